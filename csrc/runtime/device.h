@@ -1,0 +1,68 @@
+// Devices of the loaded driver, and the calling thread's current device.
+//
+// The driver is loaded by the first call that needs it (never by device-free calls such as loading the library), from
+// MYDEV_DRIVER. Device objects live until the process ends. The current device is thread-local and starts at 0.
+// Everything is thread-safe. In a forked child of a process that had used a device, every call that needs the driver
+// raises FAILED_PRECONDITION with the advice to use the spawn start method.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "mydev/driver.h"
+
+namespace mydev {
+
+inline constexpr int kMaxDevices = 64;
+
+class Stream;
+
+struct Device {
+  int index;
+  const mydev_driver_api* driver;
+  mydev_device_properties properties;
+  bool host_accessible() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_HOST_ACCESSIBLE) != 0; }
+  bool asynchronous() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_ASYNC) != 0; }
+
+  // Waits for all streams; raises the sticky error of any (and clears it).
+  void synchronize();
+  // Free and total bytes as the driver sees them.
+  void memory_info(uint64_t& free_bytes, uint64_t& total_bytes);
+};
+
+// Number of devices; loads the driver. 0 if that fails: driver_error() then says why.
+int device_count() noexcept;
+// Why no driver is loaded ("" when all is well).
+const char* driver_error() noexcept;
+// True once a driver has been loaded in this process (not its forked children).
+bool driver_loaded() noexcept;
+// True in a forked child whose parent had loaded the driver: nothing works there.
+bool in_bad_fork() noexcept;
+
+// Raises INVALID_ARGUMENT naming the valid range. Fast: an array look-up once loaded.
+Device& device(int index);
+
+namespace detail {
+extern thread_local int current_device_index;
+}
+inline int current_device() noexcept { return detail::current_device_index; }
+inline Device& current_device_object() { return device(current_device()); }
+void set_current_device(int index);             // checked
+int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
+
+// Brackets host access to a device's memory; free where the driver needs none.
+class HostAccess {
+ public:
+  explicit HostAccess(Device& device);
+  ~HostAccess();
+  HostAccess(const HostAccess&) = delete;
+  HostAccess& operator=(const HostAccess&) = delete;
+
+ private:
+  Device& device_;
+};
+
+// Turns a driver's failing code into an exception: "<what> failed on device 0: <driver's message> [CODE]".
+void check_driver(const Device& device, mydev_code code, const char* what);
+
+}  // namespace mydev

@@ -1,0 +1,97 @@
+// Building, copying and printing frames (mydev/custom_call.h).
+//
+// FrameBuilder keeps everything on the caller's stack, sizes and strides included, for kernels with a bounded number of
+// buffers; clone_frame makes a self-contained copy in one heap block, for work that runs later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "mydev/custom_call.h"
+
+namespace mydev {
+
+inline constexpr int kMaxRank = 16;  // of a frame built on the stack; higher ranks fall back
+
+int64_t dtype_size(mydev_dtype dtype) noexcept;  // bytes; 0 if not a fixed-size element type
+const char* dtype_name(mydev_dtype dtype) noexcept;  // "f32", ...; "invalid"
+
+inline mydev_attribute int_attribute(const char* name, int64_t value) noexcept {
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_INT, 0, {}};
+  a.value.i = value;
+  return a;
+}
+inline mydev_attribute bool_attribute(const char* name, bool value) noexcept {
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_BOOL, 0, {}};
+  a.value.i = value ? 1 : 0;
+  return a;
+}
+inline mydev_attribute float_attribute(const char* name, double value) noexcept {
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_FLOAT, 0, {}};
+  a.value.f = value;
+  return a;
+}
+inline mydev_attribute complex_attribute(const char* name, double real, double imaginary) noexcept {
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_COMPLEX, 0, {}};
+  a.value.c[0] = real;
+  a.value.c[1] = imaginary;
+  return a;
+}
+inline mydev_attribute int_array_attribute(const char* name, std::span<const int64_t> values) noexcept {
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_INT_ARRAY, static_cast<uint32_t>(values.size()), {}};
+  a.value.ints = values.data();
+  return a;
+}
+
+// A frame over buffers and attributes that the caller owns. Outputs first.
+inline mydev_frame make_frame(std::span<const mydev_buffer> buffers, uint32_t num_outputs,
+                              std::span<const mydev_attribute> attributes = {}) noexcept {
+  mydev_frame frame{};
+  frame.struct_size = sizeof(mydev_frame);
+  frame.buffers = buffers.data();
+  frame.num_outputs = num_outputs;
+  frame.num_inputs = static_cast<uint32_t>(buffers.size()) - num_outputs;
+  frame.attributes = attributes.data();
+  frame.num_attributes = static_cast<uint32_t>(attributes.size());
+  return frame;
+}
+
+// Buffers of one shared 1-D shape, or of given sizes and strides, on the stack.
+template <int kBuffers>
+class FrameBuilder {
+ public:
+  // Adds a buffer; sizes.size() == strides.size() <= kMaxRank.
+  void add(void* data, mydev_dtype dtype, std::span<const int64_t> sizes, std::span<const int64_t> strides) noexcept {
+    int64_t* s = storage_[count_].data();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      s[i] = sizes[i];
+      s[kMaxRank + i] = strides[i];
+    }
+    buffers_[count_++] = {data, s, s + kMaxRank, static_cast<int32_t>(sizes.size()), dtype};
+  }
+  // Adds a dense 1-D buffer; stride 0 for a broadcast scalar.
+  void add_flat(void* data, mydev_dtype dtype, int64_t size, int64_t stride = 1) noexcept {
+    add(data, dtype, std::span<const int64_t>(&size, 1), std::span<const int64_t>(&stride, 1));
+  }
+  std::span<const mydev_buffer> buffers() const noexcept { return {buffers_.data(), static_cast<size_t>(count_)}; }
+
+ private:
+  std::array<mydev_buffer, kBuffers> buffers_;
+  std::array<std::array<int64_t, 2 * kMaxRank>, kBuffers> storage_;
+  int count_ = 0;
+};
+
+struct FrameDeleter {
+  void operator()(mydev_frame* frame) const noexcept;
+};
+using OwnedFrame = std::unique_ptr<mydev_frame, FrameDeleter>;
+// Deep copy: buffers, sizes, strides, attributes with their names and arrays. Scratch and device memory are shared.
+OwnedFrame clone_frame(const mydev_frame& frame);
+
+// "mydev.add(out f32[2,3], f32[2,3]{1,0}, f32[2,3] {strides}; alpha=1)": kernel, operands, attributes.
+std::string describe_frame(const mydev_kernel& kernel, const mydev_frame& frame);
+
+}  // namespace mydev

@@ -1,0 +1,51 @@
+// launch(): the one place through which all work on a device goes.
+//
+// An inline launch without instrumentation is one predicted branch and the driver's launch. On an asynchronous stream
+// the frame is cloned, and the Python line is noted, so that an error can name it. Instrumentation (trace, census,
+// profiler) hooks in here and nowhere else. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "runtime/frame.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+
+// Runs kernel on stream. Fills in frame.device, stream, host. Scratch must be set by the caller. Raises the kernel's
+// error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
+void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+
+// --- instrumentation -------------------------------------------------------------------------------------------------
+
+struct LaunchRecord {
+  const mydev_kernel* kernel;
+  const mydev_frame* frame;
+  const Stream* stream;
+  int64_t begin_ns;  // steady clock
+  int64_t end_ns;    // after the driver's launch returned: the kernel's end on an inline stream
+  mydev_code code;
+};
+using LaunchHook = void (*)(void* context, const LaunchRecord& record);
+// Called after each launch on the launching thread. Returns an id for remove_launch_hook. Not from inside a hook.
+int add_launch_hook(LaunchHook hook, void* context);
+void remove_launch_hook(int id);
+
+// Counts since the process began; for tests and statistics.
+uint64_t launch_count() noexcept;
+
+// Gives "file.py:12 in train" for the calling thread, or "". Set once by the Python layer.
+using SourceLocator = std::string (*)();
+void set_source_locator(SourceLocator locator) noexcept;
+std::string source_location();
+
+// The services that the runtime gives to drivers and kernels.
+const mydev_host_services& host_services() noexcept;
+
+namespace detail {
+extern std::atomic<bool> instrumented;
+}
+
+}  // namespace mydev
