@@ -1,0 +1,52 @@
+// Element types of PyTorch and of frames, one to the other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "mydev/custom_call.h"
+
+namespace mydev {
+
+// MYDEV_DTYPE_INVALID for types that no frame can hold (quantized, sub-byte, ...).
+constexpr mydev_dtype to_frame_dtype(c10::ScalarType type) noexcept {
+  switch (type) {
+    case c10::ScalarType::Bool:
+      return MYDEV_PRED;
+    case c10::ScalarType::Char:
+      return MYDEV_S8;
+    case c10::ScalarType::Short:
+      return MYDEV_S16;
+    case c10::ScalarType::Int:
+      return MYDEV_S32;
+    case c10::ScalarType::Long:
+      return MYDEV_S64;
+    case c10::ScalarType::Byte:
+      return MYDEV_U8;
+    case c10::ScalarType::UInt16:
+      return MYDEV_U16;
+    case c10::ScalarType::UInt32:
+      return MYDEV_U32;
+    case c10::ScalarType::UInt64:
+      return MYDEV_U64;
+    case c10::ScalarType::Half:
+      return MYDEV_F16;
+    case c10::ScalarType::Float:
+      return MYDEV_F32;
+    case c10::ScalarType::Double:
+      return MYDEV_F64;
+    case c10::ScalarType::ComplexFloat:
+      return MYDEV_C64;
+    case c10::ScalarType::ComplexDouble:
+      return MYDEV_C128;
+    case c10::ScalarType::BFloat16:
+      return MYDEV_BF16;
+    case c10::ScalarType::Float8_e5m2:
+      return MYDEV_F8E5M2;
+    case c10::ScalarType::Float8_e4m3fn:
+      return MYDEV_F8E4M3FN;
+    default:
+      return MYDEV_DTYPE_INVALID;
+  }
+}
+
+}  // namespace mydev
