@@ -1,6 +1,7 @@
 #include "kernels/kernel_registry.h"
 
 #include <map>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 
