@@ -1,13 +1,23 @@
-# mydev_onednn: oneDNN from PyPI's onednn-devel-cpu-gomp (headers and library lie in the Python prefix), or from anywhere
-# else that -DMYDEV_ONEDNN_ROOT names. The library is installed beside ours, so that nothing has to be found later.
+# mydev_onednn: oneDNN from the Python packages onednn-cpu-gomp and onednn-devel-cpu-gomp, or from anywhere else that
+# -DMYDEV_ONEDNN_ROOT names. The library is installed beside ours, so that nothing has to be found later.
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)" OUTPUT_VARIABLE python_prefix
-                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-set(MYDEV_ONEDNN_ROOT "${python_prefix}" CACHE PATH "Prefix that holds include/dnnl.hpp and lib/libdnnl.so.3")
-find_path(MYDEV_ONEDNN_INCLUDE dnnl.hpp PATHS ${MYDEV_ONEDNN_ROOT}/include NO_DEFAULT_PATH REQUIRED)
-find_library(MYDEV_ONEDNN_LIBRARY NAMES libdnnl.so.3 PATHS ${MYDEV_ONEDNN_ROOT}/lib NO_DEFAULT_PATH REQUIRED)
+if(NOT MYDEV_ONEDNN_ROOT)
+  # The packages' files lie in include/ and lib/ of the prefix that pip installed into.
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} -c
+            "from importlib.metadata import files; print(next(f.locate().resolve().parent.parent for f in files('onednn-devel-cpu-gomp') if f.name == 'dnnl.hpp'))"
+    RESULT_VARIABLE onednn_result OUTPUT_VARIABLE onednn_root OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT onednn_result EQUAL 0)
+    message(FATAL_ERROR "oneDNN is not there: pip install onednn-cpu-gomp onednn-devel-cpu-gomp (requirements/build.txt "
+                        "has the versions), or give -DMYDEV_ONEDNN_ROOT=<prefix with include/dnnl.hpp, lib/libdnnl.so.3>")
+  endif()
+else()
+  set(onednn_root ${MYDEV_ONEDNN_ROOT})
+endif()
+find_path(onednn_include dnnl.hpp PATHS ${onednn_root}/include NO_DEFAULT_PATH NO_CACHE REQUIRED)
+find_library(onednn_library NAMES libdnnl.so.3 PATHS ${onednn_root}/lib NO_DEFAULT_PATH NO_CACHE REQUIRED)
 add_library(mydev_onednn SHARED IMPORTED)
-set_target_properties(mydev_onednn PROPERTIES IMPORTED_LOCATION ${MYDEV_ONEDNN_LIBRARY}
-                      INTERFACE_INCLUDE_DIRECTORIES ${MYDEV_ONEDNN_INCLUDE})
-file(REAL_PATH ${MYDEV_ONEDNN_LIBRARY} onednn_file)
+set_target_properties(mydev_onednn PROPERTIES IMPORTED_LOCATION ${onednn_library}
+                      INTERFACE_INCLUDE_DIRECTORIES ${onednn_include})
+file(REAL_PATH ${onednn_library} onednn_file)
 install(FILES ${onednn_file} DESTINATION lib RENAME libdnnl.so.3)

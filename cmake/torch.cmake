@@ -1,15 +1,17 @@
-# mydev_torch and mydev_torch_python: libtorch from the installed wheel. Its own CMake package is not used: it drags in
-# compilers and libraries that a CPU extension does not need.
+# mydev_torch and mydev_torch_python: libtorch and pybind11 from the installed wheel of torch. Its own CMake package is not
+# used: it drags in compilers and libraries that a CPU extension does not need. torch's copy of pybind11 is, since types
+# cross between torch's bindings and ours only where both have the same pybind11.
 execute_process(
-  COMMAND ${Python_EXECUTABLE} -c
-          "import os; os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\nimport torch; print(torch.__path__[0]); print(torch.__version__)"
-  OUTPUT_VARIABLE torch_info OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  COMMAND ${Python_EXECUTABLE} -c "import runpy, sys; runpy.run_path(sys.argv[1])['main']()"
+          ${PROJECT_SOURCE_DIR}/torch_mydev/_torch_version.py
+  RESULT_VARIABLE torch_result OUTPUT_VARIABLE torch_info ERROR_VARIABLE torch_problem
+  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
+if(NOT torch_result EQUAL 0)
+  message(FATAL_ERROR "${torch_problem}")
+endif()
 string(REPLACE "\n" ";" torch_info "${torch_info}")
 list(GET torch_info 0 torch_root)
 list(GET torch_info 1 torch_version)
-if(NOT torch_version MATCHES "^2\\.13\\.")
-  message(FATAL_ERROR "torch ${torch_version} is installed; this version of torch_mydev builds against torch 2.13")
-endif()
 message(STATUS "torch ${torch_version} at ${torch_root}")
 
 add_library(mydev_torch INTERFACE)

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|test|lint|bench
+#
+# System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
+# that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "setup: neither root nor sudo; run this as root, then try again: $*" >&2
+    exit 1
+  fi
+}
+
+apt_updated=
+install_package() { # <package>
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: $1 (its Debian name) is missing, and there is no apt-get; please install it" >&2
+    exit 1
+  fi
+  if [ -z "$apt_updated" ]; then
+    as_root apt-get update -qq
+    apt_updated=yes
+  fi
+  echo "setup: installing $1"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+}
+
+need_command() { command -v "$1" >/dev/null || install_package "$2"; }
+need_header() { echo "#include <$1>" | g++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null || install_package "$2"; }
+
+make_venv() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+    echo "setup: Python 3.10 or newer is needed; python3 is $(python3 -V)" >&2
+    exit 1
+  }
+  # Debian splits venv's ensurepip, and Python.h, off into packages of their own.
+  python3 -c 'import ensurepip, venv' 2>/dev/null || install_package python3-venv
+  python3 -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))' ||
+    install_package python3-dev
+  [ -x .venv/bin/python ] && .venv/bin/python -m pip --version >/dev/null 2>&1 || python3 -m venv --clear .venv
+}
+
+# Installs what a requirements file names, once for each content of that file and of those that it includes.
+pip_install() { # <name>
+  local file=requirements/$1.txt stamp=.venv/installed-$1
+  local content
+  content=$(cat requirements/torch.txt "$file" $([ "$1" = test ] && echo requirements/demo.txt))
+  [ "$(cat "$stamp" 2>/dev/null)" = "$content" ] && return
+  echo "setup: installing $file into .venv"
+  if [ "$1" = torch ]; then
+    .venv/bin/python -m pip install -q "$(cat "$file")"
+  else
+    .venv/bin/python -m pip install -q -r "$file"
+  fi
+  echo "$content" >"$stamp"
+}
+
+purpose=${1:?what for: build, demo, test, lint or bench}
+need_command python3 python3
+need_command g++ g++
+make_venv
+pip_install torch
+pip_install build
+case $purpose in
+  build) ;;
+  demo) pip_install demo ;;
+  lint) pip_install lint ;;
+  test)
+    need_header gtest/gtest.h libgtest-dev
+    pip_install test
+    ;;
+  bench) need_header benchmark/benchmark.h libbenchmark-dev ;;
+  *)
+    echo "setup: unknown purpose '$purpose'; one of build, demo, test, lint, bench" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,81 @@
+"""Everything in Python that depends on the version of torch. Imports nothing from this package, nor torch itself.
+
+torch's C++ interface changes with each minor version, and nothing in a shared library says so: loading a build for
+another minor ends in undefined symbols at best. So the versions are compared before any library is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The minor versions that this source builds against.
+SUPPORTED = ((2, 13),)
+PIP_PIN = "2.13.*"
+
+
+def minor_version(version: str) -> tuple[int, int]:
+    """``(2, 13)`` for ``"2.13.0+cpu"``. Raises ValueError for what is not a version."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None:
+        raise ValueError(f"'{version}' is not a version of torch")
+    return int(match[1]), int(match[2])
+
+
+def supported_text() -> str:
+    """``"2.13"``, or ``"2.13 or 2.14"``."""
+    return " or ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
+
+
+def explain_unsupported(version: str) -> str:
+    """Why this source cannot work with that torch; "" if it can."""
+    if minor_version(version) in SUPPORTED:
+        return ""
+    return (
+        f"torch {version} is installed, but this torch_mydev works with torch {supported_text()}; "
+        f"install that, or the torch_mydev that was made for torch {version}"
+    )
+
+
+def explain_mismatch(built_with: str, running: str) -> str:
+    """Why a build made with one torch cannot run with another; "" if it can."""
+    if minor_version(built_with) == minor_version(running):
+        return explain_unsupported(running)
+    return (
+        f"this torch_mydev was built with torch {built_with}, but torch {running} is running; "
+        f"rebuild it (pip install --no-build-isolation .) or install torch {built_with}"
+    )
+
+
+def installed_version() -> str:
+    """The version of torch that pip has installed. Raises importlib.metadata.PackageNotFoundError when there is none."""
+    from importlib.metadata import version
+
+    return version("torch")
+
+
+def explain_build_problem() -> str:
+    """Why a build cannot begin: torch is missing, or is of a version that will not do. "" when it can."""
+    from importlib.metadata import PackageNotFoundError
+
+    try:
+        version = installed_version()
+    except PackageNotFoundError:
+        return f"torch is not installed; torch_mydev builds against it: pip install 'torch=={PIP_PIN}' comes first"
+    return explain_unsupported(version)
+
+
+def main() -> None:
+    """For CMake: prints torch's directory and version; ends the program with an explanation when it will not do."""
+    import importlib.util
+    import os
+    import sys
+
+    problem = explain_build_problem()
+    spec = importlib.util.find_spec("torch")
+    if not problem and (spec is None or spec.origin is None):
+        problem = "torch is installed, but its files are not there; reinstall it"
+    if problem:
+        sys.exit(problem)
+    assert spec is not None and spec.origin is not None
+    print(os.path.dirname(spec.origin))
+    print(installed_version())
