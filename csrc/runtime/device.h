@@ -10,12 +10,9 @@
 #include <cstdint>
 
 #include "mydev/driver.h"
+#include "runtime/thread_state.h"
 
 namespace mydev {
-
-inline constexpr int kMaxDevices = 64;
-
-class Stream;
 
 struct Device {
   int index;
@@ -39,15 +36,27 @@ bool driver_loaded() noexcept;
 // True in a forked child whose parent had loaded the driver: nothing works there.
 bool in_bad_fork() noexcept;
 
-// Raises INVALID_ARGUMENT naming the valid range. Fast: an array look-up once loaded.
-Device& device(int index);
-
 namespace detail {
-extern thread_local int current_device_index;
+extern std::atomic<unsigned> loaded_device_count;  // 0 until the driver is loaded, and in a bad fork
+extern Device* const devices;
+Device& load_device(int index);
+}  // namespace detail
+
+// Raises INVALID_ARGUMENT naming the valid range. Fast: an array look-up once loaded.
+inline Device& device(int index) {
+  if (static_cast<unsigned>(index) < detail::loaded_device_count.load(std::memory_order_acquire)) [[likely]] {
+    return detail::devices[index];
+  }
+  return detail::load_device(index);
 }
-inline int current_device() noexcept { return detail::current_device_index; }
-inline Device& current_device_object() { return device(current_device()); }
-void set_current_device(int index);             // checked
+
+inline int current_device() noexcept {
+  return detail::current_device_index;
+}
+inline Device& current_device_object() {
+  return device(current_device());
+}
+void set_current_device(int index);               // checked
 int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
 
 // Brackets host access to a device's memory; free where the driver needs none.
@@ -62,7 +71,14 @@ class HostAccess {
   Device& device_;
 };
 
+namespace detail {
+[[noreturn]] void raise_driver_error(const Device& device, mydev_code code, const char* what);
+}
 // Turns a driver's failing code into an exception: "<what> failed on device 0: <driver's message> [CODE]".
-void check_driver(const Device& device, mydev_code code, const char* what);
+inline void check_driver(const Device& device, mydev_code code, const char* what) {
+  if (code != MYDEV_OK) [[unlikely]] {
+    detail::raise_driver_error(device, code, what);
+  }
+}
 
 }  // namespace mydev

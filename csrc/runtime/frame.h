@@ -16,7 +16,7 @@ namespace mydev {
 
 inline constexpr int kMaxRank = 16;  // of a frame built on the stack; higher ranks fall back
 
-int64_t dtype_size(mydev_dtype dtype) noexcept;  // bytes; 0 if not a fixed-size element type
+int64_t dtype_size(mydev_dtype dtype) noexcept;      // bytes; 0 if not a fixed-size element type
 const char* dtype_name(mydev_dtype dtype) noexcept;  // "f32", ...; "invalid"
 
 inline mydev_attribute int_attribute(const char* name, int64_t value) noexcept {

@@ -16,7 +16,7 @@ namespace mydev {
 
 // Runs kernel on stream. Fills in frame.device, stream, host. Scratch must be set by the caller. Raises the kernel's
 // error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
-void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 
 // --- instrumentation -------------------------------------------------------------------------------------------------
 
@@ -43,9 +43,37 @@ std::string source_location();
 
 // The services that the runtime gives to drivers and kernels.
 const mydev_host_services& host_services() noexcept;
+// Puts the process's thread pool behind host_services().parallel_for, which is serial until then.
+using ParallelFor = decltype(mydev_host_services::parallel_for);
+void set_parallel_for(ParallelFor parallel_for) noexcept;
 
 namespace detail {
 extern std::atomic<bool> instrumented;
+extern const mydev_host_services services;
+void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+[[noreturn]] void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Stream& stream,
+                                     mydev_code code);
+}  // namespace detail
+
+inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+  detail::ThreadState* thread = detail::thread_state;
+  const bool slow = static_cast<bool>(static_cast<int>(stream.needs_care()) |
+                                      static_cast<int>(detail::instrumented.load(std::memory_order_relaxed)) |
+                                      static_cast<int>(!thread->registered));
+  if (slow) [[unlikely]] {
+    detail::launch_slowly(kernel, frame, stream);
+    return;
+  }
+  // Only this thread writes its counter, so that no locked instruction is needed.
+  thread->launches.store(thread->launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const Device& device = stream.device();
+  frame.device = device.index;
+  frame.stream = stream.handle();
+  frame.host = &detail::services;
+  frame.launch = nullptr;
+  if (const mydev_code code = device.driver->launch(stream.handle(), &kernel, &frame); code != MYDEV_OK) [[unlikely]] {
+    detail::raise_launch_error(kernel, frame, stream, code);
+  }
 }
 
 }  // namespace mydev

@@ -46,14 +46,14 @@ template <typename... Args>
 }  // namespace mydev
 
 // User-facing check: MYDEV_CHECK(index < count, MYDEV_INVALID_ARGUMENT, "no device ", index, "; there are ", count).
-#define MYDEV_CHECK(condition, code, ...)                      \
-  do {                                                         \
-    if (__builtin_expect(!(condition), 0)) {                   \
-      ::mydev::detail::raise_formatted(code, __VA_ARGS__);     \
-    }                                                          \
+#define MYDEV_CHECK(condition, code, ...)                  \
+  do {                                                     \
+    if (__builtin_expect(!(condition), 0)) {               \
+      ::mydev::detail::raise_formatted(code, __VA_ARGS__); \
+    }                                                      \
   } while (false)
 
 // Invariant of our own code; a failure is a bug in this project.
-#define MYDEV_ASSERT(condition)                                                                                      \
+#define MYDEV_ASSERT(condition)                                                                                       \
   MYDEV_CHECK(condition, MYDEV_INTERNAL, "internal error: '" #condition "' does not hold at " __FILE__ ":", __LINE__, \
               "; please report it")

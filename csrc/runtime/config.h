@@ -1,0 +1,35 @@
+// The environment variables of the whole project: one table, one parser.
+//
+// Every MYDEV_* variable has a row in config.cpp, whichever layer or language reads it. Values are read from the
+// environment when asked for. A MYDEV_* variable that has no row is probably a slip of the pen: config_warnings() names
+// it and the nearest row. Thread-safe as long as nobody writes the environment meanwhile.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mydev {
+
+enum class ConfigType { kString, kBool, kChoice };
+
+struct ConfigVariable {
+  const char* name;
+  ConfigType type;
+  const char* default_value;
+  const char* choices;  // kChoice: "warn|allow|error"; else nullptr
+  const char* doc;      // one line
+};
+
+std::span<const ConfigVariable> config_variables() noexcept;
+
+// The effective value: the environment's, else the default. Raises INVALID_ARGUMENT, naming the variable and what it
+// takes, for a value that does not fit; INTERNAL for a name that has no row.
+std::string config_string(std::string_view name);
+bool config_bool(std::string_view name);
+
+// One line for each MYDEV_* variable of the environment that has no row.
+std::vector<std::string> config_warnings();
+
+}  // namespace mydev

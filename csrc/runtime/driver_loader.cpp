@@ -1,0 +1,164 @@
+#include "runtime/driver_loader.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "runtime/host_driver.h"
+#include "runtime/launch.h"
+#include "runtime/status.h"
+
+namespace mydev {
+
+namespace {
+
+struct DriverSpec {
+  std::string name;
+  std::string options;
+};
+
+DriverSpec parse_spec(const std::string& spec) {
+  const size_t colon = spec.find(':');
+  if (colon == std::string::npos) {
+    return {spec, ""};
+  }
+  return {spec.substr(0, colon), spec.substr(colon + 1)};
+}
+
+bool is_path(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.ends_with(".so");
+}
+
+struct Entry {
+  const char* name;
+  size_t offset;
+};
+#define MYDEV_ENTRY(name)                   \
+  Entry {                                   \
+    #name, offsetof(mydev_driver_api, name) \
+  }
+constexpr std::array kRequiredEntries = {
+    MYDEV_ENTRY(initialize),
+    MYDEV_ENTRY(last_error),
+    MYDEV_ENTRY(device_count),
+    MYDEV_ENTRY(device_properties),
+    MYDEV_ENTRY(memory_alloc),
+    MYDEV_ENTRY(memory_free),
+    MYDEV_ENTRY(copy),
+    MYDEV_ENTRY(fill),
+    MYDEV_ENTRY(stream_create),
+    MYDEV_ENTRY(stream_destroy),
+    MYDEV_ENTRY(stream_query),
+    MYDEV_ENTRY(stream_synchronize),
+    MYDEV_ENTRY(stream_wait_event),
+    MYDEV_ENTRY(event_create),
+    MYDEV_ENTRY(event_destroy),
+    MYDEV_ENTRY(event_record),
+    MYDEV_ENTRY(event_query),
+    MYDEV_ENTRY(event_synchronize),
+    MYDEV_ENTRY(event_elapsed),
+    MYDEV_ENTRY(launch),
+};
+#undef MYDEV_ENTRY
+
+// Entries of which a driver gives both or neither.
+struct EntryPair {
+  const char* names;
+  size_t first, second;
+};
+constexpr std::array kPairs = {
+    EntryPair{"host_alloc and host_free", offsetof(mydev_driver_api, host_alloc),
+              offsetof(mydev_driver_api, host_free)},
+    EntryPair{"host_access_begin and host_access_end", offsetof(mydev_driver_api, host_access_begin),
+              offsetof(mydev_driver_api, host_access_end)},
+};
+
+bool has_entry(const mydev_driver_api& api, size_t offset) {
+  void* entry = nullptr;
+  std::memcpy(&entry, reinterpret_cast<const char*>(&api) + offset, sizeof(entry));
+  return entry != nullptr;
+}
+
+// Returns the query function of the shared object at `path`.
+mydev_driver_query_fn open_driver(const std::string& path) {
+  if (path.find('/') != std::string::npos) {
+    std::error_code error;
+    MYDEV_CHECK(std::filesystem::exists(path, error), MYDEV_NOT_FOUND, "driver '", path,
+                "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object");
+  }
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = ::dlerror();
+    raise(MYDEV_FAILED_PRECONDITION, "driver '" + path + "' cannot be loaded: " + (reason != nullptr ? reason : ""));
+  }
+  void* symbol = ::dlsym(library, MYDEV_DRIVER_QUERY_SYMBOL);
+  if (symbol == nullptr) {
+    ::dlclose(library);
+    raise(MYDEV_FAILED_PRECONDITION,
+          "'" + path + "' is not a driver: it does not export " MYDEV_DRIVER_QUERY_SYMBOL " (see mydev/driver.h)");
+  }
+  return reinterpret_cast<mydev_driver_query_fn>(symbol);
+}
+
+std::string version_text(uint32_t major, uint32_t minor) {
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+void check_table(const std::string& name, const mydev_driver_api* table) {
+  const std::string ours = version_text(MYDEV_DRIVER_VERSION_MAJOR, MYDEV_DRIVER_VERSION_MINOR);
+  MYDEV_CHECK(table != nullptr, MYDEV_FAILED_PRECONDITION, "driver '", name, "' refuses version ", ours,
+              " of mydev/driver.h (" MYDEV_DRIVER_QUERY_SYMBOL " returned NULL); rebuild it against this version");
+  MYDEV_CHECK(table->struct_size >= offsetof(mydev_driver_api, initialize), MYDEV_FAILED_PRECONDITION, "driver '", name,
+              "' gives a table of ", table->struct_size, " bytes, too small to hold its version; set struct_size to ",
+              "sizeof(mydev_driver_api)");
+  MYDEV_CHECK(table->version_major == MYDEV_DRIVER_VERSION_MAJOR, MYDEV_FAILED_PRECONDITION, "driver '", name,
+              "' is built for version ", version_text(table->version_major, table->version_minor),
+              " of mydev/driver.h, this runtime needs ", MYDEV_DRIVER_VERSION_MAJOR, ".x; rebuild the driver against ",
+              ours);
+}
+
+}  // namespace
+
+const mydev_driver_api& load_driver(const std::string& spec) {
+  const DriverSpec parsed = parse_spec(spec);
+  mydev_driver_query_fn query = nullptr;
+  if (parsed.name == "host") {
+    query = host_driver_query;
+  } else {
+    MYDEV_CHECK(is_path(parsed.name), MYDEV_NOT_FOUND, "unknown driver '", parsed.name,
+                "' in MYDEV_DRIVER; it takes 'host' or the path of a driver's shared object");
+    query = open_driver(parsed.name);
+  }
+  const mydev_driver_api* theirs = query(MYDEV_DRIVER_VERSION_MAJOR, MYDEV_DRIVER_VERSION_MINOR);
+  check_table(parsed.name, theirs);
+
+  // A copy of our own size, so that entries which an older driver does not know read as NULL.
+  auto* api = new mydev_driver_api{};
+  std::memcpy(api, theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));
+  for (const Entry& entry : kRequiredEntries) {
+    if (!has_entry(*api, entry.offset)) {
+      delete api;
+      raise(MYDEV_FAILED_PRECONDITION,
+            "driver '" + parsed.name + "' lacks the entry '" + entry.name + "', which mydev/driver.h requires");
+    }
+  }
+  for (const EntryPair& pair : kPairs) {
+    if (has_entry(*api, pair.first) != has_entry(*api, pair.second)) {
+      delete api;
+      raise(MYDEV_FAILED_PRECONDITION,
+            "driver '" + parsed.name + "' gives only one of " + pair.names + "; mydev/driver.h wants both or neither");
+    }
+  }
+  if (const mydev_code code = api->initialize(parsed.options.c_str(), &host_services()); code != MYDEV_OK) {
+    const std::string message = api->last_error();
+    delete api;
+    raise(code, "driver '" + parsed.name + "' does not start: " + message);
+  }
+  return *api;
+}
+
+}  // namespace mydev

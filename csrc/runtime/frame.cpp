@@ -1,0 +1,209 @@
+#include "runtime/frame.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <sstream>
+#include <string_view>
+
+namespace mydev {
+
+namespace {
+
+struct DtypeRow {
+  mydev_dtype dtype;
+  const char* name;
+  int64_t size;
+};
+constexpr std::array kDtypes = {
+    DtypeRow{MYDEV_PRED, "pred", 1},  DtypeRow{MYDEV_S8, "s8", 1},         DtypeRow{MYDEV_S16, "s16", 2},
+    DtypeRow{MYDEV_S32, "s32", 4},    DtypeRow{MYDEV_S64, "s64", 8},       DtypeRow{MYDEV_U8, "u8", 1},
+    DtypeRow{MYDEV_U16, "u16", 2},    DtypeRow{MYDEV_U32, "u32", 4},       DtypeRow{MYDEV_U64, "u64", 8},
+    DtypeRow{MYDEV_F16, "f16", 2},    DtypeRow{MYDEV_F32, "f32", 4},       DtypeRow{MYDEV_F64, "f64", 8},
+    DtypeRow{MYDEV_C64, "c64", 8},    DtypeRow{MYDEV_BF16, "bf16", 2},     DtypeRow{MYDEV_TOKEN, "token", 0},
+    DtypeRow{MYDEV_C128, "c128", 16}, DtypeRow{MYDEV_F8E5M2, "f8e5m2", 1}, DtypeRow{MYDEV_F8E4M3FN, "f8e4m3fn", 1},
+};
+
+// By value of the enumeration; gaps are invalid.
+constexpr auto kDtypeByValue = [] {
+  std::array<DtypeRow, MYDEV_F8E4M3FN + 1> table{};
+  table.fill({MYDEV_DTYPE_INVALID, "invalid", 0});
+  for (const DtypeRow& row : kDtypes) {
+    table[row.dtype] = row;
+  }
+  return table;
+}();
+
+const DtypeRow& dtype_row(mydev_dtype dtype) noexcept {
+  const auto value = static_cast<size_t>(dtype);
+  return kDtypeByValue[value < kDtypeByValue.size() ? value : 0];
+}
+
+// Bytes that an attribute's value holds beyond the struct.
+size_t payload_bytes(const mydev_attribute& attribute) noexcept {
+  switch (attribute.kind) {
+    case MYDEV_ATTRIBUTE_STRING:
+      return attribute.count;
+    case MYDEV_ATTRIBUTE_INT_ARRAY:
+      return attribute.count * sizeof(int64_t);
+    case MYDEV_ATTRIBUTE_FLOAT_ARRAY:
+      return attribute.count * sizeof(double);
+    default:
+      return 0;
+  }
+}
+
+constexpr size_t round_up(size_t bytes) noexcept {
+  return (bytes + 7) & ~size_t{7};
+}
+
+// Hands out 8-byte aligned pieces of one block.
+class Carver {
+ public:
+  explicit Carver(char* next) noexcept : next_(next) {}
+  template <typename T>
+  T* copy(const T* source, size_t count) noexcept {
+    T* piece = reinterpret_cast<T*>(next_);
+    if (count != 0) {
+      std::memcpy(next_, source, count * sizeof(T));
+    }
+    next_ += round_up(count * sizeof(T));
+    return piece;
+  }
+
+ private:
+  char* next_;
+};
+
+void print_buffer(std::ostream& out, const mydev_buffer& buffer) {
+  int64_t elements = 1;
+  bool dense = true;
+  for (int32_t d = buffer.rank - 1; d >= 0; --d) {
+    dense = dense && (buffer.sizes[d] == 1 || buffer.strides[d] == elements);
+    elements *= buffer.sizes[d];
+  }
+  if (buffer.dtype == MYDEV_DTYPE_INVALID || (buffer.data == nullptr && elements != 0)) {
+    out << "none";
+    return;
+  }
+  const auto print_list = [&](char open, const int64_t* values, char close) {
+    out << open;
+    for (int32_t d = 0; d < buffer.rank; ++d) {
+      out << (d != 0 ? "," : "") << values[d];
+    }
+    out << close;
+  };
+  out << dtype_name(static_cast<mydev_dtype>(buffer.dtype));
+  print_list('[', buffer.sizes, ']');
+  if (!dense && elements != 0) {
+    print_list('{', buffer.strides, '}');
+  }
+}
+
+template <typename T>
+void print_values(std::ostream& out, const T* values, uint32_t count) {
+  out << '[';
+  for (uint32_t i = 0; i < count; ++i) {
+    out << (i != 0 ? "," : "") << values[i];
+  }
+  out << ']';
+}
+
+void print_attribute(std::ostream& out, const mydev_attribute& attribute) {
+  out << attribute.name << '=';
+  switch (attribute.kind) {
+    case MYDEV_ATTRIBUTE_BOOL:
+      out << (attribute.value.i != 0 ? "true" : "false");
+      break;
+    case MYDEV_ATTRIBUTE_INT:
+      out << attribute.value.i;
+      break;
+    case MYDEV_ATTRIBUTE_FLOAT:
+      out << attribute.value.f;
+      break;
+    case MYDEV_ATTRIBUTE_COMPLEX:
+      out << '(' << attribute.value.c[0] << ',' << attribute.value.c[1] << ')';
+      break;
+    case MYDEV_ATTRIBUTE_STRING:
+      out << '"' << std::string_view(attribute.value.bytes, attribute.count) << '"';
+      break;
+    case MYDEV_ATTRIBUTE_INT_ARRAY:
+      print_values(out, attribute.value.ints, attribute.count);
+      break;
+    case MYDEV_ATTRIBUTE_FLOAT_ARRAY:
+      print_values(out, attribute.value.floats, attribute.count);
+      break;
+    default:
+      out << '?';
+  }
+}
+
+}  // namespace
+
+int64_t dtype_size(mydev_dtype dtype) noexcept {
+  return dtype_row(dtype).size;
+}
+
+const char* dtype_name(mydev_dtype dtype) noexcept {
+  return dtype_row(dtype).name;
+}
+
+void FrameDeleter::operator()(mydev_frame* frame) const noexcept {
+  std::free(frame);
+}
+
+OwnedFrame clone_frame(const mydev_frame& frame) {
+  const std::span<const mydev_buffer> buffers(frame.buffers, frame.num_outputs + frame.num_inputs);
+  const std::span<const mydev_attribute> attributes(frame.attributes, frame.num_attributes);
+  size_t bytes = round_up(sizeof(mydev_frame)) + round_up(buffers.size_bytes()) + round_up(attributes.size_bytes());
+  for (const mydev_buffer& buffer : buffers) {
+    bytes += 2 * static_cast<size_t>(buffer.rank) * sizeof(int64_t);
+  }
+  for (const mydev_attribute& attribute : attributes) {
+    bytes += round_up(std::strlen(attribute.name) + 1) + round_up(payload_bytes(attribute));
+  }
+  void* block = std::malloc(bytes);
+  if (block == nullptr) {
+    throw std::bad_alloc();
+  }
+  Carver carver(static_cast<char*>(block));
+  OwnedFrame copy(carver.copy(&frame, 1));
+  mydev_buffer* buffer_copies = carver.copy(buffers.data(), buffers.size());
+  mydev_attribute* attribute_copies = carver.copy(attributes.data(), attributes.size());
+  copy->buffers = buffer_copies;
+  copy->attributes = attribute_copies;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const auto rank = static_cast<size_t>(buffers[i].rank);
+    buffer_copies[i].sizes = carver.copy(buffers[i].sizes, rank);
+    buffer_copies[i].strides = carver.copy(buffers[i].strides, rank);
+  }
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    const mydev_attribute& attribute = attributes[i];
+    attribute_copies[i].name = carver.copy(attribute.name, std::strlen(attribute.name) + 1);
+    if (attribute.kind == MYDEV_ATTRIBUTE_STRING) {
+      attribute_copies[i].value.bytes = carver.copy(attribute.value.bytes, attribute.count);
+    } else if (attribute.kind == MYDEV_ATTRIBUTE_INT_ARRAY) {
+      attribute_copies[i].value.ints = carver.copy(attribute.value.ints, attribute.count);
+    } else if (attribute.kind == MYDEV_ATTRIBUTE_FLOAT_ARRAY) {
+      attribute_copies[i].value.floats = carver.copy(attribute.value.floats, attribute.count);
+    }
+  }
+  return copy;
+}
+
+std::string describe_frame(const mydev_kernel& kernel, const mydev_frame& frame) {
+  std::ostringstream out;
+  out << kernel.name << '(';
+  for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
+    out << (i != 0 ? ", " : "") << (i < frame.num_outputs ? "out " : "");
+    print_buffer(out, frame.buffers[i]);
+  }
+  for (uint32_t i = 0; i < frame.num_attributes; ++i) {
+    out << (i != 0 ? ", " : "; ");
+    print_attribute(out, frame.attributes[i]);
+  }
+  out << ')';
+  return out.str();
+}
+
+}  // namespace mydev

@@ -1,0 +1,36 @@
+#include "runtime/status.h"
+
+#include <array>
+#include <atomic>
+
+namespace mydev {
+
+namespace {
+
+constexpr std::array<const char*, 17> kCodeNames = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
+
+std::atomic<Raiser> installed_raiser{nullptr};
+
+}  // namespace
+
+const char* code_name(mydev_code code) noexcept {
+  const auto index = static_cast<size_t>(code);
+  return index < kCodeNames.size() ? kCodeNames[index] : "UNKNOWN";
+}
+
+void raise(mydev_code code, const std::string& message) {
+  if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire)) {
+    raiser(code, message);
+  }
+  throw Error(code, message);
+}
+
+void set_raiser(Raiser raiser) noexcept {
+  installed_raiser.store(raiser, std::memory_order_release);
+}
+
+}  // namespace mydev

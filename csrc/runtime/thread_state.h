@@ -1,0 +1,37 @@
+// What the runtime keeps for each thread: the current device, the current stream of each device, a launch counter.
+//
+// Read on every launch and allocation, so both variables are constant-initialized and trivially destructible: reading
+// one is one instruction. A thread's record is made at its first use and freed when the thread ends; before and after,
+// thread_state points to a shared record that no one writes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace mydev {
+
+inline constexpr int kMaxDevices = 64;
+
+class Stream;
+
+namespace detail {
+
+struct ThreadState {
+  bool registered = false;                             // false: the shared record
+  std::atomic<uint64_t> launches{0};                   // written by the owning thread alone
+  std::array<Stream*, kMaxDevices> current_streams{};  // nullptr: not looked up yet
+};
+
+extern constinit thread_local ThreadState* thread_state;
+extern constinit thread_local int current_device_index;
+
+// The calling thread's own record, made if need be; nullptr when the thread is past its end.
+ThreadState* register_thread();
+// For launches that have no thread record to be counted in.
+void count_unregistered_launch() noexcept;
+// Of all threads, past ones included.
+uint64_t total_launches() noexcept;
+
+}  // namespace detail
+}  // namespace mydev
