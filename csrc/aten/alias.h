@@ -10,9 +10,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/SmallVector.h>
-
-#include <utility>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "runtime/caching_allocator.h"
 #include "runtime/device.h"
@@ -40,37 +38,16 @@ class HostScope {
   c10::impl::ExcludeDispatchKeyGuard below_autograd_;
 };
 
-// The CPU tensors that stand for device tensors in one call, and the way back for its results. Use inside a HostScope.
-class AliasCall {
- public:
-  // Remembers the operand and returns its alias. `written`: the kernel may resize it or give it another storage.
-  at::Tensor alias(const at::Tensor& tensor, bool written);
-  c10::Storage alias(const c10::Storage& storage);
-  // A CPU operand: results that share its storage stay on the CPU.
-  void keep_on_cpu(const at::Tensor& tensor);
-  // Brings sizes, strides and storages of written operands back. Call once, after the kernel, before to_device.
-  void write_back();
-  // A CPU result as the caller must see it: the operand itself, a view of an operand, or an adopted fresh tensor.
-  at::Tensor to_device(at::Tensor result);
+// The CPU StorageImpl over a device storage's memory: cached in the block, or made for this call where the memory is not
+// the allocator's.
+c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage);
 
-  void set_device(c10::Device device) { device_ = device; }
-  c10::Device device() const { return device_; }
-  bool has_device() const { return device_.has_index(); }
-  bool empty() const { return operands_.empty(); }
+// A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over a twin.
+at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor);
 
- private:
-  struct Operand {
-    at::Tensor original, alias;
-    c10::intrusive_ptr<c10::StorageImpl> twin;
-    bool written;
-  };
-  c10::Storage storage_for(c10::StorageImpl* host);
-
-  c10::SmallVector<Operand, 6> operands_;
-  c10::SmallVector<std::pair<c10::intrusive_ptr<c10::StorageImpl>, c10::Storage>, 2> storages_;  // twin, device
-  c10::SmallVector<c10::StorageImpl*, 4> cpu_storages_;
-  c10::Device device_{c10::DeviceType::PrivateUse1, -1};
-};
+// Device memory for what a CPU kernel left in `host`: the same memory where it is the allocator's, else a copy. `host`
+// becomes the cached twin. Inside a HostScope.
+c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device);
 
 // A CPU tensor over the memory of `tensor`, which must be on a host-accessible device. The caller orders its accesses
 // (HostScope, or a synchronized stream on an unguarded device).

@@ -1,0 +1,66 @@
+// The census of fallbacks: which ops ran on the CPU, how often, at what cost, from where; and whether they may.
+//
+// One record per op, immortal. Counting is a few relaxed atomic additions. Thread-safe.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mydev {
+
+enum class FallbackMode : int8_t { kAllow, kWarn, kError };
+
+class FallbackRecord {
+ public:
+  explicit FallbackRecord(std::string name) : name_(std::move(name)) {}
+  const std::string& name() const noexcept { return name_; }
+
+  // Notes the caller's Python line the first time; raises NotImplementedError or warns (once) as the mode says.
+  void enter() {
+    if (__builtin_expect(calls_.fetch_add(1, std::memory_order_relaxed) == 0 ||
+                             effective_mode() != FallbackMode::kAllow, 0)) {
+      enter_slow();
+    }
+  }
+  void leave(int64_t nanoseconds, uint64_t bytes_copied) noexcept {
+    nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+    if (bytes_copied != 0) bytes_.fetch_add(bytes_copied, std::memory_order_relaxed);
+  }
+
+ private:
+  friend struct FallbackCensus;
+  FallbackMode effective_mode() const noexcept;
+  void enter_slow();
+
+  const std::string name_;
+  std::atomic<uint64_t> calls_{0}, bytes_{0};
+  std::atomic<int64_t> nanoseconds_{0};
+  std::atomic<int8_t> mode_{-1};  // -1: the global mode
+  std::atomic<bool> warned_{false};
+  std::string first_line_;  // guarded by the census's mutex
+};
+
+struct FallbackRow {
+  std::string op, first_line;
+  uint64_t calls, bytes_copied;
+  int64_t nanoseconds;
+};
+
+// The record of an op by its full name, "aten::sort.stable"; made at first need.
+FallbackRecord& fallback_record(const std::string& op);
+FallbackRecord& fallback_record(const c10::OperatorHandle& op);
+
+std::vector<FallbackRow> fallback_rows();  // those with calls, most time first
+void reset_fallback_census();
+
+FallbackMode fallback_mode();
+void set_fallback_mode(FallbackMode mode);
+std::optional<FallbackMode> fallback_mode(const std::string& op);
+void set_fallback_mode(const std::string& op, std::optional<FallbackMode> mode);  // nullopt: as the global mode
+
+}  // namespace mydev

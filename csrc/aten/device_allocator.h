@@ -1,0 +1,24 @@
+// c10's view of the caching allocator: memory of device tensors.
+//
+// The DataPtr of device memory holds the runtime's Block as its context. Thread-safe.
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "runtime/caching_allocator.h"
+
+namespace mydev {
+
+c10::DeviceAllocator* device_allocator() noexcept;
+
+// Memory on a device, for its current stream. Raises torch.OutOfMemoryError.
+c10::DataPtr allocate_device_memory(int device, size_t bytes);
+
+// A DataPtr over a block; takes over one reference.
+c10::DataPtr device_data_ptr(Block& block, int device) noexcept;
+
+// True if the context of `data` is a Block of ours.
+bool is_device_memory(const c10::DataPtr& data) noexcept;
+
+}  // namespace mydev

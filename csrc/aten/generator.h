@@ -1,0 +1,48 @@
+// The device's random state: Philox 4x32-10 behind PyTorch's Generator.
+//
+// State is (seed, offset): the same pair gives the same numbers on every device. A CPU kernel that falls back draws from
+// a CPU generator seeded from the next block, so fallbacks follow the same state. As all generators, not thread-safe by
+// itself: hold mutex() while drawing.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include "runtime/philox.h"
+
+namespace mydev {
+
+class DeviceGenerator final : public c10::GeneratorImpl {
+ public:
+  explicit DeviceGenerator(c10::DeviceIndex device, uint64_t seed = c10::default_rng_seed_val);
+
+  void set_current_seed(uint64_t seed) override;  // offset becomes 0
+  uint64_t current_seed() const override;
+  uint64_t seed() override;  // draws a non-deterministic seed and uses it
+  void set_offset(uint64_t offset) override;  // in 32-bit words, a multiple of 4
+  uint64_t get_offset() const override;
+  // 16 bytes: seed, offset.
+  void set_state(const c10::TensorImpl& state) override;
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) override;
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
+  static c10::DeviceType device_type();
+
+  // The state to draw `blocks` blocks of four 32-bit words with; advances past them.
+  PhiloxState reserve(uint64_t blocks);
+
+ private:
+  DeviceGenerator* clone_impl() const override;
+  PhiloxState state_;
+};
+
+// The default generator of a device (index < 0: the current one). Made at first use.
+const at::Generator& default_device_generator(c10::DeviceIndex device);
+at::Generator make_device_generator(c10::DeviceIndex device);
+
+// The given generator's state to draw with, or the device's default one's; takes the generator's mutex.
+PhiloxState reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device, uint64_t blocks);
+
+// A CPU generator seeded from the generator's next block.
+at::Generator host_generator(const at::Generator& generator);
+
+}  // namespace mydev

@@ -1,0 +1,13 @@
+// Page-locked host memory: core's caching host allocator over the driver's host_alloc and host_free. Thread-safe.
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+namespace mydev {
+
+c10::Allocator* pinned_memory_allocator();
+
+// True if `data` lies in memory from the allocator above.
+bool is_pinned_pointer(const void* data);
+
+}  // namespace mydev

@@ -1,0 +1,18 @@
+// Moving bytes in and out of device storages. Copies are ordered on the current stream of the device.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+#include "runtime/stream.h"
+
+namespace mydev {
+
+// Gives the storage `bytes` bytes, keeping what fits. Raises if it is not resizable.
+void resize_storage(c10::StorageImpl& storage, size_t bytes);
+
+// Raw copies through the driver; bytes may be 0. to_host waits; to_device waits unless the source is pinned.
+void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream);
+void copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream);
+void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream);
+
+}  // namespace mydev
