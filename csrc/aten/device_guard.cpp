@@ -14,7 +14,7 @@ c10::Device as_device(int index) { return {kDeviceType, static_cast<c10::DeviceI
 int index_of(c10::Device device) { return device.has_index() ? device.index() : current_device(); }
 
 c10::Stream as_stream(const Stream& stream) {
-  return {c10::Stream::UNSAFE, as_device(stream.device().index), static_cast<c10::StreamId>(stream.id())};
+  return c10::Stream(c10::Stream::UNSAFE, as_device(stream.device().index), static_cast<c10::StreamId>(stream.id()));
 }
 
 Stream& runtime_stream(const c10::Stream& stream) { return stream_by_id(stream.device_index(), stream.id()); }

@@ -30,7 +30,7 @@ bool is_view(const c10::Argument& result) {
 c10::List<at::Tensor> map_list(const c10::List<at::Tensor>& list, HostCall& call, bool written) {
   c10::List<at::Tensor> mapped;
   mapped.reserve(list.size());
-  for (const at::Tensor tensor : list) mapped.push_back(call.operand(tensor, written));
+  for (size_t i = 0; i < list.size(); ++i) mapped.push_back(call.operand(list.get(i), written));
   return mapped;
 }
 
@@ -38,7 +38,8 @@ c10::List<std::optional<at::Tensor>> map_list(const c10::List<std::optional<at::
                                               bool written) {
   c10::List<std::optional<at::Tensor>> mapped;
   mapped.reserve(list.size());
-  for (const std::optional<at::Tensor> tensor : list) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::optional<at::Tensor> tensor = list.get(i);
     mapped.push_back(tensor.has_value() ? std::optional(call.operand(*tensor, written)) : std::nullopt);
   }
   return mapped;
@@ -86,8 +87,8 @@ void map_results(const c10::FunctionSchema& schema, HostCall& call, torch::jit::
       value = call.to_device(std::move(result), is_view(returns[i]));
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> results;
-      for (const at::Tensor result : value.toTensorList()) {
-        results.push_back(call.to_device(result, is_view(returns[i])));
+      for (at::Tensor& result : value.toTensorVector()) {
+        results.push_back(call.to_device(std::move(result), is_view(returns[i])));
       }
       value = std::move(results);
     }
@@ -134,6 +135,7 @@ void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
 
 void register_fallbacks() {
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__);
+  register_host_ops(*library);
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);

@@ -1,0 +1,162 @@
+"""Which operators ran on the CPU instead of the device, and whether they may.
+
+Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory where
+the host can reach it, else on copies. Each such call is counted here. ``fallback_mode`` turns it into a warning or an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from torch_mydev import _C
+
+FallbackMode = Literal["allow", "warn", "error"]
+
+
+@dataclass(frozen=True)
+class FallbackRow:
+    """One operator's fallbacks."""
+
+    op: str  #: full name, e.g. ``aten::sort.stable``
+    calls: int
+    bytes_copied: int  #: to the CPU; 0 where the host works on the device's memory
+    seconds: float  #: spent in the CPU kernel
+    first_frame: str  #: ``file.py:12 in train``: where it was called from first; empty outside Python
+
+
+def _rows() -> dict[str, FallbackRow]:
+    return {
+        op: FallbackRow(op, calls, copied, nanoseconds * 1e-9, frame)
+        for op, calls, copied, nanoseconds, frame in _C._fallback_rows()
+    }
+
+
+class FallbackCensus:
+    """The census of fallbacks, live; as a context manager, of what happens inside the ``with`` block only.
+
+    >>> with torch_mydev.fallback_census() as census:
+    ...     step()
+    >>> print(census)               # a table, most time first
+    >>> census.total_calls, census.rows[0].op, census.to_json()
+
+    Counts of all threads of the process are included.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[str, FallbackRow] = {}
+        self._after: dict[str, FallbackRow] | None = None
+
+    def __enter__(self) -> FallbackCensus:
+        self._before, self._after = _rows(), None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._after = _rows()
+
+    @property
+    def rows(self) -> list[FallbackRow]:
+        """One row per operator that fell back, most time first."""
+        rows = []
+        for op, now in (self._after if self._after is not None else _rows()).items():
+            was = self._before.get(op)
+            if was is not None:
+                now = FallbackRow(
+                    op,
+                    now.calls - was.calls,
+                    now.bytes_copied - was.bytes_copied,
+                    now.seconds - was.seconds,
+                    now.first_frame,
+                )
+            if now.calls > 0:
+                rows.append(now)
+        return sorted(rows, key=lambda row: -row.seconds)
+
+    @property
+    def total_calls(self) -> int:
+        """Number of calls that fell back."""
+        return sum(row.calls for row in self.rows)
+
+    def reset(self) -> None:
+        """Sets every count of the process to zero."""
+        _C._fallback_reset()
+        self._before, self._after = {}, None
+
+    def to_json(self) -> str:
+        """The rows as a JSON array of objects with :class:`FallbackRow`'s fields."""
+        return json.dumps([asdict(row) for row in self.rows])
+
+    def __str__(self) -> str:
+        rows = self.rows
+        if not rows:
+            return "no operator fell back to the CPU"
+        width = max(len(row.op) for row in rows)
+        lines = [f"{'operator':<{width}}  {'calls':>8}  {'copied':>10}  {'time':>10}  first called from"]
+        lines += [
+            f"{row.op:<{width}}  {row.calls:>8}  {row.bytes_copied:>8} B  {row.seconds * 1e3:>7.2f} ms  {row.first_frame}"
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<FallbackCensus: {self.total_calls} calls of {len(self.rows)} operators>"
+
+
+def fallback_census() -> FallbackCensus:
+    """The census of operators that fell back to the CPU since the process began (or the last ``reset``)."""
+    return FallbackCensus()
+
+
+class fallback_mode:  # noqa: N801  (named as torch.set_grad_enabled and its kin are)
+    """Sets what a fallback to the CPU does: ``"allow"`` (counted), ``"warn"`` (once per operator), or ``"error"``.
+
+    Takes effect at once, for all threads; as a context manager, until the block ends. With ``op`` (a full name such as
+    ``"aten::sort.stable"``), for that operator only, whatever the global mode. In mode ``"error"`` a fallback raises
+    NotImplementedError.
+
+    The environment sets the mode at start: ``MYDEV_FALLBACK=error``, ``MYDEV_FALLBACK_OPS=aten::sort=error,aten::topk=warn``.
+    """
+
+    def __init__(self, mode: FallbackMode, op: str | None = None) -> None:
+        self._op = op
+        self._previous: Any
+        if op is None:
+            self._previous = _C._fallback_mode()
+            _C._set_fallback_mode(mode)
+        else:
+            self._previous = _C._fallback_op_mode(op)
+            _C._set_fallback_op_mode(op, mode)
+
+    def __enter__(self) -> fallback_mode:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._op is None:
+            _C._set_fallback_mode(self._previous)
+        else:
+            _C._set_fallback_op_mode(self._op, self._previous)
+
+
+def get_fallback_mode(op: str | None = None) -> str:
+    """The mode in force, globally or for one operator."""
+    own = _C._fallback_op_mode(op) if op is not None else None
+    return str(own if own is not None else _C._fallback_mode())
+
+
+def _apply_environment() -> None:
+    """Applies MYDEV_FALLBACK and MYDEV_FALLBACK_OPS; called once, when the package is loaded."""
+    mode = os.environ.get("MYDEV_FALLBACK")
+    if mode:
+        _C._set_fallback_mode(mode)
+    for item in filter(None, os.environ.get("MYDEV_FALLBACK_OPS", "").split(",")):
+        op, separator, op_mode = item.rpartition("=")
+        if not separator:
+            raise ValueError(f"MYDEV_FALLBACK_OPS: expected op=mode, got {item!r}")
+        _C._set_fallback_op_mode(op, op_mode)
