@@ -7,9 +7,16 @@
 // of driver memory. When the driver is out of memory: finished rests are collected, cached segments are released, and
 // the driver is asked again, before RESOURCE_EXHAUSTED is raised with the figures a user needs.
 //
+// The thread that frees a block keeps it, in its cache for the block's stream, whichever thread allocated it; caches
+// are bounded, and a thread that ends returns what it holds. Statistics of small blocks are gathered per thread and
+// added up when read: current values and totals are exact, peaks are exact while one thread allocates and otherwise the
+// sum of what the threads saw.
+//
 // A block is reference-counted, since a host-side alias of a tensor may outlive the tensor. Everything is thread-safe.
+// In a forked child that must not use the device, allocating raises FAILED_PRECONDITION and freeing does nothing.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,18 +29,21 @@ namespace mydev {
 
 // One allocation. Created by allocate() with one reference.
 struct Block {
-  void* data;                          // nullptr for 0 bytes
-  size_t size;                         // bytes reserved for it, >= requested
-  size_t requested;                    // bytes asked for
-  Stream* stream;                      // it was allocated on
-  std::atomic<int32_t> references;     // see retain, release
-  std::atomic<void*> framework_twin;   // slot for the layer above (csrc/aten keeps the host twin storage here)
+  void* data;                         // nullptr for 0 bytes
+  size_t size;                        // bytes reserved for it, >= requested
+  size_t requested;                   // bytes asked for
+  Stream* stream;                     // it was allocated on
+  std::atomic<int32_t> references;    // see retain, release; 0 while the allocator has it
+  int32_t size_class;                 // of the thread caches (runtime/size_classes.h); -1: none
+  std::atomic<void*> framework_twin;  // slot for the layer above (csrc/aten keeps the host twin storage here)
 };
 
 struct AllocatorSettings {
   size_t max_split_size = SIZE_MAX;         // blocks larger than this are neither split nor used for smaller requests
   double garbage_collection_threshold = 0;  // fraction of the limit above which cached segments are released; 0: off
-  size_t roundup_power2_divisions = 0;      // 0: off
+  // Large requests are rounded up to a power of two divided in this many steps (a power of two); 0, 1: off. Entry i is
+  // for requests of at least 1 MiB << i, the last one for all that are larger.
+  std::array<size_t, 16> roundup_power2_divisions{};
 };
 
 struct Stat {  // current, peak, and totals since the last reset
@@ -84,6 +94,11 @@ std::vector<SegmentSnapshot> memory_snapshot();
 // Fraction (0, 1] of the device's total memory that this process may reserve.
 void set_memory_fraction(int device, double fraction);
 double memory_fraction(int device);
+// Raises INVALID_ARGUMENT for a max_split_size below 20 MiB or a threshold outside [0, 1).
 void set_allocator_settings(const AllocatorSettings& settings);
+const AllocatorSettings& allocator_settings() noexcept;
+
+// Called on a thread the first time that it allocates; at most one callback, set before other threads run.
+void set_thread_cache_created_callback(void (*callback)());
 
 }  // namespace mydev
