@@ -7,6 +7,7 @@
 #include <new>
 
 #include "runtime/size_classes.h"
+#include "runtime/status.h"
 
 namespace mydev::block_index {
 namespace {
