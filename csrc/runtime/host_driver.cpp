@@ -3,155 +3,137 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
-#include <charconv>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 
+#include "runtime/host_memory.h"
+#include "runtime/host_options.h"
+#include "runtime/host_stream.h"
 #include "runtime/status.h"
-
-struct mydev_stream_s {
-  int32_t device;
-};
-
-struct mydev_event_s {
-  bool recorded = false;
-  std::chrono::steady_clock::time_point time;
-};
 
 namespace mydev {
 
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr int32_t kMaxHostDevices = 16;
+// Host memory from host_alloc: copies from and to it need not wait.
+class PinnedMemory {
+ public:
+  void* allocate(size_t bytes) {
+    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MYDEV_CHECK(data != MAP_FAILED, MYDEV_RESOURCE_EXHAUSTED, "out of host memory: ", bytes, " bytes asked for");
+    const std::unique_lock lock(mutex_);
+    ranges_[reinterpret_cast<uintptr_t>(data)] = bytes;
+    return data;
+  }
 
-struct Options {
-  int32_t devices = 1;
-  uint64_t memory = 0;  // 0: as much as the machine has
-};
+  void free(void* data) {
+    const std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(reinterpret_cast<uintptr_t>(data));
+    MYDEV_CHECK(found != ranges_.end(), MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
+    ::munmap(data, found->second);
+    ranges_.erase(found);
+  }
 
-struct HostDevice {
-  std::atomic<uint64_t> allocated{0};
+  bool contains(const void* data) {
+    const std::shared_lock lock(mutex_);
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    const auto after = ranges_.upper_bound(address);
+    return after != ranges_.begin() && address - std::prev(after)->first < std::prev(after)->second;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::map<uintptr_t, size_t> ranges_;
 };
 
 struct HostDriver {
-  Options options;
-  uint64_t memory_limit = 0;
-  std::array<HostDevice, kMaxHostDevices> devices;
+  HostOptions options;
+  const mydev_host_services* host = nullptr;
+  std::array<HostMemory, kMaxHostDevices> memories;
+  PinnedMemory pinned;
+  std::mutex mutex;  // guards what follows
+  std::set<HostStream*> streams;
 };
 
+// Never destroyed: streams may be used until the process is gone.
 HostDriver& driver() {
   static HostDriver& instance = *new HostDriver;
   return instance;
 }
+
+HostMemory& memory_of(int32_t device) {
+  return driver().memories[static_cast<size_t>(device)];
+}
+
+HostStream& as_stream(mydev_stream stream) {
+  return *reinterpret_cast<HostStream*>(stream);
+}
+HostEvent& as_event(mydev_event event) {
+  return *reinterpret_cast<HostEvent*>(event);
+}
+
+// --- errors ----------------------------------------------------------------------------------------------------------
 
 std::string& error_message() {
   thread_local std::string message;
   return message;
 }
 
-mydev_code fail(mydev_code code, std::string message) {
-  error_message() = std::move(message);
+mydev_code fail(mydev_code code, const char* message) {
+  error_message() = message;
   return code;
-}
-
-// Runs body, which may raise; nothing is thrown across the C boundary.
-template <typename Body>
-mydev_code guarded_call(Body body) noexcept {
-  try {
-    return body();
-  } catch (const Error& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::exception& error) {
-    return fail(MYDEV_INTERNAL, error.what());
-  }
-}
-
-uint64_t physical_memory() {
-  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
-// --- options ---------------------------------------------------------------------------------------------------------
-
-constexpr const char* kValidOptions = "devices=N, memory=SIZE (bytes, or with suffix K, M or G)";
-
-uint64_t parse_number(std::string_view option, std::string_view text, const char* wanted) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  MYDEV_CHECK(error == std::errc() && end == text.data() + text.size(), MYDEV_INVALID_ARGUMENT, "option '", option,
-              "': '", text, "' is not ", wanted);
-  return value;
-}
-
-uint64_t parse_size(std::string_view option, std::string_view text) {
-  constexpr const char* kWanted = "a size in bytes, or with suffix K, M or G, such as 512M";
-  int shift = 0;
-  if (!text.empty()) {
-    switch (text.back()) {
-      case 'K':
-        shift = 10;
-        break;
-      case 'M':
-        shift = 20;
-        break;
-      case 'G':
-        shift = 30;
-        break;
-      default:
-        break;
-    }
-  }
-  const uint64_t value = parse_number(option, text.substr(0, text.size() - (shift != 0 ? 1 : 0)), kWanted);
-  MYDEV_CHECK(value > 0 && value <= (UINT64_MAX >> shift), MYDEV_INVALID_ARGUMENT, "option '", option, "': '", text,
-              "' is not ", kWanted);
-  return value << shift;
-}
-
-Options parse_options(std::string_view text) {
-  Options options;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    const std::string_view option = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-    const size_t equals = option.find('=');
-    const std::string_view name = option.substr(0, equals);
-    const std::string_view value = equals == std::string_view::npos ? std::string_view() : option.substr(equals + 1);
-    if (name == "devices") {
-      const uint64_t devices = parse_number(option, value, "a number of devices");
-      MYDEV_CHECK(devices <= kMaxHostDevices, MYDEV_INVALID_ARGUMENT, "option '", option, "': from 0 to ",
-                  kMaxHostDevices, " devices are supported");
-      options.devices = static_cast<int32_t>(devices);
-    } else if (name == "memory") {
-      options.memory = parse_size(option, value);
-    } else {
-      raise(MYDEV_INVALID_ARGUMENT,
-            "unknown option '" + std::string(option) + "' of the host driver; valid ones: " + kValidOptions);
-    }
-  }
-  return options;
-}
-
-mydev_code initialize(const char* options, const mydev_host_services* /*host*/) {
-  return guarded_call([&] {
-    HostDriver& self = driver();
-    self.options = parse_options(options);
-    self.memory_limit = self.options.memory != 0 ? self.options.memory : physical_memory();
-    return MYDEV_OK;
-  });
 }
 
 const char* last_error() {
   return error_message().c_str();
 }
 
-// --- devices ---------------------------------------------------------------------------------------------------------
+// Runs body and turns what it raises into a code: nothing is thrown across the C boundary.
+template <typename Body>
+mydev_code run_checked(const Body& body) noexcept {
+  try {
+    body();
+    return MYDEV_OK;
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(MYDEV_RESOURCE_EXHAUSTED, "out of host memory");
+  } catch (const std::exception& error) {
+    return fail(MYDEV_INTERNAL, error.what());
+  }
+}
+
+// --- life, devices ---------------------------------------------------------------------------------------------------
+
+mydev_code initialize(const char* options, const mydev_host_services* host) {
+  return run_checked([&] {
+    HostDriver& self = driver();
+    self.options = parse_host_options(options);
+    self.host = host;
+    const auto physical =
+        static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;
+    for (int32_t device = 0; device < self.options.devices; ++device) {
+      memory_of(device).configure(device, limit, self.options.guarded);
+    }
+  });
+}
+
+void finalize() {
+  HostDriver& self = driver();
+  const std::lock_guard lock(self.mutex);
+  for (HostStream* stream : self.streams) {
+    stream->stop_thread();
+  }
+}
 
 mydev_code device_count(int32_t* out_count) {
   *out_count = driver().options.devices;
@@ -159,10 +141,12 @@ mydev_code device_count(int32_t* out_count) {
 }
 
 mydev_code device_properties(int32_t device, mydev_device_properties* out) {
+  const HostOptions& options = driver().options;
   std::snprintf(out->name, sizeof(out->name), "host");
-  out->total_memory = driver().memory_limit;
+  out->total_memory = memory_of(device).limit();
   out->alignment = 64;
-  out->capabilities = MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_PEER;
+  out->capabilities = MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_PEER |
+                      (options.asynchronous ? uint32_t{MYDEV_CAPABILITY_ASYNC} : 0U);
   out->major = 1;
   out->minor = 0;
   out->multi_processor_count = static_cast<int32_t>(std::thread::hardware_concurrency());
@@ -174,140 +158,237 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
-  HostDriver& self = driver();
-  std::atomic<uint64_t>& allocated = self.devices[static_cast<size_t>(device)].allocated;
-  uint64_t before = allocated.load(std::memory_order_relaxed);
-  do {
-    if (bytes > self.memory_limit - before) {
-      return fail(MYDEV_RESOURCE_EXHAUSTED, "out of memory: " + std::to_string(bytes) + " bytes asked for, " +
-                                                std::to_string(self.memory_limit - before) + " of " +
-                                                std::to_string(self.memory_limit) + " free");
-    }
-  } while (!allocated.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
-  void* data = nullptr;
-  if (::posix_memalign(&data, bytes >= kHugePage ? kHugePage : 64, bytes) != 0) {
-    allocated.fetch_sub(bytes, std::memory_order_relaxed);
-    return fail(MYDEV_RESOURCE_EXHAUSTED, "out of memory: the machine refuses " + std::to_string(bytes) + " bytes");
-  }
-  if (bytes >= kHugePage) {
-    ::madvise(data, bytes, MADV_HUGEPAGE);
-  }
-  *out_data = data;
-  return MYDEV_OK;
+  return run_checked([&] { *out_data = memory_of(device).allocate(bytes); });
 }
 
-mydev_code memory_free(int32_t device, void* data, uint64_t bytes) {
-  std::free(data);
-  driver().devices[static_cast<size_t>(device)].allocated.fetch_sub(bytes, std::memory_order_relaxed);
-  return MYDEV_OK;
+mydev_code memory_free(int32_t device, void* data, uint64_t /*bytes*/) {
+  return run_checked([&] { memory_of(device).free(data); });
 }
 
 mydev_code memory_info(int32_t device, uint64_t* out_free, uint64_t* out_total) {
-  HostDriver& self = driver();
-  *out_total = self.memory_limit;
-  *out_free = self.memory_limit - self.devices[static_cast<size_t>(device)].allocated.load(std::memory_order_relaxed);
+  const HostMemory& memory = memory_of(device);
+  *out_total = memory.limit();
+  *out_free = memory.limit() - memory.allocated();
   return MYDEV_OK;
 }
 
 mydev_code host_alloc(uint64_t bytes, void** out_data) {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  if (::posix_memalign(out_data, page, bytes) != 0) {
-    return fail(MYDEV_RESOURCE_EXHAUSTED, "out of host memory: " + std::to_string(bytes) + " bytes asked for");
-  }
-  return MYDEV_OK;
+  return run_checked([&] { *out_data = driver().pinned.allocate(bytes); });
 }
 
 mydev_code host_free(void* data, uint64_t /*bytes*/) {
-  std::free(data);
-  return MYDEV_OK;
+  return run_checked([&] { driver().pinned.free(data); });
+}
+
+mydev_code host_access_begin(int32_t device) {
+  return run_checked([&] { memory_of(device).begin_access(); });
+}
+
+mydev_code host_access_end(int32_t device) {
+  return run_checked([&] { memory_of(device).end_access(); });
 }
 
 // --- copies ----------------------------------------------------------------------------------------------------------
 
-mydev_code copy(mydev_stream /*stream*/, void* dst, const void* src, uint64_t bytes, mydev_copy_kind /*kind*/) {
-  std::memcpy(dst, src, bytes);
-  return MYDEV_OK;
+struct CopyTask {
+  char* dst;
+  const char* src;
+};
+
+// Several threads only on the caller's thread: a stream's own thread would bring a thread pool of its own.
+void copy_bytes(void* dst, const void* src, uint64_t bytes, bool asynchronous) {
+  constexpr int64_t kGrain = int64_t{512} << 10;
+  if (asynchronous || static_cast<int64_t>(bytes) < 2 * kGrain) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  CopyTask task{static_cast<char*>(dst), static_cast<const char*>(src)};
+  const auto copy_piece = [](void* context, int64_t begin, int64_t end) {
+    const CopyTask& task = *static_cast<CopyTask*>(context);
+    std::memcpy(task.dst + begin, task.src + begin, static_cast<size_t>(end - begin));
+  };
+  driver().host->parallel_for(static_cast<int64_t>(bytes), kGrain, copy_piece, &task);
 }
 
-mydev_code copy_peer(mydev_stream /*stream*/, void* dst, int32_t /*dst_device*/, const void* src,
-                     int32_t /*src_device*/, uint64_t bytes) {
-  std::memcpy(dst, src, bytes);
-  return MYDEV_OK;
-}
-
-mydev_code fill(mydev_stream /*stream*/, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
-  if (pattern_bytes == 1) {
-    std::memset(dst, *static_cast<const unsigned char*>(pattern), bytes);
+mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
+  HostStream& host_stream = as_stream(stream);
+  if (host_stream.plain()) {
+    copy_bytes(dst, src, bytes, false);
     return MYDEV_OK;
   }
-  for (uint64_t done = 0; done < bytes; done += pattern_bytes) {
-    std::memcpy(static_cast<char*>(dst) + done, pattern, pattern_bytes);
-  }
-  return MYDEV_OK;
+  return run_checked([&] {
+    const bool asynchronous = host_stream.asynchronous();
+    HostMemory& memory = host_stream.memory();
+    const auto task = [=, &memory] {
+      const MemoryAccess access(memory);
+      copy_bytes(dst, src, bytes, asynchronous);
+    };
+    const void* host_side = kind == MYDEV_COPY_HOST_TO_DEVICE ? src : dst;
+    if (kind == MYDEV_COPY_DEVICE_TO_DEVICE || driver().pinned.contains(host_side)) {
+      host_stream.run(task);
+    } else {
+      host_stream.run_and_wait(task);
+    }
+  });
 }
 
-// --- streams and events ----------------------------------------------------------------------------------------------
+mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const void* src, int32_t src_device,
+                     uint64_t bytes) {
+  return run_checked([&] {
+    HostStream& host_stream = as_stream(stream);
+    const bool asynchronous = host_stream.asynchronous();
+    host_stream.run([=] {
+      const MemoryAccess to(memory_of(dst_device));
+      const MemoryAccess from(memory_of(src_device));
+      copy_bytes(dst, src, bytes, asynchronous);
+    });
+  });
+}
+
+struct Pattern {
+  std::array<char, 16> bytes{};
+  uint32_t size;
+};
+
+void fill_bytes(void* dst, uint64_t bytes, const Pattern& pattern) {
+  auto* out = static_cast<char*>(dst);
+  if (std::all_of(pattern.bytes.begin(), pattern.bytes.begin() + pattern.size,
+                  [&](char byte) { return byte == pattern.bytes[0]; })) {
+    std::memset(out, pattern.bytes[0], bytes);
+    return;
+  }
+  // What is filled already is the source of the next, twice as long, piece; pieces stay within the cache.
+  constexpr uint64_t kLongestPiece = uint64_t{16} << 10;
+  uint64_t done = std::min<uint64_t>(pattern.size, bytes);
+  std::memcpy(out, pattern.bytes.data(), done);
+  while (done < bytes) {
+    const uint64_t piece = std::min({done, bytes - done, kLongestPiece});
+    std::memcpy(out + done, out, piece);
+    done += piece;
+  }
+}
+
+mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
+  Pattern copied{.size = pattern_bytes};
+  if (pattern_bytes == 0 || pattern_bytes > copied.bytes.size()) {
+    return fail(MYDEV_INVALID_ARGUMENT, "a fill pattern has 1, 2, 4, 8 or 16 bytes");
+  }
+  std::memcpy(copied.bytes.data(), pattern, pattern_bytes);
+  HostStream& host_stream = as_stream(stream);
+  if (host_stream.plain()) {
+    fill_bytes(dst, bytes, copied);
+    return MYDEV_OK;
+  }
+  return run_checked([&] {
+    HostMemory& memory = host_stream.memory();
+    host_stream.run([=, &memory] {
+      const MemoryAccess access(memory);
+      fill_bytes(dst, bytes, copied);
+    });
+  });
+}
+
+// --- streams ---------------------------------------------------------------------------------------------------------
 
 mydev_code stream_create(int32_t device, int32_t /*priority*/, mydev_stream* out_stream) {
-  *out_stream = new mydev_stream_s{device};
-  return MYDEV_OK;
+  return run_checked([&] {
+    HostDriver& self = driver();
+    auto stream = std::make_unique<HostStream>(memory_of(device), self.options.asynchronous);
+    const std::lock_guard lock(self.mutex);
+    self.streams.insert(stream.get());
+    *out_stream = reinterpret_cast<mydev_stream>(stream.release());
+  });
 }
 
 mydev_code stream_destroy(mydev_stream stream) {
-  delete stream;
+  return run_checked([&] {
+    const std::unique_ptr<HostStream> owned(&as_stream(stream));
+    HostDriver& self = driver();
+    const std::lock_guard lock(self.mutex);
+    self.streams.erase(owned.get());
+  });
+}
+
+mydev_code stream_query(mydev_stream stream, int32_t* out_done) {
+  *out_done = as_stream(stream).idle() ? 1 : 0;
   return MYDEV_OK;
 }
 
-mydev_code stream_query(mydev_stream /*stream*/, int32_t* out_done) {
-  *out_done = 1;
+mydev_code stream_synchronize(mydev_stream stream) {
+  if (as_stream(stream).asynchronous()) {
+    as_stream(stream).wait();
+  }
   return MYDEV_OK;
 }
 
-mydev_code stream_synchronize(mydev_stream /*stream*/) {
-  return MYDEV_OK;
+mydev_code stream_wait_event(mydev_stream stream, mydev_event event) {
+  return run_checked([&] { as_event(event).make_wait(as_stream(stream)); });
 }
 
-mydev_code stream_wait_event(mydev_stream /*stream*/, mydev_event /*event*/) {
-  return MYDEV_OK;
-}
+// --- events ----------------------------------------------------------------------------------------------------------
 
 mydev_code event_create(int32_t /*device*/, uint32_t /*flags*/, mydev_event* out_event) {
-  *out_event = new mydev_event_s;
-  return MYDEV_OK;
+  return run_checked([&] { *out_event = reinterpret_cast<mydev_event>(std::make_unique<HostEvent>().release()); });
 }
 
 mydev_code event_destroy(mydev_event event) {
-  delete event;
+  const std::unique_ptr<HostEvent> owned(&as_event(event));
   return MYDEV_OK;
 }
 
-mydev_code event_record(mydev_event event, mydev_stream /*stream*/) {
-  event->recorded = true;
-  event->time = std::chrono::steady_clock::now();
+mydev_code event_record(mydev_event event, mydev_stream stream) {
+  return run_checked([&] { as_event(event).record(as_stream(stream)); });
+}
+
+mydev_code event_query(mydev_event event, int32_t* out_done) {
+  *out_done = as_event(event).done() ? 1 : 0;
   return MYDEV_OK;
 }
 
-mydev_code event_query(mydev_event /*event*/, int32_t* out_done) {
-  *out_done = 1;
-  return MYDEV_OK;
-}
-
-mydev_code event_synchronize(mydev_event /*event*/) {
+mydev_code event_synchronize(mydev_event event) {
+  as_event(event).wait();
   return MYDEV_OK;
 }
 
 mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_milliseconds) {
-  if (!start->recorded || !end->recorded) {
+  const HostEvent& first = as_event(start);
+  const HostEvent& last = as_event(end);
+  if (!first.recorded() || !last.recorded()) {
     return fail(MYDEV_FAILED_PRECONDITION, "an event of the pair was never recorded");
   }
-  *out_milliseconds = std::chrono::duration<double, std::milli>(end->time - start->time).count();
+  if (!first.done() || !last.done()) {
+    return fail(MYDEV_FAILED_PRECONDITION, "an event of the pair is not finished; synchronize it first");
+  }
+  *out_milliseconds = std::chrono::duration<double, std::milli>(last.time() - first.time()).count();
   return MYDEV_OK;
 }
 
 // --- work ------------------------------------------------------------------------------------------------------------
 
-mydev_code launch(mydev_stream /*stream*/, const mydev_kernel* kernel, mydev_frame* frame) {
-  return kernel->entry(frame);
+mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
+  HostStream& host_stream = as_stream(stream);
+  if (host_stream.plain()) [[likely]] {
+    return kernel->entry(frame);
+  }
+  HostMemory& memory = host_stream.memory();
+  if (!host_stream.asynchronous()) {
+    mydev_code code = MYDEV_OK;
+    const mydev_code access_code = run_checked([&] {
+      const MemoryAccess access(memory);
+      code = kernel->entry(frame);
+    });
+    return access_code != MYDEV_OK ? access_code : code;
+  }
+  return run_checked([&] {
+    host_stream.run([kernel, frame, &memory] {
+      mydev_code code = MYDEV_OK;
+      {
+        const MemoryAccess access(memory);
+        code = kernel->entry(frame);
+      }
+      frame->host->complete(frame, code);
+    });
+  });
 }
 
 constexpr mydev_driver_api kApi = {
@@ -315,9 +396,9 @@ constexpr mydev_driver_api kApi = {
     .version_major = MYDEV_DRIVER_VERSION_MAJOR,
     .version_minor = MYDEV_DRIVER_VERSION_MINOR,
     .name = "host",
-    .version = "1",
+    .version = "1.0",
     .initialize = initialize,
-    .finalize = nullptr,
+    .finalize = finalize,
     .last_error = last_error,
     .device_count = device_count,
     .device_properties = device_properties,
@@ -327,8 +408,8 @@ constexpr mydev_driver_api kApi = {
     .memory_info = memory_info,
     .host_alloc = host_alloc,
     .host_free = host_free,
-    .host_access_begin = nullptr,
-    .host_access_end = nullptr,
+    .host_access_begin = host_access_begin,
+    .host_access_end = host_access_end,
     .copy = copy,
     .copy_peer = copy_peer,
     .fill = fill,

@@ -1,4 +1,8 @@
-// The built-in host driver: this machine's processor and memory as a device.
+// The built-in host driver: this machine's processor and memory as devices.
+//
+// Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
+// stream is a thread, and with `guarded` device memory is out of the host's reach between launches: the ways of real
+// devices, for tests. See host_options.h.
 #pragma once
 
 #include "mydev/driver.h"

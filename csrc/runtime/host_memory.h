@@ -1,0 +1,86 @@
+// Memory of one host device.
+//
+// A range of addresses is reserved at the first allocation; an allocation makes a piece of it usable, a free gives the
+// pages back to the system and keeps the addresses for later. Where the system refuses the reservation, each allocation
+// is a mapping of its own. Pieces of 2 MiB and more are aligned to, and backed by, huge pages.
+//
+// Guarded memory is inaccessible but between begin_access and end_access, which nest and may come from any thread; a
+// stray access ends the process with a message that names the address and the device. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace mydev {
+
+class HostMemory {
+ public:
+  HostMemory() = default;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  // Before any other call. `device` is for messages.
+  void configure(int32_t device, uint64_t limit, bool guarded);
+
+  void* allocate(uint64_t bytes);  // raises RESOURCE_EXHAUSTED
+  void free(void* data);           // raises INVALID_ARGUMENT for what allocate did not give
+  uint64_t limit() const noexcept { return limit_; }
+  uint64_t allocated() const noexcept { return allocated_.load(std::memory_order_relaxed); }
+
+  bool guarded() const noexcept { return guarded_; }
+  void begin_access() {
+    if (guarded_) {
+      change_access(+1);
+    }
+  }
+  void end_access() {
+    if (guarded_) {
+      change_access(-1);
+    }
+  }
+
+  // For the fault handler: signal-safe.
+  int32_t device() const noexcept { return device_; }
+  bool reserves(uintptr_t address) const noexcept;
+  bool accessible() const noexcept { return accessors_.load(std::memory_order_relaxed) > 0; }
+
+ private:
+  void change_access(int by);
+  int protection() const noexcept;
+  void reserve_addresses();
+  uintptr_t take_addresses(size_t bytes, size_t alignment);
+  void give_addresses(uintptr_t address, size_t bytes);
+
+  int32_t device_ = 0;
+  uint64_t limit_ = 0;
+  bool guarded_ = false;
+  std::atomic<uint64_t> allocated_{0};
+  std::atomic<uintptr_t> arena_begin_{0}, arena_end_{0};
+  std::atomic<int> accessors_{0};  // written under mutex_
+
+  std::mutex mutex_;  // guards what follows, and changes of protection
+  bool reservation_tried_ = false;
+  std::map<uintptr_t, size_t> free_addresses_;  // of the arena, merged
+  struct Allocation {
+    size_t mapped;   // whole pages
+    uint64_t bytes;  // asked for; what counts towards the limit
+  };
+  std::map<uintptr_t, Allocation> live_;
+};
+
+// Access to a device's memory for the time of a scope.
+class MemoryAccess {
+ public:
+  explicit MemoryAccess(HostMemory& memory) : memory_(memory) { memory_.begin_access(); }
+  ~MemoryAccess() { memory_.end_access(); }
+  MemoryAccess(const MemoryAccess&) = delete;
+  MemoryAccess& operator=(const MemoryAccess&) = delete;
+
+ private:
+  HostMemory& memory_;
+};
+
+}  // namespace mydev

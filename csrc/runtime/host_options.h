@@ -1,0 +1,21 @@
+// Options of the host driver: MYDEV_DRIVER=host:devices=2,memory=4G,async,guarded.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace mydev {
+
+inline constexpr int32_t kMaxHostDevices = 16;
+
+struct HostOptions {
+  int32_t devices = 1;        // devices=N
+  uint64_t memory = 0;        // memory=SIZE: bytes of each device; 0: the machine's physical memory
+  bool asynchronous = false;  // async: each stream is a thread
+  bool guarded = false;       // guarded: device memory is inaccessible outside launches, copies and host access
+};
+
+// Raises INVALID_ARGUMENT naming the option and what is valid.
+HostOptions parse_host_options(std::string_view text);
+
+}  // namespace mydev
