@@ -17,7 +17,7 @@
 
 #define MYDEV_ISA_FAMILIES(FAMILY) FAMILY(fill)
 
-#define MYDEV_PLAIN_FAMILIES(FAMILY)
+#define MYDEV_PLAIN_FAMILIES(FAMILY) FAMILY(matmul)
 
 namespace mydev::kernels {
 

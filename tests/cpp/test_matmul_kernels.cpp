@@ -1,0 +1,286 @@
+// mydev.matmul against a plain triple loop in double, over shapes that reach each of its ways (own loops, dot products,
+// oneDNN) and over the strides, dtypes and addends of the kernel contract; and the cache that keeps oneDNN's plans.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "kernels/instruction_set.h"
+#include "kernels/kernel_registry.h"
+#include "kernels/primitive_cache.h"
+#include "kernels/small_gemm.h"
+#include "runtime/frame.h"
+#include "runtime/launch.h"
+
+namespace mydev::kernels {
+namespace {
+
+enum class Layout { kRows, kColumns, kWideRows, kStepped, kReversed, kRepeatedRow };
+
+const char* layout_name(Layout layout) {
+  switch (layout) {
+    case Layout::kRows:
+      return "Rows";
+    case Layout::kColumns:
+      return "Columns";
+    case Layout::kWideRows:
+      return "WideRows";
+    case Layout::kStepped:
+      return "Stepped";
+    case Layout::kReversed:
+      return "Reversed";
+    case Layout::kRepeatedRow:
+      return "RepeatedRow";
+  }
+  return "";
+}
+
+// A batch of f32 matrices in one of the layouts, filled with small reproducible numbers.
+class Operand {
+ public:
+  Operand(int64_t batch, int64_t rows, int64_t columns, Layout layout, uint32_t seed)
+      : sizes_{batch, rows, columns}, storage_(static_cast<size_t>(4 * batch * (rows + 1) * (columns + 1) + 16)) {
+    for (float& value : storage_) {
+      seed = seed * 1664525u + 1013904223u;
+      value = static_cast<float>(static_cast<int32_t>(seed >> 16) % 17 - 8) / 8;
+    }
+    switch (layout) {
+      case Layout::kRows:
+        strides_ = {rows * columns, columns, 1};
+        break;
+      case Layout::kColumns:
+        strides_ = {rows * columns, 1, rows};
+        break;
+      case Layout::kWideRows:
+        strides_ = {rows * (columns + 3), columns + 3, 1};
+        break;
+      case Layout::kStepped:
+        strides_ = {2 * rows * (2 * columns), 2 * columns, 2};
+        break;
+      case Layout::kReversed:
+        strides_ = {rows * columns, -columns, 1};
+        offset_ = (rows > 0 ? rows - 1 : 0) * columns;
+        break;
+      case Layout::kRepeatedRow:
+        strides_ = {0, 0, 1};
+        break;
+    }
+  }
+
+  float& at(int64_t index, int64_t row, int64_t column) {
+    return storage_[static_cast<size_t>(offset_ + index * strides_[0] + row * strides_[1] + column * strides_[2])];
+  }
+  mydev_buffer buffer(int rank) {
+    const int skip = 3 - rank;
+    return {storage_.data() + offset_, sizes_ + skip, strides_.data() + skip, rank, MYDEV_F32};
+  }
+
+ private:
+  int64_t sizes_[3];
+  std::vector<int64_t> strides_;
+  std::vector<float> storage_;
+  int64_t offset_ = 0;
+};
+
+mydev_code run_matmul(const std::vector<mydev_buffer>& buffers, double alpha, double beta) {
+  const mydev_kernel* kernel = find_kernel("mydev.matmul");
+  const std::vector<mydev_attribute> attributes = {float_attribute("alpha", alpha), float_attribute("beta", beta)};
+  mydev_frame frame = make_frame(buffers, 1, attributes);
+  frame.host = &host_services();
+  std::vector<char> scratch(kernel->scratch_bytes(&frame) + 64);
+  frame.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+  frame.scratch_bytes = scratch.size() - 64;
+  return kernel->entry(&frame);
+}
+
+struct Shape {
+  int64_t batch, m, n, k;
+};
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << shape.batch << "x" << shape.m << "x" << shape.n << "x" << shape.k;
+}
+
+std::string shape_name(const Shape& shape) {
+  return std::to_string(shape.batch) + "x" + std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" +
+         std::to_string(shape.k);
+}
+
+void check(const Shape& shape, Layout a_layout, Layout b_layout, Layout out_layout, const Layout* addend_layout,
+           double alpha, double beta) {
+  Operand a(shape.batch, shape.m, shape.k, a_layout, 1), b(shape.batch, shape.k, shape.n, b_layout, 2);
+  Operand out(shape.batch, shape.m, shape.n, out_layout, 3);
+  Operand addend(shape.batch, shape.m, shape.n, addend_layout != nullptr ? *addend_layout : Layout::kRows, 4);
+  std::vector<double> expected;
+  for (int64_t i = 0; i < shape.batch; ++i) {
+    for (int64_t row = 0; row < shape.m; ++row) {
+      for (int64_t column = 0; column < shape.n; ++column) {
+        double sum = 0;
+        for (int64_t p = 0; p < shape.k; ++p) sum += double{a.at(i, row, p)} * b.at(i, p, column);
+        sum *= alpha;
+        if (beta != 0) sum += beta * (addend_layout != nullptr ? addend : out).at(i, row, column);
+        expected.push_back(sum);
+      }
+    }
+  }
+  const int rank = shape.batch == 1 ? 2 : 3;
+  std::vector<mydev_buffer> buffers = {out.buffer(rank), a.buffer(rank), b.buffer(rank)};
+  if (addend_layout != nullptr) buffers.push_back(addend.buffer(rank));
+  ASSERT_EQ(run_matmul(buffers, alpha, beta), MYDEV_OK);
+  size_t position = 0;
+  for (int64_t i = 0; i < shape.batch; ++i) {
+    for (int64_t row = 0; row < shape.m; ++row) {
+      for (int64_t column = 0; column < shape.n; ++column) {
+        const double want = expected[position++];
+        ASSERT_NEAR(out.at(i, row, column), want, 1e-5 + 1.3e-6 * std::abs(want))
+            << "at " << i << ", " << row << ", " << column;
+      }
+    }
+  }
+}
+
+// small; small with tails; dot; oneDNN; thin; one row; one column; batches; nothing at all; nothing to sum
+const Shape kShapes[] = {{1, 16, 16, 16},  {1, 13, 37, 29}, {1, 3, 70, 200}, {1, 67, 65, 66}, {1, 1, 300, 300},
+                         {1, 300, 1, 300}, {5, 9, 17, 8},   {3, 65, 40, 50}, {1, 0, 4, 4},    {1, 4, 5, 0},
+                         {2, 4, 5, 0},     {0, 4, 4, 4},    {1, 1, 1, 1},    {1, 1, 1, 500},  {4, 2, 40, 300}};
+
+struct Layouts {
+  Layout a, b, out;
+};
+
+class MatmulLayouts : public testing::TestWithParam<std::tuple<Shape, Layouts>> {};
+
+TEST_P(MatmulLayouts, AgreesWithTheTripleLoop) {
+  const auto& [shape, layouts] = GetParam();
+  check(shape, layouts.a, layouts.b, layouts.out, nullptr, 1, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, MatmulLayouts,
+    testing::Combine(testing::ValuesIn(kShapes),
+                     testing::Values(Layouts{Layout::kRows, Layout::kRows, Layout::kRows},
+                                     Layouts{Layout::kRows, Layout::kColumns, Layout::kRows},
+                                     Layouts{Layout::kColumns, Layout::kRows, Layout::kColumns},
+                                     Layouts{Layout::kWideRows, Layout::kWideRows, Layout::kWideRows},
+                                     Layouts{Layout::kWideRows, Layout::kColumns, Layout::kStepped},
+                                     Layouts{Layout::kStepped, Layout::kStepped, Layout::kRows},
+                                     Layouts{Layout::kReversed, Layout::kRows, Layout::kRows},
+                                     Layouts{Layout::kRows, Layout::kReversed, Layout::kColumns},
+                                     Layouts{Layout::kRepeatedRow, Layout::kRepeatedRow, Layout::kRows})),
+    [](const auto& info) {
+      const Layouts& layouts = std::get<1>(info.param);
+      return shape_name(std::get<0>(info.param)) + layout_name(layouts.a) + layout_name(layouts.b) +
+             layout_name(layouts.out);
+    });
+
+class MatmulAddends : public testing::TestWithParam<std::tuple<Shape, Layout, Layout, double>> {};
+
+TEST_P(MatmulAddends, AddsTheAddend) {
+  const auto& [shape, out, addend, beta] = GetParam();
+  check(shape, Layout::kRows, Layout::kColumns, out, &addend, 1, beta);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MatmulAddends,
+                         testing::Combine(testing::ValuesIn(kShapes), testing::Values(Layout::kRows, Layout::kColumns),
+                                          testing::Values(Layout::kRows, Layout::kColumns, Layout::kRepeatedRow),
+                                          testing::Values(1.0, -2.0)));
+
+class MatmulAccumulates : public testing::TestWithParam<std::tuple<Shape, Layout, double>> {};
+
+TEST_P(MatmulAccumulates, IntoTheResult) {
+  const auto& [shape, out, beta] = GetParam();
+  check(shape, Layout::kRows, Layout::kRows, out, nullptr, 0.5, beta);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MatmulAccumulates,
+                         testing::Combine(testing::ValuesIn(kShapes),
+                                          testing::Values(Layout::kRows, Layout::kColumns, Layout::kStepped),
+                                          testing::Values(1.0, -2.0)));
+
+TEST(Matmul, IgnoresTheResultsOldContentsWithoutBeta) {
+  Operand a(1, 65, 65, Layout::kRows, 1), b(1, 65, 65, Layout::kRows, 2), out(1, 65, 65, Layout::kRows, 3);
+  out.at(0, 2, 3) = NAN;
+  ASSERT_EQ(run_matmul({out.buffer(2), a.buffer(2), b.buffer(2)}, 1, 0), MYDEV_OK);
+  EXPECT_FALSE(std::isnan(out.at(0, 2, 3)));
+}
+
+TEST(Matmul, RefusesSizesThatDoNotFit) {
+  Operand a(1, 4, 5, Layout::kRows, 1), b(1, 6, 4, Layout::kRows, 2), out(1, 4, 4, Layout::kRows, 3);
+  EXPECT_EQ(run_matmul({out.buffer(2), a.buffer(2), b.buffer(2)}, 1, 0), MYDEV_INVALID_ARGUMENT);
+}
+
+TEST(Matmul, RefusesDtypesThatItDoesNotKnow) {
+  Operand a(1, 4, 4, Layout::kRows, 1), b(1, 4, 4, Layout::kRows, 2), out(1, 4, 4, Layout::kRows, 3);
+  std::vector<mydev_buffer> buffers = {out.buffer(2), a.buffer(2), b.buffer(2)};
+  for (mydev_buffer& buffer : buffers) buffer.dtype = MYDEV_S32;
+  EXPECT_EQ(run_matmul(buffers, 1, 0), MYDEV_UNIMPLEMENTED);
+}
+
+const SmallGemmFunctions& small_gemm_of(InstructionSet isa) {
+#ifdef __x86_64__
+  if (isa == InstructionSet::kAvx512) return avx512::small_gemm;
+  if (isa == InstructionSet::kAvx2) return avx2::small_gemm;
+#endif
+  return baseline::small_gemm;
+}
+
+class SmallGemmVariants : public testing::TestWithParam<InstructionSet> {};
+
+TEST_P(SmallGemmVariants, ComputeTheSameProduct) {
+  constexpr int64_t m = 11, n = 43, k = 37;
+  Operand a(1, m, k, Layout::kRows, 1), b(1, k, n, Layout::kColumns, 2);
+  Operand small_out(1, m, n, Layout::kRows, 3), dot_out(1, m, n, Layout::kRows, 3);
+  SmallGemm gemm{m, n, k, {&small_out.at(0, 0, 0), n, 1}, {&a.at(0, 0, 0), k, 1}, {&b.at(0, 0, 0), 1, k}, {}, 2, 0};
+  small_gemm_of(GetParam()).small(gemm);
+  gemm.out.data = &dot_out.at(0, 0, 0);
+  small_gemm_of(GetParam()).dot(gemm, 0, n);
+  for (int64_t row = 0; row < m; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      double want = 0;
+      for (int64_t p = 0; p < k; ++p) want += 2.0 * a.at(0, row, p) * b.at(0, p, column);
+      ASSERT_NEAR(small_out.at(0, row, column), want, 1e-5);
+      ASSERT_NEAR(dot_out.at(0, row, column), want, 1e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, SmallGemmVariants, testing::ValuesIn(supported_instruction_sets()),
+                         [](const auto& info) { return std::string(instruction_set_name(info.param)); });
+
+TEST(PrimitiveCache, MakesAPlanOnce) {
+  const Shape shape{1, 71, 72, 73};
+  check(shape, Layout::kRows, Layout::kRows, Layout::kRows, nullptr, 1, 0);
+  const PrimitiveCacheStatistics before = primitive_cache_statistics();
+  check(shape, Layout::kRows, Layout::kRows, Layout::kRows, nullptr, 1, 0);
+  const PrimitiveCacheStatistics after = primitive_cache_statistics();
+  EXPECT_EQ(after.misses, before.misses);
+  EXPECT_GT(after.hits, before.hits);
+}
+
+TEST(PrimitiveCache, StaysWithinItsCapacity) {
+  for (size_t i = 0; i < kPrimitiveCacheCapacity + 10; ++i) {
+    PlanKey key(PlanKind::kMatmul);
+    key.add(-1 - static_cast<int64_t>(i));
+    find_or_create_plan(key, [] { return std::shared_ptr<PrimitivePlan>(); });
+  }
+  EXPECT_EQ(primitive_cache_statistics().size, kPrimitiveCacheCapacity);
+  EXPECT_GE(primitive_cache_statistics().evictions, 10u);
+}
+
+TEST(PrimitiveCache, ServesThreadsThatRunOnePlanAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int round = 0; round < 20; ++round) {
+        check({1, 40, 41, 42}, Layout::kRows, Layout::kRows, Layout::kRows, nullptr, 1, 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace mydev::kernels
