@@ -206,8 +206,12 @@ double memory_fraction(int device) {
 }
 
 void set_allocator_settings(const AllocatorSettings& settings) {
-  MYDEV_CHECK(settings.max_split_size >= kMediumSegment, MYDEV_INVALID_ARGUMENT, "max_split_size must be at least ",
-              kMediumSegment, " bytes, but is ", settings.max_split_size);
+  MYDEV_CHECK(settings.medium_segment_size >= kMediumLimit && settings.medium_segment_size % kSegmentGranularity == 0,
+              MYDEV_INVALID_ARGUMENT, "medium_segment_size must be a multiple of ", kSegmentGranularity,
+              " bytes and at least ", kMediumLimit, ", but is ", settings.medium_segment_size);
+  MYDEV_CHECK(settings.max_split_size >= settings.medium_segment_size, MYDEV_INVALID_ARGUMENT,
+              "max_split_size must be at least medium_segment_size, ", settings.medium_segment_size, " bytes, but is ",
+              settings.max_split_size);
   MYDEV_CHECK(settings.garbage_collection_threshold >= 0 && settings.garbage_collection_threshold < 1,
               MYDEV_INVALID_ARGUMENT, "garbage_collection_threshold must be at least 0 and below 1, but is ",
               settings.garbage_collection_threshold);

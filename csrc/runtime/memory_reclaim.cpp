@@ -36,8 +36,9 @@ mydev_code wait_for_stream(const Stream& stream) noexcept {
 Chunk* DeviceMemory::take(Lock& lock, Stream& stream, size_t size, size_t requested) {
   collect_rests();
   if (Chunk* chunk = take_free(stream, size)) return chunk;
-  collect_garbage(lock, segment_size(size));
-  if (Chunk* chunk = take_from_new_segment(stream, size, segment_size(size))) return chunk;
+  const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
+  collect_garbage(lock, segment_bytes);
+  if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
   return take_after_reclaiming(lock, stream, size, requested);
 }
 
@@ -51,7 +52,8 @@ Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t si
   if (Chunk* chunk = take_free(stream, size)) return chunk;
   release_segments(lock, SIZE_MAX);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
-  if (Chunk* chunk = take_from_new_segment(stream, size, segment_size(size))) return chunk;
+  const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
+  if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
   if (Chunk* chunk = take_from_new_segment(stream, size, round_up(size, kLargeGranularity))) return chunk;
   ++stats_.num_ooms;
   const std::string message = out_of_memory_message(lock, requested);
