@@ -3,6 +3,7 @@
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "aten/native_launch.h"
 #include "runtime/device.h"
+#include "runtime/status.h"
 #include "runtime/stream.h"
 
 namespace mydev {
@@ -74,16 +76,23 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, std::
     }
   }
   void record_stream(std::optional<std::vector<std::unique_ptr<Event>>>& events, c10::Stream stream) override {
-    Stream& used = stream_by_id(stream.device_index(), stream.id());
-    auto event = std::make_unique<Event>(used.device().index, /*timing=*/false);
-    event->record(used);
+    std::unique_ptr<Event> event;  // none: nothing to wait for
+    try {
+      Stream& used = stream_by_id(stream.device_index(), stream.id());
+      if (used.asynchronous()) {
+        event = std::make_unique<Event>(used.device().index, /*timing=*/false);
+        event->record(used);
+      }
+    } catch (const std::exception&) {
+      event = nullptr;  // the stream was released, or its device is lost; and a deleter must not throw
+    }
     events->push_back(std::move(event));
   }
-  bool query_event(std::unique_ptr<Event>& event) override { return event->query(); }
+  bool query_event(std::unique_ptr<Event>& event) override { return event == nullptr || event->query(); }
   c10::Stream get_current_stream() const override {
     const int device = current_device();
-    return {c10::Stream::UNSAFE, c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device)),
-            current_stream(device).id()};
+    return c10::Stream(c10::Stream::UNSAFE, {kDeviceType, static_cast<c10::DeviceIndex>(device)},
+                       current_stream(device).id());
   }
   bool stream_is_capturing(c10::Stream) const override { return false; }
 };
