@@ -10,6 +10,7 @@
 #include "runtime/block_index.h"
 #include "runtime/device_memory.h"
 #include "runtime/size_classes.h"
+#include "runtime/thread_state.h"
 #include "runtime/status.h"
 #include "runtime/thread_cache.h"
 
@@ -19,7 +20,7 @@ namespace {
 // --- the calling thread's caches -------------------------------------------------------------------------------------
 
 // The bins used last. Trivial, so that reading it costs one instruction; nullptr sends a call the slow way.
-constinit thread_local StreamBins* last_bins = nullptr;
+MYDEV_STATIC_TLS constinit thread_local StreamBins* last_bins = nullptr;
 constinit thread_local bool thread_ended = false;
 
 std::atomic<void (*)()> thread_cache_created{nullptr};
