@@ -13,7 +13,7 @@
 namespace mydev {
 namespace {
 
-constinit thread_local int host_scope_depth = 0;
+MYDEV_STATIC_TLS constinit thread_local int host_scope_depth = 0;
 
 // --- memory of host twins --------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 #include "runtime/block_index.h"
 #include "runtime/device_memory.h"
 #include "runtime/size_classes.h"
+#include "runtime/thread_state.h"
 #include "runtime/status.h"
 #include "runtime/thread_cache.h"
 
@@ -19,7 +20,7 @@ namespace {
 // --- the calling thread's caches -------------------------------------------------------------------------------------
 
 // The bins used last. Trivial, so that reading it costs one instruction; nullptr sends a call the slow way.
-constinit thread_local StreamBins* last_bins = nullptr;
+MYDEV_STATIC_TLS constinit thread_local StreamBins* last_bins = nullptr;
 constinit thread_local bool thread_ended = false;
 
 std::atomic<void (*)()> thread_cache_created{nullptr};
@@ -206,8 +207,12 @@ double memory_fraction(int device) {
 }
 
 void set_allocator_settings(const AllocatorSettings& settings) {
-  MYDEV_CHECK(settings.max_split_size >= kMediumSegment, MYDEV_INVALID_ARGUMENT, "max_split_size must be at least ",
-              kMediumSegment, " bytes, but is ", settings.max_split_size);
+  MYDEV_CHECK(settings.medium_segment_size >= kMediumLimit && settings.medium_segment_size % kSegmentGranularity == 0,
+              MYDEV_INVALID_ARGUMENT, "medium_segment_size must be a multiple of ", kSegmentGranularity,
+              " bytes and at least ", kMediumLimit, ", but is ", settings.medium_segment_size);
+  MYDEV_CHECK(settings.max_split_size >= settings.medium_segment_size, MYDEV_INVALID_ARGUMENT,
+              "max_split_size must be at least medium_segment_size, ", settings.medium_segment_size, " bytes, but is ",
+              settings.max_split_size);
   MYDEV_CHECK(settings.garbage_collection_threshold >= 0 && settings.garbage_collection_threshold < 1,
               MYDEV_INVALID_ARGUMENT, "garbage_collection_threshold must be at least 0 and below 1, but is ",
               settings.garbage_collection_threshold);

@@ -39,7 +39,10 @@ struct Block {
 };
 
 struct AllocatorSettings {
-  size_t max_split_size = SIZE_MAX;         // blocks larger than this are neither split nor used for smaller requests
+  size_t medium_segment_size = size_t{20} << 20;     // of a segment for requests above 1 MiB and below 10 MiB
+  size_t max_split_size = SIZE_MAX;                  // blocks larger than this are neither split nor used for smaller
+                                                     // requests
+  size_t max_non_split_rounding = size_t{20} << 20;  // a block that is not split may exceed the request by less
   double garbage_collection_threshold = 0;  // fraction of the limit above which cached segments are released; 0: off
   // Large requests are rounded up to a power of two divided in this many steps (a power of two); 0, 1: off. Entry i is
   // for requests of at least 1 MiB << i, the last one for all that are larger.
@@ -94,7 +97,8 @@ std::vector<SegmentSnapshot> memory_snapshot();
 // Fraction (0, 1] of the device's total memory that this process may reserve.
 void set_memory_fraction(int device, double fraction);
 double memory_fraction(int device);
-// Raises INVALID_ARGUMENT for a max_split_size below 20 MiB or a threshold outside [0, 1).
+// Raises INVALID_ARGUMENT for a max_split_size below medium_segment_size, a medium_segment_size below 10 MiB, or a
+// threshold outside [0, 1).
 void set_allocator_settings(const AllocatorSettings& settings);
 const AllocatorSettings& allocator_settings() noexcept;
 

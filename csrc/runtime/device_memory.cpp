@@ -225,8 +225,11 @@ Chunk* DeviceMemory::take_free(Stream& stream, size_t size) {
   if (best == chunks.end()) return nullptr;
   Chunk* chunk = *best;
   if (large) {
-    const size_t max_split = allocator_settings().max_split_size;
-    if (chunk->size > max_split && (size <= max_split || chunk->size >= size + kMediumSegment)) return nullptr;
+    const AllocatorSettings& settings = allocator_settings();
+    const bool oversize = chunk->size > settings.max_split_size;
+    if (oversize && (size <= settings.max_split_size || chunk->size >= size + settings.max_non_split_rounding)) {
+      return nullptr;
+    }
   }
   chunk->node = chunks.extract(best);
   chunk = cut(chunk, size);

@@ -36,8 +36,9 @@ mydev_code wait_for_stream(const Stream& stream) noexcept {
 Chunk* DeviceMemory::take(Lock& lock, Stream& stream, size_t size, size_t requested) {
   collect_rests();
   if (Chunk* chunk = take_free(stream, size)) return chunk;
-  collect_garbage(lock, segment_size(size));
-  if (Chunk* chunk = take_from_new_segment(stream, size, segment_size(size))) return chunk;
+  const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
+  collect_garbage(lock, segment_bytes);
+  if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
   return take_after_reclaiming(lock, stream, size, requested);
 }
 
@@ -51,7 +52,8 @@ Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t si
   if (Chunk* chunk = take_free(stream, size)) return chunk;
   release_segments(lock, SIZE_MAX);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
-  if (Chunk* chunk = take_from_new_segment(stream, size, segment_size(size))) return chunk;
+  const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
+  if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
   if (Chunk* chunk = take_from_new_segment(stream, size, round_up(size, kLargeGranularity))) return chunk;
   ++stats_.num_ooms;
   const std::string message = out_of_memory_message(lock, requested);
@@ -170,6 +172,8 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
     sum += segment->size;
     Chunk* chunk = segment->first;
     chunk->node = free_[segment->stream].of(segment->large).extract(chunk);
+    // Before the driver can give the same address to another thread.
+    if (device_.host_accessible()) block_index::clear(segment->data);
     const auto entry = segments_.find(reinterpret_cast<uintptr_t>(segment->data));
     victims.push_back(std::move(entry->second));
     segments_.erase(entry);
@@ -197,11 +201,11 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
     Segment& segment = *victims[i];
     Chunk* chunk = segment.first;
     if (released[i]) {
-      if (device_.host_accessible()) block_index::clear(segment.data);
       ++stats_.num_device_free;
       count_segment(segment, -1);
       recycle(chunk);
     } else {
+      if (device_.host_accessible()) block_index::set(segment.data, chunk);
       free_[segment.stream].of(segment.large).insert(std::move(chunk->node));
       segments_.emplace(reinterpret_cast<uintptr_t>(segment.data), std::move(victims[i]));
     }

@@ -10,10 +10,10 @@
 
 namespace mydev {
 
-inline constexpr size_t kSmallLimit = size_t{1} << 20;          // requests up to this size are small
-inline constexpr size_t kSmallSegment = size_t{2} << 20;        // a segment that is cut into small blocks
-inline constexpr size_t kMediumSegment = size_t{20} << 20;      // a segment for requests below kMediumLimit
-inline constexpr size_t kMediumLimit = size_t{10} << 20;        // larger requests get a segment of their own
+inline constexpr size_t kSmallLimit = size_t{1} << 20;    // requests up to this size are small
+inline constexpr size_t kSmallSegment = size_t{2} << 20;  // a segment that is cut into small blocks
+inline constexpr size_t kMediumLimit = size_t{10}
+                                       << 20;  // above it up to here share medium segments; larger ones get their own
 inline constexpr size_t kSegmentGranularity = size_t{2} << 20;  // of such a segment
 inline constexpr size_t kLargeGranularity = 512;                // of a block above kSmallLimit
 inline constexpr size_t kSmallGranularity = 64;                 // of a block up to kSmallLimit
@@ -47,9 +47,9 @@ constexpr size_t round_up_power2(size_t bytes, size_t divisions) noexcept {
   return round_up(bytes, std::bit_floor(bytes) / divisions);
 }
 
-constexpr size_t segment_size(size_t block_size) noexcept {
+constexpr size_t segment_size(size_t block_size, size_t medium_segment_size) noexcept {
   if (block_size <= kSmallLimit) return kSmallSegment;
-  if (block_size < kMediumLimit) return kMediumSegment;
+  if (block_size < kMediumLimit) return medium_segment_size;
   return round_up(block_size, kSegmentGranularity);
 }
 

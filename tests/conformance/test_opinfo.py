@@ -1,0 +1,60 @@
+"""Every operator of PyTorch's own operator database: the device's answer against the CPU's, forward and backward."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+
+from . import harness, ledger
+
+CASES = [pytest.param(op, id=harness.case_name(op)) for op in op_db]
+GRADIENT_CASES = [
+    pytest.param(op, id=harness.case_name(op))
+    for op in op_db
+    if op.supports_autograd and harness.sample_dtype(op).is_floating_point
+]
+
+
+def _check(case: str, known: dict[str, str], run: Callable[[], int]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if case not in known:
+            run()
+            return
+        with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+            run()
+            pytest.fail(f"{case} passes now; remove it from the ledger", pytrace=False)
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_forward_agrees_with_cpu(op: OpInfo) -> None:
+    case = harness.case_name(op)
+    _check(case, ledger.FORWARD_RAISES, lambda: harness.check_forward(op, values=case not in ledger.UNDEFINED_CONTENTS))
+
+
+@pytest.mark.parametrize("op", GRADIENT_CASES)
+def test_backward_agrees_with_cpu(op: OpInfo) -> None:
+    case = harness.case_name(op)
+    _check(case, ledger.BACKWARD_RAISES | ledger.FORWARD_RAISES, lambda: harness.check_backward(op))
+
+
+def test_ledger_names_operators_that_exist() -> None:
+    known = {harness.case_name(op) for op in op_db}
+    assert set(ledger.FORWARD_RAISES) | set(ledger.BACKWARD_RAISES) | ledger.UNDEFINED_CONTENTS <= known
+
+
+def test_at_least_99_percent_of_operators_agree() -> None:
+    assert len(ledger.FORWARD_RAISES) <= 0.01 * len(CASES)
+    assert len(ledger.FORWARD_RAISES | ledger.BACKWARD_RAISES) <= 0.01 * len(CASES)
+
+
+def test_harness_tells_a_wrong_answer() -> None:
+    op = next(op for op in op_db if op.name == "add")
+    with pytest.raises(AssertionError):
+        harness._compare(torch.tensor([1.0]), torch.tensor([2.0]), values=True)
+    assert harness.check_forward(op, values=True) > 0

@@ -1,0 +1,134 @@
+// A driver that fails on request: the host driver with each entry behind a switch.
+//
+// Options: fail=ENTRY (that entry fails), after=N (but not its first N calls), times=N (at most N times); any other
+// option is the host driver's. What is wrong with the table itself must be known before there are options, so it comes
+// from the environment: BROKEN_DRIVER_DEFECT=version, null, small, or the name of an entry to leave out.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "mydev/driver.h"
+#include "runtime/host_driver.h"
+
+namespace {
+
+const mydev_driver_api* host_driver = nullptr;
+std::string failing_entry;
+std::atomic<long> failures_left{0};
+std::atomic<long> calls_to_spare{0};
+thread_local std::string error_message;
+
+bool must_fail(const char* entry) {
+  if (failing_entry != entry || calls_to_spare.fetch_sub(1) > 0 || failures_left.fetch_sub(1) <= 0) {
+    return false;
+  }
+  error_message = std::string(entry) + " fails on request";
+  return true;
+}
+
+#define BROKEN_CODE_ENTRIES(ENTRY) \
+  ENTRY(device_count)              \
+  ENTRY(device_properties)         \
+  ENTRY(memory_alloc)              \
+  ENTRY(memory_free)               \
+  ENTRY(memory_info)               \
+  ENTRY(host_alloc)                \
+  ENTRY(host_free)                 \
+  ENTRY(host_access_begin)         \
+  ENTRY(host_access_end)           \
+  ENTRY(copy)                      \
+  ENTRY(copy_peer)                 \
+  ENTRY(fill)                      \
+  ENTRY(stream_create)             \
+  ENTRY(stream_destroy)            \
+  ENTRY(stream_query)              \
+  ENTRY(stream_synchronize)        \
+  ENTRY(stream_wait_event)         \
+  ENTRY(event_create)              \
+  ENTRY(event_destroy)             \
+  ENTRY(event_record)              \
+  ENTRY(event_query)               \
+  ENTRY(event_synchronize)         \
+  ENTRY(event_elapsed)             \
+  ENTRY(launch)
+
+// Breakable<Entry>::call<&name> has the entry's own type and asks must_fail first.
+template <typename Entry>
+struct Breakable;
+template <typename... Args>
+struct Breakable<mydev_code (*)(Args...)> {
+  template <mydev_code (*mydev_driver_api::*kEntry)(Args...), const char* kName>
+  static mydev_code call(Args... args) {
+    error_message.clear();
+    return must_fail(kName) ? MYDEV_INTERNAL : (host_driver->*kEntry)(args...);
+  }
+};
+
+#define BROKEN_NAME(entry) constexpr char kName_##entry[] = #entry;
+BROKEN_CODE_ENTRIES(BROKEN_NAME)
+#undef BROKEN_NAME
+
+mydev_code initialize(const char* options, const mydev_host_services* host) {
+  std::string rest;
+  std::string text = options;
+  failing_entry.clear();
+  failures_left = 1L << 30;
+  calls_to_spare = 0;
+  while (!text.empty()) {
+    const std::string option = text.substr(0, text.find(','));
+    text.erase(0, option.size() + 1);
+    if (option.starts_with("fail=")) {
+      failing_entry = option.substr(5);
+    } else if (option.starts_with("times=")) {
+      failures_left = std::atol(option.c_str() + 6);
+    } else if (option.starts_with("after=")) {
+      calls_to_spare = std::atol(option.c_str() + 6);
+    } else {
+      rest += (rest.empty() ? "" : ",") + option;
+    }
+  }
+  return must_fail("initialize") ? MYDEV_INTERNAL : host_driver->initialize(rest.c_str(), host);
+}
+
+const char* last_error() {
+  return error_message.empty() ? host_driver->last_error() : error_message.c_str();
+}
+
+mydev_driver_api make_table(const char* defect) {
+  mydev_driver_api api = *host_driver;
+  api.name = "broken";
+  api.initialize = initialize;
+  api.last_error = last_error;
+#define BROKEN_ENTRY(entry) api.entry = Breakable<decltype(api.entry)>::call<&mydev_driver_api::entry, kName_##entry>;
+  BROKEN_CODE_ENTRIES(BROKEN_ENTRY)
+#undef BROKEN_ENTRY
+  if (std::strcmp(defect, "version") == 0) {
+    api.version_major = MYDEV_DRIVER_VERSION_MAJOR + 1;
+  } else if (std::strcmp(defect, "small") == 0) {
+    api.struct_size = sizeof(size_t);
+  }
+#define BROKEN_OMIT(entry)                \
+  if (std::strcmp(defect, #entry) == 0) { \
+    api.entry = nullptr;                  \
+  }
+  BROKEN_CODE_ENTRIES(BROKEN_OMIT)
+  BROKEN_OMIT(initialize)
+  BROKEN_OMIT(last_error)
+#undef BROKEN_OMIT
+  return api;
+}
+
+}  // namespace
+
+extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t version_minor) {
+  const char* variable = std::getenv("BROKEN_DRIVER_DEFECT");
+  const char* defect = variable != nullptr ? variable : "";
+  host_driver = mydev::host_driver_query(version_major, version_minor);
+  if (std::strcmp(defect, "null") == 0) {
+    return nullptr;
+  }
+  static mydev_driver_api api;
+  api = make_table(defect);
+  return &api;
+}
