@@ -89,12 +89,6 @@ int onednn_threads() noexcept {
 #endif
 }
 
-void PlanKey::add(const mydev_buffer& buffer) noexcept {
-  add(int64_t{buffer.dtype} << 8 | buffer.rank);
-  for (int i = 0; i < buffer.rank; ++i) add(buffer.sizes[i]);
-  for (int i = 0; i < buffer.rank; ++i) add(buffer.strides[i]);
-}
-
 bool PlanKey::operator==(const PlanKey& other) const noexcept {
   return count_ == other.count_ && std::equal(words_.begin(), words_.begin() + count_, other.words_.begin());
 }

@@ -11,8 +11,6 @@
 #include <functional>
 #include <memory>
 
-#include "mydev/custom_call.h"
-
 namespace mydev::kernels {
 
 class PrimitivePlan;  // primitive_plan.h
@@ -32,12 +30,11 @@ class PlanKey {
     add(onednn_threads());
   }
   void add(int64_t value) noexcept { words_[count_++] = value; }
-  void add(const mydev_buffer& buffer) noexcept;  // dtype, rank, sizes, strides
   bool operator==(const PlanKey& other) const noexcept;
   size_t hash() const noexcept;
 
  private:
-  static constexpr size_t kMaxWords = 80;  // a 3-D convolution with bias takes 62
+  static constexpr size_t kMaxWords = 40;  // a 3-D convolution takes 34
   std::array<int64_t, kMaxWords> words_;
   size_t count_ = 0;
 };

@@ -1,0 +1,499 @@
+// Family convolution, in 1, 2 or 3 dimensions:
+//
+//   mydev.convolution(out, x, weight[, bias]; ...)
+//   mydev.convolution_backward_data(grad_x, grad_out, weight; ...)
+//   mydev.convolution_backward_weights(grad_weight[, grad_bias], grad_out, x; ...)
+//
+// each with the attributes stride[], padding[], dilation[], transposed, output_padding[], groups. x is [N, C,
+// spatial...], weight [O, C / groups, kernel...] or, transposed, [C, O / groups, kernel...]; dilation 1 means none;
+// output_padding is less than the stride. One dtype for all: f32, bf16 or f16. Every operand must have elements, or
+// every result none.
+//
+// Policy. All work is a plan of oneDNN primitives. A transposed convolution is the data gradient of the plain one that
+// maps its result to its input, so three kinds of primitive serve all six cases. Where the activations lie
+// channels-last they are used as they are; else oneDNN chooses (blocked) layouts and the plan reorders operands, which
+// is cheaper than to convolve plain channels-first data. Weights are reordered in every call: nothing tells a kernel
+// that they have not changed. Operands in neither dense order, f16, and bf16 where the processor lacks it, are copied
+// to dense f32 first; results are rounded once.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "kernels/builtin_kernels.h"
+#include "kernels/kernel_entry.h"
+#include "kernels/nested_copy.h"
+#include "kernels/primitive_cache.h"
+#include "kernels/primitive_plan.h"
+#include "runtime/frame.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+constexpr int kMaxConvolutionRank = 5;
+using Dims = dnnl::memory::dims;
+using Descriptor = dnnl::memory::desc;
+
+// The dense orders of [N, C, spatial...] that an operand has; both where they are the same.
+enum Order : unsigned { kNeither = 0, kChannelsFirst = 1, kChannelsLast = 2 };
+
+void strides_in_order(int rank, const int64_t* sizes, Order order, int64_t* strides) noexcept {
+  int64_t stride = 1;
+  if (order == kChannelsLast) {
+    strides[1] = 1;
+    stride = sizes[1];
+  }
+  for (int i = rank - 1; i >= 0; --i) {
+    if (i == 1 && order == kChannelsLast) continue;
+    strides[i] = stride;
+    stride *= sizes[i];
+  }
+}
+
+unsigned orders_of(const mydev_buffer& buffer) noexcept {
+  unsigned orders = kNeither;
+  for (const Order order : {kChannelsFirst, kChannelsLast}) {
+    std::array<int64_t, kMaxConvolutionRank> strides;
+    strides_in_order(buffer.rank, buffer.sizes, order, strides.data());
+    bool same = true;
+    for (int i = 0; i < buffer.rank; ++i) same &= buffer.sizes[i] == 1 || strides[i] == buffer.strides[i];
+    if (same) orders |= order;
+  }
+  return orders;
+}
+
+// One operand: what the frame gives, and what the plan works on.
+struct Operand {
+  const mydev_buffer* buffer = nullptr;
+  unsigned orders = kNeither;
+  bool copied = false;       // the plan works on a dense copy in scratch
+  uint64_t copy_offset = 0;  // of it
+
+  bool present() const noexcept { return buffer != nullptr; }
+  Order order() const noexcept {
+    return (orders & kChannelsFirst) != 0 || orders == kNeither ? kChannelsFirst : kChannelsLast;
+  }
+};
+
+// Operands of a plan, in this order. "src" and "dst" are those of the plain convolution.
+enum Role : int32_t { kSource, kWeights, kDestination, kBias, kRoles };
+
+struct Problem {
+  const char* kernel;
+  PlanKind kind;
+  bool transposed;
+  std::array<Operand, kRoles> operands;
+  int rank;
+  int64_t groups;
+  std::array<int64_t, 3> stride, padding, dilation;
+  mydev_dtype compute;
+
+  const Operand& operator[](Role role) const noexcept { return operands[role]; }
+  Operand& operator[](Role role) noexcept { return operands[role]; }
+  bool is_output(Role role) const noexcept {
+    switch (kind) {
+      case PlanKind::kConvolution:
+        return role == kDestination;
+      case PlanKind::kConvolutionBackwardData:
+        return role == kSource;
+      default:
+        return role == kWeights || role == kBias;
+    }
+  }
+};
+
+// Numbers of the attributes, in their order.
+enum Attribute : uint32_t { kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups, kAttributes };
+
+[[noreturn]] void refuse(const char* kernel, const std::string& why) {
+  throw Error(MYDEV_INVALID_ARGUMENT, std::string(kernel) + ": " + why);
+}
+
+// Whether sizes of source, weights and destination fit the parameters.
+void check_sizes(const Problem& problem) {
+  const int64_t* source = problem[kSource].buffer->sizes;
+  const int64_t* weights = problem[kWeights].buffer->sizes;
+  const int64_t* destination = problem[kDestination].buffer->sizes;
+  bool fits = source[0] == destination[0] && weights[0] == destination[1] && weights[1] * problem.groups == source[1] &&
+              problem.groups > 0 && destination[1] % problem.groups == 0;
+  for (int i = 0; i + 2 < problem.rank; ++i) {
+    const size_t d = static_cast<size_t>(i);
+    const int64_t span = (weights[i + 2] - 1) * problem.dilation[d] + 1;
+    const int64_t reach = source[i + 2] + 2 * problem.padding[d] - span;
+    fits &= problem.stride[d] > 0 && problem.dilation[d] > 0 && problem.padding[d] >= 0;
+    fits = fits && reach / problem.stride[d] + 1 == destination[i + 2];
+  }
+  if (!fits) refuse(problem.kernel, "sizes of the operands do not fit together");
+}
+
+Problem problem_of(const mydev_frame& frame, const char* kernel, PlanKind kind) {
+  const uint32_t num_buffers = frame.num_outputs + frame.num_inputs;
+  const bool weights_gradient = kind == PlanKind::kConvolutionBackwardWeights;
+  const bool has_bias = num_buffers == 4;
+  const uint32_t outputs = weights_gradient && has_bias ? 2 : 1;
+  if (num_buffers < 3 || num_buffers > 4 || frame.num_outputs != outputs || frame.num_attributes != kAttributes ||
+      (has_bias && kind == PlanKind::kConvolutionBackwardData)) {
+    refuse(kernel, "takes other operands or attributes; see its doc");
+  }
+  const mydev_attribute* attributes = frame.attributes;
+  Problem problem{};
+  problem.kernel = kernel;
+  problem.transposed = attributes[kTransposed].value.i != 0;
+  problem.groups = attributes[kGroups].value.i;
+  // The plain convolution's operands. Transposed, it maps the result to the input.
+  const mydev_buffer *x, *out, *weights, *bias = nullptr;
+  const mydev_buffer* buffers = frame.buffers;
+  if (weights_gradient) {
+    weights = buffers;
+    bias = has_bias ? buffers + 1 : nullptr;
+    out = buffers + outputs;
+    x = buffers + outputs + 1;
+    problem.kind = kind;
+  } else {
+    const bool data_gradient = kind == PlanKind::kConvolutionBackwardData;
+    out = buffers + (data_gradient ? 1 : 0);
+    x = buffers + (data_gradient ? 0 : 1);
+    weights = buffers + 2;
+    bias = has_bias ? buffers + 3 : nullptr;
+    problem.kind = data_gradient != problem.transposed ? PlanKind::kConvolutionBackwardData : PlanKind::kConvolution;
+  }
+  if (problem.transposed) std::swap(x, out);
+  problem[kSource].buffer = x;
+  problem[kWeights].buffer = weights;
+  problem[kDestination].buffer = out;
+  problem[kBias].buffer = bias;
+  problem.rank = x->rank;
+  if (x->rank < 3 || x->rank > kMaxConvolutionRank || weights->rank != x->rank || out->rank != x->rank ||
+      (bias != nullptr && bias->rank != 1)) {
+    refuse(kernel, "operands must have 3, 4 or 5 dimensions, all the same, and a bias one");
+  }
+  const size_t spatial = static_cast<size_t>(x->rank - 2);
+  for (const Attribute list : {kStride, kPadding, kDilation, kOutputPadding}) {
+    if (attributes[list].kind != MYDEV_ATTRIBUTE_INT_ARRAY || attributes[list].count != spatial) {
+      refuse(kernel, "stride, padding, dilation and output_padding need one number per spatial dimension");
+    }
+  }
+  for (size_t i = 0; i < spatial; ++i) {
+    problem.stride[i] = attributes[kStride].value.ints[i];
+    problem.padding[i] = attributes[kPadding].value.ints[i];
+    problem.dilation[i] = attributes[kDilation].value.ints[i];
+  }
+  const mydev_dtype dtype = static_cast<mydev_dtype>(x->dtype);
+  if (dtype != MYDEV_F32 && dtype != MYDEV_BF16 && dtype != MYDEV_F16) {
+    throw Error(MYDEV_UNIMPLEMENTED, std::string(kernel) + ": takes f32, bf16 and f16, got " + dtype_name(dtype));
+  }
+  for (const Operand& operand : problem.operands) {
+    if (operand.present() && operand.buffer->dtype != x->dtype) refuse(kernel, "operands must have one dtype");
+  }
+  problem.compute = onednn_supports(dtype) ? dtype : MYDEV_F32;
+  check_sizes(problem);
+  if (bias != nullptr && bias->sizes[0] != (problem.transposed ? x : out)->sizes[1]) {
+    refuse(kernel, "the bias must have one element per output channel");
+  }
+  return problem;
+}
+
+int64_t count_elements(const mydev_buffer& buffer) noexcept {
+  int64_t count = 1;
+  for (int i = 0; i < buffer.rank; ++i) count *= buffer.sizes[i];
+  return count;
+}
+
+// --- the plan --------------------------------------------------------------------------------------------------------
+
+// The operand as oneDNN sees it: weights in groups, a bias as it is.
+Descriptor descriptor_of(const Problem& problem, Role role) {
+  const Operand& operand = problem[role];
+  const mydev_buffer& buffer = *operand.buffer;
+  const auto type = onednn_dtype(problem.compute);
+  if (role == kBias) return {{buffer.sizes[0]}, type, Dims{1}};
+  Dims sizes(buffer.sizes, buffer.sizes + buffer.rank), strides(sizes.size());
+  strides_in_order(buffer.rank, buffer.sizes, operand.order(), strides.data());
+  if (role == kWeights && problem.groups > 1) {
+    sizes[0] /= problem.groups;
+    strides.insert(strides.begin(), sizes[0] * strides[0]);
+    sizes.insert(sizes.begin(), problem.groups);
+  }
+  return {sizes, type, strides};
+}
+
+Descriptor any_like(const Descriptor& descriptor) {
+  return {descriptor.get_dims(), descriptor.get_data_type(), dnnl::memory::format_tag::any};
+}
+
+// Activations that all lie channels-last are used so.
+bool works_channels_last(const Problem& problem) noexcept {
+  const unsigned source = problem[kSource].orders, destination = problem[kDestination].orders;
+  return (source & destination & kChannelsLast) != 0 && (source & destination & kChannelsFirst) == 0;
+}
+
+// Steps around one primitive: operands in its layouts.
+class PlanBuilder {
+ public:
+  PlanBuilder(const Problem& problem, PrimitivePlan& plan) : problem_(problem), plan_(plan) {}
+
+  // An operand for the primitive, which wants it as `wanted`.
+  void use(Role role, int32_t argument, const Descriptor& wanted) {
+    const Descriptor given = descriptor_of(problem_, role);
+    PrimitivePlan::Argument place{argument, role, 0, wanted};
+    if (given != wanted) {
+      place = {argument, PrimitivePlan::kScratch, plan_.reserve(wanted.get_size()), wanted};
+      const PrimitivePlan::Argument at_home{0, role, 0, given};
+      if (problem_.is_output(role)) {
+        after_.push_back({place, at_home});
+      } else {
+        plan_.add_reorder(at_home, place);
+      }
+    }
+    arguments_.push_back(place);
+  }
+  void run(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& descriptor) {
+    plan_.add_step(primitive, descriptor, arguments_);
+    for (const auto& [from, to] : after_) plan_.add_reorder(from, to);
+  }
+
+ private:
+  const Problem& problem_;
+  PrimitivePlan& plan_;
+  std::vector<PrimitivePlan::Argument> arguments_;
+  std::vector<std::pair<PrimitivePlan::Argument, PrimitivePlan::Argument>> after_;
+};
+
+// [C] as [1, C, 1...]
+Descriptor per_channel(const Problem& problem) {
+  Dims sizes(static_cast<size_t>(problem.rank), 1), strides(sizes.size(), 1);
+  sizes[1] = strides[0] = problem[kBias].buffer->sizes[0];
+  return {sizes, onednn_dtype(problem.compute), strides};
+}
+
+dnnl::primitive_attr attributes_for_plan() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+// A transposed convolution's bias: its result is the plain one's source.
+void add_bias_step(const Problem& problem, PrimitivePlan& plan) {
+  const Descriptor result = descriptor_of(problem, kSource), bias = per_channel(problem);
+  const dnnl::binary::primitive_desc descriptor(onednn_engine(), dnnl::algorithm::binary_add, result, bias, result,
+                                                attributes_for_plan());
+  plan.add_step(
+      dnnl::binary(descriptor), descriptor,
+      {{DNNL_ARG_SRC_0, kSource, 0, result}, {DNNL_ARG_SRC_1, kBias, 0, bias}, {DNNL_ARG_DST, kSource, 0, result}});
+}
+
+void add_bias_gradient_step(const Problem& problem, PrimitivePlan& plan) {
+  const Descriptor gradient = descriptor_of(problem, kSource), bias = per_channel(problem);
+  const dnnl::reduction::primitive_desc descriptor(onednn_engine(), dnnl::algorithm::reduction_sum, gradient, bias, 0,
+                                                   0, attributes_for_plan());
+  plan.add_step(dnnl::reduction(descriptor), descriptor,
+                {{DNNL_ARG_SRC, kSource, 0, gradient}, {DNNL_ARG_DST, kBias, 0, bias}});
+}
+
+std::shared_ptr<PrimitivePlan> make_plan(const Problem& problem) {
+  const int spatial = problem.rank - 2;
+  const mydev_buffer &source_buffer = *problem[kSource].buffer, &weights_buffer = *problem[kWeights].buffer,
+                     &destination_buffer = *problem[kDestination].buffer;
+  Dims stride, dilation, padding_before, padding_after;
+  for (int i = 0; i < spatial; ++i) {
+    const size_t d = static_cast<size_t>(i);
+    const int64_t span = (weights_buffer.sizes[i + 2] - 1) * problem.dilation[d] + 1;
+    stride.push_back(problem.stride[d]);
+    dilation.push_back(problem.dilation[d] - 1);  // oneDNN counts the gaps
+    padding_before.push_back(problem.padding[d]);
+    padding_after.push_back((destination_buffer.sizes[i + 2] - 1) * problem.stride[d] + span -
+                            source_buffer.sizes[i + 2] - problem.padding[d]);
+  }
+  Descriptor source = descriptor_of(problem, kSource), destination = descriptor_of(problem, kDestination);
+  const Descriptor weights = any_like(descriptor_of(problem, kWeights));
+  if (!works_channels_last(problem)) {
+    source = any_like(source);
+    destination = any_like(destination);
+  }
+  const bool native_bias = problem[kBias].present() && !problem.transposed;
+  const Descriptor bias = native_bias ? descriptor_of(problem, kBias) : Descriptor();
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const auto propagation =
+      problem.kind == PlanKind::kConvolution ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
+  const dnnl::primitive_attr attributes = attributes_for_plan();
+  const dnnl::engine& engine = onednn_engine();
+  const dnnl::convolution_forward::primitive_desc forward(engine, propagation, algorithm, source, weights, bias,
+                                                          destination, stride, dilation, padding_before, padding_after,
+                                                          attributes);
+  auto plan = std::make_shared<PrimitivePlan>();
+  PlanBuilder builder(problem, *plan);
+  switch (problem.kind) {
+    case PlanKind::kConvolution: {
+      builder.use(kSource, DNNL_ARG_SRC, forward.src_desc());
+      builder.use(kWeights, DNNL_ARG_WEIGHTS, forward.weights_desc());
+      if (native_bias) builder.use(kBias, DNNL_ARG_BIAS, forward.bias_desc());
+      builder.use(kDestination, DNNL_ARG_DST, forward.dst_desc());
+      builder.run(dnnl::convolution_forward(forward), forward);
+      break;
+    }
+    case PlanKind::kConvolutionBackwardData: {
+      const dnnl::convolution_backward_data::primitive_desc backward(engine, algorithm, source, weights, destination,
+                                                                     stride, dilation, padding_before, padding_after,
+                                                                     forward, attributes);
+      builder.use(kDestination, DNNL_ARG_DIFF_DST, backward.diff_dst_desc());
+      builder.use(kWeights, DNNL_ARG_WEIGHTS, backward.weights_desc());
+      builder.use(kSource, DNNL_ARG_DIFF_SRC, backward.diff_src_desc());
+      builder.run(dnnl::convolution_backward_data(backward), backward);
+      if (problem[kBias].present()) add_bias_step(problem, *plan);
+      break;
+    }
+    default: {
+      const dnnl::convolution_backward_weights::primitive_desc backward(engine, algorithm, source, weights, bias,
+                                                                        destination, stride, dilation, padding_before,
+                                                                        padding_after, forward, attributes);
+      builder.use(kSource, DNNL_ARG_SRC, backward.src_desc());
+      builder.use(kDestination, DNNL_ARG_DIFF_DST, backward.diff_dst_desc());
+      builder.use(kWeights, DNNL_ARG_DIFF_WEIGHTS, backward.diff_weights_desc());
+      if (native_bias) builder.use(kBias, DNNL_ARG_DIFF_BIAS, backward.diff_bias_desc());
+      builder.run(dnnl::convolution_backward_weights(backward), backward);
+      if (problem[kBias].present() && !native_bias) add_bias_gradient_step(problem, *plan);
+      break;
+    }
+  }
+  return plan;
+}
+
+std::shared_ptr<PrimitivePlan> find_plan(const Problem& problem) {
+  PlanKey key(problem.kind);
+  key.add(problem.transposed ? 1 : 0);
+  key.add(problem.compute);
+  key.add(problem.rank);
+  key.add(problem.groups);
+  key.add(problem[kBias].present() ? 1 : 0);
+  for (const Role role : {kSource, kWeights, kDestination}) {
+    key.add(problem[role].order() | (problem[role].orders << 2));
+    for (int i = 0; i < problem.rank; ++i) key.add(problem[role].buffer->sizes[i]);
+  }
+  for (size_t i = 0; i + 2 < static_cast<size_t>(problem.rank); ++i) {
+    key.add(problem.stride[i]);
+    key.add(problem.padding[i]);
+    key.add(problem.dilation[i]);
+  }
+  return find_or_create_plan(key,
+                             [&] { return with_onednn_errors(problem.kernel, [&] { return make_plan(problem); }); });
+}
+
+// --- the run ---------------------------------------------------------------------------------------------------------
+
+// How a frame will be computed; the same for scratch_bytes and for the run.
+struct Way {
+  Problem problem{};
+  std::shared_ptr<PrimitivePlan> plan;  // null: there is nothing to compute
+  uint64_t plan_offset = 0, scratch_bytes = 0;
+};
+
+Way choose_way(const mydev_frame& frame, const char* kernel, PlanKind kind) {
+  Way way;
+  Problem& problem = way.problem;
+  problem = problem_of(frame, kernel, kind);
+  bool nothing = true, all = true;
+  for (const Role role : {kSource, kWeights, kDestination, kBias}) {
+    const Operand& operand = problem[role];
+    if (!operand.present()) continue;
+    const bool empty = count_elements(*operand.buffer) == 0;
+    all &= !empty;
+    if (problem.is_output(role)) nothing &= empty;
+  }
+  if (nothing) return way;
+  if (!all) refuse(kernel, "an operand has no elements");
+  for (Operand& operand : problem.operands) {
+    if (!operand.present()) continue;
+    const mydev_buffer& buffer = *operand.buffer;
+    operand.orders = buffer.rank == 1 ? (buffer.sizes[0] == 1 || buffer.strides[0] == 1 ? kChannelsFirst : kNeither)
+                                      : orders_of(buffer);
+    operand.copied = operand.orders == kNeither || buffer.dtype != problem.compute;
+    if (!operand.copied) continue;
+    operand.copy_offset = way.scratch_bytes;
+    const int64_t bytes = count_elements(buffer) * dtype_size(problem.compute);
+    way.scratch_bytes += (static_cast<uint64_t>(bytes) + 63) / 64 * 64;
+  }
+  way.plan = find_plan(problem);
+  way.plan_offset = way.scratch_bytes;
+  way.scratch_bytes += way.plan->scratch_bytes();
+  return way;
+}
+
+void run(const mydev_frame& frame, const char* kernel, PlanKind kind) {
+  const Way way = choose_way(frame, kernel, kind);
+  if (way.plan == nullptr) return;
+  if (frame.scratch_bytes < way.scratch_bytes) {
+    throw Error(MYDEV_INTERNAL, std::string(kernel) + ": was given less scratch than it asked for");
+  }
+  const Problem& problem = way.problem;
+  char* const scratch = static_cast<char*>(frame.scratch);
+  std::array<void*, kRoles> data{};
+  std::array<std::array<int64_t, kMaxConvolutionRank>, kRoles> strides;
+  const auto dense_copy = [&](Role role) {
+    const mydev_buffer& buffer = *problem[role].buffer;
+    return mydev_buffer{data[role], buffer.sizes, strides[role].data(), buffer.rank, problem.compute};
+  };
+  for (const Role role : {kSource, kWeights, kDestination, kBias}) {
+    const Operand& operand = problem[role];
+    if (!operand.present()) continue;
+    data[role] = operand.copied ? scratch + operand.copy_offset : operand.buffer->data;
+    if (!operand.copied) continue;
+    strides[role][0] = 1;
+    if (operand.buffer->rank > 1) {
+      strides_in_order(operand.buffer->rank, operand.buffer->sizes, operand.order(), strides[role].data());
+    }
+    if (!problem.is_output(role)) nested_copy(frame, kernel, dense_copy(role), *operand.buffer);
+  }
+  with_onednn_errors(kernel, [&] { way.plan->run(data, scratch + way.plan_offset); });
+  for (const Role role : {kSource, kWeights, kDestination, kBias}) {
+    const Operand& operand = problem[role];
+    if (operand.copied && problem.is_output(role)) nested_copy(frame, kernel, *operand.buffer, dense_copy(role));
+  }
+}
+
+constexpr const char* kNames[] = {"mydev.convolution", "mydev.convolution_backward_data",
+                                  "mydev.convolution_backward_weights"};
+
+template <PlanKind kind>
+constexpr const char* name_of() {
+  return kNames[static_cast<int>(kind) - static_cast<int>(PlanKind::kConvolution)];
+}
+
+template <PlanKind kind>
+mydev_code convolution_entry(const mydev_frame* frame) {
+  return run_entry(*frame, [&] { run(*frame, name_of<kind>(), kind); });
+}
+
+template <PlanKind kind>
+uint64_t convolution_scratch_bytes(const mydev_frame* frame) {
+  try {
+    return choose_way(*frame, name_of<kind>(), kind).scratch_bytes;
+  } catch (const std::exception&) {
+    return 0;  // the entry meets the same error and reports it
+  }
+}
+
+template <PlanKind kind>
+constexpr mydev_kernel record(const char* doc) {
+  return {
+      sizeof(mydev_kernel), name_of<kind>(), convolution_entry<kind>, convolution_scratch_bytes<kind>, doc, nullptr};
+}
+
+#define MYDEV_CONVOLUTION_ATTRIBUTES \
+  "all f32, bf16 or f16; stride[], padding[], dilation[], transposed, output_padding[], groups"
+constexpr mydev_kernel kRecords[] = {
+    record<PlanKind::kConvolution>(
+        "out [N,O,...], x [N,C,...], weight [O,C/groups,...], bias? [O], " MYDEV_CONVOLUTION_ATTRIBUTES),
+    record<PlanKind::kConvolutionBackwardData>(
+        "grad_x [N,C,...], grad_out [N,O,...], weight [O,C/groups,...], " MYDEV_CONVOLUTION_ATTRIBUTES),
+    record<PlanKind::kConvolutionBackwardWeights>(
+        "grad_weight [O,C/groups,...], grad_bias? [O], grad_out [N,O,...], x [N,C,...], " MYDEV_CONVOLUTION_ATTRIBUTES),
+};
+#undef MYDEV_CONVOLUTION_ATTRIBUTES
+
+}  // namespace
+
+std::span<const mydev_kernel> convolution() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels

@@ -1,0 +1,242 @@
+// The convolution kernels against plain loops in double: 1, 2 and 3 dimensions, both dense orders, groups, strides,
+// dilation, transposed, with and without bias, forward and both gradients.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_registry.h"
+#include "runtime/frame.h"
+#include "runtime/launch.h"
+
+namespace mydev::kernels {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A dense f32 tensor in one of the two orders, filled with small reproducible numbers.
+class Tensor {
+ public:
+  Tensor(Sizes sizes, bool channels_last, uint32_t seed) : sizes_(std::move(sizes)), strides_(sizes_.size()) {
+    int64_t stride = 1;
+    if (channels_last) {
+      strides_[1] = 1;
+      stride = sizes_[1];
+    }
+    for (size_t i = sizes_.size(); i-- > 0;) {
+      if (i == 1 && channels_last) continue;
+      strides_[i] = stride;
+      stride *= sizes_[i];
+    }
+    storage_.resize(static_cast<size_t>(stride));
+    for (float& value : storage_) {
+      seed = seed * 1664525u + 1013904223u;
+      value = static_cast<float>(static_cast<int32_t>(seed >> 16) % 17 - 8) / 8;
+    }
+  }
+  float& operator[](const Sizes& index) {
+    int64_t offset = 0;
+    for (size_t i = 0; i < index.size(); ++i) offset += index[i] * strides_[i];
+    return storage_[static_cast<size_t>(offset)];
+  }
+  mydev_buffer buffer() {
+    return {storage_.data(), sizes_.data(), strides_.data(), static_cast<int32_t>(sizes_.size()), MYDEV_F32};
+  }
+  const Sizes& sizes() const { return sizes_; }
+
+ private:
+  Sizes sizes_, strides_;
+  std::vector<float> storage_;
+};
+
+// Calls body(index) for every index below sizes, last dimension fastest.
+template <typename Body>
+void for_each_index(const Sizes& sizes, const Body& body) {
+  for (int64_t size : sizes) {
+    if (size == 0) return;
+  }
+  Sizes index(sizes.size(), 0);
+  for (;;) {
+    body(index);
+    size_t i = sizes.size();
+    while (i > 0 && ++index[i - 1] == sizes[i - 1]) index[--i] = 0;
+    if (i == 0) return;
+  }
+}
+
+struct Case {
+  const char* name;
+  Sizes x, weight;  // [N, C, ...], [O, C / groups, ...] or transposed [C, O / groups, ...]
+  Sizes stride, padding, dilation;
+  bool transposed = false;
+  Sizes output_padding;
+  int64_t groups = 1;
+
+  int64_t out_channels() const { return transposed ? weight[1] * groups : weight[0]; }
+  Sizes out() const {
+    Sizes sizes = {x[0], out_channels()};
+    for (size_t i = 0; i < stride.size(); ++i) {
+      const int64_t span = (weight[i + 2] - 1) * dilation[i] + 1;
+      sizes.push_back(transposed ? (x[i + 2] - 1) * stride[i] - 2 * padding[i] + span + output_padding[i]
+                                 : (x[i + 2] + 2 * padding[i] - span) / stride[i] + 1);
+    }
+    return sizes;
+  }
+  // Calls body(x index, weight index, out index) for each product that the convolution sums.
+  template <typename Body>
+  void for_each_product(const Body& body) const {
+    // of the plain convolution: transposed, the roles of x and out change places
+    const Sizes source = transposed ? out() : x, destination = transposed ? x : out();
+    const int64_t source_group = source[1] / groups, destination_group = destination[1] / groups;
+    for_each_index(destination, [&](const Sizes& to) {
+      Sizes kernel = weight;
+      kernel[0] = 1;
+      for_each_index(kernel, [&](const Sizes& k) {
+        Sizes from = {to[0], to[1] / destination_group * source_group + k[1]}, at = k;
+        at[0] = to[1];
+        for (size_t i = 0; i < stride.size(); ++i) {
+          from.push_back(to[i + 2] * stride[i] - padding[i] + k[i + 2] * dilation[i]);
+          if (from.back() < 0 || from.back() >= source[i + 2]) return;
+        }
+        if (transposed) {
+          body(to, at, from);
+        } else {
+          body(from, at, to);
+        }
+      });
+    });
+  }
+  std::vector<mydev_attribute> attributes() const {
+    return {int_array_attribute("stride", stride),
+            int_array_attribute("padding", padding),
+            int_array_attribute("dilation", dilation),
+            bool_attribute("transposed", transposed),
+            int_array_attribute("output_padding", output_padding),
+            int_attribute("groups", groups)};
+  }
+};
+
+mydev_code run_kernel(const char* name, const std::vector<mydev_buffer>& buffers, uint32_t outputs,
+                      const std::vector<mydev_attribute>& attributes) {
+  const mydev_kernel* kernel = find_kernel(name);
+  mydev_frame frame = make_frame(buffers, outputs, attributes);
+  frame.host = &host_services();
+  std::vector<char> scratch(kernel->scratch_bytes(&frame) + 64);
+  frame.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+  frame.scratch_bytes = scratch.size() - 64;
+  return kernel->entry(&frame);
+}
+
+void expect_equal(Tensor& actual, Tensor& expected) {
+  for_each_index(actual.sizes(), [&](const Sizes& index) {
+    ASSERT_NEAR(actual[index], expected[index], 1e-4 + 1e-5 * std::abs(expected[index]))
+        << "at " << testing::PrintToString(index);
+  });
+}
+
+void clear(Tensor& tensor) {
+  for_each_index(tensor.sizes(), [&](const Sizes& index) { tensor[index] = 0; });
+}
+
+const Case kCases[] = {
+    {"digits", {4, 1, 8, 8}, {16, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}},
+    {"wide", {2, 16, 9, 7}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}},
+    {"strided", {2, 5, 11, 9}, {7, 5, 3, 2}, {2, 3}, {1, 0}, {1, 1}, false, {0, 0}},
+    {"dilated", {2, 4, 12, 12}, {6, 4, 3, 3}, {1, 2}, {2, 3}, {2, 3}, false, {0, 0}},
+    {"pointwise", {2, 24, 5, 5}, {40, 24, 1, 1}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}},
+    {"grouped", {2, 8, 6, 6}, {12, 2, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 4},
+    {"depthwise", {2, 20, 6, 6}, {20, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 20},
+    {"depthmultiplier", {2, 6, 6, 6}, {12, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 6},
+    {"line", {3, 4, 17}, {8, 4, 5}, {2}, {2}, {1}, false, {0}},
+    {"volume", {2, 3, 5, 6, 4}, {4, 3, 3, 3, 2}, {1, 2, 1}, {1, 1, 0}, {1, 1, 1}, false, {0, 0, 0}},
+    {"transposed", {2, 6, 5, 4}, {6, 8, 3, 3}, {2, 2}, {1, 1}, {1, 1}, true, {1, 0}},
+    {"transposedgrouped", {2, 6, 5, 5}, {6, 2, 3, 3}, {1, 2}, {0, 1}, {2, 1}, true, {0, 1}, 3},
+    {"transposedline", {2, 4, 6}, {4, 3, 4}, {3}, {1}, {1}, true, {2}},
+    {"transposedvolume", {1, 3, 3, 3, 3}, {3, 2, 2, 3, 2}, {2, 1, 2}, {0, 1, 0}, {1, 1, 1}, true, {0, 0, 1}},
+};
+
+using Parameter = std::tuple<Case, bool>;
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Convolution : public testing::TestWithParam<Parameter> {
+ protected:
+  const Case& c() const { return std::get<0>(GetParam()); }
+  bool channels_last() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(Convolution, ForwardAgreesWithPlainLoops) {
+  Tensor x(c().x, channels_last(), 1), weight(c().weight, false, 2), out(c().out(), channels_last(), 3);
+  Tensor bias({c().out_channels()}, false, 4), expected(c().out(), false, 0);
+  for_each_index(expected.sizes(), [&](const Sizes& index) { expected[index] = bias[{index[1]}]; });
+  c().for_each_product(
+      [&](const Sizes& from, const Sizes& at, const Sizes& to) { expected[to] += x[from] * weight[at]; });
+  ASSERT_EQ(
+      run_kernel("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer(), bias.buffer()}, 1, c().attributes()),
+      MYDEV_OK);
+  expect_equal(out, expected);
+}
+
+TEST_P(Convolution, ForwardWorksWithoutBias) {
+  Tensor x(c().x, channels_last(), 1), weight(c().weight, channels_last(), 2), out(c().out(), channels_last(), 3);
+  Tensor expected(c().out(), false, 0);
+  clear(expected);
+  c().for_each_product(
+      [&](const Sizes& from, const Sizes& at, const Sizes& to) { expected[to] += x[from] * weight[at]; });
+  ASSERT_EQ(run_kernel("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer()}, 1, c().attributes()),
+            MYDEV_OK);
+  expect_equal(out, expected);
+}
+
+TEST_P(Convolution, DataGradientAgreesWithPlainLoops) {
+  Tensor grad_x(c().x, channels_last(), 1), weight(c().weight, false, 2), grad_out(c().out(), channels_last(), 3);
+  Tensor expected(c().x, false, 0);
+  clear(expected);
+  c().for_each_product(
+      [&](const Sizes& from, const Sizes& at, const Sizes& to) { expected[from] += grad_out[to] * weight[at]; });
+  ASSERT_EQ(run_kernel("mydev.convolution_backward_data", {grad_x.buffer(), grad_out.buffer(), weight.buffer()}, 1,
+                       c().attributes()),
+            MYDEV_OK);
+  expect_equal(grad_x, expected);
+}
+
+TEST_P(Convolution, WeightAndBiasGradientsAgreeWithPlainLoops) {
+  Tensor x(c().x, channels_last(), 1), grad_weight(c().weight, false, 2), grad_out(c().out(), channels_last(), 3);
+  Tensor grad_bias({c().out_channels()}, false, 4), expected(c().weight, false, 0), expected_bias(grad_bias);
+  clear(expected);
+  clear(expected_bias);
+  for_each_index(grad_out.sizes(), [&](const Sizes& to) { expected_bias[{to[1]}] += grad_out[to]; });
+  c().for_each_product(
+      [&](const Sizes& from, const Sizes& at, const Sizes& to) { expected[at] += grad_out[to] * x[from]; });
+  ASSERT_EQ(run_kernel("mydev.convolution_backward_weights",
+                       {grad_weight.buffer(), grad_bias.buffer(), grad_out.buffer(), x.buffer()}, 2, c().attributes()),
+            MYDEV_OK);
+  expect_equal(grad_weight, expected);
+  expect_equal(grad_bias, expected_bias);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Convolution, testing::Combine(testing::ValuesIn(kCases), testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) ? "ChannelsLast" : "ChannelsFirst");
+                         });
+
+TEST(ConvolutionErrors, RefusesSizesThatDoNotFit) {
+  const Case c = kCases[0];
+  Tensor x(c.x, false, 1), weight(c.weight, false, 2), out({4, 16, 7, 8}, false, 3);
+  EXPECT_EQ(run_kernel("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer()}, 1, c.attributes()),
+            MYDEV_INVALID_ARGUMENT);
+}
+
+TEST(ConvolutionErrors, HasNothingToDoForAnEmptyResult) {
+  Case c = kCases[0];
+  c.x[0] = 0;
+  Tensor x(c.x, false, 1), weight(c.weight, false, 2), out(c.out(), false, 3);
+  EXPECT_EQ(run_kernel("mydev.convolution", {out.buffer(), x.buffer(), weight.buffer()}, 1, c.attributes()), MYDEV_OK);
+}
+
+}  // namespace
+}  // namespace mydev::kernels
