@@ -15,7 +15,14 @@
 #include "kernels/instruction_set.h"
 #include "mydev/custom_call.h"
 
-#define MYDEV_ISA_FAMILIES(FAMILY) FAMILY(fill)
+#define MYDEV_ISA_FAMILIES(FAMILY) \
+  FAMILY(activation)               \
+  FAMILY(binary)                   \
+  FAMILY(comparison)               \
+  FAMILY(copy)                     \
+  FAMILY(fill)                     \
+  FAMILY(ternary)                  \
+  FAMILY(unary)
 
 #define MYDEV_PLAIN_FAMILIES(FAMILY) FAMILY(convolution) FAMILY(matmul)
 

@@ -1,10 +1,9 @@
 #include "kernels/instruction_set.h"
 
-#include <cstdlib>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "runtime/config.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -30,14 +29,14 @@ std::vector<InstructionSet> probe() {
 
 InstructionSet choose() {
   const std::span<const InstructionSet> supported = supported_instruction_sets();
-  const char* wanted = std::getenv("MYDEV_ISA");
-  if (wanted == nullptr || *wanted == '\0') return supported.back();
+  const std::string wanted = config_string("MYDEV_ISA");
+  if (wanted == "auto") return supported.back();
   std::string names;
   for (InstructionSet isa : supported) {
-    if (std::string_view(wanted) == instruction_set_name(isa)) return isa;
+    if (wanted == instruction_set_name(isa)) return isa;
     names += std::string(names.empty() ? "" : ", ") + instruction_set_name(isa);
   }
-  raise(MYDEV_INVALID_ARGUMENT, std::string("MYDEV_ISA=") + wanted + " is not possible here; choose from: " + names);
+  raise(MYDEV_INVALID_ARGUMENT, "MYDEV_ISA=" + wanted + " is not possible here; choose from: " + names);
 }
 
 }  // namespace

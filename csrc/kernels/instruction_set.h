@@ -19,7 +19,7 @@ const char* instruction_set_name(InstructionSet isa) noexcept;  // "baseline", "
 // Those that this build contains and this processor runs, from plain to best.
 std::span<const InstructionSet> supported_instruction_sets();
 
-// The one in use. Raises INVALID_ARGUMENT if MYDEV_ISA names none of the supported ones.
+// The one in use. Raises INVALID_ARGUMENT if MYDEV_ISA names one that is not supported.
 InstructionSet instruction_set();
 
 }  // namespace mydev

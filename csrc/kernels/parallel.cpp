@@ -6,7 +6,12 @@
 #include <omp.h>
 #endif
 
+#include "runtime/launch.h"
+
 namespace mydev {
+
+// From the moment that the library is loaded, drivers and users' kernels share this pool.
+[[maybe_unused]] static const bool installed = (set_parallel_for(parallel_for), true);
 
 int parallel_threads() noexcept {
 #ifdef _OPENMP

@@ -19,6 +19,8 @@ constexpr std::array kVariables = {
                    "what happens when an operator has no kernel of its own and runs on the host"},
     ConfigVariable{"MYDEV_FALLBACK_OPS", ConfigType::kString, "", nullptr,
                    "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'"},
+    ConfigVariable{"MYDEV_ISA", ConfigType::kChoice, "auto", "auto|baseline|avx2|avx512",
+                   "instruction set of the built-in kernels; auto: the best that the processor has"},
 };
 
 constexpr std::string_view kPrefix = "MYDEV_";

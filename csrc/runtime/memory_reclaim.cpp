@@ -172,6 +172,8 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
     sum += segment->size;
     Chunk* chunk = segment->first;
     chunk->node = free_[segment->stream].of(segment->large).extract(chunk);
+    // Before the driver can give the same address to another thread.
+    if (device_.host_accessible()) block_index::clear(segment->data);
     const auto entry = segments_.find(reinterpret_cast<uintptr_t>(segment->data));
     victims.push_back(std::move(entry->second));
     segments_.erase(entry);
@@ -199,11 +201,11 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
     Segment& segment = *victims[i];
     Chunk* chunk = segment.first;
     if (released[i]) {
-      if (device_.host_accessible()) block_index::clear(segment.data);
       ++stats_.num_device_free;
       count_segment(segment, -1);
       recycle(chunk);
     } else {
+      if (device_.host_accessible()) block_index::set(segment.data, chunk);
       free_[segment.stream].of(segment.large).insert(std::move(chunk->node));
       segments_.emplace(reinterpret_cast<uintptr_t>(segment.data), std::move(victims[i]));
     }
