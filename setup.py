@@ -1,7 +1,7 @@
 """Builds torch_mydev: setuptools drives CMake and Ninja (see CMakeLists.txt).
 
-Environment: MYDEV_BUILD_DIR (default build/release) keeps the CMake tree; CMAKE_ARGS is added to the configure step;
-CMAKE_BUILD_PARALLEL_LEVEL limits the number of compilers that run at once.
+Environment: CMAKE_ARGS is added to the configure step; CMAKE_BUILD_PARALLEL_LEVEL limits the number of compilers that
+run at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CMakeBuild(build_ext):
         problem = version["explain_build_problem"]()
         if problem:
             sys.exit(f"error: {problem}")
-        build = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release"))
+        build = ROOT / "build" / "release"
         self._configure(build, torch_version=version["installed_version"]())
         _cmake("--build", str(build))
         _cmake("--install", str(build), "--prefix", str(self._package_dir()))
@@ -51,7 +51,12 @@ class CMakeBuild(build_ext):
 
     def _configure(self, build: Path, torch_version: str) -> None:
         """Runs CMake's configure step, unless it ran before with the same options, interpreter and torch."""
-        options = ["-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}", *shlex.split(os.environ.get("CMAKE_ARGS", ""))]
+        options = [
+            "-G",
+            "Ninja",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
+        ]
         record = build / "configured.json"
         wanted = json.dumps([*options, torch_version, str(ROOT)])
         if record.exists() and record.read_text() == wanted:

@@ -1,1 +1,14 @@
-"""torch_mydev"""
+"""A PyTorch backend for a device of your own.
+
+``import torch`` alone makes the device known, since torch loads this package by its entry point. Import it by name for
+what it adds to torch's own interface; what ``torch.cuda`` has is at ``torch.mydev``.
+"""
+
+from torch_mydev import _autoload
+
+__version__ = "0.1.0"
+
+if _autoload.register_on_import():
+    from torch_mydev.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
+
+    __all__ = ["FallbackCensus", "fallback_census", "fallback_mode", "get_fallback_mode"]

@@ -47,7 +47,7 @@ def explain_mismatch(built_with: str, running: str) -> str:
 
 
 def installed_version() -> str:
-    """The version of torch that pip has installed. Raises importlib.metadata.PackageNotFoundError when there is none."""
+    """The version of torch that is installed. Raises importlib.metadata.PackageNotFoundError when there is none."""
     from importlib.metadata import version
 
     return version("torch")
@@ -72,10 +72,7 @@ def main() -> None:
 
     problem = explain_build_problem()
     spec = importlib.util.find_spec("torch")
-    if not problem and (spec is None or spec.origin is None):
-        problem = "torch is installed, but its files are not there; reinstall it"
-    if problem:
-        sys.exit(problem)
-    assert spec is not None and spec.origin is not None
+    if problem or spec is None or spec.origin is None:
+        sys.exit(problem or "torch is installed, but its files are not there; reinstall it")
     print(os.path.dirname(spec.origin))
     print(installed_version())

@@ -1,7 +1,8 @@
 """Which operators ran on the CPU instead of the device, and whether they may.
 
-Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory where
-the host can reach it, else on copies. Each such call is counted here. ``fallback_mode`` turns it into a warning or an error.
+Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory
+where the host can reach it, else on copies. Each such call is counted here. ``fallback_mode`` turns it into a warning or
+an error.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class FallbackCensus:
         width = max(len(row.op) for row in rows)
         lines = [f"{'operator':<{width}}  {'calls':>8}  {'copied':>10}  {'time':>10}  first called from"]
         lines += [
-            f"{row.op:<{width}}  {row.calls:>8}  {row.bytes_copied:>8} B  {row.seconds * 1e3:>7.2f} ms  {row.first_frame}"
+            f"{row.op:<{width}}  {row.calls:>8}  {row.bytes_copied:>8} B  {row.seconds * 1e3:>7.2f} ms  "
+            f"{row.first_frame}"
             for row in rows
         ]
         return "\n".join(lines)
@@ -112,14 +114,15 @@ def fallback_census() -> FallbackCensus:
     return FallbackCensus()
 
 
-class fallback_mode:  # noqa: N801  (named as torch.set_grad_enabled and its kin are)
+class fallback_mode:
     """Sets what a fallback to the CPU does: ``"allow"`` (counted), ``"warn"`` (once per operator), or ``"error"``.
 
     Takes effect at once, for all threads; as a context manager, until the block ends. With ``op`` (a full name such as
     ``"aten::sort.stable"``), for that operator only, whatever the global mode. In mode ``"error"`` a fallback raises
     NotImplementedError.
 
-    The environment sets the mode at start: ``MYDEV_FALLBACK=error``, ``MYDEV_FALLBACK_OPS=aten::sort=error,aten::topk=warn``.
+    The environment sets the mode at start: ``MYDEV_FALLBACK=error``,
+    ``MYDEV_FALLBACK_OPS=aten::sort=error,aten::topk=warn``.
     """
 
     def __init__(self, mode: FallbackMode, op: str | None = None) -> None:

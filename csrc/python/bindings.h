@@ -1,0 +1,21 @@
+// torch_mydev._C: one file of bindings per subsystem, each with one function that module.cpp calls.
+//
+// Bindings are thin: they convert, release the GIL where the call may wait, and turn errors into Python exceptions
+// (torch::wrap_pybind_function does; the _no_gil form also releases the GIL). What users see is written in Python.
+#pragma once
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace mydev {
+
+using torch::wrap_pybind_function;
+using torch::wrap_pybind_function_no_gil;
+
+void bind_config(pybind11::module_& m);
+void bind_device(pybind11::module_& m);
+void bind_fallback(pybind11::module_& m);
+void bind_source_location(pybind11::module_& m);
+void bind_stream(pybind11::module_& m);
+
+}  // namespace mydev

@@ -1,0 +1,71 @@
+// Devices: counting, choosing, waiting, describing; and what ties them to torch's own machinery (fork, exit,
+// generators).
+#include <ATen/Context.h>
+#include <c10/core/AutogradState.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/utils/device_lazy_init.h>
+
+#include "python/bindings.h"
+#include "runtime/device.h"
+
+namespace mydev {
+
+namespace {
+
+pybind11::dict describe_device(int index) {
+  const Device& object = device(index);
+  const mydev_device_properties& properties = object.properties;
+  pybind11::dict result;
+  result["name"] = properties.name;
+  result["total_memory"] = properties.total_memory;
+  result["alignment"] = properties.alignment;
+  result["major"] = properties.major;
+  result["minor"] = properties.minor;
+  result["multi_processor_count"] = properties.multi_processor_count;
+  result["stream_priority_low"] = properties.stream_priority_low;
+  result["stream_priority_high"] = properties.stream_priority_high;
+  result["host_accessible"] = object.host_accessible();
+  result["asynchronous"] = object.asynchronous();
+  result["peer_access"] = (properties.capabilities & MYDEV_CAPABILITY_PEER) != 0;
+  result["driver"] = object.driver->name;
+  result["driver_version"] = object.driver->version;
+  return result;
+}
+
+// Autograd's device threads let go of Python objects after backward() has returned. If the interpreter is finalizing by
+// then, the process aborts; so at exit they are stopped first, and a backward() after that runs on its caller's thread.
+void stop_autograd_threads() {
+  torch::autograd::Engine::get_default_engine().stop();
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+
+}  // namespace
+
+void bind_device(pybind11::module_& m) {
+  m.def("device_count", device_count, pybind11::call_guard<pybind11::gil_scoped_release>());
+  m.def("driver_error", driver_error);
+  m.def("driver_loaded", driver_loaded);
+  m.def("in_bad_fork", in_bad_fork);
+  m.def("current_device", current_device);
+  m.def("set_device", wrap_pybind_function_no_gil(set_current_device));
+  m.def("exchange_device", wrap_pybind_function_no_gil([](int index) {
+          if (index >= 0) {
+            device(index);  // raises for an index that does not exist
+          }
+          return exchange_current_device(index);
+        }));
+  m.def("synchronize", wrap_pybind_function_no_gil([](int index) { device(index).synchronize(); }));
+  m.def("device_properties", wrap_pybind_function(describe_device));
+
+  m.def("register_fork_handler", wrap_pybind_function([] {
+          torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1);
+        }));
+  m.def("stop_autograd_threads", wrap_pybind_function_no_gil(stop_autograd_threads));
+  m.def("default_generator", wrap_pybind_function([](int index) {
+          device(index);
+          return at::globalContext().defaultGenerator(
+              c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)));
+        }));
+}
+
+}  // namespace mydev

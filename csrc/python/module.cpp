@@ -1,0 +1,11 @@
+// The extension module torch_mydev._C. Private: torch_mydev's Python files are its only users.
+#include "python/bindings.h"
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "Native part of torch_mydev";
+  mydev::bind_config(m);
+  mydev::bind_device(m);
+  mydev::bind_fallback(m);
+  mydev::bind_source_location(m);
+  mydev::bind_stream(m);
+}

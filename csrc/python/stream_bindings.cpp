@@ -1,0 +1,30 @@
+// Streams by (device, id), as torch.Stream names them. Their work is torch.Stream's own business, through the guard.
+#include "python/bindings.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+
+void bind_stream(pybind11::module_& m) {
+  m.def("current_stream_id", wrap_pybind_function([](int index) {
+          device(index);
+          return current_stream(index).id();
+        }));
+  // Also makes the stream's device current, as torch.cuda does.
+  m.def("set_current_stream", wrap_pybind_function([](int index, int64_t id) {
+          Stream& stream = stream_by_id(index, id);
+          set_current_device(index);
+          exchange_current_stream(stream);
+        }));
+  m.def("stream_priority",
+        wrap_pybind_function([](int index, int64_t id) { return stream_by_id(index, id).priority(); }));
+  m.def("stream_handle", wrap_pybind_function([](int index, int64_t id) {
+          return reinterpret_cast<uintptr_t>(stream_by_id(index, id).handle());
+        }));
+  m.def("register_external_stream", wrap_pybind_function([](int index, uintptr_t handle) {
+          return register_external_stream(index, reinterpret_cast<mydev_stream>(handle)).id();
+        }));
+  m.def("release_external_stream",
+        wrap_pybind_function_no_gil([](int index, int64_t id) { release_external_stream(stream_by_id(index, id)); }));
+}
+
+}  // namespace mydev

@@ -1,0 +1,174 @@
+"""Makes the device known to torch, once per process, whoever asks first: torch itself or ``import torch_mydev``.
+
+Policy. No library is loaded before the versions are compared, and nothing is done beyond registration: the driver is
+loaded by the first use of the device. Failures never break ``import torch``: when torch loads the package by its entry
+point, they become one warning. ``import torch_mydev`` by name raises ImportError with the same explanation. Running
+the package (``python -m torch_mydev doctor``) works either way, since that is what explains a broken installation.
+
+Re-entrant and thread-safe. ``import torch_mydev`` imports torch, which calls autoload() in the middle of it; and two
+threads may be at it at once, one from each side.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import warnings
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import FrameType
+
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev._torch_version import explain_mismatch
+
+_PACKAGE = __name__.rpartition(".")[0]
+_PACKAGE_DIR = Path(__file__).parent
+
+_lock = threading.RLock()
+_registered = False
+_running = False
+_failure: ImportError | None = None
+_importing = threading.local()
+
+
+def autoload() -> None:
+    """Entry point ``torch.backends``: called by torch at the end of ``import torch``. Never raises."""
+    failure = _failure
+    if failure is None:
+        try:
+            _register()
+        except ImportError as error:
+            failure = error
+    # `import torch_mydev` is under way on this thread and brought torch in: it raises the same error in a moment.
+    if failure is None or getattr(_importing, "by_name", False):
+        return
+    warnings.warn(f"{failure}\nThe device '{DEVICE_NAME}' is not available in this process.", stacklevel=2)
+    # So that a later `import torch_mydev` starts afresh, and raises.
+    for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
+        del sys.modules[name]
+
+
+def register_on_import() -> bool:
+    """Called while the package is imported. True when the device is registered and the public names can be defined.
+
+    Raises ImportError, unless torch imports the package (autoload() warns instead) or Python runs it as a program
+    (the program decides whether it needs the device).
+    """
+    global _failure
+    if _run_as_program():
+        return False
+    by_torch = _imported_by_torch()
+    _importing.by_name = not by_torch
+    try:
+        import torch  # noqa: F401  (calls autoload(), unless that is switched off)
+
+        _register()
+    except ImportError as error:
+        if not by_torch:
+            raise
+        _failure = error
+        return False
+    finally:
+        _importing.by_name = False
+    return True
+
+
+def _imported_by_torch() -> bool:
+    """Whether torch's own initialization is what imports this package, on this thread."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _run_as_program() -> bool:
+    """Whether Python is about to run the package: ``python -m torch_mydev``, or the installed command."""
+    if sys.argv[:1] == ["-m"]:  # so while Python looks for the module to run
+        return _PACKAGE in sys.orig_argv
+    return bool(sys.argv) and os.path.basename(sys.argv[0]) == DEVICE_NAME
+
+
+def _register() -> None:
+    """Registers the device, once. Raises ImportError that explains what is wrong and what to do."""
+    global _registered, _running
+    with _lock:
+        # Registration imports modules that import torch, which may call autoload() again on this thread.
+        if _registered or _running:
+            return
+        _running = True
+        try:
+            _check_installation()
+            _register_with_torch()
+        finally:
+            _running = False
+        _registered = True
+
+
+def _check_installation() -> None:
+    """Raises ImportError for a build that cannot run here. Loads no library."""
+    import torch
+
+    build_info = read_build_info()
+    problem = explain_mismatch(build_info["torch"], torch.version.__version__)
+    if not problem and not extension_files():
+        problem = (
+            f"the native part of {_PACKAGE} was built for Python {build_info['python']}, but this is Python "
+            f"{sys.version.split()[0]}; rebuild it (pip install --no-build-isolation .)"
+        )
+    owner = torch._C._get_privateuse1_backend_name()
+    if not problem and owner not in ("privateuseone", DEVICE_NAME):
+        problem = (
+            f"another backend, '{owner}', holds torch's one slot for external devices in this process; "
+            f"uninstall it, or run with TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import the backend you want"
+        )
+    if problem:
+        raise ImportError(problem, name=_PACKAGE)
+
+
+def read_build_info() -> dict[str, str]:
+    """What the native part was built with. Raises ImportError when it was never built."""
+    path = _PACKAGE_DIR / "lib" / "build_info.json"
+    try:
+        info: dict[str, str] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ImportError(
+            f"the native part of {_PACKAGE} is missing ({path} is not there); build it (make build) or reinstall it",
+            name=_PACKAGE,
+        ) from None
+    except ValueError:
+        raise ImportError(f"{path} is damaged; rebuild or reinstall {_PACKAGE}", name=_PACKAGE) from None
+    return info
+
+
+def extension_files() -> list[Path]:
+    """The files of the extension module that this Python can load."""
+    candidates = [_PACKAGE_DIR / f"_C{suffix}" for suffix in EXTENSION_SUFFIXES]
+    return [path for path in candidates if path.exists()]
+
+
+def _register_with_torch() -> None:
+    import torch
+    from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+
+    try:
+        from torch_mydev import _C
+    except ImportError as error:
+        raise ImportError(
+            f"the native part of {_PACKAGE} cannot be loaded: {error}; rebuild or reinstall it", name=_PACKAGE
+        ) from error
+
+    rename_privateuse1_backend(DEVICE_NAME)
+    from torch_mydev import compile, device_module, fallback, patches
+
+    torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
+    generate_methods_for_privateuse1_backend()
+    fallback._apply_environment()
+    patches.apply()
+    compile.register_when_dynamo_is_imported()
+    _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
+    atexit.register(_C.stop_autograd_threads)

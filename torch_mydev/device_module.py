@@ -1,0 +1,69 @@
+"""The module ``torch.mydev``: what ``torch.cuda`` offers, for this device.
+
+Only names; each is explained where it is defined. Interprocess handles, NVML queries and graphs are not offered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_mydev import amp, random
+from torch_mydev import device as _device
+from torch_mydev import stream as streams
+from torch_mydev.amp import get_amp_supported_dtype, is_bf16_supported
+from torch_mydev.device import (
+    DeviceProperties,
+    _exchange_device,
+    _is_in_bad_fork,
+    _lazy_call,
+    _lazy_init,
+    _maybe_exchange_device,
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    init,
+    is_available,
+    is_initialized,
+    set_device,
+    synchronize,
+)
+from torch_mydev.random import (
+    _get_generator,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from torch_mydev.stream import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    _set_stream_by_id,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    is_current_stream_capturing,
+    set_stream,
+    stream,
+)
+
+OutOfMemoryError = torch.OutOfMemoryError
+
+
+def __getattr__(name: str) -> Any:
+    if name == "default_generators":  # a tuple, as in torch.cuda; made when asked for, since it needs the driver
+        return random.default_generators()
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

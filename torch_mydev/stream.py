@@ -1,0 +1,171 @@
+"""Streams and events, with the names and meaning of ``torch.cuda``'s.
+
+Work on one stream runs in order; work on different streams is unordered but for events. Each device has a default
+stream and pools of streams by priority, which are handed out in turn. The current stream belongs to the thread.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch._C._autograd import DeviceType
+
+from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.device import DeviceLike, device_index, get_device_properties, init
+
+_DEVICE_TYPE = int(DeviceType.PrivateUse1.value)
+
+
+class Stream(torch.Stream):
+    """A stream of a device's pool: ``Stream(device=None, priority=0)``; a negative priority is more urgent.
+
+    As a context manager it is the current stream, and its device the current device, inside.
+    """
+
+    def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
+        if "stream_id" in kwargs:  # a stream that exists: stream_id, device_index, device_type
+            return super().__new__(cls, **kwargs)
+        init()
+        return super().__new__(cls, device=torch.device(DEVICE_NAME, device_index(device)), priority=priority)
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the most urgent priority of the current device."""
+        properties = get_device_properties()
+        return properties.stream_priority_low, properties.stream_priority_high
+
+    @property
+    def priority(self) -> int:
+        """Smaller is more urgent."""
+        return int(_C.stream_priority(self.device_index, self.stream_id))
+
+    def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        """Records ``event``, or a new one, after the work given so far, and returns it."""
+        if event is None:
+            event = Event()
+        event.record(self)
+        return event
+
+    def __repr__(self) -> str:
+        return f"<torch.{DEVICE_NAME}.{type(self).__name__} device={self.device} id={self.stream_id}>"
+
+
+class ExternalStream(Stream):
+    """A stream that belongs to someone else: ``ExternalStream(stream_ptr, device=None)``.
+
+    ``stream_ptr`` is the driver's handle as an integer. Its owner keeps it alive until ``release()``, which makes any
+    later use of this object an error.
+    """
+
+    def __new__(cls, stream_ptr: int, device: DeviceLike = None) -> ExternalStream:
+        init()
+        index = device_index(device)
+        stream_id = _C.register_external_stream(index, stream_ptr)
+        stream = super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
+        assert isinstance(stream, ExternalStream)
+        return stream
+
+    def release(self) -> None:
+        """Lets go of the handle. Its work must be done, and it must not be anyone's current stream."""
+        _C.release_external_stream(self.device_index, self.stream_id)
+
+
+class Event(torch.Event):
+    """A point in a stream's work: ``Event(enable_timing=False, blocking=False)``.
+
+    ``elapsed_time`` needs ``enable_timing=True`` on both events. Events cannot be shared between processes.
+    """
+
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+        if interprocess:
+            raise ValueError(f"{DEVICE_NAME} events cannot be shared between processes (interprocess=True)")
+        return super().__new__(cls, device=torch.device(DEVICE_NAME), enable_timing=enable_timing, blocking=blocking)
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Records the event after the work that ``stream``, by default the current one, has been given so far."""
+        super().record(current_stream() if stream is None else stream)
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Later work on ``stream``, by default the current one, waits for the event."""
+        super().wait(current_stream() if stream is None else stream)
+
+    def __repr__(self) -> str:
+        return f"<torch.{DEVICE_NAME}.Event {self.event_id:#x}>"
+
+
+def _stream(index: int, stream_id: int) -> Stream:
+    return Stream(stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
+
+
+def current_stream(device: DeviceLike = None) -> Stream:
+    """The calling thread's current stream of the device."""
+    init()
+    index = device_index(device)
+    return _stream(index, _C.current_stream_id(index))
+
+
+def default_stream(device: DeviceLike = None) -> Stream:
+    """The device's default stream."""
+    init()
+    index = device_index(device)
+    get_device_properties(index)  # raises for a device that does not exist
+    return _stream(index, 0)
+
+
+def set_stream(stream: torch.Stream | None) -> None:
+    """Makes ``stream`` current, and its device too. None changes nothing."""
+    if stream is not None:
+        _check_stream(stream)
+        _C.set_current_stream(stream.device_index, stream.stream_id)
+
+
+def _check_stream(stream: torch.Stream) -> None:
+    if stream.device_type != _DEVICE_TYPE:
+        raise ValueError(f"expected a {DEVICE_NAME} stream, not one of {stream.device}")
+
+
+def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+    """Makes the stream of that id current; Dynamo's way to say it."""
+    _C.set_current_stream(device_index, stream_id)
+
+
+def get_stream_from_external(data_ptr: int, device: DeviceLike = None) -> ExternalStream:
+    """A stream for a handle that belongs to someone else."""
+    return ExternalStream(data_ptr, device)
+
+
+class StreamContext:
+    """Context manager: ``stream`` is current inside, and so is its device. None changes nothing."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        if stream is not None:
+            _check_stream(stream)
+        self.stream = stream
+        self._previous_device_stream: Stream | None = None
+        self._previous_stream: Stream | None = None
+
+    def __enter__(self) -> None:
+        if self.stream is None:
+            return
+        self._previous_device_stream = current_stream()
+        self._previous_stream = current_stream(self.stream.device_index)
+        set_stream(self.stream)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        set_stream(self._previous_stream)  # of the stream's device
+        set_stream(self._previous_device_stream)  # of the device that was current
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    """Context manager: ``stream`` is current inside."""
+    return StreamContext(stream)
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether the current stream's work is being captured into a graph."""
+    return current_stream().is_capturing()
