@@ -21,6 +21,8 @@ constexpr std::array kVariables = {
                    "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'"},
     ConfigVariable{"MYDEV_ISA", ConfigType::kChoice, "auto", "auto|baseline|avx2|avx512",
                    "instruction set of the built-in kernels; auto: the best that the processor has"},
+    ConfigVariable{"MYDEV_TEST_DRIVERS", ConfigType::kString, "build/release/drivers", nullptr,
+                   "where the tests find the drivers built for them"},
 };
 
 constexpr std::string_view kPrefix = "MYDEV_";

@@ -2,11 +2,13 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 
+#include "runtime/caching_allocator.h"
 #include "runtime/config.h"
 #include "runtime/device_name.h"
 #include "runtime/driver_loader.h"
@@ -261,7 +263,12 @@ void Device::synchronize() {
 }
 
 void Device::memory_info(uint64_t& free_bytes, uint64_t& total_bytes) {
-  MYDEV_CHECK(driver->memory_info != nullptr, MYDEV_UNIMPLEMENTED, "the driver does not tell how much memory is free");
+  if (driver->memory_info == nullptr) {
+    total_bytes = properties.total_memory;
+    const auto reserved = static_cast<uint64_t>(allocator_stats(index).reserved_bytes.all.current);
+    free_bytes = total_bytes - std::min(total_bytes, reserved);
+    return;
+  }
   check_driver(*this, driver->memory_info(index, &free_bytes, &total_bytes), "asking for free memory");
 }
 

@@ -72,6 +72,7 @@ BROKEN_CODE_ENTRIES(BROKEN_NAME)
 mydev_code initialize(const char* options, const mydev_host_services* host) {
   std::string rest;
   std::string text = options;
+  error_message.clear();
   failing_entry.clear();
   failures_left = 1L << 30;
   calls_to_spare = 0;

@@ -1,0 +1,62 @@
+// What a launch of an empty kernel costs, and the look-ups that go with it.
+#include <benchmark/benchmark.h>
+
+#include "runtime/launch.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+mydev_code do_nothing(const mydev_frame* /*frame*/) {
+  return MYDEV_OK;
+}
+constexpr mydev_kernel kNothing = {sizeof(mydev_kernel), "bench.nothing", do_nothing, nullptr, nullptr, nullptr};
+
+void launch_empty_kernel(benchmark::State& state) {
+  mydev_frame frame = make_frame({}, 0);
+  for (auto _ : state) {
+    launch(kNothing, frame, current_stream(0));
+  }
+}
+BENCHMARK(launch_empty_kernel);
+
+void build_frame_and_launch(benchmark::State& state) {
+  float data[16] = {};
+  for (auto _ : state) {
+    FrameBuilder<3> operands;
+    operands.add_flat(data, MYDEV_F32, 16);
+    operands.add_flat(data, MYDEV_F32, 16);
+    operands.add_flat(data, MYDEV_F32, 16);
+    mydev_frame frame = make_frame(operands.buffers(), 1);
+    launch(kNothing, frame, current_stream(0));
+  }
+}
+BENCHMARK(build_frame_and_launch);
+
+void launch_with_a_hook(benchmark::State& state) {
+  const int id = add_launch_hook([](void*, const LaunchRecord&) {}, nullptr);
+  mydev_frame frame = make_frame({}, 0);
+  for (auto _ : state) {
+    launch(kNothing, frame, current_stream(0));
+  }
+  remove_launch_hook(id);
+}
+BENCHMARK(launch_with_a_hook);
+
+void find_current_stream(benchmark::State& state) {
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(&current_stream(current_device()));
+  }
+}
+BENCHMARK(find_current_stream);
+
+void record_event(benchmark::State& state) {
+  Event event(0, false);
+  for (auto _ : state) {
+    event.record(current_stream(0));
+  }
+}
+BENCHMARK(record_event);
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,260 @@
+// Loading drivers: refusals that say what is wrong, and a process that survives a driver which fails in any call.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/driver_loader.h"
+#include "runtime/launch.h"
+#include "runtime/status.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+const std::string kBrokenDriver = MYDEV_TEST_DRIVERS "/broken_driver.so";
+
+// An environment variable for the time of a scope.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~ScopedVariable() { ::unsetenv(name_); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {MYDEV_OK, "no error"};
+}
+
+void expect_refusal(const std::string& spec, mydev_code code, const std::string& part_of_message) {
+  const Error error = error_of([&] { load_driver(spec); });
+  EXPECT_EQ(error.code(), code) << error.what();
+  EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
+}
+
+TEST(DriverLoader, LoadsTheHostDriver) {
+  EXPECT_STREQ(load_driver("host").name, "host");
+}
+
+TEST(DriverLoader, LoadsASharedObject) {
+  EXPECT_STREQ(load_driver(kBrokenDriver).name, "broken");
+}
+
+TEST(DriverLoader, RefusesAnUnknownName) {
+  expect_refusal("hots", MYDEV_NOT_FOUND, "unknown driver 'hots'");
+}
+
+TEST(DriverLoader, RefusesAMissingFile) {
+  expect_refusal("/no/such/driver.so", MYDEV_NOT_FOUND, "'/no/such/driver.so': no such file");
+}
+
+TEST(DriverLoader, RefusesAFileThatIsNoSharedObject) {
+  const std::string path = testing::TempDir() + "/text.so";
+  std::ofstream(path) << "not an ELF file";
+  expect_refusal(path, MYDEV_FAILED_PRECONDITION, "cannot be loaded");
+}
+
+TEST(DriverLoader, RefusesASharedObjectThatIsNoDriver) {
+  expect_refusal("libm.so.6.so", MYDEV_FAILED_PRECONDITION, "cannot be loaded");
+  expect_refusal("/proc/self/exe", MYDEV_FAILED_PRECONDITION, "/proc/self/exe");
+}
+
+TEST(DriverLoader, RefusesAnotherVersion) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "version");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.0 of mydev/driver.h");
+}
+
+TEST(DriverLoader, RefusesADriverThatRefusesUs) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "null");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "returned NULL");
+}
+
+TEST(DriverLoader, RefusesATableTooSmallForAVersion) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "small");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "a table of 8 bytes");
+}
+
+TEST(DriverLoader, PassesOnWhatInitializeSays) {
+  expect_refusal(kBrokenDriver + ":fail=initialize", MYDEV_INTERNAL, "initialize fails on request");
+  expect_refusal(kBrokenDriver + ":color=red", MYDEV_INVALID_ARGUMENT, "unknown option 'color=red'");
+}
+
+class RequiredEntry : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Entries, RequiredEntry,
+                         testing::Values("initialize", "last_error", "device_count", "device_properties",
+                                         "memory_alloc", "memory_free", "copy", "fill", "stream_create",
+                                         "stream_destroy", "stream_query", "stream_synchronize", "stream_wait_event",
+                                         "event_create", "event_destroy", "event_record", "event_query",
+                                         "event_synchronize", "event_elapsed", "launch"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(RequiredEntry, ItsAbsenceIsNamed) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", GetParam());
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "lacks the entry '" + std::string(GetParam()) + "'");
+}
+
+class PairedEntry : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Entries, PairedEntry,
+                         testing::Values("host_alloc", "host_free", "host_access_begin", "host_access_end"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(PairedEntry, IsRefusedAlone) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", GetParam());
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "both or neither");
+}
+
+class OptionalEntry : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Entries, OptionalEntry, testing::Values("memory_info", "copy_peer"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(OptionalEntry, MayBeAbsent) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", GetParam());
+  EXPECT_STREQ(load_driver(kBrokenDriver).name, "broken");
+}
+
+// --- a driver that fails ---------------------------------------------------------------------------------------------
+
+mydev_code do_nothing(const mydev_frame* /*frame*/) {
+  return MYDEV_OK;
+}
+constexpr mydev_kernel kNothing = {sizeof(mydev_kernel), "test.nothing", do_nothing, nullptr, nullptr, nullptr};
+
+// Makes every call that the runtime makes of a driver, each in its turn, and collects what is raised.
+std::vector<std::string> use_everything() {
+  std::vector<std::string> errors;
+  const auto attempt = [&](const std::function<void()>& action) {
+    if (const Error error = error_of(action); error.code() != MYDEV_OK) {
+      errors.emplace_back(error.what());
+    }
+  };
+  std::vector<char> host(4096);
+  void* data = nullptr;
+  const auto check = [](mydev_code code) { check_driver(device(0), code, "the call"); };
+  attempt([&] { check(device(0).driver->memory_alloc(0, host.size(), &data)); });
+  if (data == nullptr) {
+    return errors;
+  }
+  attempt([&] {
+    uint64_t free_bytes = 0;
+    uint64_t total = 0;
+    device(0).memory_info(free_bytes, total);
+  });
+  attempt([&] {
+    void* pinned = nullptr;
+    check(device(0).driver->host_alloc(host.size(), &pinned));
+    check(device(0).driver->host_free(pinned, host.size()));
+  });
+  attempt([&] { const HostAccess access(device(0)); });
+  attempt([&] {
+    check(
+        device(0).driver->copy(default_stream(0).handle(), data, host.data(), host.size(), MYDEV_COPY_HOST_TO_DEVICE));
+  });
+  attempt([&] { check(device(0).driver->copy_peer(default_stream(0).handle(), data, 0, data, 0, 1)); });
+  attempt([&] { check(device(0).driver->fill(default_stream(0).handle(), data, host.size(), "x", 1)); });
+  attempt([&] { stream_from_pool(0, 0).query(); });
+  attempt([&] { default_stream(0).synchronize(); });
+  attempt([&] {
+    Event start(0, true);
+    Event end(0, true);
+    start.record(default_stream(0));
+    end.record(default_stream(0));
+    default_stream(0).wait(start);
+    end.query();
+    end.synchronize();
+    start.elapsed(end);
+  });
+  attempt([&] {
+    mydev_stream made = nullptr;
+    check(device(0).driver->stream_create(0, 0, &made));
+    check(device(0).driver->stream_destroy(made));
+  });
+  attempt([&] {
+    mydev_frame frame = make_frame({}, 0);
+    launch(kNothing, frame, default_stream(0));
+    default_stream(0).synchronize();
+  });
+  attempt([&] { check(device(0).driver->memory_free(0, data, host.size())); });
+  return errors;
+}
+
+// In a child process: with `entry` failing in its first call that matters, exactly that is reported, and then all
+// works.
+[[noreturn]] void survive_failure(const std::string& entry, const std::string& mode) {
+  ::setenv("MYDEV_DRIVER", (kBrokenDriver + ":" + mode + "fail=" + entry + ",times=1").c_str(), 1);
+  const std::vector<std::string> errors = use_everything();
+  const std::vector<std::string> later = use_everything();
+  const bool named = !errors.empty() && errors.front().find(entry + " fails on request") != std::string::npos;
+  for (const std::string& error : errors) {
+    std::fprintf(stderr, "first: %s\n", error.c_str());
+  }
+  for (const std::string& error : later) {
+    std::fprintf(stderr, "later: %s\n", error.c_str());
+  }
+  std::exit(named && later.empty() ? 0 : 1);
+}
+
+class FailingEntry : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(Entries, FailingEntry,
+                         testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc",
+                                                          "host_free", "host_access_begin", "copy", "copy_peer", "fill",
+                                                          "stream_create", "stream_destroy", "stream_query",
+                                                          "stream_synchronize", "stream_wait_event", "event_create",
+                                                          "event_record", "event_query", "event_synchronize",
+                                                          "event_elapsed", "launch"),
+                                          testing::Values("", "async,")),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) +
+                                  (*std::get<1>(test.param) != '\0' ? "_async" : "");
+                         });
+
+TEST_P(FailingEntry, IsReportedOnceAndTheProcessStaysUsable) {
+  const auto& [entry, mode] = GetParam();
+  EXPECT_EXIT(survive_failure(entry, mode), testing::ExitedWithCode(0), "");
+}
+
+// Destructors have nobody to report to; a driver that fails there must not bring the process down.
+class FailingCleanup : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Entries, FailingCleanup, testing::Values("event_destroy", "host_access_end"),
+                         [](const auto& test) { return std::string(test.param); });
+
+[[noreturn]] void survive_failing_cleanup(const std::string& entry) {
+  ::setenv("MYDEV_DRIVER", (kBrokenDriver + ":fail=" + entry).c_str(), 1);
+  std::exit(use_everything().empty() ? 0 : 1);
+}
+
+TEST_P(FailingCleanup, IsSurvived) {
+  EXPECT_EXIT(survive_failing_cleanup(GetParam()), testing::ExitedWithCode(0), "");
+}
+
+[[noreturn]] void report_missing_devices(const std::string& options, const std::string& expected) {
+  ::setenv("MYDEV_DRIVER", (kBrokenDriver + ":" + options).c_str(), 1);
+  const Error error = error_of([] { device(0); });
+  std::fprintf(stderr, "%s\n", error.what());
+  const bool consistent = device_count() == 0 && std::string(error.what()).find(driver_error()) != std::string::npos;
+  std::exit(consistent && std::string(error.what()).find(expected) != std::string::npos ? 0 : 1);
+}
+
+TEST(FailingStart, LeavesNoDevicesAndAReason) {
+  EXPECT_EXIT(report_missing_devices("fail=device_count", "device_count fails on request"), testing::ExitedWithCode(0),
+              "");
+  EXPECT_EXIT(report_missing_devices("fail=device_properties", "device_properties fails on request"),
+              testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(report_missing_devices("fail=initialize", "initialize fails on request"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(report_missing_devices("devices=0", "finds no hardware"), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace mydev

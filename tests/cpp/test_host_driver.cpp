@@ -1,0 +1,366 @@
+// The host driver: its options, its memory, and the modes that imitate real devices.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/host_memory.h"
+#include "runtime/host_options.h"
+#include "runtime/host_stream.h"
+#include "runtime/launch.h"
+#include "runtime/status.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// --- options ---------------------------------------------------------------------------------------------------------
+
+TEST(HostOptions, DefaultToOneInlineDevice) {
+  const HostOptions options = parse_host_options("");
+  EXPECT_EQ(options.devices, 1);
+  EXPECT_EQ(options.memory, 0U);
+  EXPECT_FALSE(options.asynchronous);
+  EXPECT_FALSE(options.guarded);
+}
+
+TEST(HostOptions, CombineInAnyOrder) {
+  const HostOptions options = parse_host_options("guarded,memory=3M,devices=2,async");
+  EXPECT_EQ(options.devices, 2);
+  EXPECT_EQ(options.memory, 3 * kMiB);
+  EXPECT_TRUE(options.asynchronous);
+  EXPECT_TRUE(options.guarded);
+}
+
+struct SizeCase {
+  const char* text;
+  uint64_t bytes;
+};
+class HostOptionsSize : public testing::TestWithParam<SizeCase> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, HostOptionsSize,
+                         testing::Values(SizeCase{"memory=1", 1}, SizeCase{"memory=5K", 5 << 10},
+                                         SizeCase{"memory=7M", 7 * kMiB}, SizeCase{"memory=2G", 2048 * kMiB}));
+TEST_P(HostOptionsSize, TakesSuffixes) {
+  EXPECT_EQ(parse_host_options(GetParam().text).memory, GetParam().bytes);
+}
+
+class HostOptionsRefusal : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Texts, HostOptionsRefusal,
+                         testing::Values("devices", "devices=", "devices=x", "devices=-1", "devices=17", "devices=2x",
+                                         "memory=", "memory=0", "memory=3X", "memory=M", "memory=99999999999999G",
+                                         "async=1", "guarded=yes", "color=red", "Async", " async"));
+TEST_P(HostOptionsRefusal, NamesTheOption) {
+  try {
+    parse_host_options(GetParam());
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(error.what()).find("option '" + std::string(GetParam())), std::string::npos) << error.what();
+  }
+}
+
+TEST(HostOptions, AnUnknownOneIsToldTheValidOnes) {
+  try {
+    parse_host_options("devices=2,asinc");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("devices=N, memory=SIZE, async, guarded"), std::string::npos);
+  }
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+class HostMemoryTest : public testing::Test {
+ protected:
+  HostMemoryTest() { memory_.configure(0, 64 * kMiB, false); }
+  HostMemory memory_;
+};
+
+TEST_F(HostMemoryTest, LimitsWhatIsAllocated) {
+  void* most = memory_.allocate(60 * kMiB);
+  EXPECT_THROW(memory_.allocate(4 * kMiB + 1), Error);
+  void* rest = memory_.allocate(4 * kMiB);
+  EXPECT_EQ(memory_.allocated(), memory_.limit());
+  memory_.free(most);
+  memory_.free(rest);
+  EXPECT_EQ(memory_.allocated(), 0U);
+}
+
+TEST_F(HostMemoryTest, SaysHowMuchIsFree) {
+  try {
+    memory_.allocate(65 * kMiB);
+    FAIL() << "allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_RESOURCE_EXHAUSTED);
+    EXPECT_STREQ(error.what(), "out of memory: 68157440 bytes asked for, 67108864 of 67108864 bytes free");
+  }
+}
+
+TEST_F(HostMemoryTest, RefusesToFreeWhatItDidNotGive) {
+  int local = 0;
+  EXPECT_THROW(memory_.free(&local), Error);
+}
+
+TEST_F(HostMemoryTest, AlignsLargePiecesToHugePages) {
+  void* small = memory_.allocate(100);
+  void* large = memory_.allocate(3 * kMiB);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(large) % (2 * kMiB), 0U);
+  memory_.free(small);
+  memory_.free(large);
+}
+
+TEST_F(HostMemoryTest, ReusesAddressesInAnyOrderOfFreeing) {
+  std::vector<void*> pieces;
+  for (int i = 0; i < 8; ++i) {
+    pieces.push_back(memory_.allocate(2 * kMiB));
+  }
+  for (const size_t i : {3U, 0U, 7U, 1U, 2U, 6U, 4U, 5U}) {
+    memory_.free(pieces[i]);
+  }
+  void* whole = memory_.allocate(16 * kMiB);
+  EXPECT_EQ(whole, pieces[0]);
+  memory_.free(whole);
+}
+
+TEST_F(HostMemoryTest, GivesFreedPagesBack) {
+  auto* first = static_cast<char*>(memory_.allocate(kMiB));
+  std::memset(first, 1, kMiB);
+  memory_.free(first);
+  auto* second = static_cast<char*>(memory_.allocate(kMiB));
+  ASSERT_EQ(first, second);
+  EXPECT_EQ(second[0], 0) << "a fresh page, not the old one";
+  memory_.free(second);
+}
+
+TEST_F(HostMemoryTest, ServesThreads) {
+  std::vector<std::jthread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 100; ++round) {
+        void* piece = memory_.allocate(kMiB);
+        static_cast<char*>(piece)[round] = 1;
+        memory_.free(piece);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(memory_.allocated(), 0U);
+}
+
+// --- guarded memory --------------------------------------------------------------------------------------------------
+
+TEST(GuardedMemoryDeathTest, AStrayAccessDiesWithTheAddressAndTheRemedy) {
+  EXPECT_DEATH(
+      {
+        static HostMemory memory;
+        memory.configure(3, kMiB, true);
+        *static_cast<volatile char*>(memory.allocate(100)) = 1;
+      },
+      "invalid access to memory of device mydev:3 at address 0x[0-9a-f]+: the host touched it outside a launch");
+}
+
+TEST(GuardedMemoryDeathTest, AnAccessToFreedMemoryDiesEvenInsideAScope) {
+  EXPECT_DEATH(
+      {
+        static HostMemory memory;
+        memory.configure(3, kMiB, true);
+        void* data = memory.allocate(100);
+        memory.free(data);
+        const MemoryAccess access(memory);
+        *static_cast<volatile char*>(data) = 1;
+      },
+      "no allocation lies there");
+}
+
+TEST(GuardedMemory, IsAccessibleInNestedScopes) {
+  static HostMemory memory;
+  memory.configure(4, kMiB, true);
+  auto* data = static_cast<char*>(memory.allocate(100));
+  {
+    const MemoryAccess outer(memory);
+    {
+      const MemoryAccess inner(memory);
+    }
+    data[0] = 1;
+    auto* more = static_cast<char*>(memory.allocate(100));
+    more[0] = 2;
+    EXPECT_EQ(data[0] + more[0], 3);
+    memory.free(more);
+  }
+  EXPECT_FALSE(memory.accessible());
+  memory.free(data);
+}
+
+TEST(GuardedMemory, StaysAccessibleWhileAnyThreadIsInAScope) {
+  static HostMemory memory;
+  memory.configure(5, kMiB, true);
+  auto* data = static_cast<char*>(memory.allocate(100));
+  std::vector<std::jthread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      for (int round = 0; round < 200; ++round) {
+        const MemoryAccess access(memory);
+        data[number] = static_cast<char>(round);
+      }
+    });
+  }
+  threads.clear();
+  memory.free(data);
+}
+
+// --- asynchronous streams --------------------------------------------------------------------------------------------
+
+class AsynchronousStream : public testing::Test {
+ protected:
+  AsynchronousStream() { memory_.configure(0, kMiB, false); }
+  HostMemory memory_;
+};
+
+TEST_F(AsynchronousStream, RunsTasksLaterInOrder) {
+  HostStream stream(memory_, true);
+  std::latch start(1);
+  std::vector<int> order;
+  stream.run([&] { start.wait(); });
+  for (int i = 0; i < 100; ++i) {
+    stream.run([&order, i] { order.push_back(i); });
+  }
+  EXPECT_FALSE(stream.idle());
+  EXPECT_TRUE(order.empty());
+  start.count_down();
+  stream.wait();
+  EXPECT_TRUE(stream.idle());
+  ASSERT_EQ(order.size(), 100U);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_F(AsynchronousStream, StartsItsThreadAgainAfterAStop) {
+  HostStream stream(memory_, true);
+  std::atomic<int> runs{0};
+  stream.run([&] { ++runs; });
+  stream.stop_thread();
+  EXPECT_EQ(runs, 1);
+  stream.run_and_wait([&] { ++runs; });
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(AsynchronousStream, AnEventIsPendingUntilItsTurn) {
+  HostStream stream(memory_, true);
+  std::latch start(1);
+  HostEvent event;
+  stream.run([&] { start.wait(); });
+  event.record(stream);
+  EXPECT_FALSE(event.done());
+  start.count_down();
+  event.wait();
+  EXPECT_TRUE(event.done());
+}
+
+TEST_F(AsynchronousStream, AnEventMayBeDestroyedWhileAStreamWaitsForIt) {
+  HostStream producer(memory_, true);
+  HostStream consumer(memory_, true);
+  std::latch start(1);
+  bool produced = false;
+  bool seen = false;
+  {
+    HostEvent event;
+    producer.run([&] {
+      start.wait();
+      produced = true;
+    });
+    event.record(producer);
+    event.make_wait(consumer);
+  }
+  consumer.run([&] { seen = produced; });
+  start.count_down();
+  consumer.wait();
+  EXPECT_TRUE(seen);
+}
+
+// --- the driver as a whole, each in a process of its own -------------------------------------------------------------
+
+mydev_code do_nothing(const mydev_frame* /*frame*/) {
+  return MYDEV_OK;
+}
+constexpr mydev_kernel kNothing = {sizeof(mydev_kernel), "test.nothing", do_nothing, nullptr, nullptr, nullptr};
+
+void use_driver(const char* spec) {
+  ::setenv("MYDEV_DRIVER", spec, 1);
+}
+
+size_t count_threads() {
+  std::string status(4096, '\0');
+  std::FILE* file = std::fopen("/proc/self/status", "r");
+  status.resize(std::fread(status.data(), 1, status.size(), file));
+  std::fclose(file);
+  return static_cast<size_t>(std::atoi(status.c_str() + status.find("Threads:") + 8));
+}
+
+[[noreturn]] void check_that_threads_start_at_first_use() {
+  use_driver("host:async");
+  const size_t before = count_threads();
+  Stream& stream = default_stream(0);
+  const bool lazy = count_threads() == before;
+  mydev_frame frame = make_frame({}, 0);
+  launch(kNothing, frame, stream);
+  stream.synchronize();
+  std::exit(lazy && count_threads() == before + 1 ? 0 : 1);
+}
+
+TEST(HostDriver, StartsAThreadAtTheFirstUseOfAStream) {
+  EXPECT_EXIT(check_that_threads_start_at_first_use(), testing::ExitedWithCode(0), "");
+}
+
+[[noreturn]] void exit_with_pending_work() {
+  use_driver("host:async");
+  mydev_frame frame = make_frame({}, 0);
+  for (int i = 0; i < 1000; ++i) {
+    launch(kNothing, frame, default_stream(0));
+  }
+  std::exit(0);
+}
+
+TEST(HostDriver, ExitsCleanlyWithWorkPending) {
+  EXPECT_EXIT(exit_with_pending_work(), testing::ExitedWithCode(0), "");
+}
+
+[[noreturn]] void check_memory_limit() {
+  use_driver("host:memory=8M");
+  uint64_t free_bytes = 0;
+  uint64_t total = 0;
+  device(0).memory_info(free_bytes, total);
+  void* data = nullptr;
+  const mydev_code refused = device(0).driver->memory_alloc(0, 9 * kMiB, &data);
+  const mydev_code given = device(0).driver->memory_alloc(0, 8 * kMiB, &data);
+  device(0).driver->memory_free(0, data, 8 * kMiB);
+  std::exit(total == 8 * kMiB && free_bytes == total && refused == MYDEV_RESOURCE_EXHAUSTED && given == MYDEV_OK ? 0
+                                                                                                                 : 1);
+}
+
+TEST(HostDriver, ReportsAndEnforcesItsMemoryOption) {
+  EXPECT_EXIT(check_memory_limit(), testing::ExitedWithCode(0), "");
+}
+
+[[noreturn]] void touch_guarded_memory() {
+  use_driver("host:guarded");
+  void* data = nullptr;
+  device(0).driver->memory_alloc(0, 100, &data);
+  {
+    const HostAccess access(device(0));
+  }
+  std::exit(*static_cast<volatile char*>(data));
+}
+
+TEST(HostDriverDeathTest, GuardsMemoryOutsideItsScopes) {
+  EXPECT_DEATH(touch_guarded_memory(), "invalid access to memory of device mydev:0");
+}
+
+}  // namespace
+}  // namespace mydev

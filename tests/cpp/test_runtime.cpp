@@ -1,0 +1,386 @@
+// Status, configuration, devices, frames and launches of the runtime.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/config.h"
+#include "runtime/device.h"
+#include "runtime/frame.h"
+#include "runtime/launch.h"
+#include "runtime/status.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+// --- status ----------------------------------------------------------------------------------------------------------
+
+TEST(Status, CodesHaveTheirCanonicalNames) {
+  EXPECT_STREQ(code_name(MYDEV_OK), "OK");
+  EXPECT_STREQ(code_name(MYDEV_INVALID_ARGUMENT), "INVALID_ARGUMENT");
+  EXPECT_STREQ(code_name(MYDEV_UNAUTHENTICATED), "UNAUTHENTICATED");
+  EXPECT_STREQ(code_name(static_cast<mydev_code>(99)), "UNKNOWN");
+}
+
+TEST(Status, ACheckRaisesItsCodeAndItsMessage) {
+  try {
+    MYDEV_CHECK(1 > 2, MYDEV_OUT_OF_RANGE, "got ", 1, " of ", 2);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_OUT_OF_RANGE);
+    EXPECT_STREQ(error.what(), "got 1 of 2");
+  }
+}
+
+TEST(Status, AnInstalledRaiserChoosesTheException) {
+  set_raiser([](mydev_code, const std::string& message) { throw std::domain_error(message); });
+  EXPECT_THROW(raise(MYDEV_INTERNAL, "x"), std::domain_error);
+  set_raiser(nullptr);
+  EXPECT_THROW(raise(MYDEV_INTERNAL, "x"), Error);
+}
+
+// --- configuration ---------------------------------------------------------------------------------------------------
+
+class Config : public testing::Test {
+ protected:
+  void TearDown() override {
+    ::unsetenv("MYDEV_FALLBACK");
+    ::unsetenv("MYDEV_FALBACK");
+  }
+};
+
+TEST_F(Config, EveryVariableHasItsRow) {
+  for (const ConfigVariable& variable : config_variables()) {
+    EXPECT_TRUE(std::string(variable.name).starts_with("MYDEV_"));
+    EXPECT_NE(std::string(variable.doc), "") << variable.name;
+    EXPECT_EQ(variable.type == ConfigType::kChoice, variable.choices != nullptr) << variable.name;
+  }
+}
+
+TEST_F(Config, AnUnsetOrEmptyVariableHasItsDefault) {
+  ::unsetenv("MYDEV_FALLBACK");
+  EXPECT_EQ(config_string("MYDEV_FALLBACK"), "allow");
+  ::setenv("MYDEV_FALLBACK", "", 1);
+  EXPECT_EQ(config_string("MYDEV_FALLBACK"), "allow");
+}
+
+TEST_F(Config, TheEnvironmentWins) {
+  ::setenv("MYDEV_FALLBACK", "error", 1);
+  EXPECT_EQ(config_string("MYDEV_FALLBACK"), "error");
+}
+
+TEST_F(Config, AValueThatDoesNotFitIsRefusedWithTheChoices) {
+  ::setenv("MYDEV_FALLBACK", "sometimes", 1);
+  try {
+    config_string("MYDEV_FALLBACK");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
+    EXPECT_STREQ(error.what(), "MYDEV_FALLBACK='sometimes' is not valid; it takes allow|warn|error");
+  }
+}
+
+TEST_F(Config, ASlipOfThePenIsToldTheNearestName) {
+  ::setenv("MYDEV_FALBACK", "error", 1);
+  const std::vector<std::string> warnings = config_warnings();
+  EXPECT_EQ(std::count(warnings.begin(), warnings.end(),
+                       "unknown environment variable MYDEV_FALBACK; did you mean MYDEV_FALLBACK?"),
+            1);
+}
+
+TEST_F(Config, KnownVariablesAreNoSlips) {
+  ::setenv("MYDEV_FALLBACK", "error", 1);
+  EXPECT_EQ(config_warnings(), std::vector<std::string>());
+}
+
+// --- devices ---------------------------------------------------------------------------------------------------------
+
+TEST(Device, TheFirstIsCurrentAtFirst) {
+  EXPECT_EQ(current_device(), 0);
+}
+
+TEST(Device, TheCurrentDeviceIsTheThreadsOwn) {
+  const int previous = exchange_current_device(5);
+  int seen = -1;
+  std::thread([&] { seen = current_device(); }).join();
+  EXPECT_EQ(seen, 0);
+  EXPECT_EQ(exchange_current_device(-1), 5) << "a negative index changes nothing";
+  EXPECT_EQ(exchange_current_device(previous), 5);
+}
+
+class DeviceIndex : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Invalid, DeviceIndex, testing::Values(-1, 16, 64, 1 << 20));
+TEST_P(DeviceIndex, OutOfRangeIsToldTheRange) {
+  try {
+    set_current_device(GetParam());
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(error.what()).find("invalid device index " + std::to_string(GetParam()) + ": there "),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Device, KnowsItsFreeMemory) {
+  uint64_t free_bytes = 0;
+  uint64_t total = 0;
+  device(0).memory_info(free_bytes, total);
+  EXPECT_EQ(total, device(0).properties.total_memory);
+  EXPECT_LE(free_bytes, total);
+}
+
+// --- fork ------------------------------------------------------------------------------------------------------------
+
+// Runs body in a forked child; true if it returned true.
+template <typename Body>
+bool holds_in_child(const Body& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool refused_with_advice(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.code() == MYDEV_FAILED_PRECONDITION && std::string(error.what()).find("spawn") != std::string::npos;
+  }
+  return false;
+}
+
+mydev_code do_nothing(const mydev_frame* /*frame*/) {
+  return MYDEV_OK;
+}
+constexpr mydev_kernel kNothing = {sizeof(mydev_kernel), "test.nothing", do_nothing, nullptr, nullptr, nullptr};
+
+TEST(Fork, TheChildOfAUserIsToldToSpawn) {
+  Stream& stream = current_stream(0);
+  mydev_frame frame = make_frame({}, 0);
+  EXPECT_FALSE(in_bad_fork());
+  EXPECT_TRUE(holds_in_child([&] {
+    return in_bad_fork() && !driver_loaded() && device_count() == 0 &&
+           std::string(driver_error()).find("spawn") != std::string::npos;
+  }));
+  EXPECT_TRUE(holds_in_child([&] { return refused_with_advice([] { current_stream(0); }); }));
+  EXPECT_TRUE(holds_in_child([&] { return refused_with_advice([] { device(0); }); }));
+  EXPECT_TRUE(holds_in_child([&] { return refused_with_advice([&] { stream.synchronize(); }); }));
+  EXPECT_TRUE(holds_in_child([&] { return refused_with_advice([&] { launch(kNothing, frame, stream); }); }));
+  EXPECT_NO_THROW(stream.synchronize()) << "the parent is not touched";
+}
+
+[[noreturn]] void fork_before_first_use() {
+  std::exit(holds_in_child([] { return device_count() == 1 && !in_bad_fork(); }) ? 0 : 1);
+}
+
+// Runs in a process started anew: this one may have used a device.
+class FreshProcess : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void TearDown() override { GTEST_FLAG_SET(death_test_style, "fast"); }
+};
+
+TEST_F(FreshProcess, AForkBeforeFirstUseIsFree) {
+  EXPECT_EXIT(fork_before_first_use(), testing::ExitedWithCode(0), "");
+}
+
+// --- frames ----------------------------------------------------------------------------------------------------------
+
+TEST(Dtype, HasANameAndASize) {
+  EXPECT_STREQ(dtype_name(MYDEV_BF16), "bf16");
+  EXPECT_EQ(dtype_size(MYDEV_BF16), 2);
+  EXPECT_EQ(dtype_size(MYDEV_C128), 16);
+  EXPECT_STREQ(dtype_name(MYDEV_DTYPE_INVALID), "invalid");
+  EXPECT_EQ(dtype_size(static_cast<mydev_dtype>(13)), 0);
+  EXPECT_EQ(dtype_size(static_cast<mydev_dtype>(1000)), 0);
+}
+
+// A frame with one of everything, over storage of its own.
+struct RichFrame {
+  float out_data[6] = {}, in_data[6] = {};
+  std::array<int64_t, 2> sizes = {2, 3}, dense = {3, 1}, transposed = {1, 2};
+  std::array<int64_t, 2> ints = {4, -5};
+  std::array<double, 2> doubles = {0.5, 2};
+  std::array<mydev_buffer, 3> buffers = {{{out_data, sizes.data(), dense.data(), 2, MYDEV_F32},
+                                          {in_data, sizes.data(), transposed.data(), 2, MYDEV_F32},
+                                          {nullptr, sizes.data(), dense.data(), 2, MYDEV_S64}}};
+  std::array<mydev_attribute, 7> attributes = {bool_attribute("flag", true),
+                                               int_attribute("count", -7),
+                                               float_attribute("alpha", 1.5),
+                                               complex_attribute("z", 1, -2),
+                                               string_attribute("mode", "mean"),
+                                               int_array_attribute("ints", ints),
+                                               float_array_attribute("floats", doubles)};
+  mydev_frame frame = make_frame(buffers, 1, attributes);
+
+  static mydev_attribute string_attribute(const char* name, std::string_view value) {
+    mydev_attribute a{name, MYDEV_ATTRIBUTE_STRING, static_cast<uint32_t>(value.size()), {}};
+    a.value.bytes = value.data();
+    return a;
+  }
+  static mydev_attribute float_array_attribute(const char* name, std::span<const double> values) {
+    mydev_attribute a{name, MYDEV_ATTRIBUTE_FLOAT_ARRAY, static_cast<uint32_t>(values.size()), {}};
+    a.value.floats = values.data();
+    return a;
+  }
+};
+
+constexpr const char* kRichDescription =
+    "test.nothing(out f32[2,3], f32[2,3]{1,2}, none; flag=true, count=-7, alpha=1.5, z=(1,-2), mode=\"mean\", "
+    "ints=[4,-5], floats=[0.5,2])";
+
+TEST(Frame, DescribesOperandsAndAttributes) {
+  const RichFrame rich;
+  EXPECT_EQ(describe_frame(kNothing, rich.frame), kRichDescription);
+}
+
+TEST(Frame, DescribesAnEmptyOne) {
+  EXPECT_EQ(describe_frame(kNothing, make_frame({}, 0)), "test.nothing()");
+}
+
+TEST(Frame, ACloneOutlivesItsOriginal) {
+  auto original = std::make_unique<RichFrame>();
+  const OwnedFrame clone = clone_frame(original->frame);
+  EXPECT_EQ(clone->buffers[0].data, original->out_data) << "device memory is shared";
+  original.reset();
+  EXPECT_EQ(describe_frame(kNothing, *clone), kRichDescription);
+}
+
+TEST(Frame, ABuilderKeepsSizesAndStrides) {
+  FrameBuilder<2> builder;
+  float data[4] = {};
+  builder.add(data, MYDEV_F32, std::array<int64_t, 2>{2, 2}, std::array<int64_t, 2>{1, 2});
+  builder.add_flat(data, MYDEV_F32, 4, 0);
+  const mydev_frame frame = make_frame(builder.buffers(), 1);
+  EXPECT_EQ(describe_frame(kNothing, frame), "test.nothing(out f32[2,2]{1,2}, f32[4]{0})");
+}
+
+// --- launch ----------------------------------------------------------------------------------------------------------
+
+TEST(Launch, FillsInTheFrame) {
+  static const mydev_frame* seen = nullptr;
+  static constexpr mydev_kernel kLook = {sizeof(mydev_kernel),
+                                         "test.look",
+                                         [](const mydev_frame* frame) {
+                                           seen = frame;
+                                           return MYDEV_OK;
+                                         },
+                                         nullptr,
+                                         nullptr,
+                                         nullptr};
+  mydev_frame frame = make_frame({}, 0);
+  launch(kLook, frame, default_stream(0));
+  ASSERT_EQ(seen, &frame);
+  EXPECT_EQ(frame.device, 0);
+  EXPECT_EQ(frame.stream, default_stream(0).handle());
+  EXPECT_EQ(frame.host, &host_services());
+}
+
+constexpr mydev_kernel kFailing = {sizeof(mydev_kernel),
+                                   "test.failing",
+                                   [](const mydev_frame* frame) {
+                                     frame->host->set_error(frame, "index 7 is out of range");
+                                     return MYDEV_OUT_OF_RANGE;
+                                   },
+                                   nullptr,
+                                   nullptr,
+                                   nullptr};
+constexpr mydev_kernel kSilent = {sizeof(mydev_kernel),
+                                  "test.silent",
+                                  [](const mydev_frame*) { return MYDEV_UNIMPLEMENTED; },
+                                  nullptr,
+                                  nullptr,
+                                  nullptr};
+
+TEST(Launch, RaisesWhatTheKernelSaysWithItsOperands) {
+  mydev_frame frame = make_frame({}, 0);
+  try {
+    launch(kFailing, frame, default_stream(0));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_OUT_OF_RANGE);
+    EXPECT_STREQ(error.what(), "index 7 is out of range [OUT_OF_RANGE in test.failing() on device mydev:0]");
+  }
+}
+
+TEST(Launch, AFailureWithoutAMessageStillNamesTheKernel) {
+  mydev_frame frame = make_frame({}, 0);
+  try {
+    launch(kSilent, frame, default_stream(0));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_UNIMPLEMENTED);
+    EXPECT_NE(std::string(error.what()).find("test.silent()"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Launch, IsCountedOnEveryThread) {
+  const uint64_t before = launch_count();
+  const auto launch_ten_times = [] {
+    mydev_frame frame = make_frame({}, 0);
+    for (int i = 0; i < 10; ++i) {
+      launch(kNothing, frame, default_stream(0));
+    }
+  };
+  launch_ten_times();
+  std::thread(launch_ten_times).join();
+  EXPECT_EQ(launch_count() - before, 20U);
+}
+
+TEST(Launch, HooksSeeEachLaunchUntilTheyAreRemoved) {
+  std::vector<std::string> seen;
+  const int id = add_launch_hook(
+      [](void* context, const LaunchRecord& record) {
+        EXPECT_LE(record.begin_ns, record.end_ns);
+        static_cast<std::vector<std::string>*>(context)->push_back(std::string(record.kernel->name) + " " +
+                                                                   code_name(record.code));
+      },
+      &seen);
+  mydev_frame frame = make_frame({}, 0);
+  launch(kNothing, frame, default_stream(0));
+  EXPECT_THROW(launch(kFailing, frame, default_stream(0)), Error);
+  remove_launch_hook(id);
+  launch(kNothing, frame, default_stream(0));
+  EXPECT_EQ(seen, (std::vector<std::string>{"test.nothing OK", "test.failing OUT_OF_RANGE"}));
+}
+
+TEST(Launch, AnUnknownHookIsNotRemoved) {
+  EXPECT_THROW(remove_launch_hook(12345), Error);
+}
+
+// --- asynchronous errors, in a process of its own --------------------------------------------------------------------
+
+[[noreturn]] void fail_asynchronously() {
+  ::setenv("MYDEV_DRIVER", "host:async", 1);
+  set_source_locator([] { return std::string("train.py:12 in step"); });
+  mydev_frame frame = make_frame({}, 0);
+  launch(kFailing, frame, default_stream(0));
+  try {
+    default_stream(0).synchronize();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  default_stream(0).synchronize();
+  std::exit(0);
+}
+
+TEST_F(FreshProcess, AnAsynchronousErrorNamesKernelAndPythonLine) {
+  EXPECT_EXIT(fail_asynchronously(), testing::ExitedWithCode(0),
+              "index 7 is out of range \\[OUT_OF_RANGE in test.failing\\(\\) on device mydev:0\\], launched at "
+              "train.py:12 in step");
+}
+
+}  // namespace
+}  // namespace mydev
