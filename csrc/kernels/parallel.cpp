@@ -41,4 +41,14 @@ void parallel_for(int64_t count, int64_t grain, void (*body)(void* context, int6
 #endif
 }
 
+namespace {
+
+// Drivers and users' kernels reach the pool through the runtime's services.
+[[maybe_unused]] const bool kInstalled = [] {
+  set_parallel_for(parallel_for);
+  return true;
+}();
+
+}  // namespace
+
 }  // namespace mydev
