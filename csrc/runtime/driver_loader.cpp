@@ -6,7 +6,11 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/host_driver.h"
 #include "runtime/launch.h"
@@ -121,6 +125,13 @@ void check_table(const std::string& name, const mydev_driver_api* table) {
               ours);
 }
 
+const mydev_driver_api& keep(std::unique_ptr<mydev_driver_api> api) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& tables = *new std::vector<std::unique_ptr<mydev_driver_api>>;
+  const std::lock_guard lock(mutex);
+  return *tables.emplace_back(std::move(api));
+}
+
 }  // namespace
 
 const mydev_driver_api& load_driver(const std::string& spec) {
@@ -137,28 +148,20 @@ const mydev_driver_api& load_driver(const std::string& spec) {
   check_table(parsed.name, theirs);
 
   // A copy of our own size, so that entries which an older driver does not know read as NULL.
-  auto* api = new mydev_driver_api{};
-  std::memcpy(api, theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));
+  auto api = std::make_unique<mydev_driver_api>();
+  std::memcpy(api.get(), theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));
   for (const Entry& entry : kRequiredEntries) {
-    if (!has_entry(*api, entry.offset)) {
-      delete api;
-      raise(MYDEV_FAILED_PRECONDITION,
-            "driver '" + parsed.name + "' lacks the entry '" + entry.name + "', which mydev/driver.h requires");
-    }
+    MYDEV_CHECK(has_entry(*api, entry.offset), MYDEV_FAILED_PRECONDITION, "driver '", parsed.name,
+                "' lacks the entry '", entry.name, "', which mydev/driver.h requires");
   }
   for (const EntryPair& pair : kPairs) {
-    if (has_entry(*api, pair.first) != has_entry(*api, pair.second)) {
-      delete api;
-      raise(MYDEV_FAILED_PRECONDITION,
-            "driver '" + parsed.name + "' gives only one of " + pair.names + "; mydev/driver.h wants both or neither");
-    }
+    MYDEV_CHECK(has_entry(*api, pair.first) == has_entry(*api, pair.second), MYDEV_FAILED_PRECONDITION, "driver '",
+                parsed.name, "' gives only one of ", pair.names, "; mydev/driver.h wants both or neither");
   }
   if (const mydev_code code = api->initialize(parsed.options.c_str(), &host_services()); code != MYDEV_OK) {
-    const std::string message = api->last_error();
-    delete api;
-    raise(code, "driver '" + parsed.name + "' does not start: " + message);
+    raise(code, "driver '" + parsed.name + "' does not start: " + api->last_error());
   }
-  return *api;
+  return keep(std::move(api));
 }
 
 }  // namespace mydev

@@ -82,18 +82,26 @@ HostEvent& as_event(mydev_event event) {
 
 // --- errors ----------------------------------------------------------------------------------------------------------
 
-std::string& error_message() {
-  thread_local std::string message;
-  return message;
-}
+// This thread's last failure. The runtime calls drivers at exit, when the main thread's message is gone already.
+constinit thread_local bool thread_ended = false;
+struct ErrorMessage {
+  std::string text;
+  ErrorMessage() = default;
+  ~ErrorMessage() { thread_ended = true; }
+  ErrorMessage(const ErrorMessage&) = delete;
+  ErrorMessage& operator=(const ErrorMessage&) = delete;
+};
+thread_local ErrorMessage error_message;
 
 mydev_code fail(mydev_code code, const char* message) {
-  error_message() = message;
+  if (!thread_ended) {
+    error_message.text = message;
+  }
   return code;
 }
 
 const char* last_error() {
-  return error_message().c_str();
+  return thread_ended ? "" : error_message.text.c_str();
 }
 
 // Runs body and turns what it raises into a code: nothing is thrown across the C boundary.

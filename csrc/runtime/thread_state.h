@@ -9,9 +9,10 @@
 #include <atomic>
 #include <cstdint>
 
-// For the few thread-local words that hot paths read: static thread-local storage, so that a read is one instruction. Not
-// for more: all libraries that are loaded late share 512 bytes of it; nor for a compiler flag: it would reach libstdc++'s
-// own thread-local variables (std::call_once), which are not static in a process that loaded libstdc++ late.
+// For the few thread-local words that hot paths read: static thread-local storage, so that a read is one instruction.
+// Not for more: all libraries that are loaded late share 512 bytes of it; nor for a compiler flag: it would reach
+// libstdc++'s own thread-local variables (std::call_once), which are not static in a process that loaded libstdc++
+// late.
 #define MYDEV_STATIC_TLS [[gnu::tls_model("initial-exec")]]
 
 namespace mydev {

@@ -3,7 +3,9 @@
 // Options: fail=ENTRY (that entry fails), after=N (but not its first N calls), times=N (at most N times); any other
 // option is the host driver's. What is wrong with the table itself must be known before there are options, so it comes
 // from the environment: BROKEN_DRIVER_DEFECT=version, null, small, or the name of an entry to leave out.
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -17,13 +19,13 @@ const mydev_driver_api* host_driver = nullptr;
 std::string failing_entry;
 std::atomic<long> failures_left{0};
 std::atomic<long> calls_to_spare{0};
-thread_local std::string error_message;
+thread_local std::array<char, 64> error_message;  // "" if the host driver failed, not this one
 
 bool must_fail(const char* entry) {
   if (failing_entry != entry || calls_to_spare.fetch_sub(1) > 0 || failures_left.fetch_sub(1) <= 0) {
     return false;
   }
-  error_message = std::string(entry) + " fails on request";
+  std::snprintf(error_message.data(), error_message.size(), "%s fails on request", entry);
   return true;
 }
 
@@ -60,7 +62,7 @@ template <typename... Args>
 struct Breakable<mydev_code (*)(Args...)> {
   template <mydev_code (*mydev_driver_api::*kEntry)(Args...), const char* kName>
   static mydev_code call(Args... args) {
-    error_message.clear();
+    error_message[0] = '\0';
     return must_fail(kName) ? MYDEV_INTERNAL : (host_driver->*kEntry)(args...);
   }
 };
@@ -72,7 +74,7 @@ BROKEN_CODE_ENTRIES(BROKEN_NAME)
 mydev_code initialize(const char* options, const mydev_host_services* host) {
   std::string rest;
   std::string text = options;
-  error_message.clear();
+  error_message[0] = '\0';
   failing_entry.clear();
   failures_left = 1L << 30;
   calls_to_spare = 0;
@@ -93,7 +95,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
 }
 
 const char* last_error() {
-  return error_message.empty() ? host_driver->last_error() : error_message.c_str();
+  return error_message[0] == '\0' ? host_driver->last_error() : error_message.data();
 }
 
 mydev_driver_api make_table(const char* defect) {

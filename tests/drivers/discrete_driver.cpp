@@ -23,10 +23,10 @@ namespace {
 constexpr int32_t kMaxDevices = 4;
 constexpr uint32_t kAlignment = 256;
 
-thread_local std::string error_message;
+thread_local std::array<char, 256> error_message;
 
-mydev_code fail(mydev_code code, std::string message) {
-  error_message = std::move(message);
+mydev_code fail(mydev_code code, const std::string& message) {
+  std::snprintf(error_message.data(), error_message.size(), "%s", message.c_str());
   return code;
 }
 
@@ -92,7 +92,7 @@ mydev_code initialize(const char* options, const mydev_host_services* /*host*/) 
 }
 
 const char* last_error() {
-  return error_message.c_str();
+  return error_message.data();
 }
 
 mydev_code device_count(int32_t* out_count) {
