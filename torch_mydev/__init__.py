@@ -5,10 +5,12 @@ what it adds to torch's own interface; what ``torch.cuda`` has is at ``torch.myd
 """
 
 from torch_mydev import _autoload
+from torch_mydev._device_name import DEVICE_NAME as device_name
 
 __version__ = "0.1.0"
+__all__ = ["device_name"]
 
 if _autoload.register_on_import():
     from torch_mydev.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
 
-    __all__ = ["FallbackCensus", "fallback_census", "fallback_mode", "get_fallback_mode"]
+    __all__ += ["FallbackCensus", "fallback_census", "fallback_mode", "get_fallback_mode"]

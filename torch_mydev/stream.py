@@ -92,6 +92,10 @@ class Event(torch.Event):
         """Later work on ``stream``, by default the current one, waits for the event."""
         super().wait(current_stream() if stream is None else stream)
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this event to ``end_event``; both made for timing, recorded and done, else RuntimeError."""
+        return float(_C.event_elapsed_time(self.event_id, end_event.event_id))
+
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.Event {self.event_id:#x}>"
 

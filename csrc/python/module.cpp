@@ -1,8 +1,10 @@
 // The extension module torch_mydev._C. Private: torch_mydev's Python files are its only users.
+#include "aten/library.h"
 #include "python/bindings.h"
 
 PYBIND11_MODULE(_C, m) {
   m.doc() = "Native part of torch_mydev";
+  mydev::initialize_library();
   mydev::bind_config(m);
   mydev::bind_device(m);
   mydev::bind_fallback(m);

@@ -1,0 +1,50 @@
+"""What the Python tests share. MYDEV_DRIVER chooses the driver and its mode; every test passes in each of the host's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_mydev
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """The device under test, without an index."""
+    return torch.device(torch_mydev.device_name)
+
+
+@pytest.fixture
+def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``code`` in a fresh interpreter that finds this checkout; keyword arguments are environment variables."""
+
+    def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        return subprocess.run(
+            [sys.executable, *arguments, "-c", code],
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("devices"):
+        needed, present = mark.args[0], torch.accelerator.device_count()
+        if present < needed:
+            pytest.skip(f"needs {needed} devices, has {present}; MYDEV_DRIVER=host:devices={needed} gives them")
