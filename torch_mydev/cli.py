@@ -1,0 +1,38 @@
+"""The command line: a table of subcommands. Each is imported when it is called for, so that one that works without
+torch, or with a broken installation, can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mydev._device_name import DEVICE_NAME
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: ``run`` in ``module`` takes its arguments and returns the exit code."""
+
+    name: str
+    help: str
+    module: str
+
+
+COMMANDS = (Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.doctor"),)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand; returns its exit code."""
+    parser = argparse.ArgumentParser(prog=DEVICE_NAME, description="Tools for the device.")
+    subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for command in COMMANDS:
+        subparsers.add_parser(command.name, help=command.help, add_help=False)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = parser.parse_args(given[:1]).command
+    command = next(command for command in COMMANDS if command.name == chosen)
+    run: Callable[[Sequence[str]], int] = importlib.import_module(command.module).run
+    return run(given[1:])

@@ -1,0 +1,228 @@
+"""``doctor``: explains the installation, above all one that does not work.
+
+Policy. Nothing is loaded into this process, neither torch nor the native part: files and metadata are read here, and
+what has to be tried is tried in a child process, so that a crash there is one more finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+from torch_mydev import __version__, _autoload, _torch_version
+from torch_mydev._device_name import DEVICE_NAME
+
+_LIBRARIES = ("libmydev_runtime.so", "libmydev_kernels.so", "libtorch_mydev.so", "libdnnl.so.3")
+_AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_PREFIX = "MYDEV_"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    state: Literal["ok", "note", "problem"]
+    subject: str
+    text: str
+    remedy: str = ""
+
+
+def examine() -> list[Finding]:
+    """Everything there is to say, in the order in which things depend on each other."""
+    findings = [*_examine_python(), *_examine_torch(), *_examine_files(), *_examine_entry_points()]
+    if any(finding.state == "problem" for finding in findings):
+        findings += _examine_environment_names()
+        findings.append(Finding("note", "device", "not tried, because of the problems above"))
+    else:
+        findings += _examine_running()
+    return findings
+
+
+# --- read -------------------------------------------------------------------------------------------------------------
+
+
+def _examine_python() -> Iterator[Finding]:
+    yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
+    yield Finding("ok", "torch_mydev", f"{__version__} at {Path(__file__).parent}")
+
+
+def _examine_torch() -> Iterator[Finding]:
+    try:
+        version = _torch_version.installed_version()
+    except PackageNotFoundError:
+        remedy = f"pip install 'torch=={_torch_version.PIP_PIN}'"
+        yield Finding("problem", "torch", "is not installed for this Python", remedy)
+        return
+    problem = _torch_version.explain_unsupported(version)
+    if problem:
+        yield Finding("problem", "torch", problem, f"pip install 'torch=={_torch_version.PIP_PIN}'")
+    else:
+        yield Finding("ok", "torch", version)
+
+
+def _examine_files() -> Iterator[Finding]:
+    rebuild = "make build, or pip install --no-build-isolation . in the source directory"
+    try:
+        info = _autoload.read_build_info()
+    except ImportError as error:
+        yield Finding("problem", "native part", str(error), rebuild)
+        return
+    try:
+        mismatch = _torch_version.explain_mismatch(info["torch"], _torch_version.installed_version())
+    except PackageNotFoundError:
+        mismatch = ""
+    extensions = _autoload.extension_files()
+    directory = Path(__file__).parent / "lib"
+    missing = [name for name in _LIBRARIES if not (directory / name).exists()]
+    if mismatch:
+        yield Finding("problem", "native part", mismatch, rebuild)
+    if not extensions:
+        text = f"built for Python {info['python']}; this is {platform.python_version()}"
+        yield Finding("problem", "native part", text, rebuild)
+    if missing:
+        yield Finding("problem", "native part", f"{directory} lacks {', '.join(missing)}", rebuild)
+    if not mismatch and extensions and not missing:
+        text = f"built with torch {info['torch']}, Python {info['python']}, {info['compiler']} for {info['processor']}"
+        yield Finding("ok", "native part", f"{text}, kernels for {info['isa_variants'].replace(';', ', ')}")
+
+
+def _examine_entry_points() -> Iterator[Finding]:
+    backends = {point.name: point.value for point in entry_points(group="torch.backends")}
+    own = [name for name, value in backends.items() if value.startswith(f"{_autoload.__name__}:")]
+    others = sorted(set(backends) - set(own))
+    if os.environ.get(_AUTOLOAD_SWITCH, "1") != "1":
+        text = f"off, since {_AUTOLOAD_SWITCH}={os.environ[_AUTOLOAD_SWITCH]}; `import torch_mydev` makes the device known"
+        yield Finding("note", "autoload", text)
+    elif own:
+        yield Finding("ok", "autoload", "`import torch` makes the device known")
+    else:
+        text = "the package is not installed (only found on the path), so `import torch` does not know of it"
+        yield Finding("note", "autoload", text, "import torch_mydev, or pip install --no-build-isolation -e .")
+    if others:
+        text = f"other backends are installed too ({', '.join(others)}); torch has room for one per process"
+        yield Finding("note", "autoload", text, "uninstall them if the device is not available")
+
+
+def _examine_environment_names() -> Iterator[Finding]:
+    for name in sorted(name for name in os.environ if name.startswith(_PREFIX)):
+        yield Finding("note", "environment", f"{name}={os.environ[name]}")
+
+
+# --- try --------------------------------------------------------------------------------------------------------------
+
+# Runs in a child process; prints one JSON object as its last line.
+_PROBE = """
+import json, time, warnings
+result = {"warnings": []}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    begin = time.perf_counter()
+    import torch
+    result["seconds"] = time.perf_counter() - begin
+try:
+    import torch_mydev
+    from torch_mydev import _C
+    result["rows"] = [(row["name"], row["default"], row["doc"]) for row in _C.config_variables()]
+    result["typos"] = _C.config_warnings()
+    result["instruction_sets"] = _C.supported_instruction_sets()
+    result["instruction_set"] = _C.instruction_set()
+    module = getattr(torch, torch_mydev.device_name)
+    result["count"] = module.device_count()
+    result["driver_error"] = _C.driver_error()
+    result["devices"] = [_C.device_properties(index) for index in range(result["count"])]
+    if result["count"]:
+        ones = torch.ones(2, device=torch_mydev.device_name)
+        result["sum"] = (ones + ones).sum().item()
+except Exception as error:
+    result["error"] = f"{type(error).__name__}: {error}"
+print()
+print(json.dumps(result))
+"""
+
+
+def _examine_running() -> Iterator[Finding]:
+    child = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, check=False)
+    lines = child.stdout.splitlines()
+    if child.returncode != 0 or not lines:
+        how = f"exit code {child.returncode}"
+        if child.returncode < 0:
+            how = signal.Signals(-child.returncode).name
+        last = child.stderr.strip().splitlines()[-1:]
+        text = f"a process that imports torch and uses the device ends with {how}: {' '.join(last)}"
+        yield Finding("problem", "start", text, f"run with {_AUTOLOAD_SWITCH}=0 to see whether torch alone works")
+        return
+    result: dict[str, Any] = json.loads(lines[-1])
+    yield Finding("ok", "start", f"import torch takes {result['seconds']:.2f} s, the device included")
+    yield from _examine_environment(result)
+    yield from _examine_devices(result)
+    if "error" in result:
+        yield Finding("problem", "start", result["error"])
+
+
+def _examine_environment(result: dict[str, Any]) -> Iterator[Finding]:
+    for name, default, doc in result.get("rows", []):
+        if name in os.environ:
+            yield Finding("ok", "environment", f"{name}={os.environ[name]}  (default '{default}': {doc})")
+    for warning in result.get("typos", []):
+        yield Finding("problem", "environment", warning, "correct the name, or unset it")
+    if "instruction_set" in result:
+        others = ", ".join(result["instruction_sets"])
+        yield Finding("ok", "kernels", f"use {result['instruction_set']}; this processor and build have {others}")
+
+
+def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
+    if result.get("driver_error"):
+        yield Finding("problem", "driver", result["driver_error"], f"see {_PREFIX}DRIVER in docs/driver.md")
+    elif result.get("count") == 0:
+        yield Finding("problem", "driver", "is loaded but reports no device", "check that the hardware is there")
+    for index, properties in enumerate(result.get("devices", [])):
+        kinds = [kind for kind in ("host_accessible", "asynchronous", "peer_access") if properties[kind]]
+        text = (
+            f"{properties['name']}, {properties['total_memory'] / 2**30:.1f} GiB, driver {properties['driver']} "
+            f"{properties['driver_version']}, {', '.join(kinds) or 'discrete'}"
+        )
+        yield Finding("ok", f"{DEVICE_NAME}:{index}", text)
+    if "sum" in result:
+        state: Literal["ok", "problem"] = "ok" if result["sum"] == 4 else "problem"
+        yield Finding(state, "computation", f"1 + 1, twice, summed on the device is {result['sum']:g}")
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+_MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
+
+
+def report(findings: Sequence[Finding]) -> str:
+    """The findings as text, the verdict last."""
+    width = max(len(finding.subject) for finding in findings)
+    lines = []
+    for finding in findings:
+        lines.append(f"{_MARKS[finding.state]}  {finding.subject:<{width}}  {finding.text}")
+        if finding.remedy:
+            lines.append(f"{'':6}{'':<{width}}  -> {finding.remedy}")
+    problems = sum(finding.state == "problem" for finding in findings)
+    lines.append(f"{problems} problem{'s' if problems != 1 else ''} found" if problems else "the device works")
+    return "\n".join(lines)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The subcommand: prints the report; 0 when the device works, else 1."""
+    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} doctor", description="Explains this installation.")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    options = parser.parse_args(arguments)
+    findings = examine()
+    if options.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        print(report(findings))
+    return int(any(finding.state == "problem" for finding in findings))
