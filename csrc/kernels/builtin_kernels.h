@@ -24,7 +24,7 @@
   FAMILY(ternary)                  \
   FAMILY(unary)
 
-#define MYDEV_PLAIN_FAMILIES(FAMILY) FAMILY(convolution) FAMILY(matmul)
+#define MYDEV_PLAIN_FAMILIES(FAMILY) FAMILY(convolution) FAMILY(matmul) FAMILY(pooling)
 
 namespace mydev::kernels {
 

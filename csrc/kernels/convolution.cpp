@@ -20,6 +20,7 @@
 #include <string>
 
 #include "kernels/builtin_kernels.h"
+#include "kernels/dense_order.h"
 #include "kernels/kernel_entry.h"
 #include "kernels/nested_copy.h"
 #include "kernels/primitive_cache.h"
@@ -34,44 +35,16 @@ constexpr int kMaxConvolutionRank = 5;
 using Dims = dnnl::memory::dims;
 using Descriptor = dnnl::memory::desc;
 
-// The dense orders of [N, C, spatial...] that an operand has; both where they are the same.
-enum Order : unsigned { kNeither = 0, kChannelsFirst = 1, kChannelsLast = 2 };
-
-void strides_in_order(int rank, const int64_t* sizes, Order order, int64_t* strides) noexcept {
-  int64_t stride = 1;
-  if (order == kChannelsLast) {
-    strides[1] = 1;
-    stride = sizes[1];
-  }
-  for (int i = rank - 1; i >= 0; --i) {
-    if (i == 1 && order == kChannelsLast) continue;
-    strides[i] = stride;
-    stride *= sizes[i];
-  }
-}
-
-unsigned orders_of(const mydev_buffer& buffer) noexcept {
-  unsigned orders = kNeither;
-  for (const Order order : {kChannelsFirst, kChannelsLast}) {
-    std::array<int64_t, kMaxConvolutionRank> strides;
-    strides_in_order(buffer.rank, buffer.sizes, order, strides.data());
-    bool same = true;
-    for (int i = 0; i < buffer.rank; ++i) same &= buffer.sizes[i] == 1 || strides[i] == buffer.strides[i];
-    if (same) orders |= order;
-  }
-  return orders;
-}
-
 // One operand: what the frame gives, and what the plan works on.
 struct Operand {
   const mydev_buffer* buffer = nullptr;
-  unsigned orders = kNeither;
+  unsigned orders = kNeitherOrder;
   bool copied = false;       // the plan works on a dense copy in scratch
   uint64_t copy_offset = 0;  // of it
 
   bool present() const noexcept { return buffer != nullptr; }
-  Order order() const noexcept {
-    return (orders & kChannelsFirst) != 0 || orders == kNeither ? kChannelsFirst : kChannelsLast;
+  DenseOrder order() const noexcept {
+    return (orders & kChannelsFirst) != 0 || orders == kNeitherOrder ? kChannelsFirst : kChannelsLast;
   }
 };
 
@@ -193,12 +166,6 @@ Problem problem_of(const mydev_frame& frame, const char* kernel, PlanKind kind) 
   return problem;
 }
 
-int64_t count_elements(const mydev_buffer& buffer) noexcept {
-  int64_t count = 1;
-  for (int i = 0; i < buffer.rank; ++i) count *= buffer.sizes[i];
-  return count;
-}
-
 // --- the plan --------------------------------------------------------------------------------------------------------
 
 // The operand as oneDNN sees it: weights in groups, a bias as it is.
@@ -208,7 +175,7 @@ Descriptor descriptor_of(const Problem& problem, Role role) {
   const auto type = onednn_dtype(problem.compute);
   if (role == kBias) return {{buffer.sizes[0]}, type, Dims{1}};
   Dims sizes(buffer.sizes, buffer.sizes + buffer.rank), strides(sizes.size());
-  strides_in_order(buffer.rank, buffer.sizes, operand.order(), strides.data());
+  dense_strides(buffer.rank, buffer.sizes, operand.order(), strides.data());
   if (role == kWeights && problem.groups > 1) {
     sizes[0] /= problem.groups;
     strides.insert(strides.begin(), sizes[0] * strides[0]);
@@ -404,9 +371,8 @@ Way choose_way(const mydev_frame& frame, const char* kernel, PlanKind kind) {
   for (Operand& operand : problem.operands) {
     if (!operand.present()) continue;
     const mydev_buffer& buffer = *operand.buffer;
-    operand.orders = buffer.rank == 1 ? (buffer.sizes[0] == 1 || buffer.strides[0] == 1 ? kChannelsFirst : kNeither)
-                                      : orders_of(buffer);
-    operand.copied = operand.orders == kNeither || buffer.dtype != problem.compute;
+    operand.orders = dense_orders_of(buffer);
+    operand.copied = operand.orders == kNeitherOrder || buffer.dtype != problem.compute;
     if (!operand.copied) continue;
     operand.copy_offset = way.scratch_bytes;
     const int64_t bytes = count_elements(buffer) * dtype_size(problem.compute);
@@ -437,10 +403,7 @@ void run(const mydev_frame& frame, const char* kernel, PlanKind kind) {
     if (!operand.present()) continue;
     data[role] = operand.copied ? scratch + operand.copy_offset : operand.buffer->data;
     if (!operand.copied) continue;
-    strides[role][0] = 1;
-    if (operand.buffer->rank > 1) {
-      strides_in_order(operand.buffer->rank, operand.buffer->sizes, operand.order(), strides[role].data());
-    }
+    dense_strides(operand.buffer->rank, operand.buffer->sizes, operand.order(), strides[role].data());
     if (!problem.is_output(role)) nested_copy(frame, kernel, dense_copy(role), *operand.buffer);
   }
   with_onednn_errors(kernel, [&] { way.plan->run(data, scratch + way.plan_offset); });

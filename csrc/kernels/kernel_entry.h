@@ -8,10 +8,8 @@
 
 namespace mydev::kernels {
 
-inline mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) noexcept {
-  if (frame.host != nullptr) frame.host->set_error(&frame, message);
-  return code;
-}
+// Gives the message to the runtime; returns the code.
+mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) noexcept;
 
 // Runs body(); a mydev::Error (or any exception) becomes the kernel's code and message.
 template <typename Body>

@@ -1,0 +1,52 @@
+// The inner loops of the pooling kernels (pooling.cpp) over dense data, one variant per instruction set.
+//
+// Data is [planes, height, width, lanes]: channels-first has a plane per image and channel and one lane, channels-last
+// a plane per image and a lane per channel. Forward functions compute rows [begin, end) of the planes * out_height rows
+// of the result. Backward functions compute gradients of blocks [begin, end) of the blocks() that x is split into.
+#pragma once
+
+#include <cstdint>
+
+namespace mydev::kernels {
+
+struct PoolingAxis {
+  int64_t in, out, kernel, stride, padding, dilation;
+};
+
+struct PoolingGeometry {
+  int64_t planes, lanes;
+  PoolingAxis height, width;
+  bool count_include_pad;
+  int64_t divisor;  // of averages; 0: the number of elements
+  bool adaptive;    // windows are the even split of `in` into `out`; kernel, stride, padding, dilation mean nothing
+
+  static constexpr int64_t kBlockLanes = 64;
+  int64_t blocks_per_plane() const noexcept { return (lanes + kBlockLanes - 1) / kBlockLanes; }
+  int64_t blocks() const noexcept { return planes * blocks_per_plane(); }
+};
+
+template <typename T>
+struct PoolingFunctions {
+  void (*max)(const PoolingGeometry& geometry, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end);
+  void (*max_backward)(const PoolingGeometry& geometry, const T* grad_out, const int64_t* indices, T* grad_x,
+                       int64_t begin, int64_t end);
+  void (*average)(const PoolingGeometry& geometry, const T* x, T* out, int64_t begin, int64_t end);
+  void (*average_backward)(const PoolingGeometry& geometry, const T* grad_out, T* grad_x, int64_t begin, int64_t end);
+};
+
+struct PoolingLoops {
+  PoolingFunctions<float> f32;
+  PoolingFunctions<double> f64;
+};
+
+namespace baseline {
+extern const PoolingLoops pooling_loops;
+}
+namespace avx2 {
+extern const PoolingLoops pooling_loops;
+}
+namespace avx512 {
+extern const PoolingLoops pooling_loops;
+}
+
+}  // namespace mydev::kernels
