@@ -184,6 +184,9 @@ template <typename T>
 struct BitwiseNot {
   T operator()(T a) const { return ~a; }
 };
+struct PredNot {
+  int32_t operator()(int32_t a) const { return a == 0; }
+};
 template <typename T>
 struct LeftShift {
   T operator()(T a, T b) const {
@@ -256,10 +259,10 @@ constexpr PointwiseKernel kKernels[] = {
     {.name = "mydev.bitwise_or", .doc = kIntegerDoc, .inputs = 2, .types = integers<BitwiseOr, 2>()},
     {.name = "mydev.bitwise_xor", .doc = kIntegerDoc, .inputs = 2, .types = integers<BitwiseXor, 2>()},
     {.name = "mydev.bitwise_not",
-     .doc = "out T, a T: integer, not pred",
+     .doc = "out T, a T: integer",
      .inputs = 1,
      .types = integers<BitwiseNot, 1>(),
-     .pred = false},
+     .for_pred = apply_lanes<PredNot, int32_t, int32_t, 1>},
     {.name = "mydev.lshift", .doc = kIntegerDoc, .inputs = 2, .types = integers<LeftShift, 2>(), .pred = false},
     {.name = "mydev.rshift", .doc = kIntegerDoc, .inputs = 2, .types = integers<RightShift, 2>(), .pred = false},
 };

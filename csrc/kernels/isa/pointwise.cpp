@@ -249,7 +249,8 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   }
   const ComputeType compute = compute_type(buffers[typed].dtype);
   const bool offered = compute.apply != nullptr && (kernel.pred || buffers[typed].dtype != MYDEV_PRED);
-  const Apply apply = offered ? kernel.types.*compute.apply : nullptr;
+  Apply apply = offered ? kernel.types.*compute.apply : nullptr;
+  if (kernel.for_pred != nullptr && buffers[typed].dtype == MYDEV_PRED) apply = kernel.for_pred;
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
 
   Plan plan;

@@ -85,6 +85,7 @@ struct PointwiseKernel {
   int64_t grain = kGrainCheap;
   bool predicate = false;         // the output is PRED
   bool pred = true;               // T may be PRED, if there is an s32
+  Apply for_pred = nullptr;       // instead of the s32, if T is PRED
   int pred_input = -1;            // index of the input that is PRED whatever T is
   const char* failure = nullptr;  // message when an Apply calls Params::fail
 };

@@ -1,0 +1,24 @@
+// Python numbers, c10::Scalar and CPU scalars as attributes of kernels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "runtime/frame.h"
+
+namespace mydev {
+
+// Order of promotion: bool 0, integer 1, floating 2, complex 3.
+int promotion_kind(c10::ScalarType type);
+int promotion_kind(const mydev_attribute& number);
+
+mydev_attribute number_attribute(const char* name, const c10::Scalar& number);
+c10::Scalar to_scalar(const mydev_attribute& number);
+
+// The value of a 0-dim CPU tensor as attribute "scalar"; false for types that have no attribute.
+bool read_number(const at::Tensor& tensor, mydev_attribute& number);
+
+// Whether the number has a value in `type` (a floating number in an integral type: its integer part). With `round`, a
+// number for a half precision type is rounded to it.
+bool fit_number(mydev_attribute& number, c10::ScalarType type, bool round);
+
+}  // namespace mydev
