@@ -143,10 +143,14 @@ c10::DeviceAllocator* device_allocator() noexcept {
 }
 
 c10::DataPtr allocate_device_memory(int device, size_t bytes) {
+  return allocate_device_memory(current_stream(device), bytes);
+}
+
+c10::DataPtr allocate_device_memory(Stream& stream, size_t bytes) {
   apply_environment_once();
-  Block& block = *allocate(current_stream(device), bytes);
+  Block& block = *allocate(stream, bytes);
   if (C10_UNLIKELY(c10::memoryProfilingEnabled())) report_to_profiler(block, static_cast<int64_t>(block.size));
-  return device_data_ptr(block, device);
+  return device_data_ptr(block, stream.device().index);
 }
 
 c10::DataPtr device_data_ptr(Block& block, int device) noexcept {

@@ -12,8 +12,9 @@ namespace mydev {
 
 c10::DeviceAllocator* device_allocator() noexcept;
 
-// Memory on a device, for its current stream. Raises torch.OutOfMemoryError.
+// Memory on a device, for its current stream or a given one. Raises torch.OutOfMemoryError.
 c10::DataPtr allocate_device_memory(int device, size_t bytes);
+c10::DataPtr allocate_device_memory(Stream& stream, size_t bytes);
 
 // A DataPtr over a block; takes over one reference.
 c10::DataPtr device_data_ptr(Block& block, int device) noexcept;
