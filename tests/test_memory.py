@@ -210,7 +210,7 @@ def test_process_stays_usable_after_out_of_memory(limit: int) -> None:
 
 
 def test_out_of_memory_inside_an_operator_leaves_no_trace(limit: int) -> None:
-    wide = torch.ones(20 * MiB, dtype=torch.uint8, device="mydev")
+    wide = torch.ones(40 * MiB, dtype=torch.uint8, device="mydev")
     before = mydev.memory_allocated()
     with pytest.raises(torch.OutOfMemoryError):
         wide.to(torch.float64)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_mydev import amp, random
+from torch_mydev import amp, memory, random
 from torch_mydev import device as _device
 from torch_mydev import stream as streams
 from torch_mydev.amp import get_amp_supported_dtype, is_bf16_supported
@@ -33,6 +33,29 @@ from torch_mydev.device import (
     is_initialized,
     set_device,
     synchronize,
+)
+from torch_mydev.memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_host_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 from torch_mydev.random import (
     _get_generator,

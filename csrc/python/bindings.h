@@ -15,6 +15,7 @@ using torch::wrap_pybind_function_no_gil;
 void bind_config(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
 void bind_fallback(pybind11::module_& m);
+void bind_memory(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);
 

@@ -8,6 +8,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_config(m);
   mydev::bind_device(m);
   mydev::bind_fallback(m);
+  mydev::bind_memory(m);
   mydev::bind_source_location(m);
   mydev::bind_stream(m);
 }

@@ -434,6 +434,27 @@ TEST_F(CachingAllocator, MemoryThatTheDriverWillNotTakeBackStaysUsable) {
   EXPECT_EQ(make(30 * kMiB)->data, data);
 }
 
+// --- forked processes ------------------------------------------------------------------------------------------------
+
+using CachingAllocatorDeathTest = CachingAllocator;
+
+TEST_F(CachingAllocatorDeathTest, ForkedChildIsRefusedMemoryButMayDropWhatItInherited) {
+  Stream& stream = default_stream(0);
+  OwnedBlock inherited = make(100);
+  make(100);  // leaves a cached block that would serve the next request
+  const auto child = [&] {
+    inherited.reset();
+    try {
+      allocate(stream, 100);
+    } catch (const Error& error) {
+      const bool advises = std::strstr(error.what(), "spawn") != nullptr;
+      std::_Exit(error.code() == MYDEV_FAILED_PRECONDITION && advises ? 7 : 8);
+    }
+    std::_Exit(9);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(7), "");
+}
+
 // --- settings --------------------------------------------------------------------------------------------------------
 
 TEST_F(CachingAllocator, BlocksAboveMaxSplitSizeAreKeptWhole) {
