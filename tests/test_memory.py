@@ -254,20 +254,20 @@ def test_fraction_is_remembered() -> None:
 
 
 def test_settings_come_from_pytorchs_variable() -> None:
-    code = "kept = torch.empty(33 * MiB, dtype=torch.uint8, device='mydev'); result = mydev.memory_allocated()"
+    code = "kept = torch.empty(36 * MiB, dtype=torch.uint8, device='mydev'); result = mydev.memory_allocated()"
     assert run_script(code, PYTORCH_ALLOC_CONF="roundup_power2_divisions:4") == 40 * MiB
 
 
 def test_settings_can_change_later() -> None:
     code = """
 def size():
-    kept = torch.empty(33 * MiB, dtype=torch.uint8, device="mydev")
+    kept = torch.empty(36 * MiB, dtype=torch.uint8, device="mydev")
     return mydev.memory_allocated()
 result = [size()]
 torch._C._accelerator_setAllocatorSettings("roundup_power2_divisions:4")
 result.append(size())
 """
-    assert run_script(code) == [33 * MiB, 40 * MiB]
+    assert run_script(code) == [36 * MiB, 40 * MiB]
 
 
 def test_mistake_in_the_variable_is_reported_by_the_first_allocation() -> None:
