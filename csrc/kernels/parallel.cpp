@@ -10,9 +10,6 @@
 
 namespace mydev {
 
-// From the moment that the library is loaded, drivers and users' kernels share this pool.
-[[maybe_unused]] static const bool installed = (set_parallel_for(parallel_for), true);
-
 int parallel_threads() noexcept {
 #ifdef _OPENMP
   return omp_in_parallel() ? 1 : omp_get_max_threads();

@@ -1,0 +1,103 @@
+"""Interleaved timing: the device and a rival do the same work, turn by turn, in one process.
+
+A figure of one lane alone says little on a shared machine; the ratio of two lanes that took turns does. Each row runs
+rounds of (rival, device), each turn of about ``TURN_SECONDS``, and reports the fastest turn of each lane, the ratio of
+those, and the median over rounds of the ratio. A row whose two ratios disagree by more than a tenth is marked ``~``.
+
+    benchmark = Benchmark("pointwise")
+    benchmark.row("add, 16", cpu=lambda: a + b, mydev=lambda: c + d)
+
+Lanes must leave their work finished: on an asynchronous driver the function ends with a synchronization.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+TURN_SECONDS = 0.005
+ROUNDS = 25
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of one piece of work. Ratios are rival / device: more than 1 means that the device is faster."""
+
+    name: str
+    rival_seconds: float
+    device_seconds: float
+    ratio: float  #: of the fastest turns
+    median_ratio: float  #: over rounds
+
+    @property
+    def noisy(self) -> bool:
+        return abs(self.ratio - self.median_ratio) > 0.1 * self.ratio
+
+
+def _time(function: Callable[[], object], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        function()
+    return (time.perf_counter() - start) / repeats
+
+
+def _repeats(function: Callable[[], object]) -> int:
+    """How often the function runs in one turn; warms it up."""
+    function()
+    once = min(_time(function, 1) for _ in range(5))
+    return max(1, int(TURN_SECONDS / max(once, 1e-9)))
+
+
+def compare(name: str, rival: Callable[[], object], device: Callable[[], object], rounds: int = ROUNDS) -> Row:
+    """Times both, taking turns."""
+    repeats = _repeats(rival), _repeats(device)
+    gc.disable()
+    try:
+        turns = [(_time(rival, repeats[0]), _time(device, repeats[1])) for _ in range(rounds)]
+    finally:
+        gc.enable()
+    best_rival, best_device = (min(turn[lane] for turn in turns) for lane in (0, 1))
+    return Row(
+        name,
+        best_rival,
+        best_device,
+        best_rival / best_device,
+        statistics.median(a / b for a, b in turns),
+    )
+
+
+def _duration(seconds: float) -> str:
+    for factor, unit in ((1e9, "ns"), (1e6, "us"), (1e3, "ms")):
+        if seconds * factor < 10_000:
+            return f"{seconds * factor:.4g} {unit}"
+    return f"{seconds:.4g} s"
+
+
+class Benchmark:
+    """A table of comparisons. The command line takes a part of row names to run, and the number of rounds."""
+
+    def __init__(self, title: str) -> None:
+        parser = argparse.ArgumentParser(description=f"{title}: mydev against the CPU device, interleaved")
+        parser.add_argument("only", nargs="?", default="", help="run the rows whose name contains this")
+        parser.add_argument("--rounds", type=int, default=ROUNDS)
+        arguments = parser.parse_args()
+        self._only: str = arguments.only
+        self._rounds: int = arguments.rounds
+        self.rows: list[Row] = []
+        print(f"{title:<34} {'cpu':>10} {'mydev':>10} {'cpu/mydev':>10} {'median':>7}")
+
+    def row(self, name: str, *, cpu: Callable[[], object], mydev: Callable[[], object]) -> None:
+        """Runs, prints and keeps one comparison."""
+        if self._only not in name:
+            return
+        row = compare(name, cpu, mydev, self._rounds)
+        self.rows.append(row)
+        print(
+            f"{row.name:<34} {_duration(row.rival_seconds):>10} {_duration(row.device_seconds):>10}"
+            f" {row.ratio:>9.2f}x {row.median_ratio:>6.2f}{'~' if row.noisy else ' '}",
+            flush=True,
+        )
