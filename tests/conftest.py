@@ -1,4 +1,4 @@
-"""What the Python tests share. MYDEV_DRIVER chooses the driver and its mode; every test passes in each of the host's."""
+"""What the Python tests share. MYDEV_DRIVER chooses the driver and its mode; tests pass in every mode of the host."""
 
 from __future__ import annotations
 

@@ -36,21 +36,20 @@ def problems(findings: list[dict[str, Any]]) -> list[str]:
 
 @pytest.fixture
 def copied_package(tmp_path: Path) -> Path:
-    """A copy of the package that a test may break; its native files are links."""
-    shutil.copytree(ROOT / "torch_mydev", tmp_path / "torch_mydev", copy_function=os.link)
-    for path in (tmp_path / "torch_mydev").rglob("*.json"):
-        path.write_bytes(_unlink_first(path))
+    """A copy of the package, made of links, that a test may break."""
+    shutil.copytree(ROOT / "torch_mydev", tmp_path / "torch_mydev", copy_function=os.symlink)
     return tmp_path
 
 
-def _unlink_first(path: Path) -> bytes:
-    content = path.read_bytes()
+def replace(path: Path, content: str) -> None:
+    """Gives a file other content; the file that it was a link to stays as it is."""
     path.unlink()
-    return content
+    path.write_text(content)
 
 
-def build_info(package_parent: Path) -> Path:
-    return package_parent / "torch_mydev" / "lib" / "build_info.json"
+def set_build_info(package_parent: Path, **changes: str) -> None:
+    path = package_parent / "torch_mydev" / "lib" / "build_info.json"
+    replace(path, json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def test_working_installation_has_no_problem() -> None:
@@ -85,25 +84,21 @@ def test_missing_library(copied_package: Path) -> None:
 def test_build_for_another_python(copied_package: Path) -> None:
     for suffix in EXTENSION_SUFFIXES:
         (copied_package / "torch_mydev" / f"_C{suffix}").unlink(missing_ok=True)
-    info = json.loads(build_info(copied_package).read_text())
-    build_info(copied_package).write_text(json.dumps({**info, "python": "3.8.1"}))
+    set_build_info(copied_package, python="3.8.1")
     code, findings = doctor(copied_package)
     assert code == 1
     assert any("built for Python 3.8.1" in text for text in problems(findings))
 
 
 def test_build_with_another_torch(copied_package: Path) -> None:
-    info = json.loads(build_info(copied_package).read_text())
-    build_info(copied_package).write_text(json.dumps({**info, "torch": "2.12.1"}))
+    set_build_info(copied_package, torch="2.12.1")
     code, findings = doctor(copied_package)
     assert code == 1
     assert any("built with torch 2.12.1" in text for text in problems(findings))
 
 
 def test_library_that_cannot_be_loaded(copied_package: Path) -> None:
-    library = copied_package / "torch_mydev" / "lib" / "libmydev_runtime.so"
-    library.unlink()
-    library.write_bytes(b"not a library")
+    replace(copied_package / "torch_mydev" / "lib" / "libmydev_runtime.so", "not a library")
     code, findings = doctor(copied_package)
     assert code == 1
     assert any("cannot be loaded" in text for text in problems(findings))

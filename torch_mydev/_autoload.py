@@ -104,6 +104,10 @@ def _register() -> None:
         try:
             _check_installation()
             _register_with_torch()
+        except ImportError:
+            raise
+        except Exception as error:
+            raise ImportError(f"{_PACKAGE} could not be set up: {error!r}", name=_PACKAGE) from error
         finally:
             _running = False
         _registered = True
