@@ -64,10 +64,10 @@ bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
   return forward_kernel.on(input) != nullptr && data_kernel.on(input) != nullptr && weights_kernel.on(input) != nullptr;
 }
 
-// A result of the CPU's memory format.
-Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight) {
+// A result of the CPU's memory format. The CPU's transposed convolution of volumes knows no channels-last.
+Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight, bool transposed) {
   const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight);
-  if (!channels_last || sizes.size() < 4) return empty_dense(sizes, input);
+  if (!channels_last || sizes.size() < 4 || (transposed && sizes.size() == 5)) return empty_dense(sizes, input);
   const auto strides =
       sizes.size() == 5 ? c10::get_channels_last_strides_3d(sizes) : c10::get_channels_last_strides_2d(sizes);
   return empty_strided_on(sizes, strides, input.scalar_type(), input.device());
@@ -89,7 +89,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  Tensor out = empty_result(sizes, input, weight);
+  Tensor out = empty_result(sizes, input, weight, transposed);
   ConvolutionFrame<4> frame;
   frame.add(out).add(input).add(weight);
   if (has_bias) frame.add(*bias);
@@ -115,14 +115,14 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   const auto [wants_input, wants_weight, wants_bias] = output_mask;
   Tensor grad_input, grad_weight, grad_bias;
   if (wants_input) {
-    grad_input = empty_result(input.sizes(), input, weight);
+    grad_input = empty_result(input.sizes(), input, weight, transposed);
     ConvolutionFrame<3> frame;
     frame.add(grad_input).add(grad_output).add(weight);
     add_attributes(frame, p);
     frame.launch(*data_kernel.on(input), 1);
   }
   if (wants_weight) {
-    grad_weight = empty_result(weight.sizes(), input, weight);
+    grad_weight = empty_result(weight.sizes(), input, weight, transposed);
     if (wants_bias) grad_bias = empty_dense({out_channels}, input);
     ConvolutionFrame<4> frame;
     frame.add(grad_weight);

@@ -158,7 +158,9 @@ Problem problem_of(const mydev_frame& frame, const char* kernel, PlanKind kind) 
   for (const Operand& operand : problem.operands) {
     if (operand.present() && operand.buffer->dtype != x->dtype) refuse(kernel, "operands must have one dtype");
   }
-  problem.compute = onednn_supports(dtype) ? dtype : MYDEV_F32;
+  // The bias of a transposed convolution is added to its result, which must not be rounded yet.
+  const bool rounds_early = problem.transposed && bias != nullptr;
+  problem.compute = onednn_supports(dtype) && !rounds_early ? dtype : MYDEV_F32;
   check_sizes(problem);
   if (bias != nullptr && bias->sizes[0] != (problem.transposed ? x : out)->sizes[1]) {
     refuse(kernel, "the bias must have one element per output channel");

@@ -1,0 +1,215 @@
+"""Convolutions on the device, forward and backward: values, strides and errors are the CPU's, without a fallback."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_mydev import fallback_census, fallback_mode
+
+KERNEL_DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def small_numbers(size: tuple[int, ...] | torch.Size) -> Tensor:
+    """Multiples of 1/4 whose products f32 sums exactly, in any order."""
+    return torch.randint(-4, 5, size) / 4
+
+
+@dataclass(frozen=True)
+class Case:
+    function: str
+    x: tuple[int, ...]
+    weight: tuple[int, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    bias: bool = True
+
+    def bias_size(self) -> int:
+        transposed = "transpose" in self.function
+        return self.weight[1] * int(self.options.get("groups", 1)) if transposed else self.weight[0]
+
+    def tensors(self, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+        torch.manual_seed(0)
+        sizes: list[tuple[int, ...]] = [self.x, self.weight]
+        if self.bias:
+            sizes.append((self.bias_size(),))
+        return [small_numbers(size).to(dtype) for size in sizes]
+
+    def __call__(self, *tensors: Tensor) -> Tensor:
+        result: Tensor = getattr(F, self.function)(*tensors, **self.options)
+        return result
+
+
+CASES = {
+    "digits_first": Case("conv2d", (8, 1, 8, 8), (16, 1, 3, 3), {"padding": 1}),
+    "digits_second": Case("conv2d", (8, 16, 8, 8), (32, 16, 3, 3), {"padding": 1}),
+    "without_bias": Case("conv2d", (2, 3, 9, 7), (5, 3, 3, 3), bias=False),
+    "one_image": Case("conv2d", (3, 9, 7), (5, 3, 3, 3)),
+    "strided": Case("conv2d", (2, 3, 9, 11), (5, 3, 3, 2), {"stride": (2, 3), "padding": (1, 0)}),
+    "dilated": Case("conv2d", (2, 3, 12, 12), (5, 3, 3, 3), {"dilation": (2, 3), "padding": 2}),
+    "same_padding": Case("conv2d", (2, 3, 9, 9), (5, 3, 5, 3), {"padding": "same"}),
+    "pointwise": Case("conv2d", (2, 24, 7, 7), (40, 24, 1, 1)),
+    "grouped": Case("conv2d", (2, 8, 7, 7), (12, 2, 3, 3), {"groups": 4, "padding": 1}),
+    "depthwise": Case("conv2d", (2, 20, 7, 7), (20, 1, 3, 3), {"groups": 20, "padding": 1}),
+    "line": Case("conv1d", (2, 4, 20), (6, 4, 5), {"stride": 2, "padding": 2}),
+    "volume": Case("conv3d", (2, 3, 6, 7, 5), (4, 3, 3, 2, 3), {"padding": (1, 0, 1)}),
+    "transposed": Case("conv_transpose2d", (2, 6, 5, 4), (6, 8, 3, 3), {"stride": 2, "output_padding": (1, 0)}),
+    "transposed_grouped": Case("conv_transpose2d", (2, 6, 5, 5), (6, 2, 3, 3), {"groups": 3, "dilation": 2}),
+    "transposed_line": Case("conv_transpose1d", (2, 4, 6), (4, 3, 4), {"stride": 3, "padding": 1}),
+    "transposed_volume": Case("conv_transpose3d", (1, 3, 3, 4, 3), (3, 2, 2, 3, 2), {"stride": (2, 1, 2)}),
+}
+# Those that the kernels leave to the CPU.
+HOST_CASES = {
+    "empty_batch": Case("conv2d", (0, 3, 9, 7), (5, 3, 3, 3)),
+    "output_padding_beyond_stride": Case(
+        "conv_transpose2d", (1, 2, 4, 4), (2, 3, 2, 2), {"dilation": 3, "output_padding": 2}
+    ),
+}
+
+
+def same_layout(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual.cpu(), expected)
+    assert actual.stride() == expected.stride()
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return tensor.contiguous(memory_format=formats[tensor.dim()]) if tensor.dim() in formats else tensor
+
+
+def check_gradients(device: torch.device, case: Case, tensors: list[Tensor]) -> None:
+    on_device = [x.to(device).requires_grad_() for x in tensors]
+    for x in tensors:
+        x.requires_grad_()
+    expected, actual = case(*tensors), case(*on_device)
+    gradient = small_numbers(expected.shape)
+    expected.backward(gradient)
+    actual.backward(gradient.to(device))
+    for x, y in zip(on_device, tensors, strict=True):
+        torch.testing.assert_close(x.grad.cpu(), y.grad)
+
+
+@pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_forward_agrees_with_cpu(device: torch.device, name: str, dtype: torch.dtype) -> None:
+    case = CASES[name]
+    tensors = case.tensors(dtype)
+    on_device = [x.to(device) for x in tensors]
+    with fallback_mode("error"):
+        actual = case(*on_device)
+    # Half types round once, at the end; the CPU does so in most cases only.
+    same_layout(actual, case(*(x.float() for x in tensors)).to(dtype))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_agree_with_cpu(device: torch.device, name: str) -> None:
+    case = CASES[name]
+    with fallback_mode("error", "aten::convolution_backward"):
+        check_gradients(device, case, case.tensors())
+
+
+@pytest.mark.parametrize("which", ["input", "weight", "both"])
+@pytest.mark.parametrize("name", CASES)
+def test_channels_last_agrees_with_cpu(device: torch.device, name: str, which: str) -> None:
+    case = CASES[name]
+    x, weight, *bias = case.tensors()
+    x = channels_last(x) if which in {"input", "both"} else x
+    weight = channels_last(weight) if which in {"weight", "both"} else weight
+    same_layout(case(*(t.to(device) for t in (x, weight, *bias))), case(x, weight, *bias))
+    check_gradients(device, case, [x, weight, *bias])
+
+
+@pytest.mark.parametrize("name", HOST_CASES)
+def test_the_cpu_computes_the_rest(device: torch.device, name: str) -> None:
+    case = HOST_CASES[name]
+    tensors = case.tensors()
+    same_layout(case(*(x.to(device) for x in tensors)), case(*tensors))
+    check_gradients(device, case, tensors)
+
+
+def test_double_runs_on_the_cpu_and_is_counted(device: torch.device) -> None:
+    case = CASES["strided"]
+    tensors = case.tensors(torch.float64)
+    with fallback_census() as census:
+        actual = case(*(x.to(device) for x in tensors))
+    same_layout(actual, case(*tensors))
+    assert [row.op for row in census.rows] == ["aten::convolution"]
+
+
+@pytest.mark.parametrize("layout", ["sliced", "stepped", "offset", "repeated", "permuted"])
+def test_any_strides_agree_with_cpu(device: torch.device, layout: str) -> None:
+    case = Case("conv2d", (2, 3, 8, 8), (5, 3, 3, 3))
+    x, weight, bias = case.tensors()
+    views = {
+        "sliced": lambda t: torch.cat([t, t], 3)[:, :, :, :8],
+        "stepped": lambda t: t.repeat_interleave(2, 2)[:, :, ::2],
+        "offset": lambda t: torch.cat([t, t])[1:3],
+        "repeated": lambda t: t[:1].expand(2, -1, -1, -1),
+        "permuted": lambda t: t.permute(0, 1, 3, 2),
+    }
+    view = views[layout]
+    with fallback_mode("error", "aten::convolution"):
+        actual = case(view(x.to(device)), weight.to(device), bias.to(device))
+    torch.testing.assert_close(actual.cpu(), case(view(x), weight, bias))
+
+
+def test_expanded_gradient_is_read_as_it_is(device: torch.device) -> None:
+    case = CASES["strided"]
+    tensors = [x.requires_grad_() for x in case.tensors()]
+    on_device = [x.detach().to(device).requires_grad_() for x in tensors]
+    case(*tensors).sum().backward()
+    case(*on_device).sum().backward()
+    for x, y in zip(on_device, tensors, strict=True):
+        torch.testing.assert_close(x.grad.cpu(), y.grad)
+
+
+@pytest.mark.parametrize("needed", [(True, False, False), (False, True, False), (False, False, True)])
+def test_only_wanted_gradients_are_made(device: torch.device, needed: tuple[bool, bool, bool]) -> None:
+    case = CASES["strided"]
+    tensors = case.tensors()
+    on_device = [x.to(device).requires_grad_(n) for x, n in zip(tensors, needed, strict=True)]
+    for x, n in zip(tensors, needed, strict=True):
+        x.requires_grad_(n)
+    case(*tensors).square().sum().backward()
+    case(*on_device).square().sum().backward()
+    for x, y in zip(on_device, tensors, strict=True):
+        assert (x.grad is None) == (y.grad is None)
+        if y.grad is not None:
+            torch.testing.assert_close(x.grad.cpu(), y.grad)
+
+
+@pytest.mark.parametrize("name", ["without_bias", "transposed", "depthwise"])
+def test_second_gradients_agree_with_cpu(device: torch.device, name: str) -> None:
+    case = CASES[name]
+    results = []
+    for place in (torch.device("cpu"), device):
+        x, weight, *bias = (t.to(place).requires_grad_() for t in case.tensors())
+        (first,) = torch.autograd.grad(case(x, weight, *bias).square().sum(), x, create_graph=True)
+        first.square().sum().backward()
+        results.append((x.grad.cpu(), weight.grad.cpu()))
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "options"),
+    [
+        ((2, 3, 8, 8), (5, 4, 3, 3), {}),
+        ((2, 3, 2, 2), (5, 3, 3, 3), {}),
+        ((2, 3, 8, 8), (5, 3, 3, 3), {"groups": 2}),
+        ((2, 3, 8, 8), (5, 3, 3, 3), {"stride": 0}),
+        ((2, 3, 8, 8), (5, 3, 3, 3), {"padding": -1}),
+    ],
+    ids=["channels", "kernel_size", "groups", "stride", "padding"],
+)
+def test_wrong_operands_raise_what_the_cpu_raises(
+    device: torch.device, x: tuple[int, ...], weight: tuple[int, ...], options: dict[str, int]
+) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        F.conv2d(torch.ones(x), torch.ones(weight), **options)
+    with pytest.raises(RuntimeError) as actual:
+        F.conv2d(torch.ones(x, device=device), torch.ones(weight, device=device), **options)
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]

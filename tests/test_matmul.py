@@ -1,0 +1,228 @@
+"""Matrix products on the device: values, gradients, strides, dtypes and errors are the CPU's, without a fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from torch_mydev import fallback_census, fallback_mode
+
+KERNEL_DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+# name: what is multiplied, and the sizes of its operands
+PRODUCTS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
+    "mm": (torch.mm, [(5, 7), (7, 6)]),
+    "mm_small": (torch.mm, [(16, 16), (16, 16)]),
+    "mm_large": (torch.mm, [(70, 90), (90, 110)]),
+    "mm_one_row": (torch.mm, [(1, 300), (300, 200)]),
+    "mm_one_column": (torch.mm, [(300, 200), (200, 1)]),
+    "mm_nothing_to_sum": (torch.mm, [(3, 0), (0, 4)]),
+    "mm_no_rows": (torch.mm, [(0, 3), (3, 4)]),
+    "bmm": (torch.bmm, [(4, 5, 7), (4, 7, 6)]),
+    "bmm_large": (torch.bmm, [(3, 40, 50), (3, 50, 60)]),
+    "bmm_empty_batch": (torch.bmm, [(0, 5, 7), (0, 7, 6)]),
+    "mv": (torch.mv, [(40, 50), (50,)]),
+    "mv_nothing_to_sum": (torch.mv, [(4, 0), (0,)]),
+    "dot": (torch.dot, [(500,), (500,)]),
+    "addmm": (torch.addmm, [(5, 6), (5, 7), (7, 6)]),
+    "addmm_bias": (torch.addmm, [(6,), (5, 7), (7, 6)]),
+    "addmm_column": (torch.addmm, [(5, 1), (5, 7), (7, 6)]),
+    "addmm_scalar": (torch.addmm, [(), (5, 7), (7, 6)]),
+    "addmm_large_bias": (torch.addmm, [(110,), (70, 90), (90, 110)]),
+    "addmm_nothing_to_sum": (torch.addmm, [(4,), (3, 0), (0, 4)]),
+    "baddbmm": (torch.baddbmm, [(4, 5, 6), (4, 5, 7), (4, 7, 6)]),
+    "baddbmm_bias": (torch.baddbmm, [(6,), (4, 5, 7), (4, 7, 6)]),
+    "addmv": (torch.addmv, [(40,), (40, 50), (50,)]),
+    "addmv_scalar": (torch.addmv, [(1,), (40, 50), (50,)]),
+    "linear": (torch.nn.functional.linear, [(8, 30), (20, 30), (20,)]),
+    "linear_of_three_dimensions": (torch.nn.functional.linear, [(2, 8, 30), (20, 30), (20,)]),
+    "matmul_broadcast": (torch.matmul, [(2, 1, 4, 5), (3, 5, 6)]),
+}
+
+
+def operands(sizes: list[tuple[int, ...]], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(size).to(dtype) for size in sizes]
+
+
+def same_layout(actual: Tensor, expected: Tensor) -> None:
+    """Equal values at default tolerances, dtype, and strides."""
+    torch.testing.assert_close(actual.cpu(), expected)
+    assert actual.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_product_agrees_with_cpu(device: torch.device, name: str, dtype: torch.dtype) -> None:
+    function, sizes = PRODUCTS[name]
+    inputs = operands(sizes, dtype)
+    on_device = [x.to(device) for x in inputs]
+    with fallback_mode("error"):
+        actual = function(*on_device)
+    same_layout(actual, function(*inputs))
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_gradients_agree_with_cpu(device: torch.device, name: str) -> None:
+    function, sizes = PRODUCTS[name]
+    inputs = operands(sizes)
+    on_device = [x.to(device).requires_grad_() for x in inputs]
+    for x in inputs:
+        x.requires_grad_()
+    expected, actual = function(*inputs), function(*on_device)
+    weights = torch.randn(expected.shape)
+    (expected * weights).sum().backward()
+    (actual * weights.to(device)).sum().backward()
+    for x, y in zip(on_device, inputs, strict=True):
+        torch.testing.assert_close(x.grad.cpu(), y.grad)
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed": lambda x: x.t().contiguous().t(),
+    "sliced": lambda x: torch.cat([x, x], 1)[:, : x.size(1)],
+    "stepped": lambda x: x.repeat_interleave(2, 1)[:, ::2],
+    "offset": lambda x: torch.cat([x, x])[x.size(0) :],
+    "repeated": lambda x: x[:1].expand_as(x),
+    "repeated_column": lambda x: x[:, :1].expand_as(x),
+}
+
+
+@pytest.mark.parametrize("size", [6, 20, 70])
+@pytest.mark.parametrize("b_layout", LAYOUTS)
+@pytest.mark.parametrize("a_layout", LAYOUTS)
+def test_any_strides_agree_with_cpu(device: torch.device, a_layout: str, b_layout: str, size: int) -> None:
+    a, b = operands([(size, size + 2), (size + 2, size + 1)])
+    expected = LAYOUTS[a_layout](a) @ LAYOUTS[b_layout](b)
+    on_device = LAYOUTS[a_layout](a.to(device)), LAYOUTS[b_layout](b.to(device))
+    with fallback_mode("error"):
+        actual = torch.mm(*on_device)
+    same_layout(actual, expected)
+
+
+@pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
+@pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0, 1), (0.5, 2), (-1, 0), (2, 2)])
+@pytest.mark.parametrize("size", [6, 70])
+@pytest.mark.parametrize("bias", [True, False])
+def test_scaled_sum_agrees_with_cpu(
+    device: torch.device, bias: bool, size: int, beta: float, alpha: float, dtype: torch.dtype
+) -> None:
+    inputs = operands([(size,) if bias else (size, size), (size, size), (size, size)], dtype)
+    on_device = [x.to(device) for x in inputs]
+    with fallback_mode("error"):
+        actual = torch.addmm(*on_device, beta=beta, alpha=alpha)
+    same_layout(actual, torch.addmm(*inputs, beta=beta, alpha=alpha))
+
+
+def test_zero_beta_hides_the_addend(device: torch.device) -> None:
+    addend, a, b = operands([(70, 70), (70, 70), (70, 70)])
+    addend.fill_(torch.nan)
+    actual = torch.addmm(addend.to(device), a.to(device), b.to(device), beta=0)
+    torch.testing.assert_close(actual.cpu(), a @ b)
+
+
+IN_PLACE = {
+    "addmm_": [(5, 6), (5, 7), (7, 6)],
+    "addmm_large": [(70, 110), (70, 90), (90, 110)],
+    "baddbmm_": [(4, 5, 6), (4, 5, 7), (4, 7, 6)],
+    "addmv_": [(40,), (40, 50), (50,)],
+}
+
+
+@pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_accumulates(device: torch.device, name: str, dtype: torch.dtype) -> None:
+    method = name if name.endswith("_") else "addmm_"
+    inputs = operands(IN_PLACE[name], dtype)
+    on_device = [x.to(device) for x in inputs]
+    with fallback_mode("error"):
+        result = getattr(on_device[0], method)(*on_device[1:], beta=0.5, alpha=2)
+    getattr(inputs[0], method)(*inputs[1:], beta=0.5, alpha=2)
+    assert result is on_device[0]
+    same_layout(on_device[0], inputs[0])
+
+
+def test_in_place_works_on_a_transposed_view(device: torch.device) -> None:
+    base, a, b = operands([(60, 50), (50, 40), (40, 60)])
+    on_device = base.to(device)
+    on_device.t().addmm_(a.to(device), b.to(device))
+    base.t().addmm_(a, b)
+    torch.testing.assert_close(on_device.cpu(), base)
+
+
+@pytest.mark.parametrize("name", ["mm", "mm_large", "bmm", "mv", "dot", "addmm_bias", "baddbmm", "addmv"])
+def test_out_is_resized_and_filled(device: torch.device, name: str) -> None:
+    function, sizes = PRODUCTS[name]
+    inputs = operands(sizes)
+    expected = function(*inputs)
+    out = torch.empty(0, device=device)
+    with fallback_mode("error"):
+        result = function(*(x.to(device) for x in inputs), out=out)
+    assert result is out
+    same_layout(out, expected)
+
+
+def test_out_keeps_its_strides(device: torch.device) -> None:
+    a, b = operands([(50, 40), (40, 60)])
+    out = torch.empty(60, 50, device=device).t()
+    with fallback_mode("error"):
+        torch.mm(a.to(device), b.to(device), out=out)
+    assert out.stride() == (1, 50)
+    torch.testing.assert_close(out.cpu(), a @ b)
+
+
+def test_out_may_be_the_addend(device: torch.device) -> None:
+    addend, a, b = operands([(5, 6), (5, 7), (7, 6)])
+    on_device = addend.to(device)
+    torch.addmm(on_device, a.to(device), b.to(device), out=on_device)
+    torch.testing.assert_close(on_device.cpu(), torch.addmm(addend, a, b))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.complex64], ids=str)
+def test_other_dtypes_run_the_cpu_kernel(device: torch.device, dtype: torch.dtype) -> None:
+    a, b = (x.mul(4).to(dtype) for x in operands([(5, 7), (7, 6)]))
+    with fallback_census() as census:
+        actual = a.to(device) @ b.to(device)
+    same_layout(actual, a @ b)
+    assert [row.op for row in census.rows] == ["aten::mm"]
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes"),
+    [
+        (torch.mm, [(5, 7), (6, 6)]),
+        (torch.mm, [(5,), (5, 6)]),
+        (torch.bmm, [(4, 5, 7), (3, 7, 6)]),
+        (torch.mv, [(4, 5), (4,)]),
+        (torch.dot, [(4,), (5,)]),
+        (torch.addmm, [(3, 6), (5, 7), (7, 6)]),
+        (torch.baddbmm, [(4, 5, 5), (4, 5, 7), (4, 7, 6)]),
+        (torch.addmv, [(3,), (4, 5), (5,)]),
+    ],
+    ids=["mm", "mm_vector", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"],
+)
+def test_wrong_sizes_raise_what_the_cpu_raises(
+    device: torch.device, function: Callable[..., Tensor], sizes: list[tuple[int, ...]]
+) -> None:
+    inputs = operands(sizes)
+    with pytest.raises(RuntimeError) as expected:
+        function(*inputs)
+    with pytest.raises(RuntimeError) as actual:
+        function(*(x.to(device) for x in inputs))
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_mixed_dtypes_raise_what_the_cpu_raises(device: torch.device) -> None:
+    a, b = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float16)
+    with pytest.raises(RuntimeError) as expected:
+        a @ b
+    with pytest.raises(RuntimeError) as actual:
+        a.to(device) @ b.to(device)
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_mixed_devices_are_refused(device: torch.device) -> None:
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(2, 2, device=device) @ torch.ones(2, 2)
