@@ -73,7 +73,7 @@ std::span<const ConfigVariable> config_variables() noexcept {
 
 std::string config_string(std::string_view name) {
   const ConfigVariable& variable = find_variable(name);
-  const char* text = std::getenv(variable.name);
+  const char* text = std::getenv(variable.name);  // NOLINT(concurrency-mt-unsafe): see config.h
   const std::string value = text != nullptr && *text != '\0' ? text : variable.default_value;
   const char* choices = variable.type == ConfigType::kBool ? kBoolChoices : variable.choices;
   MYDEV_CHECK(choices == nullptr || is_choice(choices, value), MYDEV_INVALID_ARGUMENT, variable.name, "='", value,

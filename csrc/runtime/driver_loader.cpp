@@ -83,7 +83,7 @@ constexpr std::array kPairs = {
 
 bool has_entry(const mydev_driver_api& api, size_t offset) {
   void* entry = nullptr;
-  std::memcpy(&entry, reinterpret_cast<const char*>(&api) + offset, sizeof(entry));
+  std::memcpy(static_cast<void*>(&entry), reinterpret_cast<const char*>(&api) + offset, sizeof(entry));
   return entry != nullptr;
 }
 
@@ -96,7 +96,7 @@ mydev_driver_query_fn open_driver(const std::string& path) {
   }
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* reason = ::dlerror();
+    const char* reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it per thread
     raise(MYDEV_FAILED_PRECONDITION, "driver '" + path + "' cannot be loaded: " + (reason != nullptr ? reason : ""));
   }
   void* symbol = ::dlsym(library, MYDEV_DRIVER_QUERY_SYMBOL);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 
 #include "runtime/device_name.h"
 #include "runtime/host_options.h"
@@ -192,7 +193,10 @@ void HostMemory::give_addresses(uintptr_t address, size_t bytes) {
     return;
   }
   // Mapping anew drops the pages and their huge-page advice in one call.
-  ::mmap(as_pointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(as_pointer(address), bytes, PROT_NONE, kFlags, -1, 0) == MAP_FAILED) {
+    ::madvise(as_pointer(address), bytes, MADV_DONTNEED);  // too many mappings: give back the pages at least
+  }
   auto next = free_addresses_.lower_bound(address);
   if (next != free_addresses_.end() && address + bytes == next->first) {
     bytes += next->second;
@@ -228,7 +232,7 @@ void* HostMemory::allocate(uint64_t bytes) {
       give_addresses(address, mapped);
     }
     detail::raise_formatted(MYDEV_RESOURCE_EXHAUSTED, "out of memory: the operating system refuses ", bytes,
-                            " bytes: ", std::strerror(error));
+                            " bytes: ", std::generic_category().message(error));
   }
   if (huge) {
     ::madvise(as_pointer(address), mapped, MADV_HUGEPAGE);

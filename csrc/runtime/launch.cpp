@@ -76,6 +76,11 @@ void run_parallel_for(int64_t count, int64_t grain, void (*body)(void*, int64_t,
   installed_parallel_for.load(std::memory_order_acquire)(count, grain, body, context);
 }
 
+void discard_launch(mydev_frame* frame) {
+  const OwnedFrame owned(frame);
+  const std::unique_ptr<PendingLaunch> pending(static_cast<PendingLaunch*>(frame->launch));
+}
+
 void complete_launch(mydev_frame* frame, mydev_code code) {
   const OwnedFrame owned(frame);
   const std::unique_ptr<PendingLaunch> pending(static_cast<PendingLaunch*>(frame->launch));
@@ -122,13 +127,12 @@ mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream
   if (!stream.asynchronous()) {
     return driver.launch(stream.handle(), &kernel, &frame);
   }
-  OwnedFrame copy = clone_frame(frame);
   auto pending = std::make_unique<PendingLaunch>(&kernel, &stream, source_location());
-  copy->launch = pending.get();
-  const mydev_code code = driver.launch(stream.handle(), &kernel, copy.get());
-  if (code == MYDEV_OK) {
-    static_cast<void>(copy.release());
-    static_cast<void>(pending.release());
+  mydev_frame* copy = clone_frame(frame).release();
+  copy->launch = pending.release();
+  const mydev_code code = driver.launch(stream.handle(), &kernel, copy);
+  if (code != MYDEV_OK) {
+    discard_launch(copy);
   }
   return code;
 }

@@ -1,4 +1,4 @@
-// Status, configuration, devices, frames and launches of the runtime.
+// Status, configuration, devices, frames and launches of the runtime, with the inline host driver.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
