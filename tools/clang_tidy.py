@@ -26,6 +26,10 @@ def main() -> int:
     environment = dict(os.environ, PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}")
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL, env=environment)
 
+    # omp.h is the compiler's own; after all other directories, so that clang keeps its own versions of the rest.
+    compiler_headers = subprocess.run(["g++", "-print-file-name=include"], check=True, capture_output=True, text=True)
+    extra = f"--extra-arg=-idirafter{compiler_headers.stdout.strip()}"
+
     shared = hashlib.sha256(subprocess.run([tidy, "--version"], check=True, capture_output=True).stdout)
     headers = sorted(path for path in (ROOT / "csrc").rglob("*.h"))
     for path in [ROOT / ".clang-tidy", ROOT / "CMakeLists.txt", *headers]:
@@ -37,7 +41,7 @@ def main() -> int:
         stamp = BUILD / "passed" / source.relative_to(ROOT).with_suffix(".sha256")
         if stamp.exists() and stamp.read_text() == digest.hexdigest():
             return ""
-        command = [str(tidy), "--quiet", f"-p={BUILD}", str(source)]
+        command = [str(tidy), "--quiet", f"-p={BUILD}", extra, str(source)]
         result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         if result.returncode != 0:
             return result.stdout + result.stderr
