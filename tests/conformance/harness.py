@@ -38,12 +38,13 @@ def samples(op: OpInfo, *, requires_grad: bool) -> Iterator[SampleInput]:
 
 
 def _move(value: Any) -> Any:
-    """A sample's value on the device: tensors keep strides and requires_grad, and stay views where they were."""
+    """A sample's value on the device: a strided tensor keeps its place in its storage, and requires_grad."""
     if isinstance(value, torch.Tensor):
-        moved = value.detach().to(device_name)
-        if moved.stride() != value.stride() and value.layout == torch.strided:
-            moved = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device_name).copy_(moved)
-        return moved.requires_grad_(value.requires_grad)
+        if value.layout != torch.strided or value.is_conj() or value.is_neg():
+            return value.detach().to(device_name).requires_grad_(value.requires_grad)
+        whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
+        view = whole.to(device_name).as_strided(value.size(), value.stride(), value.storage_offset())
+        return view.detach().requires_grad_(value.requires_grad)
     if isinstance(value, torch.device) or value == "cpu":
         return torch.device(device_name)
     return value
@@ -52,7 +53,10 @@ def _move(value: Any) -> Any:
 def on_device(sample: SampleInput) -> SampleInput:
     """The same sample on the device."""
     return SampleInput(
-        tree_map(_move, sample.input), args=tree_map(_move, sample.args), kwargs=tree_map(_move, sample.kwargs)
+        tree_map(_move, sample.input),
+        args=tree_map(_move, sample.args),
+        kwargs=tree_map(_move, sample.kwargs),
+        output_process_fn_grad=sample.output_process_fn_grad,
     )
 
 

@@ -12,10 +12,12 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 from . import harness, ledger
 
-CASES = [pytest.param(op, id=harness.case_name(op)) for op in op_db]
+#: Operators that the CPU has: the others (of no dtype there, or compiled for CUDA) have nothing to be compared with.
+OPERATORS = [op for op in op_db if op.supported_dtypes("cpu") and not op.name.startswith("jiterator_")]
+CASES = [pytest.param(op, id=harness.case_name(op)) for op in OPERATORS]
 GRADIENT_CASES = [
     pytest.param(op, id=harness.case_name(op))
-    for op in op_db
+    for op in OPERATORS
     if op.supports_autograd and harness.sample_dtype(op).is_floating_point
 ]
 
@@ -44,7 +46,7 @@ def test_backward_agrees_with_cpu(op: OpInfo) -> None:
 
 
 def test_ledger_names_operators_that_exist() -> None:
-    known = {harness.case_name(op) for op in op_db}
+    known = {harness.case_name(op) for op in OPERATORS}
     assert set(ledger.FORWARD_RAISES) | set(ledger.BACKWARD_RAISES) | ledger.UNDEFINED_CONTENTS <= known
 
 
