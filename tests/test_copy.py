@@ -59,6 +59,12 @@ def test_casts_as_cpu(device: torch.device, origin: torch.dtype, target: torch.d
     torch.testing.assert_close(source.to(device).to("cpu", target), expected, rtol=0, atol=0)
 
 
+def test_strides_of_single_elements_do_not_matter(device: torch.device) -> None:
+    source = torch.arange(16.0)
+    window = source.to(device).as_strided((2, 1, 1, 2), (1, 7, 7, 1))
+    torch.testing.assert_close(window.cpu(), source.as_strided((2, 1, 1, 2), (1, 7, 7, 1)))
+
+
 def test_copy_broadcasts(device: torch.device) -> None:
     there = torch.zeros(3, 4, device=device)
     there.copy_(torch.arange(4.0))

@@ -229,7 +229,10 @@ def test_census_counts_all_threads(device: torch.device) -> None:
 
 
 def test_error_mode_refuses_and_names_the_op(device: torch.device) -> None:
-    with torch_mydev.fallback_mode("error"), pytest.raises(NotImplementedError, match="aten::special_zeta.*fallback_mode"):
+    with (
+        torch_mydev.fallback_mode("error"),
+        pytest.raises(NotImplementedError, match="aten::special_zeta.*fallback_mode"),
+    ):
         fall_back(device)
     fall_back(device)
 

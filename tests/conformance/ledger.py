@@ -7,7 +7,12 @@ or a crash: those are never acceptable.
 from __future__ import annotations
 
 #: Forward does not run on the device.
-FORWARD_RAISES: dict[str, str] = {}
+FORWARD_RAISES: dict[str, str] = {
+    "sparse.mm.reduce": "sparse layouts are not supported",
+    "sparse.sampled_addmm": "sparse layouts are not supported",
+    "tensor_split": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
+    "to_sparse": "sparse layouts are not supported",
+}
 
 #: Backward does not run on the device.
 BACKWARD_RAISES: dict[str, str] = {}
@@ -15,4 +20,35 @@ BACKWARD_RAISES: dict[str, str] = {}
 #: Contents are undefined: only shape, dtype, strides and device are compared.
 UNDEFINED_CONTENTS: frozenset[str] = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+)
+
+#: Draw random numbers: shape, dtype and device are compared, and that a seed gives the same numbers again.
+RANDOM: frozenset[str] = frozenset(
+    {
+        "bernoulli",
+        "cauchy",
+        "exponential",
+        "geometric",
+        "log_normal",
+        "multinomial",
+        "nn.functional.alpha_dropout",
+        "nn.functional.dropout",
+        "nn.functional.dropout2d",
+        "nn.functional.dropout3d",
+        "nn.functional.feature_alpha_dropout.with_train",
+        "nn.functional.fractional_max_pool2d",
+        "nn.functional.fractional_max_pool3d",
+        "nn.functional.rrelu",
+        "normal",
+        "normal.in_place",
+        "normal.number_mean",
+        "pca_lowrank",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "svd_lowrank",
+        "uniform",
+    }
 )
