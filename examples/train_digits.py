@@ -2,8 +2,8 @@
 
     python examples/train_digits.py
 
-An MLP and a small convolutional network learn scikit-learn's digits (1,797 scans of 8 x 8 pixels). For each: train on the
-device, save, load on the CPU, check that both devices agree; then time the same training step on both, interleaved, and
+An MLP and a small convolutional network learn scikit-learn's digits (1,797 scans of 8 x 8 pixels). For each: train on
+the device, save, load on the CPU, check that both devices agree; then time the same training step on both, interleaved, and
 list what fell back to the CPU. Exits with 1 if a model misses its accuracy, the devices disagree, or a training step fell
 back.
 """
@@ -157,7 +157,7 @@ def time_steps(job: Job, digits: Digits, rounds: int = 30, steps: int = 5) -> di
             for _ in range(steps):
                 trainer.step(*batch[device])
             if device == DEVICE:
-                torch_mydev.synchronize()
+                torch.accelerator.synchronize()
             if round_number >= 5:  # the first rounds warm up
                 times[device].append((time.perf_counter() - begin) / steps * 1e6)
     return {device: statistics.median(values) for device, values in times.items()}
@@ -184,7 +184,7 @@ def run(job: Job, digits: Digits) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train two models on handwritten digits on the device.")
     parser.parse_args()
-    print(f"{torch_mydev.get_device_name()}; torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"{DEVICE} and the CPU, torch {torch.__version__}, {torch.get_num_threads()} threads")
     digits = Digits.load()
     good = [run(job, digits) for job in JOBS]
     print("demo: all is well" if all(good) else "demo: a goal was missed, see above")

@@ -110,7 +110,7 @@ def test_a_call_that_fails_once_is_survived(run_python: Run, entry: str) -> None
     "entry", ["memory_free", "host_free", "host_access_end", "stream_destroy", "event_destroy", "fill"]
 )
 def test_a_release_that_fails_breaks_nothing(run_python: Run, entry: str) -> None:
-    driver = f"{DRIVERS / 'broken_driver.so'}:fail={entry},devices=2"
+    driver = f"{DRIVERS / 'broken_driver.so'}:fail={entry},times=1,devices=2"
     result = run_python(EXERCISE, MYDEV_DRIVER=driver)
     assert result.returncode == 0 and "usable" in result.stdout, result.stdout + result.stderr
 

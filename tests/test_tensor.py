@@ -92,6 +92,13 @@ def test_complex_views_write_through(device: torch.device) -> None:
     assert torch.view_as_complex(torch.ones(2, 2, device=device)).tolist() == [1 + 1j] * 2
 
 
+def test_gradient_of_a_step_function_is_zero(device: torch.device) -> None:
+    leaf = torch.tensor([-2.0, 3.0], device=device, requires_grad=True)
+    torch.sgn(leaf).sum().backward()
+    assert leaf.grad.tolist() == [0, 0]
+    assert torch._efficientzerotensor(3, device=device).add(1).tolist() == [1, 1, 1]
+
+
 def test_view_that_does_not_fit_is_refused(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         torch.zeros(3, 4, device=device).t().view(12)

@@ -26,7 +26,9 @@ void release_by_pointer(void* data) {
 }
 
 // Deleter of a twin's DataPtr, whose context is the block.
-void release_by_block(void* context) { release(*static_cast<Block*>(context)); }
+void release_by_block(void* context) {
+  release(*static_cast<Block*>(context));
+}
 
 c10::DataPtr allocate_host_view(size_t bytes) {
   Block* block = allocate(current_stream(current_device()), bytes);
@@ -88,8 +90,8 @@ c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage) {
   Block* block = block_of(storage);
   if (C10_UNLIKELY(block == nullptr || block->data == nullptr)) {
     // Foreign or no memory: a twin for this call, which keeps the device storage alive.
-    auto* owner = new c10::intrusive_ptr<c10::StorageImpl>(
-        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(&storage));
+    auto* owner =
+        new c10::intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(&storage));
     return make_twin({storage.mutable_data(), owner,
                       [](void* context) { delete static_cast<c10::intrusive_ptr<c10::StorageImpl>*>(context); },
                       c10::Device(c10::kCPU)},
@@ -111,9 +113,10 @@ c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage) {
 
 c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
   Block* block = block_of_host(host);
+  if (host.data() == nullptr) return allocate_device_memory(device.index(), 0);  // no elements, or never to be read
   if (block == nullptr) {
     c10::DataPtr data = allocate_device_memory(device.index(), host.nbytes());
-    if (host.nbytes() > 0) std::memcpy(data.get(), host.data(), host.nbytes());
+    std::memcpy(data.get(), host.data(), host.nbytes());
     return data;
   }
   void* expected = nullptr;

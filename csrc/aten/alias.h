@@ -1,9 +1,9 @@
 // Host aliases of device tensors: how a CPU kernel works on the very memory of a tensor on a host-accessible device.
 //
 // Policy. A device storage D has at most one host twin H: a CPU StorageImpl over the same memory, made at first need,
-// cached in the allocator's Block and dropped with D. H holds a reference to the block, not to D, so an alias may outlive
-// the device tensor and there is no cycle. A CPU tensor cannot share D itself: TensorImpl takes its device from its
-// storage, so that views made inside a CPU kernel would claim to be on the device.
+// cached in the allocator's Block and dropped with D. H holds a reference to the block, not to D, so an alias may
+// outlive the device tensor and there is no cycle. A CPU tensor cannot share D itself: TensorImpl takes its device from
+// its storage, so that views made inside a CPU kernel would claim to be on the device.
 //
 // What a CPU kernel allocates while a HostScope is open on the thread comes from the device's allocator, so its results
 // are adopted as device tensors without a copy. Tensors outside such a scope are untouched. Thread-safe.
@@ -38,8 +38,8 @@ class HostScope {
   c10::impl::ExcludeDispatchKeyGuard below_autograd_;
 };
 
-// The CPU StorageImpl over a device storage's memory: cached in the block, or made for this call where the memory is not
-// the allocator's.
+// The CPU StorageImpl over a device storage's memory: cached in the block, or made for this call where the memory is
+// not the allocator's.
 c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage);
 
 // A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over a twin.

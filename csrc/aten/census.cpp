@@ -53,10 +53,12 @@ void FallbackRecord::enter_slow() {
   }
   if (mode == FallbackMode::kError) {
     calls_.fetch_sub(1, std::memory_order_relaxed);
-    TORCH_CHECK_NOT_IMPLEMENTED(false, name_, " has no kernel for this call on the device, and falling back to the CPU is forbidden (",
-                                "fallback mode 'error')", line.empty() ? "" : " at ", line,
-                                "; write a kernel for it, call it with dtypes and layouts that have one, or allow it with "
-                                "fallback_mode(\"allow\", op=\"", name_, "\")");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, name_, " has no kernel for this call on the device, and falling back to the CPU is forbidden (",
+        "fallback mode 'error')", line.empty() ? "" : " at ", line,
+        "; write a kernel for it, call it with dtypes and layouts that have one, or allow it with "
+        "fallback_mode(\"allow\", op=\"",
+        name_, "\")");
   }
   if (mode == FallbackMode::kWarn && !warned_.exchange(true, std::memory_order_relaxed)) {
     TORCH_WARN(name_, " runs on the CPU: the device has no kernel for this call", line.empty() ? "" : " at ", line,
@@ -106,9 +108,13 @@ void reset_fallback_census() {
   for (auto& [name, record] : census.by_name) FallbackCensus::reset(*record);
 }
 
-FallbackMode fallback_mode() { return FallbackCensus::instance().mode.load(std::memory_order_relaxed); }
+FallbackMode fallback_mode() {
+  return FallbackCensus::instance().mode.load(std::memory_order_relaxed);
+}
 
-void set_fallback_mode(FallbackMode mode) { FallbackCensus::instance().mode.store(mode, std::memory_order_relaxed); }
+void set_fallback_mode(FallbackMode mode) {
+  FallbackCensus::instance().mode.store(mode, std::memory_order_relaxed);
+}
 
 std::optional<FallbackMode> fallback_mode(const std::string& op) {
   const int8_t mode = FallbackCensus::mode_of(fallback_record(op));

@@ -22,8 +22,8 @@ class FallbackRecord {
 
   // Notes the caller's Python line the first time; raises NotImplementedError or warns (once) as the mode says.
   void enter() {
-    if (__builtin_expect(calls_.fetch_add(1, std::memory_order_relaxed) == 0 ||
-                             effective_mode() != FallbackMode::kAllow, 0)) {
+    if (__builtin_expect(
+            calls_.fetch_add(1, std::memory_order_relaxed) == 0 || effective_mode() != FallbackMode::kAllow, 0)) {
       enter_slow();
     }
   }

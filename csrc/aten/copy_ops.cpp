@@ -1,9 +1,9 @@
 // Copies in every direction, dtype and stride pattern, and the ops that read a tensor back.
 //
-// Between a device and the host, bytes travel dense and in the destination's dtype: casts and layout changes from the host
-// happen on the host, those to the host on the device. A copy to the host waits unless non_blocking is set and the host
-// memory is pinned; a copy from the host waits under the same rule. Copies between devices are ordered after earlier work
-// of both current streams and before later work of the destination's.
+// Between a device and the host, bytes travel dense and in the destination's dtype: casts and layout changes from the
+// host happen on the host, those to the host on the device. A copy to the host waits unless non_blocking is set and the
+// host memory is pinned; a copy from the host waits under the same rule. Copies between devices are ordered after
+// earlier work of both current streams and before later work of the destination's.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -21,22 +21,25 @@ namespace {
 
 KernelRef copy_kernel("mydev.copy");
 
-// The same elements at the same places: bytes can be copied as they lie. (Contiguous tensors may differ in the strides of
-// dimensions of one element.)
+// The same elements at the same places: bytes can be copied as they lie. (Contiguous tensors may differ in the strides
+// of dimensions of one element.)
 bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg() &&
-         ((a.is_contiguous() && b.is_contiguous()) ||
-          (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
+         ((a.is_contiguous() && b.is_contiguous()) || (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
 }
 
 // Dense, and no lazy bits.
-bool is_plain(const at::Tensor& tensor) { return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg(); }
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
 
 at::Tensor empty_on_host(const at::Tensor& like, c10::ScalarType dtype) {
   return at::empty(like.sizes(), at::TensorOptions().dtype(dtype).device(c10::kCPU));
 }
 
-bool is_pinned(const at::Tensor& host) { return host.is_pinned(); }
+bool is_pinned(const at::Tensor& host) {
+  return host.is_pinned();
+}
 
 // Tells the pinned-memory allocator that `stream` uses the tensor's memory.
 void note_pinned_use(const at::Tensor& host, Stream& stream) {
@@ -217,11 +220,10 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
   const size_t itemsize = self.dtype().itemsize();
   TORCH_INTERNAL_ASSERT(itemsize <= bytes.size());
   copy_to_host(bytes.data(), self.const_data_ptr(), itemsize, current_stream(self.device().index()));
-  return AT_DISPATCH_V2(
-      self.scalar_type(), "item",
-      AT_WRAP([&]() -> c10::Scalar { return *reinterpret_cast<const scalar_t*>(bytes.data()); }),
-      AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES),
-      at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
+  return AT_DISPATCH_V2(self.scalar_type(), "item",
+                        AT_WRAP([&]() -> c10::Scalar { return *reinterpret_cast<const scalar_t*>(bytes.data()); }),
+                        AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                        AT_EXPAND(AT_FLOAT8_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
 }
 
 void record_stream_(at::Tensor& self, c10::Stream stream) {
@@ -249,8 +251,12 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
 }
 // The generic handlers of these bits would clone first, and a clone copies: without end.
-TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
-TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
 
 }  // namespace
 }  // namespace mydev

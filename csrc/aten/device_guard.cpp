@@ -9,17 +9,25 @@
 namespace mydev {
 namespace {
 
-c10::Device as_device(int index) { return {kDeviceType, static_cast<c10::DeviceIndex>(index)}; }
+c10::Device as_device(int index) {
+  return {kDeviceType, static_cast<c10::DeviceIndex>(index)};
+}
 
-int index_of(c10::Device device) { return device.has_index() ? device.index() : current_device(); }
+int index_of(c10::Device device) {
+  return device.has_index() ? device.index() : current_device();
+}
 
 c10::Stream as_stream(const Stream& stream) {
   return c10::Stream(c10::Stream::UNSAFE, as_device(stream.device().index), static_cast<c10::StreamId>(stream.id()));
 }
 
-Stream& runtime_stream(const c10::Stream& stream) { return stream_by_id(stream.device_index(), stream.id()); }
+Stream& runtime_stream(const c10::Stream& stream) {
+  return stream_by_id(stream.device_index(), stream.id());
+}
 
-Event& runtime_event(void* event) { return *static_cast<Event*>(event); }
+Event& runtime_event(void* event) {
+  return *static_cast<Event*>(event);
+}
 
 class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -39,7 +47,9 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
 
   c10::Stream getStream(c10::Device device) const override { return as_stream(current_stream(index_of(device))); }
-  c10::Stream getDefaultStream(c10::Device device) const override { return as_stream(default_stream(index_of(device))); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return as_stream(default_stream(index_of(device)));
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
     return as_stream(stream_from_pool(index_of(device), high_priority ? -1 : 0));
   }
@@ -70,9 +80,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) runtime_event(event).synchronize();
   }
-  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
-    delete static_cast<Event*>(event);
-  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr,
                 "both events must be recorded before their elapsed time can be asked for");

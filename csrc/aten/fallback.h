@@ -16,8 +16,8 @@ void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
 // Registers the typed wrappers of host_ops.cpp, for ops that have no kernel for the device yet.
 void register_host_ops(torch::Library& library);
 
-// Registers those, then the fallback for each op described above that has no kernel for the device yet. Call once, after the
-// library's own kernels are registered.
+// Registers those, then the fallback for each op described above that has no kernel for the device yet. Call once,
+// after the library's own kernels are registered.
 void register_fallbacks();
 
 }  // namespace mydev

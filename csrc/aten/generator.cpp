@@ -16,9 +16,13 @@ namespace mydev {
 DeviceGenerator::DeviceGenerator(c10::DeviceIndex device, uint64_t seed)
     : c10::GeneratorImpl({kDeviceType, device}, c10::DispatchKeySet(kDispatchKey)), state_{seed, 0} {}
 
-void DeviceGenerator::set_current_seed(uint64_t seed) { state_ = {seed, 0}; }
+void DeviceGenerator::set_current_seed(uint64_t seed) {
+  state_ = {seed, 0};
+}
 
-uint64_t DeviceGenerator::current_seed() const { return state_.seed; }
+uint64_t DeviceGenerator::current_seed() const {
+  return state_.seed;
+}
 
 uint64_t DeviceGenerator::seed() {
   set_current_seed(c10::detail::getNonDeterministicRandom());
@@ -30,12 +34,15 @@ void DeviceGenerator::set_offset(uint64_t offset) {
   state_.offset = offset / 4;
 }
 
-uint64_t DeviceGenerator::get_offset() const { return state_.offset * 4; }
+uint64_t DeviceGenerator::get_offset() const {
+  return state_.offset * 4;
+}
 
 void DeviceGenerator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
   TORCH_CHECK(state.numel() == sizeof(PhiloxState), "the random state of ", device(), " has ", sizeof(PhiloxState),
-              " bytes (seed, offset), but the given one has ", state.numel(), "; was it taken from another device type?");
+              " bytes (seed, offset), but the given one has ", state.numel(),
+              "; was it taken from another device type?");
   std::memcpy(&state_, state.data(), sizeof(PhiloxState));
 }
 
@@ -55,7 +62,9 @@ c10::intrusive_ptr<c10::GeneratorImpl> DeviceGenerator::graphsafe_get_state() co
   return c10::intrusive_ptr<c10::GeneratorImpl>::reclaim(clone_impl());
 }
 
-c10::DeviceType DeviceGenerator::device_type() { return kDeviceType; }
+c10::DeviceType DeviceGenerator::device_type() {
+  return kDeviceType;
+}
 
 PhiloxState DeviceGenerator::reserve(uint64_t blocks) {
   const PhiloxState state = state_;

@@ -1,8 +1,8 @@
 // The device's random state: Philox 4x32-10 behind PyTorch's Generator.
 //
-// State is (seed, offset): the same pair gives the same numbers on every device. A CPU kernel that falls back draws from
-// a CPU generator seeded from the next block, so fallbacks follow the same state. As all generators, not thread-safe by
-// itself: hold mutex() while drawing.
+// State is (seed, offset): the same pair gives the same numbers on every device. A CPU kernel that falls back draws
+// from a CPU generator seeded from the next block, so fallbacks follow the same state. As all generators, not
+// thread-safe by itself: hold mutex() while drawing.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -17,7 +17,7 @@ class DeviceGenerator final : public c10::GeneratorImpl {
 
   void set_current_seed(uint64_t seed) override;  // offset becomes 0
   uint64_t current_seed() const override;
-  uint64_t seed() override;  // draws a non-deterministic seed and uses it
+  uint64_t seed() override;                   // draws a non-deterministic seed and uses it
   void set_offset(uint64_t offset) override;  // in 32-bit words, a multiple of 4
   uint64_t get_offset() const override;
   // 16 bytes: seed, offset.

@@ -9,7 +9,9 @@
 
 namespace mydev {
 
-bool HostCall::aliasing() const { return mydev::device(device().index()).host_accessible(); }
+bool HostCall::aliasing() const {
+  return mydev::device(device().index()).host_accessible();
+}
 
 c10::Device HostCall::device() const {
   return device_.has_index() ? device_ : c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(current_device()));
@@ -59,7 +61,9 @@ at::Generator HostCall::operand(const at::Generator& generator) {
   return host_generator(generator);
 }
 
-at::Generator HostCall::default_generator() { return host_generator(default_device_generator(device().index())); }
+at::Generator HostCall::default_generator() {
+  return host_generator(default_device_generator(device().index()));
+}
 
 HostCall::Running::Running(HostCall& call) : call_(call) {
   TORCH_CHECK(call.foreign_ == nullptr || call.operands_.empty() || call.cpu_operands_allowed_, call.record_.name(),

@@ -1,7 +1,8 @@
-// One call of a CPU kernel for device tensors: the operands' stand-ins, and the way back for what it wrote and returned.
+// One call of a CPU kernel for device tensors: the operands' stand-ins, and the way back for what it wrote and
+// returned.
 //
-// On a host-accessible device the stand-ins are aliases (alias.h) and nothing is copied; elsewhere they are copies, which
-// write_back and to_device copy back. Either way the call is counted in the census.
+// On a host-accessible device the stand-ins are aliases (alias.h) and nothing is copied; elsewhere they are copies,
+// which write_back and to_device copy back. Either way the call is counted in the census.
 //
 //   HostCall call(record, "aten::sort");
 //   Tensor a = call.operand(self, /*written=*/false);
@@ -34,8 +35,8 @@ class HostCall {
   // What the op takes from the CPU: a scalar only, as most ops, or any tensor, as indexing does.
   void allow_cpu_operands() { cpu_operands_allowed_ = true; }
 
-  // The CPU tensor that stands for `tensor`; itself if it is not on the device. `written`: the kernel writes it, and may
-  // resize it or give it another storage.
+  // The CPU tensor that stands for `tensor`; itself if it is not on the device. `written`: the kernel writes it, and
+  // may resize it or give it another storage.
   at::Tensor operand(const at::Tensor& tensor, bool written);
   c10::Storage operand(const c10::Storage& storage);
   // A CPU generator that continues the device's random state.

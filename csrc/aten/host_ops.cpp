@@ -1,6 +1,6 @@
-// Ops that run PyTorch's CPU kernel through a typed wrapper (host_op.h) instead of the boxed fallback: everyday ops without
-// a kernel of ours, whose calls are short enough for the boxing to show. Adding one is one line. An op that gets a kernel
-// of its own may stay here: what is registered already is left alone.
+// Ops that run PyTorch's CPU kernel through a typed wrapper (host_op.h) instead of the boxed fallback: everyday ops
+// without a kernel of ours, whose calls are short enough for the boxing to show. Adding one is one line. An op that
+// gets a kernel of its own may stay here: what is registered already is left alone.
 #include <ATen/Operators.h>
 #include <torch/library.h>
 

@@ -13,8 +13,7 @@ void initialize_library() {
   install_host_scope_allocator();
   // A hop to the autograd engine's device thread costs more than a small op; kernels do not wait, so nothing is gained
   // by it. torch.autograd.set_multithreading_enabled(True) brings it back.
-  set_thread_cache_created_callback(
-      [] { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); });
+  set_thread_cache_created_callback([] { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); });
 }
 
 }  // namespace mydev

@@ -27,9 +27,9 @@ void check_same_device(const char* op, std::initializer_list<std::reference_wrap
                 first->device(), " and ", tensor.device(), "; move one of them with .to()");
   }
   for (const at::Tensor& tensor : tensors) {
-    TORCH_CHECK(first == nullptr || !tensor.defined() || on_device(tensor) || (tensor.is_cpu() && tensor.dim() == 0), op,
-                ": expected all tensors to be on the same device, but found at least two devices, ", first->device(),
-                " and ", tensor.device(), "; move one of them with .to()");
+    TORCH_CHECK(first == nullptr || !tensor.defined() || on_device(tensor) || (tensor.is_cpu() && tensor.dim() == 0),
+                op, ": expected all tensors to be on the same device, but found at least two devices, ",
+                first->device(), " and ", tensor.device(), "; move one of them with .to()");
   }
 }
 
@@ -41,8 +41,8 @@ at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Devic
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), bytes, allocate_device_memory(device.index(), bytes), device_allocator(),
       /*resizable=*/true);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(kDispatchKey),
-                                                   meta);
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(kDispatchKey), meta);
   if (sizes.size() != 1 || sizes[0] != 0) impl->set_sizes_contiguous(sizes);
   return at::Tensor(std::move(impl));
 }
@@ -55,8 +55,8 @@ at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), bytes, allocate_device_memory(device.index(), bytes), device_allocator(),
       /*resizable=*/true);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(kDispatchKey),
-                                                   meta);
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(kDispatchKey), meta);
   impl->set_sizes_and_strides(sizes, strides);
   return at::Tensor(std::move(impl));
 }

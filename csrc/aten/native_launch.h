@@ -26,7 +26,9 @@ namespace mydev {
 inline constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
 inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::PrivateUse1;
 
-inline bool on_device(const at::TensorBase& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
+inline bool on_device(const at::TensorBase& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
+}
 
 // Raises the error that PyTorch raises for operands on two devices, with the op's name, unless every defined tensor is
 // on one device of ours or is a CPU scalar (0-dim).
