@@ -100,6 +100,7 @@ mydev_code device_count(int32_t* out_count) {
   return MYDEV_OK;
 }
 
+// [docs: properties]
 mydev_code device_properties(int32_t /*device*/, mydev_device_properties* out) {
   std::snprintf(out->name, sizeof(out->name), "discrete");
   out->total_memory = memory_bytes;
@@ -108,6 +109,7 @@ mydev_code device_properties(int32_t /*device*/, mydev_device_properties* out) {
   out->multi_processor_count = 1;
   return MYDEV_OK;
 }
+// [docs: end]
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
@@ -159,6 +161,7 @@ mydev_code memory_free(int32_t device, void* data, uint64_t bytes) {
 
 // --- copies ----------------------------------------------------------------------------------------------------------
 
+// [docs: copy]
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   const Memory& memory = memory_of(stream);
   const bool from_device = kind != MYDEV_COPY_HOST_TO_DEVICE;
@@ -169,6 +172,7 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
   std::memcpy(to_device ? memory.translate(dst) : dst, from_device ? memory.translate(src) : src, bytes);
   return MYDEV_OK;
 }
+// [docs: end]
 
 mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
   const Memory& memory = memory_of(stream);
@@ -234,6 +238,7 @@ mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_millise
 
 // --- work ------------------------------------------------------------------------------------------------------------
 
+// [docs: kernel]
 // Runs on translated buffers.
 mydev_code scale(const mydev_frame* frame) {
   const mydev_buffer& out = frame->buffers[0];
@@ -255,7 +260,9 @@ constexpr mydev_kernel kScale = {sizeof(mydev_kernel),
                                  nullptr,
                                  "out f32[n], in f32[n]; factor: out = factor * in",
                                  nullptr};
+// [docs: end]
 
+// [docs: launch]
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   if (kernel != &kScale) {
     return fail(MYDEV_UNIMPLEMENTED, std::string("the discrete device has no kernel ") + kernel->name);
@@ -275,7 +282,9 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
 const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
   return std::strcmp(name, kScale.name) == 0 ? &kScale : nullptr;
 }
+// [docs: end]
 
+// [docs: table]
 constexpr mydev_driver_api kApi = {
     .struct_size = sizeof(mydev_driver_api),
     .version_major = MYDEV_DRIVER_VERSION_MAJOR,
@@ -312,9 +321,12 @@ constexpr mydev_driver_api kApi = {
     .launch = launch,
     .find_kernel = find_kernel,
 };
+// [docs: end]
 
 }  // namespace
 
+// [docs: query]
 extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t /*version_minor*/) {
   return version_major == MYDEV_DRIVER_VERSION_MAJOR ? &kApi : nullptr;
 }
+// [docs: end]

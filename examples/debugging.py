@@ -1,0 +1,66 @@
+"""Looking at what a program does on the device. docs/debugging.md walks through the marked parts.
+
+python examples/debugging.py
+"""
+
+import torch
+
+import torch_mydev
+
+x = torch.randn(1000, device="mydev")
+
+# [docs: census]
+with torch_mydev.fallback_census() as census:
+    x.sort()
+print(census)
+for row in census.rows:
+    print(row.op, row.calls, row.bytes_copied, row.seconds, row.first_frame)
+# [docs: end]
+
+# [docs: forbid]
+with torch_mydev.fallback_mode("error"):
+    try:
+        x.sort()
+    except NotImplementedError as error:
+        print(error)
+# [docs: end]
+
+# [docs: forbid-one]
+with torch_mydev.fallback_mode("error"), torch_mydev.fallback_mode("allow", op="aten::sort"):
+    x.sort()  # this one is known and accepted
+# [docs: end]
+
+# [docs: trace]
+with torch_mydev.dispatch_trace():
+    (x + 1).mul_(2)
+# [docs: end]
+
+# [docs: trace-list]
+lines: list[str] = []
+with torch_mydev.dispatch_trace(lines):
+    x.relu()
+launched = [line for line in lines if "[launch]" in line]
+# [docs: end]
+print(launched)
+
+# [docs: figures]
+print(torch.mydev.memory_summary(abbreviated=True))
+stats = torch.mydev.memory_stats()
+print(stats["allocated_bytes.all.peak"], stats["num_device_alloc"])
+# [docs: end]
+
+# [docs: snapshot]
+for segment in torch.mydev.memory_snapshot():
+    blocks = segment["blocks"]
+    used = sum(block["size"] for block in blocks if block["state"] == "active_allocated")
+    print(f"{segment['address']:#x}: {used} of {segment['total_size']} bytes in use, {len(blocks)} blocks")
+# [docs: end]
+
+# [docs: out-of-memory]
+torch.mydev.set_per_process_memory_fraction(0.5)
+try:
+    torch.empty(torch.mydev.get_device_properties().total_memory, dtype=torch.uint8, device="mydev")
+except torch.OutOfMemoryError as error:
+    print(error)
+torch.mydev.set_per_process_memory_fraction(1.0)
+# [docs: end]

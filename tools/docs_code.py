@@ -1,0 +1,64 @@
+"""Keeps the code blocks of docs/*.md equal to the tested sources that they are taken from.
+
+A block that follows a comment `<!-- code: path#part -->` shows the part of that file between the comments
+`[docs: part]` and `[docs: end]`. Run without arguments to bring the blocks up to date, with --check to compare only
+(exit status 1 when one differs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_BLOCK = re.compile(
+    r"(<!-- code: (?P<path>[^#\s]+)#(?P<part>[\w-]+) -->\n```\w+\n)"
+    r"(?P<code>.*?)"
+    r"(?P<end>```\n)",
+    re.DOTALL,
+)
+
+
+def part_of(path: str, part: str) -> str:
+    """The text of a marked part of a source file. Raises ValueError if there is no such part."""
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    begins = [i for i, line in enumerate(lines) if line.strip().endswith(f"[docs: {part}]")]
+    if len(begins) != 1:
+        raise ValueError(f"{path}: expected one part '[docs: {part}]', found {len(begins)}")
+    first = begins[0] + 1
+    ends = [i for i, line in enumerate(lines[first:], first) if line.strip().endswith("[docs: end]")]
+    if not ends:
+        raise ValueError(f"{path}: part '{part}' has no '[docs: end]'")
+    return textwrap.dedent("\n".join(lines[first : ends[0]])).strip("\n") + "\n"
+
+
+def updated(page: str) -> str:
+    """The page with every block as its source is now."""
+    return _BLOCK.sub(lambda m: m[1] + part_of(m["path"], m["part"]) + m["end"], page)
+
+
+def main() -> int:
+    """Writes or checks the pages."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="do not write; fail if a page is out of date")
+    check = parser.parse_args().check
+    outdated = []
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if updated(page) != page:
+            outdated.append(path)
+            if not check:
+                path.write_text(updated(page), encoding="utf-8")
+    if check and outdated:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in outdated)
+        print(f"{names}: out of date; run python tools/docs_code.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
