@@ -3,9 +3,9 @@
     python examples/train_digits.py
 
 An MLP and a small convolutional network learn scikit-learn's digits (1,797 scans of 8 x 8 pixels). For each: train on
-the device, save, load on the CPU, check that both devices agree; then time the same training step on both, interleaved, and
-list what fell back to the CPU. Exits with 1 if a model misses its accuracy, the devices disagree, or a training step fell
-back.
+the device, save, load on the CPU, check that both devices agree; then time the same training step on both, interleaved,
+and list what fell back to the CPU. Exits with 1 if a model misses its accuracy, the devices disagree, or a training
+step fell back.
 """
 
 from __future__ import annotations
