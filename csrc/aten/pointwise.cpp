@@ -42,6 +42,10 @@ void PointwiseCall::take(std::string_view approximate) {
   add_argument(bool_attribute(next_name(), approximate == "tanh"));
 }
 
+bool PointwiseCall::fit(int number_index, ScalarType common) {
+  return fit_number(attributes_[0], common, /*round=*/!(row_.wide_number && number_index == 1));
+}
+
 bool PointwiseCall::run() {
   const at::Tensor* first = nullptr;
   for (int i = 0; i < num_inputs_ && first == nullptr; ++i) {
@@ -61,12 +65,14 @@ bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor&
   const c10::Device device = first.device();
   const at::Tensor* typed = row_.condition_first && inputs_[0] == &first ? nullptr : &first;
   int number_index = -1;
+  DtypeSet given = 0;
   for (int i = 0; i < num_inputs_; ++i) {
     const at::Tensor* input = inputs_[static_cast<size_t>(i)];
     if (input == nullptr) {
       number_index = i;
       continue;
     }
+    given |= dtypes(input->scalar_type());
     if (!on_device(*input)) {
       const bool usable = number_index < 0 && !has_number_ && input->defined() && is_cpu_scalar(*input) &&
                           (first.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number());
@@ -87,12 +93,9 @@ bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor&
   const ScalarType common = typed->scalar_type();
   if (!covers(common) || (row_.result == ResultDtype::kFloat && promotion_kind(common) < 2)) return false;
   if (number_index >= 0) {
-    if (promotion_kind(attributes_[0]) > promotion_kind(common) ||
-        !fit_number(attributes_[0], common, !row_.wide_number)) {
-      return false;
-    }
+    if (promotion_kind(attributes_[0]) > promotion_kind(common) || !fit(number_index, common)) return false;
   }
-  if (row_.check != nullptr) row_.check(common, attributes_.data() + 1);
+  if (row_.check != nullptr) row_.check(common, given, attributes_.data() + 1);
   const ScalarType wanted = result_dtype(common);
   const at::Tensor* out = out_;
   if (out == nullptr) {
@@ -135,6 +138,7 @@ bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& fi
   const c10::Device device = first.device();
   std::array<at::Tensor, kMaxInputs> owned;  // numbers as tensors, casts
   at::native::ResultTypeState promotion;
+  DtypeSet given = 0;
   for (int i = 0; i < num_inputs_; ++i) {
     const auto k = static_cast<size_t>(i);
     if (inputs_[k] == nullptr) {
@@ -148,6 +152,7 @@ bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& fi
       if (owned[k].scalar_type() != ScalarType::Bool) return false;
     } else {
       promotion = at::native::update_result_type_state(owned[k], promotion);
+      given |= dtypes(owned[k].scalar_type());
     }
   }
   if (out_ != nullptr && !on_device(*out_)) return false;
@@ -157,7 +162,7 @@ bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& fi
     common = c10::get_default_dtype_as_scalartype();
   }
   if (!covers(common)) return false;
-  if (row_.check != nullptr) row_.check(common, attributes_.data() + 1);
+  if (row_.check != nullptr) row_.check(common, given, attributes_.data() + 1);
 
   int number_index = -1;
   for (int i = 0; i < num_inputs_; ++i) {
@@ -166,7 +171,7 @@ bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& fi
     if (!on_device(input)) {
       if (number_index < 0 && !condition && (inputs_[static_cast<size_t>(i)] == nullptr || !has_number_) &&
           read_number(input, attributes_[0]) && promotion_kind(attributes_[0]) <= promotion_kind(common) &&
-          fit_number(attributes_[0], common, !row_.wide_number)) {
+          fit(i, common)) {
         number_index = i;
         continue;
       }

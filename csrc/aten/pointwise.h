@@ -31,6 +31,7 @@ inline constexpr DtypeSet kIntegers = dtypes(at::kByte, at::kChar, at::kShort, a
 inline constexpr DtypeSet kBools = dtypes(at::kBool);
 inline constexpr DtypeSet kComplexes = dtypes(at::kComplexFloat, at::kComplexDouble);
 inline constexpr DtypeSet kNumbers = kFloats | kIntegers;
+inline constexpr DtypeSet kWideNumbers = kIntegers | dtypes(at::kFloat, at::kDouble);  // without half precision
 
 enum class ResultDtype {
   kCommon,  // what the operands promote to
@@ -45,10 +46,10 @@ struct PointwiseRow {
   // Names of the kernel's attributes, in the order of the op's arguments that are not tensors.
   std::array<const char*, 4> attributes = {};
   bool number_is_operand = false;  // number arguments are operands (eq.Scalar), not attributes
-  bool wide_number = false;        // a number beside half precision operands is not rounded to them
+  bool wide_number = false;        // a number as second operand is not rounded to half precision operands' type
   bool condition_first = false;    // the first operand is a bool that takes no part in promotion
-  // Raises what the CPU raises for senseless operands; `arguments` are the attributes.
-  void (*check)(c10::ScalarType common, const mydev_attribute* arguments) = nullptr;
+  // Raises what the CPU raises for senseless operands, of the types `given`; `arguments` are the attributes.
+  void (*check)(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) = nullptr;
 };
 
 // The arguments of one call of a row, taken in the op's order. Tensors are borrowed.
@@ -78,6 +79,7 @@ class PointwiseCall {
 
   bool run_contiguous(const mydev_kernel& kernel, const at::Tensor& first);
   bool run_strided(const mydev_kernel& kernel, const at::Tensor& first);
+  bool fit(int number_index, c10::ScalarType common);
   bool covers(c10::ScalarType common) const { return (row_.dtypes >> static_cast<int>(common) & 1) != 0; }
   c10::ScalarType result_dtype(c10::ScalarType common) const {
     return row_.result == ResultDtype::kBool ? c10::ScalarType::Bool : common;

@@ -1,4 +1,5 @@
 // Arithmetic, comparison, logic and elementary functions: one row each, and the ops that are its forms.
+#include <ATen/ExpandUtils.h>
 #include <ATen/Operators.h>
 
 #include "aten/pointwise.h"
@@ -12,16 +13,20 @@ namespace ops = at::_ops;
 // -------------------------------------------------------------------------------------------------------------
 
 // Ops that have the three forms f, f_ and f_out. Floating results: integers promote to the default dtype.
-#define MYDEV_FLOAT_FUNCTIONS(ROW)                                                                                     \
-  ROW(exp)                                                                                                             \
-  ROW(exp2) ROW(expm1) ROW(log) ROW(log2) ROW(log10) ROW(log1p) ROW(sin) ROW(cos) ROW(tan) ROW(asin) ROW(acos)         \
-      ROW(atan) ROW(sinh) ROW(cosh) ROW(tanh) ROW(asinh) ROW(acosh) ROW(atanh) ROW(erf) ROW(erfc) ROW(sqrt) ROW(rsqrt) \
-          ROW(reciprocal) ROW(sigmoid)
+#define MYDEV_FLOAT_FUNCTIONS(ROW)                                                                                 \
+  ROW(exp)                                                                                                         \
+  ROW(exp2)                                                                                                        \
+  ROW(expm1)                                                                                                       \
+  ROW(log) ROW(log2) ROW(log10) ROW(log1p) ROW(sin) ROW(cos) ROW(tan) ROW(asin) ROW(acos) ROW(atan) ROW(sinh)      \
+      ROW(cosh) ROW(tanh) ROW(asinh) ROW(acosh) ROW(atanh) ROW(erf) ROW(erfc) ROW(sqrt) ROW(rsqrt) ROW(reciprocal) \
+          ROW(sigmoid)
 // Same dtype out as in.
-#define MYDEV_SAME_DTYPE_FUNCTIONS(ROW)                                                            \
-  ROW(floor, kFloats)                                                                              \
-  ROW(ceil, kFloats) ROW(round, kFloats) ROW(trunc, kFloats) ROW(frac, kFloats) ROW(abs, kNumbers) \
-      ROW(neg, kNumbers | kComplexes) ROW(sign, kNumbers) ROW(bitwise_not, kIntegers | kBools)
+#define MYDEV_SAME_DTYPE_FUNCTIONS(ROW)                                                                         \
+  ROW(floor, kFloats)                                                                                           \
+  ROW(ceil, kFloats)                                                                                            \
+  ROW(round, kFloats)                                                                                           \
+  ROW(trunc, kFloats) ROW(frac, kFloats) ROW(abs, kNumbers) ROW(neg, kNumbers | kComplexes) ROW(sign, kNumbers) \
+      ROW(bitwise_not, kIntegers | kBools)
 
 #define MYDEV_FLOAT_ROW(op) \
   PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = kFloats, .result = ResultDtype::kFloat};
@@ -37,7 +42,7 @@ PointwiseRow isinf_row = {.kernel = KernelRef("mydev.isinf"), .dtypes = kFloats,
 // --- binary
 // ------------------------------------------------------------------------------------------------------------
 
-void check_alpha(c10::ScalarType common, const mydev_attribute* arguments) {
+void check_alpha(c10::ScalarType common, DtypeSet, const mydev_attribute* arguments) {
   const int32_t kind = arguments[0].kind;
   TORCH_CHECK(kind != MYDEV_ATTRIBUTE_BOOL || common == at::kBool, "Boolean alpha only supported for Boolean results.");
   TORCH_CHECK(c10::isFloatingType(common) || c10::isComplexType(common) || kind != MYDEV_ATTRIBUTE_FLOAT,
@@ -46,24 +51,35 @@ void check_alpha(c10::ScalarType common, const mydev_attribute* arguments) {
               "For non-complex input tensors, argument alpha must not be a complex number.");
 }
 
+void check_difference(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) {
+  TORCH_CHECK(given != kBools,
+              "Subtraction, the `-` operator, with two bool tensors is not supported. "
+              "Use the `^` or `logical_xor()` operator instead.");
+  TORCH_CHECK((given & kBools) == 0,
+              "Subtraction, the `-` operator, with a bool tensor is not supported. "
+              "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+  check_alpha(common, given, arguments);
+}
+
 PointwiseRow add_row = {.kernel = KernelRef("mydev.add"),
                         .dtypes = kNumbers | kBools | kComplexes,
                         .attributes = {"alpha"},
                         .wide_number = true,
                         .check = check_alpha};
 PointwiseRow sub_row = {.kernel = KernelRef("mydev.sub"),
-                        .dtypes = kNumbers | kComplexes,
+                        .dtypes = kNumbers | kBools | kComplexes,
                         .attributes = {"alpha"},
                         .wide_number = true,
-                        .check = check_alpha};
+                        .check = check_difference};
 PointwiseRow mul_row = {
     .kernel = KernelRef("mydev.mul"), .dtypes = kNumbers | kBools | kComplexes, .wide_number = true};
 PointwiseRow div_row = {.kernel = KernelRef("mydev.div"),
                         .dtypes = kFloats | kComplexes,
                         .result = ResultDtype::kFloat,
                         .wide_number = true};
-PointwiseRow div_trunc_row = {.kernel = KernelRef("mydev.div_trunc"), .dtypes = kNumbers};
-PointwiseRow div_floor_row = {.kernel = KernelRef("mydev.div_floor"), .dtypes = kNumbers};
+// The CPU rounds the quotient to half precision before it rounds it to an integer: those types fall back.
+PointwiseRow div_trunc_row = {.kernel = KernelRef("mydev.div_trunc"), .dtypes = kWideNumbers};
+PointwiseRow div_floor_row = {.kernel = KernelRef("mydev.div_floor"), .dtypes = kWideNumbers};
 PointwiseRow remainder_row = {.kernel = KernelRef("mydev.remainder"), .dtypes = kNumbers};
 PointwiseRow fmod_row = {.kernel = KernelRef("mydev.fmod"), .dtypes = kNumbers};
 PointwiseRow pow_row = {.kernel = KernelRef("mydev.pow"), .dtypes = kNumbers, .number_is_operand = true};
@@ -163,12 +179,14 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const c10::Sc
   return finish<ops::masked_fill__Scalar>(call, self, mask, value);
 }
 at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {
+  at::Tensor result = empty_dense(at::infer_size(self.sizes(), mask.sizes()), self);
   PointwiseCall call(where_row);
   call.take(mask);
   call.take(value);
   call.take(self);
-  if (!keeps_dtype(self, value)) return FallbackForm<ops::masked_fill_Scalar>::call(self, mask, value);
-  return finish<ops::masked_fill_Scalar>(call, self, mask, value);
+  call.take(result);
+  if (keeps_dtype(self, value) && call.run()) return result;
+  return FallbackForm<ops::masked_fill_Scalar>::call(self, mask, value);
 }
 
 // --- registration
