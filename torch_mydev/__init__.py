@@ -12,5 +12,6 @@ __all__ = ["device_name"]
 
 if _autoload.register_on_import():
     from torch_mydev.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
+    from torch_mydev.trace import dispatch_trace
 
-    __all__ += ["FallbackCensus", "fallback_census", "fallback_mode", "get_fallback_mode"]
+    __all__ += ["FallbackCensus", "dispatch_trace", "fallback_census", "fallback_mode", "get_fallback_mode"]

@@ -65,7 +65,7 @@ at::Generator HostCall::default_generator() {
   return host_generator(default_device_generator(device().index()));
 }
 
-HostCall::Running::Running(HostCall& call) : call_(call) {
+HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.name(), c10::DispatchKey::CPU) {
   TORCH_CHECK(call.foreign_ == nullptr || call.operands_.empty() || call.cpu_operands_allowed_, call.record_.name(),
               ": expected all tensors to be on the same device, but found at least two devices, ", call.device(),
               " and cpu; move one of them with .to()");

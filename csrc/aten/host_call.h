@@ -23,6 +23,7 @@
 
 #include "aten/alias.h"
 #include "aten/census.h"
+#include "aten/dispatch_trace.h"
 
 namespace mydev {
 
@@ -65,6 +66,7 @@ class HostCall {
 
    private:
     HostCall& call_;
+    TraceRedispatch trace_;
     std::chrono::steady_clock::time_point begin_;
     std::optional<HostScope> scope_;
     std::optional<c10::impl::ExcludeDispatchKeyGuard> below_autograd_;

@@ -18,5 +18,6 @@ void bind_fallback(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);
+void bind_trace(pybind11::module_& m);
 
 }  // namespace mydev

@@ -11,4 +11,5 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_memory(m);
   mydev::bind_source_location(m);
   mydev::bind_stream(m);
+  mydev::bind_trace(m);
 }
