@@ -1,0 +1,67 @@
+// Device timing for torch.autograd.profiler.profile(use_device=...), over events of the runtime.
+//
+// Each record is an event with timing on the current stream of the current device. Marks and ranges are for vendors'
+// own tools, which this backend has none of. Thread-safe, as events are.
+#include <torch/csrc/profiler/stubs/base.h>
+
+#include <chrono>
+#include <memory>
+
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+using torch::profiler::impl::ProfilerStubs;
+using torch::profiler::impl::ProfilerVoidEventStub;
+
+class DeviceProfiler final : public ProfilerStubs {
+ public:
+  void record(c10::DeviceIndex* device_index, ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
+    const int index = current_device();
+    if (device_index != nullptr) *device_index = static_cast<c10::DeviceIndex>(index);
+    auto recorded = std::make_shared<Event>(index, /*timing=*/true);
+    recorded->record(current_stream(index));
+    if (cpu_ns != nullptr) {
+      *cpu_ns =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+              .count();
+    }
+    *event = std::move(recorded);
+  }
+
+  // Microseconds.
+  float elapsed(const ProfilerVoidEventStub* begin, const ProfilerVoidEventStub* end) const override {
+    const auto& first = *static_cast<const Event*>(begin->get());
+    const auto& second = *static_cast<const Event*>(end->get());
+    first.synchronize();
+    second.synchronize();
+    return static_cast<float>(first.elapsed(second) * 1000.0);
+  }
+
+  void mark(const char* /*name*/) const override {}
+  void rangePush(const char* /*name*/) const override {}
+  void rangePop() const override {}
+  bool enabled() const override { return true; }
+
+  void onEachDevice(std::function<void(int)> visit) const override {
+    const int previous = current_device();
+    for (int index = 0; index < device_count(); ++index) {
+      set_current_device(index);
+      visit(index);
+    }
+    exchange_current_device(previous);
+  }
+
+  void synchronize() const override { current_device_object().synchronize(); }
+};
+
+[[maybe_unused]] const bool registered = [] {
+  static DeviceProfiler profiler;
+  torch::profiler::impl::registerPrivateUse1Methods(&profiler);
+  return true;
+}();
+
+}  // namespace
+}  // namespace mydev
