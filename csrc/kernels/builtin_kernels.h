@@ -21,6 +21,8 @@
   FAMILY(comparison)               \
   FAMILY(copy)                     \
   FAMILY(fill)                     \
+  FAMILY(rms_norm)                 \
+  FAMILY(swiglu)                   \
   FAMILY(ternary)                  \
   FAMILY(unary)
 
