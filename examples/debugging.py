@@ -26,22 +26,9 @@ with torch_mydev.fallback_mode("error"):
 # [docs: end]
 
 # [docs: forbid-one]
-with torch_mydev.fallback_mode("error"), torch_mydev.fallback_mode("allow", op="aten::sort"):
+with torch_mydev.fallback_mode("error"), torch_mydev.fallback_mode("allow", op=census.rows[0].op):
     x.sort()  # this one is known and accepted
 # [docs: end]
-
-# [docs: trace]
-with torch_mydev.dispatch_trace():
-    (x + 1).mul_(2)
-# [docs: end]
-
-# [docs: trace-list]
-lines: list[str] = []
-with torch_mydev.dispatch_trace(lines):
-    x.relu()
-launched = [line for line in lines if "[launch]" in line]
-# [docs: end]
-print(launched)
 
 # [docs: figures]
 print(torch.mydev.memory_summary(abbreviated=True))

@@ -53,7 +53,12 @@ def test_all_code_has_a_tested_source(page: str) -> None:
 
 @pytest.mark.parametrize(
     ("example", "expected"),
-    [("tour.py", r"loss 0\.\d+"), ("tutorial.py", r"test accuracy 9[5-9]\.\d%")],
+    [
+        ("tour.py", r"loss 0\.\d+"),
+        ("tutorial.py", r"test accuracy 9[5-9]\.\d%"),
+        ("debugging.py", r"out of memory on mydev:0: tried to allocate"),
+        ("trace.py", r"\[launch\] kernel=\[mydev\.relu\]"),
+    ],
 )
 def test_example_runs(example: str, expected: str) -> None:
     code = f"import torch_mydev, runpy; runpy.run_path({str(ROOT / 'examples' / example)!r}, run_name='__main__')"

@@ -442,13 +442,6 @@ def test_python_fallthrough(python: ModuleType) -> None:
 # --- the guide -------------------------------------------------------------------------------------------------------
 
 
-def test_code_in_the_docs_is_the_tested_code() -> None:
-    tool = load("docs_code", ROOT / "tools" / "docs_code.py")
-    for page in (ROOT / "docs").rglob("*.md"):
-        text = page.read_text(encoding="utf-8")
-        assert tool.updated(text) == text, f"{page.name} is out of date: run python tools/docs_code.py"
-
-
 def test_every_block_of_the_guide_comes_from_a_tested_source() -> None:
     text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^```(?:cpp|python)$", text, re.M)) == len(re.findall(r"^<!-- code: ", text, re.M)) > 15

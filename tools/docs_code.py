@@ -1,4 +1,4 @@
-"""Keeps the code blocks of docs/*.md equal to the tested sources that they are taken from.
+"""Keeps the code blocks of README.md and docs/*.md equal to the tested sources that they are taken from.
 
 A block that follows a comment `<!-- code: path#part -->` shows the part of that file between the comments
 `[docs: part]` and `[docs: end]`. Run without arguments to bring the blocks up to date, with --check to compare only
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="do not write; fail if a page is out of date")
     check = parser.parse_args().check
     outdated = []
-    for path in sorted((ROOT / "docs").rglob("*.md")):
+    for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
         page = path.read_text(encoding="utf-8")
         if updated(page) != page:
             outdated.append(path)
