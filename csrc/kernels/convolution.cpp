@@ -12,11 +12,13 @@
 // Policy. All work is a plan of oneDNN primitives. A transposed convolution is the data gradient of the plain one that
 // maps its result to its input, so three kinds of primitive serve all six cases. Where the activations lie
 // channels-last they are used as they are; else oneDNN chooses (blocked) layouts and the plan reorders operands, which
-// is cheaper than to convolve plain channels-first data. Weights are reordered in every call: nothing tells a kernel
-// that they have not changed. Operands in neither dense order, f16, and bf16 where the processor lacks it, are copied
-// to dense f32 first; results are rounded once.
+// is cheaper than to convolve plain channels-first data. Only a pointwise convolution of such data needs no reorder: it
+// is a matrix product per image. Weights are reordered in every call: nothing tells a kernel that they have not
+// changed. Operands in neither dense order, f16, and bf16 where the processor lacks it, are copied to dense f32 first;
+// results are rounded once.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 
 #include "kernels/builtin_kernels.h"
@@ -259,7 +261,52 @@ void add_bias_gradient_step(const Problem& problem, PrimitivePlan& plan) {
                 {{DNNL_ARG_SRC, kSource, 0, gradient}, {DNNL_ARG_DST, kBias, 0, bias}});
 }
 
+// Whether the convolution, or its data gradient, is a matrix product per image of channels-first data.
+bool is_pointwise(const Problem& problem) noexcept {
+  if (problem.kind == PlanKind::kConvolutionBackwardWeights || problem.groups != 1) return false;
+  for (int i = 0; i + 2 < problem.rank; ++i) {
+    const size_t d = static_cast<size_t>(i);
+    if (problem[kWeights].buffer->sizes[i + 2] != 1 || problem.stride[d] != 1 || problem.padding[d] != 0) return false;
+  }
+  return problem[kSource].order() == kChannelsFirst && problem[kDestination].order() == kChannelsFirst;
+}
+
+// Null if oneDNN has no fast kernel for it.
+std::shared_ptr<PrimitivePlan> make_pointwise_plan(const Problem& problem) {
+  const bool forward = problem.kind == PlanKind::kConvolution;
+  const Role from = forward ? kSource : kDestination, to = forward ? kDestination : kSource;
+  const mydev_buffer &from_buffer = *problem[from].buffer, &to_buffer = *problem[to].buffer;
+  const auto type = onednn_dtype(problem.compute);
+  const int64_t images = to_buffer.sizes[0], positions = count_elements(to_buffer) / (images * to_buffer.sizes[1]);
+  const auto image_descriptor = [&](int64_t channels) {
+    return Descriptor({images, channels, positions}, type, Dims{channels * positions, positions, 1});
+  };
+  const int64_t to_channels = to_buffer.sizes[1], from_channels = from_buffer.sizes[1];
+  const Descriptor weights({1, to_channels, from_channels}, type,
+                           forward ? Dims{to_channels * from_channels, from_channels, 1}
+                                   : Dims{to_channels * from_channels, 1, to_channels});
+  const Descriptor input = image_descriptor(from_channels), output = image_descriptor(to_channels);
+  const Descriptor bias({1, to_channels, 1}, type, Dims{to_channels, 1, 1});
+  dnnl::primitive_attr attributes = attributes_for_plan();
+  dnnl::post_ops post_ops;
+  if (problem[kBias].present()) post_ops.append_binary(dnnl::algorithm::binary_add, bias);
+  attributes.set_post_ops(post_ops);
+  const dnnl::matmul::primitive_desc descriptor(onednn_engine(), weights, input, output, attributes);
+  if (std::strncmp(descriptor.impl_info_str(), "ref", 3) == 0) return nullptr;
+  std::vector<PrimitivePlan::Argument> arguments = {
+      {DNNL_ARG_SRC, kWeights, 0, weights}, {DNNL_ARG_WEIGHTS, from, 0, input}, {DNNL_ARG_DST, to, 0, output}};
+  if (problem[kBias].present()) {
+    arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, kBias, 0, bias});
+  }
+  auto plan = std::make_shared<PrimitivePlan>();
+  plan->add_step(dnnl::matmul(descriptor), descriptor, std::move(arguments));
+  return plan;
+}
+
 std::shared_ptr<PrimitivePlan> make_plan(const Problem& problem) {
+  if (is_pointwise(problem)) {
+    if (auto plan = make_pointwise_plan(problem)) return plan;
+  }
   const int spatial = problem.rank - 2;
   const mydev_buffer &source_buffer = *problem[kSource].buffer, &weights_buffer = *problem[kWeights].buffer,
                      &destination_buffer = *problem[kDestination].buffer;
