@@ -7,6 +7,8 @@
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
+
 #include "aten/number.h"
 
 namespace mydev {
@@ -18,11 +20,11 @@ bool is_cpu_scalar(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.dim() == 0;
 }
 
-// The same elements or none in common. Both are contiguous.
+// Contiguous operands that share some memory, but are not the same elements.
 bool overlaps_partly(const at::Tensor& a, const at::Tensor& b) {
   const char* p = static_cast<const char*>(a.const_data_ptr());
   const char* q = static_cast<const char*>(b.const_data_ptr());
-  return p != q && p < q + b.nbytes() && q < p + a.nbytes();
+  return p < q + b.nbytes() && q < p + a.nbytes() && !(p == q && a.sizes() == b.sizes());
 }
 
 }  // namespace
@@ -57,13 +59,54 @@ bool PointwiseCall::run() {
   return kernel != nullptr && (run_contiguous(*kernel, *first) || run_strided(*kernel, *first));
 }
 
-// --- the short way
-// -----------------------------------------------------------------------------------------------------
+// --- the short way ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Sizes and strides of contiguous operands that broadcast to one shape. One dimension if they have one shape already.
+class ContiguousShape {
+ public:
+  explicit ContiguousShape(c10::IntArrayRef sizes) : rank_(static_cast<int>(sizes.size())) {
+    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+  }
+  // False if the sizes do not broadcast.
+  bool expand(c10::IntArrayRef other) {
+    const int rank = static_cast<int>(other.size());
+    for (; rank_ < rank; ++rank_) {
+      std::copy_backward(sizes_.begin(), sizes_.begin() + rank_, sizes_.begin() + rank_ + 1);
+      sizes_[0] = 1;
+    }
+    for (int d = 0; d < rank; ++d) {
+      int64_t& size = sizes_[static_cast<size_t>(rank_ - rank + d)];
+      const int64_t wanted = other[static_cast<size_t>(d)];
+      if (size != wanted && size != 1 && wanted != 1) return false;
+      if (size == 1) size = wanted;
+    }
+    return true;
+  }
+  c10::IntArrayRef sizes() const { return {sizes_.data(), static_cast<size_t>(rank_)}; }
+  // Strides that walk a contiguous operand of the given sizes over this shape.
+  void strides_of(c10::IntArrayRef operand, int64_t* strides) const {
+    int64_t stride = 1;
+    const int missing = rank_ - static_cast<int>(operand.size());
+    for (int d = rank_ - 1; d >= 0; --d) {
+      const int64_t size = d < missing ? 1 : operand[static_cast<size_t>(d - missing)];
+      strides[d] = size == 1 ? 0 : stride;
+      stride *= size;
+    }
+  }
+
+ private:
+  int rank_;
+  std::array<int64_t, kMaxRank> sizes_;
+};
+
+}  // namespace
 
 bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor& first) {
-  const c10::IntArrayRef sizes = first.sizes();
   const c10::Device device = first.device();
-  const at::Tensor* typed = row_.condition_first && inputs_[0] == &first ? nullptr : &first;
+  const at::Tensor* typed = nullptr;
+  bool one_shape = true;
   int number_index = -1;
   DtypeSet given = 0;
   for (int i = 0; i < num_inputs_; ++i) {
@@ -80,7 +123,8 @@ bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor&
       number_index = i;
       continue;
     }
-    if (input->device() != device || !input->is_contiguous() || input->sizes() != sizes) return false;
+    if (input->device() != device || !input->is_contiguous()) return false;
+    one_shape = one_shape && input->sizes() == first.sizes();
     if (row_.condition_first && i == 0) {
       if (input->scalar_type() != ScalarType::Bool) return false;
     } else if (typed == nullptr) {
@@ -89,13 +133,22 @@ bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor&
       return false;
     }
   }
-  if (typed == nullptr) return false;
+  if (typed == nullptr || first.dim() > kMaxRank) return false;
   const ScalarType common = typed->scalar_type();
   if (!covers(common) || (row_.result == ResultDtype::kFloat && promotion_kind(common) < 2)) return false;
   if (number_index >= 0) {
     if (promotion_kind(attributes_[0]) > promotion_kind(common) || !fit(number_index, common)) return false;
   }
   if (row_.check != nullptr) row_.check(common, given, attributes_.data() + 1);
+
+  ContiguousShape shape(first.sizes());
+  if (!one_shape) {
+    for (int i = 0; i < num_inputs_; ++i) {
+      const at::Tensor* input = inputs_[static_cast<size_t>(i)];
+      if (i != number_index && (input->dim() > kMaxRank || !shape.expand(input->sizes()))) return false;
+    }
+  }
+  const c10::IntArrayRef sizes = shape.sizes();
   const ScalarType wanted = result_dtype(common);
   const at::Tensor* out = out_;
   if (out == nullptr) {
@@ -108,22 +161,29 @@ bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor&
     }
     for (int i = 0; i < num_inputs_; ++i) {
       const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-      if (input != nullptr && i != number_index && input != out && overlaps_partly(*out, *input)) return false;
+      if (i != number_index && input != out && overlaps_partly(*out, *input)) return false;
     }
   }
-  const int64_t count = first.numel();
+  const int64_t count = out->numel();
   if (count == 0) return true;
 
   static constexpr int64_t kOne = 1;
+  std::array<std::array<int64_t, kMaxRank>, 1 + kMaxInputs> strides;
   std::array<mydev_buffer, 1 + kMaxInputs> buffers;
-  buffers[0] = {out->mutable_data_ptr(), &count, &kOne, 1, to_frame_dtype(wanted)};
+  const auto rank = static_cast<int32_t>(one_shape ? 1 : sizes.size());
+  const int64_t* frame_sizes = one_shape ? &count : sizes.data();
+  const auto add_buffer = [&](int index, void* data, const at::Tensor& operand, ScalarType type) {
+    const auto k = static_cast<size_t>(index);
+    if (!one_shape) shape.strides_of(operand.sizes(), strides[k].data());
+    buffers[k] = {data, frame_sizes, one_shape ? &kOne : strides[k].data(), rank, to_frame_dtype(type)};
+  };
+  add_buffer(0, out->mutable_data_ptr(), *out, wanted);
   for (int i = 0; i < num_inputs_; ++i) {
     const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-    mydev_buffer& buffer = buffers[static_cast<size_t>(i) + 1];
     if (i == number_index) {
-      buffer = {nullptr, &count, &kOne, 1, to_frame_dtype(common)};
+      add_buffer(i + 1, nullptr, *out, common);
     } else {
-      buffer = {const_cast<void*>(input->const_data_ptr()), &count, &kOne, 1, to_frame_dtype(input->scalar_type())};
+      add_buffer(i + 1, const_cast<void*>(input->const_data_ptr()), *input, input->scalar_type());
     }
   }
   launch_on(kernel, {buffers.data(), static_cast<size_t>(num_inputs_) + 1}, 1, attributes(number_index >= 0),

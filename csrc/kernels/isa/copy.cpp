@@ -22,7 +22,7 @@ template <typename T>
 void flip_signs(void* data, int64_t n, bool complex, bool conj, bool neg) {
   T* p = static_cast<T*>(data);
   if (!complex) {
-    for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(0 - p[i]);
+    for (int64_t i = 0; i < n; ++i) p[i] = -p[i];
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -138,14 +138,76 @@ class Worker {
 
 constexpr int64_t kTile = 32;
 
+// In registers: blocks of 32-byte rows.
+template <typename T>
+struct Block {
+  static constexpr int64_t kSide = 1;
+};
+template <>
+struct Block<uint32_t> {
+  static constexpr int64_t kSide = 8;
+  using Row = detail::VectorType<uint32_t, 32>::type;
+
+  static void transpose(Row* r) {
+    Row a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+      a[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      a[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      for (int j = 0; j < 2; ++j) {
+        b[i + 2 * j] = __builtin_shufflevector(a[i + j], a[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        b[i + 2 * j + 1] = __builtin_shufflevector(a[i + j], a[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      r[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      r[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+  }
+};
+template <>
+struct Block<uint64_t> {
+  static constexpr int64_t kSide = 4;
+  using Row = detail::VectorType<uint64_t, 32>::type;
+
+  static void transpose(Row* r) {
+    const Row a0 = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6),
+              a1 = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+    const Row a2 = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6),
+              a3 = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+    r[0] = __builtin_shufflevector(a0, a2, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(a1, a3, 0, 1, 4, 5);
+    r[2] = __builtin_shufflevector(a0, a2, 2, 3, 6, 7);
+    r[3] = __builtin_shufflevector(a1, a3, 2, 3, 6, 7);
+  }
+};
+
+// out[r][c] = in[c][r]: rows of out are `out_row` bytes apart, rows of in `in_row`. Through a dense tile, so that both
+// sides are touched in whole lines, whatever their strides do to the cache's sets.
 template <typename T>
 void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
-  // out[r][c] = in[c][r], rows of out are `out_row` bytes apart, rows of in `in_row`.
+  constexpr int64_t kSide = Block<T>::kSide;
   alignas(64) T tile[kTile][kTile];
-  for (int64_t c = 0; c < columns; ++c) {
-    T line[kTile];
-    std::memcpy(line, in + c * in_row, static_cast<size_t>(rows) * sizeof(T));
-    for (int64_t r = 0; r < rows; ++r) tile[r][c] = line[r];
+  if (kSide > 1 && rows == kTile && columns == kTile) {
+    if constexpr (kSide > 1) {
+      typename Block<T>::Row block[kSide];
+      for (int64_t c = 0; c < kTile; c += kSide) {
+        for (int64_t r = 0; r < kTile; r += kSide) {
+          for (int64_t i = 0; i < kSide; ++i) {
+            std::memcpy(&block[i], in + (c + i) * in_row + r * int64_t{sizeof(T)}, sizeof(block[i]));
+          }
+          Block<T>::transpose(block);
+          for (int64_t i = 0; i < kSide; ++i) std::memcpy(&tile[r + i][c], &block[i], sizeof(block[i]));
+        }
+      }
+    }
+  } else {
+    for (int64_t c = 0; c < columns; ++c) {
+      T line[kTile];
+      std::memcpy(line, in + c * in_row, static_cast<size_t>(rows) * sizeof(T));
+      for (int64_t r = 0; r < rows; ++r) tile[r][c] = line[r];
+    }
   }
   for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_row, tile[r], static_cast<size_t>(columns) * sizeof(T));
 }
