@@ -1,8 +1,8 @@
 """Which operators ran on the CPU instead of the device, and whether they may.
 
 Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory
-where the host can reach it, else on copies. Each such call is counted here. ``fallback_mode`` turns it into a warning or
-an error.
+where the host can reach it, else on copies. Each such call is counted here; ``fallback_mode`` turns it into a warning
+or an error.
 """
 
 from __future__ import annotations
