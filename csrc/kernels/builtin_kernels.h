@@ -17,14 +17,27 @@
 
 #define MYDEV_ISA_FAMILIES(FAMILY) \
   FAMILY(activation)               \
+  FAMILY(batch_norm)               \
   FAMILY(binary)                   \
   FAMILY(comparison)               \
+  FAMILY(concatenate)              \
   FAMILY(copy)                     \
+  FAMILY(extremum)                 \
   FAMILY(fill)                     \
+  FAMILY(foreach)                  \
+  FAMILY(index)                    \
+  FAMILY(layer_norm)               \
+  FAMILY(loss)                     \
+  FAMILY(optimizer)                \
+  FAMILY(random)                   \
+  FAMILY(range)                    \
+  FAMILY(reduction)                \
   FAMILY(rms_norm)                 \
+  FAMILY(softmax)                  \
   FAMILY(swiglu)                   \
   FAMILY(ternary)                  \
-  FAMILY(unary)
+  FAMILY(unary)                    \
+  FAMILY(variance)
 
 #define MYDEV_PLAIN_FAMILIES(FAMILY) FAMILY(convolution) FAMILY(matmul) FAMILY(pooling)
 

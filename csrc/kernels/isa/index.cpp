@@ -1,0 +1,179 @@
+// Family index: rows and elements picked by a tensor of indices.
+//
+//   mydev.index_select(out; in, index): dense out [O, n, I], dense in [O, D, I], index s64 or s32 [n] of any stride
+//   mydev.gather(out; in, index; dim): index s64 of out's sizes; strided operands of one rank; any dtype of 1 to 16
+//   bytes mydev.embedding_backward(grad_weight; grad_out, index; padding_idx, scale_by_frequency): dense [V, I], dense
+//   [n, I]
+// An index outside its dimension is OUT_OF_RANGE; nothing is read or written beyond the operands.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/isa/element_chunk.h"
+#include "kernels/isa/tensor_list.h"
+#include "kernels/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+struct Indices {
+  const mydev_buffer& buffer;
+  int64_t stride = buffer.rank > 0 ? buffer.strides[0] : 0;
+  int64_t operator[](int64_t i) const {
+    return buffer.dtype == MYDEV_S64 ? static_cast<const int64_t*>(buffer.data)[i * stride]
+                                     : static_cast<const int32_t*>(buffer.data)[i * stride];
+  }
+  // Where the first index outside [0, limit) is, or -1.
+  int64_t find_bad(int64_t limit) const {
+    const int64_t count = element_count(buffer);
+    for (int64_t i = 0; i < count; ++i) {
+      if ((*this)[i] < 0 || (*this)[i] >= limit) return i;
+    }
+    return -1;
+  }
+};
+
+mydev_code refuse_index(const mydev_frame* frame, int64_t index, int64_t limit) {
+  char message[128];
+  std::snprintf(message, sizeof(message), "index out of range in self: index %lld, size %lld",
+                static_cast<long long>(index), static_cast<long long>(limit));
+  frame->host->set_error(frame, message);
+  return MYDEV_OUT_OF_RANGE;
+}
+
+mydev_code index_select(const mydev_frame* frame) {
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
+  const Indices indices{frame->buffers[2]};
+  const int64_t outer = out.sizes[0], picked = out.sizes[1], limit = in.sizes[1];
+  const int64_t bytes = out.sizes[2] * element_size(out.dtype);
+  if (const int64_t bad = indices.find_bad(limit); bad >= 0) return refuse_index(frame, indices[bad], limit);
+  const char* source = static_cast<const char*>(in.data);
+  char* target = static_cast<char*>(out.data);
+  if (bytes == 0) return MYDEV_OK;
+  parallel_for(outer * picked, std::max<int64_t>(kGrainCheap * 4 / bytes, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const char* from = source + (row / picked * limit + indices[row % picked]) * bytes;
+      char* to = target + row * bytes;
+      switch (bytes) {
+        case 4:
+          std::memcpy(to, from, 4);
+          break;
+        case 8:
+          std::memcpy(to, from, 8);
+          break;
+        default:
+          std::memcpy(to, from, static_cast<size_t>(bytes));
+      }
+    }
+  });
+  return MYDEV_OK;
+}
+
+mydev_code gather(const mydev_frame* frame) {
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
+  const int32_t dim = static_cast<int32_t>(frame->attributes[0].value.i), rank = out.rank;
+  const int64_t bytes = element_size(out.dtype), limit = in.sizes[dim], count = element_count(out);
+  if (rank > 16) return MYDEV_UNIMPLEMENTED;
+  std::atomic<int64_t> bad{0};
+  std::atomic<bool> found{false};
+  parallel_for(count, kGrainHeavy, [&](int64_t begin, int64_t end) {
+    int64_t position[16] = {};
+    for (int64_t i = begin, d = rank - 1; d >= 0; --d) {
+      position[d] = i % out.sizes[d];
+      i /= out.sizes[d];
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t to = 0, from = 0, at = 0;
+      for (int32_t d = 0; d < rank; ++d) {
+        to += position[d] * out.strides[d];
+        at += position[d] * index.strides[d];
+        if (d != dim) from += position[d] * in.strides[d];
+      }
+      const int64_t picked = static_cast<const int64_t*>(index.data)[at];
+      if (picked < 0 || picked >= limit) {
+        bad.store(picked, std::memory_order_relaxed);  // both read after all threads are joined
+        found.store(true, std::memory_order_relaxed);
+        return;
+      }
+      from += picked * in.strides[dim];
+      std::memcpy(static_cast<char*>(out.data) + to * bytes, static_cast<const char*>(in.data) + from * bytes,
+                  static_cast<size_t>(bytes));
+      for (int32_t d = rank - 1; d >= 0; --d) {
+        if (++position[d] < out.sizes[d]) break;
+        position[d] = 0;
+      }
+    }
+  });
+  if (found.load(std::memory_order_relaxed)) return refuse_index(frame, bad.load(std::memory_order_relaxed), limit);
+  return MYDEV_OK;
+}
+
+// Each task owns a range of rows of grad_weight and adds what belongs there in the order of the indices.
+template <typename C>
+mydev_code embedding_backward_as(const mydev_frame* frame) {
+  const mydev_buffer &grad_weight = frame->buffers[0], &grad_out = frame->buffers[1];
+  const Indices indices{frame->buffers[2]};
+  const int64_t padding = frame->attributes[0].value.i;
+  const bool scales = frame->attributes[1].value.i != 0;
+  const int64_t vocabulary = grad_weight.sizes[0], width = grad_weight.sizes[1];
+  const int64_t count = element_count(frame->buffers[2]);
+  if (const int64_t bad = indices.find_bad(vocabulary); bad >= 0) return refuse_index(frame, indices[bad], vocabulary);
+  C* sums = static_cast<C*>(grad_weight.data);
+  const C* grads = static_cast<const C*>(grad_out.data);
+  int32_t* frequency = static_cast<int32_t*>(frame->scratch);
+  if (scales) {
+    std::memset(frequency, 0, static_cast<size_t>(vocabulary) * sizeof(int32_t));
+    for (int64_t i = 0; i < count; ++i) ++frequency[indices[i]];
+  }
+  const int64_t per_row = width * (1 + count / std::max<int64_t>(vocabulary, 1));
+  parallel_for(vocabulary, std::max<int64_t>(2 * kGrainHeavy / std::max<int64_t>(per_row, 1), 1),
+               [&](int64_t begin, int64_t end) {
+                 std::memset(sums + begin * width, 0, static_cast<size_t>((end - begin) * width) * sizeof(C));
+                 for (int64_t i = 0; i < count; ++i) {
+                   const int64_t row = indices[i];
+                   if (row < begin || row >= end || row == padding) continue;
+                   C* __restrict sum = sums + row * width;
+                   const C* __restrict grad = grads + i * width;
+                   if (scales) {
+                     const C scale = C{1} / static_cast<C>(frequency[row]);
+                     for (int64_t j = 0; j < width; ++j) sum[j] += grad[j] * scale;
+                   } else {
+                     for (int64_t j = 0; j < width; ++j) sum[j] += grad[j];
+                   }
+                 }
+               });
+  return MYDEV_OK;
+}
+
+mydev_code embedding_backward(const mydev_frame* frame) {
+  switch (frame->buffers[0].dtype) {
+    case MYDEV_F32:
+      return embedding_backward_as<float>(frame);
+    case MYDEV_F64:
+      return embedding_backward_as<double>(frame);
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
+}
+
+uint64_t frequency_bytes(const mydev_frame* frame) {
+  return frame->attributes[1].value.i != 0 ? static_cast<uint64_t>(frame->buffers[0].sizes[0]) * sizeof(int32_t) : 0;
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.index_select", index_select, nullptr, "out [O, n, I]; in [O, D, I], index [n]",
+     nullptr},
+    {sizeof(mydev_kernel), "mydev.gather", gather, nullptr, "out; in, index; dim", nullptr},
+    {sizeof(mydev_kernel), "mydev.embedding_backward", embedding_backward, frequency_bytes,
+     "grad_weight [V, I]; grad_out [n, I], index [n]; padding_idx, scale_by_frequency", nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> index() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,80 @@
+// For tests of kernels by their entries: operands with memory of their own, and a launch in each instruction set.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/builtin_kernels.h"
+#include "kernels/instruction_set.h"
+#include "runtime/frame.h"
+#include "runtime/launch.h"
+
+namespace mydev::kernels {
+
+// A strided operand; dense in its sizes unless given strides.
+template <typename T>
+struct Operand {
+  std::vector<T> values;
+  std::vector<int64_t> sizes, strides;
+  mydev_dtype dtype;
+
+  Operand(std::vector<int64_t> shape, mydev_dtype type) : sizes(std::move(shape)), dtype(type) {
+    strides.resize(sizes.size());
+    int64_t stride = 1;
+    for (size_t d = sizes.size(); d-- > 0;) {
+      strides[d] = stride;
+      stride *= sizes[d];
+    }
+    values.resize(static_cast<size_t>(stride));
+  }
+  // Small reproducible values, quarters in [-4, 4).
+  Operand& fill(uint32_t seed) {
+    for (T& value : values) {
+      seed = seed * 1664525u + 1013904223u;
+      value = static_cast<T>(static_cast<int32_t>(seed >> 16 & 31) - 16) / T{4};
+    }
+    return *this;
+  }
+  mydev_buffer buffer() {
+    return {values.data(), sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), dtype};
+  }
+};
+
+inline mydev_buffer absent_operand(mydev_dtype dtype) {
+  return {nullptr, nullptr, nullptr, 0, dtype};
+}
+
+class KernelTest : public testing::TestWithParam<InstructionSet> {
+ protected:
+  // Runs the kernel's entry in the instruction set under test, with the scratch that it asks for.
+  static mydev_code run(const std::string& name, const std::vector<mydev_buffer>& buffers, uint32_t num_outputs,
+                        const std::vector<mydev_attribute>& attributes = {}) {
+    for (const mydev_kernel* kernel : builtin_kernels(GetParam())) {
+      if (name != kernel->name) continue;
+      mydev_frame frame = make_frame(buffers, num_outputs, attributes);
+      frame.host = &host_services();
+      std::vector<double> scratch;
+      if (kernel->scratch_bytes != nullptr) {
+        frame.scratch_bytes = kernel->scratch_bytes(&frame);
+        scratch.resize(frame.scratch_bytes / sizeof(double) + 1);
+        frame.scratch = scratch.data();
+      }
+      return kernel->entry(&frame);
+    }
+    throw std::runtime_error("no kernel " + name);
+  }
+};
+
+inline std::vector<InstructionSet> all_instruction_sets() {
+  const auto supported = supported_instruction_sets();
+  return {supported.begin(), supported.end()};
+}
+
+#define MYDEV_INSTANTIATE_FOR_INSTRUCTION_SETS(fixture)                                         \
+  INSTANTIATE_TEST_SUITE_P(InstructionSets, fixture, testing::ValuesIn(all_instruction_sets()), \
+                           [](const auto& info) { return std::string(instruction_set_name(info.param)); })
+
+}  // namespace mydev::kernels
