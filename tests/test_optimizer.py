@@ -1,0 +1,202 @@
+"""Optimizers: the fused, the foreach and the plain loop all agree with the CPU over several steps."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import torch_mydev
+
+OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
+    "sgd": (torch.optim.SGD, {"lr": 0.1}),
+    "sgd_momentum": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}),
+    "sgd_nesterov": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True}),
+    "sgd_dampening_maximize": (torch.optim.SGD, {"lr": 0.01, "momentum": 0.8, "dampening": 0.3, "maximize": True}),
+    "adam": (torch.optim.Adam, {"lr": 0.01}),
+    "adam_decay_amsgrad": (torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.1, "amsgrad": True}),
+    "adam_maximize": (torch.optim.Adam, {"lr": 0.01, "maximize": True, "betas": (0.8, 0.95), "eps": 1e-6}),
+    "adamw": (torch.optim.AdamW, {"lr": 0.01}),
+    "adamw_amsgrad": (torch.optim.AdamW, {"lr": 0.01, "amsgrad": True, "weight_decay": 0.2}),
+}
+WAYS: dict[str, dict[str, bool]] = {
+    "default": {},
+    "fused": {"fused": True},
+    "foreach": {"foreach": True},
+    "loop": {"foreach": False},
+}
+
+
+def make_model(dtype: torch.dtype = torch.float32) -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(9, 70), nn.ReLU(), nn.Linear(70, 200), nn.ReLU(), nn.Linear(200, 4)).to(dtype)
+
+
+def set_gradients(model: nn.Module, step: int) -> None:
+    generator = torch.Generator().manual_seed(step)
+    for parameter in model.parameters():
+        gradient = torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+        parameter.grad = gradient.to(parameter.device)
+
+
+def assert_models_agree(model: nn.Module, reference: nn.Module) -> None:
+    for actual, expected in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_agree_with_cpu(name: str, way: str, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    reference = make_model()
+    model = copy.deepcopy(reference).to(device)
+    reference_optimizer = kind(reference.parameters(), **options, foreach=False)
+    optimizer = kind(model.parameters(), **options, **WAYS[way])
+    for step in range(5):
+        set_gradients(reference, step)
+        set_gradients(model, step)
+        reference_optimizer.step()
+        optimizer.step()
+        assert_models_agree(model, reference)
+
+
+@pytest.mark.parametrize("way", ["default", "fused"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_do_not_fall_back(name: str, way: str, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    model = make_model().to(device)
+    optimizer = kind(model.parameters(), **options, **WAYS[way])
+    for step in range(3):
+        set_gradients(model, step)
+        with torch_mydev.fallback_mode("error"):
+            optimizer.step()
+
+
+# Not SGD with momentum in bfloat16: the CPU's own ways differ there by more than the tolerance.
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sgd_momentum", torch.float64), ("adamw", torch.float64), ("adamw", torch.bfloat16)]
+)
+@pytest.mark.parametrize("way", ["foreach", "fused"])
+def test_other_types_agree_with_cpu(name: str, way: str, dtype: torch.dtype, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    reference = make_model(dtype)
+    model = copy.deepcopy(reference).to(device)
+    reference_optimizer = kind(reference.parameters(), **options, **WAYS[way])
+    optimizer = kind(model.parameters(), **options, **WAYS[way])
+    for step in range(3):
+        set_gradients(reference, step)
+        set_gradients(model, step)
+        reference_optimizer.step()
+        optimizer.step()
+    assert_models_agree(model, reference)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd_momentum"])
+def test_fused_with_a_tensor_learning_rate(name: str, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    reference = make_model()
+    model = copy.deepcopy(reference).to(device)
+    reference_optimizer = kind(reference.parameters(), **options)
+    optimizer = kind(model.parameters(), **{**options, "lr": torch.tensor(options["lr"])}, fused=True)
+    for step in range(3):
+        set_gradients(reference, step)
+        set_gradients(model, step)
+        reference_optimizer.step()
+        optimizer.step()
+    assert_models_agree(model, reference)
+
+
+@pytest.mark.parametrize("found", [0.0, 1.0])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd_momentum"])
+def test_fused_unscales_and_skips_overflow(name: str, found: float, device: torch.device) -> None:
+    kind, options = OPTIMIZERS[name]
+    results = []
+    for where in (torch.device("cpu"), device):
+        model = make_model().to(where)
+        optimizer = kind(model.parameters(), **options, fused=True)
+        optimizer.grad_scale = torch.tensor(8.0, device=where)
+        optimizer.found_inf = torch.tensor(found, device=where)
+        for step in range(2):
+            set_gradients(model, step)
+            optimizer.step()
+        results.append(model)
+    assert_models_agree(results[1], results[0])
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, float("inf")])
+def test_clip_grad_norm(norm_type: float, device: torch.device) -> None:
+    reference = make_model()
+    model = copy.deepcopy(reference).to(device)
+    set_gradients(reference, 0)
+    set_gradients(model, 0)
+    expected = nn.utils.clip_grad_norm_(reference.parameters(), 0.5, norm_type)
+    with torch_mydev.fallback_mode("error"):
+        actual = nn.utils.clip_grad_norm_(model.parameters(), 0.5, norm_type)
+    torch.testing.assert_close(actual.cpu(), expected)
+    for mine, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        assert mine.grad is not None
+        torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
+
+
+def test_zero_grad_in_place(device: torch.device) -> None:
+    model = make_model().to(device)
+    set_gradients(model, 0)
+    with torch_mydev.fallback_mode("error"):
+        torch.optim.SGD(model.parameters(), lr=0.1).zero_grad(set_to_none=False)
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad.cpu().any()
+
+
+FOREACH = {
+    "add_scalar": lambda x, y: torch._foreach_add(x, 2.5),
+    "add_scalars": lambda x, y: torch._foreach_add(x, [1.0, 2.0, 3.0]),
+    "add_list": lambda x, y: torch._foreach_add(x, y, alpha=0.5),
+    "sub_list": lambda x, y: torch._foreach_sub(x, y, alpha=2),
+    "mul_list": lambda x, y: torch._foreach_mul(x, y),
+    "mul_tensor": lambda x, y: torch._foreach_mul(x, y[2]),
+    "div_scalar": lambda x, y: torch._foreach_div(x, 3.0),
+    "div_list": lambda x, y: torch._foreach_div(x, y),
+    "maximum": lambda x, y: torch._foreach_maximum(x, y),
+    "minimum": lambda x, y: torch._foreach_minimum(x, y),
+    "lerp": lambda x, y: torch._foreach_lerp(x, y, 0.7),
+    "addcmul": lambda x, y: torch._foreach_addcmul(x, y, y, 0.3),
+    "addcdiv": lambda x, y: torch._foreach_addcdiv(x, x, y, [0.1, 0.2, 0.3]),
+    "sqrt": lambda x, y: torch._foreach_sqrt(torch._foreach_mul(x, x)),
+    "neg": lambda x, y: torch._foreach_neg(x),
+    "reciprocal": lambda x, y: torch._foreach_reciprocal(y),
+    "norm": lambda x, y: torch._foreach_norm(x),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", FOREACH)
+def test_foreach(name: str, dtype: torch.dtype, device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(3, 5), (9000,), ()]
+    x = [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+    y = [(torch.rand(shape, generator=generator) + 0.5).to(dtype) for shape in shapes]
+    expected = FOREACH[name](x, y)
+    with torch_mydev.fallback_mode("error"):
+        actual = FOREACH[name]([t.to(device) for t in x], [t.to(device) for t in y])
+    torch.testing.assert_close([t.cpu() for t in actual], list(expected))
+
+
+def test_foreach_of_mixed_lists_falls_back(device: torch.device) -> None:
+    x = [
+        torch.ones(3, device=device),
+        torch.ones(3, device=device, dtype=torch.int32),
+        torch.ones(4, 3, device=device).t(),
+    ]
+    result = torch._foreach_add(x, 1)
+    assert [t.dtype for t in result] == [t.dtype for t in x]
+    assert all((t.cpu() == 2).all() for t in result)
+
+
+def test_foreach_in_place_on_transposed_tensors(device: torch.device) -> None:
+    x = [torch.arange(6.0, device=device).view(2, 3).t()]
+    torch._foreach_mul_(x, 2)
+    torch.testing.assert_close(x[0].cpu(), (torch.arange(6.0) * 2).view(2, 3).t())
