@@ -1,0 +1,84 @@
+"""Reductions, softmax, losses, normalisation, indexing and random fills: mydev against the CPU device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from interleaved import Benchmark
+
+import torch_mydev
+
+DEVICE = torch.device(torch_mydev.device_name)
+
+
+def main() -> None:
+    benchmark = Benchmark("reduction")
+
+    def compare(name: str, function: Callable[..., Any], *operands: torch.Tensor) -> None:
+        moved = [operand.to(DEVICE) for operand in operands]
+        benchmark.row(name, cpu=lambda: function(*operands), mydev=lambda: function(*moved))
+
+    def compare_gradient(name: str, function: Callable[..., torch.Tensor], *operands: torch.Tensor) -> None:
+        def step(*leaves: torch.Tensor) -> None:
+            torch.autograd.grad(function(*leaves).sum(), [leaf for leaf in leaves if leaf.requires_grad])
+
+        leaves = [operand.requires_grad_() if operand.is_floating_point() else operand for operand in operands]
+        moved = [leaf.detach().to(DEVICE).requires_grad_(leaf.requires_grad) for leaf in leaves]
+        benchmark.row(name, cpu=lambda: step(*leaves), mydev=lambda: step(*moved))
+
+    small, square, image = torch.randn(16, 16), torch.randn(1024, 1024), torch.randn(32, 64, 16, 16)
+    compare("sum, 16x16", torch.sum, small)
+    compare("sum(0), 16x16", lambda x: x.sum(0), small)
+    compare("sum, 1024x1024", torch.sum, square)
+    compare("sum(0), 1024x1024", lambda x: x.sum(0), square)
+    compare("sum(1), 1024x1024", lambda x: x.sum(1), square)
+    compare("mean over channels, 32x64x16x16", lambda x: x.mean((0, 2, 3)), image)
+    compare("amax(1), 1024x1024", lambda x: x.amax(1), square)
+    compare("argmax(1), 64x10", lambda x: x.argmax(1), torch.randn(64, 10))
+    compare("argmax(1), 1024x1024", lambda x: x.argmax(1), square)
+    compare("max(0), 1024x1024", lambda x: x.max(0), square)
+    compare("var_mean(1), 1024x1024", lambda x: torch.var_mean(x, 1), square)
+    compare("norm, 1024x1024", torch.linalg.vector_norm, square)
+
+    compare("softmax(1), 64x10", lambda x: torch.softmax(x, 1), torch.randn(64, 10))
+    compare("softmax(1), 1024x1024", lambda x: torch.softmax(x, 1), square)
+    compare("log_softmax(0), 1024x1024", lambda x: torch.log_softmax(x, 0), square)
+    targets = torch.randint(0, 10, (64,))
+    compare_gradient("cross_entropy fwd+bwd, 64x10", F.cross_entropy, torch.randn(64, 10), targets)
+    compare_gradient("cross_entropy fwd+bwd, 1024x8192", F.cross_entropy, torch.randn(1024, 8192), targets.repeat(16))
+    compare_gradient("mse_loss fwd+bwd, 1024x1024", lambda x, t: F.mse_loss(x, t.detach()), square.clone(), square + 1)
+
+    weight, bias = torch.randn(64), torch.randn(64)
+    compare_gradient(
+        "batch_norm fwd+bwd, 32x64x16x16",
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+        image.clone(),
+        weight,
+        bias,
+    )
+    compare_gradient(
+        "layer_norm fwd+bwd, 1024x1024",
+        lambda x, w, b: F.layer_norm(x, (1024,), w, b),
+        square.clone(),
+        torch.randn(1024),
+        torch.randn(1024),
+    )
+    indices = torch.randint(0, 5000, (64, 32))
+    compare_gradient("embedding fwd+bwd, 5000x64", lambda w, i: F.embedding(i, w), torch.randn(5000, 64), indices)
+    compare("cat, 2 of 1024x1024", lambda x: torch.cat([x, x], 1), square)
+    compare("stack, 8 of 16x16", lambda x: torch.stack([x] * 8), small)
+    compare("index_select, 1024x1024", lambda x, i: x.index_select(0, i), square, torch.randint(0, 1024, (1024,)))
+    compare("gather(1), 1024x1024", lambda x, i: x.gather(1, i), square, torch.randint(0, 1024, (1024, 1024)))
+    compare("arange, 1M", lambda x: torch.arange(1 << 20, device=x.device), small)
+    compare("uniform_, 1M", lambda x: x.uniform_(), square.clone())
+    compare("normal_, 1M", lambda x: x.normal_(), square.clone())
+    compare("bernoulli_, 1M", lambda x: x.bernoulli_(0.3), square.clone())
+    compare("dropout, 1M", lambda x: F.dropout(x, 0.2), square)
+    compare("dropout, 64x128", lambda x: F.dropout(x, 0.2), torch.randn(64, 128))
+
+
+if __name__ == "__main__":
+    main()
