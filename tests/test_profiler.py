@@ -115,7 +115,8 @@ def test_records_shapes() -> None:
 
 
 def test_records_stacks() -> None:
-    with profile(activities=[ProfilerActivity.CPU], with_stack=True) as prof:
+    verbose = torch._C._profiler._ExperimentalConfig(verbose=True)  # else stacks come with the exported trace only
+    with profile(activities=[ProfilerActivity.CPU], with_stack=True, experimental_config=verbose) as prof:
         step()
     assert any("test_profiler" in frame for event in prof.events() for frame in event.stack or [])
 

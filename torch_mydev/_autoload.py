@@ -170,7 +170,7 @@ def _register_with_torch() -> None:
     from torch_mydev import compile, device_module, fallback, patches, trace
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
-    generate_methods_for_privateuse1_backend()
+    generate_methods_for_privateuse1_backend(for_storage=True)
     fallback._apply_environment()
     patches.apply()
     trace.start_from_environment()

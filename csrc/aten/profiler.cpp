@@ -4,7 +4,9 @@
 // own tools, which this backend has none of. Thread-safe, as events are.
 #include <torch/csrc/profiler/stubs/base.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "runtime/device.h"
@@ -31,13 +33,13 @@ class DeviceProfiler final : public ProfilerStubs {
     *event = std::move(recorded);
   }
 
-  // Microseconds.
+  // Microseconds, rounded up: PyTorch drops the fraction, and takes 0 for an op that was not timed.
   float elapsed(const ProfilerVoidEventStub* begin, const ProfilerVoidEventStub* end) const override {
     const auto& first = *static_cast<const Event*>(begin->get());
     const auto& second = *static_cast<const Event*>(end->get());
     first.synchronize();
     second.synchronize();
-    return static_cast<float>(first.elapsed(second) * 1000.0);
+    return static_cast<float>(std::max(1.0, std::ceil(first.elapsed(second) * 1000.0)));
   }
 
   void mark(const char* /*name*/) const override {}
