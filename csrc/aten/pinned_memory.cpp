@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,8 +35,10 @@ class PinnedRanges {
   bool contain(const void* data) {
     const auto address = reinterpret_cast<uintptr_t>(data);
     const std::lock_guard guard(mutex_);
-    auto after = ranges_.upper_bound(address);
-    return after != ranges_.begin() && address < (--after)->first + after->second;
+    const auto after = ranges_.upper_bound(address);
+    if (after == ranges_.begin()) return false;
+    const auto& [begin, bytes] = *std::prev(after);
+    return address < begin + bytes;
   }
 
  private:

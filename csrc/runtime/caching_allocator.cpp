@@ -10,9 +10,9 @@
 #include "runtime/block_index.h"
 #include "runtime/device_memory.h"
 #include "runtime/size_classes.h"
-#include "runtime/thread_state.h"
 #include "runtime/status.h"
 #include "runtime/thread_cache.h"
+#include "runtime/thread_state.h"
 
 namespace mydev {
 namespace {
@@ -38,7 +38,11 @@ struct ThreadCaches {
     last_bins = nullptr;
     thread_ended = true;
     if (in_bad_fork()) {
-      for (auto& cache : of_device) static_cast<void>(cache.release());  // its locks may be held for ever
+      // Their locks may be held for ever: leave them.
+      for (auto& cache : of_device) {
+        const ThreadCache* left = cache.release();
+        static_cast<void>(left);
+      }
     }
   }
   ThreadCaches(const ThreadCaches&) = delete;

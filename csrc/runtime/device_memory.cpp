@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "runtime/block_index.h"
@@ -338,8 +339,10 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
 bool DeviceMemory::contains(const void* data) {
   const std::lock_guard guard(mutex_);
   const auto address = reinterpret_cast<uintptr_t>(data);
-  auto after = segments_.upper_bound(address);
-  return after != segments_.begin() && address < (--after)->first + after->second->size;
+  const auto after = segments_.upper_bound(address);
+  if (after == segments_.begin()) return false;
+  const auto& [begin, segment] = *std::prev(after);
+  return address < begin + segment->size;
 }
 
 void DeviceMemory::set_memory_fraction(double fraction) {
