@@ -17,9 +17,7 @@ import torch
 import torch_mydev
 from torch_mydev import dispatch_trace
 
-LINE = re.compile(
-    r"^ +\[(call|redispatch)\] op=\[[\w:]+(\.\w+)*\], key=\[\w+\]$|^ +\[launch\] kernel=\[[\w.:-]+\]$"
-)
+LINE = re.compile(r"^ +\[(call|redispatch)\] op=\[[\w:]+(\.\w+)*\], key=\[\w+\]$|^ +\[launch\] kernel=\[[\w.:-]+\]$")
 
 
 def ops(lines: list[str]) -> list[tuple[int, str, str, str]]:

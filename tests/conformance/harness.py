@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from torch_mydev import device_name
 
+from . import ledger
+
 #: Sample inputs per operator. The first of an OpInfo are its plainest; enough to meet each kind that it lists.
 MAX_SAMPLES = 12
 
@@ -96,10 +98,20 @@ def _compare(actual: Any, expected: Any, *, values: bool, tolerance: dict[str, f
         )
 
 
-def check_forward(op: OpInfo, *, values: bool, random: bool = False) -> int:
+def _draws_random_numbers(op: OpInfo, sample: SampleInput) -> bool:
+    case = case_name(op)
+    where = ledger.DROPOUT_ARGUMENT.get(case)
+    if where is None:
+        return case in ledger.RANDOM
+    return bool(sample.args[where] if isinstance(where, int) else sample.kwargs.get(where, 0))
+
+
+def check_forward(op: OpInfo) -> int:
     """Compares the results of each sample; returns how many samples ran."""
     count = 0
+    values = case_name(op) not in ledger.UNDEFINED_CONTENTS
     for sample in samples(op, requires_grad=False):
+        random = _draws_random_numbers(op, sample)
         moved = on_device(sample)
         torch.manual_seed(0)
         expected = _run(op, sample)
@@ -130,7 +142,7 @@ def _gradients(op: OpInfo, sample: SampleInput) -> list[torch.Tensor | None] | N
     return list(torch.autograd.grad(total, leaves, allow_unused=True))
 
 
-def check_backward(op: OpInfo, *, random: bool = False) -> int:
+def check_backward(op: OpInfo) -> int:
     """Compares the gradients of each sample; returns how many samples had any."""
     count = 0
     for sample in samples(op, requires_grad=True):
@@ -143,6 +155,6 @@ def check_backward(op: OpInfo, *, random: bool = False) -> int:
         for a, e in zip(actual, expected, strict=True):
             assert (a is None) == (e is None), "a gradient is missing on one side"
             if e is not None:
-                _compare(a, e, values=not random, tolerance=_tolerance(op))
+                _compare(a, e, values=not _draws_random_numbers(op, sample), tolerance=_tolerance(op))
         count += 1
     return count

@@ -52,3 +52,10 @@ RANDOM: frozenset[str] = frozenset(
         "uniform",
     }
 )
+
+#: Draw random numbers where this argument (a keyword, or a position after the first) is a probability above 0; such a
+#: sample is compared as the operators of RANDOM are.
+DROPOUT_ARGUMENT: dict[str, str | int] = {
+    "nn.functional.multi_head_attention_forward": 9,
+    "nn.functional.scaled_dot_product_attention": "dropout_p",
+}
