@@ -1,6 +1,8 @@
 """What a fallback costs: operators without a kernel of ours, which run the CPU's kernel on the device's memory.
 
-The difference of the two columns is the price of one fallback. Run from the repository: ``python benchmarks/fallback.py``.
+The difference of the two columns is the price of one fallback.
+
+Run from the repository: ``python benchmarks/fallback.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies between the CPU and devices: directions, dtypes, strides, lazy bits, pinned memory, and reading values back."""
+"""Copies between the CPU and devices: directions, dtypes, strides, lazy bits, pinned memory, reading values back."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_copy_of_itself_changes_nothing(device: torch.device) -> None:
 
 def test_partial_overlap_is_refused(device: torch.device) -> None:
     there = torch.arange(5.0, device=device)
-    with pytest.raises(RuntimeError, match="overlap|memory location"):
+    with pytest.raises(RuntimeError, match=r"overlap|memory location"):
         there[1:].copy_(there[:-1])
 
 

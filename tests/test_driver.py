@@ -18,7 +18,9 @@ from torch import nn
 
 def session(device):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5))
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5)
+    )
     images, labels = torch.randn(6, 1, 8, 8), torch.arange(6) % 5
     model, images, labels = model.to(device), images.to(device), labels.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -73,7 +75,8 @@ def everything():
     attempt(lambda: torch.ones(2, device=f"{d}:0").to(f"{d}:1"))
     attempt(lambda: torch.accelerator.get_memory_info())
     def events():
-        stream, start, end = torch.Stream(device=d), torch.Event(d, enable_timing=True), torch.Event(d, enable_timing=True)
+        stream = torch.Stream(device=d)
+        start, end = torch.Event(d, enable_timing=True), torch.Event(d, enable_timing=True)
         start.record(stream); end.record(stream)
         stream.wait_event(end); end.query(); end.synchronize(); stream.query(); stream.synchronize()
         start.elapsed_time(end)
@@ -103,7 +106,8 @@ ENTRIES = [
 def test_a_call_that_fails_once_is_survived(run_python: Run, entry: str) -> None:
     driver = f"{DRIVERS / 'broken_driver.so'}:fail={entry},times=1,devices=2,async"
     result = run_python(EXERCISE, MYDEV_DRIVER=driver)
-    assert result.returncode == 0 and "usable" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "usable" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,8 @@ def test_a_call_that_fails_once_is_survived(run_python: Run, entry: str) -> None
 def test_a_release_that_fails_breaks_nothing(run_python: Run, entry: str) -> None:
     driver = f"{DRIVERS / 'broken_driver.so'}:fail={entry},times=1,devices=2"
     result = run_python(EXERCISE, MYDEV_DRIVER=driver)
-    assert result.returncode == 0 and "usable" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "usable" in result.stdout
 
 
 LOAD = """
@@ -141,7 +146,8 @@ def test_a_driver_that_does_not_load_is_explained(run_python: Run, driver: str, 
     result = run_python(LOAD, MYDEV_DRIVER=driver)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == "False 0" and lines[-1] == "2.0"
+    assert lines[0] == "False 0"
+    assert lines[-1] == "2.0"
     assert message in result.stdout, result.stdout
 
 
@@ -149,4 +155,5 @@ def test_a_driver_that_does_not_load_is_explained(run_python: Run, driver: str, 
 def test_a_driver_with_a_broken_table_is_refused(run_python: Run, defect: str) -> None:
     result = run_python(LOAD, MYDEV_DRIVER=str(DRIVERS / "broken_driver.so"), BROKEN_DRIVER_DEFECT=defect)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("False 0") and "broken_driver.so" in result.stdout
+    assert result.stdout.startswith("False 0")
+    assert "broken_driver.so" in result.stdout

@@ -27,7 +27,8 @@ def test_result_and_operands_stay_on_the_device(device: torch.device) -> None:
     values = torch.tensor([3.0, 1.0, 2.0], device=device)
     ordered, indices = torch.sort(values)
     assert ordered.device == indices.device == values.device
-    assert ordered.tolist() == [1, 2, 3] and indices.tolist() == [1, 2, 0]
+    assert ordered.tolist() == [1, 2, 3]
+    assert indices.tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,8 @@ def test_resized_output_keeps_its_identity(device: torch.device) -> None:
     out = torch.empty(1, device=device)
     alias = out
     torch.cumsum(torch.ones(1000, device=device), 0, out=out.resize_(0))
-    assert alias.shape == (1000,) and alias[-1].item() == 1000
+    assert alias.shape == (1000,)
+    assert alias[-1].item() == 1000
 
 
 def test_generator_argument_is_reproducible(device: torch.device) -> None:
@@ -97,7 +99,8 @@ def test_generator_argument_is_reproducible(device: torch.device) -> None:
     second = torch.multinomial(torch.ones(50, device=device), 20, generator=generator)
     generator.manual_seed(3)
     again = torch.multinomial(torch.ones(50, device=device), 20, generator=generator)
-    assert torch.equal(first, again) and not torch.equal(first, second)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
 
 
 def test_default_generator_follows_manual_seed(device: torch.device) -> None:
@@ -173,7 +176,7 @@ def test_two_devices_are_refused(device: torch.device) -> None:
 def test_errors_of_the_cpu_kernel_pass_through(device: torch.device) -> None:
     with pytest.raises(IndexError, match="out of range"):
         torch.cumsum(torch.ones(3, device=device), 5)
-    with pytest.raises(RuntimeError, match="k not in range|out of range"):
+    with pytest.raises(RuntimeError, match=r"k not in range|out of range"):
         torch.topk(torch.ones(3, device=device), 7)
     assert torch.cumsum(torch.ones(3, device=device), 0).tolist() == [1, 2, 3]
 
@@ -192,27 +195,32 @@ def test_census_counts_calls_inside_its_block(device: torch.device) -> None:
         fall_back(device)
     fall_back(device)
     (row,) = [row for row in census.rows if row.op.startswith("aten::special_zeta")]
-    assert row.calls == 2 and row.seconds > 0 and census.total_calls >= 2
+    assert row.calls == 2
+    assert row.seconds > 0
+    assert census.total_calls >= 2
 
 
 def test_census_names_the_first_python_frame(device: torch.device) -> None:
     torch_mydev.fallback_census().reset()
     fall_back(device)
     (row,) = [row for row in torch_mydev.fallback_census().rows if "zeta" in row.op]
-    assert "test_fallback.py" in row.first_frame and "fall_back" in row.first_frame
+    assert "test_fallback.py" in row.first_frame
+    assert "fall_back" in row.first_frame
 
 
 def test_census_as_table_and_json(device: torch.device) -> None:
     with torch_mydev.fallback_census() as census:
         fall_back(device)
-    assert "aten::special_zeta" in str(census) and "calls" in str(census)
+    assert "aten::special_zeta" in str(census)
+    assert "calls" in str(census)
     assert any("zeta" in row["op"] for row in json.loads(census.to_json()))
 
 
 def test_census_is_empty_without_fallbacks(device: torch.device) -> None:
     with torch_mydev.fallback_census() as census:
         torch.empty(3, device=device)
-    assert census.rows == [] and "no operator" in str(census)
+    assert census.rows == []
+    assert "no operator" in str(census)
 
 
 def test_census_counts_all_threads(device: torch.device) -> None:
@@ -231,7 +239,7 @@ def test_census_counts_all_threads(device: torch.device) -> None:
 def test_error_mode_refuses_and_names_the_op(device: torch.device) -> None:
     with (
         torch_mydev.fallback_mode("error"),
-        pytest.raises(NotImplementedError, match="aten::special_zeta.*fallback_mode"),
+        pytest.raises(NotImplementedError, match=r"aten::special_zeta.*fallback_mode"),
     ):
         fall_back(device)
     fall_back(device)
@@ -257,7 +265,8 @@ def test_warn_mode_warns_once_per_op(device: torch.device) -> None:
         fall_back(device)
         fall_back(device)
     messages = [str(w.message) for w in caught if "zeta" in str(w.message)]
-    assert len(messages) == 1 and "runs on the CPU" in messages[0]
+    assert len(messages) == 1
+    assert "runs on the CPU" in messages[0]
 
 
 def test_unknown_mode_is_refused() -> None:
@@ -277,6 +286,3 @@ except NotImplementedError as error:
 """
     result = run_python(code, MYDEV_FALLBACK="allow", MYDEV_FALLBACK_OPS="aten::special_zeta=error")
     assert result.stdout.split() == ["refused", "error", "allow"], result.stderr
-
-
-# --- memory that the host cannot reach -------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import torch_mydev
 def test_empty_is_where_it_was_asked_for(device: torch.device) -> None:
     tensor = torch.empty(2, 3, device=device)
     assert tensor.device == torch.device(device.type, 0)
-    assert tensor.is_contiguous() and tensor.dtype == torch.float32
+    assert tensor.is_contiguous()
+    assert tensor.dtype == torch.float32
     assert getattr(tensor, f"is_{torch_mydev.device_name}")
 
 
@@ -110,7 +111,8 @@ def test_view_that_does_not_fit_is_refused(device: torch.device) -> None:
 def test_resize(device: torch.device, size: tuple[int, ...]) -> None:
     tensor = torch.arange(12.0, device=device).resize_(size)
     expected = torch.arange(12.0).resize_(size)
-    assert tensor.shape == expected.shape and tensor.stride() == expected.stride()
+    assert tensor.shape == expected.shape
+    assert tensor.stride() == expected.stride()
     count = min(12, tensor.numel())
     torch.testing.assert_close(tensor.flatten()[:count].cpu(), expected.flatten()[:count])
 
@@ -132,7 +134,7 @@ def test_set_shares_the_storage(device: torch.device) -> None:
 
 
 def test_set_refuses_a_storage_of_another_device(device: torch.device) -> None:
-    with pytest.raises(RuntimeError, match="different device|device"):
+    with pytest.raises(RuntimeError, match="device"):
         torch.zeros(3, device=device).set_(torch.zeros(3).untyped_storage())
 
 
@@ -179,7 +181,8 @@ def test_pickled_storage_and_deepcopy(device: torch.device) -> None:
 
     tensor = torch.arange(4.0, device=device)
     for duplicate in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
-        assert duplicate.device == tensor.device and duplicate.tolist() == tensor.tolist()
+        assert duplicate.device == tensor.device
+        assert duplicate.tolist() == tensor.tolist()
         assert duplicate.data_ptr() != tensor.data_ptr()
 
 

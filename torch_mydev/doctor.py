@@ -101,7 +101,8 @@ def _examine_entry_points() -> Iterator[Finding]:
     own = [name for name, value in backends.items() if value.startswith(f"{_autoload.__name__}:")]
     others = sorted(set(backends) - set(own))
     if os.environ.get(_AUTOLOAD_SWITCH, "1") != "1":
-        text = f"off, since {_AUTOLOAD_SWITCH}={os.environ[_AUTOLOAD_SWITCH]}; `import torch_mydev` makes the device known"
+        switch = f"{_AUTOLOAD_SWITCH}={os.environ[_AUTOLOAD_SWITCH]}"
+        text = f"off, since {switch}; `import torch_mydev` makes the device known"
         yield Finding("note", "autoload", text)
     elif own:
         yield Finding("ok", "autoload", "`import torch` makes the device known")

@@ -133,8 +133,7 @@ struct Overload<Op, row, Result(TensorList, Args...)> {
   static void add(torch::Library& library) { register_native<Op, &attempt<row, Result, Args...>>(library); }
 };
 
-// --- norms
-// -----------------------------------------------------------------------------------------------------------------
+// --- norms ---------------------------------------------------------------------------------------------------------
 
 KernelRef norm1_kernel("mydev.foreach_norm1");
 KernelRef norm2_kernel("mydev.foreach_norm2");

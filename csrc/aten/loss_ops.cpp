@@ -32,8 +32,7 @@ bool same_kind(const Tensor& self, const Tensor& other) {
   return beside(self, other) && other.scalar_type() == self.scalar_type();
 }
 
-// --- negative log likelihood
-// ---------------------------------------------------------------------------------------------
+// --- negative log likelihood ---------------------------------------------------------------------------------------
 
 // The operands as the kernel sees them: in [N, C, S], target [N, S]; strides as they are where that is possible.
 struct NllOperands {
@@ -140,8 +139,7 @@ OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor
   return grad_in;
 }
 
-// --- elementwise losses
-// --------------------------------------------------------------------------------------------------
+// --- elementwise losses --------------------------------------------------------------------------------------------
 
 // `self` and the others broadcast to one shape and dense; empty unless all are floating, of one dtype, on one device.
 std::optional<std::vector<Tensor>> dense_operands(std::initializer_list<Tensor> operands) {

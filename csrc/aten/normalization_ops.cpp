@@ -38,8 +38,7 @@ mydev_buffer plain_buffer(const OptionalTensor& tensor, at::ScalarType dtype) {
   return plain_buffer(given(tensor) ? *tensor : Tensor(), dtype);
 }
 
-// --- batch norm
-// ----------------------------------------------------------------------------------------------------------
+// --- batch norm ----------------------------------------------------------------------------------------------------
 
 // The type of statistics and weights.
 at::ScalarType parameter_type(const Tensor& input) {
@@ -203,8 +202,7 @@ std::optional<Triple> new_batch_norm_backward(const Tensor& grad, const Tensor& 
                              output_mask);
 }
 
-// --- layer norm
-// ----------------------------------------------------------------------------------------------------------
+// --- layer norm ----------------------------------------------------------------------------------------------------
 
 // [M, N]: rows to normalise.
 struct Rows {

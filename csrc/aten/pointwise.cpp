@@ -191,8 +191,7 @@ bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor&
   return true;
 }
 
-// --- the general way
-// ---------------------------------------------------------------------------------------------------
+// --- the general way -----------------------------------------------------------------------------------------------
 
 bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& first) {
   const c10::Device device = first.device();

@@ -9,8 +9,7 @@ namespace {
 
 namespace ops = at::_ops;
 
-// --- unary
-// -------------------------------------------------------------------------------------------------------------
+// --- unary ---------------------------------------------------------------------------------------------------------
 
 // Ops that have the three forms f, f_ and f_out. Floating results: integers promote to the default dtype.
 #define MYDEV_FLOAT_FUNCTIONS(ROW)                                                                                 \
@@ -39,8 +38,7 @@ PointwiseRow logical_not_row = {
 PointwiseRow isnan_row = {.kernel = KernelRef("mydev.isnan"), .dtypes = kFloats, .result = ResultDtype::kBool};
 PointwiseRow isinf_row = {.kernel = KernelRef("mydev.isinf"), .dtypes = kFloats, .result = ResultDtype::kBool};
 
-// --- binary
-// ------------------------------------------------------------------------------------------------------------
+// --- binary --------------------------------------------------------------------------------------------------------
 
 void check_alpha(c10::ScalarType common, DtypeSet, const mydev_attribute* arguments) {
   const int32_t kind = arguments[0].kind;
@@ -105,8 +103,7 @@ PointwiseRow rshift_row = {.kernel = KernelRef("mydev.rshift"), .dtypes = kInteg
 MYDEV_COMPARISONS(MYDEV_PREDICATE_ROW)
 MYDEV_LOGIC(MYDEV_PREDICATE_ROW)
 
-// --- ternary
-// -----------------------------------------------------------------------------------------------------------
+// --- ternary -------------------------------------------------------------------------------------------------------
 
 PointwiseRow where_row = {.kernel = KernelRef("mydev.where"),
                           .dtypes = kNumbers | kBools | kComplexes,
@@ -117,8 +114,7 @@ PointwiseRow addcdiv_row = {.kernel = KernelRef("mydev.addcdiv"), .dtypes = kFlo
 PointwiseRow lerp_row = {
     .kernel = KernelRef("mydev.lerp"), .dtypes = kFloats, .number_is_operand = true, .wide_number = true};
 
-// --- ops whose arguments choose the row
-// ----------------------------------------------------------------------------------
+// --- ops whose arguments choose the row ----------------------------------------------------------------------------
 
 // rounding_mode: none, "trunc" or "floor".
 template <class Op, class Schema = typename Op::schema>
@@ -189,8 +185,7 @@ at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10
   return FallbackForm<ops::masked_fill_Scalar>::call(self, mask, value);
 }
 
-// --- registration
-// --------------------------------------------------------------------------------------------------------
+// --- registration --------------------------------------------------------------------------------------------------
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 #define MYDEV_REGISTER_UNARY(op, ...) register_forms<op##_row, ops::op, ops::op##_, ops::op##_out>(m);

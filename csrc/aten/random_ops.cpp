@@ -97,8 +97,7 @@ Tensor* bernoulli(Tensor& self, double p, Generator generator) {
   return fill(bernoulli_kernel, self, generator, kNarrow, float_attribute("p", p), float_attribute("unused", 0));
 }
 
-// --- integers
-// ------------------------------------------------------------------------------------------------------------
+// --- integers ------------------------------------------------------------------------------------------------------
 
 // The integers 0..largest that a tensor of this type holds exactly.
 int64_t largest_integer(at::ScalarType type) {
@@ -143,8 +142,7 @@ Tensor* random_to(Tensor& self, int64_t to, Generator generator) {
   return random_from(self, 0, to, std::move(generator));
 }
 
-// --- dropout
-// -------------------------------------------------------------------------------------------------------------
+// --- dropout -------------------------------------------------------------------------------------------------------
 
 Tensor empty_strided_like(const Tensor& like, at::ScalarType dtype) {
   if (like.is_contiguous()) return empty_dense(like.sizes(), dtype, like.device());

@@ -14,8 +14,7 @@ namespace {
 using at::ScalarType;
 using at::Tensor;
 
-// --- requests
-// ----------------------------------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------------------------
 
 // The arguments of any overload, told apart by their types.
 struct Request {
@@ -44,8 +43,7 @@ struct Request {
   void take(Tensor& value) { out[num_out++] = &value; }
 };
 
-// --- frames
-// ------------------------------------------------------------------------------------------------------------
+// --- frames --------------------------------------------------------------------------------------------------------
 
 struct Geometry {
   at::DimVector shape;    // of the result
@@ -85,8 +83,7 @@ mydev_buffer input_buffer(const Tensor& self) {
           static_cast<int32_t>(self.dim()), to_frame_dtype(self.scalar_type())};
 }
 
-// --- rows
-// --------------------------------------------------------------------------------------------------------------
+// --- rows ----------------------------------------------------------------------------------------------------------
 
 using DtypeRule = std::optional<ScalarType> (*)(const Tensor& self, std::optional<ScalarType> dtype);
 
@@ -172,8 +169,7 @@ std::optional<Tensor> reduce_norm(const Tensor& self, const Request& request) {
   return row == nullptr || self.numel() == 0 ? std::nullopt : reduce(*row, self, request);
 }
 
-// --- extrema with their indices
-// ------------------------------------------------------------------------------------------
+// --- extrema with their indices ------------------------------------------------------------------------------------
 
 struct ExtremumRow {
   KernelRef kernel;
@@ -231,8 +227,7 @@ std::optional<Tensor> extremum_index(ExtremumRow& row, const Tensor& self, const
   return out;
 }
 
-// --- variance
-// ------------------------------------------------------------------------------------------------------------
+// --- variance ------------------------------------------------------------------------------------------------------
 
 KernelRef variance_kernel("mydev.variance");
 
@@ -267,8 +262,7 @@ std::optional<std::pair<Tensor, Tensor>> variance(const Tensor& self, const Requ
   return std::pair(std::move(var), std::move(mean));
 }
 
-// --- overloads
-// -----------------------------------------------------------------------------------------------------------
+// --- overloads -----------------------------------------------------------------------------------------------------
 
 enum class Kind { kReduce, kNorm, kExtremum, kIndex, kVar, kStd };
 

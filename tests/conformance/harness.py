@@ -1,8 +1,8 @@
 """Runs one OpInfo on the CPU and on the device, over its sample inputs, and compares.
 
-Random operators (the ledger lists them) draw other numbers on the device than on the CPU; they are compared by shape, dtype and
-device, and must give the same numbers again for the same seed. Tolerances are assert_close's, except where PyTorch's own
-tests of an operator grant it more.
+Random operators (the ledger lists them) draw other numbers on the device than on the CPU; they are compared by shape,
+dtype and device, and must give the same numbers again for the same seed. Tolerances are assert_close's, except where
+PyTorch's own tests of an operator grant it more.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _run(op: OpInfo, sample: SampleInput) -> list[Any]:
 
 
 def _tolerance(op: OpInfo) -> dict[str, float]:
-    """What PyTorch's own tests allow this operator in float32: the largest of their overrides; none is assert_close's."""
+    """What PyTorch's own tests allow this operator in float32: their largest override; without one, assert_close's."""
     granted = [
         wrapped.d[torch.float32]
         for decorator in op.decorators

@@ -1,7 +1,7 @@
-"""What is known to raise: declared case by case, so that a case that starts to pass fails the suite until it is removed.
+"""What is known to raise, declared case by case: one that starts to pass fails the suite until it is removed.
 
-Keys are OpInfo names with their variant (``name`` or ``name.variant``); values say why. Nothing here may be a wrong value
-or a crash: those are never acceptable.
+Keys are OpInfo names with their variant (``name`` or ``name.variant``); values say why. Nothing here may be a wrong
+value or a crash: those are never acceptable.
 """
 
 from __future__ import annotations

@@ -28,9 +28,11 @@ def _check(case: str, known: dict[str, str], run: Callable[[], int]) -> None:
         if case not in known:
             run()
             return
-        with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+        try:
             run()
-            pytest.fail(f"{case} passes now; remove it from the ledger", pytrace=False)
+        except (RuntimeError, NotImplementedError, TypeError):
+            return
+        pytest.fail(f"{case} passes now; remove it from the ledger", pytrace=False)
 
 
 @pytest.mark.parametrize("op", CASES)

@@ -70,8 +70,7 @@ std::vector<InstructionSet> all_instruction_sets() {
   return {supported.begin(), supported.end()};
 }
 
-// --- accuracy
-// ----------------------------------------------------------------------------------------------------------
+// --- accuracy ------------------------------------------------------------------------------------------------------
 
 struct Function {
   const char* name;
@@ -160,8 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Pointwise, Power,
                                           testing::Values(0.0f, 1.0f, 2.0f, 3.0f, -1.0f, 0.5f, -2.5f, 16777215.0f, 1e9f,
                                                           kInfinity, -kInfinity, kNan)));
 
-// --- layouts
-// -----------------------------------------------------------------------------------------------------------
+// --- layouts -------------------------------------------------------------------------------------------------------
 
 struct Layout {
   const char* name;
@@ -357,8 +355,7 @@ TEST_P(PerInstructionSet, RefusesOperandsOfDifferentShapes) {
   EXPECT_EQ(run(kernel("mydev.exp"), {a.buffer(), b.buffer()}), MYDEV_INVALID_ARGUMENT);
 }
 
-// --- copy and fill
-// -----------------------------------------------------------------------------------------------------
+// --- copy and fill -------------------------------------------------------------------------------------------------
 
 // -1.5, 0, 1, 3, 100 as elements of a dtype, written by hand where C++ has no such type.
 std::vector<uint8_t> encode(const std::vector<double>& values, mydev_dtype dtype) {

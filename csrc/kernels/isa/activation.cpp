@@ -160,8 +160,7 @@ struct TanhBackward {
   T operator()(T grad, T y) const { return grad * (1 - y * y); }
 };
 
-// --- cheap ones: lanes
-// -------------------------------------------------------------------------------------------------
+// --- cheap ones: lanes ---------------------------------------------------------------------------------------------
 
 template <typename T>
 struct LeakyRelu {

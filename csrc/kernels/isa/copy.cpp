@@ -131,8 +131,7 @@ class Worker {
   alignas(64) char buffers_[2][kBufferBytes];
 };
 
-// --- transposition
-// -----------------------------------------------------------------------------------------------------
+// --- transposition -------------------------------------------------------------------------------------------------
 //
 // The output runs along dimension 0, the input along another: tiles, so that both sides use whole cache lines.
 

@@ -12,8 +12,7 @@ struct Pred {
   uint8_t value;
 };
 
-// --- native to native
-// --------------------------------------------------------------------------------------------------
+// --- native to native ----------------------------------------------------------------------------------------------
 
 template <typename To, typename From>
 To cast(From value) {
@@ -58,8 +57,7 @@ int native_index(mydev_dtype dtype) {
   return -1;
 }
 
-// --- half precision
-// ----------------------------------------------------------------------------------------------------
+// --- half precision ------------------------------------------------------------------------------------------------
 
 void bf16_to_f32(void* dst, const void* src, int64_t n) {
   uint32_t* to = static_cast<uint32_t*>(dst);
@@ -102,8 +100,7 @@ void f32_to_f16(void* dst, const void* src, int64_t n) {
   for (; i < n; ++i) to[i] = static_cast<_Float16>(from[i]);
 }
 
-// --- complex
-// -----------------------------------------------------------------------------------------------------------
+// --- complex -------------------------------------------------------------------------------------------------------
 
 template <typename T>
 void complex_to_real(void* dst, const void* src, int64_t n) {

@@ -56,8 +56,7 @@ mydev_code refuse_target(const mydev_frame* frame, int64_t target) {
   return MYDEV_OUT_OF_RANGE;
 }
 
-// --- negative log likelihood
-// ------------------------------------------------------------------------------------------
+// --- negative log likelihood ---------------------------------------------------------------------------------------
 
 struct Targets {
   const mydev_buffer& buffer;
@@ -139,8 +138,7 @@ struct NllLossBackward {
   }
 };
 
-// --- elementwise losses: value and derivative of one element
-// -----------------------------------------------------------
+// --- elementwise losses: value and derivative of one element -------------------------------------------------------
 
 struct SquaredError {
   static constexpr const char* kDomain = nullptr;  // every input has a loss

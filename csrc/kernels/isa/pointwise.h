@@ -104,8 +104,7 @@ constexpr std::array<mydev_kernel, sizeof...(i)> pointwise_records(std::index_se
 template <const auto& table>
 inline constexpr auto kPointwiseRecords = pointwise_records<table>(std::make_index_sequence<std::size(table)>());
 
-// --- from an operator to Apply
-// -------------------------------------------------------------------------------------------
+// --- from an operator to Apply -------------------------------------------------------------------------------------
 //
 // An operator is a struct whose call operator takes the inputs' values; it is made from Params when it has such a
 // constructor. Lanes are single values, in loops that the compiler vectorises; packs are Vec<float>.

@@ -81,8 +81,7 @@ void for_each_chunk(const Source& source, int64_t count, const Body& body) {
   });
 }
 
-// --- distributions: n values from words; a and b are the frame's parameters
-// -------------------------------------------
+// --- distributions: n values from words; a and b are the frame's parameters ----------------------------------------
 
 // In [0, 1): 24 bits of a word, 53 of two.
 inline float unit(uint32_t word) {

@@ -10,8 +10,7 @@
 
 namespace mydev::kernels::MYDEV_ISA {
 
-// --- cores in double: relative error about 1e-14, for arguments and results of float's range
-// ---------------------------
+// --- cores in double: relative error about 1e-14, for arguments and results of float's range -----------------------
 
 inline F64 exp_core(F64 x) {  // |x| <= 700
   constexpr double kLog2e = 1.4426950408889634, kLn2High = 0.693147180369123816, kLn2Low = 1.90821492927058770e-10;
@@ -62,8 +61,7 @@ inline F64 atan_core(F64 x) {
   return copysign(result, x);
 }
 
-// --- exponential and logarithm
-// ----------------------------------------------------------------------------------------
+// --- exponential and logarithm -------------------------------------------------------------------------------------
 
 inline F32 exp(F32 x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
@@ -143,8 +141,7 @@ inline double log1p(double x) {
   return std::log1p(x);
 }
 
-// --- hyperbolic
-// -------------------------------------------------------------------------------------------------------
+// --- hyperbolic ----------------------------------------------------------------------------------------------------
 
 inline F32 tanh(F32 x) {
   const F32 a = abs(x);
@@ -216,8 +213,7 @@ inline double atanh(double x) {
   return std::atanh(x);
 }
 
-// --- error function
-// ---------------------------------------------------------------------------------------------------
+// --- error function ------------------------------------------------------------------------------------------------
 
 inline F32 erf(F32 x) {
   const F32 a = abs(x);
@@ -236,8 +232,7 @@ inline double erf(double x) {
   return std::erf(x);
 }
 
-// --- trigonometric
-// ----------------------------------------------------------------------------------------------------
+// --- trigonometric -------------------------------------------------------------------------------------------------
 
 // Argument reduction: x = quadrant * pi/2 + r, |r| <= pi/4, exact enough for |x| <= kReducible.
 inline constexpr float kReducible = 1e6f;
@@ -350,8 +345,7 @@ inline double atan2(double y, double x) {
   return std::atan2(y, x);
 }
 
-// --- power
-// ------------------------------------------------------------------------------------------------------------
+// --- power ---------------------------------------------------------------------------------------------------------
 
 inline F32 pow(F32 x, F32 y) {
   return in_double(x, y, [](F64 base, F64 exponent) {
