@@ -1,8 +1,9 @@
 // A driver that fails on request: the host driver with each entry behind a switch.
 //
-// Options: fail=ENTRY (that entry fails), after=N (but not its first N calls), times=N (at most N times); any other
-// option is the host driver's. What is wrong with the table itself must be known before there are options, so it comes
-// from the environment: BROKEN_DRIVER_DEFECT=version, null, small, or the name of an entry to leave out.
+// Options: fail=ENTRY (that entry fails), times=N (at most N times); any other option is the host driver's. Later,
+// broken_driver_fail(entry, times) does the same. What is wrong with the table itself must be known before there are
+// options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, or the name of an entry to
+// leave out.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -19,11 +20,10 @@ namespace {
 const mydev_driver_api* host_driver = nullptr;
 std::string failing_entry;
 std::atomic<long> failures_left{0};
-std::atomic<long> calls_to_spare{0};
 thread_local std::array<char, 64> error_message;  // "" if the host driver failed, not this one
 
 bool must_fail(const char* entry) {
-  if (failing_entry != entry || calls_to_spare.fetch_sub(1) > 0 || failures_left.fetch_sub(1) <= 0) {
+  if (failing_entry != entry || failures_left.fetch_sub(1) <= 0) {
     return false;
   }
   std::snprintf(error_message.data(), error_message.size(), "%s fails on request", entry);
@@ -84,7 +84,6 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
   error_message[0] = '\0';
   failing_entry.clear();
   failures_left = 1L << 30;
-  calls_to_spare = 0;
   while (!text.empty()) {
     const std::string option = text.substr(0, text.find(','));
     text.erase(0, option.size() + 1);
@@ -92,8 +91,6 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
       failing_entry = option.substr(5);
     } else if (option.starts_with("times=")) {
       failures_left = std::atol(option.c_str() + 6);
-    } else if (option.starts_with("after=")) {
-      calls_to_spare = std::atol(option.c_str() + 6);
     } else {
       rest += (rest.empty() ? "" : ",") + option;
     }
@@ -130,6 +127,12 @@ mydev_driver_api make_table(const char* defect) {
 }
 
 }  // namespace
+
+// While no work is pending.
+extern "C" MYDEV_EXPORT void broken_driver_fail(const char* entry, long times) {
+  failing_entry = entry;
+  failures_left = times;
+}
 
 extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t version_minor) {
   const char* variable = std::getenv("BROKEN_DRIVER_DEFECT");
