@@ -1,6 +1,8 @@
 // Folds, dot products and exponentials over dense values of one compute type (float, double, integers).
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/isa/simd.h"
 #include "kernels/isa/vector_math.h"
 
@@ -56,6 +58,35 @@ T dot_of(const T* x, const T* y, int64_t count) {
   }
   for (; i < count; ++i) result += x[i] * y[i];
   return result;
+}
+
+// y[i] = exp(x[i] - shift); returns their sum. y may be x.
+inline float exp_shifted(const float* x, float shift, float* y, int64_t count) {
+  constexpr int64_t n = kLanes<float>;
+  F32 a = {}, b = {};
+  int64_t i = 0;
+  for (; i + 2 * n <= count; i += 2 * n) {
+    const F32 first = exp(load(x + i) - shift), second = exp(load(x + i + n) - shift);
+    store(y + i, first);
+    store(y + i + n, second);
+    a += first;
+    b += second;
+  }
+  a += b;
+  float sum = 0;
+  for (int64_t lane = 0; lane < n; ++lane) sum += a[lane];
+  for (; i < count; i += n) {
+    const int64_t length = std::min(n, count - i);
+    const F32 value = exp(load_partial(x + i, length) - shift);
+    store_partial(y + i, value, length);
+    for (int64_t lane = 0; lane < length; ++lane) sum += value[lane];
+  }
+  return sum;
+}
+inline double exp_shifted(const double* x, double shift, double* y, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += y[i] = std::exp(x[i] - shift);
+  return sum;
 }
 
 inline void exp_values(float* x, int64_t count) {

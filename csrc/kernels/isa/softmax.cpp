@@ -84,9 +84,7 @@ class Forward {
     for (int64_t i = 0; i < shape_.dim; i += kChunk) {
       const int64_t count = std::min(kChunk, shape_.dim - i);
       const C* x = read(at + i, count, source);
-      for (int64_t j = 0; j < count; ++j) result[j] = x[j] - maximum;
-      exp_values(result, count);
-      sum += sum_of(result, count);
+      sum += exp_shifted(x, maximum, result, count);
     }
     const C scale = static_cast<C>(kLog ? std::log(sum) : 1.0 / sum);
     const bool kept = !kLog && shape_.dim <= kChunk;  // the exponentials are still in `result`
@@ -101,8 +99,7 @@ class Forward {
         if constexpr (kLog) {
           for (int64_t j = 0; j < count; ++j) y[j] = x[j] - maximum - scale;
         } else {
-          for (int64_t j = 0; j < count; ++j) y[j] = x[j] - maximum;
-          exp_values(y, count);
+          exp_shifted(x, maximum, y, count);
           for (int64_t j = 0; j < count; ++j) y[j] *= scale;
         }
       }
