@@ -8,7 +8,6 @@ or an error.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Literal
@@ -155,10 +154,9 @@ def get_fallback_mode(op: str | None = None) -> str:
 
 def _apply_environment() -> None:
     """Applies MYDEV_FALLBACK and MYDEV_FALLBACK_OPS; called once, when the package is loaded."""
-    mode = os.environ.get("MYDEV_FALLBACK")
-    if mode:
+    if mode := _C.config_value("MYDEV_FALLBACK"):
         _C._set_fallback_mode(mode)
-    for item in filter(None, os.environ.get("MYDEV_FALLBACK_OPS", "").split(",")):
+    for item in filter(None, _C.config_value("MYDEV_FALLBACK_OPS").split(",")):
         op, separator, op_mode = item.rpartition("=")
         if not separator:
             raise ValueError(f"MYDEV_FALLBACK_OPS: expected op=mode, got {item!r}")

@@ -79,13 +79,17 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
   }
 }
 
+// `src`, on a device, as bytes can travel: plain, in the destination's dtype.
+at::Tensor made_plain(const at::Tensor& src, c10::ScalarType dtype) {
+  if (src.scalar_type() == dtype && is_plain(src)) return src;
+  const at::Tensor plain = empty_dense(src.sizes(), dtype, src.device());
+  copy_on_one_device(plain, src);
+  return plain;
+}
+
 void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!same_bytes(dst, src)) {
-    at::Tensor ready = src;
-    if (src.scalar_type() != dst.scalar_type() || !is_plain(src)) {
-      ready = empty_dense(src.sizes(), dst.scalar_type(), src.device());
-      copy_on_one_device(ready, src);
-    }
+    const at::Tensor ready = made_plain(src, dst.scalar_type());
     if (is_plain(dst)) {
       copy_from_device(dst, ready, non_blocking);
     } else {
@@ -118,11 +122,7 @@ void order_after(Stream& later, Stream& earlier) {
 
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   if (!same_bytes(dst, src)) {
-    at::Tensor ready = src;
-    if (src.scalar_type() != dst.scalar_type() || !is_plain(src)) {
-      ready = empty_dense(src.sizes(), dst.scalar_type(), src.device());
-      copy_on_one_device(ready, src);
-    }
+    const at::Tensor ready = made_plain(src, dst.scalar_type());
     if (is_plain(dst)) {
       copy_between_devices(dst, ready);
     } else {
