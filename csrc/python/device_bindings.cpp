@@ -1,5 +1,12 @@
 // Devices: counting, choosing, waiting, describing; and what ties them to torch's own machinery (fork, exit,
 // generators).
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <thread>
+
 #include <ATen/Context.h>
 #include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/engine.h>
@@ -32,11 +39,26 @@ pybind11::dict describe_device(int index) {
   return result;
 }
 
-// Autograd's device threads let go of Python objects after backward() has returned. If the interpreter is finalizing by
-// then, the process aborts; so at exit they are stopped first, and a backward() after that runs on its caller's thread.
+bool autograd_thread_alive() {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name.starts_with("pt_autograd")) return true;
+  }
+  return false;
+}
+
+// Autograd's device threads let go of Python objects after backward() has returned, and again as they end. If the
+// interpreter is finalizing by then, the process aborts; so at exit they are stopped first, and waited for until they
+// are gone: the engine's own stop() returns a little before that. A backward() after this runs on its caller's thread.
 void stop_autograd_threads() {
   torch::autograd::Engine::get_default_engine().stop();
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (autograd_thread_alive() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace
