@@ -13,9 +13,10 @@ namespace ops = at::_ops;
 
 // clang-format off
 // Ops that have the three forms f, f_ and f_out. Floating results: integers promote to the default dtype.
-#define MYDEV_FLOAT_FUNCTIONS(ROW)                                                                                    \
-  ROW(exp) ROW(exp2) ROW(expm1) ROW(log) ROW(log2) ROW(log10) ROW(log1p) ROW(sin) ROW(cos) ROW(tan) ROW(asin) ROW(acos) ROW(atan) \
-  ROW(sinh) ROW(cosh) ROW(tanh) ROW(asinh) ROW(acosh) ROW(atanh) ROW(erf) ROW(erfc) ROW(sqrt) ROW(rsqrt) ROW(reciprocal) ROW(sigmoid)
+#define MYDEV_FLOAT_FUNCTIONS(ROW)                                                                           \
+  ROW(exp) ROW(exp2) ROW(expm1) ROW(log) ROW(log2) ROW(log10) ROW(log1p) ROW(sin) ROW(cos) ROW(tan)          \
+  ROW(asin) ROW(acos) ROW(atan) ROW(sinh) ROW(cosh) ROW(tanh) ROW(asinh) ROW(acosh) ROW(atanh) ROW(erf)      \
+  ROW(erfc) ROW(sqrt) ROW(rsqrt) ROW(reciprocal) ROW(sigmoid)
 // Same dtype out as in.
 #define MYDEV_SAME_DTYPE_FUNCTIONS(ROW)                                                                               \
   ROW(floor, kFloats) ROW(ceil, kFloats) ROW(round, kFloats) ROW(trunc, kFloats) ROW(frac, kFloats)                   \
