@@ -71,43 +71,63 @@ mydev_code index_select(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-mydev_code gather(const mydev_frame* frame) {
+template <size_t kBytes>
+mydev_code gather_as(const mydev_frame* frame) {
+  struct Element {
+    unsigned char bytes[kBytes];
+  };
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
-  const int32_t dim = static_cast<int32_t>(frame->attributes[0].value.i), rank = out.rank;
-  const int64_t bytes = element_size(out.dtype), limit = in.sizes[dim], count = element_count(out);
-  if (rank > 16) return MYDEV_UNIMPLEMENTED;
+  const int32_t dim = static_cast<int32_t>(frame->attributes[0].value.i), last = out.rank - 1;
+  const int64_t limit = in.sizes[dim], width = out.sizes[last], count = element_count(out);
+  if (out.rank > 16) return MYDEV_UNIMPLEMENTED;
+  if (count == 0) return MYDEV_OK;
+  const int64_t in_step = dim == last ? 0 : in.strides[last], picked_stride = in.strides[dim];
   std::atomic<int64_t> bad{0};
   std::atomic<bool> found{false};
-  parallel_for(count, kGrainHeavy, [&](int64_t begin, int64_t end) {
-    int64_t position[16] = {};
-    for (int64_t i = begin, d = rank - 1; d >= 0; --d) {
-      position[d] = i % out.sizes[d];
-      i /= out.sizes[d];
-    }
-    for (int64_t i = begin; i < end; ++i) {
+  // A row runs along the last dimension.
+  parallel_for(count / width, std::max<int64_t>(kGrainHeavy / width, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
       int64_t to = 0, from = 0, at = 0;
-      for (int32_t d = 0; d < rank; ++d) {
-        to += position[d] * out.strides[d];
-        at += position[d] * index.strides[d];
-        if (d != dim) from += position[d] * in.strides[d];
+      for (int64_t d = last - 1, rest = row; d >= 0; --d) {
+        const int64_t position = rest % out.sizes[d];
+        rest /= out.sizes[d];
+        to += position * out.strides[d];
+        at += position * index.strides[d];
+        if (d != dim) from += position * in.strides[d];
       }
-      const int64_t picked = static_cast<const int64_t*>(index.data)[at];
-      if (picked < 0 || picked >= limit) {
-        bad.store(picked, std::memory_order_relaxed);  // both read after all threads are joined
-        found.store(true, std::memory_order_relaxed);
-        return;
-      }
-      from += picked * in.strides[dim];
-      std::memcpy(static_cast<char*>(out.data) + to * bytes, static_cast<const char*>(in.data) + from * bytes,
-                  static_cast<size_t>(bytes));
-      for (int32_t d = rank - 1; d >= 0; --d) {
-        if (++position[d] < out.sizes[d]) break;
-        position[d] = 0;
+      Element* target = static_cast<Element*>(out.data) + to;
+      const Element* source = static_cast<const Element*>(in.data) + from;
+      const int64_t* indices = static_cast<const int64_t*>(index.data) + at;
+      for (int64_t j = 0; j < width; ++j) {
+        const int64_t picked = indices[j * index.strides[last]];
+        if (picked < 0 || picked >= limit) {
+          bad.store(picked, std::memory_order_relaxed);  // both read after all threads are joined
+          found.store(true, std::memory_order_relaxed);
+          return;
+        }
+        target[j * out.strides[last]] = source[j * in_step + picked * picked_stride];
       }
     }
   });
   if (found.load(std::memory_order_relaxed)) return refuse_index(frame, bad.load(std::memory_order_relaxed), limit);
   return MYDEV_OK;
+}
+
+mydev_code gather(const mydev_frame* frame) {
+  switch (element_size(frame->buffers[0].dtype)) {
+    case 1:
+      return gather_as<1>(frame);
+    case 2:
+      return gather_as<2>(frame);
+    case 4:
+      return gather_as<4>(frame);
+    case 8:
+      return gather_as<8>(frame);
+    case 16:
+      return gather_as<16>(frame);
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
 }
 
 // Each task owns a range of rows of grad_weight and adds what belongs there in the order of the indices.

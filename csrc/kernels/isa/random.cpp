@@ -150,7 +150,7 @@ struct Exponential {
 
 // A word is below the threshold with probability p; p = 1 needs 2^32, hence the 64 bits.
 inline uint64_t threshold(double p) {
-  return static_cast<uint64_t>(std::ldexp(p, 32) + 0.5);
+  return static_cast<uint64_t>(std::llround(std::ldexp(p, 32)));
 }
 
 struct Bernoulli {
