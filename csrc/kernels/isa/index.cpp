@@ -98,14 +98,17 @@ mydev_code gather_as(const mydev_frame* frame) {
       Element* target = static_cast<Element*>(out.data) + to;
       const Element* source = static_cast<const Element*>(in.data) + from;
       const int64_t* indices = static_cast<const int64_t*>(index.data) + at;
-      for (int64_t j = 0; j < width; ++j) {
-        const int64_t picked = indices[j * index.strides[last]];
-        if (picked < 0 || picked >= limit) {
+      // Copies: the bytes stored below might be any of the captured values, for all that the compiler knows.
+      const int64_t n = width, bound = limit, to_step = out.strides[last], index_step = index.strides[last];
+      const int64_t from_step = in_step, pick_step = picked_stride;
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t picked = indices[j * index_step];
+        if (picked < 0 || picked >= bound) {
           bad.store(picked, std::memory_order_relaxed);  // both read after all threads are joined
           found.store(true, std::memory_order_relaxed);
           return;
         }
-        target[j * out.strides[last]] = source[j * in_step + picked * picked_stride];
+        target[j * to_step] = source[j * from_step + picked * pick_step];
       }
     }
   });
