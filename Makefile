@@ -28,7 +28,7 @@ build: setup-build
 
 test: lint setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
-	@$(CTEST) --test-dir build/release --output-on-failure --progress -j 2
+	@$(CTEST) --test-dir build/release --output-on-failure -j 2
 	@for mode in $(MODES); do \
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) $(MODE_TESTS) || exit 1; done
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests

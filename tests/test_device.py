@@ -32,6 +32,7 @@ def test_device_is_available() -> None:
 def test_first_use_initializes() -> None:
     torch.empty(0, device="mydev")
     assert mydev.is_initialized()
+    assert mydev._initialized  # what torch.utils.checkpoint looks at
 
 
 def test_current_device_starts_as_the_first() -> None:

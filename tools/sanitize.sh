@@ -19,4 +19,4 @@ export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 # ThreadSanitizer needs the memory layout that it knows; some kernels randomise more of it.
 without_randomisation=()
 if setarch -R true 2>/dev/null; then without_randomisation=(setarch -R); fi
-"${without_randomisation[@]}" ctest --test-dir "$build" --output-on-failure --progress -j 2
+"${without_randomisation[@]}" ctest --test-dir "$build" --output-on-failure -j 2

@@ -89,4 +89,6 @@ OutOfMemoryError = torch.OutOfMemoryError
 def __getattr__(name: str) -> Any:
     if name == "default_generators":  # a tuple, as in torch.cuda; made when asked for, since it needs the driver
         return random.default_generators()
+    if name == "_initialized":  # torch.utils.checkpoint asks; without it, the random state is not restored
+        return is_initialized()
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
