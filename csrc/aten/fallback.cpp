@@ -30,7 +30,12 @@ bool is_view(const c10::Argument& result) {
 c10::List<at::Tensor> map_list(const c10::List<at::Tensor>& list, HostCall& call, bool written) {
   c10::List<at::Tensor> mapped;
   mapped.reserve(list.size());
-  for (size_t i = 0; i < list.size(); ++i) mapped.push_back(call.operand(list.get(i), written));
+  for (size_t i = 0; i < list.size(); ++i) {
+    const at::Tensor tensor = list.get(i);
+    mapped.push_back(call.operand(tensor, written));
+    // For lists, no kernel of autograd's counts the write; the CPU's kernel counts it on the stand-in.
+    if (written && on_device(tensor)) tensor.unsafeGetTensorImpl()->bump_version();
+  }
   return mapped;
 }
 

@@ -113,7 +113,10 @@ auto attempt(TensorList self, Args... args) {
   const bool usable = is_usable(self, request);
   if constexpr (std::is_void_v<Result>) {
     const bool reads_self = &row != &zero_row && &row != &copy_row;
-    return usable && launch_foreach(row, self, self, request, reads_self);
+    if (!usable || !launch_foreach(row, self, self, request, reads_self)) return false;
+    // No kernel of autograd's does this for lists.
+    for (const Tensor& tensor : self) tensor.unsafeGetTensorImpl()->bump_version();
+    return true;
   } else {
     std::optional<Result> result;
     if (usable) {
