@@ -29,6 +29,8 @@ class Installation:
         self.package = directory / "torch_mydev"
         shutil.copytree(ROOT / "torch_mydev", self.package, copy_function=os.symlink)
         self.path = [directory]
+        self.working_directory = directory / "working_directory"
+        self.working_directory.mkdir()
         self._add_metadata(directory, "torch_mydev", ENTRY_POINTS)
 
     def _add_metadata(self, directory: Path, name: str, entry_points: str) -> None:
@@ -60,9 +62,10 @@ class Installation:
     def run(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", code],
-            # Only this copy of the package is to be found: not the checkout's, nor another installed one.
+            # Only this copy of the package is to be found: not the checkout's, nor another installed one. The working
+            # directory, which Python searches first, holds none.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.path)), **environment},
-            cwd=self.directory,
+            cwd=self.working_directory,
             capture_output=True,
             text=True,
             check=False,

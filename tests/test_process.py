@@ -157,9 +157,9 @@ def test_spawned_child_uses_the_device() -> None:
     queue: multiprocessing.Queue[float] = context.Queue()
     child = context.Process(target=_sum_on_device, args=(queue,))
     child.start()
-    assert queue.get() == 6.0
-    child.join()
+    child.join()  # one number fits into the queue's pipe, so that a child that fails is seen and not waited for
     assert child.exitcode == 0
+    assert queue.get() == 6.0
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------

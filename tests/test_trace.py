@@ -316,3 +316,15 @@ def test_environment_variable_with_another_value_is_named() -> None:
 
 def test_is_exported() -> None:
     assert torch_mydev.dispatch_trace is dispatch_trace
+
+
+def test_trace_that_outlives_the_interpreter_does_no_harm() -> None:
+    code = """
+        block = torch_mydev.dispatch_trace([])
+        block.__enter__()
+        profiler = torch.autograd.profiler.profile()
+        profiler.__enter__()
+        block.__exit__(None, None, None)
+        profiler.__exit__(None, None, None)
+    """
+    assert run(code, None).returncode == 0

@@ -15,6 +15,8 @@ namespace {
 TraceWriter python_writer(const py::object& write) {
   if (write.is_none()) return stderr_trace_writer();
   const std::shared_ptr<PyObject> callable(py::object(write).release().ptr(), [](PyObject* object) {
+    if (Py_IsInitialized() == 0)
+      return;  // a trace below something else's thread-local state lives until the process ends
     const py::gil_scoped_acquire gil;
     Py_DECREF(object);
   });

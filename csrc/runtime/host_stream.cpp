@@ -1,5 +1,7 @@
 #include "runtime/host_stream.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 namespace mydev {
@@ -54,6 +56,7 @@ void HostStream::stop_thread() {
 }
 
 void HostStream::work(const std::stop_token& stop) {
+  ::pthread_setname_np(::pthread_self(), kThreadName);
   std::unique_lock lock(mutex_);
   while (more_work_.wait(lock, stop, [&] { return !tasks_.empty(); })) {
     const Task task = std::move(tasks_.front());

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/device_name.h"
 #include "runtime/host_memory.h"
 
 namespace mydev {
@@ -23,6 +24,9 @@ namespace mydev {
 class HostStream {
  public:
   using Task = std::function<void()>;
+
+  // What `top -H` and debuggers call an asynchronous stream's thread.
+  static constexpr const char* kThreadName = MYDEV_DEVICE_NAME "-stream";
 
   HostStream(HostMemory& memory, bool asynchronous);
   ~HostStream();  // waits for its work
