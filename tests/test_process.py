@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+import torch_mydev  # noqa: F401 - a spawned child imports this file, and with it the device
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
