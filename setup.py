@@ -50,20 +50,22 @@ class CMakeBuild(build_ext):
         return (ROOT if in_place else Path(self.build_lib).resolve()) / PACKAGE
 
     def _configure(self, build: Path, torch_version: str) -> None:
-        """Runs CMake's configure step, unless it ran before with the same options, interpreter and torch."""
-        options = [
-            "-G",
-            "Ninja",
-            f"-DPython_EXECUTABLE={sys.executable}",
-            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
-        ]
+        """Runs CMake's configure step, unless it ran before with these options, interpreter and torch.
+
+        Options add up: what one command switched on (the tests, say) the next leaves on, and nothing is rebuilt.
+        """
+        environment = [sys.executable, torch_version, str(ROOT)]
+        options = [f"-DPython_EXECUTABLE={sys.executable}", *shlex.split(os.environ.get("CMAKE_ARGS", ""))]
         record = build / "configured.json"
-        wanted = json.dumps([*options, torch_version, str(ROOT)])
-        if record.exists() and record.read_text() == wanted:
+        configured = json.loads(record.read_text()) if record.exists() else {}
+        # Objects made with another interpreter or torch are of no use, nor is what CMake found there.
+        fresh = configured.get("environment") != environment
+        known = [] if fresh else configured["options"]
+        if not fresh and set(options) <= set(known):
             return
-        # --fresh forgets what an earlier configure step found, in another environment maybe.
-        _cmake("--fresh", "-S", str(ROOT), "-B", str(build), *options)
-        record.write_text(wanted)
+        _cmake(*(["--fresh"] if fresh else []), "-S", str(ROOT), "-B", str(build), "-G", "Ninja", *options)
+        options += [option for option in known if option.split("=")[0] not in {new.split("=")[0] for new in options}]
+        record.write_text(json.dumps({"environment": environment, "options": options}))
 
 
 def _cmake(*arguments: str) -> None:
