@@ -100,7 +100,7 @@ bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, Request& r
   if (row.negates) {
     for (double& scalar : request.scalars) scalar = -scalar;
   }
-  mydev_attribute scalars{"scalars", MYDEV_ATTRIBUTE_FLOAT_ARRAY, static_cast<uint32_t>(request.scalars.size()), {}};
+  mydev_attribute scalars{"scalars", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, static_cast<uint32_t>(request.scalars.size()), {}};
   scalars.value.floats = request.scalars.data();
   frame.launch(*kernel, out.size(), {&scalars, 1}, self[0].device());
   return true;

@@ -39,7 +39,11 @@ const DtypeRow& dtype_row(mydev_dtype dtype) noexcept {
   return kDtypeByValue[value < kDtypeByValue.size() ? value : 0];
 }
 
-// Bytes that an attribute's value holds beyond the struct.
+constexpr size_t round_up(size_t bytes) noexcept {
+  return (bytes + 7) & ~size_t{7};
+}
+
+// Of an attribute's value beyond the struct, dictionaries apart.
 size_t payload_bytes(const mydev_attribute& attribute) noexcept {
   switch (attribute.kind) {
     case MYDEV_ATTRIBUTE_STRING:
@@ -48,13 +52,26 @@ size_t payload_bytes(const mydev_attribute& attribute) noexcept {
       return attribute.count * sizeof(int64_t);
     case MYDEV_ATTRIBUTE_FLOAT_ARRAY:
       return attribute.count * sizeof(double);
+    case MYDEV_ATTRIBUTE_ARRAY:
+      return attribute.count * static_cast<size_t>(dtype_size(static_cast<mydev_dtype>(attribute.dtype)));
     default:
       return 0;
   }
 }
 
-constexpr size_t round_up(size_t bytes) noexcept {
-  return (bytes + 7) & ~size_t{7};
+std::span<const mydev_attribute> dictionary_entries(const mydev_attribute& attribute) noexcept {
+  if (attribute.kind != MYDEV_ATTRIBUTE_DICTIONARY) return {};
+  return {attribute.value.attributes, attribute.count};
+}
+
+// Of a self-contained copy, names and nested dictionaries included.
+size_t copied_bytes(std::span<const mydev_attribute> attributes) noexcept {
+  size_t bytes = round_up(attributes.size_bytes());
+  for (const mydev_attribute& attribute : attributes) {
+    bytes += round_up(std::strlen(attribute.name) + 1) + round_up(payload_bytes(attribute));
+    bytes += copied_bytes(dictionary_entries(attribute));
+  }
+  return bytes;
 }
 
 // Hands out 8-byte aligned pieces of one block.
@@ -63,17 +80,34 @@ class Carver {
   explicit Carver(char* next) noexcept : next_(next) {}
   template <typename T>
   T* copy(const T* source, size_t count) noexcept {
-    T* piece = reinterpret_cast<T*>(next_);
-    if (count != 0) {
-      std::memcpy(next_, source, count * sizeof(T));
+    return static_cast<T*>(copy_bytes(source, count * sizeof(T)));
+  }
+  void* copy_bytes(const void* source, size_t bytes) noexcept {
+    void* piece = next_;
+    if (bytes != 0) {
+      std::memcpy(next_, source, bytes);
     }
-    next_ += round_up(count * sizeof(T));
+    next_ += round_up(bytes);
     return piece;
   }
 
  private:
   char* next_;
 };
+
+mydev_attribute* copy_attributes(Carver& carver, std::span<const mydev_attribute> attributes) noexcept {
+  mydev_attribute* copies = carver.copy(attributes.data(), attributes.size());
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    const mydev_attribute& attribute = attributes[i];
+    copies[i].name = carver.copy(attribute.name, std::strlen(attribute.name) + 1);
+    if (const size_t bytes = payload_bytes(attribute)) {
+      copies[i].value.data = carver.copy_bytes(attribute.value.data, bytes);
+    } else if (const auto entries = dictionary_entries(attribute); !entries.empty()) {
+      copies[i].value.attributes = copy_attributes(carver, entries);
+    }
+  }
+  return copies;
+}
 
 void print_buffer(std::ostream& out, const mydev_buffer& buffer) {
   int64_t elements = 1;
@@ -133,6 +167,19 @@ void print_attribute(std::ostream& out, const mydev_attribute& attribute) {
     case MYDEV_ATTRIBUTE_FLOAT_ARRAY:
       print_values(out, attribute.value.floats, attribute.count);
       break;
+    case MYDEV_ATTRIBUTE_ARRAY:
+      out << dtype_name(static_cast<mydev_dtype>(attribute.dtype)) << '[' << attribute.count << ']';
+      break;
+    case MYDEV_ATTRIBUTE_DICTIONARY: {
+      const char* separator = "{";
+      for (const mydev_attribute& entry : dictionary_entries(attribute)) {
+        out << separator;
+        print_attribute(out, entry);
+        separator = ", ";
+      }
+      out << (attribute.count == 0 ? "{}" : "}");
+      break;
+    }
     default:
       out << '?';
   }
@@ -155,12 +202,9 @@ void FrameDeleter::operator()(mydev_frame* frame) const noexcept {
 OwnedFrame clone_frame(const mydev_frame& frame) {
   const std::span<const mydev_buffer> buffers(frame.buffers, frame.num_outputs + frame.num_inputs);
   const std::span<const mydev_attribute> attributes(frame.attributes, frame.num_attributes);
-  size_t bytes = round_up(sizeof(mydev_frame)) + round_up(buffers.size_bytes()) + round_up(attributes.size_bytes());
+  size_t bytes = round_up(sizeof(mydev_frame)) + round_up(buffers.size_bytes()) + copied_bytes(attributes);
   for (const mydev_buffer& buffer : buffers) {
     bytes += 2 * static_cast<size_t>(buffer.rank) * sizeof(int64_t);
-  }
-  for (const mydev_attribute& attribute : attributes) {
-    bytes += round_up(std::strlen(attribute.name) + 1) + round_up(payload_bytes(attribute));
   }
   void* block = std::malloc(bytes);
   if (block == nullptr) {
@@ -169,24 +213,12 @@ OwnedFrame clone_frame(const mydev_frame& frame) {
   Carver carver(static_cast<char*>(block));
   OwnedFrame copy(carver.copy(&frame, 1));
   mydev_buffer* buffer_copies = carver.copy(buffers.data(), buffers.size());
-  mydev_attribute* attribute_copies = carver.copy(attributes.data(), attributes.size());
   copy->buffers = buffer_copies;
-  copy->attributes = attribute_copies;
+  copy->attributes = copy_attributes(carver, attributes);
   for (size_t i = 0; i < buffers.size(); ++i) {
     const auto rank = static_cast<size_t>(buffers[i].rank);
     buffer_copies[i].sizes = carver.copy(buffers[i].sizes, rank);
     buffer_copies[i].strides = carver.copy(buffers[i].strides, rank);
-  }
-  for (size_t i = 0; i < attributes.size(); ++i) {
-    const mydev_attribute& attribute = attributes[i];
-    attribute_copies[i].name = carver.copy(attribute.name, std::strlen(attribute.name) + 1);
-    if (attribute.kind == MYDEV_ATTRIBUTE_STRING) {
-      attribute_copies[i].value.bytes = carver.copy(attribute.value.bytes, attribute.count);
-    } else if (attribute.kind == MYDEV_ATTRIBUTE_INT_ARRAY) {
-      attribute_copies[i].value.ints = carver.copy(attribute.value.ints, attribute.count);
-    } else if (attribute.kind == MYDEV_ATTRIBUTE_FLOAT_ARRAY) {
-      attribute_copies[i].value.floats = carver.copy(attribute.value.floats, attribute.count);
-    }
   }
   return copy;
 }

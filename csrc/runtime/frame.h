@@ -20,28 +20,28 @@ int64_t dtype_size(mydev_dtype dtype) noexcept;      // bytes; 0 if not a fixed-
 const char* dtype_name(mydev_dtype dtype) noexcept;  // "f32", ...; "invalid"
 
 inline mydev_attribute int_attribute(const char* name, int64_t value) noexcept {
-  mydev_attribute a{name, MYDEV_ATTRIBUTE_INT, 0, {}};
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_INT, 0, 0, {}};
   a.value.i = value;
   return a;
 }
 inline mydev_attribute bool_attribute(const char* name, bool value) noexcept {
-  mydev_attribute a{name, MYDEV_ATTRIBUTE_BOOL, 0, {}};
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_BOOL, 0, 0, {}};
   a.value.i = value ? 1 : 0;
   return a;
 }
 inline mydev_attribute float_attribute(const char* name, double value) noexcept {
-  mydev_attribute a{name, MYDEV_ATTRIBUTE_FLOAT, 0, {}};
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_FLOAT, 0, 0, {}};
   a.value.f = value;
   return a;
 }
 inline mydev_attribute complex_attribute(const char* name, double real, double imaginary) noexcept {
-  mydev_attribute a{name, MYDEV_ATTRIBUTE_COMPLEX, 0, {}};
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_COMPLEX, 0, 0, {}};
   a.value.c[0] = real;
   a.value.c[1] = imaginary;
   return a;
 }
 inline mydev_attribute int_array_attribute(const char* name, std::span<const int64_t> values) noexcept {
-  mydev_attribute a{name, MYDEV_ATTRIBUTE_INT_ARRAY, static_cast<uint32_t>(values.size()), {}};
+  mydev_attribute a{name, MYDEV_ATTRIBUTE_INT_ARRAY, 0, static_cast<uint32_t>(values.size()), {}};
   a.value.ints = values.data();
   return a;
 }

@@ -157,6 +157,7 @@ void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   frame.stream = stream.handle();
   frame.host = &services;
   frame.launch = nullptr;
+  frame.kernel = &kernel;
   mydev_code code = MYDEV_OK;
   if (!instrumented.load(std::memory_order_acquire)) {
     code = submit(kernel, frame, stream);

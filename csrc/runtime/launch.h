@@ -14,7 +14,7 @@
 
 namespace mydev {
 
-// Runs kernel on stream. Fills in frame.device, stream, host. Scratch must be set by the caller. Raises the kernel's
+// Runs kernel on stream. Fills in frame.device, stream, host, kernel. Scratch must be set by the caller. Raises the kernel's
 // error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 
@@ -71,6 +71,7 @@ inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   frame.stream = stream.handle();
   frame.host = &detail::services;
   frame.launch = nullptr;
+  frame.kernel = &kernel;
   if (const mydev_code code = device.driver->launch(stream.handle(), &kernel, &frame); code != MYDEV_OK) [[unlikely]] {
     detail::raise_launch_error(kernel, frame, stream, code);
   }

@@ -123,7 +123,7 @@ TEST_P(OptimizerKernels, ForeachTakesOneScalarForEachTensor) {
   out.add_to(buffers);
   in.add_to(buffers);
   const std::vector<double> scalars = {1, 2, 3, 4};
-  mydev_attribute attribute{"scalars", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 4, {}};
+  mydev_attribute attribute{"scalars", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, 4, {}};
   attribute.value.floats = scalars.data();
   ASSERT_EQ(run("mydev.foreach_mul_scalar", buffers, 4, {attribute}), MYDEV_OK);
   for (size_t t = 0; t < kLengths.size(); ++t) {

@@ -213,25 +213,40 @@ struct RichFrame {
   std::array<int64_t, 2> sizes = {2, 3}, dense = {3, 1}, transposed = {1, 2};
   std::array<int64_t, 2> ints = {4, -5};
   std::array<double, 2> doubles = {0.5, 2};
+  std::array<float, 3> singles = {1, 2, 3};
+  std::array<mydev_attribute, 1> inner = {bool_attribute("deep", true)};
+  std::array<mydev_attribute, 2> entries = {array_attribute("scale", singles), dictionary_attribute("inner", inner)};
   std::array<mydev_buffer, 3> buffers = {{{out_data, sizes.data(), dense.data(), 2, MYDEV_F32},
                                           {in_data, sizes.data(), transposed.data(), 2, MYDEV_F32},
                                           {nullptr, sizes.data(), dense.data(), 2, MYDEV_S64}}};
-  std::array<mydev_attribute, 7> attributes = {bool_attribute("flag", true),
+  std::array<mydev_attribute, 9> attributes = {bool_attribute("flag", true),
                                                int_attribute("count", -7),
                                                float_attribute("alpha", 1.5),
                                                complex_attribute("z", 1, -2),
                                                string_attribute("mode", "mean"),
                                                int_array_attribute("ints", ints),
-                                               float_array_attribute("floats", doubles)};
+                                               float_array_attribute("floats", doubles),
+                                               dictionary_attribute("options", entries),
+                                               dictionary_attribute("nothing", {})};
   mydev_frame frame = make_frame(buffers, 1, attributes);
 
   static mydev_attribute string_attribute(const char* name, std::string_view value) {
-    mydev_attribute a{name, MYDEV_ATTRIBUTE_STRING, static_cast<uint32_t>(value.size()), {}};
+    mydev_attribute a{name, MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(value.size()), {}};
     a.value.bytes = value.data();
     return a;
   }
+  static mydev_attribute array_attribute(const char* name, std::span<const float> values) {
+    mydev_attribute a{name, MYDEV_ATTRIBUTE_ARRAY, MYDEV_F32, static_cast<uint32_t>(values.size()), {}};
+    a.value.data = values.data();
+    return a;
+  }
+  static mydev_attribute dictionary_attribute(const char* name, std::span<const mydev_attribute> entries) {
+    mydev_attribute a{name, MYDEV_ATTRIBUTE_DICTIONARY, 0, static_cast<uint32_t>(entries.size()), {}};
+    a.value.attributes = entries.data();
+    return a;
+  }
   static mydev_attribute float_array_attribute(const char* name, std::span<const double> values) {
-    mydev_attribute a{name, MYDEV_ATTRIBUTE_FLOAT_ARRAY, static_cast<uint32_t>(values.size()), {}};
+    mydev_attribute a{name, MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, static_cast<uint32_t>(values.size()), {}};
     a.value.floats = values.data();
     return a;
   }
@@ -239,7 +254,7 @@ struct RichFrame {
 
 constexpr const char* kRichDescription =
     "test.nothing(out f32[2,3], f32[2,3]{1,2}, none; flag=true, count=-7, alpha=1.5, z=(1,-2), mode=\"mean\", "
-    "ints=[4,-5], floats=[0.5,2])";
+    "ints=[4,-5], floats=[0.5,2], options={scale=f32[3], inner={deep=true}}, nothing={})";
 
 TEST(Frame, DescribesOperandsAndAttributes) {
   const RichFrame rich;
@@ -286,6 +301,7 @@ TEST(Launch, FillsInTheFrame) {
   EXPECT_EQ(frame.device, 0);
   EXPECT_EQ(frame.stream, default_stream(0).handle());
   EXPECT_EQ(frame.host, &host_services());
+  EXPECT_EQ(frame.kernel, &kLook);
 }
 
 constexpr mydev_kernel kFailing = {sizeof(mydev_kernel),

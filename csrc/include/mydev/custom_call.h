@@ -1,8 +1,13 @@
-/* custom_call.h: what a kernel sees. Public C11 header, standard headers only.
+/* custom_call.h: bring a kernel. Public header for C11 and C++17, standard headers only; nothing to link with.
  *
  * A kernel is a function over a *frame*: buffers (pointer, dtype, sizes, strides), attributes and scratch. The runtime
  * builds the frame, the driver decides when and where it runs. The same frame serves eager operators, captured graphs
- * and compiled programs, so a kernel is written once.
+ * and compiled programs, so a kernel is written once. Kernels written for XLA's custom calls run as they are: see
+ * mydev_kernel_kind.
+ *
+ * A *record* (mydev_kernel) says what a kernel is called and, in its signature, what it takes, so that it can become an
+ * operator with a shape rule, a gradient and a batching rule. A *library* is a shared object that exports one function,
+ * mydev_custom_call_query, which returns a table of records. docs/custom-calls.md is the guide.
  *
  * Version rules. Every struct that crosses the boundary begins with `struct_size`, set by the side that fills it in.
  * Fields are only ever appended, never moved, removed or given another meaning. The reader must not touch a field that
@@ -80,19 +85,23 @@ typedef struct mydev_buffer {
 } mydev_buffer;
 
 typedef enum mydev_attribute_kind {
-  MYDEV_ATTRIBUTE_BOOL = 0,       /* value.i: 0 or 1 */
-  MYDEV_ATTRIBUTE_INT = 1,        /* value.i */
-  MYDEV_ATTRIBUTE_FLOAT = 2,      /* value.f */
-  MYDEV_ATTRIBUTE_COMPLEX = 3,    /* value.c: real, imaginary */
-  MYDEV_ATTRIBUTE_STRING = 4,     /* value.bytes, `count` bytes, not NUL-terminated */
-  MYDEV_ATTRIBUTE_INT_ARRAY = 5,  /* value.ints, `count` entries */
-  MYDEV_ATTRIBUTE_FLOAT_ARRAY = 6 /* value.floats, `count` entries */
+  MYDEV_ATTRIBUTE_BOOL = 0,        /* value.i: 0 or 1 */
+  MYDEV_ATTRIBUTE_INT = 1,         /* value.i */
+  MYDEV_ATTRIBUTE_FLOAT = 2,       /* value.f */
+  MYDEV_ATTRIBUTE_COMPLEX = 3,     /* value.c: real, imaginary */
+  MYDEV_ATTRIBUTE_STRING = 4,      /* value.bytes, `count` bytes, not NUL-terminated, any byte */
+  MYDEV_ATTRIBUTE_INT_ARRAY = 5,   /* value.ints, `count` entries */
+  MYDEV_ATTRIBUTE_FLOAT_ARRAY = 6, /* value.floats, `count` entries */
+  MYDEV_ATTRIBUTE_ARRAY = 7,       /* value.data, `count` entries of `dtype` */
+  MYDEV_ATTRIBUTE_DICTIONARY = 8   /* value.attributes, `count` entries, by name; nested at most 8 deep */
 } mydev_attribute_kind;
 
 typedef struct mydev_attribute {
   const char* name; /* NUL-terminated */
-  int32_t kind;     /* mydev_attribute_kind */
-  uint32_t count;   /* of entries or bytes, for strings and arrays; else 0 */
+  uint16_t kind;    /* mydev_attribute_kind */
+  uint16_t dtype;   /* mydev_dtype: of an ARRAY's entries; of a scalar, the width that a typed-FFI handler is given, where
+                       0 is PRED, S64 or F64 by kind. `value` holds the scalar as above whatever its width. */
+  uint32_t count;   /* of entries or bytes, for strings, arrays and dictionaries; else 0 */
   union {
     int64_t i;
     double f;
@@ -100,6 +109,8 @@ typedef struct mydev_attribute {
     const char* bytes;
     const int64_t* ints;
     const double* floats;
+    const void* data;
+    const struct mydev_attribute* attributes;
   } value;
 } mydev_attribute;
 
@@ -135,20 +146,163 @@ typedef struct mydev_frame {
   uint64_t scratch_bytes; /* what the kernel asked for */
   mydev_stream stream;    /* the driver's stream it runs on */
   const mydev_host_services* host;
-  void* launch; /* private to the runtime */
+  void* launch;                      /* private to the runtime */
+  const struct mydev_kernel* kernel; /* the record that is running */
 } mydev_frame;
 
 typedef mydev_code (*mydev_kernel_fn)(const mydev_frame* frame);
 
-/* A kernel record. Static storage: it must outlive the registry. */
+/* --- kinds of kernels ---------------------------------------------------------------------------------------------- */
+
+/* How a kernel is called. FRAME is this header's own. The others are XLA's, under the names of its API versions.
+ *
+ * XLA's kinds see dense row-major buffers only; operands that are not are made so before the call. The legacy ones see
+ * no shapes. `opaque` is the record's string attribute "opaque", empty without one: bytes, not NUL-terminated. `out` is
+ * the result's memory, or an array of the results' for a tuple: more or fewer than one result, or one with
+ * MYDEV_TRAIT_TUPLE_RESULT. `buffers` are the operands', then the results'. Operands and results of dtype TOKEN arrive
+ * as NULL. `status` is XLA's XlaCustomCallStatus*, set with XlaCustomCallStatusSetFailure, which the host provides where
+ * the process has none; without it a kernel cannot report an error. */
+typedef enum mydev_kernel_kind {
+  MYDEV_KIND_FRAME = 0,           /* mydev_kernel_fn */
+  MYDEV_KIND_TYPED_FFI = 1,       /* XLA_FFI_Error* f(XLA_FFI_CallFrame*), API version 4; also up to four stages */
+  MYDEV_KIND_ORIGINAL_HOST = 2,   /* void f(void* out, const void** in), API version 1 */
+  MYDEV_KIND_ORIGINAL_DEVICE = 3, /* void f(stream, void** buffers, const char* opaque, size_t opaque_len) */
+  MYDEV_KIND_STATUS_HOST = 4,     /* void f(void* out, const void** in, status), API version 2 */
+  MYDEV_KIND_STATUS_DEVICE = 5,   /* void f(stream, void** buffers, const char* opaque, size_t opaque_len, status) */
+  MYDEV_KIND_UNIFIED_HOST = 6,    /* void f(void* out, const void** in, const char* opaque, size_t opaque_len, status),
+                                     API version 3 */
+  MYDEV_KIND_UNIFIED_DEVICE = 7   /* as STATUS_DEVICE */
+} mydev_kernel_kind;
+
+/* A function of a kind other than FRAME; cast to and from the signature above. */
+typedef void (*mydev_function)(void);
+
+typedef enum mydev_trait {
+  MYDEV_TRAIT_COMMAND_BUFFER_COMPATIBLE = 1u << 0, /* the same work whenever it is called: may be captured and replayed */
+  MYDEV_TRAIT_TUPLE_RESULT = 1u << 1               /* legacy host kinds: one result is a tuple of one */
+} mydev_trait;
+
+/* --- signatures: what makes a kernel an operator ------------------------------------------------------------------- */
+
+#define MYDEV_DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
+#define MYDEV_MAX_SHAPE_RANK 32
+
+typedef enum mydev_operand_flag {
+  MYDEV_OPERAND_OPTIONAL = 1u << 0, /* may be absent: data NULL, dtype INVALID, rank 0 */
+  MYDEV_OPERAND_VARIADIC = 1u << 1, /* any number of buffers; the last operand only */
+  MYDEV_OPERAND_STRIDED = 1u << 2   /* FRAME kernels: any strides are welcome; else the buffer is made dense */
+} mydev_operand_flag;
+
+/* An operand or a result. */
+typedef struct mydev_operand {
+  size_t struct_size;
+  const char* name; /* an identifier */
+  uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that is accepted; of a result: the one it has, or 0, see `like` */
+  int32_t like;     /* of a result without `dtypes`: the operand whose dtype it has; of an operand: another that must
+                       have the same dtype, or -1 */
+  int32_t alias;    /* of a result: the operand whose memory it is, written in place, or -1 */
+  int32_t rank_min; /* of an operand */
+  int32_t rank_max; /* of an operand; -1: any */
+  uint32_t flags;   /* mydev_operand_flag */
+  const char* doc;  /* may be NULL */
+} mydev_operand;
+
+typedef enum mydev_attribute_flag { MYDEV_ATTRIBUTE_REQUIRED = 1u << 0 } mydev_attribute_flag;
+
+typedef struct mydev_attribute_spec {
+  size_t struct_size;
+  mydev_attribute value; /* name, kind and dtype; without REQUIRED also the default */
+  uint32_t flags;        /* mydev_attribute_flag */
+  const char* doc;       /* may be NULL */
+} mydev_attribute_spec;
+
+typedef struct mydev_shape {
+  int32_t dtype;
+  int32_t rank;
+  int64_t sizes[MYDEV_MAX_SHAPE_RANK];
+} mydev_shape;
+
+typedef struct mydev_signature {
+  size_t struct_size;
+  const mydev_operand* const* operands;
+  uint32_t num_operands;
+  uint32_t num_results;
+  const mydev_operand* const* results;
+  const mydev_attribute_spec* const* attributes; /* in the order in which the frame has them */
+  uint32_t num_attributes;
+  /* The shapes of the results from those of the operands, after NumPy's generalised ufunc signatures:
+   *
+   *   "(m,k),(k,n)->(m,n)"    "(...,n),(n)->(...,n)"    "(...),(...)->(...)"    "(...,n)->(...),(2,@groups)"
+   *
+   * One list per operand, then one per result. A name is a size, the same wherever it appears; a number is that size;
+   * "@name" is the value of that INT attribute. "..." comes first in its list and is any number of sizes, broadcast
+   * against each other over the operands. A variadic operand's list holds for each of its buffers, an absent operand's
+   * for nothing. NULL: infer_shapes. */
+  const char* shapes;
+  /* For what the rule above cannot say; sizes are then fixed when a program is compiled. `frame` has the operands'
+   * dtypes, sizes and strides and the attributes, no data and no outputs; fills in num_results shapes. set_error tells
+   * what is wrong with the operands. May be NULL if `shapes` is given. */
+  mydev_code (*infer_shapes)(const mydev_frame* frame, mydev_shape* results);
+} mydev_signature;
+
+/* The gradient of a kernel: another kernel, of the same attributes, whose operands are the saved values, then one
+ * gradient per result of floating type, and whose results are the gradients of the operands in `wrt`. */
+typedef struct mydev_gradient {
+  size_t struct_size;
+  const char* kernel;   /* its name, in this or in another library */
+  const int32_t* saved; /* i >= 0: operand i; i < 0: result -1 - i */
+  uint32_t num_saved;
+  uint32_t num_wrt;
+  const int32_t* wrt; /* operands that have a gradient */
+} mydev_gradient;
+
+/* What a kernel does under a batching transformation, in the terms of jax.ffi's vmap_method. */
+typedef enum mydev_batching {
+  MYDEV_BATCHING_NONE = 0,         /* an error */
+  MYDEV_BATCHING_SEQUENTIAL = 1,   /* once per element of the batch */
+  MYDEV_BATCHING_EXPAND_DIMS = 2,  /* once: the batch becomes a leading dimension, of size 1 where an operand has none */
+  MYDEV_BATCHING_BROADCAST_ALL = 3 /* once: every operand gets the leading dimension in full */
+} mydev_batching;
+
+/* --- records and libraries ----------------------------------------------------------------------------------------- */
+
+/* A kernel record. Static storage: it must outlive the registry. Fields after `driver_data` may be left out. */
 typedef struct mydev_kernel {
   size_t struct_size;
   const char* name;      /* [A-Za-z0-9_.:-]{1,128}; "mydev." is the prefix of the built-in kernels */
-  mydev_kernel_fn entry; /* host function that does the work; NULL when only the driver can run the record */
+  mydev_kernel_fn entry; /* FRAME: does the work; NULL when only the driver can run the record. Other kinds: NULL, the
+                            host puts its adaptor here */
   uint64_t (*scratch_bytes)(const mydev_frame* frame); /* bytes of scratch for this frame; NULL: none */
   const char* doc;                                     /* one line: operands and attributes; may be NULL */
   void* driver_data;                                   /* private to the driver that offers the record; else NULL */
+  const char* platform; /* NULL or "Host": runs on the host, on memory that it reaches; else the device's name: enqueues
+                           its work on the device's stream */
+  int32_t kind;         /* mydev_kernel_kind */
+  uint32_t traits;      /* mydev_trait */
+  mydev_function execute;           /* kinds other than FRAME: the function */
+  mydev_function instantiate;       /* TYPED_FFI: stages, each NULL where there is none: once per kernel and attributes */
+  mydev_function prepare;           /* before each execution */
+  mydev_function initialize;        /* before each execution, after prepare */
+  const mydev_signature* signature; /* NULL: a kernel by name only, not an operator */
+  const mydev_gradient* gradient;   /* NULL: not differentiable */
+  int32_t batching;                 /* mydev_batching */
 } mydev_kernel;
+
+/* What a library offers. Static storage. */
+typedef struct mydev_library {
+  size_t struct_size;
+  uint32_t version_major; /* MYDEV_CUSTOM_CALL_VERSION_MAJOR the library was built with */
+  uint32_t version_minor;
+  const char* name;    /* for people */
+  const char* version; /* of the library, for people */
+  const mydev_kernel* const* kernels;
+  uint32_t num_kernels;
+} mydev_library;
+
+/* Exported by a library under this name. Takes the host's version; returns NULL when it cannot work with that. Does
+ * nothing else, and may be called again. */
+#define MYDEV_CUSTOM_CALL_QUERY_SYMBOL "mydev_custom_call_query"
+typedef const mydev_library* (*mydev_custom_call_query_fn)(uint32_t version_major, uint32_t version_minor);
 
 #if defined(_WIN32)
 #define MYDEV_EXPORT __declspec(dllexport)
