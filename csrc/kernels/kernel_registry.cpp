@@ -1,23 +1,31 @@
 #include "kernels/kernel_registry.h"
 
+#include <algorithm>
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <string>
 
 #include "kernels/builtin_kernels.h"
+#include "kernels/custom_call/description.h"
+#include "kernels/custom_call/kernel_library.h"
+#include "kernels/custom_call/registered_kernel.h"
 #include "kernels/instruction_set.h"
+#include "runtime/device_name.h"
 #include "runtime/status.h"
 
 namespace mydev {
 
 namespace {
 
-constexpr size_t kMaxNameLength = 128;
+const KernelOrigin& builtin_origin() {
+  static const KernelOrigin& origin = *new KernelOrigin{"", "built-in"};
+  return origin;
+}
 
-bool valid_name(std::string_view name) {
-  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
-  return !name.empty() && name.size() <= kMaxNameLength && name.find_first_not_of(kAllowed) == std::string_view::npos;
+std::string origin_text(const KernelOrigin& origin) {
+  return origin.file.empty() ? origin.library : origin.library + " (" + origin.file + ")";
 }
 
 class KernelRegistry {
@@ -28,43 +36,121 @@ class KernelRegistry {
     return registry;
   }
 
-  void add(const mydev_kernel& kernel) {
-    MYDEV_CHECK(kernel.name != nullptr && valid_name(kernel.name), MYDEV_INVALID_ARGUMENT, "bad kernel name '",
-                kernel.name == nullptr ? "(null)" : kernel.name, "': give 1 to ", kMaxNameLength,
-                " letters, digits or any of _ . : -");
+  const mydev_kernel* add(std::vector<std::unique_ptr<RegisteredKernel>> copies, const KernelOrigin& origin,
+                          bool replace) {
     const std::unique_lock lock(mutex_);
-    const auto [position, inserted] = by_name_.emplace(kernel.name, &kernel);
-    MYDEV_CHECK(inserted || position->second == &kernel, MYDEV_ALREADY_EXISTS, "a kernel named '", kernel.name,
-                "' is registered already; choose another name");
+    std::map<std::string_view, const RegisteredKernel*> together;
+    for (const auto& copy : copies) {
+      check_free(*copy, replace);
+      const auto [other, first_of_name] = together.try_emplace(copy->name, copy.get());
+      MYDEV_CHECK(first_of_name || same_record(*other->second, *copy), MYDEV_ALREADY_EXISTS,
+                  origin_text(copy->origin), " has two kernels named '", copy->name, "'");
+    }
+    if (replace) {
+      std::erase_if(by_name_, [&](const auto& item) { return item.second.origin->file == origin.file; });
+    }
+    const mydev_kernel* first = nullptr;
+    for (auto& copy : copies) {
+      // What is there already is the same record, and stays.
+      const auto [position, inserted] = by_name_.try_emplace(copy->name, Entry{copy.get(), &copy->origin});
+      if (inserted) copies_.push_back(std::move(copy));
+      if (first == nullptr) first = position->second.kernel;
+    }
+    generation_.fetch_add(1, std::memory_order_release);
+    return first;
+  }
+
+  void remove(std::string_view name) {
+    const std::unique_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    MYDEV_CHECK(position != by_name_.end(), MYDEV_NOT_FOUND, "no kernel '", name, "' is registered");
+    MYDEV_CHECK(position->second.origin != &builtin_origin(), MYDEV_FAILED_PRECONDITION, "kernel '", name,
+                "' is built in; only users' kernels can be taken out");
+    by_name_.erase(position);
+    generation_.fetch_add(1, std::memory_order_release);
   }
 
   const mydev_kernel* find(std::string_view name) const {
     const std::shared_lock lock(mutex_);
     const auto position = by_name_.find(name);
-    return position == by_name_.end() ? nullptr : position->second;
+    return position == by_name_.end() ? nullptr : position->second.kernel;
+  }
+
+  // Raises NOT_FOUND.
+  std::pair<const mydev_kernel*, KernelOrigin> get(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    MYDEV_CHECK(position != by_name_.end(), MYDEV_NOT_FOUND, "no kernel '", name, "' is registered");
+    return {position->second.kernel, *position->second.origin};
   }
 
   std::vector<const mydev_kernel*> all() const {
     const std::shared_lock lock(mutex_);
     std::vector<const mydev_kernel*> kernels;
     kernels.reserve(by_name_.size());
-    for (const auto& [name, kernel] : by_name_) kernels.push_back(kernel);
+    for (const auto& [name, entry] : by_name_) kernels.push_back(entry.kernel);
     return kernels;
   }
 
+  uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
  private:
+  struct Entry {
+    const mydev_kernel* kernel;
+    const KernelOrigin* origin;
+  };
+
   KernelRegistry() {
-    for (const mydev_kernel* kernel : kernels::builtin_kernels(instruction_set())) add(*kernel);
+    for (const mydev_kernel* kernel : kernels::builtin_kernels(instruction_set())) {
+      by_name_.emplace(kernel->name, Entry{kernel, &builtin_origin()});
+    }
+  }
+
+  void check_free(const RegisteredKernel& copy, bool replace) const {
+    const auto position = by_name_.find(std::string_view(copy.name));
+    if (position == by_name_.end()) return;
+    const auto& [kernel, origin] = position->second;
+    if (replace && origin->file == copy.origin.file) return;
+    const bool same = origin != &builtin_origin() && same_record(*kernel, copy);
+    MYDEV_CHECK(same, MYDEV_ALREADY_EXISTS, "a kernel named '", copy.name, "' is registered already, by ",
+                origin_text(*origin), "; that of ", origin_text(copy.origin), " is refused: choose another name");
   }
 
   mutable std::shared_mutex mutex_;
-  std::map<std::string, const mydev_kernel*, std::less<>> by_name_;
+  std::map<std::string, Entry, std::less<>> by_name_;
+  std::vector<std::unique_ptr<RegisteredKernel>> copies_;  // all that were ever registered
+  std::atomic<uint64_t> generation_{0};
 };
+
+std::unique_ptr<RegisteredKernel> copy_record(const mydev_kernel& kernel, const KernelOrigin& origin) {
+  return std::make_unique<RegisteredKernel>(kernel, origin);
+}
+
+bool runs_on_host(const mydev_kernel& kernel) {
+  return kernel.platform == nullptr || std::string_view(kernel.platform) == "Host";
+}
 
 }  // namespace
 
+const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin) {
+  std::vector<std::unique_ptr<RegisteredKernel>> copies;
+  copies.push_back(copy_record(kernel, origin));
+  return KernelRegistry::instance().add(std::move(copies), origin, false);
+}
+
 void register_kernel(const mydev_kernel& kernel) {
-  KernelRegistry::instance().add(kernel);
+  register_kernel(kernel, {"", "this process"});
+}
+
+void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin, bool replace) {
+  std::vector<std::unique_ptr<RegisteredKernel>> copies;
+  copies.reserve(kernels.size());
+  for (const mydev_kernel* kernel : kernels) copies.push_back(copy_record(*kernel, origin));
+  KernelRegistry::instance().add(std::move(copies), origin, replace);
+}
+
+void unregister_kernel(std::string_view name) {
+  KernelRegistry::instance().remove(name);
 }
 
 const mydev_kernel* find_kernel(std::string_view name) {
@@ -75,11 +161,29 @@ const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
   if (device.driver->find_kernel != nullptr) {
     if (const mydev_kernel* own = device.driver->find_kernel(device.index, name)) return own;
   }
-  return device.host_accessible() ? find_kernel(name) : nullptr;
+  const mydev_kernel* kernel = find_kernel(name);
+  if (kernel == nullptr) return nullptr;
+  if (runs_on_host(*kernel)) return device.host_accessible() ? kernel : nullptr;
+  const std::string_view platform(kernel->platform);
+  return platform == MYDEV_DEVICE_NAME || platform == device.driver->name ? kernel : nullptr;
 }
 
 std::vector<const mydev_kernel*> all_kernels() {
   return KernelRegistry::instance().all();
+}
+
+KernelOrigin kernel_origin(std::string_view name) {
+  return KernelRegistry::instance().get(name).second;
+}
+
+std::string describe_kernel(std::string_view name) {
+  const auto [kernel, origin] = KernelRegistry::instance().get(name);
+  return open_description(*kernel) + ", \"library\": " + json_string(origin.library) +
+         ", \"file\": " + (origin.file.empty() ? "null" : json_string(origin.file)) + "}";
+}
+
+uint64_t registry_generation() noexcept {
+  return KernelRegistry::instance().generation();
 }
 
 }  // namespace mydev

@@ -1,12 +1,13 @@
 // The registry of kernels by name. Built-in kernels and users' kernels are the same kind of record.
 //
 // Built-ins are registered at first use from the table that builtin_kernels.h declares, in the best variant for this
-// processor's instruction set. A record that is registered is copied in full size, with fields that its writer did not
-// know zero, and for kinds other than FRAME with the adaptor as its `entry`: whoever launches sees no difference between
-// kinds. Copies are never freed: a launch may be under way when a name goes. Thread-safe.
+// processor's instruction set, where they are. Any other record is copied in full size, with fields that its writer did
+// not know zero, and for kinds other than FRAME with the adaptor as its `entry`: whoever launches sees no difference
+// between kinds. Copies are never freed: a launch may be under way when a name goes. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,27 +20,30 @@ namespace mydev {
 // Where a record comes from. For messages and for listing.
 struct KernelOrigin {
   std::string file;     // path of the library; "" for built-ins and for functions registered one by one
-  std::string library;  // its name and version; "built-in", "register_ffi_target"
+  std::string library;  // its name and version; "built-in", "this process", "register_ffi_target"
 };
 
 // Raises ALREADY_EXISTS, naming both origins, if another record has the name; the same functions and metadata again are
 // accepted. Raises INVALID_ARGUMENT for a bad name, kind, signature, shape rule or function. Returns the copy.
 const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin);
 void register_kernel(const mydev_kernel& kernel);  // of this process
+// All of them, or, when one is refused, none. With `replace`, they take the place of those that came from the same
+// file, and those of that file that are not among them go.
+void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin, bool replace = false);
 // Takes a user's kernel out; launches under way are not disturbed. Raises NOT_FOUND, and FAILED_PRECONDITION for a
 // built-in.
 void unregister_kernel(std::string_view name);
 
 // The host record of that name, or nullptr. Loads the library whose manifest has the name, see kernel_library.h.
 const mydev_kernel* find_kernel(std::string_view name);
-// The record to run on `device`: the driver's own, else the host record if the device is host-accessible or the record's
-// platform is the device, else nullptr.
+// The record to run on `device`: the driver's own, else the host record if the device is host-accessible or the
+// record's platform is the device, else nullptr.
 const mydev_kernel* resolve_kernel(const Device& device, const char* name);
 std::vector<const mydev_kernel*> all_kernels();  // by name
 // Raises NOT_FOUND.
 KernelOrigin kernel_origin(std::string_view name);
 // Everything that the record says, as a JSON object: name, kind, platform, traits, stages, signature, schema, shapes,
-// gradient, batching, doc, library, file. Raises NOT_FOUND.
+// operator, gradient, batching, doc, library, file. Raises NOT_FOUND.
 std::string describe_kernel(std::string_view name);
 // Grows whenever a name comes, goes or is given to another record: what was looked up before may be stale.
 uint64_t registry_generation() noexcept;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,14 +21,26 @@ namespace {
 mydev_code succeed(const mydev_frame*) {
   return MYDEV_OK;
 }
+mydev_code abort_always(const mydev_frame*) {
+  return MYDEV_ABORTED;
+}
+
+template <typename Action>
+Error error_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {MYDEV_OK, ""};
+}
 
 mydev_code code_of(const mydev_kernel& kernel) {
-  try {
-    register_kernel(kernel);
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return MYDEV_OK;
+  return error_of([&] { register_kernel(kernel); }).code();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 constexpr mydev_kernel record(const char* name) {
@@ -43,23 +57,171 @@ TEST(Registry, HasNothingForAnUnknownName) {
   EXPECT_EQ(find_kernel("mydev.no_such_kernel"), nullptr);
 }
 
-TEST(Registry, FindsARegisteredKernel) {
-  static constexpr mydev_kernel kMine = record("test.mine");
-  register_kernel(kMine);
-  EXPECT_EQ(find_kernel("test.mine"), &kMine);
+TEST(Registry, CopiesARegisteredKernel) {
+  mydev_kernel mine = record("test.mine");
+  register_kernel(mine);
+  mine.entry = nullptr;
+  ASSERT_NE(find_kernel("test.mine"), nullptr);
+  EXPECT_EQ(find_kernel("test.mine")->entry, succeed);
 }
 
-TEST(Registry, RefusesASecondRecordOfTheSameName) {
-  static constexpr mydev_kernel kFirst = record("test.twice"), kSecond = record("test.twice");
-  register_kernel(kFirst);
-  EXPECT_EQ(code_of(kSecond), MYDEV_ALREADY_EXISTS);
-  EXPECT_EQ(find_kernel("test.twice"), &kFirst);
+TEST(Registry, LeavesBuiltInRecordsWhereTheyAre) {
+  const auto builtins = kernels::builtin_kernels(instruction_set());
+  EXPECT_EQ(find_kernel(builtins.front()->name), builtins.front());
+}
+
+TEST(Registry, ReadsARecordOfAShorterVersion) {
+  mydev_kernel older = record("test.older");
+  older.batching = 77;  // beyond what its writer knew
+  older.struct_size = offsetof(mydev_kernel, driver_data) + sizeof(void*);
+  register_kernel(older);
+  EXPECT_EQ(find_kernel("test.older")->batching, MYDEV_BATCHING_NONE);
+  EXPECT_EQ(find_kernel("test.older")->struct_size, sizeof(mydev_kernel));
+}
+
+TEST(Registry, RefusesARecordTooShortForAnyVersion) {
+  mydev_kernel stub = record("test.stub");
+  stub.struct_size = 16;
+  const Error error = error_of([&] { register_kernel(stub); });
+  EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
+  EXPECT_TRUE(contains(error.what(), "struct_size 16")) << error.what();
+}
+
+TEST(Registry, RefusesAnotherRecordOfTheSameNameAndNamesBothFiles) {
+  mydev_kernel first = record("test.twice"), second = record("test.twice");
+  second.entry = abort_always;
+  register_kernel(first, {"/lib/first.so", "first 1.0"});
+  const Error error = error_of([&] { register_kernel(second, {"/lib/second.so", "second 2.0"}); });
+  EXPECT_EQ(error.code(), MYDEV_ALREADY_EXISTS);
+  EXPECT_TRUE(contains(error.what(), "first 1.0 (/lib/first.so)")) << error.what();
+  EXPECT_TRUE(contains(error.what(), "second 2.0 (/lib/second.so)")) << error.what();
+  EXPECT_EQ(find_kernel("test.twice")->entry, succeed);
+}
+
+TEST(Registry, RefusesTheNameOfABuiltInKernel) {
+  const Error error = error_of([] { register_kernel(record("mydev.add")); });
+  EXPECT_EQ(error.code(), MYDEV_ALREADY_EXISTS);
+  EXPECT_TRUE(contains(error.what(), "built-in")) << error.what();
 }
 
 TEST(Registry, TakesTheSameRecordAgain) {
-  static constexpr mydev_kernel kAgain = record("test.again");
-  register_kernel(kAgain);
-  EXPECT_EQ(code_of(kAgain), MYDEV_OK);
+  const mydev_kernel* first = register_kernel(record("test.again"), {"/lib/first.so", "first"});
+  EXPECT_EQ(register_kernel(record("test.again"), {"/lib/second.so", "second"}), first);
+  EXPECT_EQ(kernel_origin("test.again").file, "/lib/first.so");
+}
+
+TEST(Registry, TakesRecordsTogetherOrNotAtAll) {
+  const mydev_kernel good = record("test.good"), bad = record("no good");
+  const std::vector<const mydev_kernel*> table = {&good, &bad};
+  EXPECT_EQ(error_of([&] { register_kernels(table, {"", "test"}); }).code(), MYDEV_INVALID_ARGUMENT);
+  EXPECT_EQ(find_kernel("test.good"), nullptr);
+}
+
+TEST(Registry, RefusesTwoRecordsOfOneNameTogether) {
+  mydev_kernel one = record("test.pair"), other = record("test.pair");
+  other.entry = abort_always;
+  const std::vector<const mydev_kernel*> table = {&one, &other};
+  EXPECT_EQ(error_of([&] { register_kernels(table, {"/lib/pair.so", "pair"}); }).code(), MYDEV_ALREADY_EXISTS);
+}
+
+TEST(Registry, ReplacesTheKernelsOfAFile) {
+  const mydev_kernel kept = record("test.kept"), gone = record("test.gone");
+  mydev_kernel changed = kept;
+  changed.entry = abort_always;
+  const std::vector<const mydev_kernel*> before = {&kept, &gone}, after = {&changed};
+  register_kernels(before, {"/lib/replaced.so", "one"});
+  register_kernels(after, {"/lib/replaced.so", "two"}, true);
+  EXPECT_EQ(find_kernel("test.kept")->entry, abort_always);
+  EXPECT_EQ(find_kernel("test.gone"), nullptr);
+  EXPECT_EQ(kernel_origin("test.kept").library, "two");
+}
+
+TEST(Registry, TakesAKernelOutWhileItsRecordStays) {
+  const mydev_kernel* kernel = register_kernel(record("test.out"), {"", "test"});
+  unregister_kernel("test.out");
+  EXPECT_EQ(find_kernel("test.out"), nullptr);
+  EXPECT_EQ(kernel->entry, succeed);
+  EXPECT_EQ(code_of(record("test.out")), MYDEV_OK);
+}
+
+TEST(Registry, TakesOutOnlyWhatIsThereAndNotBuiltIn) {
+  EXPECT_EQ(error_of([] { unregister_kernel("test.unknown"); }).code(), MYDEV_NOT_FOUND);
+  EXPECT_EQ(error_of([] { unregister_kernel("mydev.add"); }).code(), MYDEV_FAILED_PRECONDITION);
+}
+
+TEST(Registry, CountsChanges) {
+  const uint64_t before = registry_generation();
+  register_kernel(record("test.counted"));
+  const uint64_t between = registry_generation();
+  unregister_kernel("test.counted");
+  EXPECT_LT(before, between);
+  EXPECT_LT(between, registry_generation());
+}
+
+TEST(Registry, DescribesAKernel) {
+  const std::string text = describe_kernel("mydev.add");
+  EXPECT_TRUE(contains(text, "\"name\": \"mydev.add\", \"kind\": \"frame\", \"platform\": \"Host\"")) << text;
+  EXPECT_TRUE(contains(text, "\"library\": \"built-in\", \"file\": null}")) << text;
+  EXPECT_EQ(error_of([] { describe_kernel("test.unknown"); }).code(), MYDEV_NOT_FOUND);
+}
+
+TEST(Registry, ResolvesADevicesKernelOnlyForThatDevice) {
+  mydev_kernel ours = record("test.ours"), theirs = record("test.theirs");
+  ours.platform = "mydev";
+  theirs.platform = "CUDA";
+  register_kernel(ours);
+  register_kernel(theirs);
+  EXPECT_NE(resolve_kernel(device(0), "test.ours"), nullptr);
+  EXPECT_EQ(resolve_kernel(device(0), "test.theirs"), nullptr);
+}
+
+// A record with one thing wrong.
+struct BadRecord {
+  const char* name;
+  void (*spoil)(mydev_kernel& kernel);
+  const char* message;
+};
+void function() {}
+class BadRecords : public testing::TestWithParam<BadRecord> {};
+INSTANTIATE_TEST_SUITE_P(
+    Registry, BadRecords,
+    testing::Values(BadRecord{"NoEntry", [](mydev_kernel& k) { k.entry = nullptr; }, "its entry is NULL"},
+                    BadRecord{"UnknownKind", [](mydev_kernel& k) { k.kind = 8; }, "unknown kind 8"},
+                    BadRecord{"NegativeKind", [](mydev_kernel& k) { k.kind = -1; }, "unknown kind -1"},
+                    BadRecord{"FrameWithFunction", [](mydev_kernel& k) { k.execute = function; }, "leave execute NULL"},
+                    BadRecord{"FrameWithStage", [](mydev_kernel& k) { k.prepare = function; }, "has no stages"},
+                    BadRecord{"LegacyWithEntry",
+                              [](mydev_kernel& k) {
+                                k.kind = MYDEV_KIND_STATUS_HOST;
+                                k.execute = function;
+                              },
+                              "leave entry NULL"},
+                    BadRecord{"LegacyWithoutFunction",
+                              [](mydev_kernel& k) {
+                                k.kind = MYDEV_KIND_STATUS_HOST;
+                                k.entry = nullptr;
+                              },
+                              "execute, is NULL"},
+                    BadRecord{"UnknownTrait", [](mydev_kernel& k) { k.traits = 4; }, "unknown traits 4"},
+                    BadRecord{"TupleTrait", [](mydev_kernel& k) { k.traits = MYDEV_TRAIT_TUPLE_RESULT; },
+                              "legacy host kinds"},
+                    BadRecord{"UnknownBatching", [](mydev_kernel& k) { k.batching = 9; }, "unknown batching 9"},
+                    BadRecord{"GradientAlone",
+                              [](mydev_kernel& k) {
+                                static constexpr int32_t kWrt = 0;
+                                static constexpr mydev_gradient kGradient = {
+                                    sizeof(mydev_gradient), "vjp", nullptr, 0, 1, &kWrt};
+                                k.gradient = &kGradient;
+                              },
+                              "no signature"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(BadRecords, AreRefused) {
+  mydev_kernel kernel = record("test.bad");
+  GetParam().spoil(kernel);
+  const Error error = error_of([&] { register_kernel(kernel); });
+  EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
+  EXPECT_TRUE(contains(error.what(), GetParam().message)) << error.what();
 }
 
 class BadNames : public testing::TestWithParam<std::string> {};

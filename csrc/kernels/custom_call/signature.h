@@ -1,10 +1,11 @@
 // What a signature (mydev/custom_call.h) means: checking operands against it, and the shapes of the results.
 //
-// A signature is compiled once, when its record is registered, and then only read. Thread-safe.
+// A signature is compiled once, when its record is registered (kernels/kernel_registry.h), and then only read.
+// check_operands and infer_results take records that the registry gave; the others take any of full size. Thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,8 +36,8 @@ class ShapeRule {
   const std::vector<List>& results() const noexcept { return results_; }
   const std::vector<std::string>& names() const noexcept { return names_; }
 
-  // Sizes of the results. `frame` as for mydev_signature.infer_shapes. Raises INVALID_ARGUMENT that names the operand
-  // and the size that does not fit. Writes sizes and rank, not dtype.
+  // Sizes of the results. `frame` as for infer_results. Raises INVALID_ARGUMENT that names the operand and the size
+  // that does not fit. Writes sizes and rank, not dtype.
   void apply(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) const;
 
  private:
@@ -44,21 +45,47 @@ class ShapeRule {
   std::vector<std::string> names_;
 };
 
-// Raises INVALID_ARGUMENT for a signature that contradicts itself: names, dtypes, indices, flags, attributes, rule.
-void check_signature(const mydev_kernel& kernel);
+// A signature with all structs in full size, whatever its writer knew, and its rule. Fields of the base point to the
+// vectors. Does not move.
+struct CompiledSignature : mydev_signature {
+  // Raises INVALID_ARGUMENT for a signature that contradicts itself: names, dtypes, indices, flags, attributes, rule.
+  explicit CompiledSignature(const mydev_kernel& kernel);
+  CompiledSignature(const CompiledSignature&) = delete;
+  CompiledSignature& operator=(const CompiledSignature&) = delete;
 
-// "scale(Tensor x, Tensor? w=None, *, float eps=1e-05, int[] dims=[0, 1]) -> Tensor": the schema of the operator that
-// the record becomes, without a namespace. A result that aliases operand 0 makes that one `Tensor(a!)`.
+  std::vector<mydev_operand> operand_values, result_values;
+  std::vector<mydev_attribute_spec> attribute_values;
+  std::vector<const mydev_operand*> operand_pointers, result_pointers;
+  std::vector<const mydev_attribute_spec*> attribute_pointers;
+  std::optional<ShapeRule> rule;
+};
+
+// Of a record that the registry gave; nullptr without a signature.
+inline const CompiledSignature* compiled_signature(const mydev_kernel& kernel) noexcept {
+  return static_cast<const CompiledSignature*>(kernel.signature);
+}
+
+// Of the operator that the record becomes: its name with '_' for what an identifier cannot have.
+std::string operator_name(const mydev_kernel& kernel);
+// "scale(Tensor x, Tensor? w=None, *, float eps=1e-05, int[] dims=[0, 1]) -> Tensor": the schema of that operator,
+// without a namespace. A result that aliases an operand makes both `Tensor(a!)`. A default that schemas cannot say (a
+// complex number, infinities, NaN, a string of other than printable characters) makes the attribute optional, `complex?
+// z=None`: None stands for the default.
 std::string operator_schema(const mydev_kernel& kernel);
-// The same with dtypes and ranks, for messages: "scale(x f32|f64[*,n], ...)".
+// The same with dtypes and ranks, for messages: "scale(x f32|f64[2..4], w? f32[1]; eps: float = 1e-05) -> (like x)".
 std::string describe_signature(const mydev_kernel& kernel);
 
+// The operand that an input belongs to: a variadic one has all that are left.
+inline uint32_t operand_of_input(const mydev_signature& signature, uint32_t input) noexcept {
+  return input < signature.num_operands ? input : signature.num_operands - 1;
+}
+
 // Raises INVALID_ARGUMENT, with operand, what it is, and describe_signature, unless the inputs' count, dtypes and ranks
-// and the attributes are what the record's signature asks for. `operand_of[i]` is the operand that input i belongs to
-// (variadic: several); empty: one each.
+// and the attributes are what the record's signature asks for.
 void check_operands(const mydev_kernel& kernel, const mydev_frame& frame);
-// dtypes and sizes of the results, by the shape rule or by infer_shapes; results.size() == num_results. Raises
-// INVALID_ARGUMENT; INTERNAL if infer_shapes gives a shape that cannot be (rank, negative or overflowing size).
+// dtypes and sizes of the results, by the shape rule or by infer_shapes; results.size() == num_results. Inputs are the
+// frame's, after its num_outputs outputs. Raises INVALID_ARGUMENT, also for a result that would not fit the operand
+// that it aliases; INTERNAL if infer_shapes gives a shape that cannot be (rank, negative or overflowing size).
 void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results);
 
 }  // namespace mydev
