@@ -11,7 +11,18 @@ __version__ = "0.1.0"
 __all__ = ["device_name"]
 
 if _autoload.register_on_import():
+    from torch_mydev.custom_call import (
+        ffi_call,
+        kernel_info,
+        kernels,
+        load_custom_calls,
+        register_ffi_target,
+        reload_custom_calls,
+        unregister_kernel,
+    )
     from torch_mydev.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
     from torch_mydev.trace import dispatch_trace
 
     __all__ += ["FallbackCensus", "dispatch_trace", "fallback_census", "fallback_mode", "get_fallback_mode"]
+    __all__ += ["ffi_call", "kernel_info", "kernels", "load_custom_calls", "register_ffi_target"]
+    __all__ += ["reload_custom_calls", "unregister_kernel"]
