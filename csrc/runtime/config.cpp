@@ -13,6 +13,10 @@ namespace mydev {
 namespace {
 
 constexpr std::array kVariables = {
+    ConfigVariable{"MYDEV_CUSTOM_CALLS", ConfigType::kString, "", nullptr,
+                   "libraries of kernels, or directories of them, with ':' between: absolute paths"},
+    ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", ConfigType::kString, "600", nullptr,
+                   "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes"},
     ConfigVariable{"MYDEV_DRIVER", ConfigType::kString, "host", nullptr,
                    "driver to load: 'host' or the path of a shared object, then ':option,option...'"},
     ConfigVariable{"MYDEV_FALLBACK", ConfigType::kChoice, "allow", "allow|warn|error",

@@ -37,6 +37,20 @@ struct CacheActivity {
 
 class DeviceMemory {
  public:
+  // While one lives, this thread, out of memory, waits for no stream and gives back no segment but raises
+  // RESOURCE_EXHAUSTED at once: for code that itself runs as work of a stream, which others may be waiting for.
+  class NoWaiting {
+   public:
+    NoWaiting() noexcept;
+    ~NoWaiting();
+    NoWaiting(const NoWaiting&) = delete;
+    NoWaiting& operator=(const NoWaiting&) = delete;
+
+   private:
+    friend class DeviceMemory;
+    static thread_local constinit bool active;
+  };
+
   // Raises where the device may not be used (no such device, forked child).
   static DeviceMemory& of(Device& device);
   // nullptr if nothing has been allocated there.

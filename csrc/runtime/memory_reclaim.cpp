@@ -30,6 +30,16 @@ mydev_code wait_for_stream(const Stream& stream) noexcept {
 
 }  // namespace
 
+thread_local constinit bool DeviceMemory::NoWaiting::active = false;
+
+DeviceMemory::NoWaiting::NoWaiting() noexcept {
+  active = true;
+}
+
+DeviceMemory::NoWaiting::~NoWaiting() {
+  active = false;
+}
+
 // --- finding a chunk -------------------------------------------------------------------------------------------------
 
 // A chunk of `size` bytes, marked out. May unlock and lock meanwhile.
@@ -45,12 +55,13 @@ Chunk* DeviceMemory::take(Lock& lock, Stream& stream, size_t size, size_t reques
 Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t size, size_t requested) {
   ++stats_.num_alloc_retries;
   lock.unlock();
-  const std::lock_guard reclaiming(reclaim_mutex_);
+  std::unique_lock reclaiming(reclaim_mutex_, std::defer_lock);
+  if (!NoWaiting::active) reclaiming.lock();  // whoever has it may be waiting for this thread's stream
   flush_thread_caches();
   lock.lock();
-  wait_for_rests(lock);
+  if (!NoWaiting::active) wait_for_rests(lock);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
-  release_segments(lock, SIZE_MAX);
+  if (!NoWaiting::active) release_segments(lock, SIZE_MAX);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
   const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
   if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
@@ -217,7 +228,7 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
 // Before a new segment is asked for: keeps reserved memory below the threshold, if one is set.
 void DeviceMemory::collect_garbage(Lock& lock, size_t segment_bytes) {
   const double threshold = allocator_settings().garbage_collection_threshold;
-  if (threshold <= 0) return;
+  if (threshold <= 0 || NoWaiting::active) return;
   const auto allowed = static_cast<size_t>(threshold * static_cast<double>(limit()));
   const size_t wanted = static_cast<size_t>(stats_.reserved_bytes.all.current) + segment_bytes;
   if (wanted > allowed) release_segments(lock, wanted - allowed);

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <atomic>
+#include <utility>
+
+#include "runtime/plain_errors.h"
 
 namespace mydev {
 
@@ -14,6 +17,7 @@ constexpr std::array<const char*, 17> kCodeNames = {
     "DATA_LOSS", "UNAUTHENTICATED"};
 
 std::atomic<Raiser> installed_raiser{nullptr};
+thread_local constinit bool plain_errors = false;
 
 }  // namespace
 
@@ -23,10 +27,16 @@ const char* code_name(mydev_code code) noexcept {
 }
 
 void raise(mydev_code code, const std::string& message) {
-  if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire)) {
+  if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire); raiser != nullptr && !plain_errors) {
     raiser(code, message);
   }
   throw Error(code, message);
+}
+
+PlainErrors::PlainErrors() noexcept : outer_(std::exchange(plain_errors, true)) {}
+
+PlainErrors::~PlainErrors() {
+  plain_errors = outer_;
 }
 
 void set_raiser(Raiser raiser) noexcept {

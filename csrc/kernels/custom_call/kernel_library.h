@@ -39,7 +39,8 @@ struct RefusedLibrary {
   std::string file, reason;
 };
 std::vector<RefusedLibrary> refused_kernel_libraries();
-// Loads what MYDEV_CUSTOM_CALLS names and has not been loaded: with `name`, only what may have it. True if anything was.
+// Loads what MYDEV_CUSTOM_CALLS names and has not been loaded: with `name`, only what may have it. True if anything
+// was.
 bool load_discovered_libraries(const char* name);
 
 }  // namespace mydev

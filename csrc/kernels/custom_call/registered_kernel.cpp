@@ -101,7 +101,11 @@ RegisteredKernel::RegisteredKernel(const mydev_kernel& kernel, const KernelOrigi
     gradient = &gradient_value;
     check_gradient(*this);
   }
-  MYDEV_CHECK(kind == MYDEV_KIND_FRAME, MYDEV_UNIMPLEMENTED, "kernel '", name, "': kind ", kind_name(kind));
+  if (kind == MYDEV_KIND_TYPED_FFI) {
+    adaptor = adapt_typed_ffi(*this);
+  } else if (kind != MYDEV_KIND_FRAME) {
+    entry = legacy_entry(kind);
+  }
 }
 
 }  // namespace mydev

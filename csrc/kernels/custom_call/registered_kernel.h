@@ -5,13 +5,14 @@
 
 #include <memory>
 
+#include "kernels/custom_call/adaptor.h"
 #include "kernels/custom_call/signature.h"
 #include "kernels/kernel_registry.h"
 
 namespace mydev {
 
 struct RegisteredKernel : mydev_kernel {
-  // Checks the record. Raises INVALID_ARGUMENT, naming kernel and library.
+  // Checks the record and makes its adaptor. Raises what register_kernel raises.
   RegisteredKernel(const mydev_kernel& kernel, const KernelOrigin& from);
   RegisteredKernel(const RegisteredKernel&) = delete;
   RegisteredKernel& operator=(const RegisteredKernel&) = delete;
@@ -19,6 +20,7 @@ struct RegisteredKernel : mydev_kernel {
   KernelOrigin origin;
   std::unique_ptr<CompiledSignature> compiled;
   mydev_gradient gradient_value{};
+  std::unique_ptr<Adaptor> adaptor;
 };
 
 bool valid_kernel_name(const char* name) noexcept;

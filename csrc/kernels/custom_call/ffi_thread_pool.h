@@ -1,0 +1,50 @@
+// Tasks of a handler on the process's thread pool.
+//
+// That pool runs parallel regions, not tasks. So a call whose kernel is known to schedule tasks runs in a region: the
+// calling thread runs the handler, the others run what it schedules. Where there are no others, and for the first call
+// of a kernel, tasks run at once on the thread that schedules them. A task must not wait for another. Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "kernels/custom_call/ffi_abi.h"
+#include "kernels/parallel.h"
+
+namespace mydev::ffi {
+
+class TaskPool {
+ public:
+  // Runs body() on this thread; returns when it and all tasks are done. body must not throw.
+  template <typename Body>
+  void run(const Body& body) {
+    reset();
+    const int64_t threads = parallel_threads();
+    parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+      if (begin == 0) {
+        if (end < threads) open();
+        body();
+        close();
+      }
+      work();
+    });
+  }
+  // False: there is nobody to run it, the caller has to.
+  bool offer(Task task, void* data);
+
+ private:
+  void reset();
+  void open();
+  void close();
+  void work();  // until closed and empty
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<Task, void*>> tasks_;
+  bool open_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace mydev::ffi
