@@ -43,8 +43,8 @@ class KernelRegistry {
     for (const auto& copy : copies) {
       check_free(*copy, replace);
       const auto [other, first_of_name] = together.try_emplace(copy->name, copy.get());
-      MYDEV_CHECK(first_of_name || same_record(*other->second, *copy), MYDEV_ALREADY_EXISTS,
-                  origin_text(copy->origin), " has two kernels named '", copy->name, "'");
+      MYDEV_CHECK(first_of_name || same_record(*other->second, *copy), MYDEV_ALREADY_EXISTS, origin_text(copy->origin),
+                  " has two kernels named '", copy->name, "'");
     }
     if (replace) {
       std::erase_if(by_name_, [&](const auto& item) { return item.second.origin->file == origin.file; });
@@ -154,7 +154,9 @@ void unregister_kernel(std::string_view name) {
 }
 
 const mydev_kernel* find_kernel(std::string_view name) {
-  return KernelRegistry::instance().find(name);
+  const mydev_kernel* kernel = KernelRegistry::instance().find(name);
+  if (kernel != nullptr || name.starts_with("mydev.")) return kernel;
+  return load_discovered_libraries(std::string(name).c_str()) ? KernelRegistry::instance().find(name) : nullptr;
 }
 
 const mydev_kernel* resolve_kernel(const Device& device, const char* name) {

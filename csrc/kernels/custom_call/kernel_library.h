@@ -5,9 +5,11 @@
 // objects may be registered for exit. Thread-safe.
 //
 // Discovery. MYDEV_CUSTOM_CALLS lists files and directories, colon-separated, absolute paths only; it is ignored in a
-// process with more rights than its user (AT_SECURE). In a directory every "*.so" counts. Beside "lib.so" may lie a
-// manifest "lib.so.json", {"kernels": ["name", ...]}: then the library is loaded when one of the names is first looked
-// up, otherwise at the first lookup that finds nothing. A manifest is a hint: what counts is what the library says.
+// process with more rights than its user (AT_SECURE). Files that others may replace are refused. In a directory every
+// "*.so" counts. Beside "lib.so" may lie a manifest "lib.so.json", {"kernels": ["name", ...]}: then the library is
+// loaded when one of the names is first looked up, otherwise at the first lookup that finds nothing ("mydev." names
+// apart). A manifest is a hint: what counts is what the library says. A library that fails to load is not tried again;
+// refused_kernel_libraries tells why.
 #pragma once
 
 #include <string>
@@ -30,7 +32,7 @@ struct LibraryInfo {
 // registered).
 LibraryInfo load_kernel_library(const std::string& file);
 // Loads the file anew, from a private copy, and puts its kernels in the place of the old ones; for development. The old
-// code stays mapped.
+// code stays mapped, so the file must have been replaced by a new one, as linkers do, and not been written into.
 LibraryInfo reload_kernel_library(const std::string& file);
 std::vector<LibraryInfo> loaded_kernel_libraries();
 

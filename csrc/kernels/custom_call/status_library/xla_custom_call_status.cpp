@@ -1,0 +1,20 @@
+// The two functions with which kernels of XLA's API versions 2 and 3 report errors, for processes that have no XLA. In
+// a library of their own, which is loaded for everyone to see, and only where nobody else provides them.
+#include <cstring>
+#include <string_view>
+
+#include "kernels/custom_call/legacy_status.h"
+#include "mydev/custom_call.h"
+
+extern "C" {
+
+MYDEV_EXPORT void XlaCustomCallStatusSetSuccess(mydev::LegacyStatus* status) {
+  status->message.reset();
+}
+
+// Copies up to `size` bytes, or to the first NUL.
+MYDEV_EXPORT void XlaCustomCallStatusSetFailure(mydev::LegacyStatus* status, const char* message, size_t size) {
+  status->message.emplace(message, ::strnlen(message, size));
+}
+
+}  // extern "C"
