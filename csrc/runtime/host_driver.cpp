@@ -373,17 +373,29 @@ mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_millise
 
 // --- work ------------------------------------------------------------------------------------------------------------
 
+// Kernels come from users too: what they throw ends here.
+mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noexcept {
+  try {
+    return kernel->entry(frame);
+  } catch (const std::exception& error) {
+    frame->host->set_error(frame, (std::string("the kernel threw: ") + error.what()).c_str());
+  } catch (...) {
+    frame->host->set_error(frame, "the kernel threw something that is no std::exception");
+  }
+  return MYDEV_INTERNAL;
+}
+
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   HostStream& host_stream = as_stream(stream);
   if (host_stream.plain()) [[likely]] {
-    return kernel->entry(frame);
+    return run_kernel(kernel, frame);
   }
   HostMemory& memory = host_stream.memory();
   if (!host_stream.asynchronous()) {
     mydev_code code = MYDEV_OK;
     const mydev_code access_code = run_checked([&] {
       const MemoryAccess access(memory);
-      code = kernel->entry(frame);
+      code = run_kernel(kernel, frame);
     });
     return access_code != MYDEV_OK ? access_code : code;
   }
@@ -392,7 +404,7 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
       mydev_code code = MYDEV_OK;
       {
         const MemoryAccess access(memory);
-        code = kernel->entry(frame);
+        code = run_kernel(kernel, frame);
       }
       frame->host->complete(frame, code);
     });
