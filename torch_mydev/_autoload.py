@@ -167,12 +167,13 @@ def _register_with_torch() -> None:
         ) from error
 
     rename_privateuse1_backend(DEVICE_NAME)
-    from torch_mydev import compile, device_module, fallback, patches, trace
+    from torch_mydev import compile, custom_operator, device_module, fallback, patches, trace
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)
     fallback._apply_environment()
     patches.apply()
+    custom_operator.install_namespace()
     trace.start_from_environment()
     compile.register_when_dynamo_is_imported()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])

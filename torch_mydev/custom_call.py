@@ -15,14 +15,13 @@ error of the work itself is raised where the stream is waited for, as RuntimeErr
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from torch_mydev import _C
-from torch_mydev.custom_operator import discover, sync_operators
+from torch_mydev.custom_operator import discover, require_kernel, sync_operators
 from torch_mydev.ffi import FfiCall, ffi_call, register_ffi_target
 
 __all__ = [
@@ -154,24 +153,14 @@ def kernels() -> list[str]:
 
 def kernel_info(name: str) -> KernelInfo:
     """What the record of a kernel says. Raises ValueError, with names that are near, for one that there is not."""
-    if not _C.has_kernel(name):
-        discover()
-    if not _C.has_kernel(name):
-        raise ValueError(_unknown(name))
+    require_kernel(name)
     info: KernelInfo = json.loads(_C.describe_kernel(name))
-    info["dense_copies"] = _C.custom_operator_dense_copies(name)
+    info["dense_copies"] = _C.dense_copies(name)
     return info
 
 
 def unregister_kernel(name: str) -> None:
     """Takes a user's kernel out; launches under way are not disturbed, later calls of its operator are errors."""
-    if not _C.has_kernel(name):
-        raise ValueError(_unknown(name))
+    require_kernel(name)
     _C.unregister_kernel(name)
     sync_operators()
-
-
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, _C.kernel_names(), n=3)
-    advice = f"; did you mean {' or '.join(near)}?" if near else "; torch_mydev.kernels() lists what there is"
-    return f"there is no kernel '{name}'{advice}"

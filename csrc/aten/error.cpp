@@ -1,23 +1,27 @@
-// Errors of the torch-free layers as PyTorch's exceptions, so that Python sees the types that users expect.
+#include "aten/error.h"
+
 #include <c10/util/Exception.h>
 
 #include "runtime/status.h"
 
 namespace mydev {
+
+constinit thread_local int CustomCallErrors::depth_ = 0;
+
+bool CustomCallErrors::active() noexcept {
+  return depth_ != 0;
+}
+
 namespace {
 
 [[noreturn]] void raise_as_torch(mydev_code code, const std::string& message) {
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
-  switch (code) {
-    case MYDEV_RESOURCE_EXHAUSTED:
-      throw c10::OutOfMemoryError(here, message);
-    case MYDEV_UNIMPLEMENTED:
-      throw c10::NotImplementedError(here, message);
-    case MYDEV_OUT_OF_RANGE:
-      throw c10::IndexError(here, message);
-    default:
-      throw c10::Error(here, message);
-  }
+  const bool custom_call = CustomCallErrors::active();
+  if (code == MYDEV_RESOURCE_EXHAUSTED) throw c10::OutOfMemoryError(here, message);
+  if (code == MYDEV_UNIMPLEMENTED) throw c10::NotImplementedError(here, message);
+  if (code == MYDEV_INVALID_ARGUMENT && custom_call) throw c10::ValueError(here, message);
+  if (code == MYDEV_OUT_OF_RANGE && !custom_call) throw c10::IndexError(here, message);
+  throw c10::Error(here, message);
 }
 
 [[maybe_unused]] const bool installed = [] {

@@ -13,8 +13,10 @@ using torch::wrap_pybind_function;
 using torch::wrap_pybind_function_no_gil;
 
 void bind_config(pybind11::module_& m);
+void bind_custom_call(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
 void bind_fallback(pybind11::module_& m);
+void bind_ffi(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);

@@ -6,8 +6,10 @@ PYBIND11_MODULE(_C, m) {
   m.doc() = "Native part of torch_mydev";
   mydev::initialize_library();
   mydev::bind_config(m);
+  mydev::bind_custom_call(m);
   mydev::bind_device(m);
   mydev::bind_fallback(m);
+  mydev::bind_ffi(m);
   mydev::bind_memory(m);
   mydev::bind_source_location(m);
   mydev::bind_stream(m);

@@ -1,0 +1,60 @@
+#include "aten/custom_call.h"
+
+#include <map>
+
+#include "runtime/status.h"
+
+namespace mydev {
+
+namespace {
+
+// One counter per kernel name, immortal.
+std::atomic<uint64_t>& dense_copy_counter(const std::string& kernel) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& counters = *new std::map<std::string, std::atomic<uint64_t>>;
+  const std::lock_guard lock(mutex);
+  return counters[kernel];
+}
+
+}  // namespace
+
+uint64_t dense_copies(const std::string& kernel) {
+  return dense_copy_counter(kernel).load(std::memory_order_relaxed);
+}
+
+CustomKernel::CustomKernel(std::string name) : name_(std::move(name)), dense_copies_(dense_copy_counter(name_)) {}
+
+const CustomKernel::Resolved& CustomKernel::resolve(int device_index) {
+  Device& on = device(device_index);
+  const std::lock_guard lock(mutex_);
+  const mydev_kernel* record = find_kernel(name_);  // may load a library
+  const uint64_t generation = registry_generation();
+  MYDEV_CHECK(record != nullptr, MYDEV_NOT_FOUND, "there is no kernel '", name_,
+              "' any more: it was unregistered, or its library was reloaded without it");
+  const mydev_kernel* launchable = resolve_kernel(on, name_.c_str());
+  MYDEV_CHECK(launchable != nullptr, MYDEV_UNIMPLEMENTED, "kernel '", name_, "' is for platform ",
+              record->platform != nullptr ? record->platform : "Host", " and cannot run on device " MYDEV_DEVICE_NAME,
+              ":", device_index, ", whose memory the host does not reach");
+  if (generation_.load(std::memory_order_relaxed) != generation) {
+    for (auto& resolved : resolved_) resolved.store(nullptr, std::memory_order_relaxed);
+  }
+  const auto* resolved = new Resolved{record, launchable};
+  resolved_[static_cast<size_t>(device_index)].store(resolved, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
+  return *resolved;
+}
+
+void CustomFrame::launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes,
+                         int device) const {
+  try {
+    launch_on(*kernel.launchable, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes,
+              current_stream(device));
+  } catch (c10::Error& error) {
+    const KernelOrigin origin = kernel_origin(kernel.record->name);
+    error.add_context(c10::str("kernel '", kernel.record->name, "' of ", origin.library,
+                               origin.file.empty() ? "" : ", " + origin.file));
+    throw;
+  }
+}
+
+}  // namespace mydev

@@ -1,0 +1,320 @@
+// torch_mydev._C: call sites in jax.ffi's terms, and the attributes that they are given.
+//
+// A call site is a builtin function, since it competes with PyTorch's own operators on small tensors. It runs at once
+// when nothing else could want to see the call: plain tensors of the device that need no gradient, no mode, no
+// profiler. Otherwise it hands the call to a Python function, which goes through PyTorch's dispatcher.
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <pybind11/complex.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "aten/ffi_call.h"
+#include "kernels/kernel_registry.h"
+#include "python/bindings.h"
+#include "runtime/frame.h"
+#include "runtime/status.h"
+
+namespace py = pybind11;
+
+namespace mydev {
+namespace {
+
+// --- attributes ------------------------------------------------------------------------------------------------------
+
+constexpr int kMaxAttributeDepth = 8;
+
+constexpr std::pair<std::string_view, mydev_dtype> kNumpyDtypes[] = {{"bool", MYDEV_PRED},
+                                                                     {"int8", MYDEV_S8},
+                                                                     {"int16", MYDEV_S16},
+                                                                     {"int32", MYDEV_S32},
+                                                                     {"int64", MYDEV_S64},
+                                                                     {"uint8", MYDEV_U8},
+                                                                     {"uint16", MYDEV_U16},
+                                                                     {"uint32", MYDEV_U32},
+                                                                     {"uint64", MYDEV_U64},
+                                                                     {"float16", MYDEV_F16},
+                                                                     {"bfloat16", MYDEV_BF16},
+                                                                     {"float32", MYDEV_F32},
+                                                                     {"float64", MYDEV_F64},
+                                                                     {"complex64", MYDEV_C64},
+                                                                     {"complex128", MYDEV_C128},
+                                                                     {"float8_e5m2", MYDEV_F8E5M2},
+                                                                     {"float8_e4m3fn", MYDEV_F8E4M3FN}};
+
+[[noreturn]] void refuse(const char* name, py::handle value, const char* advice) {
+  throw py::type_error("attribute '" + std::string(name) + "' is a " + Py_TYPE(value.ptr())->tp_name + "; " + advice);
+}
+
+mydev_dtype numpy_dtype(const char* name, py::handle value) {
+  const auto dtype = py::str(value.attr("dtype").attr("name")).cast<std::string>();
+  for (const auto& [numpy, frame] : kNumpyDtypes) {
+    if (numpy == dtype) return frame;
+  }
+  throw py::type_error("attribute '" + std::string(name) + "' has dtype " + dtype + ", which no kernel takes");
+}
+
+void set_bytes(mydev_attribute& attribute, const char* data, Py_ssize_t size) {
+  attribute.kind = MYDEV_ATTRIBUTE_STRING;
+  attribute.value.bytes = data;
+  attribute.count = static_cast<uint32_t>(size);
+}
+
+void set_integer(mydev_attribute& attribute, PyObject* value) {
+  int overflow = 0;
+  attribute.kind = MYDEV_ATTRIBUTE_INT;
+  attribute.value.i = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow != 0) {
+    throw py::value_error("attribute '" + std::string(attribute.name) +
+                          "' does not fit 64 bits with a sign; np.uint64(x) gives 64 without");
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+}
+
+// A numpy scalar or an array of no dimensions.
+void set_numpy_scalar(mydev_attribute& attribute, mydev_dtype dtype, py::handle value) {
+  const py::object item = value.attr("item")();
+  attribute.dtype = static_cast<uint16_t>(dtype);
+  if (PyBool_Check(item.ptr())) {
+    attribute.kind = MYDEV_ATTRIBUTE_BOOL;
+    attribute.value.i = item.ptr() == Py_True ? 1 : 0;
+  } else if (dtype == MYDEV_U64) {
+    attribute.kind = MYDEV_ATTRIBUTE_INT;
+    attribute.value.i = static_cast<int64_t>(PyLong_AsUnsignedLongLongMask(item.ptr()));
+  } else if (PyLong_Check(item.ptr())) {
+    set_integer(attribute, item.ptr());
+  } else if (PyComplex_Check(item.ptr())) {
+    attribute.kind = MYDEV_ATTRIBUTE_COMPLEX;
+    attribute.value.c[0] = PyComplex_RealAsDouble(item.ptr());
+    attribute.value.c[1] = PyComplex_ImagAsDouble(item.ptr());
+  } else {
+    attribute.kind = MYDEV_ATTRIBUTE_FLOAT;
+    attribute.value.f = item.cast<double>();
+  }
+}
+
+void set_numpy_array(mydev_attribute& attribute, mydev_dtype dtype, py::handle value, CustomAttributes& attributes) {
+  const auto bytes = py::bytes(value.attr("tobytes")());
+  const auto view = static_cast<std::string_view>(bytes);
+  void* data = attributes.allocate(view.size());
+  std::memcpy(data, view.data(), view.size());
+  attribute.kind = dtype == MYDEV_S64   ? MYDEV_ATTRIBUTE_INT_ARRAY
+                   : dtype == MYDEV_F64 ? MYDEV_ATTRIBUTE_FLOAT_ARRAY
+                                        : MYDEV_ATTRIBUTE_ARRAY;
+  attribute.dtype = static_cast<uint16_t>(dtype);
+  attribute.count = static_cast<uint32_t>(view.size() / static_cast<size_t>(dtype_size(dtype)));
+  attribute.value.data = data;
+}
+
+mydev_attribute convert_attribute(PyObject* name, PyObject* value, CustomAttributes& attributes, int depth);
+
+void set_dictionary(mydev_attribute& attribute, PyObject* value, CustomAttributes& attributes, int depth) {
+  if (depth == kMaxAttributeDepth) refuse(attribute.name, value, "dictionaries are nested at most 8 deep");
+  std::vector<mydev_attribute> entries;
+  PyObject *key = nullptr, *entry = nullptr;
+  for (Py_ssize_t position = 0; PyDict_Next(value, &position, &key, &entry) != 0;) {
+    if (PyUnicode_Check(key) == 0) refuse(attribute.name, key, "keys of a dictionary are strings");
+    entries.push_back(convert_attribute(key, entry, attributes, depth + 1));
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const mydev_attribute& a, const mydev_attribute& b) { return std::string_view(a.name) < b.name; });
+  auto* data = static_cast<mydev_attribute*>(attributes.allocate(entries.size() * sizeof(mydev_attribute)));
+  std::copy(entries.begin(), entries.end(), data);
+  attribute.kind = MYDEV_ATTRIBUTE_DICTIONARY;
+  attribute.count = static_cast<uint32_t>(entries.size());
+  attribute.value.attributes = data;
+}
+
+// As jax.ffi does. Names, strings and bytes are borrowed from the Python objects.
+mydev_attribute convert_attribute(PyObject* name, PyObject* value, CustomAttributes& attributes, int depth) {
+  mydev_attribute attribute{PyUnicode_AsUTF8(name), 0, 0, 0, {}};
+  if (attribute.name == nullptr) throw py::error_already_set();
+  if (PyBool_Check(value)) {
+    attribute.kind = MYDEV_ATTRIBUTE_BOOL;
+    attribute.value.i = value == Py_True ? 1 : 0;
+  } else if (PyLong_Check(value)) {
+    set_integer(attribute, value);
+  } else if (PyFloat_Check(value)) {
+    attribute.kind = MYDEV_ATTRIBUTE_FLOAT;
+    attribute.value.f = PyFloat_AS_DOUBLE(value);
+  } else if (PyUnicode_Check(value)) {
+    Py_ssize_t size = 0;
+    const char* data = PyUnicode_AsUTF8AndSize(value, &size);
+    if (data == nullptr) throw py::error_already_set();
+    set_bytes(attribute, data, size);
+  } else if (PyBytes_Check(value)) {
+    set_bytes(attribute, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
+  } else if (PyDict_Check(value)) {
+    set_dictionary(attribute, value, attributes, depth);
+  } else if (PyComplex_Check(value)) {
+    attribute.kind = MYDEV_ATTRIBUTE_COMPLEX;
+    attribute.value.c[0] = PyComplex_RealAsDouble(value);
+    attribute.value.c[1] = PyComplex_ImagAsDouble(value);
+  } else if (THPVariable_Check(value)) {
+    refuse(attribute.name, value, "tensors are operands: give them by position");
+  } else if (PyObject_HasAttrString(value, "dtype") != 0 && PyObject_HasAttrString(value, "tobytes") != 0) {
+    const mydev_dtype dtype = numpy_dtype(attribute.name, value);
+    if (py::handle(value).attr("ndim").cast<int>() == 0) {
+      set_numpy_scalar(attribute, dtype, value);
+    } else {
+      set_numpy_array(attribute, dtype, value, attributes);
+    }
+  } else {
+    refuse(attribute.name, value,
+           "give bool, int, float, str, bytes, a dict, or numpy's scalars and arrays (np.array(x) for a list)");
+  }
+  return attribute;
+}
+
+// --- call sites ------------------------------------------------------------------------------------------------------
+
+enum class Structure : int { kSingle, kTuple, kList };  // of the result
+
+struct PythonCallSite {
+  FfiCallSite site;
+  Structure structure;
+  py::object dispatch;  // the way through PyTorch's dispatcher
+};
+
+constexpr const char* kCapsuleName = "mydev.ffi_call_site";
+
+// Autocast does nothing to such a call.
+constexpr c10::DispatchKeySet kPlainTensor({kDispatchKey, c10::DispatchKey::AutogradPrivateUse1,
+                                            c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastPrivateUse1});
+constexpr c10::DispatchKeySet kPlainThread({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView});
+
+// Set difference by bits: DispatchKeySet's own keeps those of backends.
+bool within(c10::DispatchKeySet keys, c10::DispatchKeySet limit) {
+  return (keys.raw_repr() & ~limit.raw_repr()) == 0;
+}
+
+bool nobody_watches() {
+  const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
+  return within(included, kPlainThread) && !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
+}
+
+bool is_plain(PyObject* object, bool grad_mode) {
+  if (!THPVariable_CheckExact(object)) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return within(tensor.key_set(), kPlainTensor) && !(grad_mode && tensor.requires_grad());
+}
+
+PyObject* wrap_results(TensorList& results, Structure structure) {
+  if (structure == Structure::kSingle) return THPVariable_Wrap(std::move(results[0]));
+  const auto size = static_cast<Py_ssize_t>(results.size());
+  const bool list = structure == Structure::kList;
+  auto sequence = py::reinterpret_steal<py::object>(list ? PyList_New(size) : PyTuple_New(size));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* item = THPVariable_Wrap(std::move(results[static_cast<size_t>(i)]));
+    if (list) {
+      PyList_SET_ITEM(sequence.ptr(), i, item);
+    } else {
+      PyTuple_SET_ITEM(sequence.ptr(), i, item);
+    }
+  }
+  return sequence.release().ptr();
+}
+
+PyObject* run_call_site(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  HANDLE_TH_ERRORS
+  auto* call = static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCapsuleName));
+  bool plain = nobody_watches();
+  const bool grad_mode = c10::GradMode::is_enabled();
+  for (Py_ssize_t i = 0; plain && i < count; ++i) plain = is_plain(arguments[i], grad_mode);
+  if (!plain) return PyObject_Vectorcall(call->dispatch.ptr(), arguments, static_cast<size_t>(count), names);
+  TensorList operands;
+  for (Py_ssize_t i = 0; i < count; ++i) operands.push_back(THPVariable_Unpack(arguments[i]));
+  CustomAttributes attributes;
+  const Py_ssize_t num_attributes = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < num_attributes; ++i) {
+    attributes.add(convert_attribute(PyTuple_GET_ITEM(names, i), arguments[count + i], attributes, 0));
+  }
+  TensorList results;
+  {
+    const py::gil_scoped_release no_gil;
+    results = call->site.run(operands, attributes);
+  }
+  return wrap_results(results, call->structure);
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef call_site_method = {"ffi_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&run_call_site)),
+                                METH_FASTCALL | METH_KEYWORDS, "Calls a kernel with tensors and attributes."};
+
+py::object make_call_site(
+    std::string target,
+    const std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>>& results, int structure,
+    bool tuple, int api_version, std::optional<py::bytes> opaque, std::vector<std::vector<int64_t>> input_layouts,
+    std::vector<std::pair<uint32_t, uint32_t>> aliases, py::object dispatch) {
+  FfiCallOptions options{std::move(target), {}, tuple, api_version, std::nullopt, std::move(input_layouts),
+                         std::move(aliases)};
+  for (const auto& [dtype, sizes, layout] : results) options.results.push_back({dtype, sizes, layout});
+  if (opaque) options.opaque = static_cast<std::string>(*opaque);
+  auto* call =
+      new PythonCallSite{FfiCallSite(std::move(options)), static_cast<Structure>(structure), std::move(dispatch)};
+  const py::capsule capsule(call, kCapsuleName, [](PyObject* self) {
+    delete static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCapsuleName));
+  });
+  return py::reinterpret_steal<py::object>(PyCFunction_NewEx(&call_site_method, capsule.ptr(), nullptr));
+}
+
+// Runs below the dispatcher: attributes as a dict.
+py::object run_below_dispatcher(const py::handle& function, const std::vector<at::Tensor>& operands,
+                                const py::dict& values) {
+  auto* call = static_cast<PythonCallSite*>(PyCapsule_GetPointer(PyCFunction_GetSelf(function.ptr()), kCapsuleName));
+  CustomAttributes attributes;
+  for (const auto& [name, value] : values) {
+    attributes.add(convert_attribute(name.ptr(), value.ptr(), attributes, 0));
+  }
+  TensorList results;
+  {
+    const py::gil_scoped_release no_gil;
+    results = call->site.run(operands, attributes);
+  }
+  return py::reinterpret_steal<py::object>(wrap_results(results, Structure::kList));
+}
+
+// --- targets ---------------------------------------------------------------------------------------------------------
+
+uintptr_t capsule_address(const py::handle& capsule) {
+  void* address = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
+  if (address == nullptr) throw py::error_already_set();
+  return reinterpret_cast<uintptr_t>(address);
+}
+
+mydev_function function_at(uintptr_t address) {
+  return reinterpret_cast<mydev_function>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void register_target(const std::string& name, const std::optional<std::string>& platform, int32_t kind, uint32_t traits,
+                     uintptr_t execute, uintptr_t instantiate, uintptr_t prepare, uintptr_t initialize) {
+  const CustomCallErrors errors;
+  // Outlive the registry.
+  const auto* kept_name = new std::string(name);
+  const auto* kept_platform = platform ? new std::string(*platform) : nullptr;
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(kernel);
+  kernel.name = kept_name->c_str();
+  kernel.platform = kept_platform != nullptr ? kept_platform->c_str() : nullptr;
+  kernel.kind = kind;
+  kernel.traits = traits;
+  kernel.execute = function_at(execute);
+  kernel.instantiate = function_at(instantiate);
+  kernel.prepare = function_at(prepare);
+  kernel.initialize = function_at(initialize);
+  register_kernel(kernel, {"", "register_ffi_target"});
+}
+
+}  // namespace
+
+void bind_ffi(py::module_& m) {
+  m.def("ffi_call_site", wrap_pybind_function(&make_call_site));
+  m.def("run_ffi_call_site", wrap_pybind_function(&run_below_dispatcher));
+  m.def("capsule_address", &capsule_address);
+  m.def("register_ffi_target", wrap_pybind_function(&register_target));
+}
+
+}  // namespace mydev
