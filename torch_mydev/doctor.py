@@ -22,7 +22,13 @@ from typing import Any, Literal
 from torch_mydev import __version__, _autoload, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 
-_LIBRARIES = ("libmydev_runtime.so", "libmydev_kernels.so", "libtorch_mydev.so", "libdnnl.so.3")
+_LIBRARIES = (
+    "libmydev_runtime.so",
+    "libmydev_kernels.so",
+    "libmydev_custom_call_status.so",
+    "libtorch_mydev.so",
+    "libdnnl.so.3",
+)
 _AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _PREFIX = "MYDEV_"
 

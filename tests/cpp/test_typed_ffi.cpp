@@ -167,6 +167,64 @@ TEST(TypedFfi, RefusesStridedOperandsByName) {
                "result 0 is not dense");
 }
 
+// The offset of each element, in row-major order: 0, 1, 2, ... where the buffer is dense.
+bool is_dense_by_offsets(const mydev_buffer& buffer) {
+  std::vector<int64_t> offsets = {0};
+  for (int32_t d = 0; d < buffer.rank; ++d) {
+    std::vector<int64_t> longer;
+    for (const int64_t offset : offsets) {
+      for (int64_t i = 0; i < buffer.sizes[d]; ++i) longer.push_back(offset + i * buffer.strides[d]);
+    }
+    offsets = longer;
+  }
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+// Whatever the buffers' shapes, those that are dense are passed on as they are and the others are refused.
+TEST(TypedFfi, SurvivesBuffersOfAnyShape) {
+  static std::vector<std::vector<int64_t>> shapes;
+  const ScopedKernel kernel(ffi_record("test.shapes", handler([](CallFrame* frame) -> ffi::Error* {
+                                         shapes.clear();
+                                         for (int64_t i = 0; i < frame->arguments.size; ++i) {
+                                           const ffi::Buffer& buffer = argument(frame, static_cast<size_t>(i));
+                                           shapes.emplace_back(buffer.dims, buffer.dims + buffer.rank);
+                                         }
+                                         return nullptr;
+                                       })));
+  std::mt19937 random(20240614);
+  int refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::vector<int64_t>> sizes(random() % 4), strides(sizes.size());
+    std::vector<mydev_buffer> buffers;
+    bool dense = true;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      sizes[i].resize(random() % 4);
+      strides[i].resize(sizes[i].size());
+      int64_t expected = 1;
+      for (size_t d = sizes[i].size(); d-- > 0;) {
+        sizes[i][d] = static_cast<int64_t>(random() % 4);
+        strides[i][d] = random() % 8 == 0 ? static_cast<int64_t>(random() % 7) - 3 : expected;
+        expected *= sizes[i][d];
+      }
+      buffers.push_back(
+          {nullptr, sizes[i].data(), strides[i].data(), static_cast<int32_t>(sizes[i].size()), MYDEV_F32});
+      dense = dense && is_dense_by_offsets(buffers.back());
+    }
+    mydev_frame frame = make_frame(buffers, 0);
+    frame.kernel = &*kernel;
+    frame.host = &host_services();
+    ASSERT_EQ((*kernel).entry(&frame), dense ? MYDEV_OK : MYDEV_INVALID_ARGUMENT);
+    if (dense) {
+      ASSERT_EQ(shapes, sizes);
+    }
+    refused += dense ? 0 : 1;
+  }
+  EXPECT_GT(refused, 0);
+}
+
 // --- errors ----------------------------------------------------------------------------------------------------------
 
 class ErrorCodes : public testing::TestWithParam<int> {};

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "runtime/plain_errors.h"
 #include "runtime/status.h"
 
 namespace mydev::ffi {
@@ -135,15 +136,20 @@ size_t array_bytes(const mydev_attribute& attribute) noexcept {
   }
 }
 
+// NaN is itself, and the zeros differ.
+bool same_bits(double a, double b) noexcept {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
 bool same_value(const mydev_attribute& a, const mydev_attribute& b) noexcept {
   switch (a.kind) {
     case MYDEV_ATTRIBUTE_BOOL:
     case MYDEV_ATTRIBUTE_INT:
       return a.value.i == b.value.i;
     case MYDEV_ATTRIBUTE_FLOAT:
-      return std::memcmp(&a.value.f, &b.value.f, sizeof(double)) == 0;
+      return same_bits(a.value.f, b.value.f);
     case MYDEV_ATTRIBUTE_COMPLEX:
-      return std::memcmp(a.value.c, b.value.c, sizeof(a.value.c)) == 0;
+      return same_bits(a.value.c[0], b.value.c[0]) && same_bits(a.value.c[1], b.value.c[1]);
     case MYDEV_ATTRIBUTE_DICTIONARY:
       if (a.count == 0) return true;
       return b.value.attributes != nullptr &&
@@ -252,6 +258,7 @@ std::shared_ptr<Instance> InstanceCache::find_or_make(std::span<const mydev_attr
     std::rotate(instances_.begin(), position, position + 1);
     return instances_.front();
   }
+  const PlainErrors plain;
   auto instance = std::make_shared<Instance>(attributes);
   if (instances_.size() == kCapacity) {
     gone = std::move(instances_.back());

@@ -124,6 +124,7 @@ void fill_frame(Call& call, const mydev_frame& frame) {
 // --- futures ---------------------------------------------------------------------------------------------------------
 
 std::chrono::nanoseconds future_timeout() {
+  const PlainErrors plain;
   const std::string text = config_string("MYDEV_CUSTOM_CALL_TIMEOUT");
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
@@ -228,10 +229,7 @@ void instantiate(const TypedFfi& ffi, Instance& instance) {
 }
 
 std::shared_ptr<Instance> find_instance(TypedFfi& ffi, const mydev_frame& frame) {
-  return ffi.instances.get({frame.attributes, frame.num_attributes}, [&](Instance& made) {
-    const PlainErrors plain;
-    instantiate(ffi, made);
-  });
+  return ffi.instances.get({frame.attributes, frame.num_attributes}, [&](Instance& made) { instantiate(ffi, made); });
 }
 
 constexpr Attributes kNoAttributes = {sizeof(Attributes), nullptr, 0, nullptr, nullptr, nullptr};

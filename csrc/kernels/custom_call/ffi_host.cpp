@@ -189,7 +189,7 @@ Error* set_state(ExecutionContext* context, int32_t stage, const TypeId* type_id
   slot->type = type_id->id;
   slot->object = object;
   slot->deleter = deleter;
-  context->used = true;
+  context->used.store(true, std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -278,7 +278,7 @@ Error* memory_allocate(MemoryAllocateArgs* args) {
     Block* block = allocate_while_running(context.device, context.stream, args->size);
     const std::lock_guard lock(context.mutex);
     context.allocations.push_back(block);
-    context.used = true;
+    context.used.store(true, std::memory_order_relaxed);
     args->data = block->data;
     return nullptr;
   });
@@ -410,7 +410,7 @@ void ExecutionContext::release_all() noexcept {
   for (State& state : states) state.reset();
   for (Block* block : allocations) release(*block);
   allocations.clear();
-  used = false;
+  used.store(false, std::memory_order_relaxed);
 }
 
 const Api& api_table(int minor) noexcept {

@@ -49,7 +49,7 @@ struct ExecutionContext {
 
   // Ends a call: gives back what it owns.
   void finish() noexcept {
-    if (used) release_all();
+    if (used.load(std::memory_order_relaxed)) release_all();
   }
   void release_all() noexcept;
 
@@ -58,7 +58,7 @@ struct ExecutionContext {
   mydev_stream stream = nullptr;
   State* instance = nullptr;           // the state that instantiate left, or is to leave
   TaskPool* pool = nullptr;            // nullptr: tasks run where they are scheduled
-  bool used = false;                   // there is something to give back
+  std::atomic<bool> used{false};       // there is something to give back
   std::atomic<bool> scheduled{false};  // the handler used the thread pool
   std::atomic<int64_t> run_id{0};      // given when first asked for
   std::array<State, kNumStages> states;

@@ -135,6 +135,7 @@ class PrivateCopy {
 
 LibraryInfo load_kernel_library(const std::string& file) {
   const std::string canonical = canonical_file(file);
+  const Loading scope;
   Libraries& libraries = Libraries::instance();
   const std::lock_guard lock(libraries.mutex);
   const auto known = libraries.by_file.find(canonical);
@@ -145,6 +146,7 @@ LibraryInfo load_kernel_library(const std::string& file) {
 
 LibraryInfo reload_kernel_library(const std::string& file) {
   const std::string canonical = canonical_file(file);
+  const Loading scope;
   Libraries& libraries = Libraries::instance();
   const std::lock_guard lock(libraries.mutex);
   const PrivateCopy copy(canonical);
@@ -156,6 +158,7 @@ std::vector<LibraryInfo> loaded_kernel_libraries() {
   Libraries& libraries = Libraries::instance();
   const std::lock_guard lock(libraries.mutex);
   std::vector<LibraryInfo> infos;
+  infos.reserve(libraries.by_file.size());
   for (const auto& [file, info] : libraries.by_file) infos.push_back(info);
   return infos;
 }

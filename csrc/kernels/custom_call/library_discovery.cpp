@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "kernels/custom_call/kernel_library.h"
+#include "kernels/custom_call/shared_object.h"
 #include "runtime/config.h"
 #include "runtime/plain_errors.h"
 #include "runtime/status.h"
@@ -40,9 +41,6 @@ struct Discovery {
     return discovery;
   }
 };
-
-// True while this thread loads: what a library looks up then must not load others.
-thread_local bool loading = false;
 
 // Why a file or directory is not to be trusted; "" if it is. A directory with the sticky bit lets only owners replace.
 std::string distrust(const fs::path& path) {
@@ -152,16 +150,15 @@ std::vector<RefusedLibrary> refused_kernel_libraries() {
 }
 
 bool load_discovered_libraries(const char* name) {
-  if (loading) return false;
+  if (Loading::active()) return false;
+  const Loading scope;
   Discovery& discovery = Discovery::instance();
   const std::lock_guard lock(discovery.mutex);
-  loading = true;
   bool loaded = false;
   scan(discovery);
   for (Candidate& candidate : discovery.candidates) {
     if (!candidate.tried && may_have(candidate, name)) loaded = try_load(discovery, candidate) || loaded;
   }
-  loading = false;
   return loaded;
 }
 

@@ -206,7 +206,7 @@ std::string operator_schema(const mydev_kernel& kernel) {
     const mydev_operand& operand = *signature.operands[i];
     text += std::string(separator) + "Tensor" + alias_mark(signature, static_cast<int32_t>(i));
     if ((operand.flags & MYDEV_OPERAND_VARIADIC) != 0) text += "[]";
-    if (is_optional(operand)) text += "?";
+    if (is_optional(operand)) text += '?';
     text += std::string(" ") + operand.name;
     if (is_optional(operand) && all_optional(signature, i)) text += "=None";
     separator = ", ";
@@ -229,7 +229,7 @@ std::string operator_schema(const mydev_kernel& kernel) {
   }
   text += ") -> ";
   const bool single = signature.num_results == 1;
-  if (!single) text += "(";
+  if (!single) text += '(';
   for (uint32_t i = 0; i < signature.num_results; ++i) {
     text += (i != 0 ? ", Tensor" : "Tensor") + alias_mark(signature, signature.results[i]->alias);
   }
@@ -242,7 +242,7 @@ std::string describe_signature(const mydev_kernel& kernel) {
   for (uint32_t i = 0; i < signature.num_operands; ++i) {
     const mydev_operand& operand = *signature.operands[i];
     text += std::string(i != 0 ? ", " : "") + operand.name;
-    if (is_optional(operand)) text += "?";
+    if (is_optional(operand)) text += '?';
     if ((operand.flags & MYDEV_OPERAND_VARIADIC) != 0) text += "...";
     text += " " + dtype_set(operand.dtypes) + described_ranks(operand);
     if (operand.like >= 0) text += std::string(" like ") + signature.operands[operand.like]->name;
@@ -260,7 +260,7 @@ std::string describe_signature(const mydev_kernel& kernel) {
         result.dtypes != 0 ? dtype_set(result.dtypes) : std::string("like ") + signature.operands[result.like]->name;
     if (result.alias >= 0) text += std::string(" in ") + signature.operands[result.alias]->name;
   }
-  text += ")";
+  text += ')';
   if (signature.shapes != nullptr) text += std::string(", shapes ") + signature.shapes;
   return text;
 }

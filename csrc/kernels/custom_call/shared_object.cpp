@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <utility>
 
 namespace mydev {
 
@@ -20,6 +21,8 @@ bool read_at(std::ifstream& in, uint64_t offset, T& value) {
   in.seekg(static_cast<std::streamoff>(offset));
   return static_cast<bool>(in.read(reinterpret_cast<char*>(&value), sizeof(value)));
 }
+
+thread_local constinit bool loading = false;
 
 #if defined(__x86_64__)
 constexpr int kMachine = EM_X86_64;
@@ -59,6 +62,16 @@ void provide_status_functions() {
     const auto path = std::filesystem::path(ours.dli_fname).parent_path() / kStatusLibrary;
     ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   });
+}
+
+Loading::Loading() noexcept : outer_(std::exchange(loading, true)) {}
+
+Loading::~Loading() {
+  loading = outer_;
+}
+
+bool Loading::active() noexcept {
+  return loading;
 }
 
 void* open_shared_object(const std::string& file, std::string& problem) {

@@ -13,6 +13,20 @@ const char* find_elf_fault(const std::string& file);
 // is opened. Once per process; failure is no error here, the library's own loading then tells what is missing.
 void provide_status_functions();
 
+// While one lives, this thread is loading a library: what that looks up must not load others, whose turn it may be on
+// another thread.
+class Loading {
+ public:
+  Loading() noexcept;
+  ~Loading();
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
+  static bool active() noexcept;
+
+ private:
+  bool outer_;
+};
+
 // RTLD_NOW | RTLD_LOCAL. nullptr: `problem` tells why.
 void* open_shared_object(const std::string& file, std::string& problem);
 
