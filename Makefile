@@ -31,6 +31,7 @@ test: lint setup-test
 	@$(CTEST) --test-dir build/release --output-on-failure -j 2
 	@for mode in $(MODES); do \
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) $(MODE_TESTS) || exit 1; done
+	@echo "== tests that need two devices"; MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
 
 lint: setup-lint
