@@ -10,7 +10,7 @@
 #   make clean     removes what was built; .venv stays
 
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -q
+PYTEST := $(PYTHON) -m pytest -q -n 2 --dist worksteal
 CMAKE  := $(PYTHON) -m cmake
 CTEST  := .venv/bin/ctest
 # Files whose behaviour depends on how the driver runs work; they are tested in each of the driver's modes.
