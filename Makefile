@@ -10,7 +10,7 @@
 #   make clean     removes what was built; .venv stays
 
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -q
+PYTEST := $(PYTHON) -m pytest -q -n 2 --dist worksteal
 CMAKE  := $(PYTHON) -m cmake
 CTEST  := .venv/bin/ctest
 # Files whose behaviour depends on how the driver runs work; they are tested in each of the driver's modes.
@@ -31,6 +31,7 @@ test: lint setup-test
 	@$(CTEST) --test-dir build/release --output-on-failure -j 2
 	@for mode in $(MODES); do \
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) $(MODE_TESTS) || exit 1; done
+	@echo "== tests that need two devices"; MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
 
 lint: setup-lint

@@ -22,5 +22,10 @@ target_link_libraries(mydev_torch INTERFACE torch_cpu torch c10)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_definitions(mydev_torch INTERFACE HAVE_AVX2_CPU_DEFINITION HAVE_AVX512_CPU_DEFINITION)
 endif()
+# A precompiled header of torch is all heap to the compiler's garbage collector: let it collect less often.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(mydev_torch INTERFACE "SHELL:--param ggc-min-expand=1000"
+                                               "SHELL:--param ggc-min-heapsize=1500000")
+endif()
 add_library(mydev_torch_python INTERFACE)
 target_link_libraries(mydev_torch_python INTERFACE mydev_torch torch_python)

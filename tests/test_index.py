@@ -112,9 +112,12 @@ def test_gather(view: str, dim: int, device: torch.device) -> None:
     assert_parity(lambda x, i: torch.gather(VIEWS[view](x), dim, i), values(8, 4, 8)[:, :4], index, device=device)
 
 
-def test_gather_out_of_range_raises(device: torch.device) -> None:
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("bad", [3, -1, -(1 << 63), (1 << 63) - 1])
+def test_gather_out_of_range_raises(bad: int, dim: int, device: torch.device) -> None:
+    index = torch.tensor([[0, 2, bad]], device=device)
     with pytest.raises((IndexError, RuntimeError), match="out of"):
-        torch.gather(torch.zeros(2, 3, device=device), 1, torch.tensor([[3]], device=device)).cpu()
+        torch.gather(torch.zeros(3, 3, device=device), dim, index).cpu()
 
 
 @pytest.mark.parametrize("dtype", [None, torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.uint8])

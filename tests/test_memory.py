@@ -19,7 +19,6 @@ import torch_mydev  # noqa: F401
 
 MiB = 1 << 20
 mydev = torch.mydev
-needs_two_devices = pytest.mark.skipif(mydev.device_count() < 2, reason="the driver has one device")
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +156,7 @@ result.append(mydev.is_initialized())
     assert run_script(code) == [0, 0, {}, [], False]
 
 
-@needs_two_devices
+@pytest.mark.devices(2)
 def test_devices_are_counted_apart() -> None:
     before = mydev.memory_allocated(0)
     kept = torch.empty(2 * MiB, dtype=torch.uint8, device="mydev:1")

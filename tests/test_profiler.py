@@ -175,9 +175,7 @@ def test_events_and_profiler_together() -> None:
     assert begin.elapsed_time(end) >= 0
 
 
-@pytest.mark.skipif(
-    "torch.accelerator.device_count() < 2", reason="needs two devices, as with MYDEV_DRIVER=host:devices=2"
-)
+@pytest.mark.devices(2)
 def test_several_devices() -> None:
     with with_device() as prof:
         for index in range(2):

@@ -59,9 +59,7 @@ def test_map_location_by_function() -> None:
     assert loaded.device.type == "cpu"
 
 
-@pytest.mark.skipif(
-    "torch.accelerator.device_count() < 2", reason="needs two devices, as with MYDEV_DRIVER=host:devices=2"
-)
+@pytest.mark.devices(2)
 def test_index_is_kept_and_can_be_mapped() -> None:
     tensor = torch.arange(3, device="mydev:1")
     assert reload(tensor).device.index == 1

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import argparse
 import mmap
-import os
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
 import torch
 

@@ -9,13 +9,14 @@
 // output_padding is less than the stride. One dtype for all: f32, bf16 or f16. Every operand must have elements, or
 // every result none.
 //
-// Policy. All work is a plan of oneDNN primitives. A transposed convolution is the data gradient of the plain one that
-// maps its result to its input, so three kinds of primitive serve all six cases. Where the activations lie
-// channels-last they are used as they are; else oneDNN chooses (blocked) layouts and the plan reorders operands, which
-// is cheaper than to convolve plain channels-first data. Only a pointwise convolution of such data needs no reorder: it
-// is a matrix product per image. Weights are reordered in every call: nothing tells a kernel that they have not
-// changed. Operands in neither dense order, f16, and bf16 where the processor lacks it, are copied to dense f32 first;
-// results are rounded once.
+// Policy. Work is a plan of oneDNN primitives, but for 3 x 3 depthwise convolutions of wide channels-first f32 images,
+// which would spend most of their time on reorders: these have loops of our own (depthwise_loops.h). A transposed
+// convolution is the data gradient of the plain one that maps its result to its input, so three kinds of primitive
+// serve all six cases. Where the activations lie channels-last they are used as they are; else oneDNN chooses (blocked)
+// layouts and the plan reorders operands, which is cheaper than to convolve plain channels-first data. Only a pointwise
+// convolution of such data needs no reorder: it is a matrix product per image. Weights are reordered in every call:
+// nothing tells a kernel that they have not changed. Operands in neither dense order, f16, and bf16 where the processor
+// lacks it, are copied to dense f32 first; results are rounded once.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,8 +24,11 @@
 
 #include "kernels/builtin_kernels.h"
 #include "kernels/dense_order.h"
+#include "kernels/depthwise_loops.h"
+#include "kernels/instruction_set.h"
 #include "kernels/kernel_entry.h"
 #include "kernels/nested_copy.h"
+#include "kernels/parallel.h"
 #include "kernels/primitive_cache.h"
 #include "kernels/primitive_plan.h"
 #include "runtime/frame.h"
@@ -394,12 +398,64 @@ std::shared_ptr<PrimitivePlan> find_plan(const Problem& problem) {
                              [&] { return with_onednn_errors(problem.kernel, [&] { return make_plan(problem); }); });
 }
 
+// --- depthwise loops
+// --------------------------------------------------------------------------------------------------
+
+DepthwiseFunction depthwise_planes() {
+  switch (instruction_set()) {
+#ifdef MYDEV_HAVE_AVX512
+    case InstructionSet::kAvx512:
+      return avx512::depthwise_planes;
+#endif
+#ifdef MYDEV_HAVE_AVX2
+    case InstructionSet::kAvx2:
+      return avx2::depthwise_planes;
+#endif
+    default:
+      return baseline::depthwise_planes;
+  }
+}
+
+// Rows of results that are shorter go through oneDNN: reorders of small planes cost less than half-empty vectors.
+constexpr int64_t kMinDepthwiseWidth = 24;
+
+bool has_depthwise_loops(const Problem& problem) noexcept {
+  if (problem.kind != PlanKind::kConvolution || problem.transposed || problem.rank != 4) return false;
+  if (problem.compute != MYDEV_F32 || problem.groups == 1) return false;
+  for (const Role role : {kSource, kWeights, kDestination}) {
+    if (problem[role].copied || problem[role].order() != kChannelsFirst) return false;
+  }
+  const int64_t* kernel = problem[kWeights].buffer->sizes;
+  return problem.groups == problem[kSource].buffer->sizes[1] && kernel[2] == 3 && kernel[3] == 3 &&
+         problem.dilation[0] == 1 && problem.dilation[1] == 1 && problem.stride[1] <= 2 &&
+         problem[kDestination].buffer->sizes[3] >= kMinDepthwiseWidth && !problem[kBias].copied;
+}
+
+void run_depthwise_loops(const Problem& problem) {
+  const int64_t* source = problem[kSource].buffer->sizes;
+  const int64_t* destination = problem[kDestination].buffer->sizes;
+  const auto axis = [&](size_t i) {
+    return DepthwiseAxis{source[i + 2], destination[i + 2], problem.stride[i], problem.padding[i]};
+  };
+  const DepthwiseGeometry geometry{destination[1], destination[1] / source[1], axis(0), axis(1)};
+  const int64_t work = destination[2] * destination[3] * 9;
+  const float* bias = problem[kBias].present() ? static_cast<const float*>(problem[kBias].buffer->data) : nullptr;
+  const DepthwiseFunction planes = depthwise_planes();
+  parallel_for(destination[0] * destination[1], std::max<int64_t>(kGrainCheap / work, 1),
+               [&](int64_t begin, int64_t end) {
+                 planes(geometry, static_cast<const float*>(problem[kSource].buffer->data),
+                        static_cast<const float*>(problem[kWeights].buffer->data), bias,
+                        static_cast<float*>(problem[kDestination].buffer->data), begin, end);
+               });
+}
+
 // --- the run ---------------------------------------------------------------------------------------------------------
 
 // How a frame will be computed; the same for scratch_bytes and for the run.
 struct Way {
   Problem problem{};
-  std::shared_ptr<PrimitivePlan> plan;  // null: there is nothing to compute
+  bool depthwise_loops = false;
+  std::shared_ptr<PrimitivePlan> plan;  // null, without depthwise_loops: there is nothing to compute
   uint64_t plan_offset = 0, scratch_bytes = 0;
 };
 
@@ -427,6 +483,8 @@ Way choose_way(const mydev_frame& frame, const char* kernel, PlanKind kind) {
     const int64_t bytes = count_elements(buffer) * dtype_size(problem.compute);
     way.scratch_bytes += (static_cast<uint64_t>(bytes) + 63) / 64 * 64;
   }
+  way.depthwise_loops = has_depthwise_loops(problem);
+  if (way.depthwise_loops) return way;
   way.plan = find_plan(problem);
   way.plan_offset = way.scratch_bytes;
   way.scratch_bytes += way.plan->scratch_bytes();
@@ -435,6 +493,7 @@ Way choose_way(const mydev_frame& frame, const char* kernel, PlanKind kind) {
 
 void run(const mydev_frame& frame, const char* kernel, PlanKind kind) {
   const Way way = choose_way(frame, kernel, kind);
+  if (way.depthwise_loops) return run_depthwise_loops(way.problem);
   if (way.plan == nullptr) return;
   if (frame.scratch_bytes < way.scratch_bytes) {
     throw Error(MYDEV_INTERNAL, std::string(kernel) + ": was given less scratch than it asked for");

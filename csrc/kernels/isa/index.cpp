@@ -71,6 +71,18 @@ mydev_code index_select(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
+bool all_within(const int64_t* indices, int64_t count, int64_t limit) {
+  int64_t signs = 0;  // negative as soon as an index or its distance from the last one is
+  for (int64_t i = 0; i < count; ++i) signs |= indices[i] | (limit - 1 - indices[i]);
+  return signs >= 0;
+}
+
+template <typename T>
+void pick(T* target, const T* source, const int64_t* indices, int64_t count) {
+#pragma GCC ivdep  // the target is no operand's memory
+  for (int64_t i = 0; i < count; ++i) target[i] = source[indices[i]];
+}
+
 template <size_t kBytes>
 mydev_code gather_as(const mydev_frame* frame) {
   struct Element {
@@ -82,6 +94,7 @@ mydev_code gather_as(const mydev_frame* frame) {
   if (out.rank > 16) return MYDEV_UNIMPLEMENTED;
   if (count == 0) return MYDEV_OK;
   const int64_t in_step = dim == last ? 0 : in.strides[last], picked_stride = in.strides[dim];
+  const bool to_unit_steps = in_step == 0 && picked_stride == 1 && out.strides[last] == 1 && index.strides[last] == 1;
   std::atomic<int64_t> bad{0};
   std::atomic<bool> found{false};
   // A row runs along the last dimension.
@@ -98,6 +111,10 @@ mydev_code gather_as(const mydev_frame* frame) {
       Element* target = static_cast<Element*>(out.data) + to;
       const Element* source = static_cast<const Element*>(in.data) + from;
       const int64_t* indices = static_cast<const int64_t*>(index.data) + at;
+      if (to_unit_steps && all_within(indices, width, limit)) {
+        pick(target, source, indices, width);
+        continue;
+      }
       // Copies: the bytes stored below might be any of the captured values, for all that the compiler knows.
       const int64_t n = width, bound = limit, to_step = out.strides[last], index_step = index.strides[last];
       const int64_t from_step = in_step, pick_step = picked_stride;
