@@ -76,6 +76,13 @@ def register_on_import() -> bool:
     return True
 
 
+def register_for_program() -> None:
+    """For a command of this package that needs the device. Raises ImportError that explains what is wrong."""
+    import torch  # noqa: F401
+
+    _register()
+
+
 def _imported_by_torch() -> bool:
     """Whether torch's own initialization is what imports this package, on this thread."""
     frame: FrameType | None = sys._getframe()

@@ -22,7 +22,11 @@ class Command:
     module: str
 
 
-COMMANDS = (Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.doctor"),)
+COMMANDS = (
+    Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.doctor"),
+    Command("include", "print the directory of the C headers for drivers and kernels", "torch_mydev.headers"),
+    Command("kernels", "list, check, call and begin kernels of your own", "torch_mydev.kernels_cli"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
