@@ -78,19 +78,22 @@ def _duration(seconds: float) -> str:
 
 
 class Benchmark:
-    """A table of comparisons. The command line takes a part of row names to run, and the number of rounds."""
+    """A table of comparisons. The command line takes a part of row names to run, and the number of rounds.
 
-    def __init__(self, title: str) -> None:
-        parser = argparse.ArgumentParser(description=f"{title}: mydev against the CPU device, interleaved")
+    ``lanes`` names the rival and what is measured against it.
+    """
+
+    def __init__(self, title: str, lanes: tuple[str, str] = ("cpu", "mydev")) -> None:
+        parser = argparse.ArgumentParser(description=f"{title}: {lanes[1]} against {lanes[0]}, interleaved")
         parser.add_argument("only", nargs="?", default="", help="run the rows whose name contains this")
         parser.add_argument("--rounds", type=int, default=ROUNDS)
         arguments = parser.parse_args()
         self._only: str = arguments.only
         self._rounds: int = arguments.rounds
         self.rows: list[Row] = []
-        print(f"{title:<34} {'cpu':>10} {'mydev':>10} {'cpu/mydev':>10} {'median':>7}")
+        print(f"{title:<34} {lanes[0]:>10} {lanes[1]:>10} {'/'.join(lanes):>10} {'median':>7}")
 
-    def row(self, name: str, *, cpu: Callable[[], object], mydev: Callable[[], object]) -> None:
+    def row(self, name: str, cpu: Callable[[], object], mydev: Callable[[], object]) -> None:
         """Runs, prints and keeps one comparison."""
         if self._only not in name:
             return
