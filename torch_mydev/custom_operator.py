@@ -23,6 +23,7 @@ ENTRY_POINTS = "mydev.custom_calls"
 NAMESPACE = "mydev_cc"
 
 _lock = threading.RLock()
+_operators: set[str] = set()  # names in the namespace
 _libraries: dict[str, torch.library.Library] = {}  # by operator: its fake kernel and batching rule
 _asked_entry_points = False
 
@@ -78,21 +79,19 @@ class _Namespace(torch._ops._OpNamespace):
     """torch.ops.mydev_cc: loads what can be discovered when it is asked for an operator that it does not have."""
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            sync_operators()
-            if not torch._C._dispatch_has_kernel(f"{NAMESPACE}::{name}"):
-                discover()
-        try:
-            return super().__getattr__(name)  # type: ignore[no-untyped-call]
-        except AttributeError:
-            near = difflib.get_close_matches(name, _libraries, n=3)
+        sync_operators()
+        if name not in _operators and not name.startswith("_"):
+            discover()
+        if name not in _operators:  # torch may still know an operator whose kernel has gone
+            near = difflib.get_close_matches(name, _operators, n=3)
             advice = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise AttributeError(f"no kernel is the operator torch.ops.{NAMESPACE}.{name}{advice}") from None
+            raise AttributeError(f"no kernel is the operator torch.ops.{NAMESPACE}.{name}{advice}")
+        return super().__getattr__(name)
 
 
 def install_namespace() -> None:
     """Puts the namespace where torch would make one of its own at first use."""
-    setattr(torch.ops, NAMESPACE, _Namespace(NAMESPACE))  # type: ignore[no-untyped-call]
+    setattr(torch.ops, NAMESPACE, _Namespace(NAMESPACE))
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
@@ -114,13 +113,15 @@ def sync_operators() -> None:
             if operator in namespace.__dict__:
                 delattr(namespace, operator)
                 namespace._dir.remove(operator)
+            _operators.discard(operator)
             if change == "defined":
+                _operators.add(operator)  # before it is completed, which looks it up
                 _libraries[operator] = _complete(kernel, operator)
 
 
 def _complete(kernel: str, operator: str) -> torch.library.Library:
     """Gives an operator its fake kernel and its batching rule."""
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")
+    library = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
     call = _Call(kernel)
     qualified = f"{NAMESPACE}::{operator}"
     torch.library.register_fake(qualified, call.fake, lib=library)
@@ -202,7 +203,7 @@ def _apply_rule(
             continue
         ellipsis, sizes = operand_lists[min(i, len(operand_lists) - 1)]
         count = operand.dim() - len(sizes)
-        torch._check_value(
+        torch._check_value(  # type: ignore[no-untyped-call]
             count == 0 or (ellipsis and count > 0),
             lambda i=i: f"{kernel}: operand {i} has a rank that does not fit {description['shapes']}",
         )
@@ -212,7 +213,7 @@ def _apply_rule(
                 bound[value] = size
                 continue
             expected = bound[value] if kind == "name" else value if kind == "number" else attribute(value)
-            torch._check_value(
+            torch._check_value(  # type: ignore[no-untyped-call]
                 size == expected,
                 lambda i=i, size=size, expected=expected: (
                     f"{kernel}: operand {i} has size {size} where {expected} is expected: {description['shapes']}"

@@ -14,6 +14,7 @@ import base64
 import ctypes
 import functools
 import json
+from _ctypes import CFuncPtr  # ctypes gives it no public name
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -41,7 +42,6 @@ _KINDS = {
     "unified_device": 7,
 }
 _STAGES = ("execute", "instantiate", "prepare", "initialize")
-_CTYPES_FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__mro__[1]  # ctypes does not name it in public
 _kept_alive: list[Any] = []  # functions that were registered
 
 
@@ -100,7 +100,7 @@ def _address(name: str, function: Any) -> int:
         if function <= 0:
             raise ValueError(f"{name}: {function} is not the address of a function")
         return function
-    if isinstance(function, _CTYPES_FUNCTION):
+    if isinstance(function, CFuncPtr):
         address = ctypes.cast(function, ctypes.c_void_p).value
         if not address:
             raise ValueError(f"{name}: the ctypes function is NULL")

@@ -46,7 +46,7 @@ constexpr std::pair<std::string_view, mydev_dtype> kNumpyDtypes[] = {{"bool", MY
                                                                      {"float8_e4m3fn", MYDEV_F8E4M3FN}};
 
 [[noreturn]] void refuse(const char* name, py::handle value, const char* advice) {
-  throw py::type_error("attribute '" + std::string(name) + "' is a " + Py_TYPE(value.ptr())->tp_name + "; " + advice);
+  TORCH_CHECK_TYPE(false, "attribute '", name, "' is a ", Py_TYPE(value.ptr())->tp_name, "; ", advice);
 }
 
 mydev_dtype numpy_dtype(const char* name, py::handle value) {
@@ -54,7 +54,7 @@ mydev_dtype numpy_dtype(const char* name, py::handle value) {
   for (const auto& [numpy, frame] : kNumpyDtypes) {
     if (numpy == dtype) return frame;
   }
-  throw py::type_error("attribute '" + std::string(name) + "' has dtype " + dtype + ", which no kernel takes");
+  TORCH_CHECK_TYPE(false, "attribute '", name, "' has dtype ", dtype, ", which no kernel takes");
 }
 
 void set_bytes(mydev_attribute& attribute, const char* data, Py_ssize_t size) {
@@ -67,10 +67,8 @@ void set_integer(mydev_attribute& attribute, PyObject* value) {
   int overflow = 0;
   attribute.kind = MYDEV_ATTRIBUTE_INT;
   attribute.value.i = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow != 0) {
-    throw py::value_error("attribute '" + std::string(attribute.name) +
-                          "' does not fit 64 bits with a sign; np.uint64(x) gives 64 without");
-  }
+  TORCH_CHECK_VALUE(overflow == 0, "attribute '", attribute.name,
+                    "' does not fit 64 bits with a sign; np.uint64(x) gives 64 without");
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
 }
 
@@ -249,6 +247,7 @@ py::object make_call_site(
     const std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>>& results, int structure,
     bool tuple, int api_version, std::optional<py::bytes> opaque, std::vector<std::vector<int64_t>> input_layouts,
     std::vector<std::pair<uint32_t, uint32_t>> aliases, py::object dispatch) {
+  const CustomCallErrors errors;
   FfiCallOptions options{std::move(target), {}, tuple, api_version, std::nullopt, std::move(input_layouts),
                          std::move(aliases)};
   for (const auto& [dtype, sizes, layout] : results) options.results.push_back({dtype, sizes, layout});

@@ -1,0 +1,488 @@
+"""Custom calls from Python: operators made of kernel records, and calls in jax.ffi's terms (test_ffi_call.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.library import opcheck
+
+import torch_mydev
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
+LIBRARY = KERNELS / "operator_kernels.so"
+# All of opcheck but the check of the autograd registration, which knows no devices but CPU, CUDA and XPU.
+CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+
+if not LIBRARY.exists():
+    pytest.skip(f"{LIBRARY} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
+
+torch_mydev.load_custom_calls(LIBRARY)
+ops = torch.ops.mydev_cc
+
+
+def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))
+
+
+def wait_for(tensor: torch.Tensor) -> None:
+    """Where an asynchronous device raises the errors of its kernels."""
+    torch.accelerator.synchronize()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> None:
+    """Programs of other tests count against the limit of recompilations."""
+    torch._dynamo.reset()
+
+
+# --- the registry ----------------------------------------------------------------------------------------------------
+
+
+def test_library_says_what_it_is() -> None:
+    library = torch_mydev.load_custom_calls(LIBRARY)
+    assert (library.file, library.name, library.version) == (str(LIBRARY), "operator_kernels", "1.0")
+    assert "test.axpy" in library.kernels
+
+
+def test_kernels_are_listed_with_the_built_in_ones() -> None:
+    names = torch_mydev.kernels()
+    assert names == sorted(names)
+    assert {"test.axpy", "mydev.add"} <= set(names)
+
+
+def test_kernel_info() -> None:
+    info = torch_mydev.kernel_info("test.axpy")
+    assert (info["kind"], info["platform"], info["operator"]) == ("frame", "Host", "test_axpy")
+    assert info["schema"] == "test_axpy(Tensor x, Tensor y, *, float alpha=1.0) -> Tensor"
+    assert info["shapes"] == "(...),(...)->(...)"
+    assert info["signature"] is not None
+    assert [operand["name"] for operand in info["signature"]["operands"]] == ["x", "y"]
+    assert info["file"] == str(LIBRARY)
+
+
+def test_unknown_kernel_is_told_what_is_near() -> None:
+    with pytest.raises(ValueError, match=r"no kernel 'test.axpi'; did you mean test\.axpy"):
+        torch_mydev.kernel_info("test.axpi")
+    with pytest.raises(AttributeError, match=r"test_axpi; did you mean test_axpy"):
+        ops.test_axpi  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [(None, RuntimeError, "nowhere.so"), (b"no library", ValueError, "nowhere.so")],
+    ids=["missing", "no library"],
+)
+def test_what_is_no_library_is_refused(
+    tmp_path: Path, content: bytes | None, error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "nowhere.so"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(error, match=message):
+        torch_mydev.load_custom_calls(path)
+
+
+def test_kernels_are_found_by_the_environment_variable(run_python: Callable[..., CompletedProcess[str]]) -> None:
+    code = "import torch; x = torch.ones(3, device='mydev'); print(torch.ops.mydev_cc.test_square(x * 3).sum().item())"
+    result = run_python("import torch_mydev\n" + code, MYDEV_CUSTOM_CALLS=str(LIBRARY))
+    assert (result.stdout.strip(), result.returncode) == ("27.0", 0), result.stderr
+
+
+AFTER_PATH = "import sys; sys.path.insert(0, {!r}); import torch_mydev; print({})"
+
+
+def test_kernels_are_found_by_entry_points(run_python: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
+    (tmp_path / "kernel_package.py").write_text(f"def paths():\n    return [{str(LIBRARY)!r}]\n")
+    metadata = tmp_path / "kernel_package-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-package\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[mydev.custom_calls]\nmine = kernel_package:paths\n")
+    result = run_python(AFTER_PATH.format(str(tmp_path), "'test.axpy' in torch_mydev.kernels()"))
+    assert result.stdout.strip() == "True", result.stderr
+
+
+def test_entry_point_that_fails_is_a_warning(run_python: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
+    metadata = tmp_path / "kernel_package-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-package\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[mydev.custom_calls]\nmine = kernel_package:paths\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import torch_mydev; print(len(torch_mydev.kernels()) > 0)"
+    )
+    result = run_python(code)
+    assert result.stdout.strip() == "True", result.stderr
+    assert "entry point mine = kernel_package:paths" in result.stderr
+
+
+def test_unregistered_kernel_is_no_operator_any_more(run_python: Callable[..., CompletedProcess[str]]) -> None:
+    code = f"""
+import torch, torch_mydev
+torch_mydev.load_custom_calls({str(LIBRARY)!r})
+held, x = torch.ops.mydev_cc.test_square, torch.ones(2, device="mydev")
+torch_mydev.unregister_kernel("test.square")
+for call in (lambda: held(x), lambda: torch.ops.mydev_cc.test_square):
+    try:
+        call()
+    except (RuntimeError, AttributeError) as error:
+        print(type(error).__name__, error)
+torch_mydev.reload_custom_calls({str(LIBRARY)!r})
+print(torch.ops.mydev_cc.test_square(x * 2).sum().item(), held(x * 2).sum().item())
+"""
+    result = run_python(code)
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3, result.stderr
+    assert lines[0].startswith("RuntimeError there is no kernel 'test.square' any more")
+    assert lines[1].startswith("AttributeError")
+    assert lines[2] == "8.0 8.0"
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_operator_broadcasts(dtype: torch.dtype) -> None:
+    x, y = values(3, 1, 4, dtype=dtype), values(2, 1, dtype=dtype)
+    actual = ops.test_axpy(x.to("mydev"), y.to("mydev"), alpha=2.0)
+    torch.testing.assert_close(actual.cpu(), 2 * x + y)
+
+
+def test_strided_operands_are_given_as_they_are() -> None:
+    x, y = values(3, 4), values(4, 3)
+    before = torch_mydev.kernel_info("test.axpy")["dense_copies"]
+    torch.testing.assert_close(ops.test_axpy(x.to("mydev"), y.to("mydev").t()).cpu(), x + y.t())
+    assert torch_mydev.kernel_info("test.axpy")["dense_copies"] == before
+
+
+def test_operands_of_dense_kernels_are_made_dense_and_counted() -> None:
+    x = values(4, 6)
+    before = torch_mydev.kernel_info("test.square")["dense_copies"]
+    torch.testing.assert_close(ops.test_square(x.to("mydev").t()[::2]).cpu(), x.t()[::2].square())
+    assert torch_mydev.kernel_info("test.square")["dense_copies"] == before + 1
+
+
+def test_rule_of_names() -> None:
+    a, b = values(3, 4), values(4, 5)
+    torch.testing.assert_close(ops.test_matmul(a.to("mydev"), b.to("mydev")).cpu(), a @ b)
+
+
+@pytest.mark.parametrize("sizes", [(), (0, 3), (2, 3)])
+def test_sizes_of_any_kind(sizes: tuple[int, ...]) -> None:
+    x = torch.full(sizes, 3.0)
+    torch.testing.assert_close(ops.test_square(x.to("mydev")).cpu(), x.square())
+
+
+def test_several_results() -> None:
+    x = values(3, 5)
+    value, index = ops.test_minimum(x.to("mydev"))
+    expected = x.min(-1)
+    torch.testing.assert_close((value.cpu(), index.cpu()), (expected.values, expected.indices))
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_optional_operand(weighed: bool) -> None:
+    x, w = values(3), values(3).flip(0)
+    actual = ops.test_weigh(x.to("mydev"), w.to("mydev") if weighed else None)
+    torch.testing.assert_close(actual.cpu(), x * w if weighed else x)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_variadic_operand(count: int) -> None:
+    parts = [values(4) + i for i in range(count)]
+    torch.testing.assert_close(ops.test_total([part.to("mydev") for part in parts]).cpu(), sum(parts))
+
+
+def test_operator_without_operands() -> None:
+    result = ops.test_fill(size=3)
+    assert (result.device.type, result.tolist()) == ("mydev", [7.0, 7.0, 7.0])
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_aliased_operand_is_written_in_place(strided: bool) -> None:
+    base = values(4, 4).to("mydev")
+    x = base.t()[::2] if strided else base
+    expected = x.cpu() + 2
+    version = x._version
+    assert ops.test_increment(x, step=2.0) is x
+    torch.testing.assert_close(x.cpu(), expected)
+    assert x._version > version
+
+
+def test_shapes_that_the_kernel_infers() -> None:
+    x = values(3)
+    torch.testing.assert_close(ops.test_repeat(x.to("mydev"), times=2).cpu(), x.repeat(2))
+
+
+def test_scratch() -> None:
+    x = values(5)
+    torch.testing.assert_close(ops.test_reverse(x.to("mydev")).cpu(), x.flip(0))
+
+
+def test_attributes_of_every_kind() -> None:
+    given = {"flag": True, "narrow": -3, "scale": 2.0, "name": "me", "dims": [4], "reals": [0.5, 2.0], "z": 1 + 2j}
+    text = bytes(ops.test_attributes(**given).tolist()).rstrip(b"\0").decode()
+    assert text == "flag=1;narrow=-3;scale=2;name=me;dims=4,;reals=0.5,2,;z=1+2i;"
+
+
+def test_attributes_have_defaults() -> None:
+    text = bytes(ops.test_attributes(flag=False, reals=[]).tolist()).rstrip(b"\0").decode()
+    assert text == "flag=0;narrow=5;scale=0.5;name=none;dims=1,2,;reals=;z=0+0i;"
+
+
+def test_call_is_one_launch_on_the_current_stream() -> None:
+    x = values(3).to("mydev")
+    lines: list[str] = []
+    with torch_mydev.dispatch_trace(lines):
+        ops.test_square(x)
+    assert sum("[launch]" in line for line in lines) == 1
+    assert any("[launch] kernel=[test.square]" in line for line in lines)
+
+
+@pytest.mark.devices(2)
+def test_call_runs_on_the_device_of_its_operands() -> None:
+    x = values(3).to("mydev:1")
+    result = ops.test_square(x)
+    assert result.device == x.device
+    torch.testing.assert_close(result.cpu(), x.cpu().square())
+    with pytest.raises(RuntimeError, match=r"test.axpy: operand 'y' is on mydev:0"):
+        ops.test_axpy(x, x.to("mydev:0"))
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: ops.test_axpy(x, x.double()), ValueError, r"operand 'y' is f64, but 'x' is f32.*test\.axpy\(x f32"),
+        (lambda x: ops.test_square(x.int()), ValueError, r"operand 'x' is s32, which it does not take.*f32\|f64"),
+        (lambda x: ops.test_matmul(x, x[0]), ValueError, r"operand 'b' has rank 1"),
+        (lambda x: ops.test_matmul(x, x), ValueError, r"operand 'b' has size 2 in dimension 0, where 'k' is 3"),
+        (lambda x: ops.test_axpy(x, x.cpu()), RuntimeError, r"operand 'y' is on cpu.*\.to\(\"mydev\"\)"),
+        (lambda x: ops.test_square(x.cpu()), RuntimeError, r"operand 'x' is on cpu.*\.to\(\"mydev\"\)"),
+        (lambda x: ops.test_axpy(x), RuntimeError, r"missing value for argument 'y'"),
+        (lambda x: ops.test_axpy(x, x, beta=1.0), RuntimeError, r"beta"),
+        (lambda x: ops.test_attributes(flag=True, reals=[], narrow=200), ValueError, r"'narrow' is 200.*s8"),
+        (lambda x: ops.test_repeat(x[0], times=0), ValueError, r"times must be at least 1"),
+        (lambda x: ops.test_lie(x[0]), RuntimeError, r"test\.lie: infer_shapes gives result 0"),
+        (lambda x: ops.test_increment(x[0].expand(4, 3)), RuntimeError, r"single memory location"),
+    ],
+    ids=[
+        "dtype like",
+        "dtype",
+        "rank",
+        "size",
+        "mixed devices",
+        "cpu",
+        "operand count",
+        "unknown attribute",
+        "width",
+        "kernel's inference",
+        "wrong inference",
+        "overlap",
+    ],
+)
+def test_bad_call_is_refused(call: Callable[[torch.Tensor], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(values(2, 3).to("mydev"))
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(3, ValueError), (12, NotImplementedError), (8, torch.OutOfMemoryError), (13, RuntimeError), (5, RuntimeError)],
+    ids=["invalid argument", "unimplemented", "resource exhausted", "internal", "not found"],
+)
+def test_error_of_a_kernel_has_the_type_of_its_code(code: int, error: type[Exception]) -> None:
+    x = values(2).to("mydev")
+    asynchronous = "async" in os.environ.get("MYDEV_DRIVER", "")
+    # An asynchronous error is raised by whoever waits, who does not know that it was a custom call.
+    expected = RuntimeError if asynchronous and error is ValueError else error
+    with pytest.raises(expected, match=r"out of luck.*test\.fail\(out f32\[2\], f32\[2\]"):
+        wait_for(ops.test_fail(x, code=code, message="out of luck"))
+    torch.testing.assert_close(ops.test_square(x).cpu(), x.cpu().square())
+
+
+def test_error_of_a_kernel_names_its_library() -> None:
+    if "async" in os.environ.get("MYDEV_DRIVER", ""):
+        pytest.skip("an error that is raised later names the kernel and its operands only")
+    with pytest.raises(RuntimeError, match=r"kernel 'test.fail' of operator_kernels 1.0, .*operator_kernels\.so"):
+        ops.test_fail(values(2).to("mydev"), code=13)
+
+
+def test_kernel_that_throws_is_survived() -> None:
+    x = values(2).to("mydev")
+    with pytest.raises(RuntimeError, match=r"the kernel threw: thrown by the kernel.*test\.throw"):
+        wait_for(ops.test_throw(x))
+    torch.testing.assert_close(ops.test_square(x).cpu(), x.cpu().square())
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_of_every_order() -> None:
+    x = values(3, dtype=torch.float64).to("mydev").requires_grad_()
+    assert gradcheck(ops.test_square, (x,))
+    assert gradgradcheck(ops.test_square, (x,))
+
+
+def test_gradient_from_a_saved_result() -> None:
+    x = values(3, dtype=torch.float64).to("mydev").requires_grad_()
+    assert gradcheck(ops.test_exp, (x,))
+
+
+@pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
+def test_gradients_of_the_operands_that_need_them(needed: tuple[bool, bool]) -> None:
+    a = values(2, 3, dtype=torch.float64).to("mydev").requires_grad_(needed[0])
+    b = values(3, 2, dtype=torch.float64).to("mydev").requires_grad_(needed[1])
+    assert gradcheck(ops.test_matmul, (a, b))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: ops.test_axpy(x, x), NotImplementedError, r"kernel 'test\.axpy' has no gradient"),
+        (lambda x: ops.test_half_gradient(x, x * 1), NotImplementedError, r"no gradient for operand 'y'"),
+        (lambda x: ops.test_lost_gradient(x), RuntimeError, r"kernel 'test\.nowhere', which there is not"),
+    ],
+    ids=["no gradient", "not of this operand", "no such kernel"],
+)
+def test_missing_gradient_is_an_error_in_backward(
+    call: Callable[[torch.Tensor], torch.Tensor], error: type[Exception], message: str
+) -> None:
+    x = values(3).to("mydev").requires_grad_()
+    result = call(x).sum()
+    with pytest.raises(error, match=message):
+        result.backward()
+
+
+def test_second_backward_is_refused() -> None:
+    x = values(3).to("mydev").requires_grad_()
+    result = ops.test_square(x).sum()
+    result.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        result.backward()
+
+
+def test_forward_mode_is_refused() -> None:
+    x = values(3).to("mydev")
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        with pytest.raises(NotImplementedError, match=r"'test\.square' has no forward-mode derivative"):
+            ops.test_square(dual)
+
+
+# --- compilers and transformations -----------------------------------------------------------------------------------
+
+CALLS = {
+    "test_square": ((3,), {}),
+    "test_axpy": ((3,), {"alpha": 2.0}),
+    "test_matmul": ((3, 3), {}),
+    "test_minimum": ((3, 3), {}),
+    "test_increment": ((3,), {}),
+    "test_weigh": ((3,), {}),
+    "test_total": ((3,), {}),
+    "test_fill": (None, {"size": 3}),
+    "test_repeat": ((3,), {"times": 2}),
+    "test_reverse": ((3,), {}),
+}
+
+
+def arguments_of(name: str) -> list[object]:
+    sizes = CALLS[name][0]
+    if sizes is None:
+        return []
+    x = values(*sizes).to("mydev")
+    if name == "test_total":
+        return [[x, x + 1]]
+    return [x, x + 1] if name in ("test_axpy", "test_matmul") else [x]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operator_passes_opcheck(name: str) -> None:
+    opcheck(getattr(ops, name).default, tuple(arguments_of(name)), CALLS[name][1], test_utils=CHECKS)
+
+
+@pytest.mark.parametrize("name", ["test_square", "test_matmul"])
+def test_differentiable_operator_passes_opcheck(name: str) -> None:
+    arguments = tuple(x.requires_grad_() for x in (values(3, 3).to("mydev"), values(3, 3).to("mydev")))
+    opcheck(getattr(ops, name).default, arguments[: 1 if name == "test_square" else 2], test_utils=CHECKS)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", CALLS)
+def test_operator_compiles(name: str, backend: str) -> None:
+    keywords = CALLS[name][1]
+    compiled = torch.compile(
+        lambda *arguments: getattr(ops, name)(*arguments, **keywords), backend=backend, fullgraph=True
+    )
+    torch.testing.assert_close(compiled(*arguments_of(name)), getattr(ops, name)(*arguments_of(name), **keywords))
+
+
+def test_sizes_stay_symbols_in_a_compiled_program() -> None:
+    programs = []
+
+    def remember(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        programs.append(graph)
+        return graph
+
+    compiled = torch.compile(lambda a, b: ops.test_matmul(a, b), backend=remember, fullgraph=True, dynamic=True)
+    for m, k, n in ((2, 3, 4), (5, 6, 7), (8, 2, 9)):
+        a, b = values(m, k), values(k, n)
+        torch.testing.assert_close(compiled(a.to("mydev"), b.to("mydev")).cpu(), a @ b)
+    assert len(programs) == 1
+
+
+def test_compiled_gradient() -> None:
+    x = values(4).to("mydev").requires_grad_()
+    torch.compile(lambda x: ops.test_square(x).sum(), backend="aot_eager", fullgraph=True)(x).backward()
+    torch.testing.assert_close(x.grad.cpu(), 2 * x.detach().cpu())
+
+
+def test_meta_tensors() -> None:
+    a, b = torch.empty(2, 3, device="meta"), torch.empty(3, 4, device="meta")
+    assert ops.test_matmul(a, b).shape == (2, 4)
+    with pytest.raises(ValueError, match="operand 'b' has size 2"):
+        ops.test_matmul(a, a)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "in_dims"),
+    [
+        ("test_square", [(4, 3)], (0,)),
+        ("test_square", [(3, 4)], (1,)),
+        ("test_axpy", [(4, 3), (3,)], (0, None)),
+        ("test_axpy", [(3,), (3, 4)], (None, 1)),
+        ("test_matmul", [(4, 2, 3), (3, 2)], (0, None)),
+        ("test_minimum", [(4, 3)], (0,)),
+    ],
+)
+def test_vmap_follows_the_batching_rule(
+    name: str, sizes: list[tuple[int, ...]], in_dims: tuple[int | None, ...]
+) -> None:
+    operands = [values(*size).to("mydev") for size in sizes]
+    actual = torch.vmap(getattr(ops, name), in_dims=in_dims)(*operands)
+
+    def element(i: int) -> list[torch.Tensor]:
+        return [x if d is None else x.select(d, i) for x, d in zip(operands, in_dims, strict=True)]
+
+    each = [getattr(ops, name)(*element(i)) for i in range(4)]
+    expected = (
+        torch.stack(each) if isinstance(each[0], torch.Tensor) else tuple(map(torch.stack, zip(*each, strict=True)))
+    )
+    torch.testing.assert_close(actual, expected)
+
+
+def test_kernel_without_a_batching_rule_cannot_be_batched() -> None:
+    with pytest.raises(NotImplementedError, match=r"kernel 'test\.reverse' cannot be batched"):
+        torch.vmap(ops.test_reverse)(values(2, 3).to("mydev"))
+
+
+def test_function_transforms() -> None:
+    x = values(4).to("mydev")
+    torch.testing.assert_close(torch.func.grad(lambda x: ops.test_square(x).sum())(x), 2 * x)

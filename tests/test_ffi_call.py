@@ -1,0 +1,341 @@
+"""register_ffi_target and ffi_call: jax.ffi's terms, XLA's kinds of kernels, and jaxlib's own handlers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import torch_mydev
+from torch_mydev import ffi_call, register_ffi_target
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
+LIBRARY = KERNELS / "xla_kernels.so"
+ASYNC = "async" in os.environ.get("MYDEV_DRIVER", "")
+
+if not LIBRARY.exists():
+    pytest.skip(f"{LIBRARY} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
+
+functions = ctypes.CDLL(str(LIBRARY))
+torch_mydev.load_custom_calls(KERNELS / "operator_kernels.so")
+register_ffi_target("xla.add", functions.typed_add)
+register_ffi_target("xla.scale", {"execute": functions.typed_scale})
+register_ffi_target("xla.original_add", functions.original_add, api_version=0, kind="original_host")
+register_ffi_target("xla.original_tuple", functions.original_tuple, api_version=0, kind="original_host")
+register_ffi_target("xla.unified", functions.unified_opaque, api_version=0, kind="unified_host")
+
+
+def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_form_of_a_function_is_taken() -> None:
+    address = ctypes.cast(functions.typed_add, ctypes.c_void_p).value
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    capsule = new_capsule(address, b"any name", None)
+    x = values(3).to("mydev")
+    for i, form in enumerate((capsule, functions.typed_add, address, {"execute": capsule})):
+        register_ffi_target(f"xla.add_form_{i}", form)
+        torch.testing.assert_close(ffi_call(f"xla.add_form_{i}", x)(x, x), x + x)
+
+
+def test_same_function_again_is_accepted_and_another_refused() -> None:
+    register_ffi_target("xla.add", functions.typed_add)
+    with pytest.raises(RuntimeError, match=r"xla\.add.*register_ffi_target"):
+        register_ffi_target("xla.add", functions.typed_scale)
+
+
+@pytest.mark.parametrize(
+    ("fn", "options", "error", "message"),
+    [
+        (1.5, {}, TypeError, "a float is no function"),
+        (0, {}, ValueError, "0 is not the address"),
+        ({"run": 1}, {}, ValueError, "no such stage: run"),
+        ({"prepare": 1}, {}, ValueError, "'execute' is missing"),
+        (1, {"api_version": 2}, ValueError, "api_version is 2"),
+        (1, {"api_version": 0}, ValueError, "kind="),
+        (1, {"kind": "original_host"}, ValueError, "is for api_version=0"),
+        (1, {"platform": "CUDA"}, ValueError, "platform 'CUDA'"),
+    ],
+)
+def test_bad_target_is_refused(fn: object, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        register_ffi_target("xla.bad", fn, **options)
+    assert "xla.bad" not in torch_mydev.kernels()
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["tensor", "pair", "numpy"])
+def test_forms_of_a_result(spec: str) -> None:
+    x = values(2, 3).to("mydev")
+    forms = {"tensor": x, "pair": ((2, 3), torch.float32), "numpy": ((2, 3), np.float32)}
+    result = ffi_call("xla.add", forms[spec])(x, x)
+    assert isinstance(result, torch.Tensor)
+    torch.testing.assert_close(result, x + x)
+
+
+def test_results_are_nested_as_described() -> None:
+    x = values(2, 3).to("mydev")
+    value, index = ((2,), torch.float32), ((2,), torch.int64)
+    expected = x.cpu().min(-1)
+    for spec, kind in ((((value, index)), tuple), ([value, index], list)):
+        result = ffi_call("test.minimum", spec)(x)
+        assert type(result) is kind
+        torch.testing.assert_close([r.cpu() for r in result], [expected.values, expected.indices])
+    nested = ffi_call("test.minimum", (value, [index]))(x)
+    assert isinstance(nested, tuple)
+    assert isinstance(nested[1], list)
+
+
+def test_views_are_made_dense_and_counted() -> None:
+    x = values(4, 6)
+    before = torch_mydev.kernel_info("xla.add")["dense_copies"]
+    view = x.to("mydev").t()
+    torch.testing.assert_close(ffi_call("xla.add", view)(view, view).cpu(), (x + x).t())
+    assert torch_mydev.kernel_info("xla.add")["dense_copies"] == before + 2
+
+
+def test_layouts_are_orders_in_memory() -> None:
+    x = values(2, 3)
+    add = ffi_call("xla.add", x, input_layouts=[(1, 0), None], output_layouts=(1, 0))
+    # The handler adds memory to memory: column-major x and row-major zeros give column-major x.
+    result = add(x.to("mydev"), torch.zeros(2, 3, device="mydev"))
+    torch.testing.assert_close(result.cpu(), x)
+    assert result.stride() == (1, 2)
+
+
+def test_alias_leaves_the_operand_alone() -> None:
+    x, y = values(3).to("mydev"), values(3).to("mydev") + 1
+    before = x.clone()
+    result = ffi_call("xla.add", x, input_output_aliases={0: 0})(x, y)
+    torch.testing.assert_close(result, before + y)
+    torch.testing.assert_close(x, before)
+
+
+def test_legacy_kinds() -> None:
+    x = values(3).to("mydev")
+    torch.testing.assert_close(ffi_call("xla.original_add", x, custom_call_api_version=1)(x, x), x + x)
+    (result,) = ffi_call("xla.original_tuple", [x], custom_call_api_version=1)(x)
+    torch.testing.assert_close(result, x)
+
+
+@pytest.mark.parametrize("opaque", [b"", b"a\0b", "text"])
+def test_opaque_bytes(opaque: str | bytes) -> None:
+    call = ffi_call("xla.unified", ((8,), torch.uint8), custom_call_api_version=3, legacy_backend_config=opaque)
+    expected = opaque.encode() if isinstance(opaque, str) else opaque
+    result = bytes(call().tolist())
+    assert (result[0], result[1 : 1 + len(expected)]) == (len(expected), expected)
+
+
+def test_numpy_scalar_keeps_its_width() -> None:
+    x = values(3).to("mydev")
+    scale = ffi_call("xla.scale", x)
+    torch.testing.assert_close(scale(x, scale=np.float32(2)), 2 * x)
+    torch.testing.assert_close(scale(x, scale=np.array(3, np.float32)), 3 * x)
+
+
+@pytest.mark.skipif(ASYNC, reason="the handler runs after the call has returned")
+def test_wrong_width_is_explained() -> None:
+    x = values(3).to("mydev")
+    with pytest.raises(ValueError, match=r"(?s)xla\.scale.*a Python float is given as f64.*np\.float32"):
+        ffi_call("xla.scale", x)(x, scale=2.0)
+
+
+def test_error_of_a_handler_is_raised_at_the_latest_by_a_wait() -> None:
+    x = values(3).to("mydev").double()
+    with pytest.raises((ValueError, RuntimeError), match=r"operand 0 is not f32.*xla\.add\("):
+        ffi_call("xla.add", ((3,), torch.float32))(x, x)
+        torch.accelerator.synchronize()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: ffi_call("xla.ad", x), ValueError, r"no kernel 'xla\.ad'; did you mean xla\.add"),
+        (lambda x: ffi_call("xla.add", 3), TypeError, "result_shape_dtypes has a int"),
+        (lambda x: ffi_call("xla.add", x, vmap_method="fast"), ValueError, "vmap_method is 'fast'"),
+        (lambda x: ffi_call("xla.add", x, input_layouts=[(0, 0)]), ValueError, "layout of operand 0"),
+        (lambda x: ffi_call("xla.add", x, output_layouts=(1, 0)), ValueError, "layout of result 0"),
+        (lambda x: ffi_call("xla.add", x, input_output_aliases={0: 1}), ValueError, "aliased to result 1"),
+        (lambda x: ffi_call("xla.add", x, custom_call_api_version=5), ValueError, "custom_call_api_version is 5"),
+        (
+            lambda x: ffi_call("xla.add", x, custom_call_api_version=1)(x, x),
+            ValueError,
+            r"of kind typed_ffi.*=4, not 1",
+        ),
+        (lambda x: ffi_call("xla.add", x, legacy_backend_config="x"), ValueError, "legacy_backend_config"),
+        (lambda x: ffi_call("xla.add", x)(x, x.cpu()), RuntimeError, r"operand '1' is on cpu"),
+        (lambda x: ffi_call("xla.scale", x)(x, scale=[1]), TypeError, r"attribute 'scale' is a list.*np\.array"),
+        (lambda x: ffi_call("xla.scale", x)(x, scale=x), TypeError, r"tensors are operands"),
+        (lambda x: ffi_call("test.axpy", x)(x, x, beta=1), ValueError, r"test\.axpy has no attribute 'beta'"),
+        (lambda x: ffi_call("test.axpy", x)(x), ValueError, r"takes 2 operands, not 1.*test\.axpy\(x f32"),
+        (lambda x: ffi_call("test.square", x[:2])(x), ValueError, r"result 0 is f32\[3\]"),
+    ],
+)
+def test_bad_call_is_refused(call: Callable[[torch.Tensor], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(values(3).to("mydev"))
+
+
+def test_gradient_needs_a_function_of_the_users() -> None:
+    x = values(3).to("mydev").requires_grad_()
+    result = ffi_call("xla.add", x)(x, x).sum()
+    with pytest.raises(NotImplementedError, match=r"ffi_call\('xla\.add'\) has no gradient.*autograd\.Function"):
+        result.backward()
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return ffi_call("xla.add", x)(x, x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return ffi_call("xla.add", grad)(grad, grad)
+
+
+def test_gradient_by_a_function_of_the_users() -> None:
+    x = values(3).to("mydev").requires_grad_()
+    Double.apply(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 2))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("inside", [False, True], ids=["made outside", "made inside"])
+def test_call_compiles(backend: str, inside: bool) -> None:
+    x = values(3).to("mydev")
+    outside = ffi_call("test.axpy", x)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        call = ffi_call("test.axpy", x) if inside else outside
+        return call(x, x, alpha=2.0) + 1
+
+    torch.testing.assert_close(torch.compile(program, backend=backend, fullgraph=True)(x), 3 * x + 1)
+
+
+def test_side_effect_survives_compilation() -> None:
+    x = values(3).to("mydev")
+    kernels = {True: "xla.add_with_effect", False: "xla.add_without_effect"}
+    launched = []
+    for effect, name in kernels.items():
+        register_ffi_target(name, functions.typed_add)
+        call = ffi_call(name, x, has_side_effect=effect)
+
+        def program(x: torch.Tensor, call: Callable[..., torch.Tensor] = call) -> torch.Tensor:
+            call(x, x)
+            return x + 1
+
+        compiled = torch.compile(program, backend="aot_eager", fullgraph=True)
+        compiled(x)
+        lines: list[str] = []
+        with torch_mydev.dispatch_trace(lines):
+            compiled(x)
+        launched.append(any(f"kernel=[{name}]" in line for line in lines))
+    assert launched == [True, False]
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_vmap_follows_its_method(method: str) -> None:
+    x = values(4, 3).to("mydev")
+    square = ffi_call("test.square", x[0], vmap_method=method)
+    torch.testing.assert_close(torch.vmap(square)(x), x * x)
+    torch.testing.assert_close(torch.vmap(square, in_dims=1)(x.t()), x * x)
+
+
+def test_vmap_without_a_method_is_refused() -> None:
+    x = values(4, 3).to("mydev")
+    with pytest.raises(NotImplementedError, match=r"ffi_call\('xla\.add'\) has no vmap_method"):
+        torch.vmap(ffi_call("xla.add", x[0]))(x, x)
+
+
+def test_profiler_sees_the_call() -> None:
+    x = values(3).to("mydev")
+    with torch.profiler.profile() as profile:
+        ffi_call("xla.add", x)(x, x)
+    assert "mydev_ffi::call" in {event.key for event in profile.key_averages()}
+
+
+@pytest.mark.devices(2)
+def test_call_runs_on_the_device_of_its_operands() -> None:
+    x = values(3).to("mydev:1")
+    result = ffi_call("xla.add", x)(x, x)
+    assert result.device == x.device
+    torch.testing.assert_close(result, x + x)
+
+
+# --- jaxlib's handlers -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lapack() -> ModuleType:
+    """jaxlib.lapack, its handlers registered."""
+    module = pytest.importorskip("jaxlib.lapack", reason="jaxlib is not installed")
+    from jaxlib.cpu import _lapack
+
+    _lapack.initialize()
+    for name, capsule, api_version in module.registrations()["cpu"]:
+        register_ffi_target(name, capsule, api_version=api_version)
+    return module
+
+
+LETTER = {torch.float32: "s", torch.float64: "d"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_cholesky_of_jaxlib(lapack: ModuleType, dtype: torch.dtype) -> None:
+    x = values(5, 5, dtype=dtype)
+    a = x @ x.t() + 5 * torch.eye(5, dtype=dtype)
+    call = ffi_call(
+        f"lapack_{LETTER[dtype]}potrf_ffi",
+        (((5, 5), dtype), ((), torch.int32)),
+        input_layouts=[(1, 0)],
+        output_layouts=[(1, 0), ()],
+    )
+    factor, info = call(a.to("mydev"), uplo=np.uint8(ord("L")))
+    assert info.item() == 0
+    torch.testing.assert_close(factor.cpu().tril(), torch.linalg.cholesky(a))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_eigenvalues_of_jaxlib(lapack: ModuleType, dtype: torch.dtype) -> None:
+    x = values(4, 4, dtype=dtype)
+    a = x + x.t()
+    call = ffi_call(
+        f"lapack_{LETTER[dtype]}syevd_ffi",
+        (((4, 4), dtype), ((4,), dtype), ((), torch.int32)),
+        input_layouts=[(1, 0)],
+        output_layouts=[(1, 0), (0,), ()],
+    )
+    vectors, eigenvalues, info = call(a.to("mydev"), mode=np.uint8(ord("V")), uplo=np.uint8(ord("L")))
+    assert info.item() == 0
+    torch.testing.assert_close(eigenvalues.cpu(), torch.linalg.eigvalsh(a))
+    v = vectors.cpu()
+    torch.testing.assert_close(v @ torch.diag(eigenvalues.cpu()) @ v.t(), a)
+
+
+def test_batched_factorisation_of_jaxlib(lapack: ModuleType) -> None:
+    a = values(3, 4, 4) + 4 * torch.eye(4)
+    call = ffi_call(
+        "lapack_sgetrf_ffi",
+        (((3, 4, 4), torch.float32), ((3, 4), torch.int32), ((3,), torch.int32)),
+        input_layouts=[(0, 2, 1)],
+        output_layouts=[(0, 2, 1), (0, 1), (0,)],
+    )
+    factors, pivots, info = call(a.to("mydev"))
+    expected = torch.linalg.lu_factor(a)
+    assert info.tolist() == [0, 0, 0]
+    torch.testing.assert_close((factors.cpu(), pivots.cpu()), (expected.LU, expected.pivots))
