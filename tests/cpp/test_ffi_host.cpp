@@ -202,6 +202,16 @@ TEST(ThreadPool, RunsEachTaskOnce) {
   EXPECT_EQ(done, 200);
 }
 
+TEST(ThreadPool, SurvivesATaskThatThrows) {
+  const ScopedKernel kernel(ffi_record("test.throwing_task", handler([](CallFrame* frame) -> ffi::Error* {
+                                         ffi::ThreadPoolScheduleArgs args{sizeof(args), nullptr, frame->context,
+                                                                          [](void*) { throw 1; }, nullptr};
+                                         return frame->api->thread_pool_schedule(&args);
+                                       })));
+  expect_error(error_of([&] { run_kernel(*kernel); }), MYDEV_UNKNOWN, "a task that the handler scheduled threw");
+  expect_error(error_of([&] { run_kernel(*kernel); }), MYDEV_UNKNOWN, "a task that the handler scheduled threw");
+}
+
 TEST(ThreadPool, IsReportedToBeMissingInBadArguments) {
   const ScopedKernel kernel(ffi_record("test.no_task", handler([](CallFrame* frame) -> ffi::Error* {
                                          ffi::ThreadPoolScheduleArgs args{sizeof(args), nullptr, frame->context,

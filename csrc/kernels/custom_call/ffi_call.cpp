@@ -252,6 +252,9 @@ OwnedError run_call(TypedFfi& ffi, const mydev_frame& frame) {
   const bool with_pool = ffi.schedules.load(std::memory_order_relaxed);
   OwnedError error = with_pool ? run_stages_with_pool(ffi, call) : run_stages(ffi, call);
   if (call != nullptr) {
+    if (call->pool.take_thrown() && error == nullptr) {
+      error = make_error(MYDEV_UNKNOWN, "a task that the handler scheduled threw an exception");
+    }
     if (call->context.scheduled.load(std::memory_order_relaxed)) ffi.schedules.store(true, std::memory_order_relaxed);
     put_back(std::move(call));
   }

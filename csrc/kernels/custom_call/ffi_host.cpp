@@ -312,12 +312,11 @@ Error* thread_pool_schedule(ThreadPoolScheduleArgs* args) {
     if (!big_enough(args, sizeof(ThreadPoolScheduleArgs))) {
       return too_small("ThreadPool_Schedule", sizeof(ThreadPoolScheduleArgs));
     }
-    if (args->context == nullptr || args->task == nullptr) {
+    if (args->context == nullptr || args->context->pool == nullptr || args->task == nullptr) {
       return error(MYDEV_INVALID_ARGUMENT, "the context or the task is NULL");
     }
     args->context->scheduled.store(true, std::memory_order_relaxed);
-    TaskPool* pool = args->context->pool;
-    if (pool == nullptr || !pool->offer(args->task, args->data)) args->task(args->data);
+    args->context->pool->schedule(args->task, args->data);
     return nullptr;
   });
 }

@@ -57,7 +57,7 @@ struct ExecutionContext {
   int32_t device = -1;  // -1: none, while instantiating
   mydev_stream stream = nullptr;
   State* instance = nullptr;           // the state that instantiate left, or is to leave
-  TaskPool* pool = nullptr;            // nullptr: tasks run where they are scheduled
+  TaskPool* pool = nullptr;            // nullptr: only during the handshake
   std::atomic<bool> used{false};       // there is something to give back
   std::atomic<bool> scheduled{false};  // the handler used the thread pool
   std::atomic<int64_t> run_id{0};      // given when first asked for

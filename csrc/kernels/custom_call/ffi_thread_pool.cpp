@@ -21,6 +21,18 @@ void TaskPool::close() {
   changed_.notify_all();
 }
 
+void TaskPool::run_task(Task task, void* data) noexcept {
+  try {
+    task(data);
+  } catch (...) {
+    thrown_.store(true);
+  }
+}
+
+void TaskPool::schedule(Task task, void* data) {
+  if (!offer(task, data)) run_task(task, data);
+}
+
 bool TaskPool::offer(Task task, void* data) {
   {
     const std::lock_guard lock(mutex_);
@@ -39,7 +51,7 @@ void TaskPool::work() {
     const auto [task, data] = tasks_.front();
     tasks_.pop_front();
     lock.unlock();
-    task(data);
+    run_task(task, data);
     lock.lock();
   }
 }

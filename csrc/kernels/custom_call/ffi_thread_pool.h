@@ -5,6 +5,7 @@
 // of a kernel, tasks run at once on the thread that schedules them. A task must not wait for another. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -31,10 +32,14 @@ class TaskPool {
       work();
     });
   }
-  // False: there is nobody to run it, the caller has to.
-  bool offer(Task task, void* data);
+  // Runs it now, or lets another thread do so. What a task throws ends there and is noted.
+  void schedule(Task task, void* data);
+  // Whether a task has thrown since the last time.
+  bool take_thrown() noexcept { return thrown_.load(std::memory_order_relaxed) && thrown_.exchange(false); }
 
  private:
+  bool offer(Task task, void* data);  // false: there is nobody to run it
+  void run_task(Task task, void* data) noexcept;
   void reset();
   void open();
   void close();
@@ -45,6 +50,7 @@ class TaskPool {
   std::deque<std::pair<Task, void*>> tasks_;
   bool open_ = false;
   bool closed_ = false;
+  std::atomic<bool> thrown_{false};
 };
 
 }  // namespace mydev::ffi
