@@ -14,8 +14,8 @@
 
 namespace mydev {
 
-// Runs kernel on stream. Fills in frame.device, stream, host, kernel. Scratch must be set by the caller. Raises the kernel's
-// error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
+// Runs kernel on stream. Fills in frame.device, stream, host, kernel. Scratch must be set by the caller. Raises the
+// kernel's error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 
 // --- instrumentation -------------------------------------------------------------------------------------------------

@@ -99,8 +99,8 @@ typedef enum mydev_attribute_kind {
 typedef struct mydev_attribute {
   const char* name; /* NUL-terminated */
   uint16_t kind;    /* mydev_attribute_kind */
-  uint16_t dtype;   /* mydev_dtype: of an ARRAY's entries; of a scalar, the width that a typed-FFI handler is given, where
-                       0 is PRED, S64 or F64 by kind. `value` holds the scalar as above whatever its width. */
+  uint16_t dtype;   /* mydev_dtype: of an ARRAY's entries; of a scalar, the width that a typed-FFI handler is given,
+                       where 0 is PRED, S64 or F64 by kind. `value` holds the scalar as above whatever its width. */
   uint32_t count;   /* of entries or bytes, for strings, arrays and dictionaries; else 0 */
   union {
     int64_t i;
@@ -152,7 +152,7 @@ typedef struct mydev_frame {
 
 typedef mydev_code (*mydev_kernel_fn)(const mydev_frame* frame);
 
-/* --- kinds of kernels ---------------------------------------------------------------------------------------------- */
+/* --- kinds of kernels --------------------------------------------------------------------------------------------- */
 
 /* How a kernel is called. FRAME is this header's own. The others are XLA's, under the names of its API versions.
  *
@@ -160,8 +160,8 @@ typedef mydev_code (*mydev_kernel_fn)(const mydev_frame* frame);
  * no shapes. `opaque` is the record's string attribute "opaque", empty without one: bytes, not NUL-terminated. `out` is
  * the result's memory, or an array of the results' for a tuple: more or fewer than one result, or one with
  * MYDEV_TRAIT_TUPLE_RESULT. `buffers` are the operands', then the results'. Operands and results of dtype TOKEN arrive
- * as NULL. `status` is XLA's XlaCustomCallStatus*, set with XlaCustomCallStatusSetFailure, which the host provides where
- * the process has none; without it a kernel cannot report an error. */
+ * as NULL. `status` is XLA's XlaCustomCallStatus*, set with XlaCustomCallStatusSetFailure, which the host provides
+ * where the process has none; without it a kernel cannot report an error. */
 typedef enum mydev_kernel_kind {
   MYDEV_KIND_FRAME = 0,           /* mydev_kernel_fn */
   MYDEV_KIND_TYPED_FFI = 1,       /* XLA_FFI_Error* f(XLA_FFI_CallFrame*), API version 4; also up to four stages */
@@ -178,11 +178,11 @@ typedef enum mydev_kernel_kind {
 typedef void (*mydev_function)(void);
 
 typedef enum mydev_trait {
-  MYDEV_TRAIT_COMMAND_BUFFER_COMPATIBLE = 1u << 0, /* the same work whenever it is called: may be captured and replayed */
+  MYDEV_TRAIT_COMMAND_BUFFER_COMPATIBLE = 1u << 0, /* the same work at every call: may be captured and replayed */
   MYDEV_TRAIT_TUPLE_RESULT = 1u << 1               /* legacy host kinds: one result is a tuple of one */
 } mydev_trait;
 
-/* --- signatures: what makes a kernel an operator ------------------------------------------------------------------- */
+/* --- signatures: what makes a kernel an operator ------------------------------------------------------------------ */
 
 #define MYDEV_DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
 #define MYDEV_MAX_SHAPE_RANK 32
@@ -260,11 +260,11 @@ typedef struct mydev_gradient {
 typedef enum mydev_batching {
   MYDEV_BATCHING_NONE = 0,         /* an error */
   MYDEV_BATCHING_SEQUENTIAL = 1,   /* once per element of the batch */
-  MYDEV_BATCHING_EXPAND_DIMS = 2,  /* once: the batch becomes a leading dimension, of size 1 where an operand has none */
+  MYDEV_BATCHING_EXPAND_DIMS = 2,  /* once: the batch is a leading dimension, of size 1 where an operand has none */
   MYDEV_BATCHING_BROADCAST_ALL = 3 /* once: every operand gets the leading dimension in full */
 } mydev_batching;
 
-/* --- records and libraries ----------------------------------------------------------------------------------------- */
+/* --- records and libraries ---------------------------------------------------------------------------------------- */
 
 /* A kernel record. Static storage: it must outlive the registry. Fields after `driver_data` may be left out. */
 typedef struct mydev_kernel {
@@ -280,7 +280,7 @@ typedef struct mydev_kernel {
   int32_t kind;         /* mydev_kernel_kind */
   uint32_t traits;      /* mydev_trait */
   mydev_function execute;           /* kinds other than FRAME: the function */
-  mydev_function instantiate;       /* TYPED_FFI: stages, each NULL where there is none: once per kernel and attributes */
+  mydev_function instantiate;       /* TYPED_FFI: stages, each may be NULL: once per kernel and attributes */
   mydev_function prepare;           /* before each execution */
   mydev_function initialize;        /* before each execution, after prepare */
   const mydev_signature* signature; /* NULL: a kernel by name only, not an operator */
