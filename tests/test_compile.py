@@ -14,7 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 import torch_mydev  # noqa: F401
 
 mydev = torch.mydev
-BACKENDS = ["eager", "aot_eager"]
+BACKENDS = ["eager", "aot_eager", "inductor", "mydev"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = ["device_name", "include_dir"]
 
 if _autoload.register_on_import():
+    from torch_mydev.graph_report import compile_report, reset_compile_report
     from torch_mydev.custom_call import (
         ffi_call,
         kernel_info,
@@ -24,6 +25,7 @@ if _autoload.register_on_import():
     from torch_mydev.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
     from torch_mydev.trace import dispatch_trace
 
+    __all__ += ["compile_report", "reset_compile_report"]
     __all__ += ["FallbackCensus", "dispatch_trace", "fallback_census", "fallback_mode", "get_fallback_mode"]
     __all__ += ["ffi_call", "kernel_info", "kernels", "load_custom_calls", "register_ffi_target"]
     __all__ += ["reload_custom_calls", "unregister_kernel"]

@@ -182,6 +182,6 @@ def _register_with_torch() -> None:
     patches.apply()
     custom_operator.install_namespace()
     trace.start_from_environment()
-    compile.register_when_dynamo_is_imported()
+    compile.register_with_compiler()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
     atexit.register(_C.stop_autograd_threads)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
+import warnings
+from types import ModuleType
 
 import torch
 
@@ -14,8 +17,30 @@ from torch_mydev._device_name import DEVICE_NAME
 
 
 def apply() -> None:
-    """Applies every patch; called once, at registration."""
+    """Applies the patches of what ``import torch`` brings; called once, at registration."""
     _patch_dlpack_device()
+
+
+def patch_inductor(module: ModuleType) -> None:
+    """Lets torch.compile without a backend, or with "inductor", take graphs of the device. Called when Inductor's
+    module ``compile_fx`` has been imported.
+
+    Reason: Inductor has no place where a device can say how its graphs are compiled, short of a code generator of its
+    own; and torch.compile's default backend cannot be chosen by device. Graphs without tensors of the device are
+    handed on unchanged.
+    Guard: leaves Inductor alone, with a warning, where compile_fx no longer takes ``inner_compile``.
+    Remove when: a device can register a backend of torch.compile for graphs with its tensors.
+    """
+    from torch_mydev.inductor_backend import make_compile_fx
+
+    if "inner_compile" not in inspect.signature(module.compile_fx).parameters:
+        warnings.warn(
+            f"this torch's Inductor is not the one that {DEVICE_NAME} knows: torch.compile works on {DEVICE_NAME} with "
+            'backend="aot_eager" only',
+            stacklevel=2,
+        )
+        return
+    module.compile_fx = make_compile_fx(module.compile_fx, module.compile_fx_inner)  # type: ignore[attr-defined]
 
 
 def _patch_dlpack_device() -> None:

@@ -30,6 +30,12 @@ void release_by_block(void* context) {
   release(*static_cast<Block*>(context));
 }
 
+// Deleter of a twin over foreign memory, whose context is the device storage.
+using StorageOwner = c10::intrusive_ptr<c10::StorageImpl>;
+void release_owner(void* context) {
+  delete static_cast<StorageOwner*>(context);
+}
+
 c10::DataPtr allocate_host_view(size_t bytes) {
   Block* block = allocate(current_stream(current_device()), bytes);
   if (block->data == nullptr) {
@@ -90,12 +96,8 @@ c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage) {
   Block* block = block_of(storage);
   if (C10_UNLIKELY(block == nullptr || block->data == nullptr)) {
     // Foreign or no memory: a twin for this call, which keeps the device storage alive.
-    auto* owner =
-        new c10::intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(&storage));
-    return make_twin({storage.mutable_data(), owner,
-                      [](void* context) { delete static_cast<c10::intrusive_ptr<c10::StorageImpl>*>(context); },
-                      c10::Device(c10::kCPU)},
-                     storage.nbytes());
+    auto* owner = new StorageOwner(StorageOwner::reclaim_copy(&storage));
+    return make_twin({storage.mutable_data(), owner, &release_owner, c10::Device(c10::kCPU)}, storage.nbytes());
   }
   auto* twin = static_cast<c10::StorageImpl*>(block->framework_twin.load(std::memory_order_acquire));
   if (C10_UNLIKELY(twin == nullptr)) {
@@ -128,6 +130,49 @@ c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
   }
   retain(*block);
   return device_data_ptr(*block, device.index());
+}
+
+c10::Storage adopt_storage(c10::StorageImpl& host, c10::Device device) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), host.nbytes(),
+                                                            adopt_host_memory(host, device), device_allocator(),
+                                                            /*resizable=*/true));
+}
+
+void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->_change_backend_component_keys(device);
+}
+
+bool is_scope_memory(const c10::StorageImpl& host) {
+  return block_of_host(host) != nullptr || host.data_ptr().get_deleter() == &release_owner;
+}
+
+at::Tensor device_alias(const at::Tensor& host) {
+  const c10::TensorImpl* impl = host.unsafeGetTensorImpl();
+  const c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
+  c10::Storage device_storage;
+  if (Block* block = block_of_host(storage)) {
+    const int device = block->stream->device().index;
+    retain(*block);
+    device_storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), storage.nbytes(), device_data_ptr(*block, device), device_allocator(),
+        /*resizable=*/true));
+  } else if (storage.data_ptr().get_deleter() == &release_owner) {
+    device_storage = c10::Storage(*static_cast<StorageOwner*>(storage.data_ptr().get_context()));
+  } else {
+    return {};
+  }
+  auto alias =
+      c10::make_intrusive<c10::TensorImpl>(std::move(device_storage), c10::DispatchKeySet(kDispatchKey), impl->dtype());
+  alias->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
+  if (C10_UNLIKELY(impl->is_conj())) alias->_set_conj(true);
+  if (C10_UNLIKELY(impl->is_neg())) alias->_set_neg(true);
+  return at::Tensor(std::move(alias));
+}
+
+bool inside_host_scope() noexcept {
+  return host_scope_depth > 0;
 }
 
 at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor) {

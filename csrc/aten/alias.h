@@ -49,6 +49,22 @@ at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor&
 // becomes the cached twin. Inside a HostScope.
 c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device);
 
+// A device storage over what a CPU kernel left in `host` (adopt_host_memory).
+c10::Storage adopt_storage(c10::StorageImpl& host, c10::Device device);
+
+// Turns a CPU tensor into one of the device, in place, over `storage`. Nobody else may hold it.
+void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device);
+
+// Whether the memory of a CPU storage is the device's: allocated inside a HostScope, or a twin's.
+bool is_scope_memory(const c10::StorageImpl& host);
+
+// The way back: a device tensor over the memory of a CPU tensor whose storage is a twin or was allocated inside a
+// HostScope; undefined for other tensors.
+at::Tensor device_alias(const at::Tensor& host);
+
+// Whether a HostScope is open on this thread.
+bool inside_host_scope() noexcept;
+
 // A CPU tensor over the memory of `tensor`, which must be on a host-accessible device. The caller orders its accesses
 // (HostScope, or a synchronized stream on an unguarded device).
 at::Tensor host_alias(const at::Tensor& tensor);

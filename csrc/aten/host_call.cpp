@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "aten/device_allocator.h"
 #include "aten/generator.h"
 #include "aten/native_launch.h"
 
@@ -91,9 +90,7 @@ c10::Storage HostCall::device_storage_for(c10::StorageImpl* host) {
     if (twin.get() == host) return storage;
   }
   HostAccess access(mydev::device(device().index()));
-  c10::Storage adopted(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), host->nbytes(),
-                                                             adopt_host_memory(*host, device()), device_allocator(),
-                                                             /*resizable=*/true));
+  c10::Storage adopted = adopt_storage(*host, device());
   storages_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(host), adopted);
   return adopted;
 }
@@ -156,8 +153,7 @@ at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
                                 ", whose memory is not accessible from the host; register it for the device");
     return result.to(device());
   }
-  impl->set_storage_keep_dtype(device_storage_for(host));
-  impl->_change_backend_component_keys(device());
+  become_device_tensor(result, device_storage_for(host), device());
   return result;
 }
 

@@ -12,6 +12,7 @@ namespace mydev {
 using torch::wrap_pybind_function;
 using torch::wrap_pybind_function_no_gil;
 
+void bind_compile(pybind11::module_& m);
 void bind_config(pybind11::module_& m);
 void bind_custom_call(pybind11::module_& m);
 void bind_device(pybind11::module_& m);

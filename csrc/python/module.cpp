@@ -5,6 +5,7 @@
 PYBIND11_MODULE(_C, m) {
   m.doc() = "Native part of torch_mydev";
   mydev::initialize_library();
+  mydev::bind_compile(m);
   mydev::bind_config(m);
   mydev::bind_custom_call(m);
   mydev::bind_device(m);

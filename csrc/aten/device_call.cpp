@@ -1,0 +1,112 @@
+#include "aten/device_call.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "aten/alias.h"
+#include "aten/native_launch.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+// Tensors on their way to the device and back.
+class Crossing {
+ public:
+  Tensor to_device(const Tensor& host) {
+    if (!host.defined() || !host.is_cpu() || !host.has_storage()) return host;
+    Tensor device = device_alias(host);
+    if (!device.defined()) return host;
+    operands_.emplace_back(device, host);
+    return device;
+  }
+  // The operand itself where the operator returns one.
+  Tensor to_host(const Tensor& device) const {
+    for (const auto& [operand, host] : operands_) {
+      if (operand.is_same(device)) return host;
+    }
+    return on_device(device) ? host_alias(device) : device;
+  }
+
+ private:
+  c10::SmallVector<std::pair<Tensor, Tensor>, 4> operands_;
+};
+
+template <class Map>
+void map_value(IValue& value, const Map& map) {
+  if (value.isTensor()) {
+    value = map(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<Tensor> mapped;
+    for (const Tensor& tensor : value.toTensorVector()) mapped.push_back(map(tensor));
+    value = std::move(mapped);
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<Tensor>> mapped;
+    for (const std::optional<Tensor>& tensor : value.toOptionalTensorVector()) {
+      mapped.push_back(tensor.has_value() ? std::optional(map(*tensor)) : std::nullopt);
+    }
+    value = std::move(mapped);
+  }
+}
+
+// Maps the tensors in the last `count` values of the stack.
+template <class Map>
+void map_tensors(torch::jit::Stack& stack, size_t count, const Map& map) {
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) map_value(stack[i], map);
+}
+
+class DeviceCall final : public c10::OperatorKernel {
+ public:
+  explicit DeviceCall(c10::OperatorHandle op) : op_(std::move(op)) {}
+
+  void operator()(const c10::OperatorHandle& twin, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    TORCH_CHECK(inside_host_scope(), twin.schema().name(), " runs inside compiled graphs only; call ",
+                op_.schema().name(), " instead");
+    Crossing crossing;
+    map_tensors(*stack, op_.schema().arguments().size(),
+                [&](const Tensor& tensor) { return crossing.to_device(tensor); });
+    op_.callBoxed(stack);
+    Stream& stream = current_stream(current_device());
+    if (stream.asynchronous()) stream.synchronize();  // the host goes on with the results
+    map_tensors(*stack, op_.schema().returns().size(), [&](const Tensor& tensor) { return crossing.to_host(tensor); });
+  }
+
+ private:
+  c10::OperatorHandle op_;
+};
+
+std::string twin_name(const std::string& name, const std::string& overload) {
+  std::string twin = name + "_" + (overload.empty() ? "default" : overload);
+  twin.replace(twin.find("::"), 2, "_");
+  return "mydev_call::" + twin;
+}
+
+}  // namespace
+
+std::string define_device_call(const std::string& name, const std::string& overload) {
+  static std::mutex mutex;
+  // Never freed: graphs hold the operators' names.
+  static auto& defined = *new std::map<std::string, std::vector<c10::RegistrationHandleRAII>>;
+  const std::string twin = twin_name(name, overload);
+  const std::lock_guard lock(mutex);
+  if (defined.contains(twin)) return twin;
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  c10::OperatorHandle op = dispatcher.findSchemaOrThrow(name.c_str(), overload.c_str());
+  c10::FunctionSchema schema = op.schema().cloneWithName(twin, "");
+  auto& handles = defined[twin];
+  handles.push_back(dispatcher.registerDef(std::move(schema), "torch_mydev", op.getTags().vec()));
+  // CompositeExplicitAutograd and not CPU, since factories have no operand to dispatch by.
+  handles.push_back(
+      dispatcher.registerImpl({twin, ""}, c10::DispatchKey::CompositeExplicitAutograd,
+                              c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<DeviceCall>(std::move(op))),
+                              std::nullopt, nullptr, "torch_mydev"));
+  return twin;
+}
+
+}  // namespace mydev

@@ -1,0 +1,57 @@
+"""What torch.compile made of the graphs on the device."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+
+@dataclass
+class GraphReport:
+    """One compiled graph."""
+
+    kind: str  #: "forward", "backward" or "inference"
+    device: str
+    ops: int = 0  #: operators that became generated code, or calls of the CPU's libraries from it
+    calls: list[str] = field(default_factory=list)  #: operators that stayed calls of the device
+    copies: int = 0  #: tensors copied per call: results that belong on the CPU
+    seconds: float = 0.0  #: spent compiling
+    reason: str | None = None  #: why it was not compiled and runs through the device's own operators; None if it was
+
+
+_lock = threading.Lock()
+_reports: list[GraphReport] = []
+
+
+def add(report: GraphReport) -> None:
+    """Called once per graph that was compiled."""
+    with _lock:
+        _reports.append(report)
+
+
+class CompileReport:
+    """The graphs compiled so far in this process, oldest first; printed, a table."""
+
+    def __init__(self, graphs: list[GraphReport]) -> None:
+        self.graphs = graphs
+
+    def __str__(self) -> str:
+        lines = [f"{'graph':>5}  {'kind':<9}  {'device':<8}  {'ops':>5}  {'calls':>5}  {'copies':>6}  {'seconds':>7}"]
+        for index, graph in enumerate(self.graphs):
+            lines.append(
+                f"{index:>5}  {graph.kind:<9}  {graph.device:<8}  {graph.ops:>5}  {len(graph.calls):>5}  "
+                f"{graph.copies:>6}  {graph.seconds:>7.2f}" + (f"  {graph.reason}" if graph.reason else "")
+            )
+        return "\n".join(lines)
+
+
+def compile_report() -> CompileReport:
+    """What ``torch.compile`` made of each graph with tensors of the device, since the process began or ``reset``."""
+    with _lock:
+        return CompileReport(list(_reports))
+
+
+def reset_compile_report() -> None:
+    """Forgets the graphs reported so far."""
+    with _lock:
+        _reports.clear()

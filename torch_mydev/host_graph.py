@@ -1,0 +1,268 @@
+"""Compiles a graph of AOTAutograd's for the host and runs it on the device's memory.
+
+The graph is rewritten in terms of the CPU, which is what Inductor then compiles, with all that it knows about CPUs; the
+generated code is the same as for a graph of the CPU, and so shares its cache. Around it, csrc/python/compile_bindings.cpp
+passes the device's tensors by alias and adopts the results.
+
+Not everything becomes CPU code: what draws from the device's random state, kernels brought by custom calls, and operators
+whose kernel on the device is faster stay calls of the device (device_call.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from torch_mydev import _C, device_call, graph_report
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.inductor_backend import graph_devices
+
+log = logging.getLogger(__name__)
+
+_CPU = torch.device("cpu")
+aten = torch.ops.aten
+
+
+def compile_for_host(
+    compile_fx_inner: Callable[..., Any], graph: GraphModule, example_inputs: Sequence[Any], **options: Any
+) -> Any:
+    """As Inductor's ``compile_fx_inner``, for graphs with tensors of the device; hands other graphs on to it."""
+    devices = graph_devices(graph, example_inputs)
+    if not devices:
+        return compile_fx_inner(graph, example_inputs, **options)
+    begin = time.perf_counter()
+    report = graph_report.GraphReport(
+        kind="backward" if options.get("is_backward") else "inference" if options.get("is_inference") else "forward",
+        device=str(min(devices, key=str)),
+    )
+    unsupported = _unsupported(graph, devices)
+    if unsupported is not None:
+        log.warning("torch.compile: %s; this graph runs through %s's own operators", unsupported, DEVICE_NAME)
+        report.reason = unsupported
+        compiled = _interpret(graph)
+    else:
+        compiled = _compile(compile_fx_inner, graph, example_inputs, next(iter(devices)), options, report)
+    report.seconds = time.perf_counter() - begin
+    graph_report.add(report)
+    return compiled
+
+
+def _unsupported(graph: GraphModule, devices: set[torch.device]) -> str | None:
+    """Why a graph cannot run as CPU code on the device's memory; None if it can."""
+    if len(devices) > 1:
+        return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
+    for module in _graphs(graph):
+        for node in module.graph.nodes:
+            if node.target in _RESIZING:
+                return f"{node.target} gives an input other memory"
+    return None
+
+
+_RESIZING = {
+    aten.set_.source_Tensor,
+    aten.set_.source_Storage_storage_offset,
+    torch.ops.inductor.resize_storage_bytes_.default,
+}
+
+
+def _interpret(graph: GraphModule) -> Callable[[list[Any]], Any]:
+    def run(arguments: list[Any]) -> Any:
+        return torch.fx.Interpreter(graph).boxed_run(arguments)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _compile(
+    compile_fx_inner: Callable[..., Any],
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    device: torch.device,
+    options: dict[str, Any],
+    report: graph_report.GraphReport,
+) -> Callable[[list[Any]], Any]:
+    outputs = _output_rules(graph)
+    static = _static_inputs(graph, options)
+    report.copies = sum(_is_cpu_result(output) for output in graph.graph.output_node().args[0])
+    converter = _HostConverter()
+    report.calls = converter.convert(graph)
+    report.ops = sum(node.op == "call_function" for module in _graphs(graph) for node in module.graph.nodes)
+    report.ops -= len(report.calls)
+    host_inputs = [converter.to_host(value) for value in example_inputs]
+    compiled = compile_fx_inner(graph, host_inputs, **options)
+    run = functools.partial(_C.host_graph(compiled, device.index, outputs, static, len(host_inputs)))
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+# --- what the calls need to know -------------------------------------------------------------------------------------
+
+
+def _graphs(graph: GraphModule) -> list[GraphModule]:
+    return [module for module in graph.modules() if isinstance(module, GraphModule)]
+
+
+def _storage(value: object) -> int | None:
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage()._cdata
+
+
+def _output_rules(graph: GraphModule) -> list[tuple[bool, int]]:
+    """For each output: whether it belongs on the device, and which input it shares memory with (-1: none)."""
+    inputs = {}
+    for index, node in enumerate(node for node in graph.graph.nodes if node.op == "placeholder"):
+        storage = _storage(node.meta.get("val"))
+        if storage is not None:
+            inputs.setdefault(storage, index)
+    rules = []
+    for output in graph.graph.output_node().args[0]:
+        value = output.meta.get("val") if isinstance(output, Node) else None
+        on_device = isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
+        storage = _storage(value)
+        rules.append((on_device, inputs.get(storage, -1) if storage is not None else -1))
+    return rules
+
+
+def _is_cpu_result(output: object) -> bool:
+    value = output.meta.get("val") if isinstance(output, Node) and output.op != "placeholder" else None
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+
+
+def _static_inputs(graph: GraphModule, options: dict[str, Any]) -> list[int]:
+    """The inputs whose memory does not change from call to call, as a rule: parameters and buffers."""
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    if options.get("is_backward"):
+        return [index for index, name in enumerate(names) if name.startswith("primals_")]
+    return [index for index in options.get("static_input_idxs", ()) if index < len(names)]
+
+
+# --- in terms of the CPU ---------------------------------------------------------------------------------------------
+
+
+class _HostConverter:
+    """Rewrites a graph of the device as one of the CPU, in place, with fake tensors that share what they shared."""
+
+    def __init__(self) -> None:
+        self._fakes: dict[int, tuple[FakeTensor, FakeTensor]] = {}
+
+    def convert(self, graph: GraphModule) -> list[str]:
+        """Returns the names of the operators that stay calls of the device."""
+        calls: list[str] = []
+        for module in _graphs(graph):
+            for node in list(module.graph.nodes):
+                if node.op == "get_attr":
+                    self._convert_constant(module, node)
+                elif node.op == "call_function":
+                    calls += self._convert_call(node)
+            for node in module.graph.nodes:
+                if "val" in node.meta:
+                    node.meta["val"] = pytree.tree_map(self.to_host, node.meta["val"])
+            module.graph.lint()
+            module.recompile()
+        return calls
+
+    def to_host(self, value: Any) -> Any:
+        if not isinstance(value, FakeTensor) or value.device.type != DEVICE_NAME:
+            return value
+        if id(value) not in self._fakes:
+            self._fakes[id(value)] = (value, device_call.redress(value, _CPU))
+        return self._fakes[id(value)][1]
+
+    def _convert_constant(self, module: GraphModule, node: Node) -> None:
+        constant = getattr(module, str(node.target), None)
+        if isinstance(constant, torch.Tensor) and constant.device.type == DEVICE_NAME:
+            host = constant.detach().cpu()
+            if isinstance(constant, torch.nn.Parameter):
+                host = torch.nn.Parameter(host, requires_grad=False)
+            setattr(module, str(node.target), host)
+
+    def _convert_call(self, node: Node) -> list[str]:
+        kept = device_call.stays(node)
+        if kept is not None:
+            node.target = kept
+            return [kept.name()]
+        if _is_transfer(node):
+            source = node.args[0]
+            node.target, node.args, node.kwargs = aten.clone.default, (source,), {}
+            return []
+        if node.target in _REWRITES:
+            _REWRITES[node.target](node)
+        convert = lambda value: _CPU if isinstance(value, torch.device) and value.type == DEVICE_NAME else value  # noqa: E731
+        node.args = pytree.tree_map(convert, node.args, is_leaf=lambda v: isinstance(v, Node))
+        node.kwargs = pytree.tree_map(convert, node.kwargs, is_leaf=lambda v: isinstance(v, Node))
+        return []
+
+
+def _is_transfer(node: Node) -> bool:
+    """Whether the node moves a tensor between the device and the CPU: then a copy, which Inductor must not drop."""
+    if node.target is not torch.ops.prims.device_put.default:
+        return False
+    source, result = node.args[0], node.meta.get("val")
+    if not isinstance(source, Node) or not isinstance(result, torch.Tensor):
+        return False
+    return bool(source.meta["val"].device.type != result.device.type)
+
+
+# Attention of the device is the CPU's, behind an operator of its own (csrc/aten/attention.cpp).
+_OUTPUTS_OF_ATTENTION = {0: 0, 1: 1}
+
+
+def _rewrite_attention(node: Node) -> None:
+    query, key, value, bias, dropout, is_causal = [*node.args, *_ATTENTION_DEFAULTS[len(node.args) :]][:6]
+    graph = node.graph
+    users = {user: user.args[1] for user in node.users}
+    with graph.inserting_before(node):
+        attention = graph.call_function(
+            aten._scaled_dot_product_flash_attention_for_cpu.default,
+            (query, key, value, dropout, is_causal),
+            {"attn_mask": bias, "scale": node.kwargs.get("scale")},
+        )
+        attention.meta.update(node.meta)
+        attention.meta["val"] = node.meta["val"][:2]
+    for user, index in users.items():
+        assert user.target is operator.getitem
+        if index in _OUTPUTS_OF_ATTENTION:
+            user.args = (attention, index)
+            continue
+        with graph.inserting_before(user):
+            value = user.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                state = graph.call_function(
+                    aten.zeros.default, (list(value.shape),), {"dtype": value.dtype, "device": _CPU}
+                )
+                state.meta["val"] = value
+            else:
+                state = value
+        user.replace_all_uses_with(state)
+        graph.erase_node(user)
+    graph.erase_node(node)
+
+
+_ATTENTION_DEFAULTS = (None, None, None, None, 0.0, False, False)
+
+
+def _rewrite_attention_backward(node: Node) -> None:
+    # grad_out, query, key, value, attn_bias, grad_input_mask, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k,
+    # dropout_p, is_causal, philox_seed, philox_offset, *, scale
+    grad, query, key, value, bias, _, out, logsumexp = node.args[:8]
+    dropout, is_causal = node.args[12], node.args[13]
+    node.target = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    node.args = (grad, query, key, value, out, logsumexp, dropout, is_causal)
+    node.kwargs = {"attn_mask": bias, "scale": node.kwargs.get("scale")}
+    node.meta["val"] = node.meta["val"][:3]
+
+
+_REWRITES: dict[Any, Callable[[Node], None]] = {
+    aten._scaled_dot_product_fused_attention_overrideable.default: _rewrite_attention,
+    aten._scaled_dot_product_fused_attention_overrideable_backward.default: _rewrite_attention_backward,
+}

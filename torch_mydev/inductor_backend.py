@@ -1,0 +1,135 @@
+"""torch.compile's backends "inductor" (the default) and "mydev" on this device.
+
+Graphs with tensors of the device are compiled by Inductor for the host, and run on the device's memory (host_graph.py).
+Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they run
+through the device's own operators, as with backend "aot_eager", and a warning says so once. Graphs without tensors of
+the device take the way that they take without this package.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.device import get_device_properties
+
+log = logging.getLogger(__name__)
+
+
+def compile_graph(
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Backend "mydev": what backend "inductor" does, with the same ``mode`` and ``options`` (of torch.compile)."""
+    import torch._inductor
+    from torch._inductor import compile_fx
+
+    patches = dict(torch._inductor.list_mode_options(mode)) if mode and mode != "default" else {}
+    patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
+    compiled: Callable[..., Any] = compile_fx.compile_fx(graph, example_inputs, config_patches=patches or None)
+    return compiled
+
+
+def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch._inductor.compile_fx.compile_fx`` that knows the device; ``inductor_inner`` is its compile_fx_inner."""
+
+    @functools.wraps(original)
+    def compile_fx(
+        model_: GraphModule,
+        example_inputs_: Sequence[Any],
+        inner_compile: Callable[..., Any] = inductor_inner,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        devices = graph_devices(model_, example_inputs_)
+        if devices:
+            obstacle = _obstacle(devices)
+            if obstacle is not None:
+                return _compile_for_device(obstacle, model_, example_inputs_)
+            _refuse_export_to_native_code()
+        if inner_compile is inductor_inner:
+            from torch_mydev.host_graph import compile_for_host
+
+            inner_compile = functools.partial(compile_for_host, inductor_inner)
+        return original(model_, example_inputs_, inner_compile, *args, **kwargs)
+
+    return compile_fx
+
+
+def graph_devices(graph: object, example_inputs: Sequence[Any]) -> set[torch.device]:
+    """The devices of ours, with their index, that a graph touches, in its inputs or between them."""
+    found = set()
+    for value in _values(graph, example_inputs):
+        device = value.device if isinstance(value, torch.Tensor) else value
+        if isinstance(device, torch.device) and device.type == DEVICE_NAME:
+            found.add(torch.device(DEVICE_NAME, torch.mydev.current_device() if device.index is None else device.index))
+    return found
+
+
+def _values(graph: object, example_inputs: Sequence[Any]) -> Iterator[Any]:
+    yield from example_inputs
+    if not isinstance(graph, GraphModule):
+        return
+    for module in graph.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in module.graph.nodes:
+            yield from pytree.tree_leaves((node.meta.get("val"), node.meta.get("example_value")))
+            yield from pytree.tree_leaves((node.args, node.kwargs))
+
+
+# --- where graphs cannot be compiled for the host --------------------------------------------------------------------
+
+
+def _obstacle(devices: set[torch.device]) -> str | None:
+    """Why graphs on these devices cannot run on the host; None if they can."""
+    for device in devices:
+        if not get_device_properties(device).host_accessible:
+            return f"the memory of {device} is not accessible from the host"
+    if not _has_cpp_compiler():
+        return "Inductor found no C++ compiler; install one (on Debian: apt install g++), or name one in CXX"
+    if len(devices) > 1:
+        return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
+    return None
+
+
+@functools.cache
+def _has_cpp_compiler() -> bool:
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler:
+        return False
+    return True
+
+
+def _compile_for_device(obstacle: str, model: GraphModule, example_inputs: Sequence[Any]) -> Any:
+    from torch._dynamo.backends.registry import lookup_backend
+
+    _warn_once(f"torch.compile: {obstacle}. Graphs run through {DEVICE_NAME}'s own operators instead.")
+    return lookup_backend("aot_eager")(model, list(example_inputs))
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
+
+
+def _refuse_export_to_native_code() -> None:
+    from torch._inductor.virtualized import V
+
+    if V.aot_compilation:
+        raise NotImplementedError(
+            f"AOTInductor cannot compile for {DEVICE_NAME}; export the model on the CPU, or use torch.compile"
+        )
