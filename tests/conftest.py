@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +41,10 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:  # one for all workers, and compiled anew in each session
+        directory = tempfile.TemporaryDirectory(prefix="mydev-inductor-", ignore_cleanup_errors=True)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = directory.name
+        config.add_cleanup(directory.cleanup)
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
 
 

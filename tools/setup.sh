@@ -50,7 +50,7 @@ make_venv() {
 pip_install() { # <name>
   local file=requirements/$1.txt stamp=.venv/installed-$1
   local content
-  content=$(cat requirements/torch.txt "$file" $([ "$1" = test ] && echo requirements/demo.txt))
+  content=$(cat requirements/torch.txt "$file" $([ "$1" = test ] && echo requirements/{demo,models}.txt))
   [ "$(cat "$stamp" 2>/dev/null)" = "$content" ] && return
   echo "setup: installing $file into .venv"
   if [ "$1" = torch ]; then
@@ -75,7 +75,10 @@ case $purpose in
     need_header gtest/gtest.h libgtest-dev
     pip_install test
     ;;
-  bench) need_header benchmark/benchmark.h libbenchmark-dev ;;
+  bench)
+    need_header benchmark/benchmark.h libbenchmark-dev
+    pip_install models
+    ;;
   *)
     echo "setup: unknown purpose '$purpose'; one of build, demo, test, lint, bench" >&2
     exit 2
