@@ -6,7 +6,6 @@ Needs the test libraries: configure with -DMYDEV_BUILD_TESTS=ON.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from pathlib import Path
 
@@ -20,17 +19,17 @@ KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / 
 
 
 def main() -> None:
-    torch_mydev.load_custom_calls(KERNELS / "operator_kernels.so")
-    torch_mydev.register_ffi_target("bench.add", ctypes.CDLL(str(KERNELS / "xla_kernels.so")).typed_add)
+    torch_mydev.load_custom_calls(KERNELS / "xla_kernels.so")
     a, b = (torch.randn(16).to(torch_mydev.device_name) for _ in range(2))
-    typed = torch_mydev.ffi_call("bench.add", a)
-    operator = torch.ops.mydev_cc.test_product
-    benchmark = Benchmark("custom calls; cpu = torch.add on mydev")
-    benchmark.row("ffi_call of typed FFI, 16", cpu=lambda: torch.add(a, b), mydev=lambda: typed(a, b))
+    by_name = torch_mydev.ffi_call("typed.add", a)
+    operator, scale = torch.ops.mydev_cc.typed_add, torch.ops.mydev_cc.typed_scale
+    leaf = a.clone().requires_grad_()
+    benchmark = Benchmark("custom calls", lanes=("add", "call"))
+    benchmark.row("ffi_call, 16", cpu=lambda: torch.add(a, b), mydev=lambda: by_name(a, b))
     benchmark.row("torch.ops.mydev_cc, 16", cpu=lambda: torch.add(a, b), mydev=lambda: operator(a, b))
     benchmark.row("torch.ops.mydev_cc default, 16", cpu=lambda: torch.add(a, b), mydev=lambda: operator.default(a, b))
-    with torch.no_grad():
-        benchmark.row("torch.ops.mydev_cc, no_grad, 16", cpu=lambda: torch.add(a, b), mydev=lambda: operator(a, b))
+    benchmark.row("torch.ops.mydev_cc, attribute, 16", cpu=lambda: torch.add(a, b), mydev=lambda: scale(a, scale=2.0))
+    benchmark.row("torch.ops.mydev_cc, gradient, 16", cpu=lambda: torch.add(leaf, b), mydev=lambda: operator(leaf, b))
 
 
 if __name__ == "__main__":

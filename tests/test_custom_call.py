@@ -6,24 +6,26 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.library import opcheck
+from torch.overrides import TorchFunctionMode
+from torch.testing._internal.optests import OpCheckError
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_mydev
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
 LIBRARY = KERNELS / "operator_kernels.so"
-# All of opcheck but the check of the autograd registration, which knows no devices but CPU, CUDA and XPU.
-CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 
 if not LIBRARY.exists():
     pytest.skip(f"{LIBRARY} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
 
-torch_mydev.load_custom_calls(LIBRARY)
+LIBRARIES = [torch_mydev.load_custom_calls(path) for path in (LIBRARY, KERNELS / "xla_kernels.so")]
 ops = torch.ops.mydev_cc
 
 
@@ -254,6 +256,107 @@ def test_call_runs_on_the_device_of_its_operands() -> None:
         ops.test_axpy(x, x.to("mydev:0"))
 
 
+# --- direct calls ----------------------------------------------------------------------------------------------------
+
+
+class DispatchLog(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[object] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(function)
+        return function(*args, **(kwargs or {}))
+
+
+class FunctionLog(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[object] = []
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(function)
+        return function(*args, **(kwargs or {}))
+
+
+def test_operator_is_what_torch_makes_of_operators() -> None:
+    packet = ops.test_axpy
+    assert isinstance(packet, torch._ops.OpOverloadPacket)
+    assert isinstance(packet.default, torch._ops.OpOverload)
+    assert packet is torch.ops.mydev_cc.test_axpy
+    assert packet.default is torch.ops.mydev_cc.test_axpy.default
+    assert packet.default.overloadpacket is packet
+    assert packet.overloads() == ["default"]
+
+
+@pytest.mark.parametrize("overload", [False, True])
+def test_modes_see_the_call(overload: bool) -> None:
+    x = values(3).to("mydev")
+    operator = ops.test_axpy.default if overload else ops.test_axpy
+    with DispatchLog() as dispatched:
+        operator(x, x)
+    with FunctionLog() as called:
+        operator(x, x)
+    assert dispatched.seen == [ops.test_axpy.default]
+    assert called.seen == [operator]
+
+
+def test_trace_and_profiler_see_the_call() -> None:
+    x = values(3).to("mydev")
+    lines: list[str] = []
+    with torch_mydev.dispatch_trace(lines):
+        ops.test_axpy(x, x)
+    assert any("[call] op=[mydev_cc::test_axpy]" in line for line in lines)
+    with torch.profiler.profile() as profile:
+        ops.test_axpy(x, x)
+    assert "mydev_cc::test_axpy" in {event.key for event in profile.key_averages()}
+
+
+class Wrapper(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return "seen", function
+
+
+def test_subclass_sees_the_call() -> None:
+    x = values(3).to("mydev").as_subclass(Wrapper)
+    assert ops.test_square(x) == ("seen", ops.test_square)
+
+
+@pytest.mark.parametrize("trace", [False, True], ids=["script", "trace"])
+def test_torchscript_records_the_call(trace: bool) -> None:
+    x = values(3).to("mydev")
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.mydev_cc.test_axpy(x, x, alpha=2.0)
+
+    scripted = torch.jit.trace(program, x) if trace else torch.jit.script(program)
+    assert "mydev_cc::test_axpy" in str(scripted.graph)
+    torch.testing.assert_close(scripted(x), 3 * x)
+
+
+@pytest.mark.parametrize("alpha", [2, 2.0, True, torch.tensor(2.0)], ids=["int", "float", "bool", "tensor"])
+def test_attribute_of_another_type_is_converted_as_by_torch(alpha: Any) -> None:
+    x = values(3).to("mydev")
+    with DispatchLog():  # the ordinary way
+        expected = ops.test_axpy(x, x, alpha=alpha)
+    torch.testing.assert_close(ops.test_axpy(x, x, alpha=alpha), expected)
+
+
+def test_results_of_inference_mode_are_inference_tensors() -> None:
+    x = values(3).to("mydev")
+    with torch.inference_mode():
+        assert ops.test_square(x).is_inference()
+
+
+def test_typed_ffi_kernel_with_a_signature_is_an_operator() -> None:
+    x = values(3).to("mydev")
+    torch.testing.assert_close(ops.typed_add(x, x), 2 * x)
+    # The signature says that the handler wants f32, so nobody has to.
+    torch.testing.assert_close(ops.typed_scale(x, scale=2.0), 2 * x)
+    torch.testing.assert_close(torch_mydev.ffi_call("typed.scale", x)(x, scale=2.0), 2 * x)
+
+
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -300,19 +403,14 @@ def test_bad_call_is_refused(call: Callable[[torch.Tensor], object], error: type
 )
 def test_error_of_a_kernel_has_the_type_of_its_code(code: int, error: type[Exception]) -> None:
     x = values(2).to("mydev")
-    asynchronous = "async" in os.environ.get("MYDEV_DRIVER", "")
-    # An asynchronous error is raised by whoever waits, who does not know that it was a custom call.
-    expected = RuntimeError if asynchronous and error is ValueError else error
-    with pytest.raises(expected, match=r"out of luck.*test\.fail\(out f32\[2\], f32\[2\]"):
+    with pytest.raises(error, match=r"out of luck.*test\.fail\(out f32\[2\], f32\[2\]"):
         wait_for(ops.test_fail(x, code=code, message="out of luck"))
     torch.testing.assert_close(ops.test_square(x).cpu(), x.cpu().square())
 
 
 def test_error_of_a_kernel_names_its_library() -> None:
-    if "async" in os.environ.get("MYDEV_DRIVER", ""):
-        pytest.skip("an error that is raised later names the kernel and its operands only")
-    with pytest.raises(RuntimeError, match=r"kernel 'test.fail' of operator_kernels 1.0, .*operator_kernels\.so"):
-        ops.test_fail(values(2).to("mydev"), code=13)
+    with pytest.raises(RuntimeError, match=r"kernel 'test.fail' of operator_kernels 1\.0 \(.*operator_kernels\.so\)"):
+        wait_for(ops.test_fail(values(2).to("mydev"), code=13))
 
 
 def test_kernel_that_throws_is_survived() -> None:
@@ -375,43 +473,79 @@ def test_forward_mode_is_refused() -> None:
         dual = torch.autograd.forward_ad.make_dual(x, x)
         with pytest.raises(NotImplementedError, match=r"'test\.square' has no forward-mode derivative"):
             ops.test_square(dual)
+    with pytest.raises(NotImplementedError, match=r"'test\.square' has no forward-mode derivative"):
+        torch.func.jvp(ops.test_square, (x,), (x,))
 
 
 # --- compilers and transformations -----------------------------------------------------------------------------------
 
-CALLS = {
-    "test_square": ((3,), {}),
-    "test_axpy": ((3,), {"alpha": 2.0}),
-    "test_matmul": ((3, 3), {}),
-    "test_minimum": ((3, 3), {}),
-    "test_increment": ((3,), {}),
-    "test_weigh": ((3,), {}),
-    "test_total": ((3,), {}),
-    "test_fill": (None, {"size": 3}),
-    "test_repeat": ((3,), {"times": 2}),
-    "test_reverse": ((3,), {}),
+# By operator: sizes of its operands, and attributes.
+CALLS: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
+    "test_axpy": ([(3,), (3,)], {"alpha": 2.0}),
+    "test_square": ([(3,)], {}),
+    "test_square_vjp": ([(3,), (3,)], {}),
+    "test_square_vjp_vjp": ([(3,), (3,), (3,)], {}),
+    "test_exp": ([(3,)], {}),
+    "test_product": ([(3,), (3,)], {}),
+    "test_half_gradient": ([(3,), (3,)], {}),
+    "test_lost_gradient": ([(3,)], {}),
+    "test_matmul": ([(3, 3), (3, 3)], {}),
+    "test_matmul_vjp": ([(2, 3), (3, 4), (2, 4)], {}),
+    "test_minimum": ([(3, 3)], {}),
+    "test_increment": ([(3,)], {}),
+    "test_weigh": ([(3,)], {}),
+    "test_total": ([(3,), (3,)], {}),
+    "test_attributes": ([], {"flag": True, "reals": [0.5]}),
+    "test_fill": ([], {"size": 3}),
+    "test_repeat": ([(3,)], {"times": 2}),
+    "test_reverse": ([(3,)], {}),
+    "typed_add": ([(3,), (3,)], {}),
+    "typed_scale": ([(3,)], {"scale": 2.0}),
 }
+DIFFERENTIABLE = ["test_square", "test_square_vjp", "test_exp", "test_matmul"]
 
 
-def arguments_of(name: str) -> list[object]:
-    sizes = CALLS[name][0]
-    if sizes is None:
-        return []
-    x = values(*sizes).to("mydev")
-    if name == "test_total":
-        return [[x, x + 1]]
-    return [x, x + 1] if name in ("test_axpy", "test_matmul") else [x]
+def arguments_of(name: str, *, needs_grad: bool = False) -> list[Any]:
+    operands = [values(*sizes).to("mydev").requires_grad_(needs_grad) for sizes in CALLS[name][0]]
+    return [operands] if name == "test_total" else operands
+
+
+def test_every_kernel_that_works_is_in_the_table() -> None:
+    kernels = [name for library in LIBRARIES for name in library.kernels]
+    broken = {"test_fail", "test_throw", "test_lie"}
+    assert {name.replace(".", "_") for name in kernels} - broken == set(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_operator_passes_opcheck(name: str) -> None:
-    opcheck(getattr(ops, name).default, tuple(arguments_of(name)), CALLS[name][1], test_utils=CHECKS)
+    opcheck(getattr(ops, name), tuple(arguments_of(name)), CALLS[name][1])
 
 
-@pytest.mark.parametrize("name", ["test_square", "test_matmul"])
+# With operands that need a gradient opcheck also looks at the autograd registration, for which it knows the devices
+# CPU, CUDA and XPU only; the registration is the same for all.
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_differentiable_operator_passes_opcheck(name: str) -> None:
-    arguments = tuple(x.requires_grad_() for x in (values(3, 3).to("mydev"), values(3, 3).to("mydev")))
-    opcheck(getattr(ops, name).default, arguments[: 1 if name == "test_square" else 2], test_utils=CHECKS)
+    arguments = tuple(arguments_of(name, needs_grad=True))
+    opcheck(getattr(ops, name), arguments, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
+    on_cpu = tuple(x.detach().cpu().requires_grad_() for x in arguments)
+    opcheck(getattr(ops, name), on_cpu, test_utils="test_autograd_registration")
+
+
+def test_opcheck_still_knows_no_other_devices() -> None:
+    x = values(3).to("mydev").requires_grad_()
+    with pytest.raises(OpCheckError, match="NYI devices other than CPU/CUDA/XPU"):
+        opcheck(ops.test_square, (x,), test_utils="test_autograd_registration")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradient_is_registered_with_autograd_and_nowhere_below(name: str) -> None:
+    operator = getattr(ops, name).default
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "Autograd")
+    if name == "test_increment":
+        return  # its result is its operand
+    with torch._C._AutoDispatchBelowAutograd():
+        results = operator(*arguments_of(name, needs_grad=True), **CALLS[name][1])
+    assert not any(x.requires_grad for x in ([results] if isinstance(results, torch.Tensor) else results))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -189,6 +189,7 @@ def test_opcheck_makes_its_own_operands(cli: Cli, library: str) -> None:
     findings = {finding["subject"]: finding for finding in json.loads(out)}
     assert code == 0, findings
     assert findings["gradcheck"]["state"] == "ok"
+    assert findings["test_autograd_registration"]["state"] == "ok"
 
 
 def test_opcheck_of_a_kernel_that_is_no_operator(cli: Cli, library: str) -> None:

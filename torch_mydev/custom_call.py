@@ -10,7 +10,7 @@ Loading runs the library's code with all the rights of this process. Files come 
 
 Errors of custom calls are ValueError (invalid argument), NotImplementedError (unimplemented), torch.OutOfMemoryError
 (resource exhausted) or RuntimeError, and name the kernel, its library and its operands. On an asynchronous device an
-error of the work itself is raised where the stream is waited for, as RuntimeError if it was an invalid argument.
+error of the work itself is raised where the stream is waited for, and says which line launched it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,27 @@ class _Namespace(torch._ops._OpNamespace):
             near = difflib.get_close_matches(name, _operators, n=3)
             advice = f"; did you mean {' or '.join(near)}?" if near else ""
             raise AttributeError(f"no kernel is the operator torch.ops.{NAMESPACE}.{name}{advice}")
-        return super().__getattr__(name)
+        with _lock:
+            if name not in self.__dict__:  # else another thread was first
+                setattr(self, name, self._make_packet(name))
+                self._dir.append(name)
+            return self.__dict__[name]
+
+    def _make_packet(self, name: str) -> torch._ops.OpOverloadPacket[..., Any]:
+        """What torch would make, with functions that call the kernel directly where nothing else wants to see it."""
+        qualified, module = f"{NAMESPACE}::{name}", f"torch.ops.{NAMESPACE}"
+        ordinary, overloads = torch._ops._get_packet(qualified, module)  # type: ignore[no-untyped-call]
+        function = _C.operator_function(name, ordinary)
+        torch.jit._builtins._register_builtin(function, qualified)  # as _get_packet does for its own
+        packet: torch._ops.OpOverloadPacket[..., Any] = torch._ops.OpOverloadPacket(
+            qualified, name, function, overloads
+        )
+        packet.__module__ = module
+        overload: torch._ops.OpOverload[..., Any] = packet.__getattr__("default")
+        direct = _C.operator_function(name, overload._op)
+        direct_overload = torch._ops.OpOverload(packet, direct, overload._op_dk, overload._schema, overload.tags)
+        setattr(packet, "default", direct_overload)  # noqa: B010
+        return packet
 
 
 def install_namespace() -> None:

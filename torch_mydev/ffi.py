@@ -418,6 +418,16 @@ def _refuse_gradient(ctx: Any, *grads: Any) -> Any:
     raise NotImplementedError(f"ffi_call('{ctx.target}') has no gradient; wrap the call in torch.autograd.Function")
 
 
+def _autograd(record: Callable[..., Any], keys: Any, operands: list[torch.Tensor], *rest: Any) -> Any:
+    """What torch's own autograd kernel, ``record``, does, but for tangents, which it would lose."""
+    tangents = [torch.autograd.forward_ad.unpack_dual(x).tangent for x in operands]  # type: ignore[no-untyped-call]
+    if any(tangent is not None for tangent in tangents):
+        raise NotImplementedError(
+            f"ffi_call('{rest[1]}') has no forward-mode derivative; wrap the call in torch.autograd.Function"
+        )
+    return record(keys, operands, *rest)
+
+
 def _batch(
     operator: Any,
     info: Any,
@@ -471,7 +481,9 @@ def _define(name: str) -> None:
     _library.impl(name, _run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     operator = getattr(torch.ops.mydev_ffi, name).default
     torch.library.register_fake(qualified, _fake, lib=_library)
-    torch.library.register_autograd(qualified, _refuse_gradient, setup_context=_set_up_gradient, lib=_library)
+    gradient = torch._library.autograd.Info(_refuse_gradient, _set_up_gradient)
+    record = torch._library.autograd.make_autograd_impl(operator, gradient)
+    _library.impl(name, functools.partial(_autograd, record), "Autograd", with_keyset=True)  # type: ignore[no-untyped-call]
     torch.library.register_vmap(qualified, functools.partial(_batch, operator), lib=_library)
 
 

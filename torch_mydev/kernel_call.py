@@ -19,8 +19,9 @@ from torch_mydev.kernel_operands import DTYPES, Operands, UsageError, parse_shap
 
 _API_VERSIONS = {"original": 1, "status": 2, "unified": 3}
 _TURN_SECONDS = 0.02
-# All of opcheck but the check of the autograd registration, which knows no devices but CPU, CUDA and XPU.
 _CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+# opcheck asks it of CPU, CUDA and XPU only; an operator's registration is the same for all devices.
+_CHECK_ON_CPU = "test_autograd_registration"
 # How far opcheck's own operands go: the size that each name of a shape rule has, and what "..." stands for.
 _SIZE, _ELLIPSIS = 4, (2,)
 
@@ -111,6 +112,9 @@ def opcheck(info: KernelInfo, operands: Operands) -> list[Finding]:
         _outcome(test, partial(torch.library.opcheck, operator, arguments, attributes, test_utils=test))
         for test in _CHECKS
     ]
+    on_cpu = tuple(_group_variadic(signature, _leaves([x if x is None else x.cpu() for x in tensors], wanted)))
+    registration = partial(torch.library.opcheck, operator, on_cpu, attributes, test_utils=_CHECK_ON_CPU)
+    findings.append(_outcome(_CHECK_ON_CPU, registration))
     if not wanted:
         return [*findings, Finding("note", "gradcheck", "it has no gradient")]
     if "f64" not in signature["operands"][min(wanted)]["dtypes"]:

@@ -40,12 +40,6 @@ bool fits(int64_t value, int32_t dtype) {
   }
 }
 
-void check_width(const mydev_kernel& kernel, const mydev_attribute& attribute, int64_t value) {
-  MYDEV_CHECK(fits(value, attribute.dtype), MYDEV_INVALID_ARGUMENT, kernel.name, ": attribute '", attribute.name,
-              "' is ", value, ", which ", dtype_name(static_cast<mydev_dtype>(attribute.dtype)),
-              " cannot hold: ", describe_signature(kernel));
-}
-
 // One entry of a list of booleans, integers or floating-point numbers.
 void store_entry(const mydev_kernel& kernel, const mydev_attribute& attribute, const c10::IValue& value, void* entry) {
   if (attribute.dtype == MYDEV_F32) {
@@ -63,6 +57,12 @@ void store_entry(const mydev_kernel& kernel, const mydev_attribute& attribute, c
 }
 
 }  // namespace
+
+void check_width(const mydev_kernel& kernel, const mydev_attribute& attribute, int64_t value) {
+  MYDEV_CHECK(fits(value, attribute.dtype), MYDEV_INVALID_ARGUMENT, kernel.name, ": attribute '", attribute.name,
+              "' is ", value, ", which ", dtype_name(static_cast<mydev_dtype>(attribute.dtype)),
+              " cannot hold: ", describe_signature(kernel));
+}
 
 const char* CustomAttributes::keep(std::string_view text) {
   auto* copy = static_cast<char*>(allocate(text.size() + 1));

@@ -13,6 +13,9 @@
 
 namespace mydev {
 
+// Raises INVALID_ARGUMENT unless an attribute of this width can hold the value.
+void check_width(const mydev_kernel& kernel, const mydev_attribute& attribute, int64_t value);
+
 // In the order in which they were added. Scalars need no memory of their own. Strings of IValues are borrowed.
 class CustomAttributes {
  public:

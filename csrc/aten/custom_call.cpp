@@ -44,17 +44,6 @@ const CustomKernel::Resolved& CustomKernel::resolve(int device_index) {
   return *resolved;
 }
 
-void CustomFrame::launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes,
-                         int device) const {
-  try {
-    launch_on(*kernel.launchable, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes,
-              current_stream(device));
-  } catch (c10::Error& error) {
-    const KernelOrigin origin = kernel_origin(kernel.record->name);
-    error.add_context(c10::str("kernel '", kernel.record->name, "' of ", origin.library,
-                               origin.file.empty() ? "" : ", " + origin.file));
-    throw;
-  }
-}
+CustomFrame::CustomFrame(size_t num_results) : num_results_(num_results), buffers_(num_results) {}
 
 }  // namespace mydev

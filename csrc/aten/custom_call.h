@@ -68,7 +68,7 @@ inline bool takes_strides(const mydev_kernel& kernel, size_t input) {
 // The buffers of one call: first its results, then its operands. The tensors must stay alive until the launch.
 class CustomFrame {
  public:
-  explicit CustomFrame(size_t num_results) : num_results_(num_results), buffers_(num_results) {}
+  explicit CustomFrame(size_t num_results);
 
   void add(const at::Tensor& tensor) { buffers_.push_back(buffer_of(tensor)); }
   void add_absent() { buffers_.push_back({nullptr, nullptr, nullptr, 0, MYDEV_DTYPE_INVALID}); }
@@ -79,8 +79,10 @@ class CustomFrame {
   mydev_frame frame(std::span<const mydev_attribute> attributes) const noexcept {
     return make_frame({buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes);
   }
-  // An error of the kernel is raised with the library that it comes from.
-  void launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes, int device) const;
+  void launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes, int device) const {
+    launch_on(*kernel.launchable, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes,
+              current_stream(device));
+  }
 
   static mydev_buffer buffer_of(const at::Tensor& tensor) {
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();

@@ -23,47 +23,12 @@ constexpr const char* kNamespace = "mydev_cc";
 
 // --- one call --------------------------------------------------------------------------------------------------------
 
-// Operands and attributes of one call, as they lie on the stack.
+// Operands and attributes of one call.
 class OperatorCall {
  public:
-  OperatorCall(CustomOperator& op, const mydev_kernel& record, Stack& stack)
-      : op_(op), signature_(*compiled_signature(record)), frame_(signature_.num_results) {
-    const size_t count = signature_.num_operands + signature_.num_attributes;
-    const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, count);
-    for (uint32_t i = 0; i < signature_.num_operands; ++i) add_operand(arguments[i]);
-    for (uint32_t i = 0; i < signature_.num_attributes; ++i) {
-      attributes_.add(record, *signature_.attributes[i], arguments[signature_.num_operands + i]);
-    }
-    device_ = common_device(op.kernel().name(), operands_, [&](size_t i) { return operand_name(i); });
-    if (device_ == -1) device_ = current_device();
-  }
+  OperatorCall(CustomOperator& op, const mydev_kernel& record)
+      : op_(op), signature_(*compiled_signature(record)), frame_(signature_.num_results) {}
 
-  void run(Stack& stack) {
-    const CustomKernel::Resolved& kernel = op_.kernel().on(device_);
-    MYDEV_CHECK(compiled_signature(*kernel.record) == &signature_, MYDEV_FAILED_PRECONDITION, "kernel '",
-                op_.kernel().name(), "' was replaced during the call; call it again");
-    const mydev_frame frame = frame_.frame(attributes_.values());
-    check_operands(*kernel.record, frame);
-    c10::SmallVector<mydev_shape, 2> shapes(signature_.num_results);
-    infer_results(*kernel.record, frame, {shapes.data(), shapes.size()});
-    for (size_t i = 0; i < operands_.size(); ++i) make_dense(kernel, i);
-    c10::SmallVector<Tensor, 4> results;
-    for (uint32_t i = 0; i < signature_.num_results; ++i) {
-      const int32_t alias = signature_.results[i]->alias;
-      results.push_back(alias >= 0 ? operands_[static_cast<size_t>(alias)] : allocate_result(shapes[i]));
-      if (alias >= 0) {
-        frame_.result(i) = frame_.operand(static_cast<size_t>(alias));
-      } else {
-        frame_.set_result(i, results.back());
-      }
-    }
-    frame_.launch(kernel, attributes_.values(), device_);
-    for (const auto& [operand, dense] : written_copies_) operands_[operand].copy_(dense);
-    torch::jit::drop(stack, signature_.num_operands + signature_.num_attributes);
-    for (Tensor& result : results) stack.emplace_back(std::move(result));
-  }
-
- private:
   void add_operand(const c10::IValue& value) {
     if (value.isTensorList()) {
       for (const Tensor& tensor : value.toTensorList()) add_tensor(tensor);
@@ -80,6 +45,36 @@ class OperatorCall {
     }
   }
 
+  CustomResults run(const mydev_kernel& record, c10::ArrayRef<c10::IValue> attributes) {
+    for (uint32_t i = 0; i < signature_.num_attributes; ++i) {
+      attributes_.add(record, *signature_.attributes[i], attributes[i]);
+    }
+    device_ = common_device(op_.kernel().name(), operands_, [&](size_t i) { return operand_name(i); });
+    if (device_ == -1) device_ = current_device();
+    const CustomKernel::Resolved& kernel = op_.kernel().on(device_);
+    MYDEV_CHECK(compiled_signature(*kernel.record) == &signature_, MYDEV_FAILED_PRECONDITION, "kernel '",
+                op_.kernel().name(), "' was replaced during the call; call it again");
+    const mydev_frame frame = frame_.frame(attributes_.values());
+    check_operands(*kernel.record, frame);
+    c10::SmallVector<mydev_shape, 2> shapes(signature_.num_results);
+    infer_results(*kernel.record, frame, {shapes.data(), shapes.size()});
+    for (size_t i = 0; i < operands_.size(); ++i) make_dense(kernel, i);
+    CustomResults results;
+    for (uint32_t i = 0; i < signature_.num_results; ++i) {
+      const int32_t alias = signature_.results[i]->alias;
+      results.push_back(alias >= 0 ? operands_[static_cast<size_t>(alias)] : allocate_result(shapes[i]));
+      if (alias >= 0) {
+        frame_.result(i) = frame_.operand(static_cast<size_t>(alias));
+      } else {
+        frame_.set_result(i, results.back());
+      }
+    }
+    frame_.launch(kernel, attributes_.values(), device_);
+    for (const auto& [operand, dense] : written_copies_) operands_[operand].copy_(dense);
+    return results;
+  }
+
+ private:
   std::string operand_name(size_t input) const {
     const uint32_t operand = operand_of_input(signature_, static_cast<uint32_t>(input));
     std::string name = signature_.operands[operand]->name;
@@ -129,9 +124,7 @@ class OperatorCall {
 class RunKernel final : public c10::OperatorKernel {
  public:
   explicit RunKernel(CustomOperator& op) : op_(op) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
-    run_custom_operator(op_, handle, stack);
-  }
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) { run_custom_operator(op_, stack); }
 
  private:
   CustomOperator& op_;
@@ -150,8 +143,7 @@ class RecordKernel final : public c10::OperatorKernel {
 
 // A single result that is operand 0, written in place: what torch.compile can make functional.
 bool is_in_place(const mydev_signature& signature) {
-  if (signature.num_results != 1 || signature.results[0]->alias != 0) return false;
-  return true;
+  return signature.num_results == 1 && signature.results[0]->alias == 0;
 }
 
 class OperatorTable {
@@ -159,6 +151,12 @@ class OperatorTable {
   static OperatorTable& instance() {
     static auto& table = *new OperatorTable;
     return table;
+  }
+
+  CustomOperator* find(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(name);
+    return entry == entries_.end() ? nullptr : entry->second.op;
   }
 
   std::vector<OperatorChange> sync() {
@@ -233,12 +231,11 @@ class OperatorTable {
 
   static void register_kernels(torch::Library& library, const std::string& name, CustomOperator& op) {
     const auto run = [&] { return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RunKernel>(op)); };
-    const auto record = [&] { return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(op)); };
     library.impl(name.c_str(), torch::dispatch(kDispatchKey, run()));
     // For a call without any tensor, and for those of other devices, which it refuses.
     library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, run()));
-    library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::AutogradPrivateUse1, record()));
-    library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::AutogradMeta, record()));
+    library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunctor(
+                                                                               std::make_unique<RecordKernel>(op))));
   }
 
   std::mutex mutex_;
@@ -250,15 +247,37 @@ class OperatorTable {
 }  // namespace
 
 const mydev_kernel& CustomOperator::record() const {
-  const mydev_kernel* record = record_.load(std::memory_order_acquire);
+  const mydev_kernel* record = current_record();
   MYDEV_CHECK(record != nullptr, MYDEV_NOT_FOUND, "there is no kernel '", kernel_.name(),
               "' any more: it was unregistered, or its library was reloaded without it");
   return *record;
 }
 
-void run_custom_operator(CustomOperator& op, const c10::OperatorHandle& /*handle*/, Stack* stack) {
+void run_custom_operator(CustomOperator& op, Stack* stack) {
   const CustomCallErrors errors;
-  OperatorCall(op, op.record(), *stack).run(*stack);
+  const mydev_kernel& record = op.record();
+  const mydev_signature& signature = *record.signature;
+  const size_t count = signature.num_operands + signature.num_attributes;
+  const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, count);
+  OperatorCall call(op, record);
+  for (uint32_t i = 0; i < signature.num_operands; ++i) call.add_operand(arguments[i]);
+  CustomResults results = call.run(record, arguments.slice(signature.num_operands));
+  torch::jit::drop(*stack, count);
+  for (Tensor& result : results) stack->emplace_back(std::move(result));
+}
+
+CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record, c10::ArrayRef<Tensor> operands,
+                                   c10::ArrayRef<c10::IValue> attributes) {
+  const CustomCallErrors errors;
+  OperatorCall call(op, record);
+  for (const Tensor& operand : operands) call.add_tensor(operand);
+  return call.run(record, attributes);
+}
+
+CustomOperator& custom_operator(const std::string& name) {
+  CustomOperator* op = OperatorTable::instance().find(name);
+  MYDEV_CHECK(op != nullptr, MYDEV_NOT_FOUND, "there is no operator ", kNamespace, "::", name);
+  return *op;
 }
 
 std::vector<OperatorChange> sync_custom_operators() {

@@ -14,9 +14,9 @@ bool CustomCallErrors::active() noexcept {
 
 namespace {
 
-[[noreturn]] void raise_as_torch(mydev_code code, const std::string& message) {
+[[noreturn]] void raise_as_torch(mydev_code code, const std::string& message, ErrorOwner owner) {
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
-  const bool custom_call = CustomCallErrors::active();
+  const bool custom_call = owner == ErrorOwner::kCustomCall || CustomCallErrors::active();
   if (code == MYDEV_RESOURCE_EXHAUSTED) throw c10::OutOfMemoryError(here, message);
   if (code == MYDEV_UNIMPLEMENTED) throw c10::NotImplementedError(here, message);
   if (code == MYDEV_INVALID_ARGUMENT && custom_call) throw c10::ValueError(here, message);

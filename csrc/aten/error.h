@@ -4,7 +4,8 @@
 namespace mydev {
 
 // While one of these lives on a thread, errors raised there have the types that users of custom calls expect: an
-// invalid argument is a ValueError, and all but unimplemented and out of memory are a RuntimeError.
+// invalid argument is a ValueError, and all but unimplemented and out of memory are a RuntimeError. Errors that their
+// kernels return have these types wherever they are raised (ErrorOwner).
 class CustomCallErrors {
  public:
   CustomCallErrors() noexcept { ++depth_; }

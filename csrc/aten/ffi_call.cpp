@@ -84,7 +84,7 @@ bool is_legacy_host(int32_t kind) {
   return kind == MYDEV_KIND_ORIGINAL_HOST || kind == MYDEV_KIND_STATUS_HOST || kind == MYDEV_KIND_UNIFIED_HOST;
 }
 
-// Attributes in the signature's order, defaults filled in.
+// Attributes in the signature's order and, unless the caller says otherwise, of its widths; defaults filled in.
 void arrange_by_signature(const mydev_kernel& record, CustomAttributes& attributes) {
   const mydev_signature& signature = *record.signature;
   c10::SmallVector<mydev_attribute, 4> arranged;
@@ -96,6 +96,10 @@ void arrange_by_signature(const mydev_kernel& record, CustomAttributes& attribut
     });
     if (given != attributes.end()) {
       arranged.push_back(*given);
+      if (given->dtype == 0) {
+        arranged.back().dtype = spec.value.dtype;
+        if (given->kind == MYDEV_ATTRIBUTE_INT) check_width(record, arranged.back(), given->value.i);
+      }
       ++used;
       continue;
     }
@@ -113,11 +117,6 @@ void arrange_by_signature(const mydev_kernel& record, CustomAttributes& attribut
     }
   }
   attributes.assign(arranged);
-}
-
-bool has_width(const mydev_attribute& attribute) {
-  const bool number = attribute.kind == MYDEV_ATTRIBUTE_INT || attribute.kind == MYDEV_ATTRIBUTE_FLOAT;
-  return !number || (attribute.dtype != 0 && attribute.dtype != MYDEV_S64 && attribute.dtype != MYDEV_F64);
 }
 
 }  // namespace
@@ -252,27 +251,13 @@ TensorList FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes& at
                    current_stream(device));
     frame.operand(operand).data = frame.result(result).data;
   }
-  launch(frame, kernel.runs, attributes, device);
+  frame.launch(kernel.runs, attributes.values(), device);
   for (size_t i = 0; i < results.size(); ++i) {
     if (const auto& layout = options_.results[i].layout; !layout.empty()) {
       results[i] = results[i].permute(inverse(layout));
     }
   }
   return results;
-}
-
-void FfiCallSite::launch(const CustomFrame& frame, const CustomKernel::Resolved& kernel,
-                         const CustomAttributes& attributes, int device) const {
-  try {
-    frame.launch(kernel, attributes.values(), device);
-  } catch (c10::ValueError& error) {
-    const bool typed = kernel.record->kind == MYDEV_KIND_TYPED_FFI;
-    if (typed && !std::all_of(attributes.begin(), attributes.end(), has_width)) {
-      error.add_context(
-          "attributes: a Python float is given as f64 and an int as s64; np.float32(x) gives f32, np.int32(x) s32");
-    }
-    throw;
-  }
 }
 
 }  // namespace mydev

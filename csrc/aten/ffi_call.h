@@ -55,8 +55,6 @@ class FfiCallSite {
   void check_kind(const mydev_kernel& record) const;
   void check_shapes(const mydev_kernel& record, const mydev_frame& frame) const;
   at::Tensor arrange_operand(size_t i, const at::Tensor& operand, const mydev_kernel& record);
-  void launch(const CustomFrame& frame, const CustomKernel::Resolved& kernel, const CustomAttributes& attributes,
-              int device) const;
 
   const FfiCallOptions options_;
   CustomKernel kernel_;

@@ -13,6 +13,7 @@
 #include "kernels/custom_call/registered_kernel.h"
 #include "kernels/instruction_set.h"
 #include "runtime/device_name.h"
+#include "runtime/launch.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -76,6 +77,13 @@ class KernelRegistry {
     return position == by_name_.end() ? nullptr : position->second.kernel;
   }
 
+  // nullptr if there is no such kernel. Never freed.
+  const KernelOrigin* origin(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    return position == by_name_.end() ? nullptr : position->second.origin;
+  }
+
   // Raises NOT_FOUND.
   std::pair<const mydev_kernel*, KernelOrigin> get(std::string_view name) const {
     const std::shared_lock lock(mutex_);
@@ -121,6 +129,30 @@ class KernelRegistry {
   std::vector<std::unique_ptr<RegisteredKernel>> copies_;  // all that were ever registered
   std::atomic<uint64_t> generation_{0};
 };
+
+// A number of the width that handlers are given where the caller says none.
+bool has_default_width(const mydev_attribute& attribute) {
+  const bool number = attribute.kind == MYDEV_ATTRIBUTE_INT || attribute.kind == MYDEV_ATTRIBUTE_FLOAT;
+  return number && (attribute.dtype == 0 || attribute.dtype == MYDEV_S64 || attribute.dtype == MYDEV_F64);
+}
+
+std::optional<std::string> explain_failure(const mydev_kernel& kernel, const mydev_frame& frame, mydev_code code) {
+  const KernelOrigin* origin = KernelRegistry::instance().origin(kernel.name);
+  if (origin == &builtin_origin()) return std::nullopt;
+  std::string text = std::string("kernel '") + kernel.name + "'" +
+                     (origin == nullptr ? ", unregistered by now" : " of " + origin_text(*origin));
+  const bool typed = kernel.kind == MYDEV_KIND_TYPED_FFI && kernel.signature == nullptr;
+  if (typed && code == MYDEV_INVALID_ARGUMENT &&
+      std::any_of(frame.attributes, frame.attributes + frame.num_attributes, has_default_width)) {
+    text += "\nattributes: a Python float is given as f64 and an int as s64; np.float32(x) gives f32, np.int32(x) s32";
+  }
+  return text;
+}
+
+[[maybe_unused]] const bool installed = [] {
+  set_failure_explainer(&explain_failure);
+  return true;
+}();
 
 std::unique_ptr<RegisteredKernel> copy_record(const mydev_kernel& kernel, const KernelOrigin& origin) {
   return std::make_unique<RegisteredKernel>(kernel, origin);

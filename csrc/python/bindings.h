@@ -15,6 +15,7 @@ using torch::wrap_pybind_function_no_gil;
 void bind_compile(pybind11::module_& m);
 void bind_config(pybind11::module_& m);
 void bind_custom_call(pybind11::module_& m);
+void bind_custom_operator(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
 void bind_fallback(pybind11::module_& m);
 void bind_ffi(pybind11::module_& m);

@@ -1,20 +1,15 @@
 // torch_mydev._C: call sites in jax.ffi's terms, and the attributes that they are given.
 //
-// A call site is a builtin function, since it competes with PyTorch's own operators on small tensors. It runs at once
-// when nothing else could want to see the call: plain tensors of the device that need no gradient, no mode, no
-// profiler. Otherwise it hands the call to a Python function, which goes through PyTorch's dispatcher.
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/record_function.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+// A call site is a builtin function, since it competes with PyTorch's own operators on small tensors. It makes direct
+// calls (direct_call.h); others it hands to a Python function, which goes through PyTorch's dispatcher.
 #include <pybind11/complex.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include "aten/ffi_call.h"
 #include "kernels/kernel_registry.h"
 #include "python/bindings.h"
+#include "python/direct_call.h"
 #include "runtime/frame.h"
 #include "runtime/status.h"
 
@@ -177,28 +172,7 @@ struct PythonCallSite {
   py::object dispatch;  // the way through PyTorch's dispatcher
 };
 
-constexpr const char* kCapsuleName = "mydev.ffi_call_site";
-
-// Autocast does nothing to such a call.
-constexpr c10::DispatchKeySet kPlainTensor({kDispatchKey, c10::DispatchKey::AutogradPrivateUse1,
-                                            c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastPrivateUse1});
-constexpr c10::DispatchKeySet kPlainThread({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView});
-
-// Set difference by bits: DispatchKeySet's own keeps those of backends.
-bool within(c10::DispatchKeySet keys, c10::DispatchKeySet limit) {
-  return (keys.raw_repr() & ~limit.raw_repr()) == 0;
-}
-
-bool nobody_watches() {
-  const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  return within(included, kPlainThread) && !at::impl::torch_function_mode_enabled() && !at::hasCallbacks();
-}
-
-bool is_plain(PyObject* object, bool grad_mode) {
-  if (!THPVariable_CheckExact(object)) return false;
-  const at::Tensor& tensor = THPVariable_Unpack(object);
-  return within(tensor.key_set(), kPlainTensor) && !(grad_mode && tensor.requires_grad());
-}
+constexpr const char* kCallSiteCapsule = "mydev.ffi_call_site";
 
 PyObject* wrap_results(TensorList& results, Structure structure) {
   if (structure == Structure::kSingle) return THPVariable_Wrap(std::move(results[0]));
@@ -218,11 +192,10 @@ PyObject* wrap_results(TensorList& results, Structure structure) {
 
 PyObject* run_call_site(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   HANDLE_TH_ERRORS
-  auto* call = static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCapsuleName));
-  bool plain = nobody_watches();
-  const bool grad_mode = c10::GradMode::is_enabled();
-  for (Py_ssize_t i = 0; plain && i < count; ++i) plain = is_plain(arguments[i], grad_mode);
-  if (!plain) return PyObject_Vectorcall(call->dispatch.ptr(), arguments, static_cast<size_t>(count), names);
+  auto* call = static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCallSiteCapsule));
+  if (!may_call_directly(arguments, count)) {
+    return PyObject_Vectorcall(call->dispatch.ptr(), arguments, static_cast<size_t>(count), names);
+  }
   TensorList operands;
   for (Py_ssize_t i = 0; i < count; ++i) operands.push_back(THPVariable_Unpack(arguments[i]));
   CustomAttributes attributes;
@@ -254,8 +227,8 @@ py::object make_call_site(
   if (opaque) options.opaque = static_cast<std::string>(*opaque);
   auto* call =
       new PythonCallSite{FfiCallSite(std::move(options)), static_cast<Structure>(structure), std::move(dispatch)};
-  const py::capsule capsule(call, kCapsuleName, [](PyObject* self) {
-    delete static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCapsuleName));
+  const py::capsule capsule(call, kCallSiteCapsule, [](PyObject* self) {
+    delete static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCallSiteCapsule));
   });
   return py::reinterpret_steal<py::object>(PyCFunction_NewEx(&call_site_method, capsule.ptr(), nullptr));
 }
@@ -263,7 +236,8 @@ py::object make_call_site(
 // Runs below the dispatcher: attributes as a dict.
 py::object run_below_dispatcher(const py::handle& function, const std::vector<at::Tensor>& operands,
                                 const py::dict& values) {
-  auto* call = static_cast<PythonCallSite*>(PyCapsule_GetPointer(PyCFunction_GetSelf(function.ptr()), kCapsuleName));
+  auto* call =
+      static_cast<PythonCallSite*>(PyCapsule_GetPointer(PyCFunction_GetSelf(function.ptr()), kCallSiteCapsule));
   CustomAttributes attributes;
   for (const auto& [name, value] : values) {
     attributes.add(convert_attribute(name.ptr(), value.ptr(), attributes, 0));

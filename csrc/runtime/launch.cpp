@@ -52,14 +52,31 @@ std::string failure_message(const mydev_frame& frame, const Device& device) {
   return device.driver->last_error();
 }
 
-std::string describe_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Stream& stream,
-                             mydev_code code) {
+struct Failure {
+  std::string message;
+  ErrorOwner owner;
+};
+
+std::atomic<FailureExplainer> installed_explainer{nullptr};
+
+// `source` as of source_location(); "" for a launch that is still under way.
+Failure describe_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Stream& stream, mydev_code code,
+                         const std::string& source) {
   std::string message = failure_message(frame, stream.device());
   if (message.empty()) {
     message = "the kernel gave no message";
   }
-  return message + " [" + code_name(code) + " in " + describe_frame(kernel, frame) +
-         " on device " MYDEV_DEVICE_NAME ":" + std::to_string(stream.device().index) + "]";
+  message += std::string(" [") + code_name(code) + " in " + describe_frame(kernel, frame) +
+             " on device " MYDEV_DEVICE_NAME ":" + std::to_string(stream.device().index) + "]";
+  if (!source.empty()) {
+    message += ", launched at " + source;
+  }
+  const FailureExplainer explainer = installed_explainer.load(std::memory_order_acquire);
+  const auto explanation = explainer != nullptr ? explainer(kernel, frame, code) : std::nullopt;
+  if (!explanation) {
+    return {std::move(message), ErrorOwner::kRuntime};
+  }
+  return {message + "\n" + *explanation, ErrorOwner::kCustomCall};
 }
 
 // --- services --------------------------------------------------------------------------------------------------------
@@ -87,11 +104,8 @@ void complete_launch(mydev_frame* frame, mydev_code code) {
   if (code == MYDEV_OK) {
     return;
   }
-  std::string message = describe_failure(*pending->kernel, *frame, *pending->stream, code);
-  if (!pending->source.empty()) {
-    message += ", launched at " + pending->source;
-  }
-  pending->stream->set_error(code, std::move(message));
+  Failure failure = describe_failure(*pending->kernel, *frame, *pending->stream, code, pending->source);
+  pending->stream->set_error(code, std::move(failure.message), failure.owner);
 }
 
 // --- instrumentation -------------------------------------------------------------------------------------------------
@@ -180,7 +194,8 @@ void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
 }
 
 void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Stream& stream, mydev_code code) {
-  raise(code, describe_failure(kernel, frame, stream, code));
+  const Failure failure = describe_failure(kernel, frame, stream, code, "");
+  raise(code, failure.message, failure.owner);
 }
 
 }  // namespace detail
@@ -212,6 +227,10 @@ uint64_t launch_count() noexcept {
 
 void set_source_locator(SourceLocator locator) noexcept {
   installed_locator.store(locator, std::memory_order_release);
+}
+
+void set_failure_explainer(FailureExplainer explainer) noexcept {
+  installed_explainer.store(explainer, std::memory_order_release);
 }
 
 std::string source_location() {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "runtime/frame.h"
@@ -40,6 +41,12 @@ uint64_t launch_count() noexcept;
 using SourceLocator = std::string (*)();
 void set_source_locator(SourceLocator locator) noexcept;
 std::string source_location();
+
+// Gives what the layer that has the registry knows of a failed launch of a user's kernel: where the kernel comes from,
+// what may help. Nothing for a kernel of our own. Called from any thread; must not throw. Set once.
+using FailureExplainer = std::optional<std::string> (*)(const mydev_kernel& kernel, const mydev_frame& frame,
+                                                        mydev_code code);
+void set_failure_explainer(FailureExplainer explainer) noexcept;
 
 // The services that the runtime gives to drivers and kernels.
 const mydev_host_services& host_services() noexcept;

@@ -26,9 +26,9 @@ const char* code_name(mydev_code code) noexcept {
   return index < kCodeNames.size() ? kCodeNames[index] : "UNKNOWN";
 }
 
-void raise(mydev_code code, const std::string& message) {
+void raise(mydev_code code, const std::string& message, ErrorOwner owner) {
   if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire); raiser != nullptr && !plain_errors) {
-    raiser(code, message);
+    raiser(code, message, owner);
   }
   throw Error(code, message);
 }

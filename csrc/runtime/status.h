@@ -6,6 +6,7 @@
 // ValueError, torch.OutOfMemoryError, ...). Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -27,11 +28,14 @@ class Error : public std::runtime_error {
 // "INVALID_ARGUMENT", ... ; "UNKNOWN" for a number that is no code.
 const char* code_name(mydev_code code) noexcept;
 
+// Whose error it is. The same code of a user's kernel may be another exception to the layer above.
+enum class ErrorOwner : uint8_t { kRuntime, kCustomCall };
+
 // Throws, through the raiser if one is installed. Never returns.
-[[noreturn]] void raise(mydev_code code, const std::string& message);
+[[noreturn]] void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);
 
 // The raiser must throw. Set once, before any other thread runs.
-using Raiser = void (*)(mydev_code code, const std::string& message);
+using Raiser = void (*)(mydev_code code, const std::string& message, ErrorOwner owner);
 void set_raiser(Raiser raiser) noexcept;
 
 namespace detail {

@@ -89,11 +89,12 @@ void Stream::wait(const Event& event) {
   }
 }
 
-void Stream::set_error(mydev_code code, std::string message) {
+void Stream::set_error(mydev_code code, std::string message, ErrorOwner owner) {
   const std::lock_guard lock(mutex_);
   if (code_ == MYDEV_OK) {
     code_ = code;
     message_ = std::move(message);
+    owner_ = owner;
     failed_.store(true, std::memory_order_release);
   }
 }
@@ -104,14 +105,16 @@ void Stream::raise_error_if_any() {
   }
   mydev_code code = MYDEV_OK;
   std::string message;
+  ErrorOwner owner = ErrorOwner::kRuntime;
   {
     const std::lock_guard lock(mutex_);
     std::swap(code, code_);
     std::swap(message, message_);
+    owner = owner_;
     failed_.store(false, std::memory_order_relaxed);
   }
   if (code != MYDEV_OK) {  // else another thread has raised it meanwhile
-    raise(code, message);
+    raise(code, message, owner);
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include "mydev/driver.h"
 #include "runtime/device.h"
+#include "runtime/status.h"
 
 namespace mydev {
 
@@ -46,7 +47,7 @@ class Stream {
   void check_open() const;  // raises FAILED_PRECONDITION for a released stream
 
   // Used by launch() and by the completion of a frame; the first error wins.
-  void set_error(mydev_code code, std::string message);
+  void set_error(mydev_code code, std::string message, ErrorOwner owner = ErrorOwner::kRuntime);
   void raise_error_if_any();
   void drop_error() noexcept;
   // A launch on it takes the careful path: asynchronous, or released.
@@ -64,9 +65,10 @@ class Stream {
   bool needs_care_;
   bool released_ = false;  // an external stream after release_external_stream
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards what follows
   mydev_code code_ = MYDEV_OK;
   std::string message_;
+  ErrorOwner owner_ = ErrorOwner::kRuntime;
 };
 
 namespace detail {

@@ -13,6 +13,8 @@
 #include "kernels/instruction_set.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/parallel.h"
+#include "runtime/frame.h"
+#include "runtime/launch.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -63,6 +65,18 @@ TEST(Registry, CopiesARegisteredKernel) {
   mine.entry = nullptr;
   ASSERT_NE(find_kernel("test.mine"), nullptr);
   EXPECT_EQ(find_kernel("test.mine")->entry, succeed);
+}
+
+TEST(Registry, AFailedLaunchOfAUsersKernelNamesItsLibrary) {
+  mydev_kernel failing = record("test.failing");
+  failing.entry = abort_always;
+  register_kernel(failing, {"/lib/of/kernels.so", "kernels 1.0"});
+  mydev_frame frame = make_frame({}, 0);
+  const auto run = [&] {
+    launch(*find_kernel("test.failing"), frame, default_stream(0));
+    default_stream(0).synchronize();
+  };
+  EXPECT_TRUE(contains(error_of(run).what(), "kernel 'test.failing' of kernels 1.0 (/lib/of/kernels.so)"));
 }
 
 TEST(Registry, LeavesBuiltInRecordsWhereTheyAre) {

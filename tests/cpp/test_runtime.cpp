@@ -41,7 +41,7 @@ TEST(Status, ACheckRaisesItsCodeAndItsMessage) {
 }
 
 TEST(Status, AnInstalledRaiserChoosesTheException) {
-  set_raiser([](mydev_code, const std::string& message) { throw std::domain_error(message); });
+  set_raiser([](mydev_code, const std::string& message, ErrorOwner) { throw std::domain_error(message); });
   EXPECT_THROW(raise(MYDEV_INTERNAL, "x"), std::domain_error);
   set_raiser(nullptr);
   EXPECT_THROW(raise(MYDEV_INTERNAL, "x"), Error);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -125,6 +126,18 @@ TEST(Stream, TheFirstErrorSticksUntilAWaitRaisesIt) {
     EXPECT_STREQ(error.what(), "first");
   }
   EXPECT_NO_THROW(stream.synchronize());
+}
+
+TEST(Stream, AnErrorIsRaisedAsThatOfItsOwner) {
+  set_raiser([](mydev_code, const std::string& message, ErrorOwner owner) {
+    if (owner == ErrorOwner::kCustomCall) throw std::domain_error(message);
+  });
+  Stream& stream = stream_from_pool(0, 0);
+  stream.set_error(MYDEV_INVALID_ARGUMENT, "of a user's kernel", ErrorOwner::kCustomCall);
+  EXPECT_THROW(stream.synchronize(), std::domain_error);
+  stream.set_error(MYDEV_INVALID_ARGUMENT, "of our own");
+  EXPECT_THROW(stream.synchronize(), Error);
+  set_raiser(nullptr);
 }
 
 TEST(Stream, SynchronizingTheDeviceRaisesAndClearsTheErrorsOfAllStreams) {

@@ -1,4 +1,5 @@
-// Functions of XLA's kinds, for registering one by one: exported under their own names, no library of kernels.
+// Functions of XLA's kinds, for registering one by one, under their own names; and some of them as a library of kernels
+// with signatures.
 #include <cstring>
 
 #include "kernels/custom_call/ffi_abi.h"
@@ -30,6 +31,12 @@ ffi::Error* fail(ffi::CallFrame* frame, int32_t code, const char* message) {
   args.message = message;
   args.code = code;
   return frame->api->error_create(&args);
+}
+
+constexpr uint64_t kF32 = MYDEV_DTYPE_BIT(MYDEV_F32);
+
+constexpr mydev_operand operand(const char* name) {
+  return {sizeof(mydev_operand), name, kF32, -1, -1, 0, -1, 0, nullptr};
 }
 
 }  // namespace
@@ -84,4 +91,59 @@ extern "C" MYDEV_EXPORT void unified_opaque(void* out, const void** /*in*/, cons
   std::memset(bytes, 0, 8);
   bytes[0] = static_cast<unsigned char>(size);
   std::memcpy(bytes + 1, opaque, size < 7 ? size : 7);
+}
+
+// --- as a library ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr mydev_operand kA = operand("a"), kB = operand("b"), kOut = operand("out");
+constexpr const mydev_operand* kOperands[] = {&kA, &kB};
+constexpr const mydev_operand* kResults[] = {&kOut};
+constexpr mydev_attribute_spec kScale = {sizeof(mydev_attribute_spec),
+                                         {"scale", MYDEV_ATTRIBUTE_FLOAT, MYDEV_F32, 0, {}},
+                                         MYDEV_ATTRIBUTE_REQUIRED,
+                                         nullptr};
+constexpr const mydev_attribute_spec* kAttributes[] = {&kScale};
+
+mydev_signature signature(uint32_t num_operands, uint32_t num_attributes, const char* shapes) {
+  mydev_signature signature{};
+  signature.struct_size = sizeof(signature);
+  signature.operands = kOperands;
+  signature.num_operands = num_operands;
+  signature.results = kResults;
+  signature.num_results = 1;
+  signature.attributes = kAttributes;
+  signature.num_attributes = num_attributes;
+  signature.shapes = shapes;
+  return signature;
+}
+
+mydev_kernel typed_kernel(const char* name, ffi::Error* (*execute)(ffi::CallFrame*), const mydev_signature& signature) {
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(kernel);
+  kernel.name = name;
+  kernel.kind = MYDEV_KIND_TYPED_FFI;
+  kernel.execute = reinterpret_cast<mydev_function>(execute);
+  kernel.signature = &signature;
+  return kernel;
+}
+
+const mydev_signature kAddSignature = signature(2, 0, "(n),(n)->(n)");
+const mydev_signature kScaleSignature = signature(1, 1, "(...)->(...)");
+const mydev_kernel kAdd = typed_kernel("typed.add", typed_add, kAddSignature);
+const mydev_kernel kScaleKernel = typed_kernel("typed.scale", typed_scale, kScaleSignature);
+
+}  // namespace
+
+extern "C" MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t version_major, uint32_t) {
+  static const mydev_kernel* const kernels[] = {&kAdd, &kScaleKernel};
+  static const mydev_library library = {sizeof(mydev_library),
+                                        MYDEV_CUSTOM_CALL_VERSION_MAJOR,
+                                        MYDEV_CUSTOM_CALL_VERSION_MINOR,
+                                        "xla_kernels",
+                                        "1.0",
+                                        kernels,
+                                        2};
+  return version_major == MYDEV_CUSTOM_CALL_VERSION_MAJOR ? &library : nullptr;
 }

@@ -1,5 +1,5 @@
 // The body of XLA's XlaCustomCallStatus: an optional message, in libstdc++'s layout. Whoever provides the functions
-// that set it, the process's XLA or our own library (legacy_status/), means the same bytes.
+// that set it, the process's XLA or our own library (status_library/), means the same bytes.
 #pragma once
 
 #include <optional>
