@@ -7,9 +7,12 @@ over the device's memory.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._inductor import config, ir, lowering, select_algorithm
+from torch._inductor.kernel import mm_common
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx import Node
@@ -18,6 +21,8 @@ from torch.utils import _pytree as pytree
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.custom_operator import NAMESPACE
+
+aten = torch.ops.aten
 
 
 def redress(fake: FakeTensor, device: torch.device) -> FakeTensor:
@@ -33,7 +38,43 @@ def stays(node: Node) -> OpOverload | None:
         return None
     if target.namespace == NAMESPACE or torch.Tag.nondeterministic_seeded in target.tags:
         return twin(target)
+    if target in _FASTER_ON_DEVICE and not config.cpp_wrapper and not _has_constant(node):
+        return twin(target) if _FASTER_ON_DEVICE[target](node) else None
     return None
+
+
+def _always(node: Node) -> bool:
+    return True
+
+
+def _is_convolution_of_device(node: Node) -> bool:
+    """Of the depthwise ones, those with 3x3 windows only."""
+    *_, weight = [operand for operand in node.args[:3] if isinstance(operand, Node) and _rank(operand) > 1]
+    size = weight.meta["val"].shape
+    return bool(size[1] > 1 or (len(size) == 4 and tuple(size[2:]) == (3, 3)))
+
+
+def _rank(node: Node) -> int:
+    return int(node.meta["val"].dim())
+
+
+#: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
+#: convolution.py), and for which calls. They lay out their results as the CPU's do.
+_FASTER_ON_DEVICE: dict[OpOverload, Callable[[Node], bool]] = {
+    aten.mm.default: _always,
+    aten.bmm.default: _always,
+    aten.addmm.default: _always,
+    aten.baddbmm.default: _always,
+    aten.convolution.default: _is_convolution_of_device,
+    aten.convolution_backward.default: _is_convolution_of_device,
+    aten.max_pool2d_with_indices.default: _always,
+    aten.max_pool2d_with_indices_backward.default: _always,
+}
+
+
+def _has_constant(node: Node) -> bool:
+    """Whether an operand is frozen into the graph: Inductor packs such weights for the CPU's library."""
+    return any(operand.op == "get_attr" for operand in node.all_input_nodes)
 
 
 def _on_device(node: Node) -> bool:
@@ -68,8 +109,42 @@ def twin(op: OpOverload) -> OpOverload:
         results = op(*pytree.tree_map(to_device, args), **pytree.tree_map(to_device, kwargs))
         return pytree.tree_map(to_host, results)
 
-    torch.library.register_fake(qualified, fake_kernel, lib=_library)
+    torch.library.register_fake(qualified, op if op in _FASTER_ON_DEVICE else fake_kernel, lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
+    if op in _PRODUCTS:
+        _lower_product(found, _PRODUCTS[op])
     return found
+
+
+# --- matrix products -------------------------------------------------------------------------------------------------
+
+#: Their kernels that write into a given result (csrc/python/product_bindings.cpp), called straight from generated code.
+_PRODUCTS = {
+    aten.mm.default: _C.device_mm,
+    aten.bmm.default: _C.device_bmm,
+    aten.addmm.default: _C.device_addmm,
+    aten.baddbmm.default: _C.device_baddbmm,
+}
+
+
+def _lower_product(op: OpOverload, kernel: Any) -> None:
+    name = f"{DEVICE_NAME}_{kernel.__name__}"
+    setattr(select_algorithm.extern_kernels, name, kernel)
+
+    def lower(*operands: Any, **scales: Any) -> Any:
+        *added, first, second = operands
+        _, _, _, layout, first, second = mm_common.mm_args(first, second)
+        inputs = [*(ir.ExternKernel.realize_input(operand) for operand in added), first, second]
+        return ir.TensorBox.create(
+            ir.ExternKernelOut(
+                layout=layout,
+                inputs=inputs,
+                kwargs=scales,
+                python_kernel_name=f"extern_kernels.{name}",
+                op_overload=op,
+            )
+        )
+
+    lowering.register_lowering(op, type_promotion_kind=None)(lower)

@@ -187,20 +187,23 @@ class _HostConverter:
             setattr(module, str(node.target), host)
 
     def _convert_call(self, node: Node) -> list[str]:
+        if node.target in _REWRITES:
+            _REWRITES[node.target](node)
+            return []
         kept = device_call.stays(node)
         if kept is not None:
             node.target = kept
-            return [kept.name()]
+            return [str(kept)]
         if _is_transfer(node):
-            source = node.args[0]
-            node.target, node.args, node.kwargs = aten.clone.default, (source,), {}
+            node.target, node.args, node.kwargs = aten.clone.default, node.args[:1], {}
             return []
-        if node.target in _REWRITES:
-            _REWRITES[node.target](node)
-        convert = lambda value: _CPU if isinstance(value, torch.device) and value.type == DEVICE_NAME else value  # noqa: E731
-        node.args = pytree.tree_map(convert, node.args, is_leaf=lambda v: isinstance(v, Node))
-        node.kwargs = pytree.tree_map(convert, node.kwargs, is_leaf=lambda v: isinstance(v, Node))
+        node.args = pytree.tree_map(_host_device, node.args)
+        node.kwargs = pytree.tree_map(_host_device, node.kwargs)
         return []
+
+
+def _host_device(value: Any) -> Any:
+    return _CPU if isinstance(value, torch.device) and value.type == DEVICE_NAME else value
 
 
 def _is_transfer(node: Node) -> bool:
@@ -237,9 +240,8 @@ def _rewrite_attention(node: Node) -> None:
         with graph.inserting_before(user):
             value = user.meta.get("val")
             if isinstance(value, torch.Tensor):
-                state = graph.call_function(
-                    aten.zeros.default, (list(value.shape),), {"dtype": value.dtype, "device": _CPU}
-                )
+                options = {"dtype": value.dtype, "device": _CPU}
+                state = graph.call_function(aten.full.default, (list(value.shape), 0), options)
                 state.meta["val"] = value
             else:
                 state = value

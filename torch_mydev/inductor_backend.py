@@ -48,7 +48,7 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
         model_: GraphModule,
         example_inputs_: Sequence[Any],
         inner_compile: Callable[..., Any] = inductor_inner,
-        *args: Any,
+        config_patches: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
         devices = graph_devices(model_, example_inputs_)
@@ -57,11 +57,15 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
             if obstacle is not None:
                 return _compile_for_device(obstacle, model_, example_inputs_)
             _refuse_export_to_native_code()
+            if kwargs.get("decompositions") is None:
+                from torch_mydev.decompositions import decomposition_table
+
+                kwargs["decompositions"] = decomposition_table()
         if inner_compile is inductor_inner:
             from torch_mydev.host_graph import compile_for_host
 
             inner_compile = functools.partial(compile_for_host, inductor_inner)
-        return original(model_, example_inputs_, inner_compile, *args, **kwargs)
+        return original(model_, example_inputs_, inner_compile, config_patches, **kwargs)
 
     return compile_fx
 

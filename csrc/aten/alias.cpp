@@ -175,6 +175,11 @@ bool inside_host_scope() noexcept {
   return host_scope_depth > 0;
 }
 
+void finish_device_work() {
+  Stream& stream = current_stream(current_device());
+  if (stream.asynchronous()) stream.synchronize();
+}
+
 at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   auto alias = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(twin)),

@@ -65,6 +65,9 @@ at::Tensor device_alias(const at::Tensor& host);
 // Whether a HostScope is open on this thread.
 bool inside_host_scope() noexcept;
 
+// Waits for what an op of the device did inside a HostScope, whose host code goes on with the results.
+void finish_device_work();
+
 // A CPU tensor over the memory of `tensor`, which must be on a host-accessible device. The caller orders its accesses
 // (HostScope, or a synchronized stream on an unguarded device).
 at::Tensor host_alias(const at::Tensor& tensor);

@@ -8,7 +8,6 @@
 
 #include "aten/alias.h"
 #include "aten/native_launch.h"
-#include "runtime/stream.h"
 
 namespace mydev {
 namespace {
@@ -72,8 +71,7 @@ class DeviceCall final : public c10::OperatorKernel {
     map_tensors(*stack, op_.schema().arguments().size(),
                 [&](const Tensor& tensor) { return crossing.to_device(tensor); });
     op_.callBoxed(stack);
-    Stream& stream = current_stream(current_device());
-    if (stream.asynchronous()) stream.synchronize();  // the host goes on with the results
+    finish_device_work();
     map_tensors(*stack, op_.schema().returns().size(), [&](const Tensor& tensor) { return crossing.to_host(tensor); });
   }
 

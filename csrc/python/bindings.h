@@ -20,6 +20,7 @@ void bind_device(pybind11::module_& m);
 void bind_fallback(pybind11::module_& m);
 void bind_ffi(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
+void bind_product(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);
 void bind_trace(pybind11::module_& m);
