@@ -121,16 +121,18 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     add_attributes(frame, p);
     frame.launch(*data_kernel.on(input), 1);
   }
+  const bool bias_with_weight = wants_bias && wants_weight && !transposed;
   if (wants_weight) {
     grad_weight = empty_result(weight.sizes(), input, weight, transposed);
-    if (wants_bias) grad_bias = empty_dense({out_channels}, input);
+    if (bias_with_weight) grad_bias = empty_dense({out_channels}, input);
     ConvolutionFrame<4> frame;
     frame.add(grad_weight);
-    if (wants_bias) frame.add(grad_bias);
+    if (bias_with_weight) frame.add(grad_bias);
     frame.add(grad_output).add(input);
     add_attributes(frame, p);
-    frame.launch(*weights_kernel.on(input), wants_bias ? 2 : 1);
-  } else if (wants_bias) {
+    frame.launch(*weights_kernel.on(input), bias_with_weight ? 2 : 1);
+  }
+  if (wants_bias && !bias_with_weight) {
     c10::SmallVector<int64_t, 4> all_but_channels = {0};
     for (int64_t i = 2; i < grad_output.dim(); ++i) all_but_channels.push_back(i);
     grad_bias = at::sum(grad_output, all_but_channels);

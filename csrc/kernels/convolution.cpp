@@ -7,14 +7,15 @@
 // each with the attributes stride[], padding[], dilation[], transposed, output_padding[], groups. x is [N, C,
 // spatial...], weight [O, C / groups, kernel...] or, transposed, [C, O / groups, kernel...]; dilation 1 means none;
 // output_padding is less than the stride. One dtype for all: f32, bf16 or f16. Every operand must have elements, or
-// every result none.
+// every result none. There is no grad_bias of a transposed convolution: it is a plain sum.
 //
 // Policy. Work is a plan of oneDNN primitives, but for 3 x 3 depthwise convolutions of wide channels-first f32 images,
 // which would spend most of their time on reorders: these have loops of our own (depthwise_loops.h). A transposed
 // convolution is the data gradient of the plain one that maps its result to its input, so three kinds of primitive
 // serve all six cases. Where the activations lie channels-last they are used as they are; else oneDNN chooses (blocked)
-// layouts and the plan reorders operands, which is cheaper than to convolve plain channels-first data. Only a pointwise
-// convolution of such data needs no reorder: it is a matrix product per image. Weights are reordered in every call:
+// layouts and the plan reorders operands, which is cheaper than to convolve plain channels-first data. Two cases need
+// no reorder: a pointwise convolution of such data is a matrix product per image, and one whose window covers the whole
+// image is a matrix product. Weights are reordered in every call:
 // nothing tells a kernel that they have not changed. Operands in neither dense order, f16, and bf16 where the processor
 // lacks it, are copied to dense f32 first; results are rounded once.
 #include <algorithm>
@@ -164,6 +165,9 @@ Problem problem_of(const mydev_frame& frame, const char* kernel, PlanKind kind) 
   for (const Operand& operand : problem.operands) {
     if (operand.present() && operand.buffer->dtype != x->dtype) refuse(kernel, "operands must have one dtype");
   }
+  if (bias != nullptr && weights_gradient && problem.transposed) {
+    refuse(kernel, "gives no bias gradient of a transposed convolution; sum grad_out over all but its channels");
+  }
   // The bias of a transposed convolution is added to its result, which must not be rounded yet.
   const bool rounds_early = problem.transposed && bias != nullptr;
   problem.compute = onednn_supports(dtype) && !rounds_early ? dtype : MYDEV_F32;
@@ -257,14 +261,6 @@ void add_bias_step(const Problem& problem, PrimitivePlan& plan) {
       {{DNNL_ARG_SRC_0, kSource, 0, result}, {DNNL_ARG_SRC_1, kBias, 0, bias}, {DNNL_ARG_DST, kSource, 0, result}});
 }
 
-void add_bias_gradient_step(const Problem& problem, PrimitivePlan& plan) {
-  const Descriptor gradient = descriptor_of(problem, kSource), bias = per_channel(problem);
-  const dnnl::reduction::primitive_desc descriptor(onednn_engine(), dnnl::algorithm::reduction_sum, gradient, bias, 0,
-                                                   0, attributes_for_plan());
-  plan.add_step(dnnl::reduction(descriptor), descriptor,
-                {{DNNL_ARG_SRC, kSource, 0, gradient}, {DNNL_ARG_DST, kBias, 0, bias}});
-}
-
 // Whether the convolution, or its data gradient, is a matrix product per image of channels-first data.
 bool is_pointwise(const Problem& problem) noexcept {
   if (problem.kind == PlanKind::kConvolutionBackwardWeights || problem.groups != 1) return false;
@@ -307,7 +303,68 @@ std::shared_ptr<PrimitivePlan> make_pointwise_plan(const Problem& problem) {
   return plan;
 }
 
+// Whether the window covers each image, so that every output is one position: images and weights are rows of matrices.
+bool is_whole_window(const Problem& problem) noexcept {
+  if (problem.groups != 1 || problem[kSource].order() != problem[kWeights].order()) return false;
+  for (int i = 0; i + 2 < problem.rank; ++i) {
+    const int64_t window = problem[kWeights].buffer->sizes[i + 2], image = problem[kSource].buffer->sizes[i + 2];
+    const size_t d = static_cast<size_t>(i);
+    if (window != image || problem.padding[d] != 0 || problem.dilation[d] != 1) return false;
+  }
+  return problem[kDestination].order() == kChannelsFirst && (!problem.transposed || !problem[kBias].present());
+}
+
+std::shared_ptr<PrimitivePlan> make_whole_window_plan(const Problem& problem) {
+  const auto type = onednn_dtype(problem.compute);
+  const int64_t images = problem[kSource].buffer->sizes[0], channels = problem[kDestination].buffer->sizes[1];
+  const int64_t pixels = count_elements(*problem[kSource].buffer) / images;
+  const Descriptor source({images, pixels}, type, Dims{pixels, 1}),
+      destination({images, channels}, type, Dims{channels, 1});
+  const Descriptor weights({channels, pixels}, type, Dims{pixels, 1}), bias({1, channels}, type, Dims{channels, 1});
+  const Descriptor weights_transposed({pixels, channels}, type, Dims{1, pixels});
+  const Descriptor destination_transposed({channels, images}, type, Dims{1, channels});
+  const dnnl::engine& engine = onednn_engine();
+  const dnnl::primitive_attr attributes = attributes_for_plan();
+  const bool has_bias = problem[kBias].present();
+  auto plan = std::make_shared<PrimitivePlan>();
+  switch (problem.kind) {
+    case PlanKind::kConvolution: {
+      const dnnl::matmul::primitive_desc product(engine, source, weights_transposed, has_bias ? bias : Descriptor(),
+                                                 destination, attributes);
+      std::vector<PrimitivePlan::Argument> arguments = {{DNNL_ARG_SRC, kSource, 0, source},
+                                                        {DNNL_ARG_WEIGHTS, kWeights, 0, weights_transposed},
+                                                        {DNNL_ARG_DST, kDestination, 0, destination}};
+      if (has_bias) arguments.push_back({DNNL_ARG_BIAS, kBias, 0, bias});
+      plan->add_step(dnnl::matmul(product), product, std::move(arguments));
+      break;
+    }
+    case PlanKind::kConvolutionBackwardData: {
+      const dnnl::matmul::primitive_desc product(engine, destination, weights, source, attributes);
+      plan->add_step(dnnl::matmul(product), product,
+                     {{DNNL_ARG_SRC, kDestination, 0, destination},
+                      {DNNL_ARG_WEIGHTS, kWeights, 0, weights},
+                      {DNNL_ARG_DST, kSource, 0, source}});
+      break;
+    }
+    default: {
+      const dnnl::matmul::primitive_desc product(engine, destination_transposed, source, weights, attributes);
+      plan->add_step(dnnl::matmul(product), product,
+                     {{DNNL_ARG_SRC, kDestination, 0, destination_transposed},
+                      {DNNL_ARG_WEIGHTS, kSource, 0, source},
+                      {DNNL_ARG_DST, kWeights, 0, weights}});
+      if (!has_bias) break;
+      const dnnl::reduction::primitive_desc sum(engine, dnnl::algorithm::reduction_sum, destination, bias, 0, 0,
+                                                attributes);
+      plan->add_step(dnnl::reduction(sum), sum,
+                     {{DNNL_ARG_SRC, kDestination, 0, destination}, {DNNL_ARG_DST, kBias, 0, bias}});
+      break;
+    }
+  }
+  return plan;
+}
+
 std::shared_ptr<PrimitivePlan> make_plan(const Problem& problem) {
+  if (is_whole_window(problem)) return make_whole_window_plan(problem);
   if (is_pointwise(problem)) {
     if (auto plan = make_pointwise_plan(problem)) return plan;
   }
@@ -371,7 +428,6 @@ std::shared_ptr<PrimitivePlan> make_plan(const Problem& problem) {
       builder.use(kWeights, DNNL_ARG_DIFF_WEIGHTS, backward.diff_weights_desc());
       if (native_bias) builder.use(kBias, DNNL_ARG_DIFF_BIAS, backward.diff_bias_desc());
       builder.run(dnnl::convolution_backward_weights(backward), backward);
-      if (problem[kBias].present() && !native_bias) add_bias_gradient_step(problem, *plan);
       break;
     }
   }
@@ -398,8 +454,7 @@ std::shared_ptr<PrimitivePlan> find_plan(const Problem& problem) {
                              [&] { return with_onednn_errors(problem.kernel, [&] { return make_plan(problem); }); });
 }
 
-// --- depthwise loops
-// --------------------------------------------------------------------------------------------------
+// --- depthwise loops --------------------------------------------------------------------------------------------------
 
 DepthwiseFunction depthwise_planes() {
   switch (instruction_set()) {
