@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 __all__ = ["device_name", "include_dir"]
 
 if _autoload.register_on_import():
-    from torch_mydev.graph_report import compile_report, reset_compile_report
+    from torch_mydev.compile.report import compile_report, reset_compile_report
     from torch_mydev.custom_call import (
         ffi_call,
         kernel_info,

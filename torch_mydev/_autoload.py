@@ -174,7 +174,8 @@ def _register_with_torch() -> None:
         ) from error
 
     rename_privateuse1_backend(DEVICE_NAME)
-    from torch_mydev import compile, custom_operator, device_module, fallback, patches, trace
+    from torch_mydev import custom_operator, device_module, fallback, patches, trace
+    from torch_mydev.compile import registration
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)
@@ -182,6 +183,6 @@ def _register_with_torch() -> None:
     patches.apply()
     custom_operator.install_namespace()
     trace.start_from_environment()
-    compile.register_with_compiler()
+    registration.register_with_compiler()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
     atexit.register(_C.stop_autograd_threads)

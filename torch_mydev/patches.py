@@ -31,7 +31,7 @@ def patch_inductor(module: ModuleType) -> None:
     Guard: leaves Inductor alone, with a warning, where compile_fx no longer takes ``inner_compile``.
     Remove when: a device can register a backend of torch.compile for graphs with its tensors.
     """
-    from torch_mydev.inductor_backend import make_compile_fx
+    from torch_mydev.compile.backend import make_compile_fx
 
     if "inner_compile" not in inspect.signature(module.compile_fx).parameters:
         warnings.warn(

@@ -2,7 +2,7 @@
 //
 // For an operator, say aten::mm, there is a twin mydev_call::aten_mm_default with the same schema, for CPU tensors:
 // inside a HostScope it runs the operator on device tensors over the same memory, and returns CPU aliases of what that
-// gives. Its fake kernel is Python's (torch_mydev/device_call.py). Thread-safe.
+// gives. Its fake kernel is Python's (torch_mydev/compile/device_call.py). Thread-safe.
 #pragma once
 
 #include <string>

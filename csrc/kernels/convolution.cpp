@@ -454,7 +454,7 @@ std::shared_ptr<PrimitivePlan> find_plan(const Problem& problem) {
                              [&] { return with_onednn_errors(problem.kernel, [&] { return make_plan(problem); }); });
 }
 
-// --- depthwise loops --------------------------------------------------------------------------------------------------
+// --- depthwise loops ------------------------------------------------------------------------------------------------
 
 DepthwiseFunction depthwise_planes() {
   switch (instruction_set()) {

@@ -20,7 +20,7 @@ namespace py = pybind11;
 namespace mydev {
 namespace {
 
-constexpr const char* kCapsuleName = "mydev.host_graph";
+constexpr const char* kHostGraphCapsule = "mydev.host_graph";
 
 // An output of the graph.
 struct OutputRule {
@@ -225,7 +225,7 @@ class HostGraphCall {
 
 PyObject* run_host_graph(PyObject* self, PyObject* arguments) {
   HANDLE_TH_ERRORS
-  auto* graph = static_cast<HostGraph*>(PyCapsule_GetPointer(self, kCapsuleName));
+  auto* graph = static_cast<HostGraph*>(PyCapsule_GetPointer(self, kHostGraphCapsule));
   TORCH_CHECK_TYPE(PyList_Check(arguments), "a compiled graph takes one list of arguments, not a ",
                    Py_TYPE(arguments)->tp_name);
   return HostGraphCall(*graph, arguments).run();
@@ -243,8 +243,8 @@ py::object make_host_graph(py::object function, int device_index, const std::vec
   auto* graph =
       new HostGraph{std::move(function),     device_index, {}, std::vector<py::object>(count), std::vector<bool>(count),
                     std::vector<bool>(count)};
-  const py::capsule capsule(graph, kCapsuleName, [](PyObject* self) {
-    delete static_cast<HostGraph*>(PyCapsule_GetPointer(self, kCapsuleName));
+  const py::capsule capsule(graph, kHostGraphCapsule, [](PyObject* self) {
+    delete static_cast<HostGraph*>(PyCapsule_GetPointer(self, kHostGraphCapsule));
   });
   for (const auto& [on_device, source] : outputs) {
     graph->outputs.push_back({on_device, source});

@@ -87,13 +87,13 @@ def _on_device(node: Node) -> bool:
     return False
 
 
-_library = torch.library.Library("mydev_call", "FRAGMENT")
+_library = torch.library.Library("mydev_call", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 @functools.cache
 def twin(op: OpOverload) -> OpOverload:
     """The operator that runs ``op`` on the device from inside a graph of the host."""
-    name, _, overload = op.name().partition(".")
+    name, _, overload = str(op.name()).partition(".")  # type: ignore[no-untyped-call]
     qualified = _C.define_device_call(name, overload)
     device = torch.device(DEVICE_NAME)
 
@@ -135,7 +135,7 @@ def _lower_product(op: OpOverload, kernel: Any) -> None:
 
     def lower(*operands: Any, **scales: Any) -> Any:
         *added, first, second = operands
-        _, _, _, layout, first, second = mm_common.mm_args(first, second)
+        _, _, _, layout, first, second = mm_common.mm_args(first, second)  # type: ignore[no-untyped-call]
         inputs = [*(ir.ExternKernel.realize_input(operand) for operand in added), first, second]
         return ir.TensorBox.create(
             ir.ExternKernelOut(

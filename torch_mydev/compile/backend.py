@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule
@@ -36,8 +37,7 @@ def compile_graph(
 
     patches = dict(torch._inductor.list_mode_options(mode)) if mode and mode != "default" else {}
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    compiled: Callable[..., Any] = compile_fx.compile_fx(graph, example_inputs, config_patches=patches or None)
-    return compiled
+    return cast("Callable[..., Any]", compile_fx.compile_fx(graph, example_inputs, config_patches=patches or None))
 
 
 def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,12 +57,13 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
             if obstacle is not None:
                 return _compile_for_device(obstacle, model_, example_inputs_)
             _refuse_export_to_native_code()
-            if kwargs.get("decompositions") is None:
-                from torch_mydev.decompositions import decomposition_table
+            # With config_patches, this is called again once they apply.
+            if not config_patches and kwargs.get("decompositions") is None:
+                from torch_mydev.compile.decompositions import DecompositionTable
 
-                kwargs["decompositions"] = decomposition_table()
+                kwargs["decompositions"] = DecompositionTable()
         if inner_compile is inductor_inner:
-            from torch_mydev.host_graph import compile_for_host
+            from torch_mydev.compile.host_graph import compile_for_host
 
             inner_compile = functools.partial(compile_for_host, inductor_inner)
         return original(model_, example_inputs_, inner_compile, config_patches, **kwargs)
@@ -116,6 +117,23 @@ def _has_cpp_compiler() -> bool:
     except exc.InvalidCxxCompiler:
         return False
     return True
+
+
+def check_cache_directory() -> None:
+    """Raises RuntimeError if Inductor cannot write its code anywhere."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    try:
+        os.makedirs(cache_dir(), exist_ok=True)
+        writable = os.access(cache_dir(), os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        directory = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "the default directory for temporary files")
+        raise RuntimeError(
+            f"Inductor cannot write its generated code to {directory}: name a directory that can be written in "
+            "TORCHINDUCTOR_CACHE_DIR"
+        )
 
 
 def _compile_for_device(obstacle: str, model: GraphModule, example_inputs: Sequence[Any]) -> Any:

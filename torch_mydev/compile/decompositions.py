@@ -1,31 +1,53 @@
 """How operators are taken apart before Inductor compiles a graph of the device: as for the CPU, with a few exceptions.
 
-The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/recurrent.cpp); they become pointwise
+Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
+numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/recurrent.cpp); they become pointwise
 operators, which Inductor fuses. Max pooling stays whole: its kernel on the device is faster than generated code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._inductor import config
 from torch._inductor.decomposition import select_decomp_table
+from torch._ops import OpOverload
 
 aten = torch.ops.aten
 
 _WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward)
 
 
-def decomposition_table() -> dict[Any, Callable[..., Any]]:
+class DecompositionTable(dict[Any, Callable[..., Any]]):
     """Inductor's table under its present settings, changed for the device."""
-    table = dict(select_decomp_table())
-    for packet in _WHOLE:
-        for overload in packet.overloads():
-            table.pop(getattr(packet, overload), None)
-    table.update(_CELLS)
-    return table
+
+    def __init__(self) -> None:
+        super().__init__(select_decomp_table())
+        for packet in _WHOLE:
+            for overload in packet.overloads():  # type: ignore[no-untyped-call]
+                self.pop(getattr(packet, overload), None)
+        if config.fallback_random:
+            for op in [op for op in self if _draws(op)]:
+                del self[op]
+        self.update(_CELLS)
+
+
+@dataclass(frozen=True)
+class TableOfVersion:
+    """Makes the table; part of the keys of Inductor's cache, so that code of other versions of this package is not hit."""
+
+    version: str
+
+    def __call__(self) -> DecompositionTable:
+        return DecompositionTable()
+
+
+def _draws(op: object) -> bool:
+    return isinstance(op, OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
 
 
 def _with_bias(gates: Tensor, bias: Tensor | None) -> Tensor:

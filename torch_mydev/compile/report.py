@@ -23,7 +23,7 @@ _lock = threading.Lock()
 _reports: list[GraphReport] = []
 
 
-def add(report: GraphReport) -> None:
+def add_report(report: GraphReport) -> None:
     """Called once per graph that was compiled."""
     with _lock:
         _reports.append(report)

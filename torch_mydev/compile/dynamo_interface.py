@@ -1,4 +1,4 @@
-"""The device as Dynamo and Inductor see it. Imported only together with Dynamo (see compile.py)."""
+"""The device as Dynamo and Inductor see it. Imported only together with Dynamo (registration.py)."""
 
 from __future__ import annotations
 

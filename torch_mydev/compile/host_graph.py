@@ -1,30 +1,33 @@
 """Compiles a graph of AOTAutograd's for the host and runs it on the device's memory.
 
-The graph is rewritten in terms of the CPU, which is what Inductor then compiles, with all that it knows about CPUs; the
-generated code is the same as for a graph of the CPU, and so shares its cache. Around it, csrc/python/compile_bindings.cpp
-passes the device's tensors by alias and adopts the results.
+The graph is rewritten in terms of the CPU, which is what Inductor then compiles, with all that it knows about CPUs.
+Around the generated code, csrc/python/compile_bindings.cpp passes the device's tensors by alias and adopts the results.
 
-Not everything becomes CPU code: what draws from the device's random state, kernels brought by custom calls, and operators
-whose kernel on the device is faster stay calls of the device (device_call.py).
+Not everything becomes CPU code: what draws from the device's random state, kernels brought by custom calls, and
+operators whose kernel on the device is faster stay calls of the device (device_call.py).
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-import operator
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
-from torch_mydev import _C, device_call, graph_report
+from torch_mydev import _C, __version__
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.inductor_backend import graph_devices
+from torch_mydev.compile import device_call
+from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
+from torch_mydev.compile.backend import check_cache_directory, graph_devices
+from torch_mydev.compile.host_operators import REWRITES
+from torch_mydev.compile.report import GraphReport, add_report
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +43,7 @@ def compile_for_host(
     if not devices:
         return compile_fx_inner(graph, example_inputs, **options)
     begin = time.perf_counter()
-    report = graph_report.GraphReport(
+    report = GraphReport(
         kind="backward" if options.get("is_backward") else "inference" if options.get("is_inference") else "forward",
         device=str(min(devices, key=str)),
     )
@@ -52,7 +55,7 @@ def compile_for_host(
     else:
         compiled = _compile(compile_fx_inner, graph, example_inputs, next(iter(devices)), options, report)
     report.seconds = time.perf_counter() - begin
-    graph_report.add(report)
+    add_report(report)
     return compiled
 
 
@@ -88,16 +91,19 @@ def _compile(
     example_inputs: Sequence[Any],
     device: torch.device,
     options: dict[str, Any],
-    report: graph_report.GraphReport,
+    report: GraphReport,
 ) -> Callable[[list[Any]], Any]:
     outputs = _output_rules(graph)
     static = _static_inputs(graph, options)
-    report.copies = sum(_is_cpu_result(output) for output in graph.graph.output_node().args[0])
+    report.copies = sum(_is_cpu_result(output) for output in _outputs(graph))
     converter = _HostConverter()
     report.calls = converter.convert(graph)
     report.ops = sum(node.op == "call_function" for module in _graphs(graph) for node in module.graph.nodes)
     report.ops -= len(report.calls)
     host_inputs = [converter.to_host(value) for value in example_inputs]
+    if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
+        options["get_decomp_fn"] = TableOfVersion(__version__)
+    check_cache_directory()
     compiled = compile_fx_inner(graph, host_inputs, **options)
     run = functools.partial(_C.host_graph(compiled, device.index, outputs, static, len(host_inputs)))
     run._boxed_call = True  # type: ignore[attr-defined]
@@ -111,21 +117,25 @@ def _graphs(graph: GraphModule) -> list[GraphModule]:
     return [module for module in graph.modules() if isinstance(module, GraphModule)]
 
 
+def _outputs(graph: GraphModule) -> list[Any]:
+    return list(cast("Sequence[Any]", graph.graph.output_node().args[0]))
+
+
 def _storage(value: object) -> int | None:
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
-    return value.untyped_storage()._cdata
+    return int(value.untyped_storage()._cdata)
 
 
 def _output_rules(graph: GraphModule) -> list[tuple[bool, int]]:
     """For each output: whether it belongs on the device, and which input it shares memory with (-1: none)."""
-    inputs = {}
+    inputs: dict[int, int] = {}
     for index, node in enumerate(node for node in graph.graph.nodes if node.op == "placeholder"):
         storage = _storage(node.meta.get("val"))
         if storage is not None:
             inputs.setdefault(storage, index)
     rules = []
-    for output in graph.graph.output_node().args[0]:
+    for output in _outputs(graph):
         value = output.meta.get("val") if isinstance(output, Node) else None
         on_device = isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
         storage = _storage(value)
@@ -181,14 +191,15 @@ class _HostConverter:
     def _convert_constant(self, module: GraphModule, node: Node) -> None:
         constant = getattr(module, str(node.target), None)
         if isinstance(constant, torch.Tensor) and constant.device.type == DEVICE_NAME:
-            host = constant.detach().cpu()
+            with _disable_current_modes():
+                host = constant.detach().cpu()
             if isinstance(constant, torch.nn.Parameter):
                 host = torch.nn.Parameter(host, requires_grad=False)
             setattr(module, str(node.target), host)
 
     def _convert_call(self, node: Node) -> list[str]:
-        if node.target in _REWRITES:
-            _REWRITES[node.target](node)
+        if node.target in REWRITES:
+            REWRITES[node.target](node)
             return []
         kept = device_call.stays(node)
         if kept is not None:
@@ -214,57 +225,3 @@ def _is_transfer(node: Node) -> bool:
     if not isinstance(source, Node) or not isinstance(result, torch.Tensor):
         return False
     return bool(source.meta["val"].device.type != result.device.type)
-
-
-# Attention of the device is the CPU's, behind an operator of its own (csrc/aten/attention.cpp).
-_OUTPUTS_OF_ATTENTION = {0: 0, 1: 1}
-
-
-def _rewrite_attention(node: Node) -> None:
-    query, key, value, bias, dropout, is_causal = [*node.args, *_ATTENTION_DEFAULTS[len(node.args) :]][:6]
-    graph = node.graph
-    users = {user: user.args[1] for user in node.users}
-    with graph.inserting_before(node):
-        attention = graph.call_function(
-            aten._scaled_dot_product_flash_attention_for_cpu.default,
-            (query, key, value, dropout, is_causal),
-            {"attn_mask": bias, "scale": node.kwargs.get("scale")},
-        )
-        attention.meta.update(node.meta)
-        attention.meta["val"] = node.meta["val"][:2]
-    for user, index in users.items():
-        assert user.target is operator.getitem
-        if index in _OUTPUTS_OF_ATTENTION:
-            user.args = (attention, index)
-            continue
-        with graph.inserting_before(user):
-            value = user.meta.get("val")
-            if isinstance(value, torch.Tensor):
-                options = {"dtype": value.dtype, "device": _CPU}
-                state = graph.call_function(aten.full.default, (list(value.shape), 0), options)
-                state.meta["val"] = value
-            else:
-                state = value
-        user.replace_all_uses_with(state)
-        graph.erase_node(user)
-    graph.erase_node(node)
-
-
-_ATTENTION_DEFAULTS = (None, None, None, None, 0.0, False, False)
-
-
-def _rewrite_attention_backward(node: Node) -> None:
-    # grad_out, query, key, value, attn_bias, grad_input_mask, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k,
-    # dropout_p, is_causal, philox_seed, philox_offset, *, scale
-    grad, query, key, value, bias, _, out, logsumexp = node.args[:8]
-    dropout, is_causal = node.args[12], node.args[13]
-    node.target = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
-    node.args = (grad, query, key, value, out, logsumexp, dropout, is_causal)
-    node.kwargs = {"attn_mask": bias, "scale": node.kwargs.get("scale")}
-    node.meta["val"] = node.meta["val"][:3]
-
-
-_REWRITES: dict[Any, Callable[[Node], None]] = {
-    aten._scaled_dot_product_fused_attention_overrideable.default: _rewrite_attention,
-    aten._scaled_dot_product_fused_attention_overrideable_backward.default: _rewrite_attention_backward,
-}

@@ -1,7 +1,7 @@
 """Makes the device known to torch.compile, without importing it: torch._dynamo costs as much time as torch itself.
 
-Dynamo's registries are filled, and Inductor is patched (patches.py), at the moment someone else imports them, so before
-anybody can look into them.
+Dynamo's registries are filled, and Inductor is patched (../patches.py), at the moment someone else imports them, so
+before anybody can look into them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import ModuleType
 
 
 def register_with_compiler() -> None:
-    """Registers the device with the parts of the compiler that have been imported, and with the others when they are."""
+    """Registers the device with what has been imported of the compiler, and with the rest when it is."""
     waiting = {}
     for name, register in _REGISTRATIONS.items():
         if name in sys.modules:
@@ -27,7 +27,7 @@ def register_with_compiler() -> None:
 
 def _register_interface(registry: ModuleType) -> None:
     from torch_mydev._device_name import DEVICE_NAME
-    from torch_mydev.dynamo_interface import DynamoInterface
+    from torch_mydev.compile.dynamo_interface import DynamoInterface
 
     registry.register_interface_for_device(DEVICE_NAME, DynamoInterface)
 
@@ -36,7 +36,7 @@ def _register_backend(registry: ModuleType) -> None:
     from torch_mydev._device_name import DEVICE_NAME
 
     def backend(graph: object, example_inputs: object, **options: object) -> object:
-        from torch_mydev.inductor_backend import compile_graph
+        from torch_mydev.compile.backend import compile_graph
 
         return compile_graph(graph, example_inputs, **options)  # type: ignore[arg-type]
 

@@ -1,0 +1,1 @@
+"""torch.compile on the device. Nothing here is imported before Dynamo or Inductor is (registration.py)."""
