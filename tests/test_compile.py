@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import nn
-from torch._dynamo.device_interface import get_interface_for_device, get_registered_device_interfaces
+from torch._dynamo.device_interface import DeviceInterface, get_interface_for_device, get_registered_device_interfaces
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_mydev  # noqa: F401
@@ -220,13 +220,20 @@ def test_interface_answers_what_the_module_answers(backend: str) -> None:
     interface.synchronize()
 
 
+def test_interface_leaves_nothing_unanswered(backend: str) -> None:
+    interface = get_interface_for_device("mydev")
+    asked = [name for name in vars(DeviceInterface) if not name.startswith("__")]
+    inherited = [name for name in asked if getattr(interface, name) is getattr(DeviceInterface, name)]
+    assert inherited == []
+
+
 @pytest.mark.parametrize("order", ["torch_mydev, torch._dynamo", "torch._dynamo, torch_mydev"])
 def test_interface_is_there_whoever_imports_dynamo_first(backend: str, order: str, run_python: Run) -> None:
     code = f"""
 import torch
 import {order}
 print(torch.compile(lambda x: x + 1, backend="{backend}", fullgraph=True)(torch.ones(2, device="mydev")).sum().item())
-from torch._dynamo.device_interface import get_interface_for_device
+from torch._dynamo.device_interface import DeviceInterface, get_interface_for_device
 print(get_interface_for_device("mydev").__name__)
 """
     result = run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")

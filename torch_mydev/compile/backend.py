@@ -1,4 +1,4 @@
-"""torch.compile's backends "inductor" (the default) and "mydev" on this device.
+"""torch.compile's backend "inductor", the default, on the device, and the one of the device's name, which is the same.
 
 Graphs with tensors of the device are compiled by Inductor for the host, and run on the device's memory (host_graph.py).
 Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they run
@@ -31,7 +31,7 @@ def compile_graph(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Backend "mydev": what backend "inductor" does, with the same ``mode`` and ``options`` (of torch.compile)."""
+    """The backend of the device's name: what "inductor" does, with the same ``mode`` and ``options``."""
     import torch._inductor
     from torch._inductor import compile_fx
 

@@ -1,8 +1,9 @@
 """How operators are taken apart before Inductor compiles a graph of the device: as for the CPU, with a few exceptions.
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
-numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/recurrent.cpp); they become pointwise
-operators, which Inductor fuses. Max pooling stays whole: its kernel on the device is faster than generated code.
+numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/recurrent.cpp); they become
+pointwise operators, which Inductor fuses. Max pooling stays whole: its kernel on the device is faster than generated
+code.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class DecompositionTable(dict[Any, Callable[..., Any]]):
 
 @dataclass(frozen=True)
 class TableOfVersion:
-    """Makes the table; part of the keys of Inductor's cache, so that code of other versions of this package is not hit."""
+    """Makes the table; part of the keys of Inductor's cache, which so never gives another version's code."""
 
     version: str
 

@@ -7,7 +7,6 @@ over the device's memory.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,36 +38,21 @@ def stays(node: Node) -> OpOverload | None:
     if target.namespace == NAMESPACE or torch.Tag.nondeterministic_seeded in target.tags:
         return twin(target)
     if target in _FASTER_ON_DEVICE and not config.cpp_wrapper and not _has_constant(node):
-        return twin(target) if _FASTER_ON_DEVICE[target](node) else None
+        return twin(target)
     return None
 
 
-def _always(node: Node) -> bool:
-    return True
-
-
-def _is_convolution_of_device(node: Node) -> bool:
-    """Of the depthwise ones, those with 3x3 windows only."""
-    *_, weight = [operand for operand in node.args[:3] if isinstance(operand, Node) and _rank(operand) > 1]
-    size = weight.meta["val"].shape
-    return bool(size[1] > 1 or (len(size) == 4 and tuple(size[2:]) == (3, 3)))
-
-
-def _rank(node: Node) -> int:
-    return int(node.meta["val"].dim())
-
-
 #: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
-#: convolution.py), and for which calls. They lay out their results as the CPU's do.
-_FASTER_ON_DEVICE: dict[OpOverload, Callable[[Node], bool]] = {
-    aten.mm.default: _always,
-    aten.bmm.default: _always,
-    aten.addmm.default: _always,
-    aten.baddbmm.default: _always,
-    aten.convolution.default: _is_convolution_of_device,
-    aten.convolution_backward.default: _is_convolution_of_device,
-    aten.max_pool2d_with_indices.default: _always,
-    aten.max_pool2d_with_indices_backward.default: _always,
+#: convolution.py). They lay out their results as the CPU's do.
+_FASTER_ON_DEVICE = {
+    aten.mm.default,
+    aten.bmm.default,
+    aten.addmm.default,
+    aten.baddbmm.default,
+    aten.convolution.default,
+    aten.convolution_backward.default,
+    aten.max_pool2d_with_indices.default,
+    aten.max_pool2d_with_indices_backward.default,
 }
 
 
