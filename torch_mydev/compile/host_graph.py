@@ -24,8 +24,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_mydev import _C, __version__
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile import device_call
-from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
 from torch_mydev.compile.backend import check_cache_directory, graph_devices
+from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
 from torch_mydev.compile.host_operators import REWRITES
 from torch_mydev.compile.report import GraphReport, add_report
 
