@@ -198,6 +198,14 @@ def test_marked_dimension_is_dynamic() -> None:
     assert len(graphs()) == 1
 
 
+def test_beyond_the_recompile_limit_functions_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+    run = torch.compile(lambda x, n: x * n, dynamic=False)
+    results = [run(torch.ones(1, device="mydev"), n).item() for n in range(5)]
+    assert results == [0, 1, 2, 3, 4]
+    assert len(graphs()) == 2
+
+
 def test_graph_break_gives_two_graphs() -> None:
     def function(x: Tensor) -> Tensor:
         y = x * 2
@@ -517,6 +525,21 @@ def test_without_a_compiler_graphs_run_at_eager_speed(run_python: Run) -> None:
     assert result.stdout == "trained\n", result.stderr
     assert result.stderr.count("found no C++ compiler; install one") == 1
     assert "Traceback" not in result.stderr
+
+
+def test_a_graph_that_resizes_an_input_is_interpreted(caplog: pytest.LogCaptureFixture) -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        with torch.no_grad():
+            x.untyped_storage().resize_(24)
+            x.copy_(y)
+        return x * 2
+
+    x, y = torch.ones(6, device="mydev"), torch.arange(6.0, device="mydev")
+    x.untyped_storage().resize_(0)
+    assert torch.compile(function, fullgraph=True)(x, y).tolist() == [0, 2, 4, 6, 8, 10]
+    assert x.tolist() == y.tolist()
+    assert "resize_storage_bytes_" in str(graphs()[0].reason)
+    assert "runs through mydev's own operators" in caplog.text
 
 
 def test_cache_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
