@@ -198,10 +198,10 @@ def test_marked_dimension_is_dynamic() -> None:
     assert len(graphs()) == 1
 
 
-def test_beyond_the_recompile_limit_functions_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+def test_beyond_the_recompile_limit_functions_run_eagerly() -> None:
     run = torch.compile(lambda x, n: x * n, dynamic=False)
-    results = [run(torch.ones(1, device="mydev"), n).item() for n in range(5)]
+    with torch._dynamo.config.patch(recompile_limit=2):
+        results = [run(torch.ones(1, device="mydev"), n).item() for n in range(5)]
     assert results == [0, 1, 2, 3, 4]
     assert len(graphs()) == 2
 
