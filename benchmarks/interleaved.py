@@ -95,12 +95,28 @@ class Benchmark:
 
     def row(self, name: str, cpu: Callable[[], object], mydev: Callable[[], object]) -> None:
         """Runs, prints and keeps one comparison."""
-        if self._only not in name:
+        if not self.wants(name):
             return
-        row = compare(name, cpu, mydev, self._rounds)
+        self.add(compare(name, cpu, mydev, self._rounds))
+
+    def wants(self, name: str) -> bool:
+        """Whether the command line asks for the row of this name."""
+        return self._only in name
+
+    def add(self, row: Row) -> None:
+        """Prints and keeps a comparison."""
         self.rows.append(row)
         print(
             f"{row.name:<34} {_duration(row.rival_seconds):>10} {_duration(row.device_seconds):>10}"
             f" {row.ratio:>9.2f}x {row.median_ratio:>6.2f}{'~' if row.noisy else ' '}",
             flush=True,
         )
+
+    def print_mean(self) -> None:
+        """Prints the geometric mean of the rows' ratios."""
+        if self.rows:
+            ratio, median = (
+                statistics.geometric_mean(ratios)
+                for ratios in ([row.ratio for row in self.rows], [row.median_ratio for row in self.rows])
+            )
+            print(f"{'geometric mean':<34} {'':>10} {'':>10} {ratio:>9.2f}x {median:>6.2f}", flush=True)
