@@ -3,6 +3,7 @@
 #
 #   make demo      build, then train two models on the device and compare with the CPU
 #   make test      lint, build, googletests, Python tests in every mode of the host driver
+#   make conformance-compile  every operator of PyTorch's database under torch.compile: some ten minutes
 #   make lint      formatting, static analysis and types
 #   make sanitize  googletests under ASan + UBSan, and under TSan
 #   make bench     C++ and Python benchmarks
@@ -18,7 +19,7 @@ MODE_TESTS := $(wildcard $(patsubst %,tests/test_%.py,runtime device memory stre
 MODES := host:async host:guarded host:devices=2
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint sanitize bench build clean setup-% configure-%
+.PHONY: demo test conformance-compile lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -33,6 +34,9 @@ test: lint setup-test
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) $(MODE_TESTS) || exit 1; done
 	@echo "== tests that need two devices"; MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
+
+conformance-compile: setup-test build
+	@$(PYTEST) --compiled-operators=10000 tests/conformance/test_compiled.py
 
 lint: setup-lint
 	@tools/lint.sh

@@ -40,6 +40,16 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--compiled-operators",
+        type=int,
+        default=24,
+        metavar="N",
+        help="how many operators tests/conformance/test_compiled.py compiles, a second or two each",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:  # one for all workers, and compiled anew in each session
         directory = tempfile.TemporaryDirectory(prefix="mydev-inductor-", ignore_cleanup_errors=True)

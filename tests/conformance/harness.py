@@ -8,11 +8,12 @@ PyTorch's own tests of an operator grant it more.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -22,6 +23,9 @@ from . import ledger
 
 #: Sample inputs per operator. The first of an OpInfo are its plainest; enough to meet each kind that it lists.
 MAX_SAMPLES = 12
+
+#: Operators that the CPU has: the others (of no dtype there, or compiled for CUDA) have nothing to be compared with.
+OPERATORS = [op for op in op_db if op.supported_dtypes("cpu") and not op.name.startswith("jiterator_")]
 
 
 def case_name(op: OpInfo) -> str:
@@ -33,6 +37,11 @@ def sample_dtype(op: OpInfo) -> torch.dtype:
     """float32 where the operator takes it, else the first dtype it lists."""
     dtypes = op.supported_dtypes("cpu")
     return torch.float32 if torch.float32 in dtypes else sorted(dtypes, key=str)[0]
+
+
+def has_gradients(op: OpInfo) -> bool:
+    """Whether the operator is differentiable in the dtype of its samples."""
+    return bool(op.supports_autograd and sample_dtype(op).is_floating_point)
 
 
 def samples(op: OpInfo, *, requires_grad: bool) -> Iterator[SampleInput]:
@@ -64,14 +73,15 @@ def on_device(sample: SampleInput) -> SampleInput:
     )
 
 
-def _run(op: OpInfo, sample: SampleInput) -> list[Any]:
-    result = op(sample.input, *sample.args, **sample.kwargs)
+def run(function: Callable[..., Any], sample: SampleInput) -> list[Any]:
+    """The results of a function, which may be an OpInfo, for a sample, as a list."""
+    result = function(sample.input, *sample.args, **sample.kwargs)
     if sample.output_process_fn_grad is not None:
         result = sample.output_process_fn_grad(result)
     return tree_flatten(result)[0]
 
 
-def _tolerance(op: OpInfo) -> dict[str, float]:
+def tolerance(op: OpInfo) -> dict[str, float]:
     """What PyTorch's own tests allow this operator in float32: their largest override; without one, assert_close's."""
     granted = [
         wrapped.d[torch.float32]
@@ -84,7 +94,8 @@ def _tolerance(op: OpInfo) -> dict[str, float]:
     return {"atol": max(1e-5, *(t.atol for t in granted)), "rtol": max(1.3e-6, *(t.rtol for t in granted))}
 
 
-def _compare(actual: Any, expected: Any, *, values: bool, tolerance: dict[str, float] | None = None) -> None:
+def compare(actual: Any, expected: Any, *, values: bool, tolerance: dict[str, float] | None = None) -> None:
+    """Holds a result against the CPU's: type, shape and dtype, and with ``values`` what it contains."""
     if not isinstance(expected, torch.Tensor):
         assert type(actual) is type(expected), f"{actual!r} is not a {type(expected)}"
         if values and not isinstance(expected, (torch.device, torch.Generator)):
@@ -98,7 +109,8 @@ def _compare(actual: Any, expected: Any, *, values: bool, tolerance: dict[str, f
         )
 
 
-def _draws_random_numbers(op: OpInfo, sample: SampleInput) -> bool:
+def draws_random_numbers(op: OpInfo, sample: SampleInput) -> bool:
+    """Whether the ledger says that the operator is random for this sample."""
     case = case_name(op)
     where = ledger.DROPOUT_ARGUMENT.get(case)
     if where is None:
@@ -111,31 +123,32 @@ def check_forward(op: OpInfo) -> int:
     count = 0
     values = case_name(op) not in ledger.UNDEFINED_CONTENTS
     for sample in samples(op, requires_grad=False):
-        random = _draws_random_numbers(op, sample)
+        random = draws_random_numbers(op, sample)
         moved = on_device(sample)
         torch.manual_seed(0)
-        expected = _run(op, sample)
+        expected = run(op, sample)
         torch.manual_seed(0)
-        actual = _run(op, moved)
+        actual = run(op, moved)
         assert len(actual) == len(expected), f"{len(actual)} results, on the CPU {len(expected)}"
         for a, e in zip(actual, expected, strict=True):
-            _compare(a, e, values=values and not random, tolerance=_tolerance(op))
+            compare(a, e, values=values and not random, tolerance=tolerance(op))
         if random:
             again = on_device(sample)
             torch.manual_seed(0)
-            for a, b in zip(actual, _run(op, again), strict=True):
-                _compare(a, b.cpu() if isinstance(b, torch.Tensor) else b, values=True)
+            for a, b in zip(actual, run(op, again), strict=True):
+                compare(a, b.cpu() if isinstance(b, torch.Tensor) else b, values=True)
         count += 1
     return count
 
 
-def _gradients(op: OpInfo, sample: SampleInput) -> list[torch.Tensor | None] | None:
+def gradients(results: list[Any], sample: SampleInput) -> list[torch.Tensor | None] | None:
+    """Of a weighted sum of the results, for each leaf of the sample; None if there is nothing to differentiate."""
     leaves = [
         t
         for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0]
         if isinstance(t, torch.Tensor) and t.requires_grad
     ]
-    outputs = [t for t in _run(op, sample) if isinstance(t, torch.Tensor) and t.requires_grad]
+    outputs = [t for t in results if isinstance(t, torch.Tensor) and t.requires_grad]
     if not leaves or not outputs:
         return None
     total = sum((t.abs().sum() if t.is_complex() else t.sum()) * (i + 1) for i, t in enumerate(outputs))
@@ -147,14 +160,14 @@ def check_backward(op: OpInfo) -> int:
     count = 0
     for sample in samples(op, requires_grad=True):
         moved = on_device(sample)
-        expected = _gradients(op, sample)
+        expected = gradients(run(op, sample), sample)
         if expected is None:
             continue
-        actual = _gradients(op, moved)
+        actual = gradients(run(op, moved), moved)
         assert actual is not None, "no gradient on the device"
         for a, e in zip(actual, expected, strict=True):
             assert (a is None) == (e is None), "a gradient is missing on one side"
             if e is not None:
-                _compare(a, e, values=not _draws_random_numbers(op, sample), tolerance=_tolerance(op))
+                compare(a, e, values=not draws_random_numbers(op, sample), tolerance=tolerance(op))
         count += 1
     return count

@@ -17,6 +17,9 @@ FORWARD_RAISES: dict[str, str] = {
 #: Backward does not run on the device.
 BACKWARD_RAISES: dict[str, str] = {}
 
+#: Runs on the device in eager mode, but not under torch.compile.
+COMPILED_RAISES: dict[str, str] = {}
+
 #: Contents are undefined: only shape, dtype, strides and device are compared.
 UNDEFINED_CONTENTS: frozenset[str] = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
