@@ -205,6 +205,19 @@ def test_device_context_inside_a_compiled_function(backend: str) -> None:
     assert result.device.index == 1
 
 
+def test_channels_last_convolution_keeps_its_layout(backend: str, device: torch.device) -> None:
+    x = torch.randn(2, 3, 8, 8, device=device).to(memory_format=torch.channels_last)
+    weight = torch.randn(4, 3, 3, 3, device=device, requires_grad=True)
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = nn.functional.conv2d(x, weight)
+        return y, y.flatten(1)
+
+    actual, expected = torch.compile(function, backend=backend, fullgraph=True)(x), function(x)
+    torch.testing.assert_close(actual, expected, check_stride=True)
+    actual[1].sum().backward()
+
+
 def test_interface_answers_what_the_module_answers(backend: str) -> None:
     interface = get_interface_for_device("mydev")
     assert interface is dict(get_registered_device_interfaces())["mydev"]

@@ -19,6 +19,25 @@ from torch_mydev._device_name import DEVICE_NAME
 def apply() -> None:
     """Applies the patches of what ``import torch`` brings; called once, at registration."""
     _patch_dlpack_device()
+    _patch_fake_convolution()
+
+
+def _patch_fake_convolution() -> None:
+    """Gives fake convolutions on the device the memory format of the real ones, which is the CPU's.
+
+    Reason: torch's fake kernel lays out the results of a backend of one's own channels-first, whatever the backend
+    does; a graph of channels-last convolutions then holds views of tensors that have other strides.
+    Guard: does nothing where torch has no such fake kernel.
+    Remove when: torch asks the backend for the memory format of "overrideable" convolutions, as it asks XPU.
+    """
+    from torch._subclasses import fake_impls
+
+    from torch_mydev.compile.fake_tensors import as_on_cpu
+
+    aten = torch.ops.aten
+    for op in (aten.convolution.default, aten._convolution.default, aten.convolution_backward.default):
+        if op in fake_impls.op_implementations_dict:
+            fake_impls.op_implementations_dict[op] = as_on_cpu(fake_impls.op_implementations_dict[op])
 
 
 def patch_inductor(module: ModuleType) -> None:

@@ -13,21 +13,15 @@ import torch
 from torch._inductor import config, ir, lowering, select_algorithm
 from torch._inductor.kernel import mm_common
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.fake_tensors import CPU, redress_all
 from torch_mydev.custom_operator import NAMESPACE
 
 aten = torch.ops.aten
-
-
-def redress(fake: FakeTensor, device: torch.device) -> FakeTensor:
-    """A fake tensor on another device, over the same fake storage."""
-    with in_kernel_invocation_manager(fake.fake_mode):
-        return FakeTensor(fake.fake_mode, fake.detach(), device)
 
 
 def stays(node: Node) -> OpOverload | None:
@@ -82,16 +76,8 @@ def twin(op: OpOverload) -> OpOverload:
     device = torch.device(DEVICE_NAME)
 
     def fake_kernel(*args: Any, **kwargs: Any) -> Any:
-        def to_device(value: Any) -> Any:
-            return redress(value, device) if isinstance(value, FakeTensor) and value.device.type == "cpu" else value
-
-        def to_host(value: Any) -> Any:
-            if not isinstance(value, FakeTensor) or value.device.type != DEVICE_NAME:
-                return value
-            return redress(value, torch.device("cpu"))
-
-        results = op(*pytree.tree_map(to_device, args), **pytree.tree_map(to_device, kwargs))
-        return pytree.tree_map(to_host, results)
+        args, kwargs = redress_all((args, kwargs), "cpu", device)
+        return redress_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
     torch.library.register_fake(qualified, op if op in _FASTER_ON_DEVICE else fake_kernel, lib=_library)
     namespace, _, short = qualified.partition("::")

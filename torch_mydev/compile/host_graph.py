@@ -26,12 +26,12 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile import device_call
 from torch_mydev.compile.backend import check_cache_directory, graph_devices
 from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
+from torch_mydev.compile.fake_tensors import CPU, redress
 from torch_mydev.compile.host_operators import REWRITES
 from torch_mydev.compile.report import GraphReport, add_report
 
 log = logging.getLogger(__name__)
 
-_CPU = torch.device("cpu")
 aten = torch.ops.aten
 
 
@@ -185,7 +185,7 @@ class _HostConverter:
         if not isinstance(value, FakeTensor) or value.device.type != DEVICE_NAME:
             return value
         if id(value) not in self._fakes:
-            self._fakes[id(value)] = (value, device_call.redress(value, _CPU))
+            self._fakes[id(value)] = (value, redress(value, CPU))
         return self._fakes[id(value)][1]
 
     def _convert_constant(self, module: GraphModule, node: Node) -> None:
@@ -214,7 +214,7 @@ class _HostConverter:
 
 
 def _host_device(value: Any) -> Any:
-    return _CPU if isinstance(value, torch.device) and value.type == DEVICE_NAME else value
+    return CPU if isinstance(value, torch.device) and value.type == DEVICE_NAME else value
 
 
 def _is_transfer(node: Node) -> bool:
