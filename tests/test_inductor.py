@@ -112,6 +112,14 @@ def test_options(backend: str) -> None:
     assert_like_eager(lambda x: x.exp().sum(0), X.to("mydev"), backend=backend, options={"cpp.threads": 1})
 
 
+@pytest.mark.parametrize("setting", ["freezing", "cpp_wrapper", "max_autotune", "wrap_inductor_compiled_regions"])
+def test_settings_of_inductor(setting: str) -> None:
+    model = nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), mlp()).to("mydev").eval()
+    x = X.to("mydev")[:, None]
+    with torch._inductor.config.patch({setting: True}), torch.no_grad():
+        torch.testing.assert_close(torch.compile(model)(x), model(x))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int32, torch.bool])
 def test_dtypes(dtype: torch.dtype) -> None:
     assert_like_eager(lambda x: (x * x, x.t().contiguous()), X.to("mydev", dtype))

@@ -19,7 +19,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import get_device_properties
+from torch_mydev.device import current_device, get_device_properties
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def graph_devices(graph: object, example_inputs: Sequence[Any]) -> set[torch.dev
     for value in _values(graph, example_inputs):
         device = value.device if isinstance(value, torch.Tensor) else value
         if isinstance(device, torch.device) and device.type == DEVICE_NAME:
-            found.add(torch.device(DEVICE_NAME, torch.mydev.current_device() if device.index is None else device.index))
+            found.add(torch.device(DEVICE_NAME, current_device() if device.index is None else device.index))
     return found
 
 

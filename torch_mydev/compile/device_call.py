@@ -51,7 +51,7 @@ _FASTER_ON_DEVICE = {
 
 
 def _has_constant(node: Node) -> bool:
-    """Whether an operand is frozen into the graph: Inductor packs such weights for the CPU's library."""
+    """Whether an operand is frozen into the graph: such weights lie in the CPU's memory."""
     return any(operand.op == "get_attr" for operand in node.all_input_nodes)
 
 
