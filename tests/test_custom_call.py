@@ -216,6 +216,23 @@ def test_aliased_operand_is_written_in_place(strided: bool) -> None:
     assert x._version > version
 
 
+@pytest.mark.parametrize("name", ["test_accumulate", "test_accumulate_last"])
+def test_operand_is_written_besides_a_fresh_result(name: str) -> None:
+    x, y = values(3).to("mydev"), values(3).to("mydev") + 1
+    before = x.clone()
+    version = x._version
+    torch.testing.assert_close(getattr(ops, name)(x, y), before)
+    torch.testing.assert_close(x, before + y)
+    assert x._version > version
+
+
+def test_operator_that_only_writes_returns_nothing() -> None:
+    x, y = values(3).to("mydev"), values(3).to("mydev") + 1
+    expected = y.clone(), x.clone()
+    assert ops.test_swap(x, y) is None
+    torch.testing.assert_close((x, y), expected)
+
+
 def test_shapes_that_the_kernel_infers() -> None:
     x = values(3)
     torch.testing.assert_close(ops.test_repeat(x.to("mydev"), times=2).cpu(), x.repeat(2))
@@ -446,9 +463,10 @@ def test_gradients_of_the_operands_that_need_them(needed: tuple[bool, bool]) -> 
     [
         (lambda x: ops.test_axpy(x, x), NotImplementedError, r"kernel 'test\.axpy' has no gradient"),
         (lambda x: ops.test_half_gradient(x, x * 1), NotImplementedError, r"no gradient for operand 'y'"),
+        (lambda x: ops.test_half_total(x, [x]), NotImplementedError, r"operand 'parts'; records cannot give variadic"),
         (lambda x: ops.test_lost_gradient(x), RuntimeError, r"kernel 'test\.nowhere', which there is not"),
     ],
-    ids=["no gradient", "not of this operand", "no such kernel"],
+    ids=["no gradient", "not of this operand", "variadic", "no such kernel"],
 )
 def test_missing_gradient_is_an_error_in_backward(
     call: Callable[[torch.Tensor], torch.Tensor], error: type[Exception], message: str
@@ -457,6 +475,40 @@ def test_missing_gradient_is_an_error_in_backward(
     result = call(x).sum()
     with pytest.raises(error, match=message):
         result.backward()
+
+
+def test_gradient_of_a_written_operand_and_of_a_fresh_result() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = x.clone()
+        before = ops.test_accumulate(x, y)
+        return before * 3, x * 5
+
+    x, y = (values(3, dtype=torch.float64).to("mydev").requires_grad_() for _ in range(2))
+    assert gradcheck(function, (x, y))
+
+
+def test_gradient_kernel_of_another_library() -> None:
+    x = values(3).to("mydev").requires_grad_()
+    ops.test_scaled(x, scale=3.0).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 3.0))
+
+
+def test_gradient_kernel_is_discovered_by_backward(run_python: Callable[..., CompletedProcess[str]]) -> None:
+    code = f"""
+import torch, torch_mydev
+torch_mydev.load_custom_calls({str(LIBRARY)!r})
+x = torch.ones(3, device="mydev", requires_grad=True)
+torch.ops.mydev_cc.test_scaled(x, scale=3.0).sum().backward()
+print(x.grad.tolist(), torch.vmap(lambda x: x)(torch.ops.mydev_cc.typed_scale(x, scale=1.0)).tolist())
+"""
+    result = run_python(code, MYDEV_CUSTOM_CALLS=str(KERNELS / "xla_kernels.so"))
+    assert result.stdout.strip() == "[3.0, 3.0, 3.0] [1.0, 1.0, 1.0]", result.stderr
+
+
+def test_gradient_beside_a_variadic_operand() -> None:
+    x = values(3).to("mydev").requires_grad_()
+    ops.test_half_total(x, [x.detach(), x.detach()]).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 0.5))
 
 
 def test_second_backward_is_refused() -> None:
@@ -493,8 +545,14 @@ CALLS: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
     "test_matmul_vjp": ([(2, 3), (3, 4), (2, 4)], {}),
     "test_minimum": ([(3, 3)], {}),
     "test_increment": ([(3,)], {}),
+    "test_scaled": ([(3,)], {}),
+    "test_accumulate": ([(3,), (3,)], {}),
+    "test_accumulate_last": ([(3,), (3,)], {}),
+    "test_accumulate_vjp": ([(3,), (3,)], {}),
+    "test_swap": ([(3,), (3,)], {}),
     "test_weigh": ([(3,)], {}),
     "test_total": ([(3,), (3,)], {}),
+    "test_half_total": ([(3,), (3,), (3,)], {}),
     "test_attributes": ([], {"flag": True, "reals": [0.5]}),
     "test_fill": ([], {"size": 3}),
     "test_repeat": ([(3,)], {"times": 2}),
@@ -507,6 +565,8 @@ DIFFERENTIABLE = ["test_square", "test_square_vjp", "test_exp", "test_matmul"]
 
 def arguments_of(name: str, *, needs_grad: bool = False) -> list[Any]:
     operands = [values(*sizes).to("mydev").requires_grad_(needs_grad) for sizes in CALLS[name][0]]
+    if name == "test_half_total":
+        return [operands[0], operands[1:]]
     return [operands] if name == "test_total" else operands
 
 
@@ -541,11 +601,10 @@ def test_opcheck_still_knows_no_other_devices() -> None:
 def test_gradient_is_registered_with_autograd_and_nowhere_below(name: str) -> None:
     operator = getattr(ops, name).default
     assert torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "Autograd")
-    if name == "test_increment":
-        return  # its result is its operand
     with torch._C._AutoDispatchBelowAutograd():
-        results = operator(*arguments_of(name, needs_grad=True), **CALLS[name][1])
-    assert not any(x.requires_grad for x in ([results] if isinstance(results, torch.Tensor) else results))
+        results = operator(*arguments_of(name, needs_grad=name != "test_increment"), **CALLS[name][1])
+    fresh = [results] if isinstance(results, torch.Tensor) else results or ()
+    assert not any(x.requires_grad for x in fresh)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -555,7 +614,9 @@ def test_operator_compiles(name: str, backend: str) -> None:
     compiled = torch.compile(
         lambda *arguments: getattr(ops, name)(*arguments, **keywords), backend=backend, fullgraph=True
     )
-    torch.testing.assert_close(compiled(*arguments_of(name)), getattr(ops, name)(*arguments_of(name), **keywords))
+    written, expected = arguments_of(name), arguments_of(name)
+    torch.testing.assert_close(compiled(*written), getattr(ops, name)(*expected, **keywords))
+    torch.testing.assert_close(written, expected)
 
 
 def test_sizes_stay_symbols_in_a_compiled_program() -> None:

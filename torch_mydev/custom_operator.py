@@ -21,6 +21,26 @@ from torch_mydev._device_name import DEVICE_NAME
 
 ENTRY_POINTS = "mydev.custom_calls"
 NAMESPACE = "mydev_cc"
+#: By the names that messages and descriptions give them, XLA's.
+DTYPES = {
+    "pred": torch.bool,
+    "s8": torch.int8,
+    "s16": torch.int16,
+    "s32": torch.int32,
+    "s64": torch.int64,
+    "u8": torch.uint8,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
+    "f16": torch.float16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
+    "f8e5m2": torch.float8_e5m2,
+    "f8e4m3fn": torch.float8_e4m3fn,
+}
 
 _lock = threading.RLock()
 _operators: set[str] = set()  # names in the namespace
@@ -179,14 +199,15 @@ class _Call:
         shapes = self._shapes(operands, values)
         device = next((x.device for x in operands if x is not None), torch.device(DEVICE_NAME))
         names = [operand["name"] for operand in signature["operands"]]
+        if [result["alias"] for result in signature["results"]] == names[:1]:
+            return given[0]  # in place
         results = []
         for result, shape in zip(signature["results"], shapes, strict=True):
             if result["alias"] is not None:
-                results.append(given[names.index(result["alias"])])
-                continue
-            dtype = _DTYPES[result["dtypes"][0]] if result["dtypes"] else given[names.index(result["like"])].dtype
+                continue  # the caller has it
+            dtype = DTYPES[result["dtypes"][0]] if result["dtypes"] else given[names.index(result["like"])].dtype
             results.append(torch.empty(shape, dtype=dtype, device=device))
-        return results[0] if len(results) == 1 else tuple(results)
+        return results[0] if len(results) == 1 else tuple(results) or None
 
     def _shapes(self, operands: Sequence[torch.Tensor | None], values: list[Any]) -> list[Sequence[Any]]:
         concrete = all(isinstance(size, int) for x in operands if x is not None for size in x.shape)
@@ -247,27 +268,6 @@ def _apply_rule(
             shape.append(bound[value] if kind == "name" else value if kind == "number" else attribute(value))
         results.append(shape)
     return results
-
-
-_DTYPES = {
-    "pred": torch.bool,
-    "s8": torch.int8,
-    "s16": torch.int16,
-    "s32": torch.int32,
-    "s64": torch.int64,
-    "u8": torch.uint8,
-    "u16": torch.uint16,
-    "u32": torch.uint32,
-    "u64": torch.uint64,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "c64": torch.complex64,
-    "c128": torch.complex128,
-    "f8e5m2": torch.float8_e5m2,
-    "f8e4m3fn": torch.float8_e4m3fn,
-}
 
 
 # --- batching --------------------------------------------------------------------------------------------------------

@@ -14,25 +14,8 @@ from typing import Any
 
 import torch
 
-DTYPES = {
-    "pred": torch.bool,
-    "s8": torch.int8,
-    "s16": torch.int16,
-    "s32": torch.int32,
-    "s64": torch.int64,
-    "u8": torch.uint8,
-    "u16": torch.uint16,
-    "u32": torch.uint32,
-    "u64": torch.uint64,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "bf16": torch.bfloat16,
-    "c64": torch.complex64,
-    "c128": torch.complex128,
-    "f8e5m2": torch.float8_e5m2,
-    "f8e4m3fn": torch.float8_e4m3fn,
-}
+from torch_mydev.custom_operator import DTYPES
+
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 _SHAPE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[\d,\s]*)\]")

@@ -141,11 +141,6 @@ class RecordKernel final : public c10::OperatorKernel {
   CustomOperator& op_;
 };
 
-// A single result that is operand 0, written in place: what torch.compile can make functional.
-bool is_in_place(const mydev_signature& signature) {
-  return signature.num_results == 1 && signature.results[0]->alias == 0;
-}
-
 class OperatorTable {
  public:
   static OperatorTable& instance() {
@@ -159,11 +154,11 @@ class OperatorTable {
     return entry == entries_.end() ? nullptr : entry->second.op;
   }
 
-  std::vector<OperatorChange> sync() {
+  void sync() {
     const std::lock_guard lock(mutex_);
     const uint64_t generation = registry_generation();
-    if (generation == generation_) return {};
-    std::vector<OperatorChange> changes;
+    if (generation == generation_) return;
+    std::vector<OperatorChange>& changes = changes_;
     std::map<std::string, const mydev_kernel*> wanted;
     for (const mydev_kernel* kernel : all_kernels()) {
       if (kernel->signature == nullptr) continue;
@@ -184,7 +179,11 @@ class OperatorTable {
     }
     for (const auto& [name, kernel] : wanted) define(name, *kernel, changes);
     generation_ = generation;
-    return changes;
+  }
+
+  std::vector<OperatorChange> take_changes() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(changes_, {});
   }
 
  private:
@@ -240,6 +239,7 @@ class OperatorTable {
 
   std::mutex mutex_;
   uint64_t generation_ = 0;
+  std::vector<OperatorChange> changes_;   // not yet taken
   std::map<std::string, Entry> entries_;  // by operator name
   std::set<std::string> collisions_;      // told already
 };
@@ -263,7 +263,9 @@ void run_custom_operator(CustomOperator& op, Stack* stack) {
   for (uint32_t i = 0; i < signature.num_operands; ++i) call.add_operand(arguments[i]);
   CustomResults results = call.run(record, arguments.slice(signature.num_operands));
   torch::jit::drop(*stack, count);
-  for (Tensor& result : results) stack->emplace_back(std::move(result));
+  for (uint32_t i = 0; i < signature.num_results; ++i) {
+    if (is_returned(signature, i)) stack->emplace_back(std::move(results[i]));
+  }
 }
 
 CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record, c10::ArrayRef<Tensor> operands,
@@ -280,8 +282,12 @@ CustomOperator& custom_operator(const std::string& name) {
   return *op;
 }
 
-std::vector<OperatorChange> sync_custom_operators() {
-  return OperatorTable::instance().sync();
+void sync_custom_operators() {
+  OperatorTable::instance().sync();
+}
+
+std::vector<OperatorChange> take_operator_changes() {
+  return OperatorTable::instance().take_changes();
 }
 
 }  // namespace mydev

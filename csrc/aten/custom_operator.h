@@ -56,8 +56,9 @@ struct OperatorChange {
   enum Kind { kDefined, kRemoved, kCollision } kind;
   std::string kernel, operator_name;
 };
-// Makes the operators those of the registry; returns what changed since the last call. Does nothing, quickly, if the
-// registry is as it was.
-std::vector<OperatorChange> sync_custom_operators();
+// Makes the operators those of the registry. Does nothing, quickly, if the registry is as it was.
+void sync_custom_operators();
+// What has changed since this was last called, for the Python side of the operators.
+std::vector<OperatorChange> take_operator_changes();
 
 }  // namespace mydev

@@ -25,7 +25,7 @@ bool is_differentiable(const Tensor& tensor) {
   return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
 }
 
-// The gradient kernel's operator. Its library may have to be loaded first.
+// The gradient kernel's operator. Its library may have been loaded just now.
 c10::OperatorHandle gradient_operator(const mydev_kernel& kernel) {
   const char* name = kernel.gradient->kernel;
   const mydev_kernel* gradient = find_kernel(name);
@@ -34,9 +34,10 @@ c10::OperatorHandle gradient_operator(const mydev_kernel& kernel) {
   MYDEV_CHECK(gradient->signature != nullptr, MYDEV_UNIMPLEMENTED, "the gradient of kernel '", kernel.name,
               "' is kernel '", name, "', which has no signature");
   const std::string full_name = "mydev_cc::" + operator_name(*gradient);
+  sync_custom_operators();
   const auto handle = c10::Dispatcher::singleton().findSchema({full_name, ""});
   MYDEV_CHECK(handle.has_value(), MYDEV_NOT_FOUND, "kernel '", name, "', the gradient of '", kernel.name,
-              "', has no operator; torch_mydev.load_custom_calls() of its library makes it");
+              "', has no operator: another kernel has taken its name");
   return *handle;
 }
 
@@ -57,10 +58,10 @@ class CustomCallBackward final : public torch::autograd::Node {
     }
   }
   // The results that the gradient needs, once they have their history.
-  void save_results(c10::ArrayRef<c10::IValue> results) {
+  void save_results(c10::ArrayRef<Tensor> results) {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const int32_t value = kernel_.gradient->saved[i];
-      if (value < 0) saved_[i] = SavedVariable(results[static_cast<size_t>(-1 - value)].toTensor(), /*is_output=*/true);
+      if (value < 0) saved_[i] = SavedVariable(results[static_cast<size_t>(-1 - value)], /*is_output=*/true);
     }
   }
 
@@ -119,9 +120,11 @@ class CustomCallBackward final : public torch::autograd::Node {
       if (!task_should_compute_output(i)) continue;
       const uint32_t operand = operand_of_input(signature, static_cast<uint32_t>(i));
       const bool variadic = (signature.operands[operand]->flags & MYDEV_OPERAND_VARIADIC) != 0;
-      MYDEV_CHECK(!variadic && std::find(wrt.begin(), wrt.end(), static_cast<int32_t>(operand)) != wrt.end(),
-                  MYDEV_UNIMPLEMENTED, "kernel '", kernel_.name, "' has no gradient for operand '",
-                  signature.operands[operand]->name, "'; detach it, or give the record one");
+      MYDEV_CHECK(std::find(wrt.begin(), wrt.end(), static_cast<int32_t>(operand)) != wrt.end(), MYDEV_UNIMPLEMENTED,
+                  "kernel '", kernel_.name, "' has no gradient for operand '", signature.operands[operand]->name, "'; ",
+                  variadic ? "records cannot give variadic operands one: detach it, or wrap the call in "
+                             "torch.autograd.Function"
+                           : "detach it, or give the record one");
     }
   }
 
@@ -196,18 +199,20 @@ void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handl
     if (!tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
   }
   if (!node) return;
-  const size_t base = stack->size() - signature.num_results;
-  for (uint32_t i = 0; i < signature.num_results; ++i) {
-    Tensor result = (*stack)[base + i].toTensor();
-    if (!is_differentiable(result)) continue;
-    if (signature.results[i]->alias >= 0) {
-      torch::autograd::rebase_history(result, node);
-    } else {
-      torch::autograd::set_history(result, node);
-    }
-    (*stack)[base + i] = std::move(result);
+  variable_list results(signature.num_results);
+  for (uint32_t i = signature.num_results, position = static_cast<uint32_t>(stack->size()); i-- > 0;) {
+    const int32_t alias = signature.results[i]->alias;
+    results[i] = alias >= 0 ? operands[static_cast<size_t>(alias)] : (*stack)[--position].toTensor();
   }
-  node->save_results(torch::jit::last(*stack, signature.num_results));
+  for (uint32_t i = 0; i < signature.num_results; ++i) {
+    if (!is_differentiable(results[i])) continue;
+    if (signature.results[i]->alias >= 0) {
+      torch::autograd::rebase_history(results[i], node);
+    } else {
+      torch::autograd::set_history(results[i], node);
+    }
+  }
+  node->save_results(results);
 }
 
 }  // namespace mydev

@@ -128,7 +128,8 @@ std::vector<std::vector<int64_t>> check_fake_operands(const std::string& name, c
 std::vector<std::tuple<std::string, std::string, std::string>> sync_operators() {
   constexpr std::array kKinds = {"defined", "removed", "collision"};
   std::vector<std::tuple<std::string, std::string, std::string>> rows;
-  for (const OperatorChange& change : sync_custom_operators()) {
+  sync_custom_operators();
+  for (const OperatorChange& change : take_operator_changes()) {
     rows.emplace_back(kKinds[change.kind], change.kernel, change.operator_name);
   }
   return rows;

@@ -7,30 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "error_fixture.h"
 #include "kernels/custom_call/ffi_abi.h"
 #include "kernels/custom_call/ffi_host.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
-#include "runtime/status.h"
 
 namespace mydev {
-
-template <typename Action>
-Error error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {MYDEV_OK, ""};
-}
-
-inline void expect_error(const Error& error, mydev_code code, const std::string& part_of_message) {
-  EXPECT_EQ(error.code(), code) << error.what();
-  EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
-}
 
 inline mydev_kernel ffi_record(const char* name, ffi::Handler execute, ffi::Handler instantiate = nullptr,
                                ffi::Handler prepare = nullptr, ffi::Handler initialize = nullptr) {

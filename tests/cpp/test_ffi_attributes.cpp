@@ -1,9 +1,9 @@
 // Attributes of typed-FFI kernels: order, widths, nesting, and what is refused.
 #include <array>
 #include <cstring>
-#include <random>
 
 #include "ffi_handlers.h"
+#include "fuzz.h"
 #include "kernels/custom_call/ffi_attributes.h"
 
 namespace mydev {
@@ -147,11 +147,10 @@ TEST(Attributes, ReachTheHandler) {
 // Whatever the frame's attributes, the call ends with success or INVALID_ARGUMENT.
 TEST(Attributes, OfAnyShapeAreSurvived) {
   const ScopedKernel kernel(ffi_record("test.any", succeed));
-  std::mt19937 random(20240613);
   const char* const names[] = {"a", "b", "c", "dd", ""};
   const int64_t data[4] = {1, -1, 300, INT64_MIN};
   int accepted = 0;
-  for (int round = 0; round < 5000; ++round) {
+  fuzz(5000, 20240613, [&](std::mt19937& random) {
     std::vector<mydev_attribute> inner(random() % 3), given(random() % 5);
     const auto make = [&](mydev_attribute& attribute, bool nested) {
       attribute.name = random() % 40 == 0 ? nullptr : names[random() % 5];
@@ -178,7 +177,7 @@ TEST(Attributes, OfAnyShapeAreSurvived) {
     const mydev_code code = (*kernel).entry(&frame);
     ASSERT_TRUE(code == MYDEV_OK || code == MYDEV_INVALID_ARGUMENT) << code;
     accepted += code == MYDEV_OK ? 1 : 0;
-  }
+  });
   EXPECT_GT(accepted, 0);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "error_fixture.h"
 #include "kernels/builtin_kernels.h"
 #include "kernels/instruction_set.h"
 #include "kernels/kernel_registry.h"
@@ -25,16 +26,6 @@ mydev_code succeed(const mydev_frame*) {
 }
 mydev_code abort_always(const mydev_frame*) {
   return MYDEV_ABORTED;
-}
-
-template <typename Action>
-Error error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {MYDEV_OK, ""};
 }
 
 mydev_code code_of(const mydev_kernel& kernel) {
@@ -190,6 +181,27 @@ TEST(Registry, ResolvesADevicesKernelOnlyForThatDevice) {
 }
 
 // A record with one thing wrong.
+// Gradients of a kernel of two operands, the second of which is variadic.
+constexpr int32_t kX = 0, kParts = 1;
+constexpr mydev_gradient kVariadicSaved = {sizeof(mydev_gradient), "vjp", &kParts, 1, 1, &kX};
+constexpr mydev_gradient kVariadicWanted = {sizeof(mydev_gradient), "vjp", nullptr, 0, 1, &kParts};
+void give_gradient(mydev_kernel& kernel, const mydev_gradient& gradient) {
+  constexpr uint64_t kF32 = MYDEV_DTYPE_BIT(MYDEV_F32);
+  static constexpr mydev_operand kOperand = {sizeof(mydev_operand), "x", kF32, -1, -1, 0, -1, 0, nullptr};
+  static constexpr mydev_operand kRest = {sizeof(mydev_operand),  "parts", kF32, -1, -1, 0, -1,
+                                          MYDEV_OPERAND_VARIADIC, nullptr};
+  static constexpr const mydev_operand* kOperands[] = {&kOperand, &kRest};
+  static constexpr const mydev_operand* kResults[] = {&kOperand};
+  static constexpr mydev_signature kSignature = {.struct_size = sizeof(mydev_signature),
+                                                 .operands = kOperands,
+                                                 .num_operands = 2,
+                                                 .num_results = 1,
+                                                 .results = kResults,
+                                                 .shapes = "(n),(n)->(n)"};
+  kernel.signature = &kSignature;
+  kernel.gradient = &gradient;
+}
+
 struct BadRecord {
   const char* name;
   void (*spoil)(mydev_kernel& kernel);
@@ -227,7 +239,11 @@ INSTANTIATE_TEST_SUITE_P(
                                     sizeof(mydev_gradient), "vjp", nullptr, 0, 1, &kWrt};
                                 k.gradient = &kGradient;
                               },
-                              "no signature"}),
+                              "no signature"},
+                    BadRecord{"VariadicSaved", [](mydev_kernel& k) { give_gradient(k, kVariadicSaved); },
+                              "saves operand 1, which is variadic"},
+                    BadRecord{"VariadicGradient", [](mydev_kernel& k) { give_gradient(k, kVariadicWanted); },
+                              "is for operand 1, which is variadic"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(BadRecords, AreRefused) {

@@ -4,11 +4,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "error_fixture.h"
+#include "fuzz.h"
 #include "kernels/custom_call/signature.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/frame.h"
@@ -16,21 +17,6 @@
 
 namespace mydev {
 namespace {
-
-template <typename Action>
-Error error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {MYDEV_OK, ""};
-}
-
-void expect_error(const Error& error, mydev_code code, const std::string& part_of_message) {
-  EXPECT_EQ(error.code(), code) << error.what();
-  EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
-}
 
 constexpr uint64_t kFloats = MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64);
 constexpr uint64_t kF32 = MYDEV_DTYPE_BIT(MYDEV_F32);
@@ -284,10 +270,9 @@ TEST(ShapeRule, RefusesAResultOfTooHighRank) {
 
 // Whatever the text, parsing ends with a rule or with INVALID_ARGUMENT.
 TEST(ShapeRule, SurvivesArbitraryText) {
-  std::mt19937 random(20240611);
   const std::string alphabet = "(),->.@nmk12 \t_x";
   int accepted = 0;
-  for (int round = 0; round < 20000; ++round) {
+  fuzz(20000, 20240611, [&](std::mt19937& random) {
     std::string rule = "(n),(n)->(n)";
     const auto edits = 1 + random() % 6;
     for (unsigned edit = 0; edit < edits; ++edit) {
@@ -305,16 +290,15 @@ TEST(ShapeRule, SurvivesArbitraryText) {
     const Error error = error_of([&] { CompiledSignature signature(record.kernel()); });
     ASSERT_TRUE(error.code() == MYDEV_OK || error.code() == MYDEV_INVALID_ARGUMENT) << rule << ": " << error.what();
     accepted += error.code() == MYDEV_OK ? 1 : 0;
-  }
+  });
   EXPECT_GT(accepted, 0);
 }
 
 // Whatever the sizes, applying ends with valid shapes or with INVALID_ARGUMENT.
 TEST(ShapeRule, SurvivesArbitraryOperands) {
   const Registered kernel(by_rule("(...,m,k),(...,k,n)->(...,m,n)", 2));
-  std::mt19937 random(20240612);
   int accepted = 0;
-  for (int round = 0; round < 20000; ++round) {
+  fuzz(20000, 20240612, [&](std::mt19937& random) {
     Operands operands;
     for (int i = 0; i < 2; ++i) {
       std::vector<int64_t> sizes(random() % 5);
@@ -329,7 +313,7 @@ TEST(ShapeRule, SurvivesArbitraryOperands) {
       ASSERT_GE(shapes[0].rank, 2);
       ASSERT_LE(shapes[0].rank, 4);
     }
-  }
+  });
   EXPECT_GT(accepted, 0);
 }
 
@@ -506,7 +490,21 @@ INSTANTIATE_TEST_SUITE_P(
                              r.results = {result_like("x", 2, 2), result_like("y", 0), result_like("z", 0, 0)};
                              return r;
                            }(),
-                           "test_op(Tensor(a!) a, Tensor b, Tensor(b!) c) -> (Tensor(b!), Tensor, Tensor(a!))"}),
+                           "test_op(Tensor(a!) a, Tensor b, Tensor(b!) c) -> Tensor"},
+                    Schema{"InPlace",
+                           [] {
+                             Record r = by_rule("(n),(n)->(n)", 2);
+                             r.results = {result_like("x", 0, 0)};
+                             return r;
+                           }(),
+                           "test_op(Tensor(a!) a, Tensor b) -> Tensor(a!)"},
+                    Schema{"OnlyWritten",
+                           [] {
+                             Record r = by_rule("(n),(n)->(n)", 2);
+                             r.results = {result_like("x", 1, 1)};
+                             return r;
+                           }(),
+                           "test_op(Tensor a, Tensor(a!) b) -> ()"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(Schemas, SayWhatTheRecordSays) {

@@ -1,11 +1,11 @@
 // Typed-FFI kernels: frames, errors, handshake, stages and their states, called through the registry and launch().
 #include <atomic>
 #include <cstring>
-#include <random>
 #include <stdexcept>
 #include <thread>
 
 #include "ffi_handlers.h"
+#include "fuzz.h"
 #include "kernels/custom_call/ffi_attributes.h"
 
 namespace mydev {
@@ -135,9 +135,8 @@ TEST(TypedFfi, SurvivesBuffersOfAnyShape) {
                                          }
                                          return nullptr;
                                        })));
-  std::mt19937 random(20240614);
   int refused = 0;
-  for (int round = 0; round < 20000; ++round) {
+  fuzz(20000, 20240614, [&](std::mt19937& random) {
     std::vector<std::vector<int64_t>> sizes(random() % 4), strides(sizes.size());
     std::vector<mydev_buffer> buffers;
     bool dense = true;
@@ -162,12 +161,11 @@ TEST(TypedFfi, SurvivesBuffersOfAnyShape) {
       ASSERT_EQ(shapes, sizes);
     }
     refused += dense ? 0 : 1;
-  }
+  });
   EXPECT_GT(refused, 0);
 }
 
-// --- errors
-// -----------------------------------------------------------------------------------------------------------
+// --- errors ----------------------------------------------------------------------------------------------------------
 
 class ErrorCodes : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Codes, ErrorCodes, testing::Range(1, 17));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "mydev/custom_call.h"
 
@@ -95,6 +96,10 @@ mydev_code square_vjp_vjp(const mydev_frame* frame) {
 mydev_code exponential(const mydev_frame* frame) {
   return elementwise(frame, [](uint32_t, const auto* in) { return std::exp(in[0]); });
 }
+mydev_code scaled(const mydev_frame* frame) {
+  const double scale = frame->attributes[0].value.f;
+  return elementwise(frame, [scale](uint32_t, const auto* in) { return scale * in[0]; });
+}
 mydev_code product(const mydev_frame* frame) {
   return elementwise(frame, [](uint32_t, const auto* in) { return in[0] * in[1]; });
 }
@@ -145,6 +150,32 @@ mydev_code increment(const mydev_frame* frame) {
   });
 }
 
+// Adds y to x, in place, and gives what x was. The fresh result comes first or last.
+template <uint32_t kWritten>
+mydev_code accumulate(const mydev_frame* frame) {
+  const mydev_buffer &x = frame->buffers[kWritten], &before = frame->buffers[1 - kWritten];
+  return by_dtype(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < count(x); ++i) {
+      static_cast<T*>(before.data)[i] = static_cast<T*>(x.data)[i];
+      static_cast<T*>(x.data)[i] += static_cast<const T*>(input(frame, 1).data)[i];
+    }
+  });
+}
+
+// Of the gradients of the new x and of the old one: both reach x, the first y.
+mydev_code accumulate_vjp(const mydev_frame* frame) {
+  return elementwise(frame, [](uint32_t k, const auto* in) { return k == 0 ? in[0] + in[1] : in[0]; });
+}
+
+mydev_code swap(const mydev_frame* frame) {
+  const mydev_buffer &x = frame->buffers[0], &y = frame->buffers[1];
+  return by_dtype(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < count(x); ++i) std::swap(static_cast<T*>(x.data)[i], static_cast<T*>(y.data)[i]);
+  });
+}
+
 // x scaled by w, if there is one.
 mydev_code weigh(const mydev_frame* frame) {
   const bool weighed = input(frame, 1).dtype != MYDEV_DTYPE_INVALID;
@@ -159,6 +190,11 @@ mydev_code total(const mydev_frame* frame) {
       for (uint32_t k = 0; k < frame->num_inputs; ++k) out[i] += static_cast<const T*>(input(frame, k).data)[i];
     }
   });
+}
+
+// Half of x, and all of the others.
+mydev_code half_total(const mydev_frame* frame) {
+  return elementwise(frame, [](uint32_t, const auto* in) { return in[0] / 2 + in[1] + in[2] + in[3]; });
 }
 
 // The minimum and where it is.
@@ -297,6 +333,7 @@ constexpr mydev_operand kMatrix = operand("a", kFloats, -1, 0, 2, 2), kMatrix2 =
 constexpr mydev_operand kMatrix3 = operand("grad", kFloats, 0, 0, 2, 2);
 constexpr mydev_operand kF32 = operand("x", MYDEV_DTYPE_BIT(MYDEV_F32));
 constexpr mydev_operand kOut = result("out", 0), kOut1 = result("out1", 0), kInPlace = result("out", 0, 0);
+constexpr mydev_operand kInPlace1 = result("out1", 1, 1);
 constexpr mydev_operand kIndex = typed_result("index", MYDEV_S64), kText = typed_result("text", MYDEV_U8);
 constexpr mydev_operand kF32Out = typed_result("out", MYDEV_F32);
 
@@ -307,11 +344,15 @@ constexpr const mydev_operand* kXYZ[] = {&kX, &kY, &kZ};
 constexpr const mydev_operand* kStrided[] = {&kStridedX, &kStridedY};
 constexpr const mydev_operand* kWeighed[] = {&kX, &kWeight};
 constexpr const mydev_operand* kVariadic[] = {&kParts};
+constexpr const mydev_operand* kF32AndParts[] = {&kF32, &kParts};
 constexpr const mydev_operand* kMatrices[] = {&kMatrix, &kMatrix2};
 constexpr const mydev_operand* kMatricesAndGrad[] = {&kMatrix, &kMatrix2, &kMatrix3};
 constexpr const mydev_operand* kF32Only[] = {&kF32};
 constexpr const mydev_operand* kOuts[] = {&kOut, &kOut1};
 constexpr const mydev_operand* kInPlaceOut[] = {&kInPlace};
+constexpr const mydev_operand* kWrittenAndFresh[] = {&kInPlace, &kOut1};
+constexpr const mydev_operand* kFreshAndWritten[] = {&kOut1, &kInPlace};
+constexpr const mydev_operand* kBothWritten[] = {&kInPlace, &kInPlace1};
 constexpr const mydev_operand* kValueAndIndex[] = {&kOut, &kIndex};
 constexpr const mydev_operand* kTextOut[] = {&kText};
 constexpr const mydev_operand* kF32Outs[] = {&kF32Out};
@@ -358,6 +399,7 @@ const mydev_attribute_spec kReals = attribute("reals", MYDEV_ATTRIBUTE_FLOAT_ARR
 const mydev_attribute_spec kComplex = attribute("z", MYDEV_ATTRIBUTE_COMPLEX, false);
 
 const mydev_attribute_spec* const kAxpyAttributes[] = {&kAlpha};
+const mydev_attribute_spec* const kScaledAttributes[] = {&kScale};
 const mydev_attribute_spec* const kStepAttributes[] = {&kStep};
 const mydev_attribute_spec* const kRepeatAttributes[] = {&kTimes};
 const mydev_attribute_spec* const kFillAttributes[] = {&kSize};
@@ -388,13 +430,19 @@ mydev_signature inferred(mydev_code (*infer)(const mydev_frame*, mydev_shape*),
 
 const mydev_signature kAxpy = signature(kStrided, 2, kOuts, 1, "(...),(...)->(...)", kAxpyAttributes, 1);
 const mydev_signature kUnary = signature(kX1, 1, kOuts, 1, "(...)->(...)");
+const mydev_signature kScaled = signature(kX1, 1, kOuts, 1, "(...)->(...)", kScaledAttributes, 1);
 const mydev_signature kBinary = signature(kXY, 2, kOuts, 1, "(...),(...)->(...)");
 const mydev_signature kTernary = signature(kXYZ, 3, kOuts, 2, "(...),(...),(...)->(...),(...)");
 const mydev_signature kMatmul = signature(kMatrices, 2, kOuts, 1, "(m,k),(k,n)->(m,n)");
 const mydev_signature kMatmulVjp = signature(kMatricesAndGrad, 3, kOuts, 2, "(m,k),(k,n),(m,n)->(m,k),(k,n)");
 const mydev_signature kIncrement = signature(kX1, 1, kInPlaceOut, 1, "(...)->(...)", kStepAttributes, 1);
+const mydev_signature kAccumulate = signature(kXY, 2, kWrittenAndFresh, 2, "(n),(n)->(n),(n)");
+const mydev_signature kAccumulateLast = signature(kXY, 2, kFreshAndWritten, 2, "(n),(n)->(n),(n)");
+const mydev_signature kAccumulateVjp = signature(kXY, 2, kOuts, 2, "(n),(n)->(n),(n)");
+const mydev_signature kSwap = signature(kXY, 2, kBothWritten, 2, "(n),(n)->(n),(n)");
 const mydev_signature kWeigh = signature(kWeighed, 2, kOuts, 1, "(...),(...)->(...)");
 const mydev_signature kTotal = signature(kVariadic, 1, kF32Outs, 1, "(n)->(n)");
+const mydev_signature kHalfTotal = signature(kF32AndParts, 2, kF32Outs, 1, "(n),(n)->(n)");
 const mydev_signature kMinimum = signature(kX1, 1, kValueAndIndex, 2, "(...,n)->(...),(...)");
 const mydev_signature kAttributes = signature(kNone, 0, kTextOut, 1, "->(256)", kAllAttributes, 7);
 const mydev_signature kFill = signature(kNone, 0, kF32Outs, 1, "->(@size)", kFillAttributes, 1);
@@ -409,6 +457,9 @@ constexpr mydev_gradient kSquareVjpGradient = {sizeof(mydev_gradient), "test.squ
 constexpr mydev_gradient kExpGradient = {sizeof(mydev_gradient), "test.product", kSavedResult, 1, 1, kSaved0};
 constexpr mydev_gradient kMatmulGradient = {sizeof(mydev_gradient), "test.matmul_vjp", kSaved01, 2, 2, kSaved01};
 constexpr mydev_gradient kHalfGradient = {sizeof(mydev_gradient), "test.product", kSaved01 + 1, 1, 1, kSaved0};
+constexpr mydev_gradient kScaledGradient = {sizeof(mydev_gradient), "typed.scale", nullptr, 0, 1, kSaved0};
+constexpr mydev_gradient kHalfTotalGradient = {sizeof(mydev_gradient), "test.scaled", nullptr, 0, 1, kSaved0};
+constexpr mydev_gradient kAccumulateGradient = {sizeof(mydev_gradient), "test.accumulate_vjp", nullptr, 0, 2, kSaved01};
 constexpr mydev_gradient kLostGradient = {sizeof(mydev_gradient), "test.nowhere", kSaved0, 1, 1, kSaved0};
 
 mydev_kernel kernel(const char* name, mydev_kernel_fn entry, const mydev_signature& signature,
@@ -433,14 +484,20 @@ const mydev_kernel kKernels[] = {
     kernel("test.square_vjp", square_vjp, kBinary, &kSquareVjpGradient, MYDEV_BATCHING_BROADCAST_ALL),
     kernel("test.square_vjp_vjp", square_vjp_vjp, kTernary),
     kernel("test.exp", exponential, kUnary, &kExpGradient),
+    kernel("test.scaled", scaled, kScaled, &kScaledGradient),
     kernel("test.product", product, kBinary),
     kernel("test.half_gradient", product, kBinary, &kHalfGradient),
     kernel("test.lost_gradient", square, kUnary, &kLostGradient),
     kernel("test.matmul", matmul, kMatmul, &kMatmulGradient, MYDEV_BATCHING_SEQUENTIAL),
     kernel("test.matmul_vjp", matmul_vjp, kMatmulVjp),
     kernel("test.increment", increment, kIncrement),
+    kernel("test.accumulate", accumulate<0>, kAccumulate, &kAccumulateGradient),
+    kernel("test.accumulate_vjp", accumulate_vjp, kAccumulateVjp),
+    kernel("test.accumulate_last", accumulate<1>, kAccumulateLast),
+    kernel("test.swap", swap, kSwap),
     kernel("test.weigh", weigh, kWeigh),
     kernel("test.total", total, kTotal),
+    kernel("test.half_total", half_total, kHalfTotal, &kHalfTotalGradient),
     kernel("test.minimum", minimum, kMinimum, nullptr, MYDEV_BATCHING_EXPAND_DIMS),
     kernel("test.attributes", attributes_text, kAttributes),
     kernel("test.fill", fill, kFill),

@@ -188,7 +188,8 @@ typedef enum mydev_trait {
 #define MYDEV_MAX_SHAPE_RANK 32
 
 typedef enum mydev_operand_flag {
-  MYDEV_OPERAND_OPTIONAL = 1u << 0, /* may be absent: data NULL, dtype INVALID, rank 0 */
+  MYDEV_OPERAND_OPTIONAL = 1u << 0, /* may be absent: data NULL, dtype INVALID, rank 0; at the end, TYPED_FFI kernels
+                                       are not given it at all */
   MYDEV_OPERAND_VARIADIC = 1u << 1, /* any number of buffers; the last operand only */
   MYDEV_OPERAND_STRIDED = 1u << 2   /* FRAME kernels: any strides are welcome; else the buffer is made dense */
 } mydev_operand_flag;
@@ -200,7 +201,8 @@ typedef struct mydev_operand {
   uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that is accepted; of a result: the one it has, or 0, see `like` */
   int32_t like;     /* of a result without `dtypes`: the operand whose dtype it has; of an operand: another that must
                        have the same dtype, or -1 */
-  int32_t alias;    /* of a result: the operand whose memory it is, written in place, or -1 */
+  int32_t alias;    /* of a result: the operand whose memory it is, written in place, or -1. The operator returns it
+                       only if it is the one result and the operand the first. */
   int32_t rank_min; /* of an operand */
   int32_t rank_max; /* of an operand; -1: any */
   uint32_t flags;   /* mydev_operand_flag */
@@ -246,7 +248,8 @@ typedef struct mydev_signature {
 } mydev_signature;
 
 /* The gradient of a kernel: another kernel, of the same attributes, whose operands are the saved values, then one
- * gradient per result of floating type, and whose results are the gradients of the operands in `wrt`. */
+ * gradient per result of floating type, and whose results are the gradients of the operands in `wrt`. A variadic
+ * operand can be neither saved nor in `wrt`, since a kernel's results are of a fixed number. */
 typedef struct mydev_gradient {
   size_t struct_size;
   const char* kernel;   /* its name, in this or in another library */

@@ -25,7 +25,7 @@ void TaskPool::run_task(Task task, void* data) noexcept {
   try {
     task(data);
   } catch (...) {
-    thrown_.store(true);
+    thrown_.store(true, std::memory_order_relaxed);
   }
 }
 

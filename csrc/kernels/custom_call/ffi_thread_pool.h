@@ -35,7 +35,9 @@ class TaskPool {
   // Runs it now, or lets another thread do so. What a task throws ends there and is noted.
   void schedule(Task task, void* data);
   // Whether a task has thrown since the last time.
-  bool take_thrown() noexcept { return thrown_.load(std::memory_order_relaxed) && thrown_.exchange(false); }
+  bool take_thrown() noexcept {
+    return thrown_.load(std::memory_order_relaxed) && thrown_.exchange(false, std::memory_order_relaxed);
+  }
 
  private:
   bool offer(Task task, void* data);  // false: there is nobody to run it

@@ -228,12 +228,13 @@ std::string operator_schema(const mydev_kernel& kernel) {
     }
   }
   text += ") -> ";
-  const bool single = signature.num_results == 1;
-  if (!single) text += '(';
+  if (is_in_place(signature)) return text + "Tensor" + alias_mark(signature, 0);
+  std::string results;
+  uint32_t num_returned = 0;
   for (uint32_t i = 0; i < signature.num_results; ++i) {
-    text += (i != 0 ? ", Tensor" : "Tensor") + alias_mark(signature, signature.results[i]->alias);
+    if (is_returned(signature, i)) results += num_returned++ != 0 ? ", Tensor" : "Tensor";
   }
-  return single ? text : text + ")";
+  return text + (num_returned == 1 ? results : "(" + results + ")");
 }
 
 std::string describe_signature(const mydev_kernel& kernel) {

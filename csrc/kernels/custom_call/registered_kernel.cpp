@@ -55,14 +55,20 @@ void check_gradient(const mydev_kernel& kernel) {
           kMaxGradientEntries);
   require((gradient.num_saved == 0 || gradient.saved != nullptr) && gradient.wrt != nullptr && gradient.num_wrt != 0,
           kernel, "its gradient lacks `saved` or `wrt`");
+  const auto variadic = [&](int32_t operand) {
+    return operand >= 0 && (kernel.signature->operands[operand]->flags & MYDEV_OPERAND_VARIADIC) != 0;
+  };
   for (uint32_t i = 0; i < gradient.num_saved; ++i) {
     const int32_t saved = gradient.saved[i];
     require(saved < operands && saved >= -results, kernel, "its gradient saves value ", saved, "; it has ", operands,
             " operands and ", results, " results");
+    require(!variadic(saved), kernel, "its gradient saves operand ", saved, ", which is variadic");
   }
   for (uint32_t i = 0; i < gradient.num_wrt; ++i) {
     require(gradient.wrt[i] >= 0 && gradient.wrt[i] < operands, kernel, "its gradient is for operand ", gradient.wrt[i],
             "; there are ", operands);
+    require(!variadic(gradient.wrt[i]), kernel, "its gradient is for operand ", gradient.wrt[i],
+            ", which is variadic; leave it out, and let callers write a torch.autograd.Function");
   }
 }
 

@@ -68,7 +68,8 @@ inline const CompiledSignature* compiled_signature(const mydev_kernel& kernel) n
 // Of the operator that the record becomes: its name with '_' for what an identifier cannot have.
 std::string operator_name(const mydev_kernel& kernel);
 // "scale(Tensor x, Tensor? w=None, *, float eps=1e-05, int[] dims=[0, 1]) -> Tensor": the schema of that operator,
-// without a namespace. A result that aliases an operand makes both `Tensor(a!)`. A default that schemas cannot say (a
+// without a namespace. A result that aliases an operand makes both `Tensor(a!)`, and is returned only by an operator in
+// place: others with such schemas no compiler of PyTorch takes. A default that schemas cannot say (a
 // complex number, infinities, NaN, a string of other than printable characters) makes the attribute optional, `complex?
 // z=None`: None stands for the default.
 std::string operator_schema(const mydev_kernel& kernel);
@@ -78,6 +79,15 @@ std::string describe_signature(const mydev_kernel& kernel);
 // The operand that an input belongs to: a variadic one has all that are left.
 inline uint32_t operand_of_input(const mydev_signature& signature, uint32_t input) noexcept {
   return input < signature.num_operands ? input : signature.num_operands - 1;
+}
+
+// The only result is operand 0, written in place.
+inline bool is_in_place(const mydev_signature& signature) noexcept {
+  return signature.num_results == 1 && signature.results[0]->alias == 0;
+}
+// Whether the operator returns the result; the caller has those that are written into its operands.
+inline bool is_returned(const mydev_signature& signature, uint32_t result) noexcept {
+  return signature.results[result]->alias < 0 || is_in_place(signature);
 }
 
 // Raises INVALID_ARGUMENT, with operand, what it is, and describe_signature, unless the inputs' count, dtypes and ranks
