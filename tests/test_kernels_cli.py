@@ -80,10 +80,10 @@ def test_list_with_a_pattern_and_built_in_kernels(cli: Cli, library: str) -> Non
 def test_list_as_json_is_what_the_records_say(cli: Cli, library: str) -> None:
     code, out, _ = cli("list", "example.", "--json")
     assert code == 0
-    rows = {row["name"]: row for row in json.loads(out)}
+    rows = {row["name"]: row for row in json.loads(out) if row["file"] == library}
     assert len(rows) == 12
     assert rows["example.status_sqrt"]["kind"] == "status_host"
-    assert rows["example.softcap"]["file"] == library
+    assert "example.softcap" in rows
 
 
 def test_info_shows_signature_gradient_and_schema(cli: Cli, library: str) -> None:

@@ -353,6 +353,10 @@ std::shared_ptr<PrimitivePlan> make_whole_window_plan(const Problem& problem) {
                       {DNNL_ARG_WEIGHTS, kSource, 0, source},
                       {DNNL_ARG_DST, kWeights, 0, weights}});
       if (!has_bias) break;
+      if (images == 1) {  // which a reduction refuses
+        plan->add_reorder({0, kDestination, 0, destination}, {0, kBias, 0, bias});
+        break;
+      }
       const dnnl::reduction::primitive_desc sum(engine, dnnl::algorithm::reduction_sum, destination, bias, 0, 0,
                                                 attributes);
       plan->add_step(dnnl::reduction(sum), sum,
