@@ -54,7 +54,7 @@ CASES = {
     "same_padding": Case("conv2d", (2, 3, 9, 9), (5, 3, 5, 3), {"padding": "same"}),
     "pointwise": Case("conv2d", (2, 24, 7, 7), (40, 24, 1, 1)),
     "whole_image": Case("conv2d", (8, 6, 2, 3), (5, 6, 2, 3)),
-    "only_image": Case("conv3d", (1, 3, 2, 2, 2), (4, 3, 2, 2, 2), {"stride": 2}),
+    "only_image": Case("conv2d", (1, 6, 2, 3), (5, 6, 2, 3), {"stride": 2}),
     "grouped": Case("conv2d", (2, 8, 7, 7), (12, 2, 3, 3), {"groups": 4, "padding": 1}),
     "depthwise": Case("conv2d", (2, 20, 7, 7), (20, 1, 3, 3), {"groups": 20, "padding": 1}),
     "line": Case("conv1d", (2, 4, 20), (6, 4, 5), {"stride": 2, "padding": 2}),
