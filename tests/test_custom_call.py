@@ -607,7 +607,7 @@ def test_gradient_is_registered_with_autograd_and_nowhere_below(name: str) -> No
     assert not any(x.requires_grad for x in fresh)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", CALLS)
 def test_operator_compiles(name: str, backend: str) -> None:
     keywords = CALLS[name][1]

@@ -414,9 +414,14 @@ def test_new_refuses_a_directory_with_something_in_it(cli: Cli, tmp_path: Path) 
 
 
 def test_new_refuses_a_name_that_is_no_identifier(cli: Cli, tmp_path: Path) -> None:
-    code, _, err = cli("new", "frame", str(tmp_path / "no-name"))
+    code, _, err = cli("new", "frame", str(tmp_path / "3d"))
     assert code == 1
     assert "--name" in err
+
+
+def test_new_makes_a_name_of_the_directorys(cli: Cli, tmp_path: Path) -> None:
+    assert cli("new", "frame", str(tmp_path / "typed-ffi.v2"))[0] == 0
+    assert "project(typed_ffi_v2 " in (tmp_path / "typed-ffi.v2" / "CMakeLists.txt").read_text()
 
 
 def test_new_with_no_such_template(cli: Cli, tmp_path: Path) -> None:

@@ -371,7 +371,8 @@ def _numpy_dtype(name: str) -> Any:
 
 # --- the operator ----------------------------------------------------------------------------------------------------
 
-_library = torch.library.Library("mydev_ffi", "DEF")  # type: ignore[no-untyped-call]
+NAMESPACE = "mydev_ffi"
+_library = torch.library.Library(NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
 _SCHEMA = "(Tensor[] operands, SymInt[] sizes, str target, str options, str attributes) -> Tensor[]"
 
 
@@ -476,7 +477,7 @@ def _batch(
 
 
 def _define(name: str) -> None:
-    qualified = f"mydev_ffi::{name}"
+    qualified = f"{NAMESPACE}::{name}"
     _library.define(name + _SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
     _library.impl(name, _run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     operator = getattr(torch.ops.mydev_ffi, name).default

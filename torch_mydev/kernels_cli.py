@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -212,7 +213,8 @@ def _why(options: argparse.Namespace) -> int:
 def _new(options: argparse.Namespace) -> int:
     directory = Path(options.directory)
     try:
-        files = kernel_templates.write(options.template, directory, options.name or directory.name)
+        name = options.name or re.sub(r"[-. ]", "_", directory.resolve().name)
+        files = kernel_templates.write(options.template, directory, name)
     except (OSError, ValueError) as error:
         raise _Failure(str(error)) from error
     if options.json:

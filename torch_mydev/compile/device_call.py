@@ -10,18 +10,21 @@ import functools
 from typing import Any
 
 import torch
+from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._inductor import config, ir, lowering, select_algorithm
 from torch._inductor.kernel import mm_common
 from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from torch_mydev import _C
+from torch_mydev import _C, custom_operator, ffi
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.fake_tensors import CPU, redress_all
-from torch_mydev.custom_operator import NAMESPACE
 
 aten = torch.ops.aten
+
+
+_CUSTOM_CALLS = (custom_operator.NAMESPACE, ffi.NAMESPACE)
 
 
 def stays(node: Node) -> OpOverload | None:
@@ -29,11 +32,19 @@ def stays(node: Node) -> OpOverload | None:
     target = node.target
     if not isinstance(target, OpOverload) or not _on_device(node):
         return None
-    if target.namespace == NAMESPACE or torch.Tag.nondeterministic_seeded in target.tags:
+    if target.namespace in _CUSTOM_CALLS or torch.Tag.nondeterministic_seeded in target.tags:
         return twin(target)
     if target in _FASTER_ON_DEVICE and not config.cpp_wrapper and not _has_constant(node):
         return twin(target)
     return None
+
+
+def stays_functionalized(node: Node) -> OpOverload | None:
+    """As ``stays``, for an operator of a custom call that writes into operands, which the node makes functional."""
+    if node.target not in (auto_functionalized, auto_functionalized_v2):
+        return None
+    target = node.args[0]
+    return twin(target) if isinstance(target, OpOverload) and target.namespace in _CUSTOM_CALLS else None
 
 
 #: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
@@ -83,6 +94,8 @@ def twin(op: OpOverload) -> OpOverload:
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
+    if op in torch.fx.node._side_effectful_functions:
+        torch.fx.node.has_side_effect(found)
     if op in _PRODUCTS:
         _lower_product(found, _PRODUCTS[op])
     return found

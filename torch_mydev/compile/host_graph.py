@@ -205,6 +205,10 @@ class _HostConverter:
         if kept is not None:
             node.target = kept
             return [str(kept)]
+        kept = device_call.stays_functionalized(node)
+        if kept is not None:
+            node.args = (kept, *node.args[1:])
+            return [str(kept)]
         if _is_transfer(node):
             node.target, node.args, node.kwargs = aten.clone.default, node.args[:1], {}
             return []
