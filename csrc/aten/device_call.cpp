@@ -80,9 +80,9 @@ class DeviceCall final : public c10::OperatorKernel {
 };
 
 std::string twin_name(const std::string& name, const std::string& overload) {
-  std::string twin = name + "_" + (overload.empty() ? "default" : overload);
-  twin.replace(twin.find("::"), 2, "_");
-  return "mydev_call::" + twin;
+  const size_t colons = name.find("::");
+  return c10::str("mydev_call::", name.substr(0, colons), "_", name.substr(colons + 2), "_",
+                  overload.empty() ? "default" : overload);
 }
 
 }  // namespace
