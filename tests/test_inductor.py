@@ -444,6 +444,43 @@ def test_custom_call_inside_a_graph(grad: bool) -> None:
     assert any("mydev_cc" in call for call in graphs()[0].calls)
 
 
+@pytest.fixture
+def library() -> Iterator[torch.library.Library]:
+    with torch.library._scoped_library("mydev_test", "FRAGMENT") as library:
+        yield library
+
+
+@pytest.mark.parametrize("key", ["PrivateUse1", "CompositeExplicitAutograd"])
+def test_an_operator_of_an_extension_runs_on_the_device(library: torch.library.Library, key: str) -> None:
+    def twice(x: Tensor) -> Tensor:
+        assert x.device.type == "mydev"
+        return x * 2
+
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", twice, key)
+    library._register_fake("twice", torch.empty_like)
+    result = torch.compile(lambda x: torch.ops.mydev_test.twice(x + 1).relu(), fullgraph=True)(X.to("mydev"))
+    torch.testing.assert_close(result.cpu(), ((X + 1) * 2).relu())
+
+
+def test_an_operator_of_an_extension_that_writes_its_operand(library: torch.library.Library) -> None:
+    def bump(x: Tensor) -> None:
+        assert x.device.type == "mydev"
+        x.add_(1)
+
+    library.define("bump(Tensor(a!) x) -> ()")
+    library.impl("bump", bump, "PrivateUse1")
+    library._register_fake("bump", lambda x: None)
+
+    def function(x: Tensor) -> Tensor:
+        torch.ops.mydev_test.bump(x)
+        return x * 3
+
+    x = torch.ones(3, device="mydev")
+    assert torch.compile(function, fullgraph=True)(x).tolist() == [6, 6, 6]
+    assert x.tolist() == [2, 2, 2]
+
+
 def test_a_call_of_the_device_outside_a_graph_is_refused() -> None:
     x = X.to("mydev")
     torch.compile(lambda x: x @ x.t())(x)

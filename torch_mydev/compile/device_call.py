@@ -17,14 +17,19 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from torch_mydev import _C, custom_operator, ffi
+from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.fake_tensors import CPU, redress_all
 
 aten = torch.ops.aten
 
 
-_CUSTOM_CALLS = (custom_operator.NAMESPACE, ffi.NAMESPACE)
+#: Operators that PyTorch brings, for which the CPU's kernels say what the device's must give. All other operators are
+#: somebody's own, and may do on the device what they do nowhere else.
+_TORCH_NAMESPACES = frozenset(
+    {"aten", "prims", "prim", "rngprims", "inductor", "quantized", "quantized_decomposed", "mkldnn", "onednn", "mkl"}
+    | {"_c10d_functional", "c10d_functional", "c10d", "torchvision", "fsdp", "profiler", "debugprims", "streams"}
+)
 
 
 def stays(node: Node) -> OpOverload | None:
@@ -32,7 +37,7 @@ def stays(node: Node) -> OpOverload | None:
     target = node.target
     if not isinstance(target, OpOverload) or not _on_device(node):
         return None
-    if target.namespace in _CUSTOM_CALLS or torch.Tag.nondeterministic_seeded in target.tags:
+    if _is_somebodys_own(target) or torch.Tag.nondeterministic_seeded in target.tags:
         return twin(target)
     if target in _FASTER_ON_DEVICE and not config.cpp_wrapper and not _has_constant(node):
         return twin(target)
@@ -40,11 +45,20 @@ def stays(node: Node) -> OpOverload | None:
 
 
 def stays_functionalized(node: Node) -> OpOverload | None:
-    """As ``stays``, for an operator of a custom call that writes into operands, which the node makes functional."""
-    if node.target not in (auto_functionalized, auto_functionalized_v2):
+    """As ``stays``, for an operator that writes into operands, which the node makes functional."""
+    if node.target not in (auto_functionalized, auto_functionalized_v2) or not _on_device(node):
         return None
     target = node.args[0]
-    return twin(target) if isinstance(target, OpOverload) and target.namespace in _CUSTOM_CALLS else None
+    return twin(target) if isinstance(target, OpOverload) and _is_somebodys_own(target) else None
+
+
+def _is_somebodys_own(op: OpOverload) -> bool:
+    """Whether it has a kernel for the device that is not PyTorch's: a custom call, or an operator of an extension."""
+    if op.namespace in _TORCH_NAMESPACES:
+        return False
+    name = str(op.name())  # type: ignore[no-untyped-call]
+    keys = ("PrivateUse1", "CompositeExplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in keys)
 
 
 #: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
