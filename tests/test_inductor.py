@@ -79,6 +79,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x.view(1, 2, 3, 4)] * 3, is_causal=True),
     "embedding": lambda x: F.embedding(torch.tensor([1, 3, 1], device=x.device), x),
     "indexing": lambda x: x[x.argmax(0)],
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0)),
     "lstm cell": lambda x: torch.lstm_cell(
         x[:, :2], (x[:, :1], x[:, 1:2]), x.view(12, 2)[:4], x.view(24, 1)[:4], x[0, :4], x[1, :4]
     ),

@@ -20,7 +20,8 @@ from torch._ops import OpOverload
 
 aten = torch.ops.aten
 
-_WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward)
+#: masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
+_WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, aten.masked_scatter)
 
 
 class DecompositionTable(dict[Any, Callable[..., Any]]):
