@@ -174,13 +174,14 @@ def _register_with_torch() -> None:
         ) from error
 
     rename_privateuse1_backend(DEVICE_NAME)
-    from torch_mydev import custom_operator, device_module, fallback, patches, trace
+    from torch_mydev import custom_operator, device_module, fallback, patches, sharing, trace
     from torch_mydev.compile import registration
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)
     fallback._apply_environment()
     patches.apply()
+    sharing.register_reductions()
     custom_operator.install_namespace()
     trace.start_from_environment()
     registration.register_with_compiler()

@@ -37,6 +37,7 @@ class DeviceProperties:
     host_accessible: bool  #: the host reads and writes device memory in place
     asynchronous: bool  #: work may still run when the call that started it has returned
     peer_access: bool  #: devices copy to each other without the host
+    unified_memory: bool  #: kernels work on any memory of the process, so that tensors can be shared between processes
 
 
 def device_index(device: DeviceLike = None) -> int:

@@ -193,7 +193,9 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
     elif result.get("count") == 0:
         yield Finding("problem", "driver", "is loaded but reports no device", "check that the hardware is there")
     for index, properties in enumerate(result.get("devices", [])):
-        kinds = [kind for kind in ("host_accessible", "asynchronous", "peer_access") if properties[kind]]
+        kinds = [
+            kind for kind in ("host_accessible", "asynchronous", "peer_access", "unified_memory") if properties[kind]
+        ]
         text = (
             f"{properties['name']}, {properties['total_memory'] / 2**30:.1f} GiB, driver {properties['driver']} "
             f"{properties['driver_version']}, {', '.join(kinds) or 'discrete'}"

@@ -10,9 +10,11 @@ import functools
 import inspect
 import warnings
 from types import ModuleType
+from typing import Any
 
 import torch
 
+from torch_mydev import sharing
 from torch_mydev._device_name import DEVICE_NAME
 
 
@@ -20,6 +22,7 @@ def apply() -> None:
     """Applies the patches of what ``import torch`` brings; called once, at registration."""
     _patch_dlpack_device()
     _patch_fake_convolution()
+    _patch_shared_memory()
 
 
 def _patch_fake_convolution() -> None:
@@ -81,3 +84,32 @@ def _patch_dlpack_device() -> None:
         return DLDeviceType(device_type), index
 
     torch.Tensor.__dlpack_device__ = __dlpack_device__  # type: ignore[method-assign]
+
+
+def _patch_shared_memory() -> None:
+    """Lets ``share_memory_()`` and ``is_shared()`` of storages, and so of tensors and modules, mean on the device what
+    they mean on the CPU.
+
+    Reason: torch takes every device but the CPU for CUDA, whose memory needs no preparation: ``share_memory_()`` does
+    nothing there and ``is_shared()`` is True.
+    Guard: does nothing where torch's storages have no such methods.
+    Remove when: torch asks the device's hooks how its storages are shared.
+    """
+    storage_class = torch.UntypedStorage
+    if not (hasattr(storage_class, "share_memory_") and hasattr(storage_class, "is_shared")):
+        return
+    original_share, original_is_shared = storage_class.share_memory_, storage_class.is_shared
+
+    @functools.wraps(original_share)
+    def share_memory_(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
+        if self.device.type != DEVICE_NAME:
+            return original_share(self, *args, **kwargs)  # type: ignore[no-any-return]
+        sharing.share(self)
+        return self
+
+    @functools.wraps(original_is_shared)
+    def is_shared(self: torch.UntypedStorage) -> bool:
+        return sharing.is_shared(self) if self.device.type == DEVICE_NAME else original_is_shared(self)
+
+    storage_class.share_memory_ = share_memory_  # type: ignore[method-assign]
+    storage_class.is_shared = is_shared  # type: ignore[assignment, method-assign]

@@ -7,7 +7,7 @@ stream and pools of streams by priority, which are handed out in turn. The curre
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._C._autograd import DeviceType
@@ -48,6 +48,9 @@ class Stream(torch.Stream):
             event = Event()
         event.record(self)
         return event
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{DEVICE_NAME} streams cannot be pickled or sent to other processes: they belong to this one")
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.{type(self).__name__} device={self.device} id={self.stream_id}>"
@@ -95,6 +98,16 @@ class Event(torch.Event):
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds from this event to ``end_event``; both made for timing, recorded and done, else RuntimeError."""
         return float(_C.event_elapsed_time(self.event_id, end_event.event_id))
+
+    def ipc_handle(self) -> NoReturn:
+        """Events have no handle that another process could open."""
+        raise RuntimeError(
+            f"{DEVICE_NAME} events cannot be shared between processes; call synchronize() on the event here and tell "
+            "the other process by a message"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        self.ipc_handle()
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.Event {self.event_id:#x}>"

@@ -7,6 +7,7 @@
 
 #include "aten/alias.h"
 #include "aten/native_launch.h"
+#include "aten/shared_storage.h"
 #include "aten/storage.h"
 #include "runtime/stream.h"
 
@@ -94,6 +95,7 @@ class Allocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override {
     if (!driver_loaded()) return;
     for (int device = 0; device < device_count(); ++device) empty_cache(device);
+    collect_shared_storages();
   }
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
     if (!is_device_memory(data)) return;  // not the allocator's to reuse

@@ -21,6 +21,7 @@ void bind_fallback(pybind11::module_& m);
 void bind_ffi(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_product(pybind11::module_& m);
+void bind_sharing(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);
 void bind_trace(pybind11::module_& m);

@@ -34,6 +34,7 @@ pybind11::dict describe_device(int index) {
   result["host_accessible"] = object.host_accessible();
   result["asynchronous"] = object.asynchronous();
   result["peer_access"] = (properties.capabilities & MYDEV_CAPABILITY_PEER) != 0;
+  result["unified_memory"] = (properties.capabilities & MYDEV_CAPABILITY_UNIFIED_MEMORY) != 0;
   result["driver"] = object.driver->name;
   result["driver_version"] = object.driver->version;
   return result;

@@ -153,7 +153,7 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   std::snprintf(out->name, sizeof(out->name), "host");
   out->total_memory = memory_of(device).limit();
   out->alignment = 64;
-  out->capabilities = MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_PEER |
+  out->capabilities = MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_PEER | MYDEV_CAPABILITY_UNIFIED_MEMORY |
                       (options.asynchronous ? uint32_t{MYDEV_CAPABILITY_ASYNC} : 0U);
   out->major = 1;
   out->minor = 0;

@@ -36,7 +36,10 @@ enum mydev_device_capability {
   /* launch, copy and fill may return before the work is done. */
   MYDEV_CAPABILITY_ASYNC = 1u << 1,
   /* copy_peer works between any two devices of this driver. */
-  MYDEV_CAPABILITY_PEER = 1u << 2
+  MYDEV_CAPABILITY_PEER = 1u << 2,
+  /* launch, copy and fill take any memory of the process as if it were the device's own. Lets tensors lie in memory
+   * that processes share. */
+  MYDEV_CAPABILITY_UNIFIED_MEMORY = 1u << 3
 };
 
 typedef struct mydev_device_properties {
