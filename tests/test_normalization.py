@@ -132,3 +132,51 @@ def test_layer_norm_of_nothing(shape: tuple[int, ...], device: torch.device) -> 
 def test_layer_norm_of_a_wrong_shape_raises(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="normalized_shape"):
         F.layer_norm(torch.ones(2, 3, device=device), (4,))
+
+
+# --- batch normalization over several ranks' shares of a batch, as torch.nn.SyncBatchNorm does it --------------------
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3, 2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shares_of_a_batch_are_normalized_like_the_whole(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> None:
+    torch.manual_seed(0)
+    norm = torch.nn.BatchNorm2d(4) if len(shape) == 4 else torch.nn.BatchNorm1d(4)
+    norm = norm.to(dtype)
+    with torch.no_grad():
+        norm.weight.uniform_()
+        norm.bias.uniform_()
+    whole = torch.randn(shape, dtype=dtype, requires_grad=True)
+    seed = torch.randn(shape, dtype=dtype)
+    running_mean, running_var = norm.running_mean.to(device), norm.running_var.to(device)
+    weight, bias = norm.weight.detach().to(device), norm.bias.detach().to(device)
+    expected = norm(whole)
+    expected.backward(seed)
+
+    shares = whole.detach().to(device).split([2, 3])
+    seeds = seed.to(device).split([2, 3])
+    with torch_mydev.fallback_mode("error"):
+        statistics = [torch.batch_norm_stats(share, norm.eps) for share in shares]
+        means, invstds = (torch.stack(values) for values in zip(*statistics, strict=True))
+        counts = torch.tensor([share.numel() / 4 for share in shares], dtype=dtype, device=device)
+        mean, invstd = torch.batch_norm_gather_stats_with_counts(
+            shares[0], means, invstds, running_mean, running_var, norm.momentum, norm.eps, counts
+        )
+        outputs = [torch.batch_norm_elemt(share, weight, bias, mean, invstd, norm.eps) for share in shares]
+        sums = [
+            torch.batch_norm_backward_reduce(seed, share, mean, invstd, weight, True, True, True)
+            for seed, share in zip(seeds, shares, strict=True)
+        ]
+        sum_dy, sum_dy_xmu, grad_weight, grad_bias = (sum(values) for values in zip(*sums, strict=True))
+        gradients = [
+            torch.batch_norm_backward_elemt(seed, share, mean, invstd, weight, sum_dy, sum_dy_xmu, counts.int())
+            for seed, share in zip(seeds, shares, strict=True)
+        ]
+    torch.testing.assert_close(torch.cat(outputs).cpu(), expected.detach())
+    torch.testing.assert_close(torch.cat(gradients).cpu(), whole.grad)
+    torch.testing.assert_close(grad_weight.cpu(), norm.weight.grad)
+    torch.testing.assert_close(grad_bias.cpu(), norm.bias.grad)
+    torch.testing.assert_close(running_mean.cpu(), norm.running_mean)
+    torch.testing.assert_close(running_var.cpu(), norm.running_var)
