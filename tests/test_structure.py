@@ -12,12 +12,13 @@ CPP_SUFFIXES = {".h", ".cpp", ".c"}
 TORCH_INCLUDE = re.compile(r'#\s*include\s*[<"](torch|ATen|c10|caffe2|pybind11|Python\.h)')
 # Which layers' headers each layer may include, from the top down.
 MAY_INCLUDE = {
-    "python": {"python", "aten", "kernels", "runtime"},
+    "python": {"python", "distributed", "aten", "kernels", "runtime"},
+    "distributed": {"distributed", "aten", "kernels", "runtime"},
     "aten": {"aten", "kernels", "runtime"},
     "kernels": {"kernels", "runtime"},
     "runtime": {"runtime"},
 }
-LAYER_INCLUDE = re.compile(r'#\s*include\s*"(python|aten|kernels|runtime)/')
+LAYER_INCLUDE = re.compile(r'#\s*include\s*"(python|distributed|aten|kernels|runtime)/')
 
 
 def sources(*directories: str, suffixes: set[str]) -> list[Path]:

@@ -27,6 +27,7 @@ _LIBRARIES = (
     "libmydev_kernels.so",
     "libmydev_custom_call_status.so",
     "libtorch_mydev.so",
+    "libmydev_distributed.so",
     "libdnnl.so.3",
 )
 _AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"

@@ -17,6 +17,7 @@ void bind_config(pybind11::module_& m);
 void bind_custom_call(pybind11::module_& m);
 void bind_custom_operator(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
+void bind_distributed(pybind11::module_& m);
 void bind_fallback(pybind11::module_& m);
 void bind_ffi(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_custom_call(m);
   mydev::bind_custom_operator(m);
   mydev::bind_device(m);
+  mydev::bind_distributed(m);
   mydev::bind_fallback(m);
   mydev::bind_ffi(m);
   mydev::bind_memory(m);

@@ -282,6 +282,13 @@ void Event::synchronize() const {
   stream_->raise_error_if_any();
 }
 
+void Event::wait_until_done() const noexcept {
+  if (recorded()) {
+    stream_->device().driver->event_synchronize(
+        handle_);  // a failure is the stream's, and found by whoever waits for it
+  }
+}
+
 double Event::elapsed(const Event& end) const {
   MYDEV_CHECK(timing_ && end.timing_, MYDEV_INVALID_ARGUMENT,
               "elapsed time needs two events made with enable_timing=True");

@@ -109,7 +109,8 @@ class Event {
   mydev_event handle() const noexcept { return handle_; }
   void record(Stream& stream);
   bool query() const;
-  void synchronize() const;  // waits; raises the sticky error of the stream it was recorded on
+  void synchronize() const;               // waits; raises the sticky error of the stream it was recorded on
+  void wait_until_done() const noexcept;  // waits; the stream keeps its error
   // Milliseconds; raises if either was not made for timing, not recorded, or is not finished.
   double elapsed(const Event& end) const;
 

@@ -1,0 +1,132 @@
+// What all collectives of a group share, and transfers between two ranks.
+#include "distributed/device_backend.h"
+
+#include "aten/native_launch.h"
+#include "distributed/coalesced_work.h"
+#include "distributed/operand_checks.h"
+#include "runtime/device_name.h"
+
+namespace mydev {
+
+DeviceBackend::DeviceBackend(Engine engine)
+    : Backend(engine->getRank(), engine->getSize()),
+      engine_(std::move(engine)),
+      name_(std::string(MYDEV_DEVICE_NAME "_") + engine_->getBackendName()) {}
+
+DeviceBackend::Engine DeviceBackend::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                           const c10::intrusive_ptr<Options>& options) {
+  Engine part = engine_->split(store, ranks, options);
+  if (part == nullptr) return part;
+  return c10::make_intrusive<DeviceBackend>(std::move(part));
+}
+
+DeviceBackend::Engine DeviceBackend::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                           const c10::intrusive_ptr<Options>& options, const int& rank,
+                                           const int& size) {
+  return c10::make_intrusive<DeviceBackend>(engine_->merge(store, options, rank, size));
+}
+
+// --- starting --------------------------------------------------------------------------------------------------------
+
+Stream& DeviceBackend::copy_stream(int device) {
+  const std::lock_guard lock(mutex_);
+  Stream*& stream = copy_streams_[device];
+  if (stream == nullptr) stream = &stream_from_pool(device, /*priority=*/-1);
+  return *stream;
+}
+
+DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name, int device, Tensors outputs,
+                                            DeviceWork::Issue issue) {
+  Stream& stream = current_stream(device);
+  Stream& copies = stream.asynchronous() ? copy_stream(device) : stream;
+  auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, std::move(outputs));
+  if (stream.asynchronous()) {
+    auto reached = std::make_unique<Event>(device, /*timing=*/false);
+    reached->record(stream);
+    issue_thread_.post({.after = std::move(reached),
+                        .issue = [work, issue = std::move(issue)] { work->issue_later(issue); },
+                        .drop = [work] { work->fail("the process group was aborted"); }});
+  } else {
+    work->issue_now(issue);
+  }
+  if (c10d::isP2POp(type)) keep_transfer(work);
+  const std::lock_guard lock(mutex_);
+  if (coalescing_) coalesced_.push_back(work);
+  return work;
+}
+
+// A transfer goes on when its Work is dropped, as with NCCL: this list holds it, and the next transfer sees to it.
+void DeviceBackend::keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer) {
+  const std::lock_guard lock(mutex_);
+  transfers_.remove_if([](const auto& work) { return work.use_count() == 1 && work->isCompleted(); });
+  transfers_.push_back(transfer);
+}
+
+void DeviceBackend::startCoalescing() {
+  const std::lock_guard lock(mutex_);
+  coalescing_ = true;
+  coalesced_.clear();
+}
+
+DeviceBackend::WorkPtr DeviceBackend::endCoalescing() {
+  const std::lock_guard lock(mutex_);
+  coalescing_ = false;
+  if (coalesced_.empty()) return nullptr;
+  const c10::Device device(kDeviceType, static_cast<c10::DeviceIndex>(current_device()));
+  return c10::make_intrusive<CoalescedWork>(rank_, device, std::exchange(coalesced_, {}));
+}
+
+// --- ending ----------------------------------------------------------------------------------------------------------
+
+void DeviceBackend::abort() {
+  issue_thread_.drop_all();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& transfer : transfers_) transfer->abort();
+    transfers_.clear();
+  }
+  engine_->abort();
+}
+
+// --- transfers -------------------------------------------------------------------------------------------------------
+
+DeviceBackend::WorkPtr DeviceBackend::send(Tensors& tensors, int destination, int tag) {
+  const Tensor tensor = only_tensor("send", tensors);
+  return start(c10d::OpType::SEND, "send", tensor.get_device(), {}, [=, this](Stages& stages) {
+    Tensors operand{stages.add().read(tensor)};
+    stages.start(engine_->send(operand, destination, tag));
+  });
+}
+
+DeviceBackend::WorkPtr DeviceBackend::recv(Tensors& tensors, int source, int tag) {
+  const Tensor tensor = only_tensor("recv", tensors);
+  return start(c10d::OpType::RECV, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
+    Tensors operand{stages.add().write(tensor)};
+    stages.start(engine_->recv(operand, source, tag));
+  });
+}
+
+DeviceBackend::WorkPtr DeviceBackend::recvAnysource(Tensors& tensors, int tag) {
+  const Tensor tensor = only_tensor("recv", tensors);
+  return start(c10d::OpType::RECVANYSOURCE, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
+    Tensors operand{stages.add().write(tensor)};
+    stages.start(engine_->recvAnysource(operand, tag));
+  });
+}
+
+// --- barriers --------------------------------------------------------------------------------------------------------
+
+DeviceBackend::WorkPtr DeviceBackend::barrier(const c10d::BarrierOptions& options) {
+  const int device = options.device_ids.empty() ? current_device() : static_cast<int>(options.device_ids[0]);
+  return start(c10d::OpType::BARRIER, "barrier", device, {}, [=, this](Stages& stages) {
+    stages.add();
+    stages.start(engine_->barrier(options));
+  });
+}
+
+void DeviceBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  device(current_device()).synchronize();
+  engine_->monitoredBarrier(options, wait_all_ranks);
+}
+
+}  // namespace mydev

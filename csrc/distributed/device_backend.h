@@ -1,0 +1,110 @@
+// The process-group backend of the device: c10d's collectives on device tensors, over an engine that has them on the
+// host's.
+//
+// The engine is any c10d::Backend for CPU tensors; ProcessGroupGloo by default. Collectives that it lacks are composed
+// of those it has (docs/distributed.md has the table). All ranks of a group must use the same kind of driver, since
+// what is staged in pieces on one rank must be so on the others.
+//
+// Order. A collective follows the current stream's earlier work. On synchronous streams it goes to the engine at once,
+// on the caller's thread; on asynchronous ones from the group's issue thread, so that no caller waits. Either way the
+// engine sees the collectives of a group in the order of the calls. Thread-safe as far as the engine is.
+#pragma once
+
+#include <list>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "distributed/device_work.h"
+#include "distributed/issue_thread.h"
+#include "distributed/reduction.h"
+
+namespace mydev {
+
+class DeviceBackend final : public c10d::Backend {
+ public:
+  using Tensor = at::Tensor;
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using Engine = c10::intrusive_ptr<c10d::Backend>;
+
+  explicit DeviceBackend(Engine engine);
+
+  const std::string getBackendName() const override { return name_; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return engine_->getBackendOptions(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { engine_->setTimeout(timeout); }
+  void setSequenceNumberForGroup() override { engine_->setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override { return engine_->getSequenceNumberForGroup(); }
+  void enableCollectivesTiming() override { engine_->enableCollectivesTiming(); }
+
+  bool supportsSplitting() const override { return engine_->supportsSplitting(); }
+  Engine split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+               const c10::intrusive_ptr<Options>& options) override;
+  Engine merge(const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Options>& options,
+               const int& rank, const int& size) override;
+
+  // Collectives between the two go on as ever; the Work of endCoalescing stands for all of them.
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
+  void abort() override;
+  void shutdown() override { engine_->shutdown(); }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(Tensor& output, Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(Tensor& output, Tensor& input, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+ private:
+  using Stages = DeviceWork::Stages;
+  WorkPtr start(c10d::OpType type, const char* name, int device, Tensors outputs, DeviceWork::Issue issue);
+  void keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer);
+  Stream& copy_stream(int device);
+
+  // Stages of collectives that others are made of.
+  void add_allgather(Stages& stages, const Tensors& outputs, const Tensor& input,
+                     const c10d::AllgatherOptions& options);
+  void add_allgather_base(Stages& stages, const Tensor& output, const Tensor& input,
+                          const c10d::AllgatherOptions& options);
+  void add_allreduce(Stages& stages, const Tensor& tensor, const Reduction& reduction,
+                     const c10d::AllreduceOptions& options);
+  void add_reduce_scatter(Stages& stages, const Tensor& output, const Tensors& inputs, const Reduction& reduction,
+                          const c10d::ReduceScatterOptions& options);
+  void add_reduce_scatter_base(Stages& stages, const Tensor& output, const Tensor& input, const Reduction& reduction,
+                               const c10d::ReduceScatterOptions& options);
+
+  const Engine engine_;
+  const std::string name_;
+  IssueThread issue_thread_;
+  std::mutex mutex_;                                     // guards what follows
+  std::list<c10::intrusive_ptr<DeviceWork>> transfers_;  // that nobody may have waited for
+  std::unordered_map<int, Stream*> copy_streams_;
+  bool coalescing_ = false;
+  std::vector<WorkPtr> coalesced_;
+};
+
+}  // namespace mydev

@@ -1,0 +1,323 @@
+#include "distributed/device_work.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include "aten/native_launch.h"
+#include "distributed/stream_wait.h"
+#include "runtime/device_name.h"
+#include "runtime/status.h"
+
+namespace mydev {
+namespace {
+
+using Future = c10::ivalue::Future;
+using std::chrono::milliseconds;
+
+// Device and stream of what is done for a collective, on whichever thread.
+class StreamScope {
+ public:
+  explicit StreamScope(Stream& stream)
+      : device_(exchange_current_device(stream.device().index)), previous_(exchange_current_stream(stream)) {}
+  ~StreamScope() {
+    exchange_current_stream(previous_);
+    exchange_current_device(device_);
+  }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  int device_;
+  Stream& previous_;
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+};
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& caught) {
+    return caught.what_without_backtrace();
+  } catch (const std::exception& caught) {
+    return caught.what();
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+
+c10::DistBackendError backend_error(const std::string& message) {
+  return {c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message};
+}
+
+}  // namespace
+
+DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs)
+    : Work(label.rank, type), copies_(copies), label_(label), outputs_(std::move(outputs)), stages_(copies.device()) {}
+
+DeviceWork::~DeviceWork() {
+  if (watcher_.joinable() && watcher_.get_id() == std::this_thread::get_id()) watcher_.detach();
+  // Dropped while the engine works: the memory stays open until it is done.
+  if (!completed_ && access_ != nullptr && !is_transfer()) {
+    for (const Stage& stage : stages_.stages_) {
+      for (const EngineWork& work : stage.works) work->getFuture()->addCallback([access = access_](Future&) {});
+    }
+  }
+}
+
+// --- the backend's side ----------------------------------------------------------------------------------------------
+
+bool DeviceWork::is_direct() const {
+  return stages_.stages_.size() == 1 && stages_.stages_[0].works.size() == 1 && !stages_.stages_[0].operands.has_end();
+}
+
+void DeviceWork::issue(const Issue& issue) {
+  const StreamScope scope(copies_);
+  if (copies_.device().host_accessible()) access_ = std::make_shared<HostAccess>(copies_.device());
+  issue(stages_);
+  for (Stage& stage : stages_.stages_) stage.pending = stage.works.size();
+  pending_stages_ = stages_.stages_.size();
+}
+
+void DeviceWork::issue_now(const Issue& issue) {
+  this->issue(issue);
+  issued_ = true;
+  if (!is_transfer() && !is_direct()) begin_watching();
+}
+
+void DeviceWork::issue_later(const Issue& issue) noexcept {
+  try {
+    this->issue(issue);
+  } catch (...) {
+    complete(explained(std::current_exception()));
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    issued_ = true;
+  }
+  cv_.notify_all();
+  if (!is_transfer()) begin_watching();
+}
+
+void DeviceWork::fail(const std::string& message) noexcept {
+  complete(std::make_exception_ptr(backend_error(description() + ": " + message)));
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+void DeviceWork::begin_watching() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (watched_ || completed_) return;
+    watched_ = true;
+    if (is_transfer()) {
+      watcher_ = std::jthread([work = self()] {
+        try {
+          {
+            std::unique_lock lock(work->mutex_);
+            work->cv_.wait(lock, [&] { return work->issued_ || work->completed_; });
+          }
+          work->wait_for_engine(kNoTimeout);
+        } catch (...) {  // kept in the work
+        }
+      });
+      return;
+    }
+  }
+  attach_callbacks();
+}
+
+void DeviceWork::attach_callbacks() {
+  if (stages_.stages_.empty()) complete(nullptr);
+  for (Stage& stage : stages_.stages_) {
+    if (stage.works.empty()) {
+      stage.pending = 1;
+      stage_done(stage, nullptr);
+    }
+    for (const EngineWork& work : stage.works) {
+      work->getFuture()->addCallback([this_work = self(), &stage](Future& future) {
+        this_work->stage_done(stage, future.hasError() ? future.exception_ptr() : nullptr);
+      });
+    }
+  }
+}
+
+void DeviceWork::end_stage(Stage& stage) {
+  const StreamScope scope(copies_);
+  stage.operands.end();
+}
+
+void DeviceWork::stage_done(Stage& stage, const std::exception_ptr& error) noexcept {
+  bool failed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error != nullptr && stage_error_ == nullptr) stage_error_ = error;
+    if (--stage.pending > 0) return;
+    failed = stage_error_ != nullptr;
+  }
+  std::exception_ptr end_error;
+  if (!failed) {
+    try {
+      end_stage(stage);
+    } catch (...) {
+      end_error = std::current_exception();
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (end_error != nullptr && stage_error_ == nullptr) stage_error_ = end_error;
+    if (--pending_stages_ > 0) return;
+  }
+  complete(stage_error_ != nullptr ? explained(stage_error_) : nullptr);
+}
+
+void DeviceWork::complete(std::exception_ptr error) noexcept {
+  c10::intrusive_ptr<Future> future;
+  std::shared_ptr<HostAccess> access;
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return;
+    completed_ = true;
+    exception_ = error;
+    future = future_;
+    access.swap(access_);
+  }
+  access.reset();
+  cv_.notify_all();
+  if (future == nullptr) return;
+  if (error != nullptr) {
+    future->setError(error);
+  } else {
+    const StreamScope scope(copies_);  // the results are there: nothing of the caller's streams is waited for
+    future->markCompleted(outputs_);
+  }
+}
+
+std::string DeviceWork::description() const {
+  return c10::str(label_.name, " on " MYDEV_DEVICE_NAME ":", copies_.device().index, ", rank ", label_.rank, " of ",
+                  label_.size);
+}
+
+std::exception_ptr DeviceWork::explained(const std::exception_ptr& error) const {
+  return std::make_exception_ptr(backend_error(description() + " failed: " + message_of(error)));
+}
+
+// --- the user's side -------------------------------------------------------------------------------------------------
+
+void DeviceWork::wait_on_host(std::unique_lock<std::mutex>& lock, milliseconds timeout,
+                              const std::function<bool()>& done) {
+  if (timeout <= kNoTimeout) {
+    cv_.wait(lock, done);
+  } else if (!cv_.wait_for(lock, timeout, done)) {
+    throw backend_error(description() + " has not finished within " + std::to_string(timeout.count()) + " ms");
+  }
+}
+
+void DeviceWork::wait_for_engine(milliseconds timeout) {
+  const std::lock_guard engine_lock(engine_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return;
+  }
+  std::exception_ptr error;
+  for (Stage& stage : stages_.stages_) {
+    try {
+      for (const EngineWork& work : stage.works) work->wait(timeout <= kNoTimeout ? kNoTimeout : timeout);
+      end_stage(stage);
+    } catch (...) {
+      error = explained(std::current_exception());
+      // A collective that only took longer than the caller would wait goes on.
+      if (!is_transfer() && !stage.works.back()->isCompleted()) std::rethrow_exception(error);
+    }
+  }
+  complete(error);
+}
+
+void DeviceWork::block(milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  wait_on_host(lock, timeout, [this] { return issued_ || completed_; });
+  if (!completed_ && !watched_) {
+    lock.unlock();
+    wait_for_engine(timeout);
+    lock.lock();
+  }
+  wait_on_host(lock, timeout, [this] { return completed_; });
+  if (exception_ != nullptr) std::rethrow_exception(exception_);
+}
+
+bool DeviceWork::wait(milliseconds timeout) {
+  Stream& stream = current_stream(copies_.device().index);
+  if (timeout > kNoTimeout || opType_ == c10d::OpType::BARRIER || !can_wait_in(stream)) {
+    block(timeout);
+    return true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (exception_ != nullptr) std::rethrow_exception(exception_);
+    if (completed_) return true;
+  }
+  wait_in(stream, [work = self()] {
+    try {
+      work->block(kNoTimeout);
+    } catch (...) {
+      throw Error(MYDEV_ABORTED, message_of(std::current_exception()));
+    }
+  });
+  return true;
+}
+
+void DeviceWork::synchronize() {
+  wait(kNoTimeout);
+}
+
+bool DeviceWork::isCompleted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return true;
+    if (!issued_ && !is_transfer()) return false;
+  }
+  if (is_transfer()) {
+    begin_watching();
+    return false;
+  }
+  if (!is_direct() || !stages_.stages_[0].works[0]->isCompleted()) return false;
+  try {
+    wait_for_engine(kNoTimeout);
+  } catch (...) {  // kept in the work
+  }
+  return true;
+}
+
+int DeviceWork::sourceRank() const {
+  TORCH_CHECK(is_transfer() && !stages_.stages_.empty(),
+              "source_rank() is for the work of a receive that has been waited for");
+  return stages_.stages_[0].works[0]->sourceRank();
+}
+
+void DeviceWork::abort() {
+  for (const Stage& stage : stages_.stages_) {
+    for (const EngineWork& work : stage.works) work->abort();
+  }
+}
+
+c10::intrusive_ptr<Future> DeviceWork::getFuture() {
+  bool watch = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_ != nullptr) return future_;
+    const c10::Device device(kDeviceType, static_cast<c10::DeviceIndex>(copies_.device().index));
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::vector{device});
+    watch = !completed_ && (issued_ || is_transfer());
+  }
+  if (watch) {
+    begin_watching();
+  } else if (isCompleted()) {
+    if (exception_ != nullptr) {
+      future_->setErrorIfNeeded(exception_);
+    } else if (!future_->completed()) {
+      const StreamScope scope(copies_);
+      future_->markCompleted(outputs_);
+    }
+  }
+  return future_;
+}
+
+}  // namespace mydev

@@ -1,0 +1,108 @@
+// A collective under way: c10d::Work over the works of the engine that it was made of.
+//
+// A collective is one or more stages, each with its own stand-ins (host_operands.h) and works of the engine, which run
+// at the same time; a stage ends, on whichever thread its last work completes, by writing its stand-ins back. The
+// operands stay alive, and device memory open to the host, until the engine is done, whoever drops the Work.
+//
+// Waiting. On a synchronous stream wait() blocks the caller. On an asynchronous one it makes the current stream wait,
+// as NCCL's does, and a failure is raised by the next wait for that stream; with a timeout, for a barrier, and where
+// the device cannot run host code in a stream, it blocks the caller. Failures carry the collective's name and rank and
+// are torch.distributed.DistBackendError. Thread-safe.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "distributed/host_operands.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+
+using EngineWork = c10::intrusive_ptr<c10d::Work>;
+
+class DeviceWork final : public c10d::Work {
+ public:
+  struct Stage {
+    HostOperands operands;
+    std::vector<EngineWork> works;
+    size_t pending = 0;
+  };
+  class Stages {
+   public:
+    explicit Stages(const Device& device) : device_(device) {}
+    // The engine's works of a stage go to the last one.
+    HostOperands& add() { return stages_.emplace_back(HostOperands(device_)).operands; }
+    void start(EngineWork work) { stages_.back().works.push_back(std::move(work)); }
+
+   private:
+    friend class DeviceWork;
+    const Device& device_;
+    std::deque<Stage> stages_;
+  };
+  using Issue = std::function<void(Stages&)>;
+
+  // For messages: "all_reduce on mydev:0, rank 1 of 2".
+  struct Label {
+    const char* name;
+    int rank, size;
+  };
+
+  // `copies`: the stream for copies to and from stand-ins.
+  DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs);
+  ~DeviceWork() override;
+
+  // Issues the collective to the engine, once. What `issue` throws is the caller's (issue_now) or the Work's.
+  void issue_now(const Issue& issue);
+  void issue_later(const Issue& issue) noexcept;
+  void fail(const std::string& message) noexcept;
+
+  bool isCompleted() override;
+  int sourceRank() const override;
+  std::vector<at::Tensor> result() override { return outputs_; }
+  void synchronize() override;
+  bool wait(std::chrono::milliseconds timeout) override;
+  void blockCurrentStream() override { synchronize(); }
+  void abort() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+  // Sees to the end of it where nobody waits. A point-to-point transfer, whose engine's work has no future, gets a
+  // thread for that; collectives whose stages have an end are watched from the start.
+  void begin_watching();
+
+ private:
+  bool is_transfer() const { return c10d::isP2POp(opType_); }
+  bool is_direct() const;  // one work of the engine, and nothing to do after it
+  void issue(const Issue& issue);
+  void attach_callbacks();
+  void stage_done(Stage& stage, const std::exception_ptr& error) noexcept;
+  void end_stage(Stage& stage);
+  void complete(std::exception_ptr error) noexcept;
+  void block(std::chrono::milliseconds timeout);
+  void wait_for_engine(std::chrono::milliseconds timeout);
+  std::string description() const;
+  void wait_on_host(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
+                    const std::function<bool()>& done);
+  std::exception_ptr explained(const std::exception_ptr& error) const;
+  c10::intrusive_ptr<DeviceWork> self() { return c10::intrusive_ptr<DeviceWork>::reclaim_copy(this); }
+
+  Stream& copies_;
+  const Label label_;
+  const std::vector<at::Tensor> outputs_;
+  std::shared_ptr<HostAccess> access_;
+  Stages stages_;
+  std::mutex engine_mutex_;  // held while waiting for the engine
+  // Guarded by the base's mutex_, with completed_ and exception_.
+  bool issued_ = false;
+  bool watched_ = false;  // the end comes by itself
+  size_t pending_stages_ = 0;
+  std::exception_ptr stage_error_;  // the first
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::jthread watcher_;
+};
+
+}  // namespace mydev

@@ -1,0 +1,172 @@
+#include "distributed/reduction.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+namespace mydev {
+namespace {
+
+using c10::ScalarType;
+using Op = c10d::ReduceOp;
+
+bool is_bitwise(Op::RedOpType op) {
+  return op == Op::BAND || op == Op::BOR || op == Op::BXOR;
+}
+
+const char* name_of(Op::RedOpType op) {
+  switch (op) {
+    case Op::SUM:
+      return "SUM";
+    case Op::AVG:
+      return "AVG";
+    case Op::PRODUCT:
+      return "PRODUCT";
+    case Op::MIN:
+      return "MIN";
+    case Op::MAX:
+      return "MAX";
+    case Op::BAND:
+      return "BAND";
+    case Op::BOR:
+      return "BOR";
+    case Op::BXOR:
+      return "BXOR";
+    case Op::PREMUL_SUM:
+      return "PREMUL_SUM";
+    default:
+      return "UNUSED";
+  }
+}
+
+ScalarType wire_type_of(ScalarType type, Op::RedOpType op) {
+  switch (type) {
+    case ScalarType::Bool:
+      return ScalarType::Byte;
+    case ScalarType::Byte:
+    case ScalarType::Char:
+      return op == Op::AVG ? ScalarType::Int : type;  // the sum may not fit
+    case ScalarType::Short:
+    case ScalarType::UInt16:
+      return ScalarType::Int;
+    case ScalarType::UInt32:
+    case ScalarType::UInt64:
+      return ScalarType::Long;
+    default:
+      return c10::isFloat8Type(type) ? ScalarType::Float : c10::toRealValueType(type);
+  }
+}
+
+double factor_of(const Op& op) {
+  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  TORCH_CHECK(supplement != nullptr, "ReduceOp.PREMUL_SUM has no factor");
+  return supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
+}
+
+// Same bits, seen as the wire's dtype.
+at::Tensor reinterpreted(const at::Tensor& host, ScalarType wire_type) {
+  return host.is_complex() ? at::view_as_real(host) : host.view(wire_type);
+}
+
+}  // namespace
+
+Reduction::Reduction(ScalarType type, const Op& op, int group_size)
+    : type_(type),
+      wire_type_(wire_type_of(type, op)),
+      op_(op),
+      engine_op_(op),
+      ordered_unsigned_(type == ScalarType::UInt64 && (op_ == Op::MIN || op_ == Op::MAX)),
+      group_size_(group_size) {
+  const bool linear = op_ == Op::SUM || op_ == Op::AVG || op_ == Op::PREMUL_SUM;
+  TORCH_CHECK(linear || !c10::isComplexType(type), "ReduceOp.", name_of(op_),
+              " is not defined for complex tensors; reduce the real and imaginary parts, or use SUM or AVG");
+  TORCH_CHECK(!is_bitwise(op_) || c10::isIntegralType(type, /*includeBool=*/true) || c10::isBarebonesUnsignedType(type),
+              "ReduceOp.", name_of(op_), " is for integers and bool, not for ", type);
+  TORCH_CHECK(type != ScalarType::Bool || (op_ != Op::AVG && op_ != Op::PREMUL_SUM), "ReduceOp.", name_of(op_),
+              " is not defined for bool tensors; convert them first");
+  TORCH_CHECK(op_ != Op::UNUSED, "ReduceOp.UNUSED is not an operation");
+  if (op_ == Op::PREMUL_SUM) factor_ = factor_of(op);
+  if (op_ == Op::AVG || op_ == Op::PREMUL_SUM) engine_op_ = Op::SUM;
+  if (type == ScalarType::Bool && op_ == Op::SUM) engine_op_ = Op::MAX;
+}
+
+at::Tensor Reduction::to_wire(const at::Tensor& host) const {
+  const bool same_bits =
+      type_ == ScalarType::Bool || type_ == ScalarType::UInt64 || wire_type_ == c10::toRealValueType(type_);
+  at::Tensor wire = same_bits ? reinterpreted(host, wire_type_) : host.to(wire_type_);
+  if (ordered_unsigned_) wire = at::bitwise_xor(wire, std::numeric_limits<int64_t>::min());
+  if (factor_) wire = at::mul(wire, *factor_).to(wire_type_);
+  return wire;
+}
+
+bool Reduction::needs_from_wire(const at::Tensor& wire, const at::Tensor& host) const {
+  return op_ == Op::AVG || wire.const_data_ptr() != host.const_data_ptr();
+}
+
+void Reduction::from_wire(at::Tensor wire, const at::Tensor& host) const {
+  if (op_ == Op::AVG) {
+    if (c10::isFloatingType(wire_type_)) {
+      wire.div_(group_size_);
+    } else {
+      wire.div_(group_size_, "trunc");
+    }
+  }
+  if (ordered_unsigned_) wire = at::bitwise_xor(wire, std::numeric_limits<int64_t>::min());
+  if (wire.const_data_ptr() == host.const_data_ptr()) return;
+  if (host.is_complex() || type_ == ScalarType::UInt64 || type_ == ScalarType::Bool) {
+    reinterpreted(host, wire_type_).copy_(wire);
+  } else {
+    host.copy_(wire);
+  }
+}
+
+at::Tensor Reduction::reduce_rows(const at::Tensor& rows) const {
+  switch (engine_op_) {
+    case Op::SUM:
+      return at::sum(rows, 0, /*keepdim=*/false, wire_type_);
+    case Op::PRODUCT:
+      return at::prod(rows, 0, /*keepdim=*/false, wire_type_);
+    case Op::MIN:
+      return at::amin(rows, 0);
+    case Op::MAX:
+      return at::amax(rows, 0);
+    default:
+      break;
+  }
+  at::Tensor result = rows[0].clone();
+  for (int64_t row = 1; row < rows.size(0); ++row) {
+    if (engine_op_ == Op::BAND) {
+      result.bitwise_and_(rows[row]);
+    } else if (engine_op_ == Op::BOR) {
+      result.bitwise_or_(rows[row]);
+    } else {
+      result.bitwise_xor_(rows[row]);
+    }
+  }
+  return result;
+}
+
+bool engine_moves(ScalarType type) noexcept {
+  switch (type) {
+    case ScalarType::Bool:
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Int:
+    case ScalarType::Long:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+    case ScalarType::Float:
+    case ScalarType::Double:
+      return true;
+    default:
+      return false;
+  }
+}
+
+at::Tensor as_movable(const at::Tensor& host) {
+  if (engine_moves(host.scalar_type())) return host;
+  const at::Tensor with_rows = host.dim() < 2 ? host.view({host.numel(), 1}) : host;
+  return with_rows.view(ScalarType::Byte);
+}
+
+}  // namespace mydev

@@ -1,0 +1,17 @@
+// Makes a device's stream wait for something that happens on the host.
+#pragma once
+
+#include <functional>
+
+#include "runtime/stream.h"
+
+namespace mydev {
+
+// Whether the stream can run host code in its order, as kernels of host-accessible devices are.
+bool can_wait_in(const Stream& stream) noexcept;
+
+// Later work on the stream waits until `wait` has returned; it runs on the stream's thread, once. What it throws
+// becomes the stream's error, raised by the next wait for the stream.
+void wait_in(Stream& stream, std::function<void()> wait);
+
+}  // namespace mydev

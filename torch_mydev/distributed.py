@@ -1,0 +1,52 @@
+"""torch.distributed on the device: the backend ``mydev_gloo``, chosen by default for tensors of the device.
+
+Policy. PyTorch's own engines move the data: a backend here is one for CPU tensors (gloo), put behind device tensors by
+csrc/distributed. A vendor with a collective library of their own registers it with ``register_backend`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+
+from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
+
+#: What ``init_process_group`` and ``"cpu:gloo,mydev:..."`` call the default backend.
+BACKEND_NAME = f"{DEVICE_NAME}_gloo"
+
+Creator = Callable[[Any, Any], "dist.Backend"]
+
+
+def register() -> None:
+    """Makes the backend known to torch.distributed, as the default for the device. Called once, at registration."""
+    if dist.is_available() and dist.is_gloo_available():
+        register_backend(BACKEND_NAME, _create_over_gloo)
+
+
+def register_backend(name: str, create: Creator) -> None:
+    """Makes ``name`` the device's default backend of torch.distributed.
+
+    ``create(options, backend_options)`` makes the ``torch.distributed`` backend of one process group; ``options`` has
+    ``store``, ``group_rank``, ``group_size``, ``timeout``, ``group_id`` and ``global_ranks_in_group``,
+    ``backend_options`` is what the user gave as ``pg_options``. Backends registered before stay usable by name.
+    """
+    dist.Backend.register_backend(name, create, extended_api=True, devices=[DEVICE_NAME])
+    dist.Backend.default_device_backend_map[DEVICE_NAME] = name.lower()
+
+
+def over_host_backend(engine: Any) -> Any:
+    """A backend for tensors of the device over ``engine``, any backend for CPU tensors."""
+    return _C.distributed_backend(engine)
+
+
+def _create_over_gloo(options: Any, backend_options: Any) -> Any:
+    from torch.distributed.distributed_c10d import ProcessGroupGloo
+
+    gloo = ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=options.timeout)
+    gloo.options.global_ranks_in_group = options.global_ranks_in_group
+    gloo.options.group_name = options.group_id
+    gloo._set_sequence_number_for_group()
+    return over_host_backend(gloo)
