@@ -23,6 +23,7 @@ def apply() -> None:
     _patch_dlpack_device()
     _patch_fake_convolution()
     _patch_shared_memory()
+    _patch_default_process_group()
 
 
 def _patch_fake_convolution() -> None:
@@ -113,3 +114,32 @@ def _patch_shared_memory() -> None:
 
     storage_class.share_memory_ = share_memory_  # type: ignore[method-assign]
     storage_class.is_shared = is_shared  # type: ignore[assignment, method-assign]
+
+
+def _patch_default_process_group() -> None:
+    """Names the device's backend the default of process groups that have no other.
+
+    Reason: where no backend is asked for, torch makes the accelerator's only, but names gloo the group's default unless
+    it is NCCL; DistributedDataParallel then asks the group for a gloo that it does not have.
+    Guard: does nothing where torch.distributed is absent or makes its groups elsewhere.
+    Remove when: torch names as default what it has made.
+    """
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed import ProcessGroup, distributed_c10d
+
+    original = getattr(distributed_c10d, "_new_process_group_helper", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _new_process_group_helper(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        group = result[0]
+        if isinstance(group, ProcessGroup):  # not on ranks outside of the group
+            devices = [device.type for device in group._device_types]
+            if devices == [DEVICE_NAME] and group.name() == distributed_c10d.Backend.GLOO:
+                group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
+        return result
+
+    distributed_c10d._new_process_group_helper = _new_process_group_helper
