@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from ranks import Ranks
 
 import torch_mydev
 
@@ -38,6 +39,24 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def two() -> Iterator[Ranks]:
+    """A process group of two processes."""
+    yield from _ranks(2)
+
+
+@pytest.fixture(scope="session")
+def four() -> Iterator[Ranks]:
+    """A process group of four processes."""
+    yield from _ranks(4)
+
+
+def _ranks(size: int) -> Iterator[Ranks]:
+    group = Ranks(size)
+    yield group
+    group.stop()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
