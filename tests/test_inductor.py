@@ -482,6 +482,33 @@ def test_an_operator_of_an_extension_that_writes_its_operand(library: torch.libr
     assert x.tolist() == [2, 2, 2]
 
 
+def test_an_operator_that_its_extension_defines_anew() -> None:
+    def define(library: torch.library.Library, schema: str, kernel: Callable[..., Tensor]) -> None:
+        library.define(f"anew{schema}")
+        library.impl("anew", kernel, "PrivateUse1")
+        library._register_fake("anew", lambda x, *rest: torch.empty_like(x))
+
+    x = torch.ones(3, device="mydev")
+    first = torch.compile(lambda x: torch.ops.mydev_test.anew(x).relu(), fullgraph=True)
+    second = torch.compile(lambda x: torch.ops.mydev_test.anew(x, 4.0).relu(), fullgraph=True)
+    with torch.library._scoped_library("mydev_test", "FRAGMENT") as library:
+        define(library, "(Tensor x) -> Tensor", lambda x: x * 2)
+        assert first(x).tolist() == [2, 2, 2]
+    with (
+        torch.compiler.set_stance(skip_guard_eval_unsafe=True),
+        pytest.raises(RuntimeError, match="mydev_test::anew, which is no longer defined"),
+    ):
+        first(x)
+    with torch.library._scoped_library("mydev_test", "FRAGMENT") as library:
+        define(library, "(Tensor x, float y) -> Tensor", lambda x, y: x * y)
+        assert second(x).tolist() == [4, 4, 4]
+        with (
+            torch.compiler.set_stance(skip_guard_eval_unsafe=True),
+            pytest.raises(RuntimeError, match="mydev_test::anew, which has been defined anew"),
+        ):
+            first(x)
+
+
 def test_a_call_of_the_device_outside_a_graph_is_refused() -> None:
     x = X.to("mydev")
     torch.compile(lambda x: x @ x.t())(x)

@@ -60,29 +60,36 @@ void map_tensors(torch::jit::Stack& stack, size_t count, const Map& map) {
   for (size_t i = stack.size() - count; i < stack.size(); ++i) map_value(stack[i], map);
 }
 
+// Looks its operator up at each call, since the library that defined it may be gone, or have defined it anew.
 class DeviceCall final : public c10::OperatorKernel {
  public:
-  explicit DeviceCall(c10::OperatorHandle op) : op_(std::move(op)) {}
+  explicit DeviceCall(c10::OperatorName op) : op_(std::move(op)) {}
 
   void operator()(const c10::OperatorHandle& twin, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    TORCH_CHECK(inside_host_scope(), twin.schema().name(), " runs inside compiled graphs only; call ",
-                op_.schema().name(), " instead");
+    const c10::FunctionSchema& schema = twin.schema();
+    TORCH_CHECK(inside_host_scope(), schema.name(), " runs inside compiled graphs only; call ", op_, " instead");
+    const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(op_);
+    TORCH_CHECK(op.has_value(), "a compiled graph calls ", op_, ", which is no longer defined; define it again, or ",
+                "compile the function again without it");
+    TORCH_CHECK(op->schema().arguments().size() == schema.arguments().size() &&
+                    op->schema().returns().size() == schema.returns().size(),
+                "a compiled graph calls ", op_, ", which has been defined anew as ", op->schema(),
+                "; compile the function again");
     Crossing crossing;
-    map_tensors(*stack, op_.schema().arguments().size(),
-                [&](const Tensor& tensor) { return crossing.to_device(tensor); });
-    op_.callBoxed(stack);
+    map_tensors(*stack, schema.arguments().size(), [&](const Tensor& tensor) { return crossing.to_device(tensor); });
+    op->callBoxed(stack);
     finish_device_work();
-    map_tensors(*stack, op_.schema().returns().size(), [&](const Tensor& tensor) { return crossing.to_host(tensor); });
+    map_tensors(*stack, schema.returns().size(), [&](const Tensor& tensor) { return crossing.to_host(tensor); });
   }
 
  private:
-  c10::OperatorHandle op_;
+  c10::OperatorName op_;
 };
 
-std::string twin_name(const std::string& name, const std::string& overload) {
-  const size_t colons = name.find("::");
-  return c10::str("mydev_call::", name.substr(0, colons), "_", name.substr(colons + 2), "_",
-                  overload.empty() ? "default" : overload);
+std::string twin_name(const c10::OperatorName& op) {
+  const size_t colons = op.name.find("::");
+  return c10::str("mydev_call::", op.name.substr(0, colons), "_", op.name.substr(colons + 2), "_",
+                  op.overload_name.empty() ? "default" : op.overload_name);
 }
 
 }  // namespace
@@ -91,19 +98,24 @@ std::string define_device_call(const std::string& name, const std::string& overl
   static std::mutex mutex;
   // Never freed: graphs hold the operators' names.
   static auto& defined = *new std::map<std::string, std::vector<c10::RegistrationHandleRAII>>;
-  const std::string twin = twin_name(name, overload);
-  const std::lock_guard lock(mutex);
-  if (defined.contains(twin)) return twin;
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
-  c10::OperatorHandle op = dispatcher.findSchemaOrThrow(name.c_str(), overload.c_str());
-  c10::FunctionSchema schema = op.schema().cloneWithName(twin, "");
+  const c10::OperatorHandle op = dispatcher.findSchemaOrThrow(name.c_str(), overload.c_str());
+  const std::string base = twin_name(op.operator_name());
+  const std::lock_guard lock(mutex);
+  // A schema that an earlier definition did not have gets a twin of its own.
+  std::string twin = base;
+  for (int version = 2; defined.contains(twin); ++version) {
+    if (dispatcher.findSchemaOrThrow(twin.c_str(), "").schema() == op.schema().cloneWithName(twin, "")) return twin;
+    twin = c10::str(base, "_", version);
+  }
   auto& handles = defined[twin];
-  handles.push_back(dispatcher.registerDef(std::move(schema), "torch_mydev", op.getTags().vec()));
-  // CompositeExplicitAutograd and not CPU, since factories have no operand to dispatch by.
   handles.push_back(
-      dispatcher.registerImpl({twin, ""}, c10::DispatchKey::CompositeExplicitAutograd,
-                              c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<DeviceCall>(std::move(op))),
-                              std::nullopt, nullptr, "torch_mydev"));
+      dispatcher.registerDef(op.schema().cloneWithName(twin, ""), "torch_mydev", op.getTags().vec()));
+  // CompositeExplicitAutograd and not CPU, since factories have no operand to dispatch by.
+  handles.push_back(dispatcher.registerImpl(
+      {twin, ""}, c10::DispatchKey::CompositeExplicitAutograd,
+      c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<DeviceCall>(op.operator_name())), std::nullopt,
+      nullptr, "torch_mydev"));
   return twin;
 }
 

@@ -9,7 +9,7 @@
 
 namespace mydev {
 
-// Makes the twin, once; returns its name. Raises if there is no such operator.
+// Makes the twin, once per schema; returns its name. Raises if there is no such operator.
 std::string define_device_call(const std::string& name, const std::string& overload);
 
 }  // namespace mydev
