@@ -51,7 +51,7 @@ struct Operand {
 
   bool present() const noexcept { return buffer != nullptr; }
   DenseOrder order() const noexcept {
-    return (orders & kChannelsFirst) != 0 || orders == kNeitherOrder ? kChannelsFirst : kChannelsLast;
+    return (orders & kChannelsFirst) != 0 ? kChannelsFirst : kChannelsLast;
   }
 };
 
@@ -518,6 +518,11 @@ struct Way {
   uint64_t plan_offset = 0, scratch_bytes = 0;
 };
 
+// The order that a copy of neither order is made in: that in which it reads the buffer best.
+DenseOrder order_of_copy(const mydev_buffer& buffer) noexcept {
+  return buffer.rank > 1 && buffer.strides[1] == 1 && buffer.sizes[1] > 1 ? kChannelsLast : kChannelsFirst;
+}
+
 Way choose_way(const mydev_frame& frame, const char* kernel, PlanKind kind) {
   Way way;
   Problem& problem = way.problem;
@@ -538,9 +543,13 @@ Way choose_way(const mydev_frame& frame, const char* kernel, PlanKind kind) {
     operand.orders = dense_orders_of(buffer);
     operand.copied = operand.orders == kNeitherOrder || buffer.dtype != problem.compute;
     if (!operand.copied) continue;
+    if (operand.orders == kNeitherOrder) operand.orders = order_of_copy(buffer);
     operand.copy_offset = way.scratch_bytes;
     const int64_t bytes = count_elements(buffer) * dtype_size(problem.compute);
     way.scratch_bytes += (static_cast<uint64_t>(bytes) + 63) / 64 * 64;
+  }
+  if (works_channels_last(problem)) {  // then so do images of one position or one channel, which lie both ways
+    problem[kSource].orders = problem[kDestination].orders = kChannelsLast;
   }
   way.depthwise_loops = has_depthwise_loops(problem);
   if (way.depthwise_loops) return way;

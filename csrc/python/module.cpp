@@ -14,7 +14,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_fallback(m);
   mydev::bind_ffi(m);
   mydev::bind_memory(m);
-  mydev::bind_product(m);
+  mydev::bind_extern_kernels(m);
   mydev::bind_sharing(m);
   mydev::bind_source_location(m);
   mydev::bind_stream(m);

@@ -2,8 +2,8 @@
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
 numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/recurrent.cpp); they become
-pointwise operators, which Inductor fuses. Max pooling stays whole: its kernel on the device is faster than generated
-code.
+pointwise operators, which Inductor fuses. Max pooling and group normalization stay whole: their kernels on the device
+are faster than generated code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from torch._ops import OpOverload
 aten = torch.ops.aten
 
 #: masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
-_WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, aten.masked_scatter)
+_WHOLE = (
+    aten.max_pool2d_with_indices,
+    aten.max_pool2d_with_indices_backward,
+    aten.native_group_norm,
+    aten.native_group_norm_backward,
+    aten.masked_scatter,
+)
 
 
 class DecompositionTable(dict[Any, Callable[..., Any]]):

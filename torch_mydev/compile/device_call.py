@@ -72,6 +72,8 @@ _FASTER_ON_DEVICE = {
     aten.convolution_backward.default,
     aten.max_pool2d_with_indices.default,
     aten.max_pool2d_with_indices_backward.default,
+    aten.native_group_norm.default,
+    aten.native_group_norm_backward.default,
 }
 
 
@@ -104,7 +106,7 @@ def twin(op: OpOverload) -> OpOverload:
         args, kwargs = redress_all((args, kwargs), "cpu", device)
         return redress_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
-    torch.library.register_fake(qualified, op if op in _FASTER_ON_DEVICE else fake_kernel, lib=_library)
+    torch.library.register_fake(qualified, op if op in {*_PRODUCTS, *_OPERATORS} else fake_kernel, lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
@@ -112,12 +114,17 @@ def twin(op: OpOverload) -> OpOverload:
         torch.fx.node.has_side_effect(found)
     if op in _PRODUCTS:
         _lower_product(found, _PRODUCTS[op])
+    elif op in _OPERATORS:
+        _lower_operator(found, _OPERATORS[op])
     return found
 
 
-# --- matrix products -------------------------------------------------------------------------------------------------
+# --- kernels that generated code calls straight ----------------------------------------------------------------------
 
-#: Their kernels that write into a given result (csrc/python/product_bindings.cpp), called straight from generated code.
+# They are builtin functions (csrc/python/extern_kernel_bindings.cpp): a twin's call from Python costs several times as
+# much as a small kernel.
+
+#: By operator: what writes into a given result.
 _PRODUCTS = {
     aten.mm.default: _C.device_mm,
     aten.bmm.default: _C.device_bmm,
@@ -125,10 +132,43 @@ _PRODUCTS = {
     aten.baddbmm.default: _C.device_baddbmm,
 }
 
+#: By operator: what takes all arguments, and returns its results.
+_OPERATORS = {
+    aten.clone.default: _C.device_clone,
+    aten.convolution.default: _C.device_convolution,
+    aten.convolution_backward.default: _C.device_convolution_backward,
+    aten.max_pool2d_with_indices.default: _C.device_max_pool2d_with_indices,
+    aten.max_pool2d_with_indices_backward.default: _C.device_max_pool2d_with_indices_backward,
+    aten.native_group_norm.default: _C.device_native_group_norm,
+    aten.native_group_norm_backward.default: _C.device_native_group_norm_backward,
+}
 
-def _lower_product(op: OpOverload, kernel: Any) -> None:
+
+def _add_extern_kernel(kernel: Any) -> str:
+    """Returns its name in generated code."""
     name = f"{DEVICE_NAME}_{kernel.__name__}"
     setattr(select_algorithm.extern_kernels, name, kernel)
+    return f"extern_kernels.{name}"
+
+
+def _lower_operator(op: OpOverload, kernel: Any) -> None:
+    name = _add_extern_kernel(kernel)
+    fallback = lowering.fallback_handler(op)  # type: ignore[no-untyped-call]
+
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        rest = [argument for argument in op._schema.arguments[len(args) :] if not argument.kwarg_only]
+        results = fallback(*args, *(argument.default_value for argument in rest), **kwargs)
+        result = next(result for result in pytree.tree_leaves(results) if result is not None)
+        result.data.data.inputs[0].set_python_kernel_name(name)  # of the call that the result is taken from
+        return results
+
+    lowering.register_lowering(op, type_promotion_kind=None)(lower)
+    # The results lie as the operands do: Inductor must not choose others for these than the graph says.
+    lowering.add_layout_constraint(op, lowering.constrain_to_fx_strides)
+
+
+def _lower_product(op: OpOverload, kernel: Any) -> None:
+    name = _add_extern_kernel(kernel)
 
     def lower(*operands: Any, **scales: Any) -> Any:
         *added, first, second = operands
@@ -139,7 +179,7 @@ def _lower_product(op: OpOverload, kernel: Any) -> None:
                 layout=layout,
                 inputs=inputs,
                 kwargs=scales,
-                python_kernel_name=f"extern_kernels.{name}",
+                python_kernel_name=name,
                 op_overload=op,
             )
         )

@@ -10,9 +10,11 @@ operators whose kernel on the device is faster stay calls of the device (device_
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -21,10 +23,11 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torch_mydev import _C, __version__
+from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile import device_call
 from torch_mydev.compile.backend import check_cache_directory, graph_devices
+from torch_mydev.compile.channels_last import prefer_channels_last
 from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
 from torch_mydev.compile.fake_tensors import CPU, redress
 from torch_mydev.compile.host_operators import REWRITES
@@ -101,13 +104,23 @@ def _compile(
     report.ops = sum(node.op == "call_function" for module in _graphs(graph) for node in module.graph.nodes)
     report.ops -= len(report.calls)
     host_inputs = [converter.to_host(value) for value in example_inputs]
+    prefer_channels_last(graph, host_inputs, _num_visible(options))
     if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
-        options["get_decomp_fn"] = TableOfVersion(__version__)
+        options["get_decomp_fn"] = TableOfVersion(_code_version())
     check_cache_directory()
     compiled = compile_fx_inner(graph, host_inputs, **options)
     run = functools.partial(_C.host_graph(compiled, device.index, outputs, static, len(host_inputs)))
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+@functools.cache
+def _code_version() -> str:
+    """A digest of this package's code, on which generated code depends."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 # --- what the calls need to know -------------------------------------------------------------------------------------
@@ -154,6 +167,14 @@ def _static_inputs(graph: GraphModule, options: dict[str, Any]) -> list[int]:
     if options.get("is_backward"):
         return [index for index, name in enumerate(names) if name.startswith("primals_")]
     return [index for index in options.get("static_input_idxs", ()) if index < len(names)]
+
+
+def _num_visible(options: dict[str, Any]) -> int | None:
+    """How many of the first outputs others see than the backward graph; None: all."""
+    context = torch._guards.TracingContext.try_get()
+    if options.get("is_backward") or options.get("is_inference") or context is None or context.fw_metadata is None:
+        return None
+    return int(context.fw_metadata.num_forward)
 
 
 # --- in terms of the CPU ---------------------------------------------------------------------------------------------

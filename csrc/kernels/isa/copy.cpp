@@ -182,6 +182,31 @@ struct Block<uint64_t> {
   }
 };
 
+constexpr int64_t kMaxInterleaved = 4;
+
+// out[r][c] = in[c][r] for few columns, as of channels: rows of out are dense.
+template <int64_t kColumns, typename T>
+void interleave(char* out, const char* in, int64_t in_row, int64_t rows) {
+  T* const values = reinterpret_cast<T*>(out);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < kColumns; ++c) {
+      values[r * kColumns + c] = reinterpret_cast<const T*>(in + c * in_row)[r];
+    }
+  }
+}
+
+template <typename T>
+void interleave(char* out, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
+  switch (columns) {
+    case 2:
+      return interleave<2, T>(out, in, in_row, rows);
+    case 3:
+      return interleave<3, T>(out, in, in_row, rows);
+    default:
+      return interleave<4, T>(out, in, in_row, rows);
+  }
+}
+
 // out[r][c] = in[c][r]: rows of out are `out_row` bytes apart, rows of in `in_row`. Through a dense tile, so that both
 // sides are touched in whole lines, whatever their strides do to the cache's sets.
 template <typename T>
@@ -211,13 +236,20 @@ void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, 
   for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_row, tile[r], static_cast<size_t>(columns) * sizeof(T));
 }
 
+// Whether a transposition along dimension d has few columns, side by side.
+bool interleaves(const Plan& plan, int d) {
+  const int64_t columns = plan.layout.sizes[0];
+  return columns <= kMaxInterleaved && plan.layout.strides[kOut][d] == columns * plan.out_size;
+}
+
 // The dimension along which the input runs; 0 if the copy is no transposition.
 int transposed_dimension(const Plan& plan) {
   const StridedLayout& layout = plan.layout;
   if (!plan.plain() || layout.strides[kOut][0] != plan.out_size || plan.out_size > 8) return 0;
-  if (layout.strides[kIn][0] == plan.in_size || layout.sizes[0] < 8) return 0;
+  if (layout.strides[kIn][0] == plan.in_size) return 0;
   for (int d = 1; d < layout.rank; ++d) {
-    if (layout.strides[kIn][d] == plan.in_size && layout.sizes[d] >= 8) return d;
+    if (layout.strides[kIn][d] != plan.in_size || layout.sizes[d] < 8) continue;
+    return layout.sizes[0] >= 8 || interleaves(plan, d) ? d : 0;
   }
   return 0;
 }
@@ -228,6 +260,7 @@ void transpose(const Plan& plan, int d) {
   const int64_t columns = layout.sizes[0], rows = layout.sizes[d];
   const int64_t column_tiles = (columns + kTile - 1) / kTile, row_tiles = (rows + kTile - 1) / kTile;
   const int64_t tiles = layout.count / (columns * rows) * column_tiles * row_tiles;
+  const bool few_columns = interleaves(plan, d);
   parallel_for(tiles, kGrainCheap / (kTile * kTile), [&, d](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t column = t % column_tiles * kTile;
@@ -243,8 +276,12 @@ void transpose(const Plan& plan, int d) {
         out += index * layout.strides[kOut][other];
         in += index * layout.strides[kIn][other];
       }
-      transpose_tile<T>(out, layout.strides[kOut][d], in, layout.strides[kIn][0], std::min(kTile, rows - row),
-                        std::min(kTile, columns - column));
+      const int64_t tile_rows = std::min(kTile, rows - row), tile_columns = std::min(kTile, columns - column);
+      if (few_columns) {
+        interleave<T>(out, in, layout.strides[kIn][0], tile_rows, tile_columns);
+      } else {
+        transpose_tile<T>(out, layout.strides[kOut][d], in, layout.strides[kIn][0], tile_rows, tile_columns);
+      }
     }
   });
 }
