@@ -30,9 +30,12 @@ namespace mydev::kernels {
 
 namespace {
 
-// Multiplications up to which own loops beat oneDNN's call, and rows up to which dot products beat its packing.
+// Multiplications up to which own loops beat oneDNN's call, if they need not pack a larger transposed b than this.
 constexpr int64_t kSmallMultiplications = 40 * 40 * 40;
+constexpr int64_t kSmallPacked = 8 * 1024;
+// Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
 constexpr int64_t kDotRows = 8;
+constexpr int64_t kDotElementsPerRow = 12 * 1024;
 
 struct Matrix {
   char* data = nullptr;
@@ -277,8 +280,12 @@ Way choose_way(const mydev_frame& frame) {
     way.a_offset = reserve(way, 1);
   } else {
     const int64_t multiplications = problem.m * problem.n * problem.k;
-    const bool small = multiplications <= kSmallMultiplications && problem.k <= kSmallGemmMaxK;
-    const bool dot = problem.m <= kDotRows && problem.a.col_stride == 1 && problem.b.row_stride == 1 && !small;
+    const bool packs = problem.b.row_stride == 1 && problem.b.col_stride != 1;
+    const int64_t b_elements = problem.n * problem.k;
+    const bool small = multiplications <= kSmallMultiplications && problem.k <= kSmallGemmMaxK &&
+                       !(packs && b_elements > kSmallPacked);
+    const bool dot = problem.m <= kDotRows && b_elements >= problem.m * kDotElementsPerRow && packs &&
+                     problem.a.col_stride == 1 && !small;
     way.compute = dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small ? MYDEV_BF16 : MYDEV_F32;
     const bool convert = dtype != way.compute;
     way.method = small ? Method::kSmall : dot && dtype == MYDEV_F32 ? Method::kDot : Method::kOnednn;
