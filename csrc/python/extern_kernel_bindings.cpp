@@ -249,6 +249,23 @@ struct OperatorCall<kOperator> {
   }
 };
 
+// The kernels of group normalization take images that are contiguous in one memory format, and do not check it.
+std::tuple<Tensor, Tensor, Tensor> group_norm(const Tensor& input, const std::optional<Tensor>& weight,
+                                              const std::optional<Tensor>& bias, int64_t images, int64_t channels,
+                                              int64_t pixels, int64_t groups, double epsilon) {
+  return at::native_group_norm(input.contiguous(input.suggest_memory_format()), weight, bias, images, channels, pixels,
+                               groups, epsilon);
+}
+
+std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& mean,
+                                                       const Tensor& rstd, const std::optional<Tensor>& weight,
+                                                       int64_t images, int64_t channels, int64_t pixels, int64_t groups,
+                                                       std::array<bool, 3> wanted) {
+  const at::MemoryFormat format = input.suggest_memory_format();
+  return at::native_group_norm_backward(grad.contiguous(format), input.contiguous(format), mean, rstd, weight, images,
+                                        channels, pixels, groups, wanted);
+}
+
 // --- the module ------------------------------------------------------------------------------------------------------
 
 PyMethodDef method(const char* name, void* function) {
@@ -274,8 +291,8 @@ PyMethodDef extern_kernels[] = {
     operator_call<&at::clone>("device_clone"),
     operator_call<&at::convolution>("device_convolution"),
     operator_call<&at::convolution_backward>("device_convolution_backward"),
-    operator_call<&at::native_group_norm>("device_native_group_norm"),
-    operator_call<&at::native_group_norm_backward>("device_native_group_norm_backward"),
+    operator_call<&group_norm>("device_native_group_norm"),
+    operator_call<&group_norm_backward>("device_native_group_norm_backward"),
     operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices"),
     operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward"),
 };

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from torch_mydev.compile.device_call import twin
+from torch_mydev.compile.device_call import has_static_strides, twin
 
 aten = torch.ops.aten
 
@@ -35,7 +35,8 @@ def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_
             takes, may lie as they come.
     """
     images = {twin(op): count for op, count in _CONVOLUTIONS.items()}
-    if not config.layout_optimization or not any(_is_image(node) for node in graph.graph.nodes if node.target in images):
+    convolutions = [node for node in graph.graph.nodes if node.target in images and _is_image(node)]
+    if not config.layout_optimization or not convolutions or not all(map(_is_static, convolutions)):
         return
     output = graph.graph.output_node()
     results = cast("Sequence[Any]", output.args[0])
@@ -85,12 +86,21 @@ def _is_image(convolution: Node) -> bool:
     return isinstance(operand, Node) and operand.meta["val"].dim() == 4
 
 
+def _is_static(convolution: Node) -> bool:
+    """Whether no more than the number of images is symbolic: Inductor cannot always compare strides that are."""
+    return all(has_static_strides(operand) for operand in convolution.all_input_nodes if _is_tensor(operand))
+
+
 def _is_channels_last(image: torch.Tensor) -> bool:
     """Whether it lies so densely, and not only by chance, as images of one channel do."""
     return (
         is_contiguous_for_memory_format_or_false(image, memory_format=torch.channels_last)
         and suggest_memory_format(image) is torch.channels_last
     )
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _strides(result: Any) -> tuple[Any, ...] | None:
@@ -101,6 +111,7 @@ def _strides(result: Any) -> tuple[Any, ...] | None:
 def _with_strides(result: Node, strides: tuple[Any, ...]) -> Node:
     """A result that lies as before, with nodes for symbolic strides."""
     with result.graph.inserting_before(result.graph.output_node()):
-        kept = result.graph.call_function(inductor_prims.force_stride_order, (result, list(strides)))
+        stride_nodes = result.graph.materialize_symints(strides)
+        kept = result.graph.call_function(inductor_prims.force_stride_order, (result, stride_nodes))
     kept.meta["val"] = result.meta["val"].new_empty_strided(result.meta["val"].shape, strides)
     return kept

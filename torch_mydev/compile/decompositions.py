@@ -21,13 +21,9 @@ from torch._ops import OpOverload
 aten = torch.ops.aten
 
 #: masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
-_WHOLE = (
-    aten.max_pool2d_with_indices,
-    aten.max_pool2d_with_indices_backward,
-    aten.native_group_norm,
-    aten.native_group_norm_backward,
-    aten.masked_scatter,
-)
+_WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, aten.masked_scatter)
+#: These take their operands' layouts on trust, and so only as calls of the device, which see to them.
+_WHOLE_AS_CALLS = (aten.native_group_norm, aten.native_group_norm_backward)
 
 
 class DecompositionTable(dict[Any, Callable[..., Any]]):
@@ -35,7 +31,7 @@ class DecompositionTable(dict[Any, Callable[..., Any]]):
 
     def __init__(self) -> None:
         super().__init__(select_decomp_table())
-        for packet in _WHOLE:
+        for packet in _WHOLE if config.cpp_wrapper else _WHOLE + _WHOLE_AS_CALLS:
             for overload in packet.overloads():  # type: ignore[no-untyped-call]
                 self.pop(getattr(packet, overload), None)
         if config.fallback_random:

@@ -7,13 +7,17 @@ over the device's memory.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._inductor import config, ir, lowering, select_algorithm
 from torch._inductor.kernel import mm_common
+from torch._inductor.virtualized import V
 from torch._ops import OpOverload
+from torch._prims_common import suggest_memory_format
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
@@ -39,7 +43,11 @@ def stays(node: Node) -> OpOverload | None:
         return None
     if _is_somebodys_own(target) or torch.Tag.nondeterministic_seeded in target.tags:
         return twin(target)
-    if target in _FASTER_ON_DEVICE and not config.cpp_wrapper and not _has_constant(node):
+    if (
+        target in _FASTER_ON_DEVICE
+        and not config.cpp_wrapper
+        and not (target in _BETTER_FROZEN and _has_constant(node))
+    ):
         return twin(target)
     return None
 
@@ -77,6 +85,16 @@ _FASTER_ON_DEVICE = {
 }
 
 
+#: What Inductor replaces by kernels for packed weights where these are constants.
+_BETTER_FROZEN = {
+    aten.mm.default,
+    aten.bmm.default,
+    aten.addmm.default,
+    aten.baddbmm.default,
+    aten.convolution.default,
+}
+
+
 def _has_constant(node: Node) -> bool:
     """Whether an operand is frozen into the graph: such weights lie in the CPU's memory."""
     return any(operand.op == "get_attr" for operand in node.all_input_nodes)
@@ -106,7 +124,13 @@ def twin(op: OpOverload) -> OpOverload:
         args, kwargs = redress_all((args, kwargs), "cpu", device)
         return redress_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
-    torch.library.register_fake(qualified, op if op in {*_PRODUCTS, *_OPERATORS} else fake_kernel, lib=_library)
+    if op in _FAKE_KERNELS:
+        fake: Callable[..., Any] = _FAKE_KERNELS[op]
+    elif op in _PRODUCTS or op in _OPERATORS:
+        fake = op
+    else:
+        fake = fake_kernel
+    torch.library.register_fake(qualified, fake, lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
@@ -117,6 +141,27 @@ def twin(op: OpOverload) -> OpOverload:
     elif op in _OPERATORS:
         _lower_operator(found, _OPERATORS[op])
     return found
+
+
+# PyTorch's own fake kernels of group normalization forget channels-last.
+
+
+def _fake_group_norm(images: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    result, *statistics = aten.native_group_norm.default(images, *args)
+    return result.contiguous(memory_format=suggest_memory_format(images)), *statistics
+
+
+def _fake_group_norm_backward(grad: Tensor, images: Tensor, *args: Any) -> tuple[Tensor | None, ...]:
+    grad_images, *others = aten.native_group_norm_backward.default(grad, images, *args)
+    if grad_images is not None:
+        grad_images = grad_images.contiguous(memory_format=suggest_memory_format(images))
+    return grad_images, *others
+
+
+_FAKE_KERNELS = {
+    aten.native_group_norm.default: _fake_group_norm,
+    aten.native_group_norm_backward.default: _fake_group_norm_backward,
+}
 
 
 # --- kernels that generated code calls straight ----------------------------------------------------------------------
@@ -163,8 +208,24 @@ def _lower_operator(op: OpOverload, kernel: Any) -> None:
         return results
 
     lowering.register_lowering(op, type_promotion_kind=None)(lower)
-    # The results lie as the operands do: Inductor must not choose others for these than the graph says.
-    lowering.add_layout_constraint(op, lowering.constrain_to_fx_strides)
+    lowering.add_layout_constraint(op, _lay_out)
+
+
+def _lay_out(node: Node, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Operands that lie as the graph says, since the results lie as these do. Symbolic strides, which Inductor cannot
+    always compare, are left to it: the operators take any."""
+
+    def lay_out(operand: Any, source: Any) -> Any:
+        if not isinstance(operand, ir.TensorBox) or not has_static_strides(source):
+            return operand
+        order = ir.get_stride_order(source.meta["val"].stride(), V.graph.sizevars.shape_env)
+        return ir.ExternKernel.require_stride_order(operand, order)
+
+    return tuple(map(lay_out, args, node.args)), kwargs
+
+
+def has_static_strides(node: Node) -> bool:
+    return not any(isinstance(stride, torch.SymInt) for stride in node.meta["val"].stride())
 
 
 def _lower_product(op: OpOverload, kernel: Any) -> None:
