@@ -109,8 +109,7 @@ std::string define_device_call(const std::string& name, const std::string& overl
     twin = c10::str(base, "_", version);
   }
   auto& handles = defined[twin];
-  handles.push_back(
-      dispatcher.registerDef(op.schema().cloneWithName(twin, ""), "torch_mydev", op.getTags().vec()));
+  handles.push_back(dispatcher.registerDef(op.schema().cloneWithName(twin, ""), "torch_mydev", op.getTags().vec()));
   // CompositeExplicitAutograd and not CPU, since factories have no operand to dispatch by.
   handles.push_back(dispatcher.registerImpl(
       {twin, ""}, c10::DispatchKey::CompositeExplicitAutograd,

@@ -50,9 +50,7 @@ struct Operand {
   uint64_t copy_offset = 0;  // of it
 
   bool present() const noexcept { return buffer != nullptr; }
-  DenseOrder order() const noexcept {
-    return (orders & kChannelsFirst) != 0 ? kChannelsFirst : kChannelsLast;
-  }
+  DenseOrder order() const noexcept { return (orders & kChannelsFirst) != 0 ? kChannelsFirst : kChannelsLast; }
 };
 
 // Operands of a plan, in this order. "src" and "dst" are those of the plain convolution.
