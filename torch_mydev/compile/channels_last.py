@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-from torch._dynamo.utils import detect_fake_mode
+from torch._guards import detect_fake_mode
 from torch._inductor import config, inductor_prims
 from torch._inductor.fx_passes.post_grad import view_to_reshape
 from torch._prims_common import is_contiguous_for_memory_format_or_false, suggest_memory_format
@@ -41,7 +41,7 @@ def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_
     output = graph.graph.output_node()
     results = cast("Sequence[Any]", output.args[0])
     strides = [_strides(result) for result in results]
-    view_to_reshape(graph)
+    view_to_reshape(graph)  # type: ignore[no-untyped-call]
     mode = detect_fake_mode(example_inputs)
     assert mode is not None
     propagation = _Propagation(graph, mode, images)
@@ -49,7 +49,7 @@ def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_
         propagation.propagate_dont_convert_inputs(*example_inputs)
     visible = len(results) if num_visible is None else num_visible
     kept = [
-        _with_strides(result, before) if index < visible and str(_strides(result)) != str(before) else result
+        _with_strides(result, before) if before and index < visible and str(_strides(result)) != str(before) else result
         for index, (result, before) in enumerate(zip(results, strides, strict=True))
     ]
     output.args = (type(results)(kept),)  # type: ignore[call-arg]

@@ -124,13 +124,8 @@ def twin(op: OpOverload) -> OpOverload:
         args, kwargs = redress_all((args, kwargs), "cpu", device)
         return redress_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
-    if op in _FAKE_KERNELS:
-        fake: Callable[..., Any] = _FAKE_KERNELS[op]
-    elif op in _PRODUCTS or op in _OPERATORS:
-        fake = op
-    else:
-        fake = fake_kernel
-    torch.library.register_fake(qualified, fake, lib=_library)
+    fake = op if op in _PRODUCTS or op in _OPERATORS else fake_kernel
+    torch.library.register_fake(qualified, _FAKE_KERNELS.get(op, fake), lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
@@ -158,7 +153,7 @@ def _fake_group_norm_backward(grad: Tensor, images: Tensor, *args: Any) -> tuple
     return grad_images, *others
 
 
-_FAKE_KERNELS = {
+_FAKE_KERNELS: dict[OpOverload, Callable[..., Any]] = {
     aten.native_group_norm.default: _fake_group_norm,
     aten.native_group_norm_backward.default: _fake_group_norm_backward,
 }
