@@ -82,6 +82,18 @@ c10::intrusive_ptr<c10::StorageImpl> make_twin(c10::DataPtr data, size_t bytes) 
                                                &twin_allocator, /*resizable=*/true);
 }
 
+c10::Storage device_storage(c10::DataPtr data, size_t bytes) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                                            device_allocator(), /*resizable=*/true));
+}
+
+// The current stream of a device, whose work is done.
+Stream& finished_stream(int device_index) {
+  Stream& stream = current_stream(device_index);
+  if (stream.asynchronous()) stream.synchronize();
+  return stream;
+}
+
 // The block behind CPU memory that was allocated inside a HostScope; nullptr for other memory.
 Block* block_of_host(const c10::StorageImpl& host) {
   const c10::DataPtr& data = host.data_ptr();
@@ -133,9 +145,7 @@ c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
 }
 
 c10::Storage adopt_storage(c10::StorageImpl& host, c10::Device device) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), host.nbytes(),
-                                                            adopt_host_memory(host, device), device_allocator(),
-                                                            /*resizable=*/true));
+  return device_storage(adopt_host_memory(host, device), host.nbytes());
 }
 
 void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device) {
@@ -151,24 +161,16 @@ bool is_scope_memory(const c10::StorageImpl& host) {
 at::Tensor device_alias(const at::Tensor& host) {
   const c10::TensorImpl* impl = host.unsafeGetTensorImpl();
   const c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
-  c10::Storage device_storage;
   if (Block* block = block_of_host(storage)) {
-    const int device = block->stream->device().index;
     retain(*block);
-    device_storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), storage.nbytes(), device_data_ptr(*block, device), device_allocator(),
-        /*resizable=*/true));
-  } else if (storage.data_ptr().get_deleter() == &release_owner) {
-    device_storage = c10::Storage(*static_cast<StorageOwner*>(storage.data_ptr().get_context()));
-  } else {
-    return {};
+    return tensor_over(device_storage(device_data_ptr(*block, block->stream->device().index), storage.nbytes()),
+                       kDispatchKey, *impl);
   }
-  auto alias =
-      c10::make_intrusive<c10::TensorImpl>(std::move(device_storage), c10::DispatchKeySet(kDispatchKey), impl->dtype());
-  alias->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
-  if (C10_UNLIKELY(impl->is_conj())) alias->_set_conj(true);
-  if (C10_UNLIKELY(impl->is_neg())) alias->_set_neg(true);
-  return at::Tensor(std::move(alias));
+  if (storage.data_ptr().get_deleter() == &release_owner) {
+    return tensor_over(c10::Storage(*static_cast<StorageOwner*>(storage.data_ptr().get_context())), kDispatchKey,
+                       *impl);
+  }
+  return {};
 }
 
 bool inside_host_scope() noexcept {
@@ -176,19 +178,22 @@ bool inside_host_scope() noexcept {
 }
 
 void finish_device_work() {
-  Stream& stream = current_stream(current_device());
-  if (stream.asynchronous()) stream.synchronize();
+  finished_stream(current_device());
+}
+
+at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like) {
+  auto tensor = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
+  tensor->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  if (C10_UNLIKELY(like.is_conj())) tensor->_set_conj(true);
+  if (C10_UNLIKELY(like.is_neg())) tensor->_set_neg(true);
+  return at::Tensor(std::move(tensor));
 }
 
 at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor) {
-  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  auto alias = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(twin)),
-                                                    c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
-  alias->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
-  if (C10_UNLIKELY(impl->is_conj())) alias->_set_conj(true);
-  if (C10_UNLIKELY(impl->is_neg())) alias->_set_neg(true);
-  if (C10_UNLIKELY(impl->is_wrapped_number())) alias->set_wrapped_number(true);
-  return at::Tensor(std::move(alias));
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  at::Tensor alias = tensor_over(c10::Storage(std::move(twin)), c10::DispatchKey::CPU, impl);
+  if (C10_UNLIKELY(impl.is_wrapped_number())) alias.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return alias;
 }
 
 Block* block_of(const c10::StorageImpl& storage) noexcept {
@@ -205,16 +210,8 @@ void release_host_twin(Block& block) noexcept {
 
 // --- HostScope -------------------------------------------------------------------------------------------------------
 
-namespace {
-Device& prepared(int device_index) {
-  Stream& stream = current_stream(device_index);
-  if (stream.asynchronous()) stream.synchronize();
-  return stream.device();
-}
-}  // namespace
-
 HostScope::HostScope(int device_index)
-    : access_(prepared(device_index)),
+    : access_(finished_stream(device_index).device()),
       previous_device_(exchange_current_device(device_index)),
       below_autograd_(c10::autograd_dispatch_keyset_with_ADInplaceOrView) {
   ++host_scope_depth;

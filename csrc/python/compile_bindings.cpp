@@ -32,7 +32,7 @@ struct HostGraph {
   py::object function;
   int device;
   std::vector<OutputRule> outputs;
-  std::vector<py::object> static_aliases;  // by input; None for the others
+  std::vector<py::object> static_aliases;  // by input; null where there is none
   std::vector<bool> is_static, is_source;
 };
 
@@ -183,17 +183,15 @@ class HostGraphCall {
     const at::Tensor& input = unpack(source.tensor);
     const c10::TensorImpl *from = input.unsafeGetTensorImpl(), *to = result.unsafeGetTensorImpl();
     if (from->sizes() == to->sizes() && from->strides() == to->strides() &&
-        from->storage_offset() == to->storage_offset() && from->dtype() == to->dtype()) {
+        from->storage_offset() == to->storage_offset() && from->dtype() == to->dtype() &&
+        from->is_conj() == to->is_conj() && from->is_neg() == to->is_neg()) {
       return source.tensor;
     }
     return wrap_device_tensor(from->unsafe_storage(), *to);
   }
 
   static py::object wrap_device_tensor(c10::Storage storage, const c10::TensorImpl& like) {
-    auto tensor =
-        c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(kDispatchKey), like.dtype());
-    tensor->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
-    return py::reinterpret_steal<py::object>(THPVariable_Wrap(at::Tensor(std::move(tensor))));
+    return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor_over(std::move(storage), kDispatchKey, like)));
   }
 
   c10::Device device_of_graph() const { return {kDeviceType, static_cast<c10::DeviceIndex>(graph_.device)}; }
