@@ -55,6 +55,7 @@ CASES = {
     "pointwise": Case("conv2d", (2, 24, 7, 7), (40, 24, 1, 1)),
     "whole_image": Case("conv2d", (8, 6, 2, 3), (5, 6, 2, 3)),
     "only_image": Case("conv2d", (1, 6, 2, 3), (5, 6, 2, 3), {"stride": 2}),
+    "one_position": Case("conv2d", (4, 16, 2, 2), (24, 16, 3, 3), {"stride": 2, "padding": 1}),
     "grouped": Case("conv2d", (2, 8, 7, 7), (12, 2, 3, 3), {"groups": 4, "padding": 1}),
     "depthwise": Case("conv2d", (2, 20, 7, 7), (20, 1, 3, 3), {"groups": 20, "padding": 1}),
     "line": Case("conv1d", (2, 4, 20), (6, 4, 5), {"stride": 2, "padding": 2}),
@@ -123,6 +124,14 @@ def test_channels_last_agrees_with_cpu(device: torch.device, name: str, which: s
     weight = channels_last(weight) if which in {"weight", "both"} else weight
     same_layout(case(*(t.to(device) for t in (x, weight, *bias))), case(x, weight, *bias))
     check_gradients(device, case, [x, weight, *bias])
+
+
+def test_some_channels_of_channels_last_agree_with_cpu(device: torch.device) -> None:
+    case = CASES["without_bias"]
+    x, weight = case.tensors()
+    some = channels_last(torch.cat([x, x], 1))[:, 2:5]
+    same_layout(case(some.to(device), weight.to(device)), case(some, weight))
+    check_gradients(device, case, [some, weight])
 
 
 @pytest.mark.parametrize("name", HOST_CASES)

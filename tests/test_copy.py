@@ -48,6 +48,16 @@ def test_copy_into_strided_destination(device: torch.device, direction: str, lay
     torch.testing.assert_close(there.cpu(), expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.float64, torch.complex128], ids=str)
+def test_memory_formats_of_images(device: torch.device, dtype: torch.dtype, channels: int) -> None:
+    source = torch.arange(2 * channels * 5 * 7).reshape(2, channels, 5, 7).to(dtype)
+    there = source.to(device).contiguous(memory_format=torch.channels_last)
+    assert there.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(there.cpu(), source, rtol=0, atol=0)
+    torch.testing.assert_close(there.contiguous().cpu(), source, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("target", DTYPES, ids=str)
 @pytest.mark.parametrize("origin", DTYPES, ids=str)
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")

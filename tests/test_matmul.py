@@ -102,6 +102,18 @@ def test_any_strides_agree_with_cpu(device: torch.device, a_layout: str, b_layou
     same_layout(actual, expected)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 9])
+@pytest.mark.parametrize("size", [(64, 100), (64, 256), (130, 128), (128, 512)], ids=str)
+def test_thin_products_of_transposed_matrices_agree_with_cpu(
+    device: torch.device, size: tuple[int, int], rows: int
+) -> None:
+    a, b = operands([(rows, size[0]), (size[1], size[0])])
+    expected = a @ b.t()
+    with fallback_mode("error"):
+        actual = a.to(device) @ b.to(device).t()
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
 @pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
 @pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (0, 1), (0.5, 2), (-1, 0), (2, 2)])
 @pytest.mark.parametrize("size", [6, 70])
