@@ -46,6 +46,8 @@ def main() -> None:
     for m, n, k in SQUARE_AND_SKINNY:
         compare(f"mm {m}x{n}x{k}", torch.mm, torch.randn(m, k), torch.randn(k, n))
     compare("mm 64x64x64, b transposed", lambda a, b: a @ b.t(), torch.randn(64, 64), torch.randn(64, 64))
+    for m, n, k in ((1, 256, 64), (8, 256, 64), (8, 512, 128), (8, 3072, 768)):
+        compare(f"mm {m}x{n}x{k}, b transposed", lambda a, b: a @ b.t(), torch.randn(m, k), torch.randn(n, k))
     compare("mv 768x768", torch.mv, torch.randn(768, 768), torch.randn(768))
     compare("dot 1000", torch.dot, torch.randn(1000), torch.randn(1000))
     compare("bmm 64 of 16x16x16", torch.bmm, torch.randn(64, 16, 16), torch.randn(64, 16, 16))
