@@ -190,6 +190,13 @@ def test_images_lie_channels_last_inside_a_graph() -> None:
     assert code.count("mydev_device_max_pool2d_with_indices(") == 1
 
 
+def test_an_image_of_two_convolutions_is_converted_once() -> None:
+    x, weight = image_and_weight()
+    with torch.no_grad():
+        _, (code,) = run_and_get_code(torch.compile(lambda x, w: F.conv2d(x, w) + F.conv2d(x, w + 1)), x, weight)
+    assert code.count("mydev_device_clone(") == 1
+
+
 def test_a_convolution_of_a_constant() -> None:
     weight = torch.randn(4, 3, 3, 3)
 

@@ -63,21 +63,26 @@ class _Propagation(FakeTensorProp):
     def __init__(self, graph: GraphModule, mode: FakeTensorMode, images: dict[Any, int]) -> None:
         super().__init__(graph, mode)
         self._images = images
+        self._converted: dict[Node, Node] = {}
 
     def run_node(self, n: Node) -> Any:
         if n.target in self._images and _is_image(n):
             for index in range(self._images[n.target]):
                 image = n.args[index]
                 assert isinstance(image, Node)
-                if _is_channels_last(self.env[image]):
-                    continue
-                # A kernel of its own for an input, whose few channels generated code transposes slowly.
-                convert = twin(aten.clone.default) if image.op == "placeholder" else aten.clone.default
-                with n.graph.inserting_before(n):
-                    converted = n.graph.call_function(convert, (image,), {"memory_format": torch.channels_last})
-                self.env[converted] = super().run_node(converted)
-                n.update_arg(index, converted)
+                if not _is_channels_last(self.env[image]):
+                    n.update_arg(index, self._convert(image, n))
         return super().run_node(n)
+
+    def _convert(self, image: Node, user: Node) -> Node:
+        if image not in self._converted:
+            # A kernel of its own for an input, whose few channels generated code transposes slowly.
+            convert = twin(aten.clone.default) if image.op == "placeholder" else aten.clone.default
+            with user.graph.inserting_before(user):
+                converted = user.graph.call_function(convert, (image,), {"memory_format": torch.channels_last})
+            self.env[converted] = super().run_node(converted)
+            self._converted[image] = converted
+        return self._converted[image]
 
 
 def _is_image(convolution: Node) -> bool:
