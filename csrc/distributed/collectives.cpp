@@ -95,7 +95,7 @@ Tensors joined(const std::vector<Tensors>& lists) {
 // --- broadcast -------------------------------------------------------------------------------------------------------
 
 DeviceBackend::WorkPtr DeviceBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  const Tensor tensor = only_tensor("broadcast", tensors);
+  const Tensor tensor = held(only_tensor("broadcast", tensors));
   const bool is_root = rank_ == options.rootRank;
   return start(OpType::BROADCAST, "broadcast", tensor.get_device(), tensors, [=, this](Stages& stages) {
     for_each_piece(tensor, tensor.numel(), [&](int64_t begin, int64_t length) {
@@ -125,7 +125,7 @@ void DeviceBackend::add_allreduce(Stages& stages, const Tensor& tensor, const Re
 }
 
 DeviceBackend::WorkPtr DeviceBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const Tensor tensor = only_tensor("all_reduce", tensors);
+  const Tensor tensor = held(only_tensor("all_reduce", tensors));
   const Reduction reduction(tensor.scalar_type(), options.reduceOp, size_);
   return start(OpType::ALLREDUCE, "all_reduce", tensor.get_device(), tensors,
                [=, this](Stages& stages) { add_allreduce(stages, tensor, reduction, options); });
@@ -134,6 +134,7 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce(Tensors& tensors, const c10d::Al
 DeviceBackend::WorkPtr DeviceBackend::allreduce_coalesced(Tensors& tensors,
                                                           const c10d::AllreduceCoalescedOptions& options) {
   const int device = device_of("all_reduce_coalesced", tensors);
+  tensors = held(tensors);
   const std::vector<Reduction> reductions = reductions_of(tensors, options.reduceOp, size_);
   return start(OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", device, tensors, [=, this](Stages& stages) {
     for (size_t i = 0; i < tensors.size(); ++i) add_allreduce(stages, tensors[i], reductions[i], options);
@@ -141,7 +142,7 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce_coalesced(Tensors& tensors,
 }
 
 DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  const Tensor tensor = only_tensor("reduce", tensors);
+  const Tensor tensor = held(only_tensor("reduce", tensors));
   const Reduction reduction(tensor.scalar_type(), options.reduceOp, size_);
   const bool is_root = rank_ == options.rootRank;
   return start(OpType::REDUCE, "reduce", tensor.get_device(), tensors, [=, this](Stages& stages) {
@@ -192,10 +193,10 @@ void DeviceBackend::add_reduce_scatter_base(Stages& stages, const Tensor& output
 
 DeviceBackend::WorkPtr DeviceBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                                      const c10d::ReduceScatterOptions& options) {
-  const Tensor output = only_tensor("reduce_scatter", outputs);
+  const Tensor output = held(only_tensor("reduce_scatter", outputs));
   TORCH_CHECK(inputs.size() == 1, "reduce_scatter: expected one list of inputs, got ", inputs.size());
   check_count("reduce_scatter", "inputs", inputs[0].size(), static_cast<size_t>(size_));
-  const Tensors list = inputs[0];
+  const Tensors list = held(inputs[0]);
   const int device = device_of("reduce_scatter", outputs, list);
   TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == output.numel(), "reduce_scatter: input ", rank_, " has ",
               list[static_cast<size_t>(rank_)].numel(), " elements, the output ", output.numel());
@@ -219,6 +220,8 @@ DeviceBackend::WorkPtr DeviceBackend::reduce_scatter_tensor_coalesced(Tensors& o
     check_multiple(kName, inputs[i], outputs[i], size_);
   }
   const std::vector<Reduction> reductions = reductions_of(outputs, options.reduceOp, size_);
+  outputs = held(outputs);
+  inputs = held(inputs);
   return start(OpType::_REDUCE_SCATTER_BASE, kName, device_of(kName, outputs), outputs, [=, this](Stages& stages) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       add_reduce_scatter_base(stages, outputs[i], inputs[i], reductions[i], options);
@@ -271,11 +274,11 @@ void DeviceBackend::add_allgather_base(Stages& stages, const Tensor& output, con
 
 DeviceBackend::WorkPtr DeviceBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                                 const c10d::AllgatherOptions& options) {
-  const Tensor input = only_tensor("all_gather", inputs);
+  const Tensor input = held(only_tensor("all_gather", inputs));
   TORCH_CHECK(outputs.size() == 1, "all_gather: expected one list of outputs, got ", outputs.size());
   check_count("all_gather", "outputs", outputs[0].size(), static_cast<size_t>(size_));
-  const Tensors list = outputs[0];
-  const int device = device_of("all_gather", list, inputs);
+  const int device = device_of("all_gather", outputs[0], inputs);
+  const Tensors list = held(outputs[0]);
   TORCH_CHECK(list[static_cast<size_t>(rank_)].numel() == input.numel(), "all_gather: output ", rank_, " has ",
               list[static_cast<size_t>(rank_)].numel(), " elements, the input ", input.numel());
   return start(OpType::ALLGATHER, "all_gather", device, list,
@@ -296,6 +299,8 @@ DeviceBackend::WorkPtr DeviceBackend::allgather_into_tensor_coalesced(Tensors& o
     device_of(kName, outputs[i], inputs[i]);
     check_multiple(kName, outputs[i], inputs[i], size_);
   }
+  outputs = held(outputs);
+  inputs = held(inputs);
   return start(OpType::_ALLGATHER_BASE, kName, device_of(kName, outputs), outputs, [=, this](Stages& stages) {
     for (size_t i = 0; i < outputs.size(); ++i) add_allgather_base(stages, outputs[i], inputs[i], options);
   });
@@ -308,24 +313,26 @@ DeviceBackend::WorkPtr DeviceBackend::allgather_coalesced(std::vector<Tensors>& 
   for (const Tensors& list : outputs) {
     TORCH_CHECK(list.size() == inputs.size(), kName, ": ", list.size(), " outputs for ", inputs.size(), " inputs");
   }
-  return start(OpType::ALLGATHER_COALESCED, kName, device_of(kName, joined(outputs), inputs), joined(outputs),
-               [=, this](Stages& stages) {
-                 for (size_t i = 0; i < inputs.size(); ++i) {
-                   Tensors column;
-                   for (const Tensors& list : outputs) column.push_back(list[i]);
-                   add_allgather(stages, column, inputs[i], options);
-                 }
-               });
+  const int device = device_of(kName, joined(outputs), inputs);
+  outputs = held(outputs);
+  inputs = held(inputs);
+  return start(OpType::ALLGATHER_COALESCED, kName, device, joined(outputs), [=, this](Stages& stages) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Tensors column;
+      for (const Tensors& list : outputs) column.push_back(list[i]);
+      add_allgather(stages, column, inputs[i], options);
+    }
+  });
 }
 
 DeviceBackend::WorkPtr DeviceBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                                              const c10d::GatherOptions& options) {
-  const Tensor input = only_tensor("gather", inputs);
+  const Tensor input = held(only_tensor("gather", inputs));
   const bool is_root = rank_ == options.rootRank;
   TORCH_CHECK(outputs.size() == (is_root ? 1U : 0U), "gather: expected ",
               is_root ? "one list of outputs on the destination" : "no outputs but on the destination", ", got ",
               outputs.size());
-  const Tensors list = is_root ? outputs[0] : Tensors{};
+  const Tensors list = is_root ? held(outputs[0]) : Tensors{};
   if (is_root) check_count("gather", "outputs", list.size(), static_cast<size_t>(size_));
   const int device = device_of("gather", list, inputs);
   return start(OpType::GATHER, "gather", device, list, [=, this](Stages& stages) {
@@ -339,11 +346,11 @@ DeviceBackend::WorkPtr DeviceBackend::gather(std::vector<Tensors>& outputs, Tens
 
 DeviceBackend::WorkPtr DeviceBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                               const c10d::ScatterOptions& options) {
-  const Tensor output = only_tensor("scatter", outputs);
+  const Tensor output = held(only_tensor("scatter", outputs));
   const bool is_root = rank_ == options.rootRank;
   TORCH_CHECK(inputs.size() == (is_root ? 1U : 0U), "scatter: expected ",
               is_root ? "one list of inputs on the source" : "no inputs but on the source", ", got ", inputs.size());
-  const Tensors list = is_root ? inputs[0] : Tensors{};
+  const Tensors list = is_root ? held(inputs[0]) : Tensors{};
   if (is_root) check_count("scatter", "inputs", list.size(), static_cast<size_t>(size_));
   const int device = device_of("scatter", outputs, list);
   return start(OpType::SCATTER, "scatter", device, outputs, [=, this](Stages& stages) {
@@ -361,10 +368,11 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall_base(Tensor& output, Tensor& inpu
                                                     std::vector<int64_t>& input_splits,
                                                     const c10d::AllToAllOptions& options) {
   const int device = device_of("all_to_all_single", output, input);
+  const Tensor to_write = held(output), to_read = held(input);
   return start(OpType::ALLTOALL_BASE, "all_to_all_single", device, {output}, [=, this](Stages& stages) {
     HostOperands& operands = stages.add();
-    Tensor host_output = as_movable(operands.write(output));
-    Tensor host_input = as_movable(operands.read(input));
+    Tensor host_output = as_movable(operands.write(to_write));
+    Tensor host_input = as_movable(operands.read(to_read));
     std::vector<int64_t> to = input_splits, from = output_splits;
     stages.start(engine_->alltoall_base(host_output, host_input, from, to, options));
   });
@@ -375,6 +383,8 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall(Tensors& outputs, Tensors& inputs
   check_count("all_to_all", "outputs", outputs.size(), static_cast<size_t>(size_));
   check_count("all_to_all", "inputs", inputs.size(), static_cast<size_t>(size_));
   const int device = device_of("all_to_all", outputs, inputs);
+  outputs = held(outputs);
+  inputs = held(inputs);
   return start(OpType::ALLTOALL, "all_to_all", device, outputs, [=, this](Stages& stages) {
     HostOperands& operands = stages.add();
     Tensors host_outputs = all_written(operands, outputs);

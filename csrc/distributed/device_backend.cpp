@@ -39,7 +39,7 @@ DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name,
                                             DeviceWork::Issue issue) {
   Stream& stream = current_stream(device);
   Stream& copies = stream.asynchronous() ? copy_stream(device) : stream;
-  auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, std::move(outputs));
+  auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs));
   if (stream.asynchronous()) {
     auto reached = std::make_unique<Event>(device, /*timing=*/false);
     reached->record(stream);
@@ -91,7 +91,7 @@ void DeviceBackend::abort() {
 // --- transfers -------------------------------------------------------------------------------------------------------
 
 DeviceBackend::WorkPtr DeviceBackend::send(Tensors& tensors, int destination, int tag) {
-  const Tensor tensor = only_tensor("send", tensors);
+  const Tensor tensor = held(only_tensor("send", tensors));
   return start(c10d::OpType::SEND, "send", tensor.get_device(), {}, [=, this](Stages& stages) {
     Tensors operand{stages.add().read(tensor)};
     stages.start(engine_->send(operand, destination, tag));
@@ -99,7 +99,7 @@ DeviceBackend::WorkPtr DeviceBackend::send(Tensors& tensors, int destination, in
 }
 
 DeviceBackend::WorkPtr DeviceBackend::recv(Tensors& tensors, int source, int tag) {
-  const Tensor tensor = only_tensor("recv", tensors);
+  const Tensor tensor = held(only_tensor("recv", tensors));
   return start(c10d::OpType::RECV, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
     Tensors operand{stages.add().write(tensor)};
     stages.start(engine_->recv(operand, source, tag));
@@ -107,7 +107,7 @@ DeviceBackend::WorkPtr DeviceBackend::recv(Tensors& tensors, int source, int tag
 }
 
 DeviceBackend::WorkPtr DeviceBackend::recvAnysource(Tensors& tensors, int tag) {
-  const Tensor tensor = only_tensor("recv", tensors);
+  const Tensor tensor = held(only_tensor("recv", tensors));
   return start(c10d::OpType::RECVANYSOURCE, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
     Tensors operand{stages.add().write(tensor)};
     stages.start(engine_->recvAnysource(operand, tag));

@@ -1,10 +1,43 @@
 #include "distributed/host_operands.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include "aten/alias.h"
+#include "aten/device_allocator.h"
+#include "aten/native_launch.h"
+#include "runtime/stream.h"
 
 namespace mydev {
+
+at::Tensor held(const at::Tensor& tensor) {
+  if (!tensor.defined() || !on_device(tensor) || !current_stream(tensor.get_device()).asynchronous()) return tensor;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  at::Tensor alias = tensor.detach();
+  if (!alias.has_storage()) return alias;
+  const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  if (Block* block = block_of(storage)) {
+    retain(*block);
+    alias.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), storage.nbytes(), device_data_ptr(*block, tensor.get_device()),
+        device_allocator(), /*resizable=*/true));
+  }
+  return alias;
+}
+
+std::vector<at::Tensor> held(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> result;
+  result.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) result.push_back(held(tensor));
+  return result;
+}
+
+std::vector<std::vector<at::Tensor>> held(const std::vector<std::vector<at::Tensor>>& lists) {
+  std::vector<std::vector<at::Tensor>> result;
+  result.reserve(lists.size());
+  for (const std::vector<at::Tensor>& list : lists) result.push_back(held(list));
+  return result;
+}
 
 at::Tensor HostOperands::read(const at::Tensor& tensor) {
   return stand_in(tensor, /*with_values=*/true, /*written=*/false);
