@@ -2,6 +2,7 @@
 # python3 and g++; none rebuilds what did not change.
 #
 #   make demo      build, then train two models on the device and compare with the CPU
+#   make demo-distributed  train on two processes, by DDP and by FSDP2
 #   make test      lint, build, googletests, Python tests in every mode of the host driver
 #   make conformance-compile  every operator of PyTorch's database under torch.compile: some ten minutes
 #   make lint      formatting, static analysis and types
@@ -19,10 +20,14 @@ MODE_TESTS := $(wildcard $(patsubst %,tests/test_%.py,runtime device memory stre
 MODES := host:async host:guarded host:devices=2
 
 .DELETE_ON_ERROR:
-.PHONY: demo test conformance-compile lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed test conformance-compile lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
+
+demo-distributed: setup-demo build
+	@OMP_NUM_THREADS=1 $(PYTHON) -m torch.distributed.run --standalone --nproc-per-node=2 \
+	  examples/train_digits_distributed.py
 
 build: setup-build
 	@tools/build.sh

@@ -95,11 +95,11 @@ class Digits:
 
 
 class Trainer:
-    """A model, its optimizer and one training step."""
+    """A model, its optimizer and one training step. ``wrap`` makes of the model what is trained."""
 
-    def __init__(self, job: Job, device: str) -> None:
+    def __init__(self, job: Job, device: str, wrap: Callable[[nn.Module], nn.Module] = lambda model: model) -> None:
         torch.manual_seed(0)
-        self.model = job.build().to(device)
+        self.model = wrap(job.build().to(device))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=job.learning_rate)
 
     def step(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -110,17 +110,24 @@ class Trainer:
         return loss
 
 
-def train(job: Job, digits: Digits) -> nn.Module:
-    trainer = Trainer(job, DEVICE)
+def train(
+    job: Job,
+    digits: Digits,
+    trainer: Trainer,
+    title: str,
+    share: Callable[[Tensor], Tensor] = lambda batch: batch,
+    quiet: bool = False,
+) -> nn.Module:
+    """Trains for the job's epochs. ``share`` says which rows of a batch this process takes."""
     images, labels = digits.train_images.to(DEVICE), digits.train_labels.to(DEVICE)
     batches = (len(images) + BATCH - 1) // BATCH
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         trainer.optimizer, job.learning_rate, total_steps=job.epochs * batches
     )
-    with tqdm(total=job.epochs * batches, desc=f"{job.name} on {DEVICE}", unit="step", file=sys.stdout) as progress:
+    with tqdm(total=job.epochs * batches, desc=title, unit="step", file=sys.stdout, disable=quiet) as progress:
         for _ in range(job.epochs):
             order = torch.randperm(len(images)).to(DEVICE)
-            for batch in order.split(BATCH):
+            for batch in map(share, order.split(BATCH)):
                 loss = trainer.step(images.index_select(0, batch), labels.index_select(0, batch))
                 schedule.step()
                 progress.update()
@@ -165,7 +172,7 @@ def time_steps(job: Job, digits: Digits, rounds: int = 30, steps: int = 5) -> di
 
 def run(job: Job, digits: Digits) -> bool:
     with torch_mydev.fallback_census() as census:
-        model = train(job, digits)
+        model = train(job, digits, Trainer(job, DEVICE), f"{job.name} on {DEVICE}")
     with torch.no_grad():
         scores = model(digits.test_images.to(DEVICE))
     reached = accuracy(scores, digits.test_labels)

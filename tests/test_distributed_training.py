@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -400,3 +405,22 @@ def resume_fsdp1() -> Result:
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_fsdp1_state_dicts_carry_a_training_over(two: Ranks) -> None:
     assert_equal_training(two.run(resume_fsdp1), single_process(make_optimizer=adamw))
+
+
+# --- the demo ---------------------------------------------------------------------------------------------------------
+
+
+def test_demo_reaches_the_accuracy_of_one_process() -> None:
+    root = Path(__file__).resolve().parent.parent
+    script = root / "examples" / "train_digits_distributed.py"
+    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)],
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(re.findall(r"test accuracy +9[89]\.", result.stdout)) == 3
+    assert result.stdout.rstrip().endswith("demo: all is well")
