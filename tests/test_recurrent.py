@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+import torch_mydev
+
 CONFIGURATIONS = {
     "plain": {},
     "two_layers": {"num_layers": 2},
@@ -58,6 +60,39 @@ def check(module: nn.Module, *inputs: torch.Tensor) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_matches_cpu(kind: str, options: dict[str, object]) -> None:
     check(make(kind, **options), torch.randn(3, 2, 5))
+
+
+def test_lstm_has_gradients_in_eval_mode() -> None:
+    check(make("lstm", num_layers=2, dropout=0.5).eval(), torch.randn(3, 2, 5))
+
+
+def test_lstm_of_frozen_weights_has_gradients_of_its_input() -> None:
+    module, x = make("lstm").requires_grad_(False), torch.randn(3, 2, 5)
+    gradients = []
+    for device in ("cpu", "mydev"):
+        leaf = x.clone().to(device).requires_grad_()
+        gradients += [g.cpu() for g in torch.autograd.grad(module.to(device)(leaf)[0].sin().sum(), leaf)]
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_second_derivatives_of_an_lstm_agree_with_cpu() -> None:
+    module, x = make("lstm"), torch.randn(3, 2, 5)
+    results = []
+    for device in ("cpu", "mydev"):
+        leaf = x.clone().to(device).requires_grad_()
+        (gradient,) = torch.autograd.grad(module.to(device)(leaf)[0].sin().sum(), leaf, create_graph=True)
+        results.append(torch.autograd.grad(gradient.square().sum(), leaf)[0].cpu())
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize(("mode", "layers"), [("allow", 2), ("error", 0)])
+def test_lstm_is_one_kernel_of_the_cpu_per_layer_where_that_may_run(mode: str, layers: int) -> None:
+    module, x = make("lstm", num_layers=2).to("mydev"), torch.randn(3, 2, 5).to("mydev")
+    with torch_mydev.fallback_mode(mode), torch.profiler.profile() as profile:
+        module(x)
+    counts = {event.key: event.count for event in profile.key_averages()}
+    assert counts.get("aten::mkldnn_rnn_layer", 0) == layers
+    assert ("aten::_thnn_fused_lstm_cell" in counts) == (layers == 0)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

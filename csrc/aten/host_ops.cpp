@@ -29,7 +29,7 @@
   X(smooth_l1_loss) X(smooth_l1_loss_backward_grad_input) X(huber_loss) X(binary_cross_entropy)                        \
   X(binary_cross_entropy_backward) X(soft_margin_loss) X(multi_margin_loss) X(nll_loss2d_forward)                      \
   X(nll_loss2d_backward) X(_ctc_loss) X(_embedding_bag) X(reflection_pad1d) X(reflection_pad2d) X(replication_pad2d)    \
-  X(constant_pad_nd) X(pixel_shuffle) X(channel_shuffle) X(isin_Tensor_Tensor)
+  X(constant_pad_nd) X(pixel_shuffle) X(channel_shuffle) X(isin_Tensor_Tensor) X(mkldnn_rnn_layer) X(mkldnn_rnn_layer_backward)
 // clang-format on
 
 namespace mydev {

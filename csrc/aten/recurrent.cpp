@@ -1,14 +1,20 @@
-// Cells of LSTM and GRU, forward and backward.
+// LSTM and GRU: whole layers where the CPU has a kernel for these, else cells, forward and backward.
 //
-// PyTorch sends every LSTM and GRU of an accelerator to these fused cells, which its CPU does not have; here they are
+// An LSTM of f32 without projections is one call of the CPU's kernel per layer and direction, as on the CPU. PyTorch
+// sends every other LSTM and GRU of an accelerator to fused cells, which its CPU does not have; here they are
 // compositions of native ops. Gates are stored side by side along dimension 1: an LSTM's as input, forget, cell,
 // output; a GRU's as reset, update, new. The workspace that forward hands to backward holds the activated gates (of a
 // GRU also the previous state and the hidden part of the new gate).
 #include <ATen/Functions.h>
+#include <ATen/ops/lstm_native.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <tuple>
 #include <vector>
+
+#include "aten/census.h"
+#include "aten/native_launch.h"
 
 namespace mydev {
 namespace {
@@ -90,7 +96,62 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
           std::move(grad_hidden_bias)};
 }
 
+// --- whole layers ----------------------------------------------------------------------------------------------------
+
+constexpr int64_t kLstmMode = 2;  // of mkldnn_rnn_layer
+
+bool is_plain_f32(const Tensor& tensor) {
+  // No subclass, transformation or tangent: these see the operators that the layer is made of.
+  constexpr c10::DispatchKeySet kPlain({kDispatchKey, c10::DispatchKey::AutogradPrivateUse1,
+                                        c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastPrivateUse1});
+  return on_device(tensor) && tensor.scalar_type() == at::kFloat && tensor.numel() > 0 &&
+         (tensor.key_set().raw_repr() & ~kPlain.raw_repr()) == 0 && !tensor._fw_grad(/*level=*/0).defined();
+}
+
+// Where the CPU's kernels are forbidden, or would be warned of, cells do without.
+bool has_layer_kernel(const Tensor& input, at::TensorList hx, at::TensorList params) {
+  if (fallback_mode() != FallbackMode::kAllow) return false;
+  if (input.dim() != 3 || hx.size() != 2 || hx[0].sizes() != hx[1].sizes()) return false;  // others: projections
+  const auto fits = [&](const Tensor& tensor) { return is_plain_f32(tensor) && tensor.device() == input.device(); };
+  return fits(input) && std::all_of(hx.begin(), hx.end(), fits) && std::all_of(params.begin(), params.end(), fits);
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, at::TensorList hx, at::TensorList params, bool has_biases,
+                                        int64_t layers, double dropout, bool train, bool bidirectional,
+                                        bool batch_first) {
+  const size_t directions = bidirectional ? 2 : 1, per_layer = has_biases ? 4 : 2;
+  if (!has_layer_kernel(input, hx, params) || params.size() != static_cast<size_t>(layers) * directions * per_layer) {
+    return at::native::lstm(input, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first);
+  }
+  Tensor sequence = (batch_first ? input.transpose(0, 1) : input).contiguous();
+  const Tensor no_bias = has_biases ? Tensor() : at::zeros({params[0].size(0)}, params[0].options());
+  std::vector<Tensor> hy, cy;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    std::vector<Tensor> outputs;
+    for (size_t direction = 0; direction < directions; ++direction) {
+      const int64_t index = static_cast<int64_t>(hy.size());
+      const Tensor* weights = &params[static_cast<size_t>(index) * per_layer];
+      const Tensor &input_bias = has_biases ? weights[2] : no_bias, &hidden_bias = has_biases ? weights[3] : no_bias;
+      auto [output, h, c, workspace] = at::mkldnn_rnn_layer(
+          sequence, weights[0], weights[1], input_bias, hidden_bias, hx[0][index].contiguous(),
+          hx[1][index].contiguous(), /*reverse=*/direction == 1, /*batch_sizes=*/{}, kLstmMode, hx[0].size(2), layers,
+          has_biases, bidirectional, batch_first, train || c10::GradMode::is_enabled());
+      outputs.push_back(std::move(output));
+      hy.push_back(std::move(h));
+      cy.push_back(std::move(c));
+    }
+    sequence = directions == 1 ? outputs[0] : at::cat(outputs, -1);
+    if (dropout != 0 && train && layer + 1 < layers) sequence = at::dropout(sequence, dropout, /*train=*/true);
+  }
+  return {batch_first ? sequence.transpose(0, 1) : sequence, at::stack(hy), at::stack(cy)};
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("lstm.input", lstm);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("lstm.input", lstm);
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
