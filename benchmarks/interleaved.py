@@ -89,7 +89,7 @@ class Benchmark:
         parser.add_argument("--rounds", type=int, default=ROUNDS)
         arguments = parser.parse_args()
         self._only: str = arguments.only
-        self._rounds: int = arguments.rounds
+        self.rounds: int = arguments.rounds
         self.rows: list[Row] = []
         print(f"{title:<34} {lanes[0]:>10} {lanes[1]:>10} {'/'.join(lanes):>10} {'median':>7}")
 
@@ -97,7 +97,7 @@ class Benchmark:
         """Runs, prints and keeps one comparison."""
         if not self.wants(name):
             return
-        self.add(compare(name, cpu, mydev, self._rounds))
+        self.add(compare(name, cpu, mydev, self.rounds))
 
     def wants(self, name: str) -> bool:
         """Whether the command line asks for the row of this name."""

@@ -7,6 +7,7 @@ csrc/distributed. A vendor with a collective library of their own registers it w
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
@@ -17,7 +18,8 @@ from torch_mydev._device_name import DEVICE_NAME
 #: What ``init_process_group`` and ``"cpu:gloo,mydev:..."`` call the default backend.
 BACKEND_NAME = f"{DEVICE_NAME}_gloo"
 
-Creator = Callable[[Any, Any], "dist.Backend"]
+Creator = Callable[[Any, Any], Any]
+EngineCreator = Callable[[Any, int, int, timedelta, str, list[int]], Any]
 
 
 def register() -> None:
@@ -37,16 +39,33 @@ def register_backend(name: str, create: Creator) -> None:
     dist.Backend.default_device_backend_map[DEVICE_NAME] = name.lower()
 
 
-def over_host_backend(engine: Any) -> Any:
-    """A backend for tensors of the device over ``engine``, any backend for CPU tensors."""
-    return _C.distributed_backend(engine)
+def over_host_backend(create_engine: EngineCreator, options: Any) -> Any:
+    """A backend for tensors of the device over an engine for CPU tensors; what a ``create`` of above may return.
+
+    ``create_engine(store, rank, size, timeout, group_name, global_ranks)`` makes the engine, any c10d backend for CPU
+    tensors, of the process group that ``options`` describe, and later those of groups that it is split into.
+    """
+    return _C.distributed_backend(
+        create_engine,
+        BACKEND_NAME,
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        options.group_id,
+        options.global_ranks_in_group,
+    )
 
 
 def _create_over_gloo(options: Any, backend_options: Any) -> Any:
+    return over_host_backend(_create_gloo, options)
+
+
+def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_name: str, global_ranks: list[int]) -> Any:
     from torch.distributed.distributed_c10d import ProcessGroupGloo
 
-    gloo = ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=options.timeout)
-    gloo.options.global_ranks_in_group = options.global_ranks_in_group
-    gloo.options.group_name = options.group_id
+    gloo = ProcessGroupGloo(store, rank, size, timeout=timeout)
+    gloo.options.global_ranks_in_group = global_ranks
+    gloo.options.group_name = group_name
     gloo._set_sequence_number_for_group()
-    return over_host_backend(gloo)
+    return gloo

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "distributed/device_backend.h"
 #include "distributed/operand_checks.h"
@@ -47,12 +48,6 @@ Tensors equal_parts(const Tensor& tensor, int64_t count) {
   return parts;
 }
 
-Tensors all_movable(const Tensors& tensors) {
-  Tensors result;
-  for (const Tensor& tensor : tensors) result.push_back(as_movable(tensor));
-  return result;
-}
-
 Tensors all_read(HostOperands& operands, const Tensors& tensors) {
   Tensors result;
   for (const Tensor& tensor : tensors) result.push_back(as_movable(operands.read(tensor)));
@@ -63,6 +58,23 @@ Tensors all_written(HostOperands& operands, const Tensors& tensors) {
   Tensors result;
   for (const Tensor& tensor : tensors) result.push_back(as_movable(operands.write(tensor)));
   return result;
+}
+
+std::vector<int64_t> lengths_of(const Tensors& tensors) {
+  std::vector<int64_t> lengths;
+  for (const Tensor& tensor : tensors) lengths.push_back(tensor.numel());
+  return lengths;
+}
+
+int64_t sum_of(const std::vector<int64_t>& lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+}
+
+// All elements of all tensors.
+Tensor flat(const Tensors& tensors) {
+  Tensors parts;
+  for (const Tensor& tensor : tensors) parts.push_back(tensor.view(-1));
+  return at::cat(parts);
 }
 
 bool same_sizes(const Tensors& tensors) {
@@ -154,7 +166,7 @@ DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::Reduc
       const Tensor host = is_root ? operands.update(piece) : operands.read(piece);
       Tensors wire{reduction.to_wire(host)};
       if (!is_root) {  // the engine uses every rank's operand for partial results
-        if (!reduction.needs_from_wire(wire[0], host)) wire[0] = wire[0].clone();
+        if (wire[0].const_data_ptr() == host.const_data_ptr()) wire[0] = wire[0].clone();
       } else if (reduction.needs_from_wire(wire[0], host)) {
         operands.at_end([=] { reduction.from_wire(wire[0], host); });
       }
@@ -164,30 +176,44 @@ DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::Reduc
 }
 
 // Each rank gets its part of the others' operands and reduces them itself: half the traffic of reducing everything
-// everywhere.
-void DeviceBackend::add_reduce_scatter(Stages& stages, const Tensor& output, const Tensors& inputs,
-                                       const Reduction& reduction, const c10d::ReduceScatterOptions& options) {
-  HostOperands& operands = stages.add();
+// everywhere. `sent` has the parts one after the other.
+void DeviceBackend::add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output, const Tensor& sent,
+                                       std::vector<int64_t> lengths, const Reduction& reduction,
+                                       const c10d::ReduceScatterOptions& options) {
   const Tensor host = operands.write(output);
-  Tensors sent;
-  for (const Tensor& input : inputs) sent.push_back(reduction.to_wire(operands.read(input)).view(-1));
-  const int64_t length = sent[static_cast<size_t>(rank_)].numel();
-  const Tensor rows = at::empty({size_, length}, sent[0].options());
-  Tensors received = rows.unbind(0);
+  const int64_t length = lengths[static_cast<size_t>(rank_)];
+  const Tensor rows = at::empty({size_, length}, sent.options());
   operands.at_end([=] {
     const Tensor reduced = reduction.reduce_rows(rows);
     reduction.from_wire(host.is_complex() ? reduced.view_as(at::view_as_real(host)) : reduced.view_as(host), host);
   });
-  stages.start(engine_->alltoall(received, sent, {.timeout = options.timeout}));
+  Tensor received = rows.view(-1), input = sent;
+  std::vector<int64_t> received_lengths(static_cast<size_t>(size_), length);
+  stages.start(engine_->alltoall_base(received, input, received_lengths, lengths, {.timeout = options.timeout}));
+}
+
+void DeviceBackend::add_reduce_scatter_list(Stages& stages, const Tensor& output, const Tensors& inputs,
+                                            const Reduction& reduction, const c10d::ReduceScatterOptions& options) {
+  HostOperands& operands = stages.add();
+  Tensors parts;
+  for (const Tensor& input : inputs) parts.push_back(reduction.to_wire(operands.read(input)));
+  add_reduce_scatter(stages, operands, output, flat(parts), lengths_of(parts), reduction, options);
 }
 
 void DeviceBackend::add_reduce_scatter_base(Stages& stages, const Tensor& output, const Tensor& input,
                                             const Reduction& reduction, const c10d::ReduceScatterOptions& options) {
   const Tensors parts = equal_parts(input, size_);
   for_each_piece(output, output.numel(), [&](int64_t begin, int64_t length) {
+    if (length == output.numel()) {
+      HostOperands& operands = stages.add();
+      const Tensor sent = reduction.to_wire(operands.read(input)).view(-1);
+      std::vector<int64_t> lengths(static_cast<size_t>(size_), sent.numel() / size_);
+      add_reduce_scatter(stages, operands, output, sent, std::move(lengths), reduction, options);
+      return;
+    }
     Tensors pieces;
     for (const Tensor& part : parts) pieces.push_back(piece_of(part, begin, length));
-    add_reduce_scatter(stages, piece_of(output, begin, length), pieces, reduction, options);
+    add_reduce_scatter_list(stages, piece_of(output, begin, length), pieces, reduction, options);
   });
 }
 
@@ -202,7 +228,7 @@ DeviceBackend::WorkPtr DeviceBackend::reduce_scatter(Tensors& outputs, std::vect
               list[static_cast<size_t>(rank_)].numel(), " elements, the output ", output.numel());
   const Reduction reduction(output.scalar_type(), options.reduceOp, size_);
   return start(OpType::REDUCE_SCATTER, "reduce_scatter", device, outputs,
-               [=, this](Stages& stages) { add_reduce_scatter(stages, output, list, reduction, options); });
+               [=, this](Stages& stages) { add_reduce_scatter_list(stages, output, list, reduction, options); });
 }
 
 DeviceBackend::WorkPtr DeviceBackend::_reduce_scatter_base(Tensor& output, Tensor& input,
@@ -386,10 +412,16 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall(Tensors& outputs, Tensors& inputs
   outputs = held(outputs);
   inputs = held(inputs);
   return start(OpType::ALLTOALL, "all_to_all", device, outputs, [=, this](Stages& stages) {
+    // As one tensor each: the engine's own form for lists takes tensors of one size only.
     HostOperands& operands = stages.add();
-    Tensors host_outputs = all_written(operands, outputs);
-    Tensors host_inputs = all_read(operands, inputs);
-    stages.start(engine_->alltoall(host_outputs, host_inputs, options));
+    const Tensors host_inputs = all_read(operands, inputs), host_outputs = all_written(operands, outputs);
+    std::vector<int64_t> sent = lengths_of(host_inputs), received = lengths_of(host_outputs);
+    Tensor from = flat(host_inputs), to = at::empty({sum_of(received)}, from.options());
+    operands.at_end([=] {
+      const Tensors parts = to.split_with_sizes(received);
+      for (size_t i = 0; i < parts.size(); ++i) Tensor(host_outputs[i]).copy_(parts[i].view_as(host_outputs[i]));
+    });
+    stages.start(engine_->alltoall_base(to, from, received, sent, options));
   });
 }
 

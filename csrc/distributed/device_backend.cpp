@@ -1,6 +1,9 @@
 // What all collectives of a group share, and transfers between two ranks.
 #include "distributed/device_backend.h"
 
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include "aten/native_launch.h"
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
@@ -8,22 +11,25 @@
 
 namespace mydev {
 
-DeviceBackend::DeviceBackend(Engine engine)
-    : Backend(engine->getRank(), engine->getSize()),
-      engine_(std::move(engine)),
+DeviceBackend::DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                             OptionsPtr options)
+    : Backend(rank, size),
+      factory_(std::move(factory)),
+      options_(std::move(options)),
+      engine_(factory_(store, rank, size, *options_)),
       name_(std::string(MYDEV_DEVICE_NAME "_") + engine_->getBackendName()) {}
 
 DeviceBackend::Engine DeviceBackend::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-                                           const c10::intrusive_ptr<Options>& options) {
-  Engine part = engine_->split(store, ranks, options);
-  if (part == nullptr) return part;
-  return c10::make_intrusive<DeviceBackend>(std::move(part));
+                                           const OptionsPtr& options) {
+  const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+  if (place == ranks.end()) return nullptr;
+  auto part_store = c10::make_intrusive<c10d::PrefixStore>(options->group_name + "/", store);
+  return merge(part_store, options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
 }
 
-DeviceBackend::Engine DeviceBackend::merge(const c10::intrusive_ptr<c10d::Store>& store,
-                                           const c10::intrusive_ptr<Options>& options, const int& rank,
-                                           const int& size) {
-  return c10::make_intrusive<DeviceBackend>(engine_->merge(store, options, rank, size));
+DeviceBackend::Engine DeviceBackend::merge(const c10::intrusive_ptr<c10d::Store>& store, const OptionsPtr& options,
+                                           const int& rank, const int& size) {
+  return c10::make_intrusive<DeviceBackend>(factory_, store, rank, size, options);
 }
 
 // --- starting --------------------------------------------------------------------------------------------------------

@@ -29,20 +29,32 @@ class DeviceBackend final : public c10d::Backend {
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Engine = c10::intrusive_ptr<c10d::Backend>;
 
-  explicit DeviceBackend(Engine engine);
+  struct Options final : c10d::Backend::Options {
+    using c10d::Backend::Options::Options;
+  };
+  using OptionsPtr = c10::intrusive_ptr<c10d::Backend::Options>;
+  // Makes the engine of a group; of its parts too, when it is split.
+  using EngineFactory = std::function<Engine(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                             const c10d::Backend::Options& options)>;
+
+  DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                OptionsPtr options);
 
   const std::string getBackendName() const override { return name_; }
-  c10::intrusive_ptr<Options> getBackendOptions() override { return engine_->getBackendOptions(); }
-  void setTimeout(std::chrono::milliseconds timeout) override { engine_->setTimeout(timeout); }
+  OptionsPtr getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    options_->timeout = timeout;
+    engine_->setTimeout(timeout);
+  }
   void setSequenceNumberForGroup() override { engine_->setSequenceNumberForGroup(); }
   uint64_t getSequenceNumberForGroup() override { return engine_->getSequenceNumberForGroup(); }
   void enableCollectivesTiming() override { engine_->enableCollectivesTiming(); }
 
-  bool supportsSplitting() const override { return engine_->supportsSplitting(); }
+  bool supportsSplitting() const override { return true; }
   Engine split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-               const c10::intrusive_ptr<Options>& options) override;
-  Engine merge(const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Options>& options,
-               const int& rank, const int& size) override;
+               const OptionsPtr& options) override;
+  Engine merge(const c10::intrusive_ptr<c10d::Store>& store, const OptionsPtr& options, const int& rank,
+               const int& size) override;
 
   // Collectives between the two go on as ever; the Work of endCoalescing stands for all of them.
   bool supportsCoalescing() const override { return true; }
@@ -92,11 +104,16 @@ class DeviceBackend final : public c10d::Backend {
                           const c10d::AllgatherOptions& options);
   void add_allreduce(Stages& stages, const Tensor& tensor, const Reduction& reduction,
                      const c10d::AllreduceOptions& options);
-  void add_reduce_scatter(Stages& stages, const Tensor& output, const Tensors& inputs, const Reduction& reduction,
+  void add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output, const Tensor& sent,
+                          std::vector<int64_t> lengths, const Reduction& reduction,
                           const c10d::ReduceScatterOptions& options);
+  void add_reduce_scatter_list(Stages& stages, const Tensor& output, const Tensors& inputs, const Reduction& reduction,
+                               const c10d::ReduceScatterOptions& options);
   void add_reduce_scatter_base(Stages& stages, const Tensor& output, const Tensor& input, const Reduction& reduction,
                                const c10d::ReduceScatterOptions& options);
 
+  const EngineFactory factory_;
+  const OptionsPtr options_;
   const Engine engine_;
   const std::string name_;
   IssueThread issue_thread_;

@@ -1,0 +1,94 @@
+"""Collectives on the device against gloo on CPU tensors, in the same processes, turn by turn.
+
+Two ranks on this machine run the same turns; rank 0 prints its figures. Each rank computes on one thread.
+
+Run from the repository: ``python benchmarks/distributed.py``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from interleaved import Benchmark, Row
+
+import torch_mydev
+
+RANKS = 2
+#: About how much is moved in one turn, and how many collectives that is at most.
+TURN_BYTES = 32 << 20
+MOST_REPEATS = 200
+SIZES = {"4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "64 MiB": 64 << 20}
+
+
+def all_reduce(nbytes: int, device: str) -> Callable[[], object]:
+    tensor = torch.ones(nbytes // 4, device=device)
+    return lambda: dist.all_reduce(tensor, dist.ReduceOp.MAX)
+
+
+def all_gather(nbytes: int, device: str) -> Callable[[], object]:
+    tensor = torch.ones(nbytes // 4, device=device)
+    output = torch.empty(RANKS * nbytes // 4, device=device)
+    return lambda: dist.all_gather_single(output, tensor)
+
+
+def reduce_scatter(nbytes: int, device: str) -> Callable[[], object]:
+    tensor = torch.ones(nbytes // 4, device=device)
+    output = torch.empty(nbytes // 4 // RANKS, device=device)
+    return lambda: dist.reduce_scatter_single(output, tensor)
+
+
+def turn(collective: Callable[[], object], repeats: int) -> float:
+    """Seconds per collective. All ranks begin together."""
+    dist.barrier(device_ids=[0])
+    start = time.perf_counter()
+    for _ in range(repeats):
+        collective()
+    torch.mydev.synchronize()
+    return (time.perf_counter() - start) / repeats
+
+
+def compare(name: str, rival: Callable[[], object], device: Callable[[], object], repeats: int, rounds: int) -> Row:
+    turns = [(turn(rival, repeats), turn(device, repeats)) for _ in range(rounds + 1)][1:]
+    best_rival, best_device = (min(seconds[lane] for seconds in turns) for lane in (0, 1))
+    ratio = best_rival / best_device
+    return Row(name, best_rival, best_device, ratio, statistics.median(a / b for a, b in turns))
+
+
+def run(rank: int, rendezvous: str) -> None:
+    torch.set_num_threads(1)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    backend = f"cpu:gloo,{torch_mydev.device_name}:{torch_mydev.device_name}_gloo"
+    dist.init_process_group(backend, init_method=f"file://{rendezvous}", rank=rank, world_size=RANKS)
+    if rank > 0:  # the table is rank 0's
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    benchmark = Benchmark("distributed", lanes=("gloo", "mydev"))
+    for collective in (all_reduce, all_gather, reduce_scatter):
+        for size, nbytes in SIZES.items():
+            name = f"{collective.__name__}, {size}"
+            if benchmark.wants(name):
+                lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
+                repeats = max(1, min(MOST_REPEATS, TURN_BYTES // nbytes))
+                benchmark.add(compare(name, *lanes, repeats, benchmark.rounds))
+    benchmark.print_mean()
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        context = multiprocessing.get_context("spawn")
+        ranks = [context.Process(target=run, args=(rank, f"{directory}/rendezvous")) for rank in range(RANKS)]
+        for process in ranks:
+            process.start()
+        for process in ranks:
+            process.join()
+
+
+if __name__ == "__main__":
+    main()

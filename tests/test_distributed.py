@@ -1,0 +1,618 @@
+"""torch.distributed on the device: collectives, order and waiting, transfers, groups, the choice of the backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import collective_cases as cases
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+import torch.distributed.nn.functional as differentiable
+from process_group import ProcessGroup, device_of
+
+DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", Path(__file__).resolve().parent.parent / "build/release/drivers"))
+mydev = torch.mydev
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
+def group(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
+    ranks = ProcessGroup(request.param)
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[ProcessGroup]:
+    ranks = ProcessGroup(2)
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="module", params=["discrete_driver.so", "discrete_driver.so:devices=2"])
+def discrete_pair(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
+    """Ranks whose device memory the host cannot reach."""
+    ranks = ProcessGroup(2, MYDEV_DRIVER=str(DRIVERS / request.param))
+    yield ranks
+    ranks.close()
+
+
+# --- collectives against one process ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
+@pytest.mark.parametrize("op", cases.OPS)
+@pytest.mark.parametrize("reduction", cases.REDUCTIONS)
+def test_reduction(group: ProcessGroup, reduction: str, op: str, dtype: torch.dtype) -> None:
+    if cases.is_defined(op, dtype):
+        group.run(cases.REDUCTIONS[reduction], op=op, dtype=dtype)
+    else:
+        group.run(undefined_reduction, reduction=reduction, op=op, dtype=dtype)
+
+
+def undefined_reduction(rank: int, size: int, reduction: str, op: str, dtype: torch.dtype) -> None:
+    with pytest.raises((RuntimeError, ValueError), match="complex|bool|is for integers"):
+        cases.REDUCTIONS[reduction](rank, size, op=op, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
+@pytest.mark.parametrize("movement", cases.MOVEMENTS)
+def test_movement(group: ProcessGroup, movement: str, dtype: torch.dtype) -> None:
+    group.run(cases.MOVEMENTS[movement], dtype=dtype)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (2, 0, 3), (3, 5), (70_000,)], ids=str)
+@pytest.mark.parametrize("collective", [*cases.REDUCTIONS, *cases.MOVEMENTS])
+def test_shapes(group: ProcessGroup, collective: str, shape: tuple[int, ...]) -> None:
+    if collective in cases.REDUCTIONS:
+        group.run(cases.REDUCTIONS[collective], op="SUM", dtype=torch.float32, shape=shape)
+    else:
+        group.run(cases.MOVEMENTS[collective], dtype=torch.float32, shape=shape)
+
+
+#: More than the piece in which what is copied travels.
+LONG = 1_500_001
+
+
+@pytest.mark.parametrize("length", [5, LONG])
+@pytest.mark.parametrize("collective", [*cases.REDUCTIONS, *cases.MOVEMENTS])
+def test_without_host_access(discrete_pair: ProcessGroup, collective: str, length: int) -> None:
+    if collective in cases.REDUCTIONS:
+        discrete_pair.run(cases.REDUCTIONS[collective], op="AVG", dtype=torch.float32, shape=(length,))
+    elif length == 5 or "uneven" not in collective:
+        discrete_pair.run(cases.MOVEMENTS[collective], dtype=torch.float32, shape=(length,))
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather", "all_to_all_single"])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int16, torch.bfloat16, torch.complex64], ids=str)
+def test_dtypes_without_host_access(discrete_pair: ProcessGroup, collective: str, dtype: torch.dtype) -> None:
+    if collective in cases.REDUCTIONS:
+        discrete_pair.run(cases.REDUCTIONS[collective], op="SUM", dtype=dtype)
+    else:
+        discrete_pair.run(cases.MOVEMENTS[collective], dtype=dtype)
+
+
+# --- layouts and operands ---------------------------------------------------------------------------------------------
+
+
+def strided_all_reduce(rank: int, size: int, layout: str) -> None:
+    base = cases.values(rank, torch.float32, (6, 4)).to(device_of(rank))
+    views = {
+        "transposed": lambda t: t.t(),
+        "columns": lambda t: t[:, 1:3],
+        "every second": lambda t: t[::2],
+        "with offset": lambda t: t[2:],
+        "scalar": lambda t: t[3, 2],
+        "channels last": lambda t: t.view(1, 2, 3, 4).to(memory_format=torch.channels_last),
+    }
+    tensor = views[layout](base)
+    untouched = base.clone()
+    dist.all_reduce(tensor)
+    originals = [cases.values(r, torch.float32, (6, 4)) for r in range(size)]
+    cases.check(tensor, sum(views[layout](t) for t in originals))
+    if layout != "channels last":  # which is a copy
+        views[layout](untouched).copy_(tensor)
+        assert torch.equal(base, untouched)  # nothing beside the view was written
+
+
+@pytest.mark.parametrize("layout", ["transposed", "columns", "every second", "with offset", "scalar", "channels last"])
+def test_strided_operands_are_reduced_in_place(group: ProcessGroup, layout: str) -> None:
+    group.run(strided_all_reduce, layout=layout)
+
+
+def strided_broadcast_and_gather(rank: int, size: int) -> None:
+    tensor = cases.values(rank, torch.float32, (4, 6)).to(device_of(rank)).t()
+    outputs = [torch.zeros(4, 6, device=device_of(rank)).t() for _ in range(size)]
+    dist.all_gather(outputs, tensor)
+    for source, output in enumerate(outputs):
+        cases.check(output, cases.values(source, torch.float32, (4, 6)).t())
+    dist.broadcast(tensor, src=0)
+    cases.check(tensor, cases.values(0, torch.float32, (4, 6)).t())
+
+
+def test_strided_operands_are_moved(group: ProcessGroup) -> None:
+    group.run(strided_broadcast_and_gather)
+
+
+def gather_tensors_of_several_sizes(rank: int, size: int) -> None:
+    outputs = [torch.empty(r + 1, device=device_of(rank)) for r in range(size)]
+    dist.all_gather(outputs, torch.full((rank + 1,), float(rank), device=device_of(rank)))
+    for source, output in enumerate(outputs):
+        cases.check(output, torch.full((source + 1,), float(source)))
+
+
+def test_all_gather_takes_tensors_of_several_sizes(group: ProcessGroup) -> None:
+    group.run(gather_tensors_of_several_sizes)
+
+
+def scatter_reductions_of_several_sizes(rank: int, size: int) -> None:
+    inputs = [torch.full((part + 1,), float(rank), device=device_of(rank)) for part in range(size)]
+    output = torch.empty(rank + 1, device=device_of(rank))
+    dist.reduce_scatter(output, inputs)
+    cases.check(output, torch.full((rank + 1,), float(sum(range(size)))))
+
+
+def test_reduce_scatter_takes_tensors_of_several_sizes(group: ProcessGroup) -> None:
+    group.run(scatter_reductions_of_several_sizes)
+
+
+def zero_copies(rank: int, size: int) -> None:
+    tensor = torch.ones(1000, device=device_of(rank))
+    address = tensor.data_ptr()
+    before = torch.mydev.memory_allocated()
+    dist.all_reduce(tensor)
+    torch.mydev.synchronize()
+    assert tensor.data_ptr() == address
+    assert torch.mydev.max_memory_allocated() == before or torch.mydev.memory_allocated() == before
+
+
+def test_memory_is_where_it_was(pair: ProcessGroup) -> None:
+    pair.run(zero_copies)
+
+
+def refuse(rank: int, size: int, operands: str, message: str) -> None:
+    device = device_of(rank)
+    here = torch.ones(2, device=device)
+    calls = {
+        "cpu": lambda: dist.all_reduce(torch.ones(2)),
+        "mixed devices": lambda: dist.all_gather([here.clone(), torch.ones(2)], here),
+        "mixed dtypes": lambda: dist.all_gather([here.clone(), here.int()], here),
+        "sizes": lambda: dist.all_gather_single(torch.ones(2 * size + 1, device=device), here),
+        "own size": lambda: dist.all_gather([torch.ones(3, device=device)] * size, here),
+        "count": lambda: dist.all_to_all([here.clone()] * (size + 1), [here] * (size + 1)),
+        "several": lambda: dist.distributed_c10d._get_default_group().allreduce([here, here.clone()]).wait(),
+    }
+    with pytest.raises((RuntimeError, ValueError, TypeError), match=message):
+        calls[operands]()
+
+
+@pytest.mark.parametrize(
+    ("operands", "message"),
+    [
+        ("cpu", "No backend type associated with device type cpu"),
+        ("mixed devices", "expected .*tensors on mydev|same device"),
+        ("mixed dtypes", "dtype|of Float"),
+        ("sizes", "5 elements, expected 2 for each of 2 ranks"),
+        ("own size", "has 3 elements, the input 2"),
+        ("count", "one for each rank, got 3"),
+        ("several", "expected one tensor, got 2"),
+    ],
+)
+def test_wrong_operands_are_refused(pair: ProcessGroup, operands: str, message: str) -> None:
+    pair.run(refuse, operands=operands, message=message)
+
+
+# --- order and waiting ------------------------------------------------------------------------------------------------
+
+
+def follow_earlier_work(rank: int, size: int, side: bool) -> None:
+    device = device_of(rank)
+    stream = torch.mydev.Stream(device) if side else torch.mydev.current_stream(device)
+    with torch.mydev.stream(stream):
+        tensor = torch.zeros(200_000, device=device)
+        for _ in range(20):
+            tensor.add_(1)
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        tensor.mul_(2)
+    stream.synchronize()
+    cases.check(tensor, torch.full((200_000,), 20.0 * size * 2))
+
+
+@pytest.mark.parametrize("side", [False, True], ids=["default stream", "another stream"])
+def test_collective_runs_in_the_order_of_the_current_stream(group: ProcessGroup, side: bool) -> None:
+    group.run(follow_earlier_work, side=side)
+
+
+def many_in_flight(rank: int, size: int) -> None:
+    tensors = [torch.full((1000,), float(rank + i), device=device_of(rank)) for i in range(30)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for work in reversed(works):
+        work.wait()
+    for i, tensor in enumerate(tensors):
+        cases.check(tensor, torch.full((1000,), float(sum(r + i for r in range(size)))))
+
+
+def test_many_collectives_in_flight_are_waited_for_in_any_order(group: ProcessGroup) -> None:
+    group.run(many_in_flight)
+
+
+def drop_everything(rank: int, size: int, op: str) -> None:
+    torch.mydev.synchronize()
+    before = torch.mydev.memory_allocated()
+    for _ in range(10):
+        tensor = torch.full((50_000,), float(rank), device=device_of(rank))
+        dist.all_reduce(tensor, cases.op_of(op), async_op=True)
+        del tensor
+    dist.barrier()  # all of them have met their counterparts; the engine's threads may still be letting go of the last
+    torch.mydev.synchronize()
+    for _ in range(1_000_000):
+        if torch.mydev.memory_allocated() == before:
+            return
+        os.sched_yield()
+    assert torch.mydev.memory_allocated() == before
+
+
+@pytest.mark.parametrize("op", ["SUM", "AVG"])
+def test_memory_stays_until_the_engine_is_done_and_is_then_returned(pair: ProcessGroup, op: str) -> None:
+    pair.run(drop_everything, op=op)
+
+
+def look_at_work(rank: int, size: int) -> None:
+    tensor = torch.ones(10, device=device_of(rank))
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    work.synchronize()
+    work.block_current_stream()
+    torch.mydev.synchronize()
+    assert work.is_completed()
+    assert work.is_success()
+    assert work.exception() is None
+    assert [t.data_ptr() for t in work.result()] == [tensor.data_ptr()]
+    work.wait(cases_timeout())
+    cases.check(tensor, torch.full((10,), float(size)))
+
+
+def cases_timeout() -> Any:
+    from process_group import TIMEOUT
+
+    return TIMEOUT
+
+
+def test_work_tells_how_it_stands(group: ProcessGroup) -> None:
+    group.run(look_at_work)
+
+
+def chain_futures(rank: int, size: int, op: str, wait_first: bool) -> None:
+    tensor = torch.full((1000,), float(rank + 1), device=device_of(rank))
+    work = dist.all_reduce(tensor, cases.op_of(op), async_op=True)
+    if wait_first:
+        work.wait()
+    halved = work.get_future().then(lambda future: [future.value()[0] / 2]).wait()
+    expected = sum(range(1, size + 1)) / (size if op == "AVG" else 1)
+    cases.check(halved[0], torch.full((1000,), expected / 2))
+
+
+@pytest.mark.parametrize("wait_first", [False, True])
+@pytest.mark.parametrize("op", ["SUM", "AVG"])
+def test_futures_carry_results_on_the_device(group: ProcessGroup, op: str, wait_first: bool) -> None:
+    group.run(chain_futures, op=op, wait_first=wait_first)
+
+
+# --- transfers --------------------------------------------------------------------------------------------------------
+
+
+def exchange(rank: int, size: int, batched: bool) -> None:
+    device = device_of(rank)
+    right, left = (rank + 1) % size, (rank - 1) % size
+    sent = torch.full((1000,), float(rank), device=device)
+    received = torch.empty(1000, device=device)
+    if batched:
+        works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, left), dist.P2POp(dist.isend, sent, right)])
+    else:
+        works = [dist.irecv(received, left), dist.isend(sent, right)]
+    for work in works:
+        work.wait()
+    cases.check(received, torch.full((1000,), float(left)))
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_neighbours_exchange(group: ProcessGroup, batched: bool) -> None:
+    group.run(exchange, batched=batched)
+
+
+def receive_from_any(rank: int, size: int) -> None:
+    device = device_of(rank)
+    if rank == 0:
+        seen = []
+        for _ in range(size - 1):
+            tensor = torch.empty(3, device=device)
+            source = dist.recv(tensor)
+            cases.check(tensor, torch.full((3,), float(source)))
+            seen.append(source)
+        assert sorted(seen) == list(range(1, size))
+    else:
+        dist.send(torch.full((3,), float(rank), device=device), 0)
+
+
+def test_receive_from_any_source(group: ProcessGroup) -> None:
+    group.run(receive_from_any)
+
+
+def tags(rank: int, size: int) -> None:
+    device = device_of(rank)
+    if rank == 0:
+        works = [dist.isend(torch.full((3,), float(tag), device=device), 1, tag=tag) for tag in (1, 2)]
+        for work in works:
+            work.wait()
+    elif rank == 1:
+        second, first = torch.empty(3, device=device), torch.empty(3, device=device)
+        dist.recv(second, 0, tag=2)
+        dist.recv(first, 0, tag=1)
+        cases.check(first, torch.full((3,), 1.0))
+        cases.check(second, torch.full((3,), 2.0))
+
+
+def test_tags_tell_transfers_apart(pair: ProcessGroup) -> None:
+    pair.run(tags)
+
+
+def drop_transfers(rank: int, size: int) -> None:
+    device = device_of(rank)
+    if rank == 0:
+        for i in range(20):
+            dist.isend(torch.full((100_000,), float(i), device=device), 1)
+    else:
+        for i in range(20):
+            tensor = torch.empty(100_000, device=device)
+            dist.recv(tensor, 0)
+            cases.check(tensor, torch.full((100_000,), float(i)))
+    dist.barrier()
+
+
+def test_transfer_whose_work_is_dropped_goes_on(pair: ProcessGroup) -> None:
+    pair.run(drop_transfers)
+
+
+def transfer_futures(rank: int, size: int) -> None:
+    tensor = torch.full((10,), float(rank), device=device_of(rank))
+    work = dist.isend(tensor, 1) if rank == 0 else dist.irecv(tensor, 0)
+    assert work is not None
+    work.get_future().wait()
+    assert work.is_completed()
+    cases.check(tensor, torch.zeros(10))
+
+
+def test_transfers_have_futures(pair: ProcessGroup) -> None:
+    pair.run(transfer_futures)
+
+
+# --- coalescing, groups, objects --------------------------------------------------------------------------------------
+
+
+def coalesce(rank: int, size: int, collective: str) -> None:
+    device = device_of(rank)
+    tensors = [torch.full((i + 1,), float(rank), device=device) for i in range(3)]
+    with dist.distributed_c10d._coalescing_manager(async_ops=True) as manager:
+        if collective == "all_reduce":
+            outputs = tensors
+            expected = [torch.full((i + 1,), float(sum(range(size)))) for i in range(3)]
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+        elif collective == "all_gather_single":
+            outputs = [torch.empty(size * (i + 1), device=device) for i in range(3)]
+            expected = [torch.arange(size).repeat_interleave(i + 1).float() for i in range(3)]
+            for output, tensor in zip(outputs, tensors, strict=True):
+                dist.all_gather_single(output, tensor)
+        else:
+            outputs = [torch.empty(i + 1, device=device) for i in range(3)]
+            expected = [torch.full((i + 1,), float(sum(range(size)))) for i in range(3)]
+            for output, tensor in zip(outputs, tensors, strict=True):
+                dist.reduce_scatter_single(output, tensor.repeat(size))
+    manager.wait()
+    for output, value in zip(outputs, expected, strict=True):
+        cases.check(output, value)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather_single", "reduce_scatter_single"])
+def test_coalescing(group: ProcessGroup, collective: str) -> None:
+    group.run(coalesce, collective=collective)
+
+
+def coalesce_different_collectives(rank: int, size: int) -> None:
+    device = device_of(rank)
+    first, second = torch.full((4,), float(rank), device=device), torch.full((4,), float(rank), device=device)
+    default = dist.distributed_c10d._get_default_group()
+    with dist.distributed_c10d._coalescing_manager(device=device, async_ops=True) as manager:
+        default.allreduce([first])
+        default.broadcast(second, 1)
+    assert len(manager.works) == 1
+    manager.works[0].get_future().wait()
+    manager.wait()
+    cases.check(first, torch.full((4,), float(sum(range(size)))))
+    cases.check(second, torch.ones(4))
+
+
+def test_one_work_stands_for_coalesced_collectives(group: ProcessGroup) -> None:
+    group.run(coalesce_different_collectives)
+
+
+def all_reduce_coalesced(rank: int, size: int) -> None:
+    tensors = [torch.ones(count, dtype=torch.int16, device=device_of(rank)) for count in (3, 0, 5)]
+    dist.all_reduce_coalesced(tensors)
+    for tensor in tensors:
+        cases.check(tensor, torch.full_like(tensor, size, device="cpu"))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_all_reduce_coalesced(group: ProcessGroup) -> None:
+    group.run(all_reduce_coalesced)
+
+
+def use_new_groups(rank: int, size: int) -> None:
+    half = [r for r in range(size) if r % 2 == rank % 2]
+    groups = [dist.new_group([r for r in range(size) if r % 2 == parity]) for parity in (0, 1)]
+    tensor = torch.full((3,), float(rank), device=device_of(rank))
+    dist.all_reduce(tensor, group=groups[rank % 2])
+    cases.check(tensor, torch.full((3,), float(sum(half))))
+    dist.destroy_process_group(groups[rank % 2])
+
+
+def test_new_group(group: ProcessGroup) -> None:
+    group.run(use_new_groups)
+
+
+def use_split_group(rank: int, size: int) -> None:
+    default = dist.distributed_c10d._get_default_group()
+    default.bound_device_id = device_of(rank)  # as init_process_group(device_id=...) does
+    try:
+        pairs = [[r, r + 1] for r in range(0, size, 2)]
+        part = dist.split_group(split_ranks=pairs)
+        assert part is not None and part.size() == 2
+        tensor = torch.full((3,), float(rank), device=device_of(rank))
+        dist.all_reduce(tensor, group=part)
+        cases.check(tensor, torch.full((3,), float(sum(pairs[rank // 2]))))
+    finally:
+        default.bound_device_id = None
+
+
+def test_split_group(group: ProcessGroup) -> None:
+    group.run(use_split_group)
+
+
+def share_objects(rank: int, size: int) -> None:
+    gathered: list[Any] = [None] * size
+    dist.all_gather_object(gathered, {"rank": rank})
+    assert gathered == [{"rank": r} for r in range(size)]
+    objects = [("from", rank)]
+    dist.broadcast_object_list(objects, src=1)
+    assert objects == [("from", 1)]
+    part: list[Any] = [None]
+    dist.scatter_object_list(part, [f"part {r}" for r in range(size)] if rank == 0 else None, src=0)
+    assert part == [f"part {rank}"]
+    collected: list[Any] | None = [None] * size if rank == 0 else None
+    dist.gather_object(rank, collected)
+    assert collected in (None, list(range(size)))
+    if rank == 0:
+        dist.send_object_list(["one", 2], 1)
+    elif rank == 1:
+        received: list[Any] = [None, None]
+        dist.recv_object_list(received, 0)
+        assert received == ["one", 2]
+
+
+def test_objects(group: ProcessGroup) -> None:
+    group.run(share_objects)
+
+
+def wait_at_barriers(rank: int, size: int) -> None:
+    dist.barrier()
+    dist.barrier(async_op=True).wait()
+    dist.barrier(device_ids=[device_of(rank).index])
+    backend = dist.distributed_c10d._get_default_group()._get_backend(device_of(rank))
+    backend.monitored_barrier(cases_timeout(), True)
+
+
+def test_barriers(group: ProcessGroup) -> None:
+    group.run(wait_at_barriers)
+
+
+# --- functional collectives -------------------------------------------------------------------------------------------
+
+
+def functional_values(rank: int, size: int) -> None:
+    tensor = torch.full((2 * size,), float(rank), device=device_of(rank))
+    world = dist.distributed_c10d._get_default_group()
+    cases.check(functional.all_reduce(tensor, "sum", world) + 0, torch.full((2 * size,), float(sum(range(size)))))
+    cases.check(
+        functional.all_gather_tensor(tensor, 0, world) + 0, torch.arange(size).repeat_interleave(2 * size).float()
+    )
+    cases.check(
+        functional.reduce_scatter_tensor(tensor, "avg", 0, world) + 0, torch.full((2,), sum(range(size)) / size)
+    )
+    cases.check(
+        functional.all_to_all_single(tensor, None, None, world) + 0, torch.arange(size).repeat_interleave(2).float()
+    )
+
+
+def test_functional_collectives(group: ProcessGroup) -> None:
+    group.run(functional_values)
+
+
+def functional_gradients(rank: int, size: int, collective: str) -> None:
+    leaf = torch.full((size,), float(rank + 1), device=device_of(rank), requires_grad=True)
+    if collective == "all_reduce":
+        result = differentiable.all_reduce(leaf.clone())
+    elif collective == "all_gather":
+        result = torch.stack(differentiable.all_gather(leaf))
+    elif collective == "all_to_all_single":
+        result = differentiable.all_to_all_single(torch.empty_like(leaf), leaf)
+    else:
+        result = functional.all_gather_tensor_autograd(leaf, 0, dist.distributed_c10d._get_default_group())
+    (result * (rank + 1)).sum().backward()
+    weights = torch.arange(1.0, size + 1)
+    expected = {"all_to_all_single": weights}.get(collective, weights.sum().expand(size))
+    cases.check(leaf.grad, expected)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "all_to_all_single", "all_gather_tensor_autograd"])
+def test_gradients_of_collectives(group: ProcessGroup, collective: str) -> None:
+    group.run(functional_gradients, collective=collective)
+
+
+# --- choosing the backend ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "devices"),
+    [
+        ("", ["mydev"]),
+        ("device_id=torch.device('mydev:0')", ["mydev"]),
+        ("backend='mydev_gloo'", ["mydev"]),
+        ("backend='cpu:gloo,mydev:mydev_gloo'", ["cpu", "mydev"]),
+        ("backend='gloo'", ["cpu"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_backend_is_chosen(run_python: Any, options: str, devices: list[str]) -> None:
+    code = f"""
+import torch, torch_mydev, torch.distributed as dist
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1{"," if options else ""} {options})
+for device in {devices}:
+    tensor = torch.ones(3, device=device)
+    dist.all_reduce(tensor)
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device(device))
+    print(device, tensor.sum().item(), backend.name())
+dist.destroy_process_group()
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr
+    names = {"cpu": "gloo", "mydev": "mydev_gloo"}
+    assert result.stdout.split("\n")[:-1] == [f"{device} 3.0 {names[device]}" for device in devices]
+
+
+def test_vendors_backend_takes_the_place_of_the_default(run_python: Any) -> None:
+    code = """
+import torch, torch.distributed as dist, torch_mydev
+from torch_mydev import distributed
+from torch.distributed.distributed_c10d import ProcessGroupGloo
+
+def create_engine(store, rank, size, timeout, group_name, global_ranks):
+    return ProcessGroupGloo(store, rank, size, timeout=timeout)
+
+def create(options, backend_options):
+    return distributed.over_host_backend(create_engine, options)
+
+distributed.register_backend("acmeccl", create)
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+print(dist.distributed_c10d._get_default_group()._device_types, dist.get_backend_config())
+tensor = torch.ones(3, device="mydev")
+dist.all_reduce(tensor)
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr
+    assert "mydev:acmeccl" in result.stdout
