@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from process_group import device_of
+from ranks import Ranks, device
 from torch import Tensor
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -34,6 +34,18 @@ OPS: dict[str, Any] = {
     "BXOR": Op.BXOR,
     "PREMUL_SUM": None,
 }
+
+
+Case = Callable[..., None]
+
+
+def run(ranks: Ranks, case: Case, **options: Any) -> None:
+    """Calls ``case(rank, size, **options)`` on every rank."""
+    ranks.run(_call, case, options)
+
+
+def _call(case: Case, options: dict[str, Any]) -> None:
+    case(dist.get_rank(), dist.get_world_size(), **options)
 
 
 def op_of(name: str) -> Any:
@@ -102,33 +114,33 @@ def reduced(name: str, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def all_reduce(rank: int, size: int, op: str, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    tensor = values(rank, dtype, shape).to(device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
     dist.all_reduce(tensor, op_of(op))
     check(tensor, reduced(op, [values(r, dtype, shape) for r in range(size)]))
 
 
 def reduce_to_one(rank: int, size: int, op: str, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    tensor = values(rank, dtype, shape).to(device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
     dist.reduce(tensor, dst=size - 1, op=op_of(op))
     all_values = [values(r, dtype, shape) for r in range(size)]
     check(tensor, reduced(op, all_values) if rank == size - 1 else all_values[rank])
 
 
 def reduce_scatter(rank: int, size: int, op: str, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    inputs = [values(rank, dtype, shape, salt=part).to(device_of(rank)) for part in range(size)]
+    inputs = [values(rank, dtype, shape, salt=part).to(device()) for part in range(size)]
     output = torch.empty_like(inputs[0])
     dist.reduce_scatter(output, inputs, op_of(op))
     check(output, reduced(op, [values(r, dtype, shape, salt=rank) for r in range(size)]))
 
 
 def reduce_scatter_single(rank: int, size: int, op: str, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    inputs = torch.cat([values(rank, dtype, shape, salt=part) for part in range(size)]).to(device_of(rank))
-    output = torch.empty(tuple(shape), dtype=dtype, device=device_of(rank))
+    inputs = torch.cat([values(rank, dtype, shape, salt=part) for part in range(size)]).to(device())
+    output = torch.empty(tuple(shape), dtype=dtype, device=device())
     dist.reduce_scatter_single(output, inputs, op_of(op))
     check(output, reduced(op, [values(r, dtype, shape, salt=rank) for r in range(size)]))
 
 
-REDUCTIONS: dict[str, Callable[..., None]] = {
+REDUCTIONS: dict[str, Case] = {
     case.__name__: case for case in (all_reduce, reduce_to_one, reduce_scatter, reduce_scatter_single)
 }
 
@@ -137,13 +149,13 @@ REDUCTIONS: dict[str, Callable[..., None]] = {
 
 
 def broadcast(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    tensor = values(rank, dtype, shape).to(device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
     dist.broadcast(tensor, src=size - 1)
     check(tensor, values(size - 1, dtype, shape))
 
 
 def all_gather(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    tensor = values(rank, dtype, shape).to(device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
     outputs = [torch.empty_like(tensor) for _ in range(size)]
     dist.all_gather(outputs, tensor)
     for source, output in enumerate(outputs):
@@ -151,14 +163,14 @@ def all_gather(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = 
 
 
 def all_gather_single(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    tensor = values(rank, dtype, shape).to(device_of(rank))
-    output = torch.empty((size * shape[0], *shape[1:]), dtype=dtype, device=device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
+    output = torch.empty((size * shape[0], *shape[1:]), dtype=dtype, device=device())
     dist.all_gather_single(output, tensor)
     check(output, torch.cat([values(source, dtype, shape) for source in range(size)]))
 
 
 def gather(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    tensor = values(rank, dtype, shape).to(device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
     outputs = [torch.empty_like(tensor) for _ in range(size)] if rank == 0 else None
     dist.gather(tensor, outputs, dst=0)
     for source, output in enumerate(outputs or []):
@@ -166,8 +178,8 @@ def gather(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)
 
 
 def scatter(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
-    output = torch.empty(tuple(shape), dtype=dtype, device=device_of(rank))
-    inputs = [values(part, dtype, shape).to(device_of(rank)) for part in range(size)] if rank == 0 else None
+    output = torch.empty(tuple(shape), dtype=dtype, device=device())
+    inputs = [values(part, dtype, shape).to(device()) for part in range(size)] if rank == 0 else None
     dist.scatter(output, inputs, src=0)
     check(output, values(rank, dtype, shape))
 
@@ -177,8 +189,8 @@ def all_to_all(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = 
     def sent(source: int, destination: int) -> Tensor:
         return values(source, dtype, (shape[0] + source + 2 * destination, *shape[1:]), salt=destination)
 
-    inputs = [sent(rank, destination).to(device_of(rank)) for destination in range(size)]
-    outputs = [torch.empty_like(sent(source, rank), device=device_of(rank)) for source in range(size)]
+    inputs = [sent(rank, destination).to(device()) for destination in range(size)]
+    outputs = [torch.empty_like(sent(source, rank), device=device()) for source in range(size)]
     dist.all_to_all(outputs, inputs)
     for source, output in enumerate(outputs):
         check(output, sent(source, rank))
@@ -188,7 +200,7 @@ def all_to_all_single(rank: int, size: int, dtype: torch.dtype, shape: Sequence[
     def sent(source: int, destination: int) -> Tensor:
         return values(source, dtype, shape, salt=destination)
 
-    inputs = torch.cat([sent(rank, destination) for destination in range(size)]).to(device_of(rank))
+    inputs = torch.cat([sent(rank, destination) for destination in range(size)]).to(device())
     output = torch.empty_like(inputs)
     dist.all_to_all_single(output, inputs)
     check(output, torch.cat([sent(source, rank) for source in range(size)]))
@@ -201,9 +213,9 @@ def all_to_all_single_uneven(rank: int, size: int, dtype: torch.dtype, shape: Se
     def sent(source: int, destination: int) -> Tensor:
         return values(source, dtype, (rows(source, destination), *shape), salt=destination)
 
-    inputs = torch.cat([sent(rank, destination) for destination in range(size)]).to(device_of(rank))
+    inputs = torch.cat([sent(rank, destination) for destination in range(size)]).to(device())
     expected = torch.cat([sent(source, rank) for source in range(size)])
-    output = torch.empty_like(expected, device=device_of(rank))
+    output = torch.empty_like(expected, device=device())
     dist.all_to_all_single(
         output, inputs, [rows(source, rank) for source in range(size)], [rows(rank, to) for to in range(size)]
     )
@@ -212,7 +224,7 @@ def all_to_all_single_uneven(rank: int, size: int, dtype: torch.dtype, shape: Se
 
 def send_and_receive(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
     """Round in a ring: even ranks send first."""
-    tensor = values(rank, dtype, shape).to(device_of(rank))
+    tensor = values(rank, dtype, shape).to(device())
     received = torch.empty_like(tensor)
     source, destination = (rank - 1) % size, (rank + 1) % size
     if rank % 2 == 0:
@@ -224,7 +236,7 @@ def send_and_receive(rank: int, size: int, dtype: torch.dtype, shape: Sequence[i
     check(received, values(source, dtype, shape))
 
 
-MOVEMENTS: dict[str, Callable[..., None]] = {
+MOVEMENTS: dict[str, Case] = {
     case.__name__: case
     for case in (
         broadcast,

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -49,8 +50,11 @@ def _serve(connection: Connection, rank: int, size: int, init_method: str) -> No
 
 
 class Ranks:
-    def __init__(self, size: int) -> None:
+    """``size`` processes; ``environment`` is theirs from their very beginning."""
+
+    def __init__(self, size: int, **environment: str) -> None:
         self.size = size
+        self._environment = environment
         self._processes: list[BaseProcess] = []
         self._connections: list[Connection] = []
 
@@ -90,7 +94,8 @@ class Ranks:
         for rank in range(self.size):
             connection, other_end = context.Pipe()
             process = context.Process(target=_serve, args=(other_end, rank, self.size, init_method), daemon=True)
-            process.start()
+            with mock.patch.dict(os.environ, self._environment):
+                process.start()
             other_end.close()
             self._processes.append(process)
             self._connections.append(connection)

@@ -13,32 +13,29 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 import torch.distributed.nn.functional as differentiable
-from process_group import ProcessGroup, device_of
+from ranks import TIMEOUT, Ranks, device
 
 DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", Path(__file__).resolve().parent.parent / "build/release/drivers"))
 mydev = torch.mydev
 
 
-@pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
-def group(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
-    ranks = ProcessGroup(request.param)
-    yield ranks
-    ranks.close()
+@pytest.fixture(params=["two", "four"])
+def group(request: pytest.FixtureRequest) -> Ranks:
+    ranks: Ranks = request.getfixturevalue(request.param)
+    return ranks
 
 
-@pytest.fixture(scope="module")
-def pair() -> Iterator[ProcessGroup]:
-    ranks = ProcessGroup(2)
-    yield ranks
-    ranks.close()
+@pytest.fixture
+def pair(two: Ranks) -> Ranks:
+    return two
 
 
 @pytest.fixture(scope="module", params=["discrete_driver.so", "discrete_driver.so:devices=2"])
-def discrete_pair(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
+def discrete_pair(request: pytest.FixtureRequest) -> Iterator[Ranks]:
     """Ranks whose device memory the host cannot reach."""
-    ranks = ProcessGroup(2, MYDEV_DRIVER=str(DRIVERS / request.param))
+    ranks = Ranks(2, MYDEV_DRIVER=str(DRIVERS / request.param))
     yield ranks
-    ranks.close()
+    ranks.stop()
 
 
 # --- collectives against one process ---------------------------------------------------------------------------------
@@ -47,11 +44,11 @@ def discrete_pair(request: pytest.FixtureRequest) -> Iterator[ProcessGroup]:
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 @pytest.mark.parametrize("op", cases.OPS)
 @pytest.mark.parametrize("reduction", cases.REDUCTIONS)
-def test_reduction(group: ProcessGroup, reduction: str, op: str, dtype: torch.dtype) -> None:
+def test_reduction(group: Ranks, reduction: str, op: str, dtype: torch.dtype) -> None:
     if cases.is_defined(op, dtype):
-        group.run(cases.REDUCTIONS[reduction], op=op, dtype=dtype)
+        cases.run(group, cases.REDUCTIONS[reduction], op=op, dtype=dtype)
     else:
-        group.run(undefined_reduction, reduction=reduction, op=op, dtype=dtype)
+        cases.run(group, undefined_reduction, reduction=reduction, op=op, dtype=dtype)
 
 
 def undefined_reduction(rank: int, size: int, reduction: str, op: str, dtype: torch.dtype) -> None:
@@ -61,17 +58,17 @@ def undefined_reduction(rank: int, size: int, reduction: str, op: str, dtype: to
 
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 @pytest.mark.parametrize("movement", cases.MOVEMENTS)
-def test_movement(group: ProcessGroup, movement: str, dtype: torch.dtype) -> None:
-    group.run(cases.MOVEMENTS[movement], dtype=dtype)
+def test_movement(group: Ranks, movement: str, dtype: torch.dtype) -> None:
+    cases.run(group, cases.MOVEMENTS[movement], dtype=dtype)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (2, 0, 3), (3, 5), (70_000,)], ids=str)
 @pytest.mark.parametrize("collective", [*cases.REDUCTIONS, *cases.MOVEMENTS])
-def test_shapes(group: ProcessGroup, collective: str, shape: tuple[int, ...]) -> None:
+def test_shapes(group: Ranks, collective: str, shape: tuple[int, ...]) -> None:
     if collective in cases.REDUCTIONS:
-        group.run(cases.REDUCTIONS[collective], op="SUM", dtype=torch.float32, shape=shape)
+        cases.run(group, cases.REDUCTIONS[collective], op="SUM", dtype=torch.float32, shape=shape)
     else:
-        group.run(cases.MOVEMENTS[collective], dtype=torch.float32, shape=shape)
+        cases.run(group, cases.MOVEMENTS[collective], dtype=torch.float32, shape=shape)
 
 
 #: More than the piece in which what is copied travels.
@@ -80,27 +77,27 @@ LONG = 1_500_001
 
 @pytest.mark.parametrize("length", [5, LONG])
 @pytest.mark.parametrize("collective", [*cases.REDUCTIONS, *cases.MOVEMENTS])
-def test_without_host_access(discrete_pair: ProcessGroup, collective: str, length: int) -> None:
+def test_without_host_access(discrete_pair: Ranks, collective: str, length: int) -> None:
     if collective in cases.REDUCTIONS:
-        discrete_pair.run(cases.REDUCTIONS[collective], op="AVG", dtype=torch.float32, shape=(length,))
+        cases.run(discrete_pair, cases.REDUCTIONS[collective], op="AVG", dtype=torch.float32, shape=(length,))
     elif length == 5 or "uneven" not in collective:
-        discrete_pair.run(cases.MOVEMENTS[collective], dtype=torch.float32, shape=(length,))
+        cases.run(discrete_pair, cases.MOVEMENTS[collective], dtype=torch.float32, shape=(length,))
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather", "all_to_all_single"])
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int16, torch.bfloat16, torch.complex64], ids=str)
-def test_dtypes_without_host_access(discrete_pair: ProcessGroup, collective: str, dtype: torch.dtype) -> None:
+def test_dtypes_without_host_access(discrete_pair: Ranks, collective: str, dtype: torch.dtype) -> None:
     if collective in cases.REDUCTIONS:
-        discrete_pair.run(cases.REDUCTIONS[collective], op="SUM", dtype=dtype)
+        cases.run(discrete_pair, cases.REDUCTIONS[collective], op="SUM", dtype=dtype)
     else:
-        discrete_pair.run(cases.MOVEMENTS[collective], dtype=dtype)
+        cases.run(discrete_pair, cases.MOVEMENTS[collective], dtype=dtype)
 
 
 # --- layouts and operands ---------------------------------------------------------------------------------------------
 
 
 def strided_all_reduce(rank: int, size: int, layout: str) -> None:
-    base = cases.values(rank, torch.float32, (6, 4)).to(device_of(rank))
+    base = cases.values(rank, torch.float32, (6, 4)).to(device())
     views = {
         "transposed": lambda t: t.t(),
         "columns": lambda t: t[:, 1:3],
@@ -120,13 +117,13 @@ def strided_all_reduce(rank: int, size: int, layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["transposed", "columns", "every second", "with offset", "scalar", "channels last"])
-def test_strided_operands_are_reduced_in_place(group: ProcessGroup, layout: str) -> None:
-    group.run(strided_all_reduce, layout=layout)
+def test_strided_operands_are_reduced_in_place(group: Ranks, layout: str) -> None:
+    cases.run(group, strided_all_reduce, layout=layout)
 
 
 def strided_broadcast_and_gather(rank: int, size: int) -> None:
-    tensor = cases.values(rank, torch.float32, (4, 6)).to(device_of(rank)).t()
-    outputs = [torch.zeros(4, 6, device=device_of(rank)).t() for _ in range(size)]
+    tensor = cases.values(rank, torch.float32, (4, 6)).to(device()).t()
+    outputs = [torch.zeros(4, 6, device=device()).t() for _ in range(size)]
     dist.all_gather(outputs, tensor)
     for source, output in enumerate(outputs):
         cases.check(output, cases.values(source, torch.float32, (4, 6)).t())
@@ -134,34 +131,34 @@ def strided_broadcast_and_gather(rank: int, size: int) -> None:
     cases.check(tensor, cases.values(0, torch.float32, (4, 6)).t())
 
 
-def test_strided_operands_are_moved(group: ProcessGroup) -> None:
-    group.run(strided_broadcast_and_gather)
+def test_strided_operands_are_moved(group: Ranks) -> None:
+    cases.run(group, strided_broadcast_and_gather)
 
 
 def gather_tensors_of_several_sizes(rank: int, size: int) -> None:
-    outputs = [torch.empty(r + 1, device=device_of(rank)) for r in range(size)]
-    dist.all_gather(outputs, torch.full((rank + 1,), float(rank), device=device_of(rank)))
+    outputs = [torch.empty(r + 1, device=device()) for r in range(size)]
+    dist.all_gather(outputs, torch.full((rank + 1,), float(rank), device=device()))
     for source, output in enumerate(outputs):
         cases.check(output, torch.full((source + 1,), float(source)))
 
 
-def test_all_gather_takes_tensors_of_several_sizes(group: ProcessGroup) -> None:
-    group.run(gather_tensors_of_several_sizes)
+def test_all_gather_takes_tensors_of_several_sizes(group: Ranks) -> None:
+    cases.run(group, gather_tensors_of_several_sizes)
 
 
 def scatter_reductions_of_several_sizes(rank: int, size: int) -> None:
-    inputs = [torch.full((part + 1,), float(rank), device=device_of(rank)) for part in range(size)]
-    output = torch.empty(rank + 1, device=device_of(rank))
+    inputs = [torch.full((part + 1,), float(rank), device=device()) for part in range(size)]
+    output = torch.empty(rank + 1, device=device())
     dist.reduce_scatter(output, inputs)
     cases.check(output, torch.full((rank + 1,), float(sum(range(size)))))
 
 
-def test_reduce_scatter_takes_tensors_of_several_sizes(group: ProcessGroup) -> None:
-    group.run(scatter_reductions_of_several_sizes)
+def test_reduce_scatter_takes_tensors_of_several_sizes(group: Ranks) -> None:
+    cases.run(group, scatter_reductions_of_several_sizes)
 
 
 def zero_copies(rank: int, size: int) -> None:
-    tensor = torch.ones(1000, device=device_of(rank))
+    tensor = torch.ones(1000, device=device())
     address = tensor.data_ptr()
     before = torch.mydev.memory_allocated()
     dist.all_reduce(tensor)
@@ -170,19 +167,19 @@ def zero_copies(rank: int, size: int) -> None:
     assert torch.mydev.max_memory_allocated() == before or torch.mydev.memory_allocated() == before
 
 
-def test_memory_is_where_it_was(pair: ProcessGroup) -> None:
-    pair.run(zero_copies)
+def test_memory_is_where_it_was(pair: Ranks) -> None:
+    cases.run(pair, zero_copies)
 
 
 def refuse(rank: int, size: int, operands: str, message: str) -> None:
-    device = device_of(rank)
-    here = torch.ones(2, device=device)
+    place = device()
+    here = torch.ones(2, device=place)
     calls = {
         "cpu": lambda: dist.all_reduce(torch.ones(2)),
         "mixed devices": lambda: dist.all_gather([here.clone(), torch.ones(2)], here),
         "mixed dtypes": lambda: dist.all_gather([here.clone(), here.int()], here),
-        "sizes": lambda: dist.all_gather_single(torch.ones(2 * size + 1, device=device), here),
-        "own size": lambda: dist.all_gather([torch.ones(3, device=device)] * size, here),
+        "sizes": lambda: dist.all_gather_single(torch.ones(2 * size + 1, device=place), here),
+        "own size": lambda: dist.all_gather([torch.ones(3, device=place)] * size, here),
         "count": lambda: dist.all_to_all([here.clone()] * (size + 1), [here] * (size + 1)),
         "several": lambda: dist.distributed_c10d._get_default_group().allreduce([here, here.clone()]).wait(),
     }
@@ -202,18 +199,18 @@ def refuse(rank: int, size: int, operands: str, message: str) -> None:
         ("several", "expected one tensor, got 2"),
     ],
 )
-def test_wrong_operands_are_refused(pair: ProcessGroup, operands: str, message: str) -> None:
-    pair.run(refuse, operands=operands, message=message)
+def test_wrong_operands_are_refused(pair: Ranks, operands: str, message: str) -> None:
+    cases.run(pair, refuse, operands=operands, message=message)
 
 
 # --- order and waiting ------------------------------------------------------------------------------------------------
 
 
 def follow_earlier_work(rank: int, size: int, side: bool) -> None:
-    device = device_of(rank)
+    place = device()
     stream = torch.mydev.Stream(device) if side else torch.mydev.current_stream(device)
     with torch.mydev.stream(stream):
-        tensor = torch.zeros(200_000, device=device)
+        tensor = torch.zeros(200_000, device=place)
         for _ in range(20):
             tensor.add_(1)
         work = dist.all_reduce(tensor, async_op=True)
@@ -224,12 +221,12 @@ def follow_earlier_work(rank: int, size: int, side: bool) -> None:
 
 
 @pytest.mark.parametrize("side", [False, True], ids=["default stream", "another stream"])
-def test_collective_runs_in_the_order_of_the_current_stream(group: ProcessGroup, side: bool) -> None:
-    group.run(follow_earlier_work, side=side)
+def test_collective_runs_in_the_order_of_the_current_stream(group: Ranks, side: bool) -> None:
+    cases.run(group, follow_earlier_work, side=side)
 
 
 def many_in_flight(rank: int, size: int) -> None:
-    tensors = [torch.full((1000,), float(rank + i), device=device_of(rank)) for i in range(30)]
+    tensors = [torch.full((1000,), float(rank + i), device=device()) for i in range(30)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     for work in reversed(works):
         work.wait()
@@ -237,15 +234,15 @@ def many_in_flight(rank: int, size: int) -> None:
         cases.check(tensor, torch.full((1000,), float(sum(r + i for r in range(size)))))
 
 
-def test_many_collectives_in_flight_are_waited_for_in_any_order(group: ProcessGroup) -> None:
-    group.run(many_in_flight)
+def test_many_collectives_in_flight_are_waited_for_in_any_order(group: Ranks) -> None:
+    cases.run(group, many_in_flight)
 
 
 def drop_everything(rank: int, size: int, op: str) -> None:
     torch.mydev.synchronize()
     before = torch.mydev.memory_allocated()
     for _ in range(10):
-        tensor = torch.full((50_000,), float(rank), device=device_of(rank))
+        tensor = torch.full((50_000,), float(rank), device=device())
         dist.all_reduce(tensor, cases.op_of(op), async_op=True)
         del tensor
     dist.barrier()  # all of them have met their counterparts; the engine's threads may still be letting go of the last
@@ -258,12 +255,12 @@ def drop_everything(rank: int, size: int, op: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["SUM", "AVG"])
-def test_memory_stays_until_the_engine_is_done_and_is_then_returned(pair: ProcessGroup, op: str) -> None:
-    pair.run(drop_everything, op=op)
+def test_memory_stays_until_the_engine_is_done_and_is_then_returned(pair: Ranks, op: str) -> None:
+    cases.run(pair, drop_everything, op=op)
 
 
 def look_at_work(rank: int, size: int) -> None:
-    tensor = torch.ones(10, device=device_of(rank))
+    tensor = torch.ones(10, device=device())
     work = dist.all_reduce(tensor, async_op=True)
     work.wait()
     work.synchronize()
@@ -273,22 +270,16 @@ def look_at_work(rank: int, size: int) -> None:
     assert work.is_success()
     assert work.exception() is None
     assert [t.data_ptr() for t in work.result()] == [tensor.data_ptr()]
-    work.wait(cases_timeout())
+    work.wait(TIMEOUT)
     cases.check(tensor, torch.full((10,), float(size)))
 
 
-def cases_timeout() -> Any:
-    from process_group import TIMEOUT
-
-    return TIMEOUT
-
-
-def test_work_tells_how_it_stands(group: ProcessGroup) -> None:
-    group.run(look_at_work)
+def test_work_tells_how_it_stands(group: Ranks) -> None:
+    cases.run(group, look_at_work)
 
 
 def chain_futures(rank: int, size: int, op: str, wait_first: bool) -> None:
-    tensor = torch.full((1000,), float(rank + 1), device=device_of(rank))
+    tensor = torch.full((1000,), float(rank + 1), device=device())
     work = dist.all_reduce(tensor, cases.op_of(op), async_op=True)
     if wait_first:
         work.wait()
@@ -299,18 +290,18 @@ def chain_futures(rank: int, size: int, op: str, wait_first: bool) -> None:
 
 @pytest.mark.parametrize("wait_first", [False, True])
 @pytest.mark.parametrize("op", ["SUM", "AVG"])
-def test_futures_carry_results_on_the_device(group: ProcessGroup, op: str, wait_first: bool) -> None:
-    group.run(chain_futures, op=op, wait_first=wait_first)
+def test_futures_carry_results_on_the_device(group: Ranks, op: str, wait_first: bool) -> None:
+    cases.run(group, chain_futures, op=op, wait_first=wait_first)
 
 
 # --- transfers --------------------------------------------------------------------------------------------------------
 
 
 def exchange(rank: int, size: int, batched: bool) -> None:
-    device = device_of(rank)
+    place = device()
     right, left = (rank + 1) % size, (rank - 1) % size
-    sent = torch.full((1000,), float(rank), device=device)
-    received = torch.empty(1000, device=device)
+    sent = torch.full((1000,), float(rank), device=place)
+    received = torch.empty(1000, device=place)
     if batched:
         works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, left), dist.P2POp(dist.isend, sent, right)])
     else:
@@ -321,65 +312,65 @@ def exchange(rank: int, size: int, batched: bool) -> None:
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_neighbours_exchange(group: ProcessGroup, batched: bool) -> None:
-    group.run(exchange, batched=batched)
+def test_neighbours_exchange(group: Ranks, batched: bool) -> None:
+    cases.run(group, exchange, batched=batched)
 
 
 def receive_from_any(rank: int, size: int) -> None:
-    device = device_of(rank)
+    place = device()
     if rank == 0:
         seen = []
         for _ in range(size - 1):
-            tensor = torch.empty(3, device=device)
+            tensor = torch.empty(3, device=place)
             source = dist.recv(tensor)
             cases.check(tensor, torch.full((3,), float(source)))
             seen.append(source)
         assert sorted(seen) == list(range(1, size))
     else:
-        dist.send(torch.full((3,), float(rank), device=device), 0)
+        dist.send(torch.full((3,), float(rank), device=place), 0)
 
 
-def test_receive_from_any_source(group: ProcessGroup) -> None:
-    group.run(receive_from_any)
+def test_receive_from_any_source(group: Ranks) -> None:
+    cases.run(group, receive_from_any)
 
 
 def tags(rank: int, size: int) -> None:
-    device = device_of(rank)
+    place = device()
     if rank == 0:
-        works = [dist.isend(torch.full((3,), float(tag), device=device), 1, tag=tag) for tag in (1, 2)]
+        works = [dist.isend(torch.full((3,), float(tag), device=place), 1, tag=tag) for tag in (1, 2)]
         for work in works:
             work.wait()
     elif rank == 1:
-        second, first = torch.empty(3, device=device), torch.empty(3, device=device)
+        second, first = torch.empty(3, device=place), torch.empty(3, device=place)
         dist.recv(second, 0, tag=2)
         dist.recv(first, 0, tag=1)
         cases.check(first, torch.full((3,), 1.0))
         cases.check(second, torch.full((3,), 2.0))
 
 
-def test_tags_tell_transfers_apart(pair: ProcessGroup) -> None:
-    pair.run(tags)
+def test_tags_tell_transfers_apart(pair: Ranks) -> None:
+    cases.run(pair, tags)
 
 
 def drop_transfers(rank: int, size: int) -> None:
-    device = device_of(rank)
+    place = device()
     if rank == 0:
         for i in range(20):
-            dist.isend(torch.full((100_000,), float(i), device=device), 1)
+            dist.isend(torch.full((100_000,), float(i), device=place), 1)
     else:
         for i in range(20):
-            tensor = torch.empty(100_000, device=device)
+            tensor = torch.empty(100_000, device=place)
             dist.recv(tensor, 0)
             cases.check(tensor, torch.full((100_000,), float(i)))
     dist.barrier()
 
 
-def test_transfer_whose_work_is_dropped_goes_on(pair: ProcessGroup) -> None:
-    pair.run(drop_transfers)
+def test_transfer_whose_work_is_dropped_goes_on(pair: Ranks) -> None:
+    cases.run(pair, drop_transfers)
 
 
 def transfer_futures(rank: int, size: int) -> None:
-    tensor = torch.full((10,), float(rank), device=device_of(rank))
+    tensor = torch.full((10,), float(rank), device=device())
     work = dist.isend(tensor, 1) if rank == 0 else dist.irecv(tensor, 0)
     assert work is not None
     work.get_future().wait()
@@ -387,16 +378,16 @@ def transfer_futures(rank: int, size: int) -> None:
     cases.check(tensor, torch.zeros(10))
 
 
-def test_transfers_have_futures(pair: ProcessGroup) -> None:
-    pair.run(transfer_futures)
+def test_transfers_have_futures(pair: Ranks) -> None:
+    cases.run(pair, transfer_futures)
 
 
 # --- coalescing, groups, objects --------------------------------------------------------------------------------------
 
 
 def coalesce(rank: int, size: int, collective: str) -> None:
-    device = device_of(rank)
-    tensors = [torch.full((i + 1,), float(rank), device=device) for i in range(3)]
+    place = device()
+    tensors = [torch.full((i + 1,), float(rank), device=place) for i in range(3)]
     with dist.distributed_c10d._coalescing_manager(async_ops=True) as manager:
         if collective == "all_reduce":
             outputs = tensors
@@ -404,12 +395,12 @@ def coalesce(rank: int, size: int, collective: str) -> None:
             for tensor in tensors:
                 dist.all_reduce(tensor)
         elif collective == "all_gather_single":
-            outputs = [torch.empty(size * (i + 1), device=device) for i in range(3)]
+            outputs = [torch.empty(size * (i + 1), device=place) for i in range(3)]
             expected = [torch.arange(size).repeat_interleave(i + 1).float() for i in range(3)]
             for output, tensor in zip(outputs, tensors, strict=True):
                 dist.all_gather_single(output, tensor)
         else:
-            outputs = [torch.empty(i + 1, device=device) for i in range(3)]
+            outputs = [torch.empty(i + 1, device=place) for i in range(3)]
             expected = [torch.full((i + 1,), float(sum(range(size)))) for i in range(3)]
             for output, tensor in zip(outputs, tensors, strict=True):
                 dist.reduce_scatter_single(output, tensor.repeat(size))
@@ -419,15 +410,15 @@ def coalesce(rank: int, size: int, collective: str) -> None:
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "all_gather_single", "reduce_scatter_single"])
-def test_coalescing(group: ProcessGroup, collective: str) -> None:
-    group.run(coalesce, collective=collective)
+def test_coalescing(group: Ranks, collective: str) -> None:
+    cases.run(group, coalesce, collective=collective)
 
 
 def coalesce_different_collectives(rank: int, size: int) -> None:
-    device = device_of(rank)
-    first, second = torch.full((4,), float(rank), device=device), torch.full((4,), float(rank), device=device)
+    place = device()
+    first, second = torch.full((4,), float(rank), device=place), torch.full((4,), float(rank), device=place)
     default = dist.distributed_c10d._get_default_group()
-    with dist.distributed_c10d._coalescing_manager(device=device, async_ops=True) as manager:
+    with dist.distributed_c10d._coalescing_manager(device=place, async_ops=True) as manager:
         default.allreduce([first])
         default.broadcast(second, 1)
     assert len(manager.works) == 1
@@ -437,51 +428,51 @@ def coalesce_different_collectives(rank: int, size: int) -> None:
     cases.check(second, torch.ones(4))
 
 
-def test_one_work_stands_for_coalesced_collectives(group: ProcessGroup) -> None:
-    group.run(coalesce_different_collectives)
+def test_one_work_stands_for_coalesced_collectives(group: Ranks) -> None:
+    cases.run(group, coalesce_different_collectives)
 
 
 def all_reduce_coalesced(rank: int, size: int) -> None:
-    tensors = [torch.ones(count, dtype=torch.int16, device=device_of(rank)) for count in (3, 0, 5)]
+    tensors = [torch.ones(count, dtype=torch.int16, device=device()) for count in (3, 0, 5)]
     dist.all_reduce_coalesced(tensors)
     for tensor in tensors:
         cases.check(tensor, torch.full_like(tensor, size, device="cpu"))
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_all_reduce_coalesced(group: ProcessGroup) -> None:
-    group.run(all_reduce_coalesced)
+def test_all_reduce_coalesced(group: Ranks) -> None:
+    cases.run(group, all_reduce_coalesced)
 
 
 def use_new_groups(rank: int, size: int) -> None:
     half = [r for r in range(size) if r % 2 == rank % 2]
     groups = [dist.new_group([r for r in range(size) if r % 2 == parity]) for parity in (0, 1)]
-    tensor = torch.full((3,), float(rank), device=device_of(rank))
+    tensor = torch.full((3,), float(rank), device=device())
     dist.all_reduce(tensor, group=groups[rank % 2])
     cases.check(tensor, torch.full((3,), float(sum(half))))
     dist.destroy_process_group(groups[rank % 2])
 
 
-def test_new_group(group: ProcessGroup) -> None:
-    group.run(use_new_groups)
+def test_new_group(group: Ranks) -> None:
+    cases.run(group, use_new_groups)
 
 
 def use_split_group(rank: int, size: int) -> None:
     default = dist.distributed_c10d._get_default_group()
-    default.bound_device_id = device_of(rank)  # as init_process_group(device_id=...) does
+    default.bound_device_id = device()  # as init_process_group(device_id=...) does
     try:
         pairs = [[r, r + 1] for r in range(0, size, 2)]
         part = dist.split_group(split_ranks=pairs)
         assert part is not None and part.size() == 2
-        tensor = torch.full((3,), float(rank), device=device_of(rank))
+        tensor = torch.full((3,), float(rank), device=device())
         dist.all_reduce(tensor, group=part)
         cases.check(tensor, torch.full((3,), float(sum(pairs[rank // 2]))))
     finally:
         default.bound_device_id = None
 
 
-def test_split_group(group: ProcessGroup) -> None:
-    group.run(use_split_group)
+def test_split_group(group: Ranks) -> None:
+    cases.run(group, use_split_group)
 
 
 def share_objects(rank: int, size: int) -> None:
@@ -505,27 +496,27 @@ def share_objects(rank: int, size: int) -> None:
         assert received == ["one", 2]
 
 
-def test_objects(group: ProcessGroup) -> None:
-    group.run(share_objects)
+def test_objects(group: Ranks) -> None:
+    cases.run(group, share_objects)
 
 
 def wait_at_barriers(rank: int, size: int) -> None:
     dist.barrier()
     dist.barrier(async_op=True).wait()
-    dist.barrier(device_ids=[device_of(rank).index])
-    backend = dist.distributed_c10d._get_default_group()._get_backend(device_of(rank))
-    backend.monitored_barrier(cases_timeout(), True)
+    dist.barrier(device_ids=[device().index])
+    backend = dist.distributed_c10d._get_default_group()._get_backend(device())
+    backend.monitored_barrier(TIMEOUT, True)
 
 
-def test_barriers(group: ProcessGroup) -> None:
-    group.run(wait_at_barriers)
+def test_barriers(group: Ranks) -> None:
+    cases.run(group, wait_at_barriers)
 
 
 # --- functional collectives -------------------------------------------------------------------------------------------
 
 
 def functional_values(rank: int, size: int) -> None:
-    tensor = torch.full((2 * size,), float(rank), device=device_of(rank))
+    tensor = torch.full((2 * size,), float(rank), device=device())
     world = dist.distributed_c10d._get_default_group()
     cases.check(functional.all_reduce(tensor, "sum", world) + 0, torch.full((2 * size,), float(sum(range(size)))))
     cases.check(
@@ -539,12 +530,12 @@ def functional_values(rank: int, size: int) -> None:
     )
 
 
-def test_functional_collectives(group: ProcessGroup) -> None:
-    group.run(functional_values)
+def test_functional_collectives(group: Ranks) -> None:
+    cases.run(group, functional_values)
 
 
 def functional_gradients(rank: int, size: int, collective: str) -> None:
-    leaf = torch.full((size,), float(rank + 1), device=device_of(rank), requires_grad=True)
+    leaf = torch.full((size,), float(rank + 1), device=device(), requires_grad=True)
     if collective == "all_reduce":
         result = differentiable.all_reduce(leaf.clone())
     elif collective == "all_gather":
@@ -560,8 +551,8 @@ def functional_gradients(rank: int, size: int, collective: str) -> None:
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "all_to_all_single", "all_gather_tensor_autograd"])
-def test_gradients_of_collectives(group: ProcessGroup, collective: str) -> None:
-    group.run(functional_gradients, collective=collective)
+def test_gradients_of_collectives(group: Ranks, collective: str) -> None:
+    cases.run(group, functional_gradients, collective=collective)
 
 
 # --- choosing the backend ---------------------------------------------------------------------------------------------

@@ -11,15 +11,22 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from process_group import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
 
 PROLOGUE = """
 import datetime, json, os, sys
@@ -65,7 +72,7 @@ def end():
 """
 
 
-class Ranks:
+class Scenario:
     """Processes that run a scenario and say what they see, a line of JSON each time."""
 
     def __init__(
@@ -114,8 +121,8 @@ class Ranks:
 
 
 @contextlib.contextmanager
-def ranks(scenario: str, size: int, **options: object) -> Iterator[Ranks]:
-    started = Ranks(scenario, size, **options)  # type: ignore[arg-type]
+def ranks(scenario: str, size: int, **options: object) -> Iterator[Scenario]:
+    started = Scenario(scenario, size, **options)  # type: ignore[arg-type]
     try:
         yield started
     finally:

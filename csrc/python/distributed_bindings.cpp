@@ -50,6 +50,7 @@ using Options = DeviceBackend::Options;
 // The factory lives with the backend, whose last reference goes without the GIL.
 DeviceBackend::EngineFactory engine_factory(pybind11::function create) {
   auto kept = std::shared_ptr<pybind11::function>(new pybind11::function(std::move(create)), [](auto* function) {
+    if (Py_IsInitialized() == 0) return;  // the interpreter has taken everything along
     const pybind11::gil_scoped_acquire acquire;
     delete function;
   });
