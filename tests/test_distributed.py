@@ -208,7 +208,7 @@ def test_wrong_operands_are_refused(pair: Ranks, operands: str, message: str) ->
 
 def follow_earlier_work(rank: int, size: int, side: bool) -> None:
     place = device()
-    stream = torch.mydev.Stream(device) if side else torch.mydev.current_stream(device)
+    stream = torch.mydev.Stream(place) if side else torch.mydev.current_stream(place)
     with torch.mydev.stream(stream):
         tensor = torch.zeros(200_000, device=place)
         for _ in range(20):
