@@ -19,7 +19,7 @@ from torch_mydev._device_name import DEVICE_NAME
 BACKEND_NAME = f"{DEVICE_NAME}_gloo"
 
 Creator = Callable[[Any, Any], Any]
-EngineCreator = Callable[[Any, int, int, timedelta, str, list[int]], Any]
+EngineCreator = Callable[[Any, int, int, timedelta, Any, list[int]], Any]
 
 
 def register() -> None:
@@ -61,7 +61,7 @@ def _create_over_gloo(options: Any, backend_options: Any) -> Any:
     return over_host_backend(_create_gloo, options)
 
 
-def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_name: str, global_ranks: list[int]) -> Any:
+def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_name: Any, global_ranks: list[int]) -> Any:
     from torch.distributed.distributed_c10d import ProcessGroupGloo
 
     gloo = ProcessGroupGloo(store, rank, size, timeout=timeout)

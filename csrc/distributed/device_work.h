@@ -5,9 +5,9 @@
 // operands stay alive, and device memory open to the host, until the engine is done, whoever drops the Work.
 //
 // Waiting. On a synchronous stream wait() blocks the caller. On an asynchronous one it makes the current stream wait,
-// as NCCL's does, and a failure is raised by the next wait for that stream; with a timeout, for a barrier, for a receive
-// from any source, and where the device cannot run host code in a stream, it blocks the caller. Failures carry the
-// collective's name and rank and are torch.distributed.DistBackendError. Thread-safe.
+// as NCCL's does, and a failure is raised by the next wait for that stream; with a timeout, for a barrier, for a
+// receive from any source, and where the device cannot run host code in a stream, it blocks the caller. Failures carry
+// the collective's name and rank and are torch.distributed.DistBackendError. Thread-safe.
 #pragma once
 
 #include <deque>
