@@ -42,8 +42,8 @@ class HostScope {
 // not the allocator's.
 c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage);
 
-// A tensor over `storage`, for the device or the CPU by its dispatch key, that lies like another (sizes, strides, offset,
-// conj and neg bits).
+// A tensor over `storage`, for the device or the CPU by its dispatch key, that lies like another (sizes, strides,
+// offset, conj and neg bits).
 at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like);
 
 // A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over a twin.
