@@ -117,10 +117,11 @@ def _patch_shared_memory() -> None:
 
 
 def _patch_default_process_group() -> None:
-    """Names the device's backend the default of process groups that have no other.
+    """Names the device's backend the default of process groups that would have none.
 
     Reason: where no backend is asked for, torch makes the accelerator's only, but names gloo the group's default unless
-    it is NCCL; DistributedDataParallel then asks the group for a gloo that it does not have.
+    it is NCCL; DistributedDataParallel then asks the group for a gloo that it does not have. Where backends are given
+    by device, torch looks a backend of one's own up by its name in capitals, finds none, and warns at each use.
     Guard: does nothing where torch.distributed is absent or makes its groups elsewhere.
     Remove when: torch names as default what it has made.
     """
@@ -138,7 +139,8 @@ def _patch_default_process_group() -> None:
         group = result[0]
         if isinstance(group, ProcessGroup):  # not on ranks outside of the group
             devices = [device.type for device in group._device_types]
-            if devices == [DEVICE_NAME] and group.name() == distributed_c10d.Backend.GLOO:
+            absent = distributed_c10d.Backend.GLOO if devices == [DEVICE_NAME] else distributed_c10d.Backend.UNDEFINED
+            if DEVICE_NAME in devices and group.name() == absent:
                 group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
         return result
 
