@@ -1,4 +1,5 @@
-"""Collectives on the device against gloo on CPU tensors, in the same processes, turn by turn.
+"""Collectives on the device against gloo on CPU tensors, and training steps of DistributedDataParallel on the device
+against those on the CPU, in the same processes, turn by turn.
 
 Two ranks on this machine run the same turns; rank 0 prints its figures. Each rank computes on one thread.
 
@@ -17,6 +18,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 from interleaved import Benchmark, Row
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import torch_mydev
 
@@ -42,6 +45,36 @@ def reduce_scatter(nbytes: int, device: str) -> Callable[[], object]:
     tensor = torch.ones(nbytes // 4, device=device)
     output = torch.empty(nbytes // 4 // RANKS, device=device)
     return lambda: dist.reduce_scatter_single(output, tensor)
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+
+
+def convolutional() -> nn.Module:
+    first = nn.Sequential(nn.Unflatten(1, (1, 16, 16)), nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU())
+    second = nn.Sequential(nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(first, second, nn.Flatten(), nn.Linear(1152, 10))
+
+
+#: Networks for 256 inputs and 10 classes, and each rank's share of a batch.
+TRAININGS = {"perceptron, 64 rows": (perceptron, 64), "convolutional, 32 images": (convolutional, 32)}
+
+
+def ddp(training: str, device: str) -> Callable[[], object]:
+    """A training step: forward, backward with the averaging of gradients, and AdamW."""
+    build, rows = TRAININGS[training]
+    torch.manual_seed(0)
+    model = DistributedDataParallel(build().to(device), gradient_as_bucket_view=True)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    inputs, labels = torch.randn(rows, 256).to(device), torch.randint(10, (rows,)).to(device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+
+    return step
 
 
 def turn(collective: Callable[[], object], repeats: int) -> float:
@@ -76,6 +109,11 @@ def run(rank: int, rendezvous: str) -> None:
                 lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
                 repeats = max(1, min(MOST_REPEATS, TURN_BYTES // nbytes))
                 benchmark.add(compare(name, *lanes, repeats, benchmark.rounds))
+    for training in TRAININGS:
+        name = f"DDP step, {training}"
+        if benchmark.wants(name):
+            lanes = ddp(training, "cpu"), ddp(training, torch_mydev.device_name)
+            benchmark.add(compare(name, *lanes, 10, benchmark.rounds))
     benchmark.print_mean()
     dist.destroy_process_group()
 
