@@ -255,17 +255,6 @@ DeviceBackend::WorkPtr DeviceBackend::reduce_scatter_tensor_coalesced(Tensors& o
   });
 }
 
-// As the engine has it, on a copy.
-DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  TORCH_CHECK(tensors.size() == 1, "all_reduce: expected one tensor, got ", tensors.size());
-  const Tensor tensor = tensors[0];
-  return start(OpType::_ALLREDUCE_SPARSE, "all_reduce", tensor.get_device(), tensors, [=, this](Stages& stages) {
-    Tensors host{tensor.to(c10::kCPU)};
-    stages.add().at_end([=] { Tensor(tensor).copy_(host[0]); });
-    stages.start(engine_->allreduce(host, options));
-  });
-}
-
 // --- gathering -------------------------------------------------------------------------------------------------------
 
 void DeviceBackend::add_allgather(Stages& stages, const Tensors& outputs, const Tensor& input,

@@ -68,6 +68,24 @@ at::Tensor reinterpreted(const at::Tensor& host, ScalarType wire_type) {
   return host.is_complex() ? at::view_as_real(host) : host.view(wire_type);
 }
 
+// Others travel as bytes.
+bool engine_moves(ScalarType type) noexcept {
+  switch (type) {
+    case ScalarType::Bool:
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Int:
+    case ScalarType::Long:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+    case ScalarType::Float:
+    case ScalarType::Double:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Reduction::Reduction(ScalarType type, const Op& op, int group_size)
@@ -144,23 +162,6 @@ at::Tensor Reduction::reduce_rows(const at::Tensor& rows) const {
     }
   }
   return result;
-}
-
-bool engine_moves(ScalarType type) noexcept {
-  switch (type) {
-    case ScalarType::Bool:
-    case ScalarType::Byte:
-    case ScalarType::Char:
-    case ScalarType::Int:
-    case ScalarType::Long:
-    case ScalarType::Half:
-    case ScalarType::BFloat16:
-    case ScalarType::Float:
-    case ScalarType::Double:
-      return true;
-    default:
-      return false;
-  }
 }
 
 at::Tensor as_movable(const at::Tensor& host) {

@@ -38,9 +38,8 @@ class Reduction {
   int group_size_;
 };
 
-// Whether the engine moves the dtype as it is; others travel as bytes.
-bool engine_moves(c10::ScalarType type) noexcept;
-// A dense tensor as the engine can move it; the first dimension stays as it is.
+// A dense tensor as the engine can move it, as bytes where it does not know the dtype; the first dimension stays as it
+// is.
 at::Tensor as_movable(const at::Tensor& host);
 
 }  // namespace mydev
