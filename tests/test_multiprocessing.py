@@ -130,6 +130,7 @@ def test_senders_later_writes_are_seen_by_the_receiver(worker: Worker) -> None:
 def test_work_in_flight_is_finished_before_a_shared_tensor_is_sent(worker: Worker) -> None:
     tensor = torch.zeros(300, 300, device="mydev").share_memory_()
     weight = torch.eye(300, device="mydev")
+    torch.mydev.synchronize()
     with torch.mydev.stream(torch.mydev.Stream()):
         for _ in range(20):
             tensor.copy_(tensor @ weight + 1)
@@ -398,6 +399,7 @@ def test_memory_dropped_under_running_work_stays_until_the_work_is_done() -> Non
     before = shared_mappings()
     source = torch.ones(1 << 20, device="mydev").share_memory_()
     result = torch.zeros(1 << 20, device="mydev")
+    torch.mydev.synchronize()
     with torch.mydev.stream(torch.mydev.Stream()):
         for _ in range(10):
             result.add_(source)
