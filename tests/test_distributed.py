@@ -160,11 +160,12 @@ def test_reduce_scatter_takes_tensors_of_several_sizes(group: Ranks) -> None:
 def zero_copies(rank: int, size: int) -> None:
     tensor = torch.ones(1000, device=device())
     address = tensor.data_ptr()
-    before = torch.mydev.memory_allocated()
+    torch.mydev.reset_peak_memory_stats()
+    before = torch.mydev.max_memory_allocated()
     dist.all_reduce(tensor)
     torch.mydev.synchronize()
     assert tensor.data_ptr() == address
-    assert torch.mydev.max_memory_allocated() == before or torch.mydev.memory_allocated() == before
+    assert torch.mydev.max_memory_allocated() == before
 
 
 def test_memory_is_where_it_was(pair: Ranks) -> None:
@@ -248,10 +249,10 @@ def drop_everything(rank: int, size: int, op: str) -> None:
     dist.barrier()  # all of them have met their counterparts; the engine's threads may still be letting go of the last
     torch.mydev.synchronize()
     for _ in range(1_000_000):
-        if torch.mydev.memory_allocated() == before:
+        if torch.mydev.memory_allocated() <= before:  # less if they had not let go of earlier cases' either
             return
         os.sched_yield()
-    assert torch.mydev.memory_allocated() == before
+    assert torch.mydev.memory_allocated() <= before
 
 
 @pytest.mark.parametrize("op", ["SUM", "AVG"])

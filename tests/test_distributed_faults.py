@@ -131,9 +131,9 @@ def ranks(scenario: str, size: int, **options: object) -> Iterator[Scenario]:
 
 KILLED = """
 join()
+before = torch.mydev.memory_allocated()
 collective()
 torch.mydev.synchronize()
-before = torch.mydev.memory_allocated()
 say(ready=True)
 sys.stdin.readline()
 def keep_going():
