@@ -25,6 +25,15 @@ def device() -> torch.device:
 
 
 @pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """Nothing compiled or reported before the test, and nothing left after it."""
+    torch._dynamo.reset()
+    torch_mydev.reset_compile_report()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs ``code`` in a fresh interpreter that finds this checkout; keyword arguments are environment variables."""
 

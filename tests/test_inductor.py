@@ -28,12 +28,7 @@ KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / 
 DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", ROOT / "build" / "release" / "drivers"))
 
 
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Iterator[None]:
-    torch._dynamo.reset()
-    torch_mydev.reset_compile_report()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def graphs() -> list[Any]:

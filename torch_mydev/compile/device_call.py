@@ -69,32 +69,6 @@ def _is_somebodys_own(op: OpOverload) -> bool:
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in keys)
 
 
-#: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
-#: convolution.py). They lay out their results as the CPU's do.
-_FASTER_ON_DEVICE = {
-    aten.mm.default,
-    aten.bmm.default,
-    aten.addmm.default,
-    aten.baddbmm.default,
-    aten.convolution.default,
-    aten.convolution_backward.default,
-    aten.max_pool2d_with_indices.default,
-    aten.max_pool2d_with_indices_backward.default,
-    aten.native_group_norm.default,
-    aten.native_group_norm_backward.default,
-}
-
-
-#: What Inductor replaces by kernels for packed weights where these are constants.
-_BETTER_FROZEN = {
-    aten.mm.default,
-    aten.bmm.default,
-    aten.addmm.default,
-    aten.baddbmm.default,
-    aten.convolution.default,
-}
-
-
 def _has_constant(node: Node) -> bool:
     """Whether an operand is frozen into the graph: such weights lie in the CPU's memory."""
     return any(operand.op == "get_attr" for operand in node.all_input_nodes)
@@ -182,6 +156,14 @@ _OPERATORS = {
     aten.native_group_norm.default: _C.device_native_group_norm,
     aten.native_group_norm_backward.default: _C.device_native_group_norm_backward,
 }
+
+
+#: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
+#: convolution.py, compile.py). They lay out their results as the CPU's do.
+_FASTER_ON_DEVICE = {*_PRODUCTS, *_OPERATORS} - {aten.clone.default}
+
+#: What Inductor replaces by kernels for packed weights where these are constants.
+_BETTER_FROZEN = {*_PRODUCTS, aten.convolution.default}
 
 
 def _add_extern_kernel(kernel: Any) -> str:
