@@ -1,5 +1,5 @@
 """Collectives on the device against gloo on CPU tensors, and training steps of DistributedDataParallel on the device
-against those on the CPU, in the same processes, turn by turn.
+against those on the CPU, in the same processes, call by call.
 
 Two ranks on this machine run the same turns; rank 0 prints its figures. Each rank computes on one thread.
 
@@ -13,7 +13,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -24,9 +24,9 @@ from torch.nn.parallel import DistributedDataParallel
 import torch_mydev
 
 RANKS = 2
-#: About how much is moved in one turn, and how many collectives that is at most.
-TURN_BYTES = 32 << 20
-MOST_REPEATS = 200
+#: About how much is moved by a lane in one turn, and how many collectives that is at least and at most.
+TURN_BYTES = 64 << 20
+FEWEST_REPEATS, MOST_REPEATS = 5, 200
 SIZES = {"4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "64 MiB": 64 << 20}
 
 
@@ -77,18 +77,25 @@ def ddp(training: str, device: str) -> Callable[[], object]:
     return step
 
 
-def turn(collective: Callable[[], object], repeats: int) -> float:
-    """Seconds per collective. All ranks begin together."""
+def turn(lanes: Sequence[Callable[[], object]], repeats: int) -> list[float]:
+    """The median time of each lane in seconds, its calls one by one between the other's.
+
+    Two ranks of several threads share few cores here, so that one call may take twice the time of the next; what slows
+    a while down slows both lanes. All ranks begin together.
+    """
+    seconds: list[list[float]] = [[] for _ in lanes]
     dist.barrier(device_ids=[0])
-    start = time.perf_counter()
-    for _ in range(repeats):
-        collective()
-    torch.mydev.synchronize()
-    return (time.perf_counter() - start) / repeats
+    for repeat in range(repeats):
+        for lane in range(len(lanes)) if repeat % 2 else reversed(range(len(lanes))):
+            start = time.perf_counter()
+            lanes[lane]()
+            torch.mydev.synchronize()
+            seconds[lane].append(time.perf_counter() - start)
+    return [statistics.median(times) for times in seconds]
 
 
 def compare(name: str, rival: Callable[[], object], device: Callable[[], object], repeats: int, rounds: int) -> Row:
-    turns = [(turn(rival, repeats), turn(device, repeats)) for _ in range(rounds + 1)][1:]
+    turns = [turn((rival, device), repeats) for _ in range(rounds + 1)][1:]
     best_rival, best_device = (min(seconds[lane] for seconds in turns) for lane in (0, 1))
     ratio = best_rival / best_device
     return Row(name, best_rival, best_device, ratio, statistics.median(a / b for a, b in turns))
@@ -107,7 +114,7 @@ def run(rank: int, rendezvous: str) -> None:
             name = f"{collective.__name__}, {size}"
             if benchmark.wants(name):
                 lanes = collective(nbytes, "cpu"), collective(nbytes, torch_mydev.device_name)
-                repeats = max(1, min(MOST_REPEATS, TURN_BYTES // nbytes))
+                repeats = max(FEWEST_REPEATS, min(MOST_REPEATS, TURN_BYTES // nbytes))
                 benchmark.add(compare(name, *lanes, repeats, benchmark.rounds))
     for training in TRAININGS:
         name = f"DDP step, {training}"
