@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -505,12 +506,27 @@ def wait_at_barriers(rank: int, size: int) -> None:
     dist.barrier()
     dist.barrier(async_op=True).wait()
     dist.barrier(device_ids=[device().index])
-    backend = dist.distributed_c10d._get_default_group()._get_backend(device())
-    backend.monitored_barrier(TIMEOUT, True)
+    dist.monitored_barrier()
+    dist.monitored_barrier(timeout=TIMEOUT, wait_all_ranks=True)
 
 
 def test_barriers(group: Ranks) -> None:
     cases.run(group, wait_at_barriers)
+
+
+def miss_a_monitored_barrier(rank: int, size: int) -> None:
+    part = dist.new_group(list(range(size)))
+    if rank == 0:
+        with pytest.raises(RuntimeError, match=f"Rank {size - 1} failed to pass monitoredBarrier in 50 ms"):
+            dist.monitored_barrier(part, timeout=timedelta(milliseconds=50))
+    elif rank < size - 1:
+        with pytest.raises(RuntimeError, match="monitoredBarrier"):
+            dist.monitored_barrier(part, timeout=timedelta(milliseconds=50))
+    dist.barrier()
+
+
+def test_monitored_barrier_names_the_rank_that_is_missing(group: Ranks) -> None:
+    cases.run(group, miss_a_monitored_barrier)
 
 
 # --- functional collectives -------------------------------------------------------------------------------------------

@@ -165,9 +165,13 @@ def train_in_shares(shares: int, parameter_dtype: torch.dtype, reduce_dtype: tor
     return losses, on_cpu(model.state_dict())
 
 
-def test_compressing_hook_averages_in_half_precision(two: Ranks) -> None:
-    expected = two.run(train_in_shares, 2, torch.float32, torch.float16)[0]
-    assert_equal_training(two.run(train_with_hook, default_hooks.fp16_compress_hook), expected)
+COMPRESSING = {torch.float16: default_hooks.fp16_compress_hook, torch.bfloat16: default_hooks.bf16_compress_hook}
+
+
+@pytest.mark.parametrize("dtype", COMPRESSING, ids=str)
+def test_compressing_hooks_average_in_half_precision(two: Ranks, dtype: torch.dtype) -> None:
+    expected = two.run(train_in_shares, 2, torch.float32, dtype)[0]
+    assert_equal_training(two.run(train_with_hook, COMPRESSING[dtype]), expected)
 
 
 def train_power_sgd() -> Result:

@@ -24,6 +24,8 @@ def apply() -> None:
     _patch_fake_convolution()
     _patch_shared_memory()
     _patch_default_process_group()
+    _patch_monitored_barrier()
+    _patch_bfloat16_hooks()
 
 
 def _patch_fake_convolution() -> None:
@@ -145,3 +147,52 @@ def _patch_default_process_group() -> None:
         return result
 
     distributed_c10d._new_process_group_helper = _new_process_group_helper
+
+
+def _patch_monitored_barrier() -> None:
+    """Lets ``torch.distributed.monitored_barrier`` take groups that have a backend for the device.
+
+    Reason: it refuses every group that is not named gloo, and looks for the group's backend for CPU tensors.
+    Guard: does nothing where torch.distributed has no such function.
+    Remove when: torch asks the group's default backend whether it has a monitored barrier.
+    """
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed import distributed_c10d
+
+    original = getattr(distributed_c10d, "monitored_barrier", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        whole = group or distributed_c10d._get_default_group()
+        if not isinstance(whole, distributed_c10d.ProcessGroup) or all(
+            device.type != DEVICE_NAME for device in whole._device_types
+        ):
+            return original(group, timeout, wait_all_ranks)  # type: ignore[no-any-return]
+        limit = {} if timeout is None else {"timeout": timeout}
+        whole._get_backend(torch.device(DEVICE_NAME)).monitored_barrier(**limit, wait_all_ranks=wait_all_ranks)
+
+    distributed_c10d.monitored_barrier = torch.distributed.monitored_barrier = monitored_barrier
+
+
+def _patch_bfloat16_hooks() -> None:
+    """Lets DistributedDataParallel take ``bf16_compress_hook`` and its wrapper for models on the device.
+
+    Reason: it asks for NCCL or XCCL before it takes hooks of these names, whatever the device.
+    Guard: does nothing where DistributedDataParallel does not check hooks.
+    Remove when: torch asks the group's backend whether it reduces bfloat16.
+    """
+    distributed_data_parallel = torch.nn.parallel.DistributedDataParallel
+    original = getattr(distributed_data_parallel, "_check_comm_hook", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _check_comm_hook(self: Any, hook: Any) -> None:
+        is_compressing = getattr(hook, "__name__", None) in ("bf16_compress_hook", "bf16_compress_wrapper_hook")
+        if not (is_compressing and self.device_type == DEVICE_NAME):
+            original(self, hook)
+
+    distributed_data_parallel._check_comm_hook = _check_comm_hook  # type: ignore[method-assign]
