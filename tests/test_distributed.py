@@ -624,3 +624,60 @@ dist.all_reduce(tensor)
     result = run_python(code)
     assert result.returncode == 0, result.stderr
     assert "mydev:acmeccl" in result.stdout
+
+
+# --- sparse tensors ---------------------------------------------------------------------------------------------------
+
+
+def sparse_part(rank: int, dtype: torch.dtype) -> torch.Tensor:
+    """Two elements in each of two rows: one row is every rank's, the other has the rank's number."""
+    return torch.sparse_coo_tensor([[0, rank + 1]], torch.tensor([[1, 2], [3, 4]]).to(dtype), (6, 2))
+
+
+def reduce_sparse(rank: int, size: int, op: str, dtype: torch.dtype) -> None:
+    tensor = sparse_part(rank, dtype).to(device())
+    work = dist.all_reduce(tensor, cases.op_of(op), async_op=True)
+    work.wait()
+    assert tensor.is_sparse
+    assert tensor.device == device()
+    total = sum(sparse_part(other, dtype).to_dense() for other in range(size))
+    expected = {"SUM": total, "AVG": total / size if dtype.is_floating_point else total // size}[op]
+    torch.testing.assert_close(tensor.to_dense().cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int16, torch.int64], ids=str)
+@pytest.mark.parametrize("op", ["SUM", "AVG"])
+def test_sparse_all_reduce(group: Ranks, op: str, dtype: torch.dtype) -> None:
+    cases.run(group, reduce_sparse, op=op, dtype=dtype)
+
+
+def reduce_empty_sparse(rank: int, size: int) -> None:
+    if rank == 0:
+        tensor = sparse_part(0, torch.float32).to(device())
+    else:
+        tensor = torch.sparse_coo_tensor(torch.empty(1, 0), torch.empty(0, 2), (6, 2), device=device())
+    dist.all_reduce(tensor)
+    torch.testing.assert_close(tensor.to_dense().cpu(), sparse_part(0, torch.float32).to_dense())
+
+
+def test_sparse_all_reduce_of_ranks_without_elements(group: Ranks) -> None:
+    cases.run(group, reduce_empty_sparse)
+
+
+def test_sparse_all_reduce_without_host_access(discrete_pair: Ranks) -> None:
+    cases.run(discrete_pair, reduce_sparse, op="SUM", dtype=torch.float32)
+
+
+def refuse_sparse(rank: int, size: int) -> None:
+    tensor = sparse_part(rank, torch.float32).to(device())
+    with pytest.raises(RuntimeError, match="sparse tensors .* have no such reduction"):
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+    with pytest.raises(NotImplementedError, match="no view as real numbers"):
+        dist.all_reduce(tensor.to(torch.complex64))
+    with pytest.raises(NotImplementedError, match="c10d::broadcast_: neither .* nor the CPU has a kernel for sparse"):
+        dist.broadcast(tensor, 0)
+    dist.barrier()
+
+
+def test_other_collectives_refuse_sparse_tensors(pair: Ranks) -> None:
+    cases.run(pair, refuse_sparse)

@@ -201,6 +201,33 @@ def test_ddp_with_uneven_inputs(two: Ranks) -> None:
     torch.testing.assert_close(first, second)
 
 
+class Sparse(nn.Module):
+    """An embedding whose gradient is sparse, below a layer whose gradient is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(32, 8, sparse=True)
+        self.outlet = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.outlet(self.table((x[:, :3] * 4).long() % 32).sum(1))
+
+
+plain_sgd = partial(torch.optim.SGD, lr=0.1)
+
+
+def train_sparse() -> Result:
+    model = DistributedDataParallel(Sparse().to(ranks.device()))
+    result = train(model, plain_sgd(model.parameters())), on_cpu(model.module.state_dict())
+    assert model.module.table.weight.grad.is_sparse
+    return result
+
+
+def test_ddp_reduces_sparse_gradients(two: Ranks) -> None:
+    assert_equal_training(two.run(train_sparse), single_process(Sparse(), plain_sgd))
+
+
 class Normalized(nn.Module):
     def __init__(self) -> None:
         super().__init__()

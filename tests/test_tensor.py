@@ -193,13 +193,6 @@ def test_wrong_device_index_is_named(device: torch.device, index: int) -> None:
     assert torch.ones(2, device=device).sum().item() == 2
 
 
-def test_layouts_without_support_are_refused(device: torch.device) -> None:
-    with pytest.raises((NotImplementedError, RuntimeError), match=r"[Ss]trided|[Ss]parse"):
-        torch.empty(3, 3, device=device, layout=torch.sparse_coo)
-    with pytest.raises(NotImplementedError, match="Sparse"):
-        torch.eye(3, device=device).to_sparse()
-
-
 def test_pinned_device_memory_is_refused(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="pin"):
         torch.empty(3, device=device, pin_memory=True)

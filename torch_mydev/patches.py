@@ -167,12 +167,15 @@ def _patch_monitored_barrier() -> None:
     @functools.wraps(original)
     def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         whole = group or distributed_c10d._get_default_group()
-        if not isinstance(whole, distributed_c10d.ProcessGroup) or all(
-            device.type != DEVICE_NAME for device in whole._device_types
-        ):
-            return original(group, timeout, wait_all_ranks)  # type: ignore[no-any-return]
-        limit = {} if timeout is None else {"timeout": timeout}
-        whole._get_backend(torch.device(DEVICE_NAME)).monitored_barrier(**limit, wait_all_ranks=wait_all_ranks)
+        on_device = isinstance(whole, distributed_c10d.ProcessGroup) and any(
+            device.type == DEVICE_NAME for device in whole._device_types
+        )
+        if on_device:
+            limit = {} if timeout is None else {"timeout": timeout}
+            backend: Any = whole._get_backend(torch.device(DEVICE_NAME))
+            backend.monitored_barrier(**limit, wait_all_ranks=wait_all_ranks)
+        else:
+            original(group, timeout, wait_all_ranks)
 
     distributed_c10d.monitored_barrier = torch.distributed.monitored_barrier = monitored_barrier
 

@@ -2,6 +2,7 @@
 
 #include <torch/library.h>
 
+#include <array>
 #include <string_view>
 
 #include "aten/host_call.h"
@@ -100,13 +101,31 @@ void map_results(const c10::FunctionSchema& schema, HostCall& call, torch::jit::
   }
 }
 
-void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, torch::jit::Stack* stack) {
+constexpr c10::DispatchKeySet kSparseKeys({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr});
+
+void check_sparse_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
+  using c10::DispatchKey;
+  const bool compressed = keys.has_any(c10::DispatchKeySet(DispatchKey::SparseCsr));
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.hasComputedKernelForDispatchKey(compressed ? DispatchKey::SparseCsrCPU : DispatchKey::SparseCPU),
+      op.operator_name(), ": neither ", kDeviceType, " nor the CPU has a kernel for ",
+      compressed ? "compressed sparse" : "sparse COO", " tensors; convert them with to_dense(), or use their values()");
+}
+
+void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, c10::DispatchKeySet keys,
+               torch::jit::Stack* stack) {
+  const bool sparse = keys.has_any(kSparseKeys);
+  if (C10_UNLIKELY(sparse)) check_sparse_kernel(op, keys);
   HostCall call(record);
   if (C10_UNLIKELY(takes_cpu_operands(op))) call.allow_cpu_operands();
   map_arguments(op.schema(), call, *stack);
   {
     HostCall::Running running(call);
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    if (C10_UNLIKELY(sparse)) {
+      op.callBoxed(stack);  // by the stand-ins' layouts
+    } else {
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    }
   }
   call.write_back();
   map_results(op.schema(), call, *stack);
@@ -116,42 +135,65 @@ void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, torch::jit
 class OpFallback final : public c10::OperatorKernel {
  public:
   explicit OpFallback(FallbackRecord& record) : record_(record) {}
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    fall_back(op, record_, stack);
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    fall_back(op, record_, keys, stack);
   }
 
  private:
   FallbackRecord& record_;
 };
 
-bool wants_own_registration(const c10::OperatorHandle& op) {
-  using c10::DispatchKey;
-  return op.operator_name().name.starts_with("aten::") && op.hasKernelForDispatchKey(DispatchKey::CPU) &&
-         !op.hasKernelForDispatchKey(DispatchKey::PrivateUse1) &&
-         (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
-          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));
-}
+// The kernels of the CPU that win against composites, and where they are called from.
+struct HostKernels {
+  c10::DispatchKey device, host;
+  bool wins(const c10::OperatorHandle& op) const {
+    using c10::DispatchKey;
+    return op.hasKernelForDispatchKey(host) && !op.hasKernelForDispatchKey(device) &&
+           (host != DispatchKey::CPU || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+            op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));
+  }
+};
+
+constexpr HostKernels kHostKernels[] = {
+    {kDispatchKey, c10::DispatchKey::CPU},
+    {c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCPU},
+    {c10::DispatchKey::SparseCsrPrivateUse1, c10::DispatchKey::SparseCsrCPU},
+};
 
 }  // namespace
 
-void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  fall_back(op, fallback_record(op), stack);
+void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  fall_back(op, fallback_record(op), keys, stack);
 }
 
 void register_fallbacks() {
-  static auto* library = new torch::Library(torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__);
-  register_host_ops(*library);
+  static std::array<torch::Library*, std::size(kHostKernels)> libraries;
+  for (size_t i = 0; i < libraries.size(); ++i) {
+    libraries[i] = new torch::Library(torch::Library::IMPL, "aten", kHostKernels[i].device, __FILE__, __LINE__);
+  }
+  register_host_ops(*libraries[0]);
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
-    if (!op.has_value() || !op->hasSchema() || !wants_own_registration(*op)) continue;
+    if (!op.has_value() || !op->hasSchema() || !name.name.starts_with("aten::")) continue;
     const std::string full_name = c10::toString(name);
-    library->impl(full_name.c_str(),
-                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<OpFallback>(fallback_record(full_name))));
+    for (size_t i = 0; i < libraries.size(); ++i) {
+      if (!kHostKernels[i].wins(*op)) continue;
+      libraries[i]->impl(full_name.c_str(), torch::CppFunction::makeFromBoxedFunctor(
+                                                std::make_unique<OpFallback>(fallback_record(full_name))));
+    }
   }
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
 }
 

@@ -2,6 +2,9 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
 
 #include "aten/generator.h"
 #include "aten/native_launch.h"
@@ -30,6 +33,7 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   TORCH_CHECK(tensor.device() == device_, record_.name(),
               ": expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
               tensor.device(), "; move one of them with .to()");
+  if (C10_UNLIKELY(is_sparse(tensor))) return sparse_operand(tensor, written);
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), record_.name(), ": a tensor of layout ", tensor.layout(), " on ",
                               tensor.device(), " cannot fall back to the CPU; convert it to a strided tensor first");
   if (aliasing()) {
@@ -43,6 +47,13 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
     operands_.push_back({tensor, std::move(copy), {}, written});
   }
   return operands_.back().stand_in;
+}
+
+at::Tensor HostCall::sparse_operand(const at::Tensor& tensor, bool written) {
+  SparseComponents components = sparse_components(tensor);
+  for (at::Tensor& component : components) component = operand(component, written);
+  sparse_operands_.push_back({tensor, sparse_over(components, tensor), written});
+  return sparse_operands_.back().stand_in;
 }
 
 c10::Storage HostCall::operand(const c10::Storage& storage) {
@@ -64,10 +75,24 @@ at::Generator HostCall::default_generator() {
   return host_generator(default_device_generator(device().index()));
 }
 
+// Some sparse kernels keep what a gradient needs only if an operand requires one.
+void HostCall::mark_requires_grad() {
+  if (sparse_operands_.empty() || !c10::GradMode::is_enabled()) return;
+  const auto requires_grad = [](const auto& operand) { return operand.original.requires_grad(); };
+  if (std::none_of(operands_.begin(), operands_.end(), requires_grad) &&
+      std::none_of(sparse_operands_.begin(), sparse_operands_.end(), requires_grad)) {
+    return;
+  }
+  for (const SparseOperand& operand : sparse_operands_) {
+    if (operand.stand_in.is_floating_point() || operand.stand_in.is_complex()) operand.stand_in.set_requires_grad(true);
+  }
+}
+
 HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.name(), c10::DispatchKey::CPU) {
   TORCH_CHECK(call.foreign_ == nullptr || call.operands_.empty() || call.cpu_operands_allowed_, call.record_.name(),
               ": expected all tensors to be on the same device, but found at least two devices, ", call.device(),
               " and cpu; move one of them with .to()");
+  call.mark_requires_grad();
   call.record_.enter();
   begin_ = std::chrono::steady_clock::now();
   if (call.aliasing()) {
@@ -133,6 +158,15 @@ void HostCall::write_back() {
       write_back_copy(operand);
     }
   }
+  for (const SparseOperand& operand : sparse_operands_) {
+    if (operand.written) set_sparse(operand.original, components_to_device(operand.stand_in), operand.stand_in);
+  }
+}
+
+SparseComponents HostCall::components_to_device(const at::Tensor& sparse) {
+  SparseComponents components = sparse_components(sparse);
+  for (at::Tensor& component : components) component = to_device(std::move(component));
+  return components;
 }
 
 at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
@@ -141,7 +175,11 @@ at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
   for (const Operand& operand : operands_) {
     if (operand.stand_in.unsafeGetTensorImpl() == impl) return operand.original;
   }
+  for (const SparseOperand& operand : sparse_operands_) {
+    if (operand.stand_in.unsafeGetTensorImpl() == impl) return operand.original;
+  }
   if (!result.device().is_cpu()) return result;
+  if (C10_UNLIKELY(is_sparse(result))) return sparse_over(components_to_device(result), result);
   TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage(), record_.name(), ": the result has layout ", result.layout(),
                               ", which ", kDeviceType, " does not support; compute it on the CPU");
   c10::StorageImpl* host = impl->unsafe_storage().unsafeGetStorageImpl();

@@ -24,6 +24,7 @@
 #include "aten/alias.h"
 #include "aten/census.h"
 #include "aten/dispatch_trace.h"
+#include "aten/sparse.h"
 
 namespace mydev {
 
@@ -78,13 +79,21 @@ class HostCall {
     c10::intrusive_ptr<c10::StorageImpl> twin;  // alias mode
     bool written;
   };
+  struct SparseOperand {
+    at::Tensor original, stand_in;
+    bool written;
+  };
   bool aliasing() const;
+  void mark_requires_grad();
+  at::Tensor sparse_operand(const at::Tensor& tensor, bool written);
+  SparseComponents components_to_device(const at::Tensor& sparse);
   c10::Storage device_storage_for(c10::StorageImpl* host);
   void write_back_alias(Operand& operand);
   void write_back_copy(Operand& operand);
 
   FallbackRecord& record_;
   c10::SmallVector<Operand, 4> operands_;
+  c10::SmallVector<SparseOperand, 1> sparse_operands_;  // their components are among the operands, too
   c10::SmallVector<std::pair<c10::intrusive_ptr<c10::StorageImpl>, c10::Storage>, 1> storages_;  // host, device
   c10::SmallVector<const c10::StorageImpl*, 2> cpu_storages_;
   const at::Tensor* foreign_ = nullptr;  // a CPU tensor that is no scalar

@@ -66,6 +66,7 @@ class DeviceBackend final : public c10d::Backend {
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;

@@ -245,7 +245,8 @@ void DeviceWork::block(milliseconds timeout) {
 
 bool DeviceWork::wait(milliseconds timeout) {
   Stream& stream = current_stream(copies_.device().index);
-  const bool for_host = opType_ == c10d::OpType::BARRIER || opType_ == c10d::OpType::RECVANYSOURCE;
+  const bool for_host = opType_ == c10d::OpType::BARRIER || opType_ == c10d::OpType::RECVANYSOURCE ||
+                        opType_ == c10d::OpType::_ALLREDUCE_SPARSE;
   if (timeout > kNoTimeout || for_host || !can_wait_in(stream)) {
     block(timeout);
     return true;

@@ -6,8 +6,8 @@
 //
 // Waiting. On a synchronous stream wait() blocks the caller. On an asynchronous one it makes the current stream wait,
 // as NCCL's does, and a failure is raised by the next wait for that stream; with a timeout, for a barrier, for a
-// receive from any source, and where the device cannot run host code in a stream, it blocks the caller. Failures carry
-// the collective's name and rank and are torch.distributed.DistBackendError. Thread-safe.
+// receive from any source, for sparse tensors, and where the device cannot run host code in a stream, it blocks the
+// caller. Failures carry the collective's name and rank and are torch.distributed.DistBackendError. Thread-safe.
 #pragma once
 
 #include <deque>

@@ -6,15 +6,16 @@
 #include "aten/alias.h"
 #include "aten/device_allocator.h"
 #include "aten/native_launch.h"
+#include "aten/sparse.h"
 #include "runtime/stream.h"
 
 namespace mydev {
 
 at::Tensor held(const at::Tensor& tensor) {
   if (!tensor.defined() || !on_device(tensor) || !current_stream(tensor.get_device()).asynchronous()) return tensor;
+  if (is_sparse(tensor)) return tensor;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   at::Tensor alias = tensor.detach();
-  if (!alias.has_storage()) return alias;
   const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   if (Block* block = block_of(storage)) {
     retain(*block);

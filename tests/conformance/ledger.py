@@ -8,10 +8,7 @@ from __future__ import annotations
 
 #: Forward does not run on the device.
 FORWARD_RAISES: dict[str, str] = {
-    "sparse.mm.reduce": "sparse layouts are not supported",
-    "sparse.sampled_addmm": "sparse layouts are not supported",
     "tensor_split": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
-    "to_sparse": "sparse layouts are not supported",
 }
 
 #: Backward does not run on the device.

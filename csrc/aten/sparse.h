@@ -1,0 +1,30 @@
+// Sparse tensors of the device, COO and compressed (CSR, CSC, BSR, BSC): dense tensors of the device for indices and
+// values, in PyTorch's own TensorImpls.
+//
+// Policy. No kernels of our own: what makes, takes apart and copies sparse tensors is PyTorch's code for any device;
+// all else falls back to the CPU's sparse kernels, which run on stand-ins over the very memory of the components
+// (host_call.h), and is counted. Thread-safe as the tensors are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+namespace mydev {
+
+// Indices and values; for the compressed layouts compressed indices, plain indices and values.
+using SparseComponents = c10::SmallVector<at::Tensor, 3>;
+
+// Whether a tensor, of whatever device, has one of the layouts above.
+bool is_sparse(const at::Tensor& tensor) noexcept;
+
+// The components themselves, not aliases.
+SparseComponents sparse_components(const at::Tensor& sparse);
+
+// A tensor like `sparse` (layout, sizes, dtype, whether coalesced) over other components, on their device. Nothing is
+// checked or copied.
+at::Tensor sparse_over(const SparseComponents& components, const at::Tensor& sparse);
+
+// Gives `destination` what `like` says (layout, sizes, whether coalesced) and these components.
+void set_sparse(const at::Tensor& destination, const SparseComponents& components, const at::Tensor& like);
+
+}  // namespace mydev

@@ -1,0 +1,78 @@
+// The collective that engines have for sparse tensors: the sum of COO tensors, as DistributedDataParallel needs it for
+// the gradients of sparse embeddings.
+//
+// The engine is given a sparse CPU tensor over the stand-ins of indices and values, and replaces both. How many
+// elements the sum has is known when it is there; so wait() blocks the caller, whatever the driver.
+#include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/library.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "aten/native_launch.h"
+#include "aten/sparse.h"
+#include "distributed/device_backend.h"
+
+namespace mydev {
+namespace {
+
+// A dense tensor of the device, to be used on `stream` though it is made on another.
+at::Tensor on_device_for(const c10::Stream& stream, const at::Tensor& host) {
+  const at::Tensor result = host.to(stream.device());
+  result.record_stream(stream);
+  return result;
+}
+
+}  // namespace
+
+DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  TORCH_CHECK(tensors.size() == 1, "all_reduce: expected one sparse tensor, got ", tensors.size());
+  const Tensor tensor = tensors[0];
+  TORCH_CHECK(on_device(tensor) && tensor.layout() == at::kSparse, "all_reduce: expected a sparse COO tensor on ",
+              kDeviceType, ", got one of layout ", tensor.layout(), " on ", tensor.device());
+  const Reduction reduction(tensor.scalar_type(), options.reduceOp, size_);
+  TORCH_CHECK(reduction.engine_op() == c10d::ReduceOp::SUM, "all_reduce: sparse tensors of ", tensor.scalar_type(),
+              " have no such reduction; SUM, AVG and PREMUL_SUM of real numbers are there, for others use .to_dense()");
+  const SparseComponents components = sparse_components(tensor);
+  const Tensor indices = held(components[0]), values = held(components[1]);
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(kDeviceType).getStream(tensor.device());
+  return start(c10d::OpType::_ALLREDUCE_SPARSE, "all_reduce", tensor.get_device(), tensors, [=, this](Stages& stages) {
+    c10d::AllreduceOptions engine_options = options;
+    engine_options.reduceOp = reduction.engine_op();
+    HostOperands& operands = stages.add();
+    const Tensor wire_values = reduction.to_wire(operands.read(values));
+    Tensors wire{at::_sparse_coo_tensor_unsafe(operands.read(indices), wire_values, tensor.sizes())};
+    operands.at_end([=] {
+      const SparseComponents sum = sparse_components(wire[0]);
+      const Tensor host_values = at::empty(sum[1].sizes(), wire_values.options().dtype(tensor.scalar_type()));
+      reduction.from_wire(sum[1], host_values);
+      const Tensor result = at::_sparse_coo_tensor_unsafe(on_device_for(stream, sum[0]),
+                                                          on_device_for(stream, host_values), tensor.sizes());
+      result._coalesced_(wire[0].is_coalesced());
+      set_sparse(tensor, sparse_components(result), result);
+    });
+    stages.start(engine_->allreduce(wire, engine_options));
+  });
+}
+
+namespace {
+
+std::tuple<std::vector<at::Tensor>, c10::intrusive_ptr<c10d::Work>> allreduce_sparse(
+    at::TensorList tensors, const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+    const c10::intrusive_ptr<c10d::ReduceOp>& op, const std::optional<at::Tensor>& /*sparse_indices*/, bool async_op,
+    int64_t timeout) {
+  std::vector<at::Tensor> operands = tensors.vec();
+  c10d::AllreduceOptions options;
+  options.reduceOp = *op;
+  options.timeout = std::chrono::milliseconds(timeout);
+  options.asyncOp = async_op;
+  auto work = group->getBackend(kDeviceType)->allreduce_sparse(operands, options);
+  return {std::move(operands), std::move(work)};
+}
+
+TORCH_LIBRARY_IMPL(c10d, SparsePrivateUse1, m) {
+  m.impl("allreduce_", &allreduce_sparse);
+}
+
+}  // namespace
+}  // namespace mydev
