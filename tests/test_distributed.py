@@ -318,6 +318,44 @@ def test_neighbours_exchange(group: Ranks, batched: bool) -> None:
     cases.run(group, exchange, batched=batched)
 
 
+def exchange_with_itself(rank: int, size: int, receive_first: bool) -> None:
+    place = device()
+    sent = torch.arange(6.0, device=place).add(rank).view(2, 3).t()
+    first, second = torch.zeros(3, 2, device=place), torch.zeros(3, 2, device=place)
+    sends = [dist.P2POp(dist.isend, sent, rank), dist.P2POp(dist.isend, sent * 2, rank)]
+    receives = [dist.P2POp(dist.irecv, first, rank), dist.P2POp(dist.irecv, second, rank)]
+    for work in dist.batch_isend_irecv(receives + sends if receive_first else sends + receives):
+        work.wait()
+    cases.check(first, torch.arange(6.0).add(rank).view(2, 3).t())
+    cases.check(second, torch.arange(6.0).add(rank).mul(2).view(2, 3).t())
+
+
+@pytest.mark.parametrize("receive_first", [False, True])
+def test_rank_exchanges_with_itself(pair: Ranks, receive_first: bool) -> None:
+    cases.run(pair, exchange_with_itself, receive_first=receive_first)
+
+
+def test_rank_exchanges_with_itself_without_host_access(discrete_pair: Ranks) -> None:
+    cases.run(discrete_pair, exchange_with_itself, receive_first=True)
+
+
+def exchange_with_itself_wrongly(rank: int, size: int) -> None:
+    place = device()
+    lonely = dist.isend(torch.ones(3, device=place), rank, tag=7)
+    with pytest.raises(dist.DistBackendError, match="send on mydev:., rank . of 2 failed: timed out: .* receive from itself"):
+        lonely.wait(timedelta(milliseconds=1))
+    received = torch.zeros(3, device=place)
+    works = [dist.irecv(received, rank, tag=7), dist.isend(torch.ones(4, device=place), rank, tag=7)]
+    for work in works:
+        with pytest.raises(dist.DistBackendError, match="sends 4 elements of Float to itself and receives 3 of Float"):
+            work.wait(TIMEOUT)
+    cases.check(received, torch.zeros(3))
+
+
+def test_exchanges_with_itself_that_do_not_fit_are_errors(pair: Ranks) -> None:
+    cases.run(pair, exchange_with_itself_wrongly)
+
+
 def receive_from_any(rank: int, size: int) -> None:
     place = device()
     if rank == 0:

@@ -17,7 +17,8 @@ DeviceBackend::DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10
       factory_(std::move(factory)),
       options_(std::move(options)),
       engine_(factory_(store, rank, size, *options_)),
-      name_(std::string(MYDEV_DEVICE_NAME "_") + engine_->getBackendName()) {}
+      name_(std::string(MYDEV_DEVICE_NAME "_") + engine_->getBackendName()),
+      self_transfers_(rank) {}
 
 DeviceBackend::Engine DeviceBackend::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                            const OptionsPtr& options) {
@@ -100,7 +101,8 @@ DeviceBackend::WorkPtr DeviceBackend::send(Tensors& tensors, int destination, in
   const Tensor tensor = held(only_tensor("send", tensors));
   return start(c10d::OpType::SEND, "send", tensor.get_device(), {}, [=, this](Stages& stages) {
     Tensors operand{stages.add().read(tensor)};
-    stages.start(engine_->send(operand, destination, tag));
+    stages.start(destination == rank_ ? EngineWork(self_transfers_.send(operand[0], tag, options_->timeout))
+                                      : engine_->send(operand, destination, tag));
   });
 }
 
@@ -108,7 +110,8 @@ DeviceBackend::WorkPtr DeviceBackend::recv(Tensors& tensors, int source, int tag
   const Tensor tensor = held(only_tensor("recv", tensors));
   return start(c10d::OpType::RECV, "recv", tensor.get_device(), {tensor}, [=, this](Stages& stages) {
     Tensors operand{stages.add().write(tensor)};
-    stages.start(engine_->recv(operand, source, tag));
+    stages.start(source == rank_ ? EngineWork(self_transfers_.recv(operand[0], tag, options_->timeout))
+                                 : engine_->recv(operand, source, tag));
   });
 }
 

@@ -19,6 +19,7 @@
 #include "distributed/device_work.h"
 #include "distributed/issue_thread.h"
 #include "distributed/reduction.h"
+#include "distributed/self_transfers.h"
 
 namespace mydev {
 
@@ -116,6 +117,7 @@ class DeviceBackend final : public c10d::Backend {
   const OptionsPtr options_;
   const Engine engine_;
   const std::string name_;
+  SelfTransfers self_transfers_;
   IssueThread issue_thread_;
   std::mutex mutex_;                                     // guards what follows
   std::list<c10::intrusive_ptr<DeviceWork>> transfers_;  // that nobody may have waited for
