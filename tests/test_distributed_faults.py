@@ -254,27 +254,50 @@ def test_store_that_goes_away_is_an_error() -> None:
 
 
 ABORTED = """
+import threading
+timeout = datetime.timedelta(seconds=600)
 join()
+before = torch.mydev.memory_allocated()
 collective()
 torch.mydev.synchronize()
 say(ready=True)
-if rank == 0:
+if rank == 0:  # the other never comes
+    group = dist.distributed_c10d._get_default_group()
     tensor = torch.ones(1000, device=device_name)
-    work = dist.all_reduce(tensor, async_op=True)
-    dist.distributed_c10d._get_default_group().abort()
-    say(error=error_of(lambda: work.wait(datetime.timedelta(seconds=30))))
-    say(later=error_of(collective))
+    work = start(tensor)
+    aborting = threading.Thread(target=group.abort)
+    aborting.start()
+    def wait():
+        work.wait()
+        torch.mydev.synchronize()
+    say(error=error_of(wait))
+    aborting.join()
+    say(completed=work.is_completed(), later=error_of(collective), alive=torch.ones(3, device=device_name).sum().item())
+    del work, group
+    dist.destroy_process_group()
 else:
     sys.stdin.readline()
-end()
+    end()
 """
 
+STARTS = {
+    "all_reduce": "def start(tensor): return dist.all_reduce(tensor, async_op=True)",
+    "average": "def start(tensor): return dist.all_reduce(tensor, dist.ReduceOp.AVG, async_op=True)",
+    "send": "def start(tensor): return dist.isend(tensor.expand(1 << 14, 1000).contiguous(), 1)",
+    "recv": "def start(tensor): return dist.irecv(tensor, 1)",
+}
 
-def test_aborted_group_ends_in_errors() -> None:
-    with ranks(ABORTED, 2) as group:
+
+@pytest.mark.parametrize("what", STARTS)
+def test_abort_ends_what_is_under_way_and_the_process_can_end(what: str) -> None:
+    with ranks(STARTS[what] + ABORTED, 2) as group:
         assert group.hear(0) == {"ready": True}
-        assert "all_reduce on mydev:0, rank 0 of 2" in str(group.hear(0)["error"])
-        assert "all_reduce on mydev:0, rank 0 of 2" in str(group.hear(0)["later"])
+        assert f"{what.replace('average', 'all_reduce')} on mydev:0, rank 0 of 2" in str(group.hear(0)["error"])
+        afterwards = group.hear(0)
+        assert "the process group was aborted" in str(afterwards["later"])
+        assert afterwards["completed"] is True
+        assert afterwards["alive"] == 3.0
+        assert group.processes[0].wait() == 0
 
 
 # --- two hosts --------------------------------------------------------------------------------------------------------

@@ -47,12 +47,13 @@ DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name,
   Stream& stream = current_stream(device);
   Stream& copies = stream.asynchronous() ? copy_stream(device) : stream;
   auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs));
+  keep_for_abort(work);
   if (stream.asynchronous()) {
     auto reached = std::make_unique<Event>(device, /*timing=*/false);
     reached->record(stream);
     issue_thread_.post({.after = std::move(reached),
                         .issue = [work, issue = std::move(issue)] { work->issue_later(issue); },
-                        .drop = [work] { work->fail("the process group was aborted"); }});
+                        .drop = [work] { work->fail(DeviceWork::kAborted); }});
   } else {
     work->issue_now(issue);
   }
@@ -87,12 +88,34 @@ DeviceBackend::WorkPtr DeviceBackend::endCoalescing() {
 
 void DeviceBackend::abort() {
   issue_thread_.drop_all();
+  std::vector<c10::weak_intrusive_ptr<DeviceWork>> works;
+  std::list<c10::intrusive_ptr<DeviceWork>> transfers;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& transfer : transfers_) transfer->abort();
-    transfers_.clear();
+    aborted_ = true;
+    works.swap(works_);
+    transfers.swap(transfers_);
+  }
+  for (const auto& known : works) {
+    if (const auto work = known.lock()) work->abort();
   }
   engine_->abort();
+}
+
+DeviceBackend::~DeviceBackend() {
+  // An engine ends when its works have: after an abort that is nobody's to wait for.
+  if (aborted_) std::thread([engine = std::move(engine_)]() mutable { engine.reset(); }).detach();
+}
+
+// Before the work is issued, so that an abort from another thread finds it.
+void DeviceBackend::keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work) {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK_WITH(DistBackendError, !aborted_, work->description(), ": ", DeviceWork::kAborted);
+  if (works_.size() == works_.capacity()) {
+    std::erase_if(works_, [](const auto& other) { return other.use_count() == 0; });
+    works_.reserve(std::max<size_t>(64, 2 * works_.size()));
+  }
+  works_.emplace_back(work);
 }
 
 // --- transfers -------------------------------------------------------------------------------------------------------

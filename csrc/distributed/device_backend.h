@@ -40,6 +40,7 @@ class DeviceBackend final : public c10d::Backend {
 
   DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                 OptionsPtr options);
+  ~DeviceBackend() override;
 
   const std::string getBackendName() const override { return name_; }
   OptionsPtr getBackendOptions() override { return options_; }
@@ -62,6 +63,7 @@ class DeviceBackend final : public c10d::Backend {
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
+  // Collectives and transfers under way fail, now, and so do later ones. What the engine still does is left to itself.
   void abort() override;
   void shutdown() override { engine_->shutdown(); }
 
@@ -95,6 +97,7 @@ class DeviceBackend final : public c10d::Backend {
  private:
   using Stages = DeviceWork::Stages;
   WorkPtr start(c10d::OpType type, const char* name, int device, Tensors outputs, DeviceWork::Issue issue);
+  void keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work);
   void keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer);
   Stream& copy_stream(int device);
 
@@ -115,12 +118,14 @@ class DeviceBackend final : public c10d::Backend {
 
   const EngineFactory factory_;
   const OptionsPtr options_;
-  const Engine engine_;
+  Engine engine_;
   const std::string name_;
   SelfTransfers self_transfers_;
   IssueThread issue_thread_;
-  std::mutex mutex_;                                     // guards what follows
-  std::list<c10::intrusive_ptr<DeviceWork>> transfers_;  // that nobody may have waited for
+  std::mutex mutex_;                                        // guards what follows
+  std::list<c10::intrusive_ptr<DeviceWork>> transfers_;     // that nobody may have waited for
+  std::vector<c10::weak_intrusive_ptr<DeviceWork>> works_;  // that may be under way
+  bool aborted_ = false;
   std::unordered_map<int, Stream*> copy_streams_;
   bool coalescing_ = false;
   std::vector<WorkPtr> coalesced_;

@@ -53,12 +53,27 @@ DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vect
     : Work(label.rank, type), copies_(copies), label_(label), outputs_(std::move(outputs)), stages_(copies.device()) {}
 
 DeviceWork::~DeviceWork() {
+  let_go();
+}
+
+void DeviceWork::release_resources() {
+  let_go();
+}
+
+void DeviceWork::let_go() noexcept {
   if (watcher_.joinable() && watcher_.get_id() == std::this_thread::get_id()) watcher_.detach();
-  // Dropped while the engine works: the memory stays open until it is done.
-  if (!completed_ && access_ != nullptr && !is_transfer()) {
-    for (const Stage& stage : stages_.stages_) {
-      for (const EngineWork& work : stage.works) work->getFuture()->addCallback([access = access_](Future&) {});
-    }
+  watcher_ = {};
+  if (!completed_ && !is_transfer()) hold_until_engine_is_done(access_);  // dropped while the engine works
+  access_.reset();
+  stages_.stages_.clear();
+  outputs_.clear();
+  future_.reset();
+}
+
+void DeviceWork::hold_until_engine_is_done(const std::shared_ptr<HostAccess>& access) const {
+  if (access == nullptr) return;
+  for (const Stage& stage : stages_.stages_) {
+    for (const EngineWork& work : stage.works) work->getFuture()->addCallback([access](Future&) {});
   }
 }
 
@@ -78,8 +93,19 @@ void DeviceWork::issue(const Issue& issue) {
 
 void DeviceWork::issue_now(const Issue& issue) {
   this->issue(issue);
-  issued_ = true;
+  set_issued();
   if (!is_transfer() && !is_direct()) begin_watching();
+}
+
+void DeviceWork::set_issued() {
+  bool abort_now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    issued_ = true;
+    abort_now = abort_requested_;
+  }
+  cv_.notify_all();
+  if (abort_now) abort();
 }
 
 void DeviceWork::issue_later(const Issue& issue) noexcept {
@@ -89,11 +115,7 @@ void DeviceWork::issue_later(const Issue& issue) noexcept {
     complete(explained(std::current_exception()));
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    issued_ = true;
-  }
-  cv_.notify_all();
+  set_issued();
   if (!is_transfer()) begin_watching();
 }
 
@@ -202,13 +224,34 @@ std::exception_ptr DeviceWork::explained(const std::exception_ptr& error) const 
 
 // --- the user's side -------------------------------------------------------------------------------------------------
 
-void DeviceWork::wait_on_host(std::unique_lock<std::mutex>& lock, milliseconds timeout,
-                              const std::function<bool()>& done) {
+void DeviceWork::wait_on_host(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                              milliseconds timeout, const std::function<bool()>& done) {
   if (timeout <= kNoTimeout) {
-    cv_.wait(lock, done);
-  } else if (!cv_.wait_for(lock, timeout, done)) {
+    changed.wait(lock, done);
+  } else if (!changed.wait_for(lock, timeout, done)) {
     throw backend_error(description() + " has not finished within " + std::to_string(timeout.count()) + " ms");
   }
+}
+
+void DeviceWork::Signal::raise() {
+  {
+    const std::lock_guard lock(mutex);
+    is_raised = true;
+  }
+  raised.notify_all();
+}
+
+// Returns early where the Work is aborted meanwhile.
+void DeviceWork::wait_for_engine_work(c10d::Work& work, milliseconds timeout) {
+  if (!is_transfer() && !work.isCompleted()) {
+    work.getFuture()->addCallback([signal = signal_](Future&) { signal->raise(); });
+    std::unique_lock lock(signal_->mutex);
+    wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
+    lock.unlock();
+    const std::lock_guard work_lock(mutex_);
+    if (completed_) return;
+  }
+  TORCH_CHECK(work.wait(timeout <= kNoTimeout ? kNoTimeout : timeout), kAborted);
 }
 
 void DeviceWork::wait_for_engine(milliseconds timeout) {
@@ -220,7 +263,7 @@ void DeviceWork::wait_for_engine(milliseconds timeout) {
   std::exception_ptr error;
   for (Stage& stage : stages_.stages_) {
     try {
-      for (const EngineWork& work : stage.works) work->wait(timeout <= kNoTimeout ? kNoTimeout : timeout);
+      for (const EngineWork& work : stage.works) wait_for_engine_work(*work, timeout);
       end_stage(stage);
     } catch (...) {
       error = explained(std::current_exception());
@@ -233,13 +276,13 @@ void DeviceWork::wait_for_engine(milliseconds timeout) {
 
 void DeviceWork::block(milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  wait_on_host(lock, timeout, [this] { return issued_ || completed_; });
+  wait_on_host(cv_, lock, timeout, [this] { return issued_ || completed_; });
   if (!completed_ && !watched_) {
     lock.unlock();
     wait_for_engine(timeout);
     lock.lock();
   }
-  wait_on_host(lock, timeout, [this] { return completed_; });
+  wait_on_host(cv_, lock, timeout, [this] { return completed_; });
   if (exception_ != nullptr) std::rethrow_exception(exception_);
 }
 
@@ -295,9 +338,20 @@ int DeviceWork::sourceRank() const {
 }
 
 void DeviceWork::abort() {
-  for (const Stage& stage : stages_.stages_) {
-    for (const EngineWork& work : stage.works) work->abort();
+  std::shared_ptr<HostAccess> access;
+  {
+    const std::lock_guard lock(mutex_);
+    abort_requested_ = true;
+    if (completed_ || !issued_) return;
+    access = access_;
   }
+  if (is_transfer()) {
+    stages_.stages_[0].works[0]->abort();
+    return;
+  }
+  hold_until_engine_is_done(access);
+  fail(kAborted);
+  signal_->raise();
 }
 
 c10::intrusive_ptr<Future> DeviceWork::getFuture() {

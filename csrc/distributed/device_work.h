@@ -45,6 +45,7 @@ class DeviceWork final : public c10d::Work {
     std::deque<Stage> stages_;
   };
   using Issue = std::function<void(Stages&)>;
+  static constexpr const char* kAborted = "the process group was aborted";
 
   // For messages: "all_reduce on mydev:0, rank 1 of 2".
   struct Label {
@@ -55,11 +56,14 @@ class DeviceWork final : public c10d::Work {
   // `copies`: the stream for copies to and from stand-ins.
   DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs);
   ~DeviceWork() override;
+  void release_resources() override;
 
   // Issues the collective to the engine, once. What `issue` throws is the caller's (issue_now) or the Work's.
   void issue_now(const Issue& issue);
   void issue_later(const Issue& issue) noexcept;
   void fail(const std::string& message) noexcept;
+
+  std::string description() const;  // for messages, as above
 
   bool isCompleted() override;
   int sourceRank() const override;
@@ -67,8 +71,10 @@ class DeviceWork final : public c10d::Work {
   void synchronize() override;
   bool wait(std::chrono::milliseconds timeout) override;
   void blockCurrentStream() override { synchronize(); }
-  void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+  // Fails now, whatever the engine does; waiters wake up. Memory stays open to the host until the engine is done.
+  void abort() override;
 
   // Sees to the end of it where nobody waits. A point-to-point transfer, whose engine's work has no future, gets a
   // thread for that; collectives whose stages have an end are watched from the start.
@@ -79,25 +85,37 @@ class DeviceWork final : public c10d::Work {
   bool is_direct() const;  // one work of the engine, and nothing to do after it
   void issue(const Issue& issue);
   void attach_callbacks();
+  void let_go() noexcept;
+  void hold_until_engine_is_done(const std::shared_ptr<HostAccess>& access) const;
+  void set_issued();
   void stage_done(Stage& stage, const std::exception_ptr& error) noexcept;
   void end_stage(Stage& stage);
   void complete(std::exception_ptr error) noexcept;
   void block(std::chrono::milliseconds timeout);
   void wait_for_engine(std::chrono::milliseconds timeout);
-  std::string description() const;
-  void wait_on_host(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
-                    const std::function<bool()>& done);
+  void wait_for_engine_work(c10d::Work& work, std::chrono::milliseconds timeout);
+  void wait_on_host(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                    std::chrono::milliseconds timeout, const std::function<bool()>& done);
   std::exception_ptr explained(const std::exception_ptr& error) const;
   c10::intrusive_ptr<DeviceWork> self() { return c10::intrusive_ptr<DeviceWork>::reclaim_copy(this); }
 
   Stream& copies_;
   const Label label_;
-  const std::vector<at::Tensor> outputs_;
+  std::vector<at::Tensor> outputs_;
   std::shared_ptr<HostAccess> access_;
   Stages stages_;
   std::mutex engine_mutex_;  // held while waiting for the engine
+  // Wakes who waits for the engine's one work; the engine may hold it longer than the Work lives.
+  struct Signal {
+    std::mutex mutex;
+    std::condition_variable raised;
+    bool is_raised = false;
+    void raise();
+  };
+  const std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
   // Guarded by the base's mutex_, with completed_ and exception_.
   bool issued_ = false;
+  bool abort_requested_ = false;
   bool watched_ = false;  // the end comes by itself
   size_t pending_stages_ = 0;
   std::exception_ptr stage_error_;  // the first
