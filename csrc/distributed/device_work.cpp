@@ -93,19 +93,21 @@ void DeviceWork::issue(const Issue& issue) {
 
 void DeviceWork::issue_now(const Issue& issue) {
   this->issue(issue);
-  set_issued();
-  if (!is_transfer() && !is_direct()) begin_watching();
+  set_issued(/*watch=*/!is_transfer() && !is_direct());
 }
 
-void DeviceWork::set_issued() {
+// Who waits must find it watched as soon as it is issued: the end comes once.
+void DeviceWork::set_issued(bool watch) {
   bool abort_now = false;
   {
     const std::lock_guard lock(mutex_);
     issued_ = true;
+    watched_ = watch;
     abort_now = abort_requested_;
   }
   cv_.notify_all();
   if (abort_now) abort();
+  if (watch) attach_callbacks();
 }
 
 void DeviceWork::issue_later(const Issue& issue) noexcept {
@@ -115,8 +117,7 @@ void DeviceWork::issue_later(const Issue& issue) noexcept {
     complete(explained(std::current_exception()));
     return;
   }
-  set_issued();
-  if (!is_transfer()) begin_watching();
+  set_issued(/*watch=*/!is_transfer());
 }
 
 void DeviceWork::fail(const std::string& message) noexcept {

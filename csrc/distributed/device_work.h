@@ -87,7 +87,7 @@ class DeviceWork final : public c10d::Work {
   void attach_callbacks();
   void let_go() noexcept;
   void hold_until_engine_is_done(const std::shared_ptr<HostAccess>& access) const;
-  void set_issued();
+  void set_issued(bool watch);
   void stage_done(Stage& stage, const std::exception_ptr& error) noexcept;
   void end_stage(Stage& stage);
   void complete(std::exception_ptr error) noexcept;

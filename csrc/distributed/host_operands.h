@@ -20,8 +20,8 @@ namespace mydev {
 
 // What a collective holds of an operand from the call on, on asynchronous streams: a tensor over the same memory. The
 // caller may resize or drop theirs as soon as the call has returned; and any thread may drop this one, since Python
-// does not know it (which would take the interpreter's lock, while its owner waits for the device). A sparse tensor,
-// which is given other components in the end, is held itself.
+// does not know it (which would take the interpreter's lock, while its owner waits for the device). Sparse tensors
+// come as they are: what is made for one has no other owner.
 at::Tensor held(const at::Tensor& tensor);
 std::vector<at::Tensor> held(const std::vector<at::Tensor>& tensors);
 std::vector<std::vector<at::Tensor>> held(const std::vector<std::vector<at::Tensor>>& lists);

@@ -16,6 +16,8 @@
 namespace mydev {
 namespace {
 
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
 // A dense tensor of the device, to be used on `stream` though it is made on another.
 at::Tensor on_device_for(const c10::Stream& stream, const at::Tensor& host) {
   const at::Tensor result = host.to(stream.device());
@@ -35,21 +37,24 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c
               " have no such reduction; SUM, AVG and PREMUL_SUM of real numbers are there, for others use .to_dense()");
   const SparseComponents components = sparse_components(tensor);
   const Tensor indices = held(components[0]), values = held(components[1]);
+  // The caller's tensor is given the sum if it is still there; the thread that does so must not be the one to drop it,
+  // since Python knows it.
+  const Tensor result = sparse_over(components, tensor);
+  const WeakTensor caller(tensor.getIntrusivePtr());
   const c10::Stream stream = c10::impl::VirtualGuardImpl(kDeviceType).getStream(tensor.device());
-  return start(c10d::OpType::_ALLREDUCE_SPARSE, "all_reduce", tensor.get_device(), tensors, [=, this](Stages& stages) {
+  return start(c10d::OpType::_ALLREDUCE_SPARSE, "all_reduce", tensor.get_device(), {result}, [=, this](Stages& stages) {
     c10d::AllreduceOptions engine_options = options;
     engine_options.reduceOp = reduction.engine_op();
     HostOperands& operands = stages.add();
     const Tensor wire_values = reduction.to_wire(operands.read(values));
-    Tensors wire{at::_sparse_coo_tensor_unsafe(operands.read(indices), wire_values, tensor.sizes())};
+    Tensors wire{at::_sparse_coo_tensor_unsafe(operands.read(indices), wire_values, result.sizes())};
     operands.at_end([=] {
       const SparseComponents sum = sparse_components(wire[0]);
-      const Tensor host_values = at::empty(sum[1].sizes(), wire_values.options().dtype(tensor.scalar_type()));
+      const Tensor host_values = at::empty(sum[1].sizes(), wire_values.options().dtype(result.scalar_type()));
       reduction.from_wire(sum[1], host_values);
-      const Tensor result = at::_sparse_coo_tensor_unsafe(on_device_for(stream, sum[0]),
-                                                          on_device_for(stream, host_values), tensor.sizes());
-      result._coalesced_(wire[0].is_coalesced());
-      set_sparse(tensor, sparse_components(result), result);
+      const SparseComponents on_device{on_device_for(stream, sum[0]), on_device_for(stream, host_values)};
+      set_sparse(result, on_device, wire[0]);
+      if (auto impl = caller.lock()) set_sparse(Tensor(std::move(impl)), on_device, wire[0]);
     });
     stages.start(engine_->allreduce(wire, engine_options));
   });
