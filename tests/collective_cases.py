@@ -250,3 +250,31 @@ MOVEMENTS: dict[str, Case] = {
         send_and_receive,
     )
 }
+
+
+# --- sparse tensors ---------------------------------------------------------------------------------------------------
+
+
+def sparse_part(rank: int, dtype: torch.dtype) -> Tensor:
+    """Two elements in each of two rows: one row is every rank's, the other has the rank's number."""
+    return torch.sparse_coo_tensor([[0, rank + 1]], torch.tensor([[1, 2], [3, 4]]).to(dtype), (6, 2))
+
+
+def reduce_sparse(rank: int, size: int, op: str, dtype: torch.dtype) -> None:
+    tensor = sparse_part(rank, dtype).to(device())
+    work = dist.all_reduce(tensor, op_of(op), async_op=True)
+    work.wait()
+    assert tensor.is_sparse
+    assert tensor.device == device()
+    total = sum(sparse_part(other, dtype).to_dense() for other in range(size))
+    expected = {"SUM": total, "AVG": total / size if dtype.is_floating_point else total // size}[op]
+    torch.testing.assert_close(tensor.to_dense().cpu(), expected)
+
+
+def reduce_empty_sparse(rank: int, size: int) -> None:
+    if rank == 0:
+        tensor = sparse_part(0, torch.float32).to(device())
+    else:
+        tensor = torch.sparse_coo_tensor(torch.empty(1, 0), torch.empty(0, 2), (6, 2), device=device())
+    dist.all_reduce(tensor)
+    torch.testing.assert_close(tensor.to_dense().cpu(), sparse_part(0, torch.float32).to_dense())
