@@ -38,6 +38,7 @@ void give_kernel_message(const mydev_frame* frame, const char* message) {
   KernelMessages& messages = kernel_messages();
   const std::lock_guard lock(messages.mutex);
   messages.by_frame[frame] = message != nullptr ? message : "";
+  detail::kernel_messages_left.store(messages.by_frame.size(), std::memory_order_relaxed);
 }
 
 // What the kernel said of its failure, else what the driver says.
@@ -46,6 +47,7 @@ std::string failure_message(const mydev_frame& frame, const Device& device) {
   {
     const std::lock_guard lock(messages.mutex);
     if (auto node = messages.by_frame.extract(&frame); !node.empty()) {
+      detail::kernel_messages_left.store(messages.by_frame.size(), std::memory_order_relaxed);
       return std::move(node.mapped());
     }
   }
@@ -102,6 +104,7 @@ void complete_launch(mydev_frame* frame, mydev_code code) {
   const OwnedFrame owned(frame);
   const std::unique_ptr<PendingLaunch> pending(static_cast<PendingLaunch*>(frame->launch));
   if (code == MYDEV_OK) {
+    detail::forget_kernel_message(*frame);
     return;
   }
   Failure failure = describe_failure(*pending->kernel, *frame, *pending->stream, code, pending->source);
@@ -156,6 +159,17 @@ mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream
 namespace detail {
 
 std::atomic<bool> instrumented{false};
+std::atomic<size_t> kernel_messages_left{0};
+
+void forget_kernel_message(const mydev_frame& frame) noexcept {
+  if (kernel_messages_left.load(std::memory_order_relaxed) == 0) {
+    return;
+  }
+  KernelMessages& messages = kernel_messages();
+  const std::lock_guard lock(messages.mutex);
+  messages.by_frame.erase(&frame);
+  kernel_messages_left.store(messages.by_frame.size(), std::memory_order_relaxed);
+}
 
 constinit const mydev_host_services services = {sizeof(mydev_host_services), give_kernel_message, run_parallel_for,
                                                 complete_launch};
@@ -191,6 +205,7 @@ void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   if (code != MYDEV_OK) {
     raise_launch_error(kernel, frame, stream, code);
   }
+  forget_kernel_message(frame);
 }
 
 void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Stream& stream, mydev_code code) {

@@ -60,6 +60,9 @@ extern const mydev_host_services services;
 void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 [[noreturn]] void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Stream& stream,
                                      mydev_code code);
+// Messages given by set_error and not taken yet. A kernel that returns OK all the same leaves one behind.
+extern std::atomic<size_t> kernel_messages_left;
+void forget_kernel_message(const mydev_frame& frame) noexcept;
 }  // namespace detail
 
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
@@ -81,6 +84,9 @@ inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   frame.kernel = &kernel;
   if (const mydev_code code = device.driver->launch(stream.handle(), &kernel, &frame); code != MYDEV_OK) [[unlikely]] {
     detail::raise_launch_error(kernel, frame, stream, code);
+  }
+  if (detail::kernel_messages_left.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    detail::forget_kernel_message(frame);
   }
 }
 

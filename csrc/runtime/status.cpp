@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/plain_errors.h"
+#include "runtime/utf8.h"
 
 namespace mydev {
 
@@ -26,7 +27,8 @@ const char* code_name(mydev_code code) noexcept {
   return index < kCodeNames.size() ? kCodeNames[index] : "UNKNOWN";
 }
 
-void raise(mydev_code code, const std::string& message, ErrorOwner owner) {
+void raise(mydev_code code, const std::string& given, ErrorOwner owner) {
+  const std::string message = to_utf8(given);
   if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire); raiser != nullptr && !plain_errors) {
     raiser(code, message, owner);
   }

@@ -31,7 +31,7 @@ const char* code_name(mydev_code code) noexcept;
 // Whose error it is. The same code of a user's kernel may be another exception to the layer above.
 enum class ErrorOwner : uint8_t { kRuntime, kCustomCall };
 
-// Throws, through the raiser if one is installed. Never returns.
+// Throws, through the raiser if one is installed. Never returns. What of the message is no UTF-8 is replaced.
 [[noreturn]] void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);
 
 // The raiser must throw. Set once, before any other thread runs.

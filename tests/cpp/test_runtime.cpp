@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "error_fixture.h"
 #include "runtime/config.h"
 #include "runtime/device.h"
 #include "runtime/frame.h"
@@ -38,6 +39,27 @@ TEST(Status, ACheckRaisesItsCodeAndItsMessage) {
     EXPECT_EQ(error.code(), MYDEV_OUT_OF_RANGE);
     EXPECT_STREQ(error.what(), "got 1 of 2");
   }
+}
+
+struct Text {
+  const char* name;
+  std::string given, message;
+};
+class Messages : public testing::TestWithParam<Text> {};
+INSTANTIATE_TEST_SUITE_P(Status, Messages,
+                         testing::Values(Text{"Ascii", "plain", "plain"},
+                                         Text{"Characters", "\u00e9 \u20ac \U0001f600", "\u00e9 \u20ac \U0001f600"},
+                                         Text{"Bytes",
+                                              "a\xff\xfe"
+                                              "b",
+                                              "a??b"},
+                                         Text{"Latin1", "caf\xe9 au", "caf? au"}, Text{"CutOff", "x\xe2\x82", "x??"},
+                                         Text{"OverLong", "\xc0\xaf", "??"}, Text{"Surrogate", "\xed\xa0\x80", "???"},
+                                         Text{"BeyondUnicode", "\xf4\x90\x80\x80", "????"}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(Messages, AreTextWhateverALibrarySays) {
+  expect_error(error_of([] { raise(MYDEV_INTERNAL, GetParam().given); }), MYDEV_INTERNAL, GetParam().message);
 }
 
 TEST(Status, AnInstalledRaiserChoosesTheException) {
@@ -313,6 +335,15 @@ constexpr mydev_kernel kFailing = {sizeof(mydev_kernel),
                                    nullptr,
                                    nullptr,
                                    nullptr};
+constexpr mydev_kernel kRecovering = {sizeof(mydev_kernel),
+                                      "test.recovering",
+                                      [](const mydev_frame* frame) {
+                                        frame->host->set_error(frame, "the first way that was tried failed");
+                                        return MYDEV_OK;
+                                      },
+                                      nullptr,
+                                      nullptr,
+                                      nullptr};
 constexpr mydev_kernel kSilent = {sizeof(mydev_kernel),
                                   "test.silent",
                                   [](const mydev_frame*) { return MYDEV_UNIMPLEMENTED; },
@@ -340,6 +371,14 @@ TEST(Launch, AFailureWithoutAMessageStillNamesTheKernel) {
     EXPECT_EQ(error.code(), MYDEV_UNIMPLEMENTED);
     EXPECT_NE(std::string(error.what()).find("test.silent()"), std::string::npos) << error.what();
   }
+}
+
+// Its frame may lie where that of a later launch lies.
+TEST(Launch, AMessageThatNoFailureFollowsIsForgotten) {
+  mydev_frame frame = make_frame({}, 0);
+  launch(kRecovering, frame, default_stream(0));
+  const Error error = error_of([&] { launch(kSilent, frame, default_stream(0)); });
+  EXPECT_EQ(std::string(error.what()).find("tried"), std::string::npos) << error.what();
 }
 
 TEST(Launch, IsCountedOnEveryThread) {
