@@ -63,6 +63,12 @@ Stream::Stream(Device& device, mydev_stream handle, int64_t id, int priority) no
       asynchronous_(device.asynchronous()),
       needs_care_(device.asynchronous()) {}
 
+std::unique_ptr<Stream> Stream::stand_in(const Stream& other) {
+  auto stream = std::make_unique<Stream>(other.device(), other.handle(), other.id(), other.priority());
+  stream->stands_for_ = &other;
+  return stream;
+}
+
 void Stream::check_open() const {
   MYDEV_CHECK(!released_, MYDEV_FAILED_PRECONDITION, "stream ", id_, " of device " MYDEV_DEVICE_NAME ":",
               device_->index, " is closed: it was an external stream, and its owner has released it");

@@ -29,6 +29,8 @@ class Event;
 class Stream {
  public:
   Stream(Device& device, mydev_stream handle, int64_t id, int priority) noexcept;
+  // Stands for another in the allocator, which keeps its memory apart; released with it. `other` must live on.
+  static std::unique_ptr<Stream> stand_in(const Stream& other);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -38,7 +40,7 @@ class Stream {
   int64_t id() const noexcept { return id_; }
   int priority() const noexcept { return priority_; }
   bool asynchronous() const noexcept { return asynchronous_; }
-  bool released() const noexcept { return released_; }
+  bool released() const noexcept { return released_ || (stands_for_ != nullptr && stands_for_->released_); }
 
   bool query();        // all work given so far is done; raises a sticky error
   void synchronize();  // waits; raises a sticky error
@@ -64,6 +66,7 @@ class Stream {
   bool asynchronous_;
   bool needs_care_;
   bool released_ = false;  // an external stream after release_external_stream
+  const Stream* stands_for_ = nullptr;
   std::atomic<bool> failed_{false};
   std::mutex mutex_;  // guards what follows
   mydev_code code_ = MYDEV_OK;

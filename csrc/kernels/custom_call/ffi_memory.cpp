@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "runtime/device_memory.h"
 
@@ -11,27 +10,26 @@ namespace mydev::ffi {
 
 namespace {
 
-// An external stream may be gone when memory of its pool is given back to the driver; the default stream never is.
-mydev_stream lasting_handle(int device, mydev_stream handle) {
-  for (const Stream* stream : existing_streams(device)) {
-    if (stream->handle() == handle && stream->id() <= 2 * kPoolSize) return handle;
+// The default stream for a handle that is no stream's any more.
+Stream& stream_with(int device, mydev_stream handle) {
+  for (Stream* stream : existing_streams(device)) {
+    if (stream->handle() == handle) return *stream;
   }
-  return default_stream(device).handle();
+  return default_stream(device);
 }
 
-// Pools are told apart by their Stream: one that only stands for the driver's handle, and that no one else uses.
+// Pools are told apart by their Stream: one that only stands for the stream that runs, and that no one else uses.
 Stream& pool_of(int device, mydev_stream handle) {
   struct Pools {
     std::mutex mutex;
-    std::map<std::pair<int, mydev_stream>, std::unique_ptr<Stream>> streams;
+    std::map<const Stream*, std::unique_ptr<Stream>> stand_ins;
   };
   static Pools& pools = *new Pools;
+  const Stream& running = stream_with(device, handle);
   const std::lock_guard lock(pools.mutex);
-  std::unique_ptr<Stream>& stream = pools.streams[{device, handle}];
-  if (stream == nullptr) {
-    stream = std::make_unique<Stream>(mydev::device(device), lasting_handle(device, handle), 0, 0);
-  }
-  return *stream;
+  std::unique_ptr<Stream>& stand_in = pools.stand_ins[&running];
+  if (stand_in == nullptr) stand_in = Stream::stand_in(running);
+  return *stand_in;
 }
 
 }  // namespace
