@@ -118,6 +118,13 @@ def test_call_of_an_operator(cli: Cli, library: str) -> None:
     np.testing.assert_allclose(result["values"], 2 * np.tanh(np.array([[0, 1], [-1, 1000]]) / 2), rtol=1e-6)
 
 
+def test_call_takes_options_anywhere(cli: Cli, library: str) -> None:
+    words = ("example.softcap", "--load", library, "f32[1]=0", "--seed", "1", "cap=2.0")
+    code, out, _ = cli("call", *words, "--json")
+    assert code == 0
+    assert json.loads(out) == [{"type": "f32[1]", "values": [0.0]}]
+
+
 def test_call_loads_arrays_and_prints_for_people(cli: Cli, library: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 3), dtype=np.float64))
     code, out, _ = cli("call", "example.softcap", str(tmp_path / "x.npy"))
@@ -304,6 +311,52 @@ def test_check_survives_a_crash_and_says_where(
     assert step in found["loading"]
 
 
+CONSTRUCTOR = "__attribute__((constructor)) static void construct(void)"
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (
+            f"#include <unistd.h>\n{CONSTRUCTOR} {{ for (;;) pause(); }}",
+            "came to no end within 5 seconds while loading it",
+        ),
+        (f"#include <stdlib.h>\n{CONSTRUCTOR} {{ _Exit(0); }}", "ended with exit code 0 while loading it"),
+        (f"#include <stdlib.h>\n{CONSTRUCTOR} {{ _Exit(3); }}", "ended with exit code 3 while loading it"),
+    ],
+    ids=["waits", "exits", "fails"],
+)
+def test_check_of_a_library_that_never_returns(
+    cli: Cli, compile_library: Callable[..., Path], extra: str, message: str
+) -> None:
+    code, out, _ = cli("check", str(compile_library(extra=extra)), "--timeout", "5", "--json")
+    found = {finding["subject"]: finding["text"] for finding in json.loads(out)}
+    assert code == 1
+    assert message in found["loading"]
+
+
+def test_check_of_a_library_that_prints(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    extra = f'#include <stdio.h>\n{CONSTRUCTOR} {{ puts("{{not json"); puts("[1]"); puts("{{\\"done\\": 1}}"); }}'
+    assert not problems(cli, compile_library(extra=extra))
+
+
+def test_check_survives_a_crash_while_registering(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    extra = """
+static void* handler(void* frame) { (void)frame; *(volatile int*)0 = 1; return 0; }
+static const mydev_kernel typed = {.struct_size = sizeof(mydev_kernel), .name = "cli.typed",
+                                   .kind = MYDEV_KIND_TYPED_FFI, .execute = (mydev_function)handler};
+static const mydev_kernel* const typed_kernels[] = {&typed};
+static const mydev_library typed_library = {.struct_size = sizeof(mydev_library), .version_major = 1, .name = "typed",
+                                            .version = "1", .kernels = typed_kernels, .num_kernels = 1};
+MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t major, uint32_t minor) {
+  (void)major, (void)minor;
+  return &typed_library;
+}
+"""
+    found = problems(cli, compile_library(extra=extra, QUERY="unused_query"))
+    assert "ended with SIGSEGV" in found["registering"]
+
+
 def test_check_names_a_missing_symbol(cli: Cli, compile_library: Callable[..., Path]) -> None:
     extra = "extern int nowhere_defined(void); MYDEV_EXPORT int call(void) { return nowhere_defined(); }"
     assert "nowhere_defined" in problems(cli, compile_library(extra=extra))["loading"]
@@ -341,6 +394,11 @@ def test_check_of_a_truncated_library(cli: Cli, compile_library: Callable[..., P
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * part)])
     assert problems(cli, path)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/tmp"])
+def test_check_of_what_is_no_regular_file(cli: Cli, path: str) -> None:
+    assert "is no regular file" in problems(cli, Path(path))["file"]
 
 
 def test_check_of_no_file(cli: Cli, tmp_path: Path) -> None:
@@ -453,7 +511,19 @@ def test_new_project_builds_and_passes_its_test(cli: Cli, tmp_path: Path, templa
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [(), ("nothing",), ("info",), ("list", "--nothing")], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("nothing",),
+        ("info",),
+        ("list", "--nothing"),
+        ("info", "x", "y"),
+        ("check", "x.so", "--timeout", "0"),
+        ("bench", "x", "--rounds", "0"),
+    ],
+    ids=str,
+)
 def test_words_that_are_no_command(cli: Cli, arguments: tuple[str, ...]) -> None:
     assert cli(*arguments)[0] == 2
 

@@ -123,9 +123,10 @@ def main(path: str, *before: str) -> int:
     for index, at in enumerate(addresses):
         _say(step=f"reading record {index}")
         _say(record=_record(index, at), expected_size=ctypes.sizeof(_Kernel))
-    _say(done=True)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    code = main(*sys.argv[1:])
+    _say(done=True)
+    sys.exit(code)

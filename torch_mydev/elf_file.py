@@ -39,6 +39,8 @@ class ElfFile:
 
 def read_elf(path: Path) -> ElfFile:
     """Reads a shared object. Raises ElfError, and OSError where it cannot be read."""
+    if path.exists() and not path.is_file():
+        raise ElfError("is no regular file")
     data = path.read_bytes()
     if data[:4] != b"\x7fELF":
         raise ElfError("is no ELF file")

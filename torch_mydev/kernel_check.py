@@ -15,7 +15,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,12 @@ from torch_mydev import elf_file
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.doctor import Finding
 
+TIMEOUT = 60.0  #: seconds that loading a library may take
 QUERY = f"{DEVICE_NAME}_custom_call_query"
 _PROBE = Path(__file__).parent / "_kernel_probe.py"
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _KINDS = 8
+_FFI_LIBRARY = f"lib{DEVICE_NAME}_xla_ffi.so"  # what self-registering handlers are linked with
 _STATUS_PREFIX = "XlaCustomCallStatusSet"
 _FRAMEWORKS = re.compile(r"lib(torch|c10|python)|lib" + DEVICE_NAME)
 
@@ -50,7 +52,7 @@ print(json.dumps(result))
 class Child:
     """How a child process ended, and the JSON objects that it printed."""
 
-    crash: str  #: "" if it did not
+    failure: str  #: "ended with SIGSEGV"; "" if it did not fail
     objects: list[dict[str, Any]]
     stderr: str
 
@@ -59,30 +61,52 @@ class Child:
         return next((found[key] for found in reversed(self.objects) if key in found), None)
 
 
-def run_child(*arguments: str) -> Child:
-    """Runs this Python in a process of its own."""
+def run_child(*arguments: str, timeout: float) -> Child:
+    """Runs this Python in a process of its own, which is killed after ``timeout`` seconds."""
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
-    child = subprocess.run(
+    child = subprocess.Popen(
         [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        check=False,
     )
-    objects = [json.loads(line) for line in child.stdout.splitlines() if line.startswith("{")]
-    crash = ""
-    if child.returncode < 0:
-        crash = signal.Signals(-child.returncode).name
-    elif child.returncode != 0:
-        crash = f"exit code {child.returncode}"
-    return Child(crash, objects, child.stderr.strip())
+    try:
+        output, errors = child.communicate(timeout=timeout)
+        failure = _failure(child.returncode)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        output, errors = child.communicate()
+        failure = f"came to no end within {timeout:g} seconds"
+    return Child(failure, list(_objects(output)), errors.strip())
 
 
-def probe(path: Path, undefined: list[str]) -> Child:
+def _failure(code: int) -> str:
+    if code == 0:
+        return ""
+    return f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+
+
+def _objects(output: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects among what a library may have printed."""
+    for line in output.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def probe(path: Path, undefined: list[str], timeout: float = TIMEOUT) -> Child:
     """Loads a library in a process of its own and reads its table."""
     before = [str(_status_library())] if any(name.startswith(_STATUS_PREFIX) for name in undefined) else []
-    return run_child(str(_PROBE), str(path), *before)
+    child = run_child(str(_PROBE), str(path), *before, timeout=timeout)
+    if not child.failure and child.value("done") is None:
+        return replace(child, failure="ended with exit code 0")
+    return child
 
 
 def _status_library() -> Path:
@@ -90,7 +114,7 @@ def _status_library() -> Path:
     return Path(__file__).parent / "lib" / f"lib{DEVICE_NAME}_custom_call_status.so"
 
 
-def check(path: Path) -> list[Finding]:
+def check(path: Path, timeout: float = TIMEOUT) -> list[Finding]:
     """Everything there is to say about the file, in the order in which things depend on each other."""
     try:
         elf = elf_file.read_elf(path)
@@ -98,9 +122,11 @@ def check(path: Path) -> list[Finding]:
         return [Finding("problem", "file", f"{path} cannot be read: {error.strerror}")]
     except elf_file.ElfError as error:
         return [Finding("problem", "file", f"{path} {error}", "build it as a shared object: add_library(… MODULE …)")]
-    findings = [*_examine_file(path, elf), *_examine_handshake(probe(path, elf.undefined))]
+    registers_itself = _FFI_LIBRARY in elf.needed
+    findings = [*_examine_file(path, elf)]
+    findings += _examine_handshake(probe(path, elf.undefined, timeout), registers_itself)
     if not any(finding.state == "problem" and finding.subject != "security" for finding in findings):
-        findings += _examine_loading(run_child("-c", _LOAD, str(path)))
+        findings += _examine_loading(run_child("-c", _LOAD, str(path), timeout=timeout))
     return findings
 
 
@@ -146,16 +172,19 @@ def _examine_search_path(entry: str) -> Iterator[Finding]:
 # --- try --------------------------------------------------------------------------------------------------------------
 
 
-def _examine_handshake(child: Child) -> Iterator[Finding]:
-    if child.crash:
+def _examine_handshake(child: Child, registers_itself: bool) -> Iterator[Finding]:
+    if child.failure:
         step = child.value("step") or "starting Python"
-        yield Finding("problem", "loading", f"a process that loads it ended with {child.crash} while {step}")
+        yield Finding("problem", "loading", f"a process that loads it {child.failure} while {step}")
         return
     error = child.value("load_error")
     if error is not None:
         missing = re.search(r"undefined symbol: (\S+)", error)
         remedy = f"link with the library that defines {missing[1]}" if missing else ""
         yield Finding("problem", "loading", error, remedy)
+        return
+    if child.value("missing_query") and registers_itself:
+        yield Finding("note", "handshake", f"it does not export {QUERY}: its handlers register themselves")
         return
     if child.value("missing_query"):
         remedy = 'declare it with MYDEV_EXPORT, in C++ also with extern "C"'
@@ -203,11 +232,9 @@ def _examine_records(child: Child) -> Iterator[Finding]:
 
 
 def _examine_loading(child: Child) -> Iterator[Finding]:
-    if child.crash:
+    if child.failure:
         last = " ".join(child.stderr.splitlines()[-1:])
-        yield Finding(
-            "problem", "registering", f"a process that registers its kernels ended with {child.crash}: {last}"
-        )
+        yield Finding("problem", "registering", f"a process that registers its kernels {child.failure}: {last}")
         return
     error = child.value("error")
     if error is not None:

@@ -84,7 +84,7 @@ def _examine_candidate(name: str, file: Path, found: bool) -> Iterator[Finding]:
         yield Finding("problem", "shadowed", f"{file} has {name} too; the first that was registered is used")
     elif name in offered:
         yield Finding("problem", "search", f"{file} has {name} but was not loaded", remedy)
-    elif child.crash or not offered:
+    elif child.failure or not offered:
         yield Finding("problem", "search", f"{file} cannot be loaded", remedy)
     else:
         yield Finding("note", "search", f"{file} has other kernels: {', '.join(offered)}")

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torch_mydev import _autoload, kernel_templates
+from torch_mydev import _autoload, kernel_check, kernel_templates
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.doctor import Finding
 
@@ -146,14 +146,12 @@ def _signature_rows(signature: Any) -> Iterable[tuple[str, str, str, str, str]]:
         yield "attribute", attribute["name"], kind, "", ", ".join(filter(None, [default, attribute["doc"]]))
     for result in signature["results"]:
         dtype = "|".join(result["dtypes"]) or f"like {result['like']}"
-        alias = f"is operand {result['alias']}" if result["alias"] else ""
+        alias = f"is operand {result['alias']}" if result["alias"] else "variadic" if result["variadic"] else ""
         yield "result", result["name"], dtype, "", ", ".join(filter(None, [alias, result["doc"]]))
 
 
 def _check(options: argparse.Namespace) -> int:
-    from torch_mydev import kernel_check
-
-    return _report(kernel_check.check(Path(options.file).absolute()), options)
+    return _report(kernel_check.check(Path(options.file).absolute(), options.timeout), options)
 
 
 def _call(options: argparse.Namespace) -> int:
@@ -241,6 +239,19 @@ def _argument(*flags: str, **settings: Any) -> _Argument:
     return _Argument(flags, settings)
 
 
+def _above_zero(kind: type[int] | type[float]) -> Callable[[str], float]:
+    """A type of argument: numbers above zero, of a size that makes sense."""
+
+    def parse(text: str) -> float:
+        value = kind(text)
+        if not 0 < value < 1e6:
+            raise ValueError
+        return value
+
+    parse.__name__ = f"number above 0 ({kind.__name__})"  # what argparse calls it
+    return parse
+
+
 @dataclass(frozen=True)
 class _Action:
     name: str
@@ -282,7 +293,16 @@ ACTIONS = (
         "check",
         "whether a file is a library that will load, tried in a child process",
         _check,
-        (_argument("file", metavar="FILE", help="of a library"),),
+        (
+            _argument("file", metavar="FILE", help="of a library"),
+            _argument(
+                "--timeout",
+                type=_above_zero(float),
+                default=kernel_check.TIMEOUT,
+                metavar="SECONDS",
+                help="for each child process",
+            ),
+        ),
         needs_device=False,
     ),
     _Action("call", "call a kernel once and print its results", _call, (*_CALL, _RESULT)),
@@ -290,7 +310,7 @@ ACTIONS = (
         "bench",
         "time a kernel",
         _bench,
-        (*_CALL, _RESULT, _argument("--rounds", type=int, default=25, help="of a fiftieth of a second")),
+        (*_CALL, _RESULT, _argument("--rounds", type=_above_zero(int), default=25, help="of a fiftieth of a second")),
     ),
     _Action("opcheck", "PyTorch's own checks of the operator, and of its gradient", _opcheck, _CALL),
     _Action(
@@ -322,7 +342,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     """The subcommand; returns its exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if rest and (any(word.startswith("-") for word in rest) or not hasattr(options, "operands")):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # operands behind an option, which argparse does not take
+        options.operands += rest
     action: _Action = options.chosen
     try:
         if action.needs_device:
