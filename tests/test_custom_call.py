@@ -1,4 +1,6 @@
-"""Custom calls from Python: operators made of kernel records, and calls in jax.ffi's terms (test_ffi_call.py)."""
+"""Custom calls from Python: the registry, and operators made of kernel records. Their gradients and what compilers make
+of them are in test_custom_call_transforms.py, calls in jax.ffi's terms in test_ffi_call.py.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.autograd import gradcheck, gradgradcheck
-from torch.library import opcheck
 from torch.overrides import TorchFunctionMode
-from torch.testing._internal.optests import OpCheckError
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_mydev
@@ -36,12 +35,6 @@ def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 def wait_for(tensor: torch.Tensor) -> None:
     """Where an asynchronous device raises the errors of its kernels."""
     torch.accelerator.synchronize()
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> None:
-    """Programs of other tests count against the limit of recompilations."""
-    torch._dynamo.reset()
 
 
 # --- the registry ----------------------------------------------------------------------------------------------------
@@ -200,6 +193,20 @@ def test_variadic_operand(count: int) -> None:
     torch.testing.assert_close(ops.test_total([part.to("mydev") for part in parts]).cpu(), sum(parts))
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_variadic_result(count: int) -> None:
+    parts = [values(*range(2, 3 + i)) for i in range(count)]  # each of sizes of its own
+    results = ops.test_double_each([part.to("mydev") for part in parts])
+    assert isinstance(results, list)
+    torch.testing.assert_close([result.cpu() for result in results], [2 * part for part in parts])
+
+
+def test_kernel_named_by_a_reserved_word() -> None:
+    x = values(3).to("mydev")
+    assert torch_mydev.kernel_info("class")["operator"] == "class_"
+    torch.testing.assert_close(ops.class_(x), x * x)
+
+
 def test_operator_without_operands() -> None:
     result = ops.test_fill(size=3)
     assert (result.device.type, result.tolist()) == ("mydev", [7.0, 7.0, 7.0])
@@ -214,6 +221,22 @@ def test_aliased_operand_is_written_in_place(strided: bool) -> None:
     assert ops.test_increment(x, step=2.0) is x
     torch.testing.assert_close(x.cpu(), expected)
     assert x._version > version
+
+
+def test_second_operand_is_written_in_place() -> None:
+    x, y = values(3).to("mydev"), values(3).to("mydev") + 1
+    expected, version = x + y, y._version
+    assert ops.test_add_to(x, y) is None
+    torch.testing.assert_close(y, expected)
+    assert y._version > version
+
+
+def test_strided_second_operand_is_written_in_place() -> None:
+    base = values(6).to("mydev")
+    x, y = values(3).to("mydev"), base[::2]
+    expected = x + y
+    ops.test_add_to(x, y)
+    torch.testing.assert_close(base[::2], expected)
 
 
 @pytest.mark.parametrize("name", ["test_accumulate", "test_accumulate_last"])
@@ -392,6 +415,22 @@ def test_typed_ffi_kernel_with_a_signature_is_an_operator() -> None:
         (lambda x: ops.test_repeat(x[0], times=0), ValueError, r"times must be at least 1"),
         (lambda x: ops.test_lie(x[0]), RuntimeError, r"test\.lie: infer_shapes gives result 0"),
         (lambda x: ops.test_increment(x[0].expand(4, 3)), RuntimeError, r"single memory location"),
+        (
+            lambda x: ops.test_square(x.cpu().to(torch.float8_e4m3fnuz).to("mydev")),
+            ValueError,
+            r"operand 'x' is Float8_e4m3fnuz, a dtype that no kernel can be given",
+        ),
+        (
+            lambda x: ops.test_square(x.to(torch.device("meta")).to(torch.float8_e4m3fnuz)),
+            ValueError,
+            r"Float8_e4m3fnuz, a dtype that no kernel can be given",
+        ),
+        (
+            lambda x: ops.test_greedy(x[0]),
+            torch.OutOfMemoryError,
+            r"(?s)no scratch memory for test\.greedy\(out f32\[3\].*kernel 'test\.greedy' of operator_kernels 1\.0",
+        ),
+        (lambda x: ops.test_scratch_throws(x[0]), RuntimeError, r"scratch_bytes threw: thrown while asked"),
     ],
     ids=[
         "dtype like",
@@ -406,6 +445,10 @@ def test_typed_ffi_kernel_with_a_signature_is_an_operator() -> None:
         "kernel's inference",
         "wrong inference",
         "overlap",
+        "unknown dtype",
+        "unknown dtype of a fake",
+        "too much scratch",
+        "scratch that throws",
     ],
 )
 def test_bad_call_is_refused(call: Callable[[torch.Tensor], object], error: type[Exception], message: str) -> None:
@@ -430,254 +473,26 @@ def test_error_of_a_kernel_names_its_library() -> None:
         wait_for(ops.test_fail(values(2).to("mydev"), code=13))
 
 
+def test_late_error_of_a_kernel_names_the_line_that_launched_it(
+    run_python: Callable[..., CompletedProcess[str]],
+) -> None:
+    code = f"""
+import torch, torch_mydev
+torch_mydev.load_custom_calls({str(LIBRARY)!r})
+result = torch.ops.mydev_cc.test_fail(torch.ones(2, device="mydev"), code=3, message="out of luck")
+try:
+    torch.accelerator.synchronize()
+except ValueError as error:
+    print(error)
+"""
+    result = run_python(code, MYDEV_DRIVER="host:async")
+    assert "out of luck [INVALID_ARGUMENT in test.fail(out f32[2], f32[2]; code=3" in result.stdout, result.stderr
+    assert "launched at <string>:4" in result.stdout
+    assert "kernel 'test.fail' of operator_kernels 1.0" in result.stdout
+
+
 def test_kernel_that_throws_is_survived() -> None:
     x = values(2).to("mydev")
     with pytest.raises(RuntimeError, match=r"the kernel threw: thrown by the kernel.*test\.throw"):
         wait_for(ops.test_throw(x))
     torch.testing.assert_close(ops.test_square(x).cpu(), x.cpu().square())
-
-
-# --- gradients -------------------------------------------------------------------------------------------------------
-
-
-def test_gradients_of_every_order() -> None:
-    x = values(3, dtype=torch.float64).to("mydev").requires_grad_()
-    assert gradcheck(ops.test_square, (x,))
-    assert gradgradcheck(ops.test_square, (x,))
-
-
-def test_gradient_from_a_saved_result() -> None:
-    x = values(3, dtype=torch.float64).to("mydev").requires_grad_()
-    assert gradcheck(ops.test_exp, (x,))
-
-
-@pytest.mark.parametrize("needed", [(True, True), (True, False), (False, True)])
-def test_gradients_of_the_operands_that_need_them(needed: tuple[bool, bool]) -> None:
-    a = values(2, 3, dtype=torch.float64).to("mydev").requires_grad_(needed[0])
-    b = values(3, 2, dtype=torch.float64).to("mydev").requires_grad_(needed[1])
-    assert gradcheck(ops.test_matmul, (a, b))
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda x: ops.test_axpy(x, x), NotImplementedError, r"kernel 'test\.axpy' has no gradient"),
-        (lambda x: ops.test_half_gradient(x, x * 1), NotImplementedError, r"no gradient for operand 'y'"),
-        (lambda x: ops.test_half_total(x, [x]), NotImplementedError, r"operand 'parts'; records cannot give variadic"),
-        (lambda x: ops.test_lost_gradient(x), RuntimeError, r"kernel 'test\.nowhere', which there is not"),
-    ],
-    ids=["no gradient", "not of this operand", "variadic", "no such kernel"],
-)
-def test_missing_gradient_is_an_error_in_backward(
-    call: Callable[[torch.Tensor], torch.Tensor], error: type[Exception], message: str
-) -> None:
-    x = values(3).to("mydev").requires_grad_()
-    result = call(x).sum()
-    with pytest.raises(error, match=message):
-        result.backward()
-
-
-def test_gradient_of_a_written_operand_and_of_a_fresh_result() -> None:
-    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x = x.clone()
-        before = ops.test_accumulate(x, y)
-        return before * 3, x * 5
-
-    x, y = (values(3, dtype=torch.float64).to("mydev").requires_grad_() for _ in range(2))
-    assert gradcheck(function, (x, y))
-
-
-def test_gradient_kernel_of_another_library() -> None:
-    x = values(3).to("mydev").requires_grad_()
-    ops.test_scaled(x, scale=3.0).sum().backward()
-    torch.testing.assert_close(x.grad, torch.full_like(x, 3.0))
-
-
-def test_gradient_kernel_is_discovered_by_backward(run_python: Callable[..., CompletedProcess[str]]) -> None:
-    code = f"""
-import torch, torch_mydev
-torch_mydev.load_custom_calls({str(LIBRARY)!r})
-x = torch.ones(3, device="mydev", requires_grad=True)
-torch.ops.mydev_cc.test_scaled(x, scale=3.0).sum().backward()
-print(x.grad.tolist(), torch.vmap(lambda x: x)(torch.ops.mydev_cc.typed_scale(x, scale=1.0)).tolist())
-"""
-    result = run_python(code, MYDEV_CUSTOM_CALLS=str(KERNELS / "xla_kernels.so"))
-    assert result.stdout.strip() == "[3.0, 3.0, 3.0] [1.0, 1.0, 1.0]", result.stderr
-
-
-def test_gradient_beside_a_variadic_operand() -> None:
-    x = values(3).to("mydev").requires_grad_()
-    ops.test_half_total(x, [x.detach(), x.detach()]).sum().backward()
-    torch.testing.assert_close(x.grad, torch.full_like(x, 0.5))
-
-
-def test_second_backward_is_refused() -> None:
-    x = values(3).to("mydev").requires_grad_()
-    result = ops.test_square(x).sum()
-    result.backward()
-    with pytest.raises(RuntimeError, match="second time"):
-        result.backward()
-
-
-def test_forward_mode_is_refused() -> None:
-    x = values(3).to("mydev")
-    with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(x, x)
-        with pytest.raises(NotImplementedError, match=r"'test\.square' has no forward-mode derivative"):
-            ops.test_square(dual)
-    with pytest.raises(NotImplementedError, match=r"'test\.square' has no forward-mode derivative"):
-        torch.func.jvp(ops.test_square, (x,), (x,))
-
-
-# --- compilers and transformations -----------------------------------------------------------------------------------
-
-# By operator: sizes of its operands, and attributes.
-CALLS: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
-    "test_axpy": ([(3,), (3,)], {"alpha": 2.0}),
-    "test_square": ([(3,)], {}),
-    "test_square_vjp": ([(3,), (3,)], {}),
-    "test_square_vjp_vjp": ([(3,), (3,), (3,)], {}),
-    "test_exp": ([(3,)], {}),
-    "test_product": ([(3,), (3,)], {}),
-    "test_half_gradient": ([(3,), (3,)], {}),
-    "test_lost_gradient": ([(3,)], {}),
-    "test_matmul": ([(3, 3), (3, 3)], {}),
-    "test_matmul_vjp": ([(2, 3), (3, 4), (2, 4)], {}),
-    "test_minimum": ([(3, 3)], {}),
-    "test_increment": ([(3,)], {}),
-    "test_scaled": ([(3,)], {}),
-    "test_accumulate": ([(3,), (3,)], {}),
-    "test_accumulate_last": ([(3,), (3,)], {}),
-    "test_accumulate_vjp": ([(3,), (3,)], {}),
-    "test_swap": ([(3,), (3,)], {}),
-    "test_weigh": ([(3,)], {}),
-    "test_total": ([(3,), (3,)], {}),
-    "test_half_total": ([(3,), (3,), (3,)], {}),
-    "test_attributes": ([], {"flag": True, "reals": [0.5]}),
-    "test_fill": ([], {"size": 3}),
-    "test_repeat": ([(3,)], {"times": 2}),
-    "test_reverse": ([(3,)], {}),
-    "typed_add": ([(3,), (3,)], {}),
-    "typed_scale": ([(3,)], {"scale": 2.0}),
-}
-DIFFERENTIABLE = ["test_square", "test_square_vjp", "test_exp", "test_matmul"]
-
-
-def arguments_of(name: str, *, needs_grad: bool = False) -> list[Any]:
-    operands = [values(*sizes).to("mydev").requires_grad_(needs_grad) for sizes in CALLS[name][0]]
-    if name == "test_half_total":
-        return [operands[0], operands[1:]]
-    return [operands] if name == "test_total" else operands
-
-
-def test_every_kernel_that_works_is_in_the_table() -> None:
-    kernels = [name for library in LIBRARIES for name in library.kernels]
-    broken = {"test_fail", "test_throw", "test_lie"}
-    assert {name.replace(".", "_") for name in kernels} - broken == set(CALLS)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_operator_passes_opcheck(name: str) -> None:
-    opcheck(getattr(ops, name), tuple(arguments_of(name)), CALLS[name][1])
-
-
-# With operands that need a gradient opcheck also looks at the autograd registration, for which it knows the devices
-# CPU, CUDA and XPU only; the registration is the same for all.
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_differentiable_operator_passes_opcheck(name: str) -> None:
-    arguments = tuple(arguments_of(name, needs_grad=True))
-    opcheck(getattr(ops, name), arguments, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
-    on_cpu = tuple(x.detach().cpu().requires_grad_() for x in arguments)
-    opcheck(getattr(ops, name), on_cpu, test_utils="test_autograd_registration")
-
-
-def test_opcheck_still_knows_no_other_devices() -> None:
-    x = values(3).to("mydev").requires_grad_()
-    with pytest.raises(OpCheckError, match="NYI devices other than CPU/CUDA/XPU"):
-        opcheck(ops.test_square, (x,), test_utils="test_autograd_registration")
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_gradient_is_registered_with_autograd_and_nowhere_below(name: str) -> None:
-    operator = getattr(ops, name).default
-    assert torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "Autograd")
-    with torch._C._AutoDispatchBelowAutograd():
-        results = operator(*arguments_of(name, needs_grad=name != "test_increment"), **CALLS[name][1])
-    fresh = [results] if isinstance(results, torch.Tensor) else results or ()
-    assert not any(x.requires_grad for x in fresh)
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-@pytest.mark.parametrize("name", CALLS)
-def test_operator_compiles(name: str, backend: str) -> None:
-    keywords = CALLS[name][1]
-    compiled = torch.compile(
-        lambda *arguments: getattr(ops, name)(*arguments, **keywords), backend=backend, fullgraph=True
-    )
-    written, expected = arguments_of(name), arguments_of(name)
-    torch.testing.assert_close(compiled(*written), getattr(ops, name)(*expected, **keywords))
-    torch.testing.assert_close(written, expected)
-
-
-def test_sizes_stay_symbols_in_a_compiled_program() -> None:
-    programs = []
-
-    def remember(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
-        programs.append(graph)
-        return graph
-
-    compiled = torch.compile(lambda a, b: ops.test_matmul(a, b), backend=remember, fullgraph=True, dynamic=True)
-    for m, k, n in ((2, 3, 4), (5, 6, 7), (8, 2, 9)):
-        a, b = values(m, k), values(k, n)
-        torch.testing.assert_close(compiled(a.to("mydev"), b.to("mydev")).cpu(), a @ b)
-    assert len(programs) == 1
-
-
-def test_compiled_gradient() -> None:
-    x = values(4).to("mydev").requires_grad_()
-    torch.compile(lambda x: ops.test_square(x).sum(), backend="aot_eager", fullgraph=True)(x).backward()
-    torch.testing.assert_close(x.grad.cpu(), 2 * x.detach().cpu())
-
-
-def test_meta_tensors() -> None:
-    a, b = torch.empty(2, 3, device="meta"), torch.empty(3, 4, device="meta")
-    assert ops.test_matmul(a, b).shape == (2, 4)
-    with pytest.raises(ValueError, match="operand 'b' has size 2"):
-        ops.test_matmul(a, a)
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes", "in_dims"),
-    [
-        ("test_square", [(4, 3)], (0,)),
-        ("test_square", [(3, 4)], (1,)),
-        ("test_axpy", [(4, 3), (3,)], (0, None)),
-        ("test_axpy", [(3,), (3, 4)], (None, 1)),
-        ("test_matmul", [(4, 2, 3), (3, 2)], (0, None)),
-        ("test_minimum", [(4, 3)], (0,)),
-    ],
-)
-def test_vmap_follows_the_batching_rule(
-    name: str, sizes: list[tuple[int, ...]], in_dims: tuple[int | None, ...]
-) -> None:
-    operands = [values(*size).to("mydev") for size in sizes]
-    actual = torch.vmap(getattr(ops, name), in_dims=in_dims)(*operands)
-
-    def element(i: int) -> list[torch.Tensor]:
-        return [x if d is None else x.select(d, i) for x, d in zip(operands, in_dims, strict=True)]
-
-    each = [getattr(ops, name)(*element(i)) for i in range(4)]
-    expected = (
-        torch.stack(each) if isinstance(each[0], torch.Tensor) else tuple(map(torch.stack, zip(*each, strict=True)))
-    )
-    torch.testing.assert_close(actual, expected)
-
-
-def test_kernel_without_a_batching_rule_cannot_be_batched() -> None:
-    with pytest.raises(NotImplementedError, match=r"kernel 'test\.reverse' cannot be batched"):
-        torch.vmap(ops.test_reverse)(values(2, 3).to("mydev"))
-
-
-def test_function_transforms() -> None:
-    x = values(4).to("mydev")
-    torch.testing.assert_close(torch.func.grad(lambda x: ops.test_square(x).sum())(x), 2 * x)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import datetime
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +16,7 @@ import pytest
 import torch
 
 import torch_mydev
-from torch_mydev import ffi_call, register_ffi_target
+from torch_mydev import ffi_call, kernel_check, register_ffi_target
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
@@ -67,6 +69,11 @@ def test_same_function_again_is_accepted_and_another_refused() -> None:
         (1, {"api_version": 0}, ValueError, "kind="),
         (1, {"kind": "original_host"}, ValueError, "is for api_version=0"),
         (1, {"platform": "CUDA"}, ValueError, "platform 'CUDA'"),
+        (4096, {}, ValueError, "at 0x1000 there is no code"),
+        (2**70, {}, ValueError, "there is no code"),
+        (datetime.datetime_CAPI, {}, ValueError, "there is no code"),
+        (functions.typed_add, {"traits": -1}, ValueError, "traits is -1"),
+        (functions.typed_add, {"traits": "a"}, ValueError, "traits is 'a'"),
     ],
 )
 def test_bad_target_is_refused(fn: object, options: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -177,7 +184,34 @@ def test_error_of_a_handler_is_raised_at_the_latest_by_a_wait() -> None:
             r"of kind typed_ffi.*=4, not 1",
         ),
         (lambda x: ffi_call("xla.add", x, legacy_backend_config="x"), ValueError, "legacy_backend_config"),
+        (lambda x: ffi_call("xla.add", x, custom_call_api_version="4"), TypeError, "custom_call_api_version is '4'"),
+        (
+            lambda x: ffi_call("xla.add", x, legacy_backend_config={"a": 1}),
+            TypeError,
+            "legacy_backend_config is a dict",
+        ),
+        (
+            lambda x: ffi_call("xla.add", x, input_output_aliases=[(0, 0)]),
+            TypeError,
+            r"input_output_aliases is \[\(0, 0",
+        ),
+        (lambda x: ffi_call("xla.add", x, input_output_aliases={-1: 0}), TypeError, r"input_output_aliases is \{-1: 0"),
+        (lambda x: ffi_call("xla.add", x, input_layouts=["ab"]), TypeError, r"input_layouts is \['ab'\]"),
+        (lambda x: ffi_call("xla.add", ((2.5, 3), torch.float32)), ValueError, r"shape \(2\.5, 3\)"),
+        (lambda x: ffi_call("xla.add", ((-1, 3), torch.float32)), ValueError, r"shape \(-1, 3\)"),
+        (lambda x: ffi_call(4, x), TypeError, "the name of a kernel is a str, not a int"),
         (lambda x: ffi_call("xla.add", x)(x, x.cpu()), RuntimeError, r"operand '1' is on cpu"),
+        (
+            lambda x: ffi_call("xla.add", x)(x, None),
+            TypeError,
+            r"xla\.add: operand 1 is a NoneType; operands are tensors",
+        ),
+        (lambda x: ffi_call("xla.add", x)(x, np.ones(3)), TypeError, "operand 1 is a ndarray; operands are tensors"),
+        (
+            lambda x: ffi_call("xla.add", x)(x, x.cpu().to(torch.float8_e4m3fnuz).to("mydev")),
+            ValueError,
+            "operand '1' is Float8_e4m3fnuz, a dtype that no kernel can be given",
+        ),
         (lambda x: ffi_call("xla.scale", x)(x, scale=[1]), TypeError, r"attribute 'scale' is a list.*np\.array"),
         (lambda x: ffi_call("xla.scale", x)(x, scale=x), TypeError, r"tensors are operands"),
         (lambda x: ffi_call("test.axpy", x)(x, x, beta=1), ValueError, r"test\.axpy has no attribute 'beta'"),
@@ -243,6 +277,19 @@ def test_call_compiles(backend: str, inside: bool) -> None:
     torch.testing.assert_close(torch.compile(program, backend=backend, fullgraph=True)(x), 3 * x + 1)
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["made outside", "made inside"])
+def test_attribute_that_is_no_constant_needs_a_break_of_the_graph(inside: bool) -> None:
+    x = values(3).to("mydev")
+    scale, outside = ffi_call("xla.scale", x), np.float32(2)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return scale(x, scale=np.float32(2) if inside else outside)
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="Give the handler a record with a signature"):
+        torch.compile(program, backend="eager", fullgraph=True)(x)
+    torch.testing.assert_close(torch.compile(program, backend="eager")(x), 2 * x)
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_side_effect_survives_compilation(backend: str) -> None:
     x = values(3).to("mydev")
@@ -266,6 +313,14 @@ def test_vmap_follows_its_method(method: str) -> None:
     square = ffi_call("test.square", x[0], vmap_method=method)
     torch.testing.assert_close(torch.vmap(square)(x), x * x)
     torch.testing.assert_close(torch.vmap(square, in_dims=1)(x.t()), x * x)
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_vmap_over_nothing(method: str) -> None:
+    x = values(0, 3).to("mydev")
+    minimum = ffi_call("test.minimum", (((), torch.float32), ((), torch.int64)), vmap_method=method)
+    value, index = torch.vmap(minimum)(x)
+    assert (value.shape, value.dtype, index.shape, index.dtype) == ((0,), torch.float32, (0,), torch.int64)
 
 
 def test_vmap_without_a_method_is_refused() -> None:
@@ -302,6 +357,53 @@ def lapack() -> ModuleType:
     for name, capsule, api_version in module.registrations()["cpu"]:
         register_ffi_target(name, capsule, api_version=api_version)
     return module
+
+
+SELF_REGISTERING = """
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+static ffi::Error Negate(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> out) {
+  for (size_t i = 0; i < x.element_count(); ++i) out->typed_data()[i] = -x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER(kNegate, Negate, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "self.cuda", "CUDA", kNegate);
+XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "self.negate", "Host", kNegate);
+XLA_FFI_REGISTER_HANDLER(ffi::GetXlaFfiApi(), "self.negate_too", "cpu", kNegate);
+"""
+
+
+@pytest.fixture(scope="module")
+def self_registering(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library whose handlers register themselves as it is loaded."""
+    jaxlib = pytest.importorskip("jaxlib", reason="needs XLA's headers, which jaxlib brings")
+    directory = tmp_path_factory.mktemp("self_registering")
+    source, library = directory / "handlers.cpp", directory / "handlers.so"
+    source.write_text(SELF_REGISTERING)
+    lib = torch_mydev.library_dir()
+    command = ["c++", "-std=c++17", "-shared", "-fPIC", "-isystem", f"{jaxlib.__path__[0]}/include", str(source)]
+    command += ["-o", str(library), f"-L{lib}", "-lmydev_xla_ffi", f"-Wl,-rpath,{lib}"]
+    subprocess.run(command, check=True)
+    return library
+
+
+def test_handlers_that_register_themselves(self_registering: Path) -> None:
+    library = torch_mydev.load_custom_calls(self_registering)
+    assert library.kernels == ("self.negate", "self.negate_too")
+    assert torch_mydev.kernel_info("self.negate")["file"] == str(self_registering)
+    assert "self.cuda" not in torch_mydev.kernels()
+    x = values(3).to("mydev")
+    torch.testing.assert_close(ffi_call("self.negate", x)(x), -x)
+    torch.testing.assert_close(ffi_call("self.negate_too", x)(x), -x)
+    with pytest.raises(ValueError, match="does not export mydev_custom_call_query"):
+        torch_mydev.reload_custom_calls(self_registering)
+
+
+def test_handlers_that_register_themselves_are_checked(self_registering: Path) -> None:
+    findings = {finding.subject: finding for finding in kernel_check.check(self_registering)}
+    assert findings["handshake"].text.endswith("its handlers register themselves")
+    assert {"self.negate", "self.negate_too"} <= set(findings)
+    assert not any(finding.state == "problem" for finding in findings.values())
 
 
 LETTER = {torch.float32: "s", torch.float64: "d"}

@@ -71,6 +71,7 @@ class ResultInfo(TypedDict):
     dtypes: list[str]  #: the one that it has; empty: that of ``like``
     like: str | None
     alias: str | None  #: the operand that is written in place
+    variadic: bool  #: as many as ``like``, which is variadic, and each of the shape of one of them
     doc: str | None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import json
 import threading
 import warnings
@@ -15,6 +16,7 @@ from importlib import metadata
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map, tree_map_only
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
@@ -86,6 +88,8 @@ def has_kernel(name: str) -> bool:
 
 def require_kernel(name: str) -> None:
     """Raises ValueError, with names that are near, unless there is a kernel of this name."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a kernel is a str, not a {type(name).__name__}")
     if not has_kernel(name):
         near = difflib.get_close_matches(name, _C.kernel_names(), n=3)
         advice = f"did you mean {' or '.join(near)}?" if near else "torch_mydev.kernels() lists what there is"
@@ -103,7 +107,7 @@ class _Namespace(torch._ops._OpNamespace):
         if name not in _operators and not name.startswith("_"):
             discover()
         if name not in _operators:  # torch may still know an operator whose kernel has gone
-            near = difflib.get_close_matches(name, _operators, n=3)
+            near = difflib.get_close_matches(name, list(_operators), n=3)  # a copy: other threads may load
             advice = f"; did you mean {' or '.join(near)}?" if near else ""
             raise AttributeError(f"no kernel is the operator torch.ops.{NAMESPACE}.{name}{advice}")
         with _lock:
@@ -201,12 +205,15 @@ class _Call:
         names = [operand["name"] for operand in signature["operands"]]
         if [result["alias"] for result in signature["results"]] == names[:1]:
             return given[0]  # in place
-        results = []
-        for result, shape in zip(signature["results"], shapes, strict=True):
+        results: list[Any] = []
+        for i, result in enumerate(signature["results"]):
             if result["alias"] is not None:
                 continue  # the caller has it
+            if result["variadic"]:
+                results.append([torch.empty(x.shape, dtype=x.dtype, device=device) for x in given[-1]])
+                continue
             dtype = DTYPES[result["dtypes"][0]] if result["dtypes"] else given[names.index(result["like"])].dtype
-            results.append(torch.empty(shape, dtype=dtype, device=device))
+            results.append(torch.empty(shapes[i], dtype=dtype, device=device))
         return results[0] if len(results) == 1 else tuple(results) or None
 
     def _shapes(self, operands: Sequence[torch.Tensor | None], values: list[Any]) -> list[Sequence[Any]]:
@@ -299,14 +306,20 @@ def _batch(kernel: str, operator: str, info: Any, in_dims: tuple[Any, ...], *arg
             return batched
         return value.expand(size if method == "broadcast_all" else 1, *value.shape)
 
+    def element(value: Any, batched: Any) -> Any:
+        """One without values: what a batch of none would have."""
+        if isinstance(value, (list, tuple)):
+            return [element(x, b) for x, b in zip(value, batched, strict=True)]
+        return value if batched is None else batched.new_empty(batched.shape[1:])
+
     batched = [batch_first(value, dim) for value, dim in zip(arguments, in_dims, strict=True)]
-    if method == "sequential":
-        each = [
-            call(*(pick(value, own, i) for value, own in zip(arguments, batched, strict=True)), **attributes)
-            for i in range(size)
-        ]
-        if isinstance(each[0], torch.Tensor):
-            return torch.stack(each), 0
-        return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0,) * len(each[0])
-    results = call(*(widen(value, own) for value, own in zip(arguments, batched, strict=True)), **attributes)
-    return results, 0 if isinstance(results, torch.Tensor) else (0,) * len(results)
+    pairs = list(zip(arguments, batched, strict=True))
+    if size == 0:  # there is nothing to call it with
+        results = _Call(kernel).fake(*itertools.starmap(element, pairs), **attributes)
+        results = tree_map_only(torch.Tensor, lambda x: x.new_empty(0, *x.shape), results)
+    elif method == "sequential":
+        each = [call(*(pick(value, own, i) for value, own in pairs), **attributes) for i in range(size)]
+        results = None if each[0] is None else tree_map(lambda *parts: torch.stack(parts), *each)
+    else:
+        results = call(*itertools.starmap(widen, pairs), **attributes)
+    return results, None if results is None else tree_map(lambda _: 0, results)

@@ -14,6 +14,7 @@ import base64
 import ctypes
 import functools
 import json
+import operator
 from _ctypes import CFuncPtr  # ctypes gives it no public name
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -76,6 +77,8 @@ def register_ffi_target(
         raise ValueError(f"{name}: with api_version=0 give kind=, one of {', '.join(list(_KINDS)[1:])}; got {kind!r}")
     if platform not in ("cpu", "Host", DEVICE_NAME):
         raise ValueError(f"{name}: platform {platform!r} is not one of this device: give 'cpu' or '{DEVICE_NAME}'")
+    if not isinstance(traits, int) or not 0 <= traits < 1 << 32:
+        raise ValueError(f"{name}: traits is {traits!r}; give bits, see mydev_trait in mydev/custom_call.h")
     stages = dict(fn) if isinstance(fn, Mapping) else {"execute": fn}
     if unknown := set(stages) - set(_STAGES):
         raise ValueError(f"{name}: no such stage: {', '.join(sorted(unknown))}; there are {', '.join(_STAGES)}")
@@ -86,16 +89,34 @@ def register_ffi_target(
         name,
         DEVICE_NAME if platform == DEVICE_NAME else None,
         _KINDS[kind or "typed_ffi"],
-        int(traits),
+        traits,
         *addresses,
     )
     _kept_alive.append(fn)
 
 
 def _address(name: str, function: Any) -> int:
-    """Of a function in one of the forms that register_ffi_target takes; 0 for None."""
+    """Of a function in one of the forms that register_ffi_target takes; 0 for None. Registering it will call it."""
     if function is None:
         return 0
+    address = _pointer(name, function)
+    if not _is_code(address):
+        raise ValueError(f"{name}: at {address:#x} there is no code")
+    return address
+
+
+def _is_code(address: int) -> bool:
+    """Whether the address lies in memory that may be run."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            span, permissions = line.split(maxsplit=2)[:2]
+            begin, end = (int(bound, 16) for bound in span.split("-"))
+            if begin <= address < end:
+                return "x" in permissions
+    return False
+
+
+def _pointer(name: str, function: Any) -> int:
     if isinstance(function, int) and not isinstance(function, bool):
         if function <= 0:
             raise ValueError(f"{name}: {function} is not the address of a function")
@@ -165,10 +186,18 @@ def ffi_call(
         vmap_method=vmap_method,
     )
     sizes = [size for shape, _ in specs for size in shape]
-    operator = torch.ops.mydev_ffi.call_with_side_effect if has_side_effect else torch.ops.mydev_ffi.call
+    function = torch.ops.mydev_ffi.call_with_side_effect if has_side_effect else torch.ops.mydev_ffi.call
 
     def dispatch(*operands: torch.Tensor, **attributes: Any) -> Any:
-        results = operator(list(operands), sizes, target_name, text, encode_attributes(attributes))
+        if _is_dynamo_compiling() and not _is_constant(attributes):
+            torch._dynamo.graph_break(msg=_NO_CONSTANT)
+        for i, operand in enumerate(operands):
+            if not isinstance(operand, torch.Tensor):
+                raise TypeError(
+                    f"{target_name}: operand {i} is a {type(operand).__name__}; operands are tensors, attributes are "
+                    "given by keyword"
+                )
+        results = function(list(operands), sizes, target_name, text, encode_attributes(attributes))
         return _build(structure, iter(results))
 
     if _is_dynamo_compiling():
@@ -186,6 +215,17 @@ def ffi_call(
 
 
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+_NO_CONSTANT = (
+    "an attribute of ffi_call is no constant of Python; the compiler makes tensors of numpy's numbers and arrays. Give "
+    "the handler a record with a signature, whose attributes have a width, or compile without fullgraph"
+)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a graph can carry an attribute, which the compiler sees as what it makes of it."""
+    if isinstance(value, dict):
+        return all(_is_constant(item) for item in value.values())
+    return not hasattr(value, "dtype")
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -267,6 +307,10 @@ def _options_text(
         raise ValueError(
             f"{target}: vmap_method is {vmap_method!r}; give 'sequential', 'expand_dims' or 'broadcast_all'"
         )
+    if not isinstance(api_version, int):
+        raise TypeError(f"{target}: custom_call_api_version is {api_version!r}; give 1, 2, 3 or 4")
+    if not isinstance(opaque, (str, bytes, type(None))):
+        raise TypeError(f"{target}: legacy_backend_config is a {type(opaque).__name__}; give str or bytes")
     if output_layouts is not None and not is_tuple:
         output_layouts = [output_layouts]
     if output_layouts is not None and len(output_layouts) != len(dtypes):
@@ -278,12 +322,30 @@ def _options_text(
         "tuple": is_tuple,
         "api_version": api_version,
         "opaque": None if opaque is None else base64.b64encode(opaque).decode(),
-        "input_layouts": [list(layout or ()) for layout in input_layouts or ()],
-        "output_layouts": [list(layout or ()) for layout in output_layouts or [()] * len(dtypes)],
-        "aliases": [list(pair) for pair in (aliases or {}).items()],
+        "input_layouts": _layouts(target, "input_layouts", input_layouts or ()),
+        "output_layouts": _layouts(target, "output_layouts", output_layouts or [()] * len(dtypes)),
+        "aliases": _alias_pairs(target, aliases or {}),
         "vmap_method": vmap_method,
     }
     return json.dumps(options, sort_keys=True)
+
+
+def _layouts(target: str, what: str, layouts: Any) -> list[list[int]]:
+    try:
+        return [[operator.index(dimension) for dimension in layout or ()] for layout in layouts]
+    except TypeError:
+        raise TypeError(
+            f"{target}: {what} is {layouts!r}; give the order of its dimensions in memory, as (1, 0), for each, or None"
+        ) from None
+
+
+def _alias_pairs(target: str, aliases: Any) -> list[list[int]]:
+    pairs = list(aliases.items()) if isinstance(aliases, Mapping) else None
+    if pairs is None or not all(isinstance(index, int) and index >= 0 for pair in pairs for index in pair):
+        raise TypeError(
+            f"{target}: input_output_aliases is {aliases!r}; give a dict from indices of operands to those of results"
+        )
+    return [list(pair) for pair in pairs]
 
 
 def _make_site(target: str, text: str, sizes: tuple[int, ...], structure: int, dispatch: FfiCall) -> FfiCall:
@@ -294,7 +356,10 @@ def _make_site(target: str, text: str, sizes: tuple[int, ...], structure: int, d
         dtype = getattr(torch, name, None)
         if not isinstance(dtype, torch.dtype):
             raise ValueError(f"{target}: result_shape_dtypes has dtype {name!r}, which torch does not know")
-        results.append((dtype, [int(next(left)) for _ in range(rank)], layout))
+        shape = [next(left) for _ in range(rank)]
+        if not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError(f"{target}: result_shape_dtypes has shape {tuple(shape)}; sizes are integers of 0 or more")
+        results.append((dtype, shape, layout))
     opaque = options["opaque"]
     site: FfiCall = _C.ffi_call_site(
         target,
@@ -430,7 +495,7 @@ def _autograd(record: Callable[..., Any], keys: Any, operands: list[torch.Tensor
 
 
 def _batch(
-    operator: Any,
+    function: Any,
     info: Any,
     in_dims: tuple[Any, ...],
     operands: list[torch.Tensor],
@@ -446,11 +511,14 @@ def _batch(
             f"ffi_call('{target}') has no vmap_method; give ffi_call 'sequential', 'expand_dims' or 'broadcast_all'"
         )
     count = info.batch_size
+    if count == 0:  # there is nothing to call it with
+        elements = _fake(operands, sizes, target, options, attributes)
+        return [x.new_empty(0, *x.shape) for x in elements], [0] * len(elements)
     batched = [x if dim is None else x.movedim(dim, 0) for x, dim in zip(operands, in_dims[0], strict=True)]
     has_batch = [dim is not None for dim in in_dims[0]]
     if method == "sequential":
         each = [
-            operator(
+            function(
                 [x[i] if own else x for x, own in zip(batched, has_batch, strict=True)],
                 sizes,
                 target,
@@ -472,7 +540,7 @@ def _batch(
         "input_layouts": inputs,
     }
     all_sizes = [size for shape in _shapes(sizes, chosen) for size in (count, *shape)]
-    results = operator(batched, all_sizes, target, json.dumps(larger, sort_keys=True), attributes)
+    results = function(batched, all_sizes, target, json.dumps(larger, sort_keys=True), attributes)
     return results, [0] * len(results)
 
 
@@ -480,12 +548,12 @@ def _define(name: str) -> None:
     qualified = f"{NAMESPACE}::{name}"
     _library.define(name + _SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
     _library.impl(name, _run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
-    operator = getattr(torch.ops.mydev_ffi, name).default
+    overload = getattr(torch.ops.mydev_ffi, name).default
     torch.library.register_fake(qualified, _fake, lib=_library)
     gradient = torch._library.autograd.Info(_refuse_gradient, _set_up_gradient)
-    record = torch._library.autograd.make_autograd_impl(operator, gradient)
+    record = torch._library.autograd.make_autograd_impl(overload, gradient)
     _library.impl(name, functools.partial(_autograd, record), "Autograd", with_keyset=True)  # type: ignore[no-untyped-call]
-    torch.library.register_vmap(qualified, functools.partial(_batch, operator), lib=_library)
+    torch.library.register_vmap(qualified, functools.partial(_batch, overload), lib=_library)
 
 
 _define("call")

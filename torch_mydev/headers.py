@@ -15,6 +15,12 @@ def include_dir() -> str:
     return str(Path(__file__).resolve().parent / "include")
 
 
+def library_dir() -> str:
+    """The directory to give to a linker with -L, and as RPATH, for typed-FFI handlers that register themselves: the
+    ``libmydev_xla_ffi.so`` that they are linked with lies in it."""
+    return str(Path(__file__).resolve().parent / "lib")
+
+
 def run(arguments: Sequence[str]) -> int:
     """The subcommand: prints the directory; 1 where the headers are not there, since the package was not built."""
     parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} include", description="Prints where the C headers are.")

@@ -63,7 +63,9 @@ def _group_variadic(signature: SignatureInfo | None, tensors: list[torch.Tensor 
 
 def results_of(value: Any) -> list[torch.Tensor]:
     """The tensors that a call returned."""
-    return [value] if isinstance(value, torch.Tensor) else list(value or ())
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for part in value or () for tensor in results_of(part)]
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def opcheck(info: KernelInfo, operands: Operands) -> list[Finding]:
     attributes = _texts(operands.attributes)
     operator = getattr(torch.ops.mydev_cc, info["operator"]).default
     wanted = set(info["gradient"]["wrt"]) if info["gradient"] else set()
+    if wanted and signature["operands"][max(wanted)]["variadic"]:
+        wanted |= set(range(max(wanted), len(tensors)))
     leaves = _leaves(tensors, wanted)
     arguments = tuple(_group_variadic(signature, leaves))
     findings = [

@@ -79,10 +79,8 @@ class CustomFrame {
   mydev_frame frame(std::span<const mydev_attribute> attributes) const noexcept {
     return make_frame({buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes);
   }
-  void launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes, int device) const {
-    launch_on(*kernel.launchable, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes,
-              current_stream(device));
-  }
+  // With the scratch that the kernel asks for.
+  void launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes, int device) const;
 
   static mydev_buffer buffer_of(const at::Tensor& tensor) {
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
@@ -96,8 +94,8 @@ class CustomFrame {
   c10::SmallVector<mydev_buffer, 8> buffers_;
 };
 
-// The device of the operands; -1 if there are none. Raises, with the operand that is elsewhere, unless all defined
-// tensors are on one device of ours. `operand_name(i)` says what messages call an operand.
+// The device of the operands; -1 if there are none. Raises, with the operand, unless all defined tensors are on one
+// device of ours and of a dtype that kernels know. `operand_name(i)` says what messages call an operand.
 template <typename OperandName>
 int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands, const OperandName& operand_name) {
   int device = -1;
@@ -111,6 +109,8 @@ int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands,
                 operands[i].device(), ", those before it on " MYDEV_DEVICE_NAME ":", device,
                 "; move one of them with .to()");
     device = index;
+    TORCH_CHECK_VALUE(to_frame_dtype(operands[i].scalar_type()) != MYDEV_DTYPE_INVALID, kernel, ": operand '",
+                      operand_name(i), "' is ", operands[i].scalar_type(), ", a dtype that no kernel can be given");
   }
   return device;
 }

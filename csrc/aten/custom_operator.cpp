@@ -26,8 +26,10 @@ constexpr const char* kNamespace = "mydev_cc";
 // Operands and attributes of one call.
 class OperatorCall {
  public:
-  OperatorCall(CustomOperator& op, const mydev_kernel& record)
-      : op_(op), signature_(*compiled_signature(record)), frame_(signature_.num_results) {}
+  OperatorCall(CustomOperator& op, const mydev_kernel& record, size_t num_inputs)
+      : op_(op),
+        signature_(*compiled_signature(record)),
+        frame_(num_outputs(signature_, static_cast<uint32_t>(num_inputs))) {}
 
   void add_operand(const c10::IValue& value) {
     if (value.isTensorList()) {
@@ -56,12 +58,12 @@ class OperatorCall {
                 op_.kernel().name(), "' was replaced during the call; call it again");
     const mydev_frame frame = frame_.frame(attributes_.values());
     check_operands(*kernel.record, frame);
-    c10::SmallVector<mydev_shape, 2> shapes(signature_.num_results);
+    c10::SmallVector<mydev_shape, 2> shapes(frame.num_outputs);
     infer_results(*kernel.record, frame, {shapes.data(), shapes.size()});
     for (size_t i = 0; i < operands_.size(); ++i) make_dense(kernel, i);
     CustomResults results;
-    for (uint32_t i = 0; i < signature_.num_results; ++i) {
-      const int32_t alias = signature_.results[i]->alias;
+    for (uint32_t i = 0; i < frame.num_outputs; ++i) {
+      const int32_t alias = result_of_output(signature_, i).alias;
       results.push_back(alias >= 0 ? operands_[static_cast<size_t>(alias)] : allocate_result(shapes[i]));
       if (alias >= 0) {
         frame_.result(i) = frame_.operand(static_cast<size_t>(alias));
@@ -78,7 +80,7 @@ class OperatorCall {
   std::string operand_name(size_t input) const {
     const uint32_t operand = operand_of_input(signature_, static_cast<uint32_t>(input));
     std::string name = signature_.operands[operand]->name;
-    if (signature_.operands[operand]->flags & MYDEV_OPERAND_VARIADIC) name += c10::str("[", input - operand, "]");
+    if (is_variadic(*signature_.operands[operand])) name += c10::str("[", input - operand, "]");
     return name;
   }
 
@@ -259,19 +261,25 @@ void run_custom_operator(CustomOperator& op, Stack* stack) {
   const mydev_signature& signature = *record.signature;
   const size_t count = signature.num_operands + signature.num_attributes;
   const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, count);
-  OperatorCall call(op, record);
+  size_t num_inputs = signature.num_operands;
+  if (has_variadic_operand(signature)) num_inputs += arguments[num_inputs - 1].toListRef().size() - 1;
+  OperatorCall call(op, record, num_inputs);
   for (uint32_t i = 0; i < signature.num_operands; ++i) call.add_operand(arguments[i]);
   CustomResults results = call.run(record, arguments.slice(signature.num_operands));
   torch::jit::drop(*stack, count);
-  for (uint32_t i = 0; i < signature.num_results; ++i) {
+  const uint32_t num_single = num_single_results(signature);
+  for (uint32_t i = 0; i < num_single; ++i) {
     if (is_returned(signature, i)) stack->emplace_back(std::move(results[i]));
+  }
+  if (has_variadic_result(signature)) {
+    stack->emplace_back(c10::List<Tensor>(c10::ArrayRef<Tensor>(results).slice(num_single)));
   }
 }
 
 CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record, c10::ArrayRef<Tensor> operands,
                                    c10::ArrayRef<c10::IValue> attributes) {
   const CustomCallErrors errors;
-  OperatorCall call(op, record);
+  OperatorCall call(op, record, operands.size());
   for (const Tensor& operand : operands) call.add_tensor(operand);
   return call.run(record, attributes);
 }

@@ -54,7 +54,14 @@ class CustomCallBackward final : public torch::autograd::Node {
   void save_operands(const variable_list& operands) {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const int32_t value = kernel_.gradient->saved[i];
-      if (value >= 0) saved_[i] = SavedVariable(operands[static_cast<size_t>(value)], /*is_output=*/false);
+      if (value < 0) continue;
+      const auto operand = static_cast<size_t>(value);
+      if (is_variadic(*kernel_.signature->operands[operand])) {
+        saves_variadic_ = true;
+        for (size_t k = operand; k < operands.size(); ++k) saved_variadic_.emplace_back(operands[k], false);
+      } else {
+        saved_[i] = SavedVariable(operands[operand], /*is_output=*/false);
+      }
     }
   }
   // The results that the gradient needs, once they have their history.
@@ -68,6 +75,7 @@ class CustomCallBackward final : public torch::autograd::Node {
   void release_variables() override {
     const std::lock_guard lock(mutex_);
     for (SavedVariable& variable : saved_) variable.reset_data();
+    for (SavedVariable& variable : saved_variadic_) variable.reset_data();
     released_ = true;
   }
 
@@ -80,15 +88,20 @@ class CustomCallBackward final : public torch::autograd::Node {
     const mydev_gradient& gradient = *kernel_.gradient;
     const c10::OperatorHandle op = gradient_operator(kernel_);
     Stack stack;
+    c10::List<Tensor> variadic;
     {
       const auto self = c10::intrusive_ptr<Node>::reclaim_copy(this);
       const std::lock_guard lock(mutex_);
       TORCH_CHECK(!released_, torch::autograd::ERR_BACKWARD_TWICE);
-      for (const SavedVariable& variable : saved_) push(stack, variable.unpack(self));
+      for (size_t i = 0; i < saved_.size(); ++i) {
+        if (!is_variadic_operand(gradient.saved[i])) push(stack, saved_[i].unpack(self));
+      }
+      for (const SavedVariable& variable : saved_variadic_) variadic.push_back(variable.unpack(self));
     }
     for (size_t i = 0; i < grads.size(); ++i) {
       push(stack, grads[i].defined() ? std::move(grads[i]) : input_metadata(i).zeros_like());
     }
+    if (saves_variadic_) stack.emplace_back(std::move(variadic));
     push_attributes(op.schema(), stack);
     op.callBoxed(&stack);
     TORCH_CHECK(stack.size() == gradient.num_wrt, "kernel '", gradient.kernel, "' has ", stack.size(),
@@ -96,12 +109,25 @@ class CustomCallBackward final : public torch::autograd::Node {
     variable_list result(num_outputs());
     for (uint32_t i = 0; i < gradient.num_wrt; ++i) {
       const auto operand = static_cast<size_t>(gradient.wrt[i]);
-      if (task_should_compute_output(operand)) result[operand] = std::move(stack[i]).toTensor();
+      std::vector<Tensor> parts =
+          stack[i].isTensorList() ? stack[i].toTensorVector() : std::vector<Tensor>{stack[i].toTensor()};
+      const size_t expected = is_variadic_operand(gradient.wrt[i]) ? num_outputs() - operand : 1;
+      TORCH_CHECK(stack[i].isTensorList() == is_variadic_operand(gradient.wrt[i]) && parts.size() == expected,
+                  "kernel '", gradient.kernel, "', the gradient of '", kernel_.name, "', gives ", parts.size(),
+                  " gradients for operand '", kernel_.signature->operands[operand]->name, "', which has ", expected,
+                  "; a variadic operand needs a variadic result");
+      for (size_t k = 0; k < expected; ++k) {
+        if (task_should_compute_output(operand + k)) result[operand + k] = std::move(parts[k]);
+      }
     }
     return result;
   }
 
  private:
+  bool is_variadic_operand(int32_t value) const {
+    return value >= 0 && is_variadic(*kernel_.signature->operands[value]);
+  }
+
   static void push(Stack& stack, Tensor tensor) {
     if (tensor.defined()) {
       stack.emplace_back(std::move(tensor));
@@ -119,12 +145,9 @@ class CustomCallBackward final : public torch::autograd::Node {
     for (size_t i = 0; i < num_outputs(); ++i) {
       if (!task_should_compute_output(i)) continue;
       const uint32_t operand = operand_of_input(signature, static_cast<uint32_t>(i));
-      const bool variadic = (signature.operands[operand]->flags & MYDEV_OPERAND_VARIADIC) != 0;
       MYDEV_CHECK(std::find(wrt.begin(), wrt.end(), static_cast<int32_t>(operand)) != wrt.end(), MYDEV_UNIMPLEMENTED,
-                  "kernel '", kernel_.name, "' has no gradient for operand '", signature.operands[operand]->name, "'; ",
-                  variadic ? "records cannot give variadic operands one: detach it, or wrap the call in "
-                             "torch.autograd.Function"
-                           : "detach it, or give the record one");
+                  "kernel '", kernel_.name, "' has no gradient for operand '", signature.operands[operand]->name,
+                  "'; detach it, or give the record one");
     }
   }
 
@@ -149,7 +172,9 @@ class CustomCallBackward final : public torch::autograd::Node {
 
   const mydev_kernel& kernel_;
   const std::vector<c10::IValue> attributes_;
-  std::vector<SavedVariable> saved_;
+  std::vector<SavedVariable> saved_;           // by their places in the record's list
+  std::vector<SavedVariable> saved_variadic_;  // the buffers of a variadic operand
+  bool saves_variadic_ = false;
   bool released_ = false;
 };
 
@@ -199,14 +224,19 @@ void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handl
     if (!tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
   }
   if (!node) return;
-  variable_list results(signature.num_results);
-  for (uint32_t i = signature.num_results, position = static_cast<uint32_t>(stack->size()); i-- > 0;) {
+  const uint32_t num_single = num_single_results(signature);
+  variable_list results(num_single);
+  auto position = stack->size();
+  if (has_variadic_result(signature)) {
+    for (const Tensor& tensor : (*stack)[--position].toTensorVector()) results.push_back(tensor);
+  }
+  for (uint32_t i = num_single; i-- > 0;) {
     const int32_t alias = signature.results[i]->alias;
     results[i] = alias >= 0 ? operands[static_cast<size_t>(alias)] : (*stack)[--position].toTensor();
   }
-  for (uint32_t i = 0; i < signature.num_results; ++i) {
+  for (uint32_t i = 0; i < results.size(); ++i) {
     if (!is_differentiable(results[i])) continue;
-    if (signature.results[i]->alias >= 0) {
+    if (result_of_output(signature, i).alias >= 0) {
       torch::autograd::rebase_history(results[i], node);
     } else {
       torch::autograd::set_history(results[i], node);

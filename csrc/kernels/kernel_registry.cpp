@@ -25,10 +25,6 @@ const KernelOrigin& builtin_origin() {
   return origin;
 }
 
-std::string origin_text(const KernelOrigin& origin) {
-  return origin.file.empty() ? origin.library : origin.library + " (" + origin.file + ")";
-}
-
 class KernelRegistry {
  public:
   // Never destroyed: kernels may be launched while the process exits.
@@ -98,6 +94,15 @@ class KernelRegistry {
     kernels.reserve(by_name_.size());
     for (const auto& [name, entry] : by_name_) kernels.push_back(entry.kernel);
     return kernels;
+  }
+
+  std::vector<std::string> names_of(const std::string& file) const {
+    const std::shared_lock lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : by_name_) {
+      if (entry.origin->file == file) names.push_back(name);
+    }
+    return names;
   }
 
   uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
@@ -204,6 +209,14 @@ const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
 
 std::vector<const mydev_kernel*> all_kernels() {
   return KernelRegistry::instance().all();
+}
+
+std::vector<std::string> kernel_names_of(const std::string& file) {
+  return KernelRegistry::instance().names_of(file);
+}
+
+std::string origin_text(const KernelOrigin& origin) {
+  return origin.file.empty() ? origin.library : origin.library + " (" + origin.file + ")";
 }
 
 KernelOrigin kernel_origin(std::string_view name) {

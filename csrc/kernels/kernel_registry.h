@@ -40,8 +40,10 @@ const mydev_kernel* find_kernel(std::string_view name);
 // record's platform is the device, else nullptr.
 const mydev_kernel* resolve_kernel(const Device& device, const char* name);
 std::vector<const mydev_kernel*> all_kernels();  // by name
+std::vector<std::string> kernel_names_of(const std::string& file);
 // Raises NOT_FOUND.
 KernelOrigin kernel_origin(std::string_view name);
+std::string origin_text(const KernelOrigin& origin);  // "library 1.0 (/path/library.so)"
 // Everything that the record says, as a JSON object: name, kind, platform, traits, stages, signature, schema, shapes,
 // operator, gradient, batching, doc, library, file. Raises NOT_FOUND.
 std::string describe_kernel(std::string_view name);

@@ -107,6 +107,8 @@ std::vector<std::vector<int64_t>> check_fake_operands(const std::string& name, c
       buffers.push_back({nullptr, nullptr, nullptr, 0, MYDEV_DTYPE_INVALID});
       continue;
     }
+    TORCH_CHECK_VALUE(to_frame_dtype(operand->first) != MYDEV_DTYPE_INVALID, name, ": an operand is ", operand->first,
+                      ", a dtype that no kernel can be given");
     const std::vector<int64_t>& sizes = operand->second;
     const c10::DimVector dense = c10::contiguous_strides(sizes);
     strides.emplace_back(dense.begin(), dense.end());
@@ -117,7 +119,7 @@ std::vector<std::vector<int64_t>> check_fake_operands(const std::string& name, c
   check_operands(kernel, frame);
   std::vector<std::vector<int64_t>> results;
   if (!infer) return results;
-  std::vector<mydev_shape> shapes(signature.num_results);
+  std::vector<mydev_shape> shapes(num_outputs(signature, static_cast<uint32_t>(operands.size())));
   infer_results(kernel, frame, shapes);
   for (const mydev_shape& shape : shapes) results.emplace_back(shape.sizes, shape.sizes + shape.rank);
   return results;

@@ -29,7 +29,7 @@ bool has_usual_form(const mydev_signature& signature, Py_ssize_t num_operands) {
   for (uint32_t i = 0; i < signature.num_results; ++i) {
     if (signature.results[i]->alias >= 0) return false;
   }
-  return num_operands == 0 || (signature.operands[num_operands - 1]->flags & MYDEV_OPERAND_VARIADIC) == 0;
+  return !has_variadic_operand(signature);
 }
 
 // None if the value is not of just the type that the attribute has.

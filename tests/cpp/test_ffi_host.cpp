@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "ffi_handlers.h"
+#include "kernels/custom_call/ffi_memory.h"
 #include "kernels/parallel.h"
 
 namespace mydev {
@@ -66,6 +67,27 @@ TEST(FfiHost, GivesDeviceMemoryAndTakesItBack) {
   const int64_t before = allocator_stats(0).allocated_bytes.all.current;
   run_kernel(*kernel);
   EXPECT_EQ(allocator_stats(0).allocated_bytes.all.current, before);
+}
+
+// What is given back to the driver is given back once this stream has passed, or at any time once its owner has it.
+TEST(FfiHost, GivesMemoryOfTheStreamThatRuns) {
+  Stream& other = stream_from_pool(0, 0);
+  Stream& external = register_external_stream(0, other.handle());
+  Block* block = ffi::allocate_while_running(0, external.handle(), 1000);
+  EXPECT_EQ(block->stream->handle(), external.handle());
+  EXPECT_NE(block->stream, &external);
+  EXPECT_FALSE(block->stream->released());
+  release(*block);
+}
+
+TEST(FfiHost, MemoryOfAnExternalStreamIsReleasedWithIt) {
+  int handle = 0;
+  Stream& external = register_external_stream(0, reinterpret_cast<mydev_stream>(&handle));
+  Block* block = ffi::allocate_while_running(0, external.handle(), 1000);
+  EXPECT_EQ(block->stream->handle(), external.handle());
+  release_external_stream(external);
+  EXPECT_TRUE(block->stream->released());
+  release(*block);
 }
 
 class MemoryMisuse : public testing::TestWithParam<Misuse> {};

@@ -1,9 +1,11 @@
 // Libraries of kernels: loading, refusals that say what is wrong, discovery, and reloading.
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "ffi_fixture.h"
 #include "kernels/custom_call/kernel_library.h"
@@ -103,6 +105,10 @@ TEST(KernelLibrary, RefusesAMissingFile) {
   expect_error(error_of([] { load_kernel_library("/no/such/library.so"); }), MYDEV_NOT_FOUND, "no such file");
 }
 
+TEST(KernelLibrary, RefusesADirectory) {
+  expect_error(error_of([] { load_kernel_library(kLibraries); }), MYDEV_INVALID_ARGUMENT, "is no regular file");
+}
+
 TEST(KernelLibrary, RefusesTextAndPrograms) {
   const Directory directory;
   const std::string text =
@@ -134,6 +140,31 @@ TEST(KernelLibrary, ReloadsAFile) {
   EXPECT_EQ(find_kernel("c.twice"), nullptr);
   EXPECT_EQ(apply("cpp.negate"), (std::vector<float>{-3, -4}));
   EXPECT_STREQ(before->name, "c.twice") << "old code stays";
+}
+
+TEST(KernelLibrary, IsReloadedWhileItsKernelsRun) {
+  const Directory directory;
+  const std::string file = directory.add("c_library.so", "changing.so");
+  load_kernel_library(file);
+  std::atomic<bool> enough{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (!enough) {
+        wrong += apply("c.twice") != std::vector<float>{6, 8};
+        wrong += describe_kernel("c.twice").empty();
+      }
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    directory.add("c_library.so", "changing.so");
+    reload_kernel_library(file);
+    loaded_kernel_libraries();
+  }
+  enough = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 // --- discovery -------------------------------------------------------------------------------------------------------

@@ -182,9 +182,9 @@ TEST(Registry, ResolvesADevicesKernelOnlyForThatDevice) {
 
 // A record with one thing wrong.
 // Gradients of a kernel of two operands, the second of which is variadic.
-constexpr int32_t kX = 0, kParts = 1;
-constexpr mydev_gradient kVariadicSaved = {sizeof(mydev_gradient), "vjp", &kParts, 1, 1, &kX};
-constexpr mydev_gradient kVariadicWanted = {sizeof(mydev_gradient), "vjp", nullptr, 0, 1, &kParts};
+constexpr int32_t kParts = 1, kPartsThenX[] = {1, 0};
+constexpr mydev_gradient kVariadicFirst = {sizeof(mydev_gradient), "vjp", &kParts, 1, 2, kPartsThenX};
+constexpr mydev_gradient kVariadicNotSaved = {sizeof(mydev_gradient), "vjp", nullptr, 0, 1, &kParts};
 void give_gradient(mydev_kernel& kernel, const mydev_gradient& gradient) {
   constexpr uint64_t kF32 = MYDEV_DTYPE_BIT(MYDEV_F32);
   static constexpr mydev_operand kOperand = {sizeof(mydev_operand), "x", kF32, -1, -1, 0, -1, 0, nullptr};
@@ -240,10 +240,10 @@ INSTANTIATE_TEST_SUITE_P(
                                 k.gradient = &kGradient;
                               },
                               "no signature"},
-                    BadRecord{"VariadicSaved", [](mydev_kernel& k) { give_gradient(k, kVariadicSaved); },
-                              "saves operand 1, which is variadic"},
-                    BadRecord{"VariadicGradient", [](mydev_kernel& k) { give_gradient(k, kVariadicWanted); },
-                              "is for operand 1, which is variadic"}),
+                    BadRecord{"VariadicFirst", [](mydev_kernel& k) { give_gradient(k, kVariadicFirst); },
+                              "is for operand 1, which is variadic; put it last"},
+                    BadRecord{"VariadicNotSaved", [](mydev_kernel& k) { give_gradient(k, kVariadicNotSaved); },
+                              "is for operand 1, which is variadic; save it too"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(BadRecords, AreRefused) {

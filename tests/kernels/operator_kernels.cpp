@@ -168,6 +168,15 @@ mydev_code accumulate_vjp(const mydev_frame* frame) {
   return elementwise(frame, [](uint32_t k, const auto* in) { return k == 0 ? in[0] + in[1] : in[0]; });
 }
 
+// Adds x to y, in place, which is all that it gives.
+mydev_code add_to(const mydev_frame* frame) {
+  return by_dtype(frame->buffers[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto* y = static_cast<T*>(frame->buffers[0].data);
+    for (int64_t i = 0; i < count(frame->buffers[0]); ++i) y[i] += static_cast<const T*>(input(frame, 0).data)[i];
+  });
+}
+
 mydev_code swap(const mydev_frame* frame) {
   const mydev_buffer &x = frame->buffers[0], &y = frame->buffers[1];
   return by_dtype(x.dtype, [&](auto zero) {
@@ -190,6 +199,50 @@ mydev_code total(const mydev_frame* frame) {
       for (uint32_t k = 0; k < frame->num_inputs; ++k) out[i] += static_cast<const T*>(input(frame, k).data)[i];
     }
   });
+}
+
+// x times the sum of the squares of the parts.
+mydev_code weigh_squares(const mydev_frame* frame) {
+  return by_dtype(frame->buffers[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* x = static_cast<const T*>(input(frame, 0).data);
+    auto* out = static_cast<T*>(frame->buffers[0].data);
+    for (int64_t i = 0; i < count(frame->buffers[0]); ++i) {
+      T sum = 0;
+      for (uint32_t k = 1; k < frame->num_inputs; ++k) {
+        const T part = static_cast<const T*>(input(frame, k).data)[i];
+        sum += part * part;
+      }
+      out[i] = x[i] * sum;
+    }
+  });
+}
+// Of x, the gradient and the parts: the gradients of x and of each part.
+mydev_code weigh_squares_vjp(const mydev_frame* frame) {
+  return by_dtype(frame->buffers[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto *x = static_cast<const T*>(input(frame, 0).data), *grad = static_cast<const T*>(input(frame, 1).data);
+    auto* grad_x = static_cast<T*>(frame->buffers[0].data);
+    for (int64_t i = 0; i < count(frame->buffers[0]); ++i) {
+      grad_x[i] = 0;
+      for (uint32_t k = 1; k < frame->num_outputs; ++k) {
+        const T part = static_cast<const T*>(input(frame, k + 1).data)[i];
+        grad_x[i] += grad[i] * part * part;
+        static_cast<T*>(frame->buffers[k].data)[i] = 2 * x[i] * part * grad[i];
+      }
+    }
+  });
+}
+// Twice each part, whatever its sizes.
+mydev_code double_each(const mydev_frame* frame) {
+  for (uint32_t k = 0; k < frame->num_outputs; ++k) {
+    by_dtype(frame->buffers[k].dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto* from = static_cast<const T*>(input(frame, k).data);
+      for (int64_t i = 0; i < count(frame->buffers[k]); ++i) static_cast<T*>(frame->buffers[k].data)[i] = 2 * from[i];
+    });
+  }
+  return MYDEV_OK;
 }
 
 // Half of x, and all of the others.
@@ -301,6 +354,13 @@ uint64_t reverse_scratch(const mydev_frame* frame) {
   return static_cast<uint64_t>(count(input(frame, 0))) * sizeof(float);
 }
 
+uint64_t greedy_scratch(const mydev_frame*) {
+  return UINT64_C(1) << 60;
+}
+uint64_t throwing_scratch(const mydev_frame*) {
+  throw std::runtime_error("thrown while asked");
+}
+
 mydev_code fail(const mydev_frame* frame) {
   const std::string message(frame->attributes[1].value.bytes, frame->attributes[1].count);
   frame->host->set_error(frame, message.c_str());
@@ -329,6 +389,9 @@ constexpr mydev_operand kStridedX = operand("x", kFloats, -1, MYDEV_OPERAND_STRI
 constexpr mydev_operand kStridedY = operand("y", kFloats, 0, MYDEV_OPERAND_STRIDED);
 constexpr mydev_operand kWeight = operand("w", kFloats, 0, MYDEV_OPERAND_OPTIONAL);
 constexpr mydev_operand kParts = operand("parts", MYDEV_DTYPE_BIT(MYDEV_F32), -1, MYDEV_OPERAND_VARIADIC);
+constexpr mydev_operand kGrad = operand("grad", kFloats, 0);
+constexpr mydev_operand kFloatParts = operand("parts", kFloats, -1, MYDEV_OPERAND_VARIADIC);
+constexpr mydev_operand kPartsLikeX = operand("parts", kFloats, 0, MYDEV_OPERAND_VARIADIC);
 constexpr mydev_operand kMatrix = operand("a", kFloats, -1, 0, 2, 2), kMatrix2 = operand("b", kFloats, 0, 0, 2, 2);
 constexpr mydev_operand kMatrix3 = operand("grad", kFloats, 0, 0, 2, 2);
 constexpr mydev_operand kF32 = operand("x", MYDEV_DTYPE_BIT(MYDEV_F32));
@@ -337,7 +400,18 @@ constexpr mydev_operand kInPlace1 = result("out1", 1, 1);
 constexpr mydev_operand kIndex = typed_result("index", MYDEV_S64), kText = typed_result("text", MYDEV_U8);
 constexpr mydev_operand kF32Out = typed_result("out", MYDEV_F32);
 
+constexpr mydev_operand parts_like(const char* name, int32_t like) {
+  return {sizeof(mydev_operand), name, 0, like, -1, 0, -1, MYDEV_OPERAND_VARIADIC, nullptr};
+}
+constexpr mydev_operand kPartsOut = parts_like("outs", 0), kGradParts = parts_like("grad_parts", 2);
+
 constexpr const mydev_operand* kNone[] = {nullptr};
+constexpr const mydev_operand* kXAndParts[] = {&kX, &kPartsLikeX};
+constexpr const mydev_operand* kXGradAndParts[] = {&kX, &kGrad, &kPartsLikeX};
+constexpr const mydev_operand* kOnlyParts[] = {&kFloatParts};
+constexpr const mydev_operand* kOutAndParts[] = {&kOut, &kGradParts};
+constexpr const mydev_operand* kPartsOuts[] = {&kPartsOut};
+constexpr const mydev_operand* kSecondWritten[] = {&kInPlace1};
 constexpr const mydev_operand* kX1[] = {&kX};
 constexpr const mydev_operand* kXY[] = {&kX, &kY};
 constexpr const mydev_operand* kXYZ[] = {&kX, &kY, &kZ};
@@ -440,6 +514,10 @@ const mydev_signature kAccumulate = signature(kXY, 2, kWrittenAndFresh, 2, "(n),
 const mydev_signature kAccumulateLast = signature(kXY, 2, kFreshAndWritten, 2, "(n),(n)->(n),(n)");
 const mydev_signature kAccumulateVjp = signature(kXY, 2, kOuts, 2, "(n),(n)->(n),(n)");
 const mydev_signature kSwap = signature(kXY, 2, kBothWritten, 2, "(n),(n)->(n),(n)");
+const mydev_signature kAddTo = signature(kXY, 2, kSecondWritten, 1, "(n),(n)->(n)");
+const mydev_signature kWeighSquares = signature(kXAndParts, 2, kOuts, 1, "(...),(...)->(...)");
+const mydev_signature kWeighSquaresVjp = signature(kXGradAndParts, 3, kOutAndParts, 2, "(...),(...),(...)->(...)");
+const mydev_signature kDoubleEach = signature(kOnlyParts, 1, kPartsOuts, 1, nullptr);
 const mydev_signature kWeigh = signature(kWeighed, 2, kOuts, 1, "(...),(...)->(...)");
 const mydev_signature kTotal = signature(kVariadic, 1, kF32Outs, 1, "(n)->(n)");
 const mydev_signature kHalfTotal = signature(kF32AndParts, 2, kF32Outs, 1, "(n),(n)->(n)");
@@ -460,6 +538,9 @@ constexpr mydev_gradient kHalfGradient = {sizeof(mydev_gradient), "test.product"
 constexpr mydev_gradient kScaledGradient = {sizeof(mydev_gradient), "typed.scale", nullptr, 0, 1, kSaved0};
 constexpr mydev_gradient kHalfTotalGradient = {sizeof(mydev_gradient), "test.scaled", nullptr, 0, 1, kSaved0};
 constexpr mydev_gradient kAccumulateGradient = {sizeof(mydev_gradient), "test.accumulate_vjp", nullptr, 0, 2, kSaved01};
+constexpr mydev_gradient kWeighSquaresGradient = {
+    sizeof(mydev_gradient), "test.weigh_squares_vjp", kSaved01, 2, 2, kSaved01};
+constexpr mydev_gradient kUnlikelyGradient = {sizeof(mydev_gradient), "test.square_vjp", kSaved01, 2, 2, kSaved01};
 constexpr mydev_gradient kLostGradient = {sizeof(mydev_gradient), "test.nowhere", kSaved0, 1, 1, kSaved0};
 
 mydev_kernel kernel(const char* name, mydev_kernel_fn entry, const mydev_signature& signature,
@@ -490,18 +571,26 @@ const mydev_kernel kKernels[] = {
     kernel("test.lost_gradient", square, kUnary, &kLostGradient),
     kernel("test.matmul", matmul, kMatmul, &kMatmulGradient, MYDEV_BATCHING_SEQUENTIAL),
     kernel("test.matmul_vjp", matmul_vjp, kMatmulVjp),
-    kernel("test.increment", increment, kIncrement),
+    kernel("test.increment", increment, kIncrement, nullptr, MYDEV_BATCHING_SEQUENTIAL),
     kernel("test.accumulate", accumulate<0>, kAccumulate, &kAccumulateGradient),
     kernel("test.accumulate_vjp", accumulate_vjp, kAccumulateVjp),
     kernel("test.accumulate_last", accumulate<1>, kAccumulateLast),
-    kernel("test.swap", swap, kSwap),
+    kernel("test.swap", swap, kSwap, nullptr, MYDEV_BATCHING_SEQUENTIAL),
+    kernel("test.add_to", add_to, kAddTo, nullptr, MYDEV_BATCHING_SEQUENTIAL),
+    kernel("class", square, kUnary),  // a word that Python keeps for itself
     kernel("test.weigh", weigh, kWeigh),
     kernel("test.total", total, kTotal),
+    kernel("test.weigh_squares", weigh_squares, kWeighSquares, &kWeighSquaresGradient, MYDEV_BATCHING_BROADCAST_ALL),
+    kernel("test.weigh_squares_vjp", weigh_squares_vjp, kWeighSquaresVjp, nullptr, MYDEV_BATCHING_SEQUENTIAL),
+    kernel("test.unlikely_gradient", weigh_squares, kWeighSquares, &kUnlikelyGradient),
+    kernel("test.double_each", double_each, kDoubleEach, nullptr, MYDEV_BATCHING_SEQUENTIAL),
     kernel("test.half_total", half_total, kHalfTotal, &kHalfTotalGradient),
     kernel("test.minimum", minimum, kMinimum, nullptr, MYDEV_BATCHING_EXPAND_DIMS),
     kernel("test.attributes", attributes_text, kAttributes),
     kernel("test.fill", fill, kFill),
     with_scratch(kernel("test.reverse", reverse, kReverse), reverse_scratch),
+    with_scratch(kernel("test.greedy", reverse, kReverse), greedy_scratch),
+    with_scratch(kernel("test.scratch_throws", reverse, kReverse), throwing_scratch),
     kernel("test.fail", fail, kFail),
     kernel("test.throw", crash_softly, kUnary),
     kernel("test.repeat", repeat, kRepeat),

@@ -190,14 +190,15 @@ typedef enum mydev_trait {
 typedef enum mydev_operand_flag {
   MYDEV_OPERAND_OPTIONAL = 1u << 0, /* may be absent: data NULL, dtype INVALID, rank 0; at the end, TYPED_FFI kernels
                                        are not given it at all */
-  MYDEV_OPERAND_VARIADIC = 1u << 1, /* any number of buffers; the last operand only */
+  MYDEV_OPERAND_VARIADIC = 1u << 1, /* any number of buffers; the last operand only. Of a result, the last one, `like`
+                                       that operand: a buffer for each of its buffers, of the same dtype and sizes */
   MYDEV_OPERAND_STRIDED = 1u << 2   /* FRAME kernels: any strides are welcome; else the buffer is made dense */
 } mydev_operand_flag;
 
 /* An operand or a result. */
 typedef struct mydev_operand {
   size_t struct_size;
-  const char* name; /* an identifier */
+  const char* name; /* an identifier that is no reserved word of Python */
   uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that is accepted; of a result: the one it has, or 0, see `like` */
   int32_t like;     /* of a result without `dtypes`: the operand whose dtype it has; of an operand: another that must
                        have the same dtype, or -1 */
@@ -205,7 +206,7 @@ typedef struct mydev_operand {
                        only if it is the one result and the operand the first. */
   int32_t rank_min; /* of an operand */
   int32_t rank_max; /* of an operand; -1: any */
-  uint32_t flags;   /* mydev_operand_flag */
+  uint32_t flags;   /* mydev_operand_flag; of a result VARIADIC or 0 */
   const char* doc;  /* may be NULL */
 } mydev_operand;
 
@@ -239,17 +240,18 @@ typedef struct mydev_signature {
    * One list per operand, then one per result. A name is a size, the same wherever it appears; a number is that size;
    * "@name" is the value of that INT attribute. "..." comes first in its list and is any number of sizes, broadcast
    * against each other over the operands. A variadic operand's list holds for each of its buffers, an absent operand's
-   * for nothing. NULL: infer_shapes. */
+   * for nothing. A variadic result has no list. NULL: infer_shapes. */
   const char* shapes;
   /* For what the rule above cannot say; sizes are then fixed when a program is compiled. `frame` has the operands'
-   * dtypes, sizes and strides and the attributes, no data and no outputs; fills in num_results shapes. set_error tells
-   * what is wrong with the operands. May be NULL if `shapes` is given. */
+   * dtypes, sizes and strides and the attributes, no data and no outputs; fills in the shapes of the results that are
+   * not variadic. set_error tells what is wrong with the operands. May be NULL if `shapes` is given. */
   mydev_code (*infer_shapes)(const mydev_frame* frame, mydev_shape* results);
 } mydev_signature;
 
 /* The gradient of a kernel: another kernel, of the same attributes, whose operands are the saved values, then one
  * gradient per result of floating type, and whose results are the gradients of the operands in `wrt`. A variadic
- * operand can be neither saved nor in `wrt`, since a kernel's results are of a fixed number. */
+ * operand that is saved comes last of all; one that is in `wrt`, where it is the last, must be saved as well, and the
+ * gradient kernel's last result is then variadic. A kernel with a variadic result has no gradient. */
 typedef struct mydev_gradient {
   size_t struct_size;
   const char* kernel;   /* its name, in this or in another library */

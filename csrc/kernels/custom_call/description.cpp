@@ -7,6 +7,7 @@
 
 #include "kernels/custom_call/signature.h"
 #include "runtime/frame.h"
+#include "runtime/utf8.h"
 
 namespace mydev {
 
@@ -115,7 +116,7 @@ std::string json_operand(const mydev_signature& signature, const mydev_operand& 
          ", \"rank_min\": " + json_number(operand.rank_min) +
          ", \"rank_max\": " + (operand.rank_max < 0 ? "null" : json_number(operand.rank_max)) +
          ", \"optional\": " + json_bool((operand.flags & MYDEV_OPERAND_OPTIONAL) != 0) +
-         ", \"variadic\": " + json_bool((operand.flags & MYDEV_OPERAND_VARIADIC) != 0) +
+         ", \"variadic\": " + json_bool(is_variadic(operand)) +
          ", \"strided\": " + json_bool((operand.flags & MYDEV_OPERAND_STRIDED) != 0) +
          ", \"doc\": " + json_text(operand.doc) + "}";
 }
@@ -123,7 +124,8 @@ std::string json_operand(const mydev_signature& signature, const mydev_operand& 
 std::string json_result(const mydev_signature& signature, const mydev_operand& result) {
   return "{\"name\": " + json_string(result.name) + ", \"dtypes\": " + json_dtypes(result.dtypes) +
          ", \"like\": " + json_operand_name(signature, result.dtypes == 0 ? result.like : -1) +
-         ", \"alias\": " + json_operand_name(signature, result.alias) + ", \"doc\": " + json_text(result.doc) + "}";
+         ", \"alias\": " + json_operand_name(signature, result.alias) +
+         ", \"variadic\": " + json_bool(is_variadic(result)) + ", \"doc\": " + json_text(result.doc) + "}";
 }
 
 std::string json_attribute(const mydev_attribute_spec& spec) {
@@ -172,12 +174,13 @@ const char* kind_name(int32_t kind) noexcept {
 
 std::string json_string(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
+  const bool characters = is_utf8(text);
   std::string quoted = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       quoted += {'\\', c};
-    } else if (byte < ' ' || byte > '~') {
+    } else if (byte < ' ' || byte == 0x7F || (byte > 0x7F && !characters)) {
       quoted += "\\u00";
       quoted += kHex[byte >> 4];
       quoted += kHex[byte & 15];

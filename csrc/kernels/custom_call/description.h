@@ -14,7 +14,7 @@ const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "origina
 // whose signature has been compiled.
 std::string open_description(const mydev_kernel& kernel);
 
-// A JSON string, quotes included; bytes above 0x7E are written as \u00XX.
+// A JSON string, quotes included. Of what is no UTF-8 the bytes above 0x7E are written as \u00XX.
 std::string json_string(std::string_view text);
 
 }  // namespace mydev

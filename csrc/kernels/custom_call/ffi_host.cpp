@@ -1,7 +1,11 @@
 #include "kernels/custom_call/ffi_host.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 #include "kernels/custom_call/ffi_future.h"
@@ -9,6 +13,7 @@
 #include "kernels/custom_call/ffi_types.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/parallel.h"
+#include "runtime/device_name.h"
 #include "runtime/plain_errors.h"
 #include "runtime/status.h"
 
@@ -78,13 +83,31 @@ const char* keep(ByteSpan text) {
   return (new std::string(text.data, text.size))->c_str();
 }
 
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+// The library that a handler is in; "" if none is.
+std::string file_of(Handler handler) {
+  Dl_info info;
+  std::error_code error;
+  if (::dladdr(reinterpret_cast<const void*>(handler), &info) == 0 || info.dli_fname == nullptr) return "";
+  const auto path = std::filesystem::canonical(info.dli_fname, error);
+  return error ? info.dli_fname : path.string();
+}
+
+// Handlers for platforms that are not here are left to whoever has the platform.
 Error* handler_register(HandlerRegisterArgs* args) {
   return guarded([&]() -> Error* {
     if (!big_enough(args, kHandlerRegisterArgsSize)) return too_small("Handler_Register", kHandlerRegisterArgsSize);
+    const std::string_view platform(args->platform.data, args->platform.size);
+    const bool on_host = same_word(platform, "Host") || same_word(platform, "CPU");
+    if (!on_host && !same_word(platform, MYDEV_DEVICE_NAME)) return nullptr;
     mydev_kernel kernel{};
     kernel.struct_size = sizeof(mydev_kernel);
     kernel.name = keep(args->name);
-    kernel.platform = keep(args->platform);
+    kernel.platform = on_host ? nullptr : MYDEV_DEVICE_NAME;
     kernel.kind = MYDEV_KIND_TYPED_FFI;
     kernel.traits = args->traits & kCommandBufferCompatible;
     const auto function = [&](Stage stage) { return reinterpret_cast<mydev_function>(args->bundle.stages[stage]); };
@@ -92,7 +115,7 @@ Error* handler_register(HandlerRegisterArgs* args) {
     kernel.prepare = function(kPrepare);
     kernel.initialize = function(kInitialize);
     kernel.execute = function(kExecute);
-    register_kernel(kernel, {"", "XLA_FFI_Handler_Register"});
+    register_kernel(kernel, {file_of(args->bundle.stages[kExecute]), "XLA_FFI_Handler_Register"});
     return nullptr;
   });
 }

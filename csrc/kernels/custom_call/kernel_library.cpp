@@ -13,6 +13,7 @@
 #include "kernels/custom_call/struct_copy.h"
 #include "kernels/kernel_registry.h"
 #include "runtime/status.h"
+#include "runtime/utf8.h"
 
 namespace mydev {
 
@@ -35,7 +36,8 @@ struct Libraries {
 std::string canonical_file(const std::string& file) {
   std::error_code error;
   const fs::path path = fs::canonical(file, error);
-  MYDEV_CHECK(!error && fs::is_regular_file(path, error), MYDEV_NOT_FOUND, "library '", file, "': no such file");
+  MYDEV_CHECK(!error, MYDEV_NOT_FOUND, "library '", file, "': no such file");
+  MYDEV_CHECK(fs::is_regular_file(path, error), MYDEV_INVALID_ARGUMENT, "library '", file, "' is no regular file");
   return path.string();
 }
 
@@ -44,8 +46,7 @@ std::string version_text(uint32_t major, uint32_t minor) {
 }
 
 // Asks an open library for its table.
-mydev_library query_library(const std::string& file, void* handle) {
-  void* symbol = ::dlsym(handle, MYDEV_CUSTOM_CALL_QUERY_SYMBOL);
+mydev_library query_library(const std::string& file, void* symbol) {
   MYDEV_CHECK(symbol != nullptr, MYDEV_INVALID_ARGUMENT, "'", file,
               "' is no library of kernels: it does not export " MYDEV_CUSTOM_CALL_QUERY_SYMBOL
               " (see mydev/custom_call.h)");
@@ -89,10 +90,16 @@ LibraryInfo open_and_register(const std::string& file, const std::string& opened
   std::string problem;
   void* handle = open_shared_object(opened, problem);
   MYDEV_CHECK(handle != nullptr, MYDEV_INVALID_ARGUMENT, "'", file, "' cannot be loaded: ", problem);
-  const mydev_library library = query_library(file, handle);
+  void* query = ::dlsym(handle, MYDEV_CUSTOM_CALL_QUERY_SYMBOL);
+  if (query == nullptr && !replace) {
+    // XLA's handlers may have registered themselves just now.
+    std::vector<std::string> registered = kernel_names_of(file);
+    if (!registered.empty()) return {file, "self-registering handlers", "", 0, 0, std::move(registered)};
+  }
+  const mydev_library library = query_library(file, query);
   LibraryInfo info{file,
-                   library.name != nullptr ? library.name : "unnamed",
-                   library.version != nullptr ? library.version : "",
+                   library.name != nullptr ? to_utf8(library.name) : "unnamed",
+                   library.version != nullptr ? to_utf8(library.version) : "",
                    library.version_major,
                    library.version_minor,
                    {}};

@@ -16,14 +16,9 @@ bool is_absent(const mydev_buffer& buffer) {
   return buffer.dtype == MYDEV_DTYPE_INVALID;
 }
 
-bool has_variadic(const mydev_signature& signature) {
-  return signature.num_operands != 0 &&
-         (signature.operands[signature.num_operands - 1]->flags & MYDEV_OPERAND_VARIADIC) != 0;
-}
-
 void check_count(const mydev_kernel& kernel, const mydev_frame& frame) {
   const mydev_signature& signature = *kernel.signature;
-  const bool variadic = has_variadic(signature);
+  const bool variadic = has_variadic_operand(signature);
   const uint32_t least = signature.num_operands - (variadic ? 1 : 0);
   MYDEV_CHECK(variadic ? frame.num_inputs >= least : frame.num_inputs == least, MYDEV_INVALID_ARGUMENT, kernel.name,
               " takes ", variadic ? "at least " : "", least, " operands, not ", frame.num_inputs, ": ",
@@ -34,7 +29,7 @@ std::string operand_text(const mydev_kernel& kernel, uint32_t input) {
   const mydev_signature& signature = *kernel.signature;
   const uint32_t operand = operand_of_input(signature, input);
   std::string text = std::string(kernel.name) + ": operand '" + signature.operands[operand]->name;
-  if ((signature.operands[operand]->flags & MYDEV_OPERAND_VARIADIC) != 0) {
+  if (is_variadic(*signature.operands[operand])) {
     text += "[" + std::to_string(input - operand) + "]";
   }
   return text + "'";
@@ -147,6 +142,16 @@ int32_t declared_dtype(const mydev_kernel& kernel, const mydev_frame& frame, con
   return frame.buffers[frame.num_outputs + static_cast<uint32_t>(result.like)].dtype;
 }
 
+// The dtype and sizes of an operand.
+void take_shape(const mydev_kernel& kernel, const mydev_frame& frame, uint32_t input, mydev_shape& shape) {
+  const mydev_buffer& operand = frame.buffers[frame.num_outputs + input];
+  MYDEV_CHECK(operand.rank <= MYDEV_MAX_SHAPE_RANK, MYDEV_INVALID_ARGUMENT, operand_text(kernel, input), " has rank ",
+              operand.rank, "; the limit is ", MYDEV_MAX_SHAPE_RANK);
+  shape.dtype = operand.dtype;
+  shape.rank = operand.rank;
+  std::copy_n(operand.sizes, operand.rank, shape.sizes);
+}
+
 void check_alias(const mydev_kernel& kernel, const mydev_frame& frame, int32_t operand, const mydev_shape& result) {
   const mydev_buffer& buffer = frame.buffers[frame.num_outputs + static_cast<uint32_t>(operand)];
   MYDEV_CHECK(buffer.dtype == result.dtype && buffer.rank == result.rank &&
@@ -173,28 +178,26 @@ void check_operands(const mydev_kernel& kernel, const mydev_frame& frame) {
 
 void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) {
   const CompiledSignature& signature = *compiled_signature(kernel);
-  MYDEV_CHECK(results.size() == signature.num_results, MYDEV_INVALID_ARGUMENT, kernel.name, " has ",
-              signature.num_results, " results, not ", results.size());
   check_count(kernel, frame);
-  for (uint32_t i = 0; i < results.size(); ++i) {
-    results[i].dtype = declared_dtype(kernel, frame, *signature.results[i]);
-  }
+  const uint32_t count = num_outputs(signature, frame.num_inputs);
+  MYDEV_CHECK(results.size() == count, MYDEV_INVALID_ARGUMENT, kernel.name, " has ", count, " results, not ",
+              results.size(), ": ", describe_signature(kernel));
+  const uint32_t num_single = num_single_results(signature);
+  const std::span<mydev_shape> single = results.first(num_single);
+  for (uint32_t i = 0; i < num_single; ++i) single[i].dtype = declared_dtype(kernel, frame, *signature.results[i]);
   if (signature.rule) {
-    signature.rule->apply(kernel, frame, results);
+    signature.rule->apply(kernel, frame, single);
   } else if (signature.infer_shapes != nullptr) {
-    call_infer_shapes(kernel, frame, results);
+    call_infer_shapes(kernel, frame, single);
   } else {  // each result is an operand
-    for (uint32_t i = 0; i < results.size(); ++i) {
-      const mydev_buffer& operand =
-          frame.buffers[frame.num_outputs + static_cast<uint32_t>(signature.results[i]->alias)];
-      MYDEV_CHECK(operand.rank <= MYDEV_MAX_SHAPE_RANK, MYDEV_INVALID_ARGUMENT,
-                  operand_text(kernel, static_cast<uint32_t>(signature.results[i]->alias)), " has rank ", operand.rank,
-                  "; the limit is ", MYDEV_MAX_SHAPE_RANK);
-      results[i].rank = operand.rank;
-      std::copy_n(operand.sizes, operand.rank, results[i].sizes);
+    for (uint32_t i = 0; i < num_single; ++i) {
+      take_shape(kernel, frame, static_cast<uint32_t>(signature.results[i]->alias), single[i]);
     }
   }
-  for (uint32_t i = 0; i < results.size(); ++i) {
+  for (uint32_t i = num_single; i < count; ++i) {
+    take_shape(kernel, frame, signature.num_operands - 1 + i - num_single, results[i]);
+  }
+  for (uint32_t i = 0; i < num_single; ++i) {
     const mydev_operand& result = *signature.results[i];
     MYDEV_CHECK(results[i].dtype == declared_dtype(kernel, frame, result), MYDEV_INTERNAL, kernel.name,
                 ": infer_shapes gives result ", i, " the dtype ",

@@ -1,7 +1,9 @@
 // A signature as text: the schema of the operator that a record becomes, and the form that messages show.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 
 #include "kernels/custom_call/signature.h"
@@ -188,13 +190,25 @@ std::string described_ranks(const mydev_operand& operand) {
   return "[" + std::to_string(operand.rank_min) + ".." + std::to_string(operand.rank_max) + "]";
 }
 
+constexpr std::string_view kReservedWords[] = {
+    "Ellipsis", "False",  "None",     "NoneType", "True",  "and",  "as",     "assert",   "async",   "await",
+    "break",    "class",  "continue", "def",      "del",   "elif", "else",   "except",   "finally", "for",
+    "from",     "global", "if",       "import",   "in",    "is",   "lambda", "nonlocal", "not",     "or",
+    "pass",     "raise",  "return",   "try",      "while", "with", "yield"};
+
 }  // namespace
+
+bool is_reserved_word(std::string_view name) noexcept {
+  return std::find(std::begin(kReservedWords), std::end(kReservedWords), name) != std::end(kReservedWords);
+}
 
 std::string operator_name(const mydev_kernel& kernel) {
   std::string name;
   for (const char c : std::string_view(kernel.name)) {
     name += c == '.' || c == ':' || c == '-' ? '_' : c;
   }
+  const bool of_namespaces = name == "name" || name == "_dir" || name.starts_with("__");
+  if (of_namespaces || is_reserved_word(name)) return name + "_";
   return name.front() >= '0' && name.front() <= '9' ? "_" + name : name;
 }
 
@@ -205,7 +219,7 @@ std::string operator_schema(const mydev_kernel& kernel) {
   for (uint32_t i = 0; i < signature.num_operands; ++i) {
     const mydev_operand& operand = *signature.operands[i];
     text += std::string(separator) + "Tensor" + alias_mark(signature, static_cast<int32_t>(i));
-    if ((operand.flags & MYDEV_OPERAND_VARIADIC) != 0) text += "[]";
+    if (is_variadic(operand)) text += "[]";
     if (is_optional(operand)) text += '?';
     text += std::string(" ") + operand.name;
     if (is_optional(operand) && all_optional(signature, i)) text += "=None";
@@ -232,7 +246,9 @@ std::string operator_schema(const mydev_kernel& kernel) {
   std::string results;
   uint32_t num_returned = 0;
   for (uint32_t i = 0; i < signature.num_results; ++i) {
-    if (is_returned(signature, i)) results += num_returned++ != 0 ? ", Tensor" : "Tensor";
+    if (!is_returned(signature, i)) continue;
+    results += num_returned++ != 0 ? ", Tensor" : "Tensor";
+    if (is_variadic(*signature.results[i])) results += "[]";
   }
   return text + (num_returned == 1 ? results : "(" + results + ")");
 }
@@ -244,7 +260,7 @@ std::string describe_signature(const mydev_kernel& kernel) {
     const mydev_operand& operand = *signature.operands[i];
     text += std::string(i != 0 ? ", " : "") + operand.name;
     if (is_optional(operand)) text += '?';
-    if ((operand.flags & MYDEV_OPERAND_VARIADIC) != 0) text += "...";
+    if (is_variadic(operand)) text += "...";
     text += " " + dtype_set(operand.dtypes) + described_ranks(operand);
     if (operand.like >= 0) text += std::string(" like ") + signature.operands[operand.like]->name;
   }
@@ -256,7 +272,7 @@ std::string describe_signature(const mydev_kernel& kernel) {
   text += ") -> (";
   for (uint32_t i = 0; i < signature.num_results; ++i) {
     const mydev_operand& result = *signature.results[i];
-    text += std::string(i != 0 ? ", " : "") + result.name + " ";
+    text += std::string(i != 0 ? ", " : "") + result.name + (is_variadic(result) ? "... " : " ");
     text +=
         result.dtypes != 0 ? dtype_set(result.dtypes) : std::string("like ") + signature.operands[result.like]->name;
     if (result.alias >= 0) text += std::string(" in ") + signature.operands[result.alias]->name;

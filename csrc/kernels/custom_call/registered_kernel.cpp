@@ -1,5 +1,7 @@
 #include "kernels/custom_call/registered_kernel.h"
 
+#include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "kernels/custom_call/description.h"
@@ -55,20 +57,23 @@ void check_gradient(const mydev_kernel& kernel) {
           kMaxGradientEntries);
   require((gradient.num_saved == 0 || gradient.saved != nullptr) && gradient.wrt != nullptr && gradient.num_wrt != 0,
           kernel, "its gradient lacks `saved` or `wrt`");
-  const auto variadic = [&](int32_t operand) {
-    return operand >= 0 && (kernel.signature->operands[operand]->flags & MYDEV_OPERAND_VARIADIC) != 0;
-  };
+  require(!has_variadic_result(*kernel.signature), kernel, "it has a gradient and a variadic result");
+  const std::span saved_values(gradient.saved, gradient.num_saved);
   for (uint32_t i = 0; i < gradient.num_saved; ++i) {
     const int32_t saved = gradient.saved[i];
     require(saved < operands && saved >= -results, kernel, "its gradient saves value ", saved, "; it has ", operands,
             " operands and ", results, " results");
-    require(!variadic(saved), kernel, "its gradient saves operand ", saved, ", which is variadic");
   }
   for (uint32_t i = 0; i < gradient.num_wrt; ++i) {
-    require(gradient.wrt[i] >= 0 && gradient.wrt[i] < operands, kernel, "its gradient is for operand ", gradient.wrt[i],
-            "; there are ", operands);
-    require(!variadic(gradient.wrt[i]), kernel, "its gradient is for operand ", gradient.wrt[i],
-            ", which is variadic; leave it out, and let callers write a torch.autograd.Function");
+    const int32_t operand = gradient.wrt[i];
+    require(operand >= 0 && operand < operands, kernel, "its gradient is for operand ", operand, "; there are ",
+            operands);
+    if (!is_variadic(*kernel.signature->operands[operand])) continue;
+    require(i + 1 == gradient.num_wrt, kernel, "its gradient is for operand ", operand,
+            ", which is variadic; put it last in `wrt`");
+    require(std::find(saved_values.begin(), saved_values.end(), operand) != saved_values.end(), kernel,
+            "its gradient is for operand ", operand,
+            ", which is variadic; save it too, so that the gradient kernel knows how many there are");
   }
 }
 

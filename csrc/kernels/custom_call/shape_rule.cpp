@@ -250,7 +250,7 @@ ShapeRule::ShapeRule(const char* rule, const mydev_signature& signature) {
     }
   };
   check_count("operands", operands_.size(), signature.num_operands);
-  check_count("results", results_.size(), signature.num_results);
+  check_count("results", results_.size(), num_single_results(signature));
   const auto has_ellipsis = [](const List& list) { return list.ellipsis; };
   if (std::any_of(results_.begin(), results_.end(), has_ellipsis) &&
       std::none_of(operands_.begin(), operands_.end(), has_ellipsis)) {

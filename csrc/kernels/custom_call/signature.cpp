@@ -69,7 +69,9 @@ class Checker {
     for (uint32_t i = 0; i < signature_.num_results; ++i) check_result(i);
     for (uint32_t i = 0; i < signature_.num_attributes; ++i) check_attribute(signature_.attribute_values[i]);
     bool all_alias = true;
-    for (const mydev_operand& result : signature_.result_values) all_alias = all_alias && result.alias >= 0;
+    for (const mydev_operand& result : signature_.result_values) {
+      all_alias = all_alias && (result.alias >= 0 || is_variadic(result));
+    }
     require(all_alias || signature_.shapes != nullptr || signature_.infer_shapes != nullptr,
             "it has results and neither a shape rule nor infer_shapes");
   }
@@ -81,8 +83,8 @@ class Checker {
   }
 
   void check_name(const char* what, uint32_t index, const char* name, bool unique) {
-    require(is_identifier(name), what, " ", index, " is named '", name != nullptr ? name : "(null)",
-            "'; give an identifier");
+    require(is_identifier(name) && !is_reserved_word(name), what, " ", index, " is named '",
+            name != nullptr ? name : "(null)", "'; give an identifier that is no reserved word");
     require(!unique || names_.insert(name).second, "the name '", name, "' is there twice");
   }
 
@@ -108,7 +110,7 @@ class Checker {
             "operand '", operand.name, "' has ranks ", operand.rank_min, " to ", operand.rank_max,
             "; give 0 <= rank_min <= rank_max <= 32, or rank_max = -1 for any");
     require((operand.flags & ~kOperandFlags) == 0, "operand '", operand.name, "' has unknown flags ", operand.flags);
-    const bool variadic = (operand.flags & MYDEV_OPERAND_VARIADIC) != 0;
+    const bool variadic = is_variadic(operand);
     require(!variadic || index + 1 == signature_.num_operands, "operand '", operand.name,
             "' is variadic; only the last one may be");
     require(!variadic || (operand.flags & MYDEV_OPERAND_OPTIONAL) == 0, "operand '", operand.name,
@@ -117,9 +119,19 @@ class Checker {
             "' is STRIDED, which only kernels of kind FRAME can be given");
   }
 
+  void check_variadic_result(uint32_t index, const mydev_operand& result) const {
+    require(index + 1 == signature_.num_results, "result '", result.name, "' is variadic; only the last one may be");
+    require(result.dtypes == 0 && result.alias == -1 && has_variadic_operand(signature_) &&
+                result.like == static_cast<int32_t>(signature_.num_operands) - 1,
+            "result '", result.name, "' is variadic; then it is `like` the variadic operand, with no dtypes or alias");
+  }
+
   void check_result(uint32_t index) {
     const mydev_operand& result = signature_.result_values[index];
     check_name("result", index, result.name, false);
+    require(result.flags == 0 || result.flags == MYDEV_OPERAND_VARIADIC, "result '", result.name, "' has flags ",
+            result.flags, "; a result has VARIADIC or none");
+    if (is_variadic(result)) return check_variadic_result(index, result);
     const bool has_one =
         result.dtypes != 0 && (result.dtypes & ~kAll) == 0 && (result.dtypes & (result.dtypes - 1)) == 0;
     require(result.dtypes == 0 ? required_single(result.like) : has_one, "result '", result.name,
@@ -129,7 +141,6 @@ class Checker {
             "' has alias = ", result.alias,
             "; give -1 or the index of an operand that is neither optional nor variadic");
     require(result.alias == -1 || aliased_.insert(result.alias).second, "two results alias operand ", result.alias);
-    require(result.flags == 0, "result '", result.name, "' has flags; only operands have");
   }
 
   void check_attribute(const mydev_attribute_spec& spec) {

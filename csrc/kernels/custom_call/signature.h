@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mydev/custom_call.h"
@@ -29,7 +30,8 @@ class ShapeRule {
     std::vector<Size> sizes;
   };
 
-  // Raises INVALID_ARGUMENT with the position of the mistake. A list per operand and per result of the signature.
+  // Raises INVALID_ARGUMENT with the position of the mistake. A list per operand and per single result of the
+  // signature.
   ShapeRule(const char* rule, const mydev_signature& signature);
 
   const std::vector<List>& operands() const noexcept { return operands_; }
@@ -37,7 +39,7 @@ class ShapeRule {
   const std::vector<std::string>& names() const noexcept { return names_; }
 
   // Sizes of the results. `frame` as for infer_results. Raises INVALID_ARGUMENT that names the operand and the size
-  // that does not fit. Writes sizes and rank, not dtype.
+  // that does not fit. Of the single results; writes sizes and rank, not dtype.
   void apply(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) const;
 
  private:
@@ -65,7 +67,10 @@ inline const CompiledSignature* compiled_signature(const mydev_kernel& kernel) n
   return static_cast<const CompiledSignature*>(kernel.signature);
 }
 
-// Of the operator that the record becomes: its name with '_' for what an identifier cannot have.
+// Words that cannot name an operand, since Python or PyTorch's schema language keeps them for itself.
+bool is_reserved_word(std::string_view name) noexcept;
+// Of the operator that the record becomes: its name with '_' for what an identifier cannot have, and one at the end of
+// a reserved word or of a name that torch.ops gives a meaning of its own.
 std::string operator_name(const mydev_kernel& kernel);
 // "scale(Tensor x, Tensor? w=None, *, float eps=1e-05, int[] dims=[0, 1]) -> Tensor": the schema of that operator,
 // without a namespace. A result that aliases an operand makes both `Tensor(a!)`, and is returned only by an operator in
@@ -81,6 +86,29 @@ inline uint32_t operand_of_input(const mydev_signature& signature, uint32_t inpu
   return input < signature.num_operands ? input : signature.num_operands - 1;
 }
 
+inline bool is_variadic(const mydev_operand& operand) noexcept {
+  return (operand.flags & MYDEV_OPERAND_VARIADIC) != 0;
+}
+inline bool has_variadic_operand(const mydev_signature& signature) noexcept {
+  return signature.num_operands != 0 && is_variadic(*signature.operands[signature.num_operands - 1]);
+}
+inline bool has_variadic_result(const mydev_signature& signature) noexcept {
+  return signature.num_results != 0 && is_variadic(*signature.results[signature.num_results - 1]);
+}
+// Results that are one buffer each; the others are the variadic one's.
+inline uint32_t num_single_results(const mydev_signature& signature) noexcept {
+  return signature.num_results - (has_variadic_result(signature) ? 1 : 0);
+}
+// Buffers that the results have, where the operands have `num_inputs`, which are enough.
+inline uint32_t num_outputs(const mydev_signature& signature, uint32_t num_inputs) noexcept {
+  if (!has_variadic_result(signature)) return signature.num_results;
+  return num_single_results(signature) + num_inputs - (signature.num_operands - 1);
+}
+// The result that an output belongs to.
+inline const mydev_operand& result_of_output(const mydev_signature& signature, uint32_t output) noexcept {
+  return *signature.results[output < signature.num_results ? output : signature.num_results - 1];
+}
+
 // The only result is operand 0, written in place.
 inline bool is_in_place(const mydev_signature& signature) noexcept {
   return signature.num_results == 1 && signature.results[0]->alias == 0;
@@ -93,8 +121,8 @@ inline bool is_returned(const mydev_signature& signature, uint32_t result) noexc
 // Raises INVALID_ARGUMENT, with operand, what it is, and describe_signature, unless the inputs' count, dtypes and ranks
 // and the attributes are what the record's signature asks for.
 void check_operands(const mydev_kernel& kernel, const mydev_frame& frame);
-// dtypes and sizes of the results, by the shape rule or by infer_shapes; results.size() == num_results. Inputs are the
-// frame's, after its num_outputs outputs. Raises INVALID_ARGUMENT, also for a result that would not fit the operand
+// dtypes and sizes of the outputs, by the shape rule or by infer_shapes; results.size() == num_outputs(). Inputs are
+// the frame's, after its num_outputs outputs. Raises INVALID_ARGUMENT, also for a result that would not fit the operand
 // that it aliases; INTERNAL if infer_shapes gives a shape that cannot be (rank, negative or overflowing size).
 void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results);
 
