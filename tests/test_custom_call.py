@@ -430,6 +430,11 @@ def test_typed_ffi_kernel_with_a_signature_is_an_operator() -> None:
             torch.OutOfMemoryError,
             r"(?s)no scratch memory for test\.greedy\(out f32\[3\].*kernel 'test\.greedy' of operator_kernels 1\.0",
         ),
+        (
+            lambda x: ops.test_square(x.cpu().to_sparse().to("mydev")),
+            ValueError,
+            r"operand 'x' is Sparse; kernels are given",
+        ),
         (lambda x: ops.test_scratch_throws(x[0]), RuntimeError, r"scratch_bytes threw: thrown while asked"),
     ],
     ids=[
@@ -448,6 +453,7 @@ def test_typed_ffi_kernel_with_a_signature_is_an_operator() -> None:
         "unknown dtype",
         "unknown dtype of a fake",
         "too much scratch",
+        "sparse",
         "scratch that throws",
     ],
 )

@@ -207,6 +207,7 @@ def test_error_of_a_handler_is_raised_at_the_latest_by_a_wait() -> None:
             r"xla\.add: operand 1 is a NoneType; operands are tensors",
         ),
         (lambda x: ffi_call("xla.add", x)(x, np.ones(3)), TypeError, "operand 1 is a ndarray; operands are tensors"),
+        (lambda x: ffi_call("xla.add", x)(x, x.cpu().to_sparse().to("mydev")), ValueError, "operand '1' is Sparse"),
         (
             lambda x: ffi_call("xla.add", x)(x, x.cpu().to(torch.float8_e4m3fnuz).to("mydev")),
             ValueError,

@@ -95,7 +95,7 @@ class CustomFrame {
 };
 
 // The device of the operands; -1 if there are none. Raises, with the operand, unless all defined tensors are on one
-// device of ours and of a dtype that kernels know. `operand_name(i)` says what messages call an operand.
+// device of ours, strided, and of a dtype that kernels know. `operand_name(i)` says what messages call an operand.
 template <typename OperandName>
 int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands, const OperandName& operand_name) {
   int device = -1;
@@ -109,6 +109,8 @@ int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands,
                 operands[i].device(), ", those before it on " MYDEV_DEVICE_NAME ":", device,
                 "; move one of them with .to()");
     device = index;
+    TORCH_CHECK_VALUE(operands[i].layout() == c10::kStrided, kernel, ": operand '", operand_name(i), "' is ",
+                      operands[i].layout(), "; kernels are given strided tensors: give its parts, or .to_dense()");
     TORCH_CHECK_VALUE(to_frame_dtype(operands[i].scalar_type()) != MYDEV_DTYPE_INVALID, kernel, ": operand '",
                       operand_name(i), "' is ", operands[i].scalar_type(), ", a dtype that no kernel can be given");
   }

@@ -40,10 +40,10 @@ class OperatorCall {
   }
   void add_tensor(const Tensor& tensor) {
     operands_.push_back(tensor);
-    if (tensor.defined() && tensor.is_privateuseone()) {
+    if (tensor.defined() && tensor.is_privateuseone() && tensor.layout() == c10::kStrided) {
       frame_.add(tensor);
     } else {
-      frame_.add_absent();  // or on another device, which common_device() refuses
+      frame_.add_absent();  // or what common_device() refuses
     }
   }
 
