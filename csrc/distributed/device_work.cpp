@@ -242,20 +242,17 @@ void DeviceWork::Signal::raise() {
   raised.notify_all();
 }
 
-// Returns early where the Work is aborted meanwhile.
-void DeviceWork::wait_for_engine_work(c10d::Work& work, milliseconds timeout) {
-  if (!is_transfer() && !work.isCompleted()) {
-    work.getFuture()->addCallback([signal = signal_](Future&) { signal->raise(); });
-    std::unique_lock lock(signal_->mutex);
-    wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
-    lock.unlock();
-    const std::lock_guard work_lock(mutex_);
-    if (completed_) return;
-  }
-  TORCH_CHECK(work.wait(timeout <= kNoTimeout ? kNoTimeout : timeout), kAborted);
+// For the one work of a collective. Returns early where it is aborted meanwhile.
+void DeviceWork::wait_for_signal(milliseconds timeout) {
+  c10d::Work& work = *stages_.stages_[0].works[0];
+  if (work.isCompleted()) return;
+  work.getFuture()->addCallback([signal = signal_](Future&) { signal->raise(); });
+  std::unique_lock lock(signal_->mutex);
+  wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
 }
 
 void DeviceWork::wait_for_engine(milliseconds timeout) {
+  if (!is_transfer()) wait_for_signal(timeout);
   const std::lock_guard engine_lock(engine_mutex_);
   {
     const std::lock_guard lock(mutex_);
@@ -264,12 +261,12 @@ void DeviceWork::wait_for_engine(milliseconds timeout) {
   std::exception_ptr error;
   for (Stage& stage : stages_.stages_) {
     try {
-      for (const EngineWork& work : stage.works) wait_for_engine_work(*work, timeout);
+      for (const EngineWork& work : stage.works) {
+        TORCH_CHECK(work->wait(timeout <= kNoTimeout ? kNoTimeout : timeout), kAborted);
+      }
       end_stage(stage);
     } catch (...) {
       error = explained(std::current_exception());
-      // A collective that only took longer than the caller would wait goes on.
-      if (!is_transfer() && !stage.works.back()->isCompleted()) std::rethrow_exception(error);
     }
   }
   complete(error);

@@ -93,7 +93,7 @@ class DeviceWork final : public c10d::Work {
   void complete(std::exception_ptr error) noexcept;
   void block(std::chrono::milliseconds timeout);
   void wait_for_engine(std::chrono::milliseconds timeout);
-  void wait_for_engine_work(c10d::Work& work, std::chrono::milliseconds timeout);
+  void wait_for_signal(std::chrono::milliseconds timeout);
   void wait_on_host(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
                     std::chrono::milliseconds timeout, const std::function<bool()>& done);
   std::exception_ptr explained(const std::exception_ptr& error) const;
