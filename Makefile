@@ -17,7 +17,7 @@ CMAKE  := $(PYTHON) -m cmake
 CTEST  := .venv/bin/ctest
 # Files whose behaviour depends on how the driver runs work; they are tested in each of the driver's modes.
 MODE_TESTS := $(wildcard $(patsubst %,tests/test_%.py,runtime device memory stream copy autograd fallback multiprocessing distributed_training \
-  custom_call custom_call_transforms custom_call_example ffi_call))
+  custom_call ffi_call))
 MODES := host:async host:guarded host:devices=2
 
 .DELETE_ON_ERROR:
