@@ -236,6 +236,14 @@ def send_and_receive(rank: int, size: int, dtype: torch.dtype, shape: Sequence[i
     check(received, values(source, dtype, shape))
 
 
+def send_to_itself(rank: int, size: int, dtype: torch.dtype, shape: Sequence[int] = (6,)) -> None:
+    tensor = values(rank, dtype, shape).to(device())
+    received = torch.empty_like(tensor)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, rank), dist.P2POp(dist.isend, tensor, rank)]):
+        work.wait()
+    check(received, values(rank, dtype, shape))
+
+
 MOVEMENTS: dict[str, Case] = {
     case.__name__: case
     for case in (
@@ -248,6 +256,7 @@ MOVEMENTS: dict[str, Case] = {
         all_to_all_single,
         all_to_all_single_uneven,
         send_and_receive,
+        send_to_itself,
     )
 }
 

@@ -62,6 +62,13 @@ def four() -> Iterator[Ranks]:
     yield from _ranks(4)
 
 
+@pytest.fixture(params=["two", "four"])
+def group(request: pytest.FixtureRequest) -> Ranks:
+    """A process group of two processes, then one of four."""
+    ranks: Ranks = request.getfixturevalue(request.param)
+    return ranks
+
+
 def _ranks(size: int) -> Iterator[Ranks]:
     group = Ranks(size)
     yield group

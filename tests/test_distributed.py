@@ -20,12 +20,6 @@ DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", Path(__file__).resolve().par
 mydev = torch.mydev
 
 
-@pytest.fixture(params=["two", "four"])
-def group(request: pytest.FixtureRequest) -> Ranks:
-    ranks: Ranks = request.getfixturevalue(request.param)
-    return ranks
-
-
 @pytest.fixture
 def pair(two: Ranks) -> Ranks:
     return two
@@ -296,132 +290,6 @@ def test_futures_carry_results_on_the_device(group: Ranks, op: str, wait_first: 
     cases.run(group, chain_futures, op=op, wait_first=wait_first)
 
 
-# --- transfers --------------------------------------------------------------------------------------------------------
-
-
-def exchange(rank: int, size: int, batched: bool) -> None:
-    place = device()
-    right, left = (rank + 1) % size, (rank - 1) % size
-    sent = torch.full((1000,), float(rank), device=place)
-    received = torch.empty(1000, device=place)
-    if batched:
-        works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, left), dist.P2POp(dist.isend, sent, right)])
-    else:
-        works = [dist.irecv(received, left), dist.isend(sent, right)]
-    for work in works:
-        work.wait()
-    cases.check(received, torch.full((1000,), float(left)))
-
-
-@pytest.mark.parametrize("batched", [False, True])
-def test_neighbours_exchange(group: Ranks, batched: bool) -> None:
-    cases.run(group, exchange, batched=batched)
-
-
-def exchange_with_itself(rank: int, size: int, receive_first: bool) -> None:
-    place = device()
-    sent = torch.arange(6.0, device=place).add(rank).view(2, 3).t()
-    first, second = torch.zeros(3, 2, device=place), torch.zeros(3, 2, device=place)
-    sends = [dist.P2POp(dist.isend, sent, rank), dist.P2POp(dist.isend, sent * 2, rank)]
-    receives = [dist.P2POp(dist.irecv, first, rank), dist.P2POp(dist.irecv, second, rank)]
-    for work in dist.batch_isend_irecv(receives + sends if receive_first else sends + receives):
-        work.wait()
-    cases.check(first, torch.arange(6.0).add(rank).view(2, 3).t())
-    cases.check(second, torch.arange(6.0).add(rank).mul(2).view(2, 3).t())
-
-
-@pytest.mark.parametrize("receive_first", [False, True])
-def test_rank_exchanges_with_itself(pair: Ranks, receive_first: bool) -> None:
-    cases.run(pair, exchange_with_itself, receive_first=receive_first)
-
-
-def test_rank_exchanges_with_itself_without_host_access(discrete_pair: Ranks) -> None:
-    cases.run(discrete_pair, exchange_with_itself, receive_first=True)
-
-
-def exchange_with_itself_wrongly(rank: int, size: int) -> None:
-    place = device()
-    lonely = dist.isend(torch.ones(3, device=place), rank, tag=7)
-    with pytest.raises(dist.DistBackendError, match="send on mydev:., rank . of 2 failed: timed out: .* from itself"):
-        lonely.wait(timedelta(milliseconds=1))
-    received = torch.zeros(3, device=place)
-    works = [dist.irecv(received, rank, tag=7), dist.isend(torch.ones(4, device=place), rank, tag=7)]
-    for work in works:
-        with pytest.raises(dist.DistBackendError, match="sends 4 elements of Float to itself and receives 3 of Float"):
-            work.wait(TIMEOUT)
-    cases.check(received, torch.zeros(3))
-
-
-def test_exchanges_with_itself_that_do_not_fit_are_errors(pair: Ranks) -> None:
-    cases.run(pair, exchange_with_itself_wrongly)
-
-
-def receive_from_any(rank: int, size: int) -> None:
-    place = device()
-    if rank == 0:
-        seen = []
-        for _ in range(size - 1):
-            tensor = torch.empty(3, device=place)
-            source = dist.recv(tensor)
-            cases.check(tensor, torch.full((3,), float(source)))
-            seen.append(source)
-        assert sorted(seen) == list(range(1, size))
-    else:
-        dist.send(torch.full((3,), float(rank), device=place), 0)
-
-
-def test_receive_from_any_source(group: Ranks) -> None:
-    cases.run(group, receive_from_any)
-
-
-def tags(rank: int, size: int) -> None:
-    place = device()
-    if rank == 0:
-        works = [dist.isend(torch.full((3,), float(tag), device=place), 1, tag=tag) for tag in (1, 2)]
-        for work in works:
-            work.wait()
-    elif rank == 1:
-        second, first = torch.empty(3, device=place), torch.empty(3, device=place)
-        dist.recv(second, 0, tag=2)
-        dist.recv(first, 0, tag=1)
-        cases.check(first, torch.full((3,), 1.0))
-        cases.check(second, torch.full((3,), 2.0))
-
-
-def test_tags_tell_transfers_apart(pair: Ranks) -> None:
-    cases.run(pair, tags)
-
-
-def drop_transfers(rank: int, size: int) -> None:
-    place = device()
-    if rank == 0:
-        for i in range(20):
-            dist.isend(torch.full((100_000,), float(i), device=place), 1)
-    else:
-        for i in range(20):
-            tensor = torch.empty(100_000, device=place)
-            dist.recv(tensor, 0)
-            cases.check(tensor, torch.full((100_000,), float(i)))
-    dist.barrier()
-
-
-def test_transfer_whose_work_is_dropped_goes_on(pair: Ranks) -> None:
-    cases.run(pair, drop_transfers)
-
-
-def transfer_futures(rank: int, size: int) -> None:
-    tensor = torch.full((10,), float(rank), device=device())
-    work = dist.isend(tensor, 1) if rank == 0 else dist.irecv(tensor, 0)
-    assert work is not None
-    work.get_future().wait()
-    assert work.is_completed()
-    cases.check(tensor, torch.zeros(10))
-
-
-def test_transfers_have_futures(pair: Ranks) -> None:
-    cases.run(pair, transfer_futures)
-
-
 # --- coalescing, groups, objects --------------------------------------------------------------------------------------
 
 
@@ -591,21 +459,41 @@ def test_functional_collectives(group: Ranks) -> None:
 
 def functional_gradients(rank: int, size: int, collective: str) -> None:
     leaf = torch.full((size,), float(rank + 1), device=device(), requires_grad=True)
-    if collective == "all_reduce":
-        result = differentiable.all_reduce(leaf.clone())
-    elif collective == "all_gather":
-        result = torch.stack(differentiable.all_gather(leaf))
-    elif collective == "all_to_all_single":
-        result = differentiable.all_to_all_single(torch.empty_like(leaf), leaf)
-    else:
-        result = functional.all_gather_tensor_autograd(leaf, 0, dist.distributed_c10d._get_default_group())
-    (result * (rank + 1)).sum().backward()
+    world = dist.distributed_c10d._get_default_group()
+    calls = {
+        "all_reduce": lambda: differentiable.all_reduce(leaf.clone()),
+        "all_gather": lambda: torch.stack(differentiable.all_gather(leaf)),
+        "all_to_all_single": lambda: differentiable.all_to_all_single(torch.empty_like(leaf), leaf),
+        "reduce_scatter": lambda: differentiable.reduce_scatter(leaf.new_empty(1), list(leaf.split(1))),
+        "broadcast": lambda: differentiable.broadcast(leaf, 1),
+        "all_gather_tensor_autograd": lambda: functional.all_gather_tensor_autograd(leaf, 0, world),
+        "all_to_all_single_autograd": lambda: functional.all_to_all_single_autograd(leaf, None, None, world),
+        "reduce_scatter_tensor_autograd": lambda: functional.reduce_scatter_tensor_autograd(leaf, "sum", 0, world),
+    }
+    (calls[collective]() * (rank + 1)).sum().backward()
     weights = torch.arange(1.0, size + 1)
-    expected = {"all_to_all_single": weights}.get(collective, weights.sum().expand(size))
-    cases.check(leaf.grad, expected)
+    total = weights.sum().expand(size)
+    if collective.startswith(("all_to_all", "reduce_scatter")):  # each element goes to the rank of its number
+        cases.check(leaf.grad, weights)
+    elif collective == "broadcast":
+        cases.check(leaf.grad, total if rank == 1 else torch.zeros(size))
+    else:
+        cases.check(leaf.grad, total)
 
 
-@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "all_to_all_single", "all_gather_tensor_autograd"])
+GRADIENTS = [
+    "all_reduce",
+    "all_gather",
+    "all_to_all_single",
+    "reduce_scatter",
+    "broadcast",
+    "all_gather_tensor_autograd",
+    "all_to_all_single_autograd",
+    "reduce_scatter_tensor_autograd",
+]
+
+
+@pytest.mark.parametrize("collective", GRADIENTS)
 def test_gradients_of_collectives(group: Ranks, collective: str) -> None:
     cases.run(group, functional_gradients, collective=collective)
 
