@@ -290,6 +290,21 @@ def test_futures_carry_results_on_the_device(group: Ranks, op: str, wait_first: 
     cases.run(group, chain_futures, op=op, wait_first=wait_first)
 
 
+def wait_in_callbacks(rank: int, size: int) -> None:
+    first, second = torch.ones(4, device=device()), torch.ones(4, device=device())
+
+    def then_reduce(_: Any) -> Any:
+        return dist.all_reduce(second, dist.ReduceOp.MAX, async_op=True).get_future().wait()
+
+    for _ in range(300):  # whether the engine is done before the caller depends on the threads
+        dist.all_reduce(first, dist.ReduceOp.MAX, async_op=True).get_future().then(then_reduce).wait()
+    cases.check(second, torch.ones(4))
+
+
+def test_callbacks_may_wait_for_other_collectives(pair: Ranks) -> None:
+    cases.run(pair, wait_in_callbacks)
+
+
 # --- coalescing, groups, objects --------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "aten/native_launch.h"
+#include "distributed/issue_thread.h"
 #include "distributed/stream_wait.h"
 #include "runtime/device_name.h"
 #include "runtime/status.h"
@@ -206,11 +207,18 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
   access.reset();
   cv_.notify_all();
   if (future == nullptr) return;
-  if (error != nullptr) {
-    future->setError(error);
+  auto finish = [future = std::move(future), error = std::move(error), outputs = outputs_, &copies = copies_] {
+    if (error != nullptr) {
+      future->setError(error);
+    } else {
+      const StreamScope scope(copies);  // the results are there: nothing of the caller's streams is waited for
+      future->markCompleted(outputs);
+    }
+  };
+  if (ServingScope::is_open()) {
+    std::thread(std::move(finish)).detach();  // it runs the callbacks of users
   } else {
-    const StreamScope scope(copies_);  // the results are there: nothing of the caller's streams is waited for
-    future->markCompleted(outputs_);
+    finish();
   }
 }
 
@@ -298,6 +306,7 @@ bool DeviceWork::wait(milliseconds timeout) {
     if (completed_) return true;
   }
   wait_in(stream, [work = self()] {
+    const ServingScope serving;
     try {
       work->block(kNoTimeout);
     } catch (...) {

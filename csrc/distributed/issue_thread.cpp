@@ -36,6 +36,7 @@ void IssueThread::drop_all() {
 }
 
 void IssueThread::work(const std::stop_token& stop) {
+  const ServingScope serving;
   for (;;) {
     Task task;
     {

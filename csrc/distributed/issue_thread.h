@@ -10,10 +10,26 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "runtime/stream.h"
 
 namespace mydev {
+
+// While open, its thread does what others wait for, be it a group's collectives or a stream's work: the functions of
+// users, which may wait for just that, must run elsewhere.
+class ServingScope {
+ public:
+  ServingScope() noexcept : previous_(std::exchange(serving_, true)) {}
+  ~ServingScope() { serving_ = previous_; }
+  ServingScope(const ServingScope&) = delete;
+  ServingScope& operator=(const ServingScope&) = delete;
+  static bool is_open() noexcept { return serving_; }
+
+ private:
+  bool previous_;
+  inline static thread_local bool serving_ = false;
+};
 
 class IssueThread {
  public:
