@@ -51,6 +51,30 @@ def undefined_reduction(rank: int, size: int, reduction: str, op: str, dtype: to
         cases.REDUCTIONS[reduction](rank, size, op=op, dtype=dtype)
 
 
+#: As float32, one that is gathered and then reduced, and one that the engine reduces; the latter in any dtype.
+LENGTHS = [1000, 140_001]
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
+@pytest.mark.parametrize("op", cases.OPS)
+def test_long_reduction(pair: Ranks, op: str, dtype: torch.dtype) -> None:
+    if cases.is_defined(op, dtype):
+        cases.run(pair, cases.all_reduce, op=op, dtype=dtype, shape=(LENGTHS[1],))
+
+
+def equal_on_all_ranks(rank: int, size: int, length: int) -> None:
+    tensor = torch.rand(length, generator=torch.Generator().manual_seed(rank)).to(device())
+    dist.all_reduce(tensor)
+    first = tensor.clone()
+    dist.broadcast(first, src=0)
+    assert torch.equal(tensor, first)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_sums_have_the_same_bits_on_all_ranks(group: Ranks, length: int) -> None:
+    cases.run(group, equal_on_all_ranks, length=length)
+
+
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 @pytest.mark.parametrize("movement", cases.MOVEMENTS)
 def test_movement(group: Ranks, movement: str, dtype: torch.dtype) -> None:
@@ -221,17 +245,18 @@ def test_collective_runs_in_the_order_of_the_current_stream(group: Ranks, side: 
     cases.run(group, follow_earlier_work, side=side)
 
 
-def many_in_flight(rank: int, size: int) -> None:
-    tensors = [torch.full((1000,), float(rank + i), device=device()) for i in range(30)]
+def many_in_flight(rank: int, size: int, length: int) -> None:
+    tensors = [torch.full((length,), float(rank + i), device=device()) for i in range(30)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     for work in reversed(works):
         work.wait()
     for i, tensor in enumerate(tensors):
-        cases.check(tensor, torch.full((1000,), float(sum(r + i for r in range(size)))))
+        cases.check(tensor, torch.full((length,), float(sum(r + i for r in range(size)))))
 
 
-def test_many_collectives_in_flight_are_waited_for_in_any_order(group: Ranks) -> None:
-    cases.run(group, many_in_flight)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_many_collectives_in_flight_are_waited_for_in_any_order(group: Ranks, length: int) -> None:
+    cases.run(group, many_in_flight, length=length)
 
 
 def drop_everything(rank: int, size: int, op: str) -> None:
@@ -255,8 +280,8 @@ def test_memory_stays_until_the_engine_is_done_and_is_then_returned(pair: Ranks,
     cases.run(pair, drop_everything, op=op)
 
 
-def look_at_work(rank: int, size: int) -> None:
-    tensor = torch.ones(10, device=device())
+def look_at_work(rank: int, size: int, length: int) -> None:
+    tensor = torch.ones(length, device=device())
     work = dist.all_reduce(tensor, async_op=True)
     work.wait()
     work.synchronize()
@@ -267,42 +292,45 @@ def look_at_work(rank: int, size: int) -> None:
     assert work.exception() is None
     assert [t.data_ptr() for t in work.result()] == [tensor.data_ptr()]
     work.wait(TIMEOUT)
-    cases.check(tensor, torch.full((10,), float(size)))
+    cases.check(tensor, torch.full((length,), float(size)))
 
 
-def test_work_tells_how_it_stands(group: Ranks) -> None:
-    cases.run(group, look_at_work)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_work_tells_how_it_stands(group: Ranks, length: int) -> None:
+    cases.run(group, look_at_work, length=length)
 
 
-def chain_futures(rank: int, size: int, op: str, wait_first: bool) -> None:
-    tensor = torch.full((1000,), float(rank + 1), device=device())
+def chain_futures(rank: int, size: int, length: int, op: str, wait_first: bool) -> None:
+    tensor = torch.full((length,), float(rank + 1), device=device())
     work = dist.all_reduce(tensor, cases.op_of(op), async_op=True)
     if wait_first:
         work.wait()
     halved = work.get_future().then(lambda future: [future.value()[0] / 2]).wait()
     expected = sum(range(1, size + 1)) / (size if op == "AVG" else 1)
-    cases.check(halved[0], torch.full((1000,), expected / 2))
+    cases.check(halved[0], torch.full((length,), expected / 2))
 
 
 @pytest.mark.parametrize("wait_first", [False, True])
 @pytest.mark.parametrize("op", ["SUM", "AVG"])
-def test_futures_carry_results_on_the_device(group: Ranks, op: str, wait_first: bool) -> None:
-    cases.run(group, chain_futures, op=op, wait_first=wait_first)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_futures_carry_results_on_the_device(group: Ranks, length: int, op: str, wait_first: bool) -> None:
+    cases.run(group, chain_futures, length=length, op=op, wait_first=wait_first)
 
 
-def wait_in_callbacks(rank: int, size: int) -> None:
-    first, second = torch.ones(4, device=device()), torch.ones(4, device=device())
+def wait_in_callbacks(rank: int, size: int, length: int) -> None:
+    first, second = torch.ones(length, device=device()), torch.ones(length, device=device())
 
     def then_reduce(_: Any) -> Any:
         return dist.all_reduce(second, dist.ReduceOp.MAX, async_op=True).get_future().wait()
 
     for _ in range(300):  # whether the engine is done before the caller depends on the threads
         dist.all_reduce(first, dist.ReduceOp.MAX, async_op=True).get_future().then(then_reduce).wait()
-    cases.check(second, torch.ones(4))
+    cases.check(second, torch.ones(length))
 
 
-def test_callbacks_may_wait_for_other_collectives(pair: Ranks) -> None:
-    cases.run(pair, wait_in_callbacks)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_callbacks_may_wait_for_other_collectives(pair: Ranks, length: int) -> None:
+    cases.run(pair, wait_in_callbacks, length=length)
 
 
 # --- coalescing, groups, objects --------------------------------------------------------------------------------------

@@ -282,17 +282,19 @@ else:
 
 STARTS = {
     "all_reduce": "def start(tensor): return dist.all_reduce(tensor, async_op=True)",
+    "long all_reduce": "def start(tensor): return dist.all_reduce(tensor.repeat(150), async_op=True)",
     "average": "def start(tensor): return dist.all_reduce(tensor, dist.ReduceOp.AVG, async_op=True)",
     "send": "def start(tensor): return dist.isend(tensor.expand(1 << 14, 1000).contiguous(), 1)",
     "recv": "def start(tensor): return dist.irecv(tensor, 1)",
 }
+OPERATIONS = {"average": "all_reduce", "long all_reduce": "all_reduce"}
 
 
 @pytest.mark.parametrize("what", STARTS)
 def test_abort_ends_what_is_under_way_and_the_process_can_end(what: str) -> None:
     with ranks(STARTS[what] + ABORTED, 2) as group:
         assert group.hear(0) == {"ready": True}
-        assert f"{what.replace('average', 'all_reduce')} on mydev:0, rank 0 of 2" in str(group.hear(0)["error"])
+        assert f"{OPERATIONS.get(what, what)} on mydev:0, rank 0 of 2" in str(group.hear(0)["error"])
         afterwards = group.hear(0)
         assert "the process group was aborted" in str(afterwards["later"])
         assert afterwards["completed"] is True

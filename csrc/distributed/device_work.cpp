@@ -81,7 +81,8 @@ void DeviceWork::hold_until_engine_is_done(const std::shared_ptr<HostAccess>& ac
 // --- the backend's side ----------------------------------------------------------------------------------------------
 
 bool DeviceWork::is_direct() const {
-  return stages_.stages_.size() == 1 && stages_.stages_[0].works.size() == 1 && !stages_.stages_[0].operands.has_end();
+  return stages_.stages_.size() == 1 && stages_.stages_.front().works.size() == 1 &&
+         !stages_.stages_.front().operands.has_end();
 }
 
 void DeviceWork::issue(const Issue& issue) {
@@ -250,17 +251,19 @@ void DeviceWork::Signal::raise() {
   raised.notify_all();
 }
 
-// For the one work of a collective. Returns early where it is aborted meanwhile.
-void DeviceWork::wait_for_signal(milliseconds timeout) {
-  c10d::Work& work = *stages_.stages_[0].works[0];
-  if (work.isCompleted()) return;
-  work.getFuture()->addCallback([signal = signal_](Future&) { signal->raise(); });
-  std::unique_lock lock(signal_->mutex);
-  wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
+// For the one work of a collective. Its future is complete before the work is: asking that leaves out a second sleep.
+void DeviceWork::wait_for_collective(milliseconds timeout) {
+  const auto future = stages_.stages_.front().works[0]->getFuture();
+  if (!future->completed()) {
+    future->addCallback([signal = signal_](Future&) { signal->raise(); });
+    std::unique_lock lock(signal_->mutex);
+    wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
+    if (!future->completed()) return;  // aborted meanwhile
+  }
+  complete(future->hasError() ? explained(future->exception_ptr()) : nullptr);
 }
 
-void DeviceWork::wait_for_engine(milliseconds timeout) {
-  if (!is_transfer()) wait_for_signal(timeout);
+void DeviceWork::wait_for_transfer(milliseconds timeout) {
   const std::lock_guard engine_lock(engine_mutex_);
   {
     const std::lock_guard lock(mutex_);
@@ -278,6 +281,14 @@ void DeviceWork::wait_for_engine(milliseconds timeout) {
     }
   }
   complete(error);
+}
+
+void DeviceWork::wait_for_engine(milliseconds timeout) {
+  if (is_transfer()) {
+    wait_for_transfer(timeout);
+  } else {
+    wait_for_collective(timeout);
+  }
 }
 
 void DeviceWork::block(milliseconds timeout) {
@@ -330,7 +341,7 @@ bool DeviceWork::isCompleted() {
     begin_watching();
     return false;
   }
-  if (!is_direct() || !stages_.stages_[0].works[0]->isCompleted()) return false;
+  if (!is_direct() || !stages_.stages_.front().works[0]->isCompleted()) return false;
   try {
     wait_for_engine(kNoTimeout);
   } catch (...) {  // kept in the work
@@ -341,7 +352,7 @@ bool DeviceWork::isCompleted() {
 int DeviceWork::sourceRank() const {
   TORCH_CHECK(is_transfer() && !stages_.stages_.empty(),
               "source_rank() is for the work of a receive that has been waited for");
-  return stages_.stages_[0].works[0]->sourceRank();
+  return stages_.stages_.front().works[0]->sourceRank();
 }
 
 void DeviceWork::abort() {
@@ -353,7 +364,7 @@ void DeviceWork::abort() {
     access = access_;
   }
   if (is_transfer()) {
-    stages_.stages_[0].works[0]->abort();
+    stages_.stages_.front().works[0]->abort();
     return;
   }
   hold_until_engine_is_done(access);

@@ -10,8 +10,8 @@
 // caller. Failures carry the collective's name and rank and are torch.distributed.DistBackendError. Thread-safe.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -42,7 +42,7 @@ class DeviceWork final : public c10d::Work {
    private:
     friend class DeviceWork;
     const Device& device_;
-    std::deque<Stage> stages_;
+    std::list<Stage> stages_;
   };
   using Issue = std::function<void(Stages&)>;
   static constexpr const char* kAborted = "the process group was aborted";
@@ -93,7 +93,8 @@ class DeviceWork final : public c10d::Work {
   void complete(std::exception_ptr error) noexcept;
   void block(std::chrono::milliseconds timeout);
   void wait_for_engine(std::chrono::milliseconds timeout);
-  void wait_for_signal(std::chrono::milliseconds timeout);
+  void wait_for_collective(std::chrono::milliseconds timeout);
+  void wait_for_transfer(std::chrono::milliseconds timeout);
   void wait_on_host(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
                     std::chrono::milliseconds timeout, const std::function<bool()>& done);
   std::exception_ptr explained(const std::exception_ptr& error) const;
@@ -104,7 +105,7 @@ class DeviceWork final : public c10d::Work {
   std::vector<at::Tensor> outputs_;
   std::shared_ptr<HostAccess> access_;
   Stages stages_;
-  std::mutex engine_mutex_;  // held while waiting for the engine
+  std::mutex engine_mutex_;  // held while waiting for the engine's transfers
   // Wakes who waits for the engine's one work; the engine may hold it longer than the Work lives.
   struct Signal {
     std::mutex mutex;
