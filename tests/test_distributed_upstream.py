@@ -1,4 +1,4 @@
-"""PyTorch's own tests of collectives and DDP (upstream_distributed.py) pass on four ranks with a device each."""
+"""PyTorch's own tests of collectives, DDP and FSDP pass on ranks with a device each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import upstream_distributed as upstream
+import upstream_fsdp
 from ranks import Ranks
 
 #: Tests that want their tensors on the CPU until they move them.
@@ -56,3 +57,22 @@ def test_upstream(ranks: Ranks, tmp_path: Path, name: str) -> None:
 
 def test_tests_that_are_left_out_exist() -> None:
     assert {*LEFT_OUT, *ON_CPU} <= set(upstream.names())
+
+
+# --- FSDP -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_ranks() -> Iterator[Ranks]:
+    ranks = Ranks(2, MYDEV_DRIVER="host:devices=2")
+    yield ranks
+    ranks.stop()
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["moved before", "moved after"])
+@pytest.mark.parametrize("options", upstream_fsdp.OPTIONS)
+@pytest.mark.parametrize("model", upstream_fsdp.MODELS)
+def test_fsdp_agrees_with_ddp(two_ranks: Ranks, model: str, options: str, before: bool) -> None:
+    if options == "bfloat16" and model == "TransformerWithSharedParams":
+        pytest.skip("the comparison gives DDP its inputs in half precision, which are indices here")
+    two_ranks.run(upstream_fsdp.compare, model, options, before)
