@@ -38,7 +38,13 @@ from torch.distributed.tensor.parallel import (
     loss_parallel,
     parallelize_module,
 )
-from torch.testing._internal.distributed._tensor.common_dtensor import DTensorConverter, DTensorTestBase, with_comms
+from torch.testing._internal.distributed._tensor.common_dtensor import (
+    DTensorConverter,
+    DTensorOpTestBase,
+    DTensorTestBase,
+    with_comms,
+)
+from torch.testing._internal.distributed.multi_threaded_pg import _create_threaded_pg
 
 import torch_mydev
 
@@ -227,7 +233,7 @@ def test_pipeline(two: Ranks, schedule: str) -> None:
         torch.testing.assert_close(parameters, expected)
 
 
-# --- PyTorch's own test base for DTensor ------------------------------------------------------------------------------
+# --- PyTorch's own test bases for DTensor ----------------------------------------------------------------------------
 
 OPERATORS: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
     "add": (torch.add, ((4, 6), (4, 6))),
@@ -238,6 +244,20 @@ OPERATORS: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] 
     "sum": (lambda x: x.sum(0), ((4, 6),)),
     "transpose": (torch.t, ((4, 6),)),
 }
+
+
+def check_operators(base: Any) -> None:
+    """Every operator, over all placements of its operands, gives what it gives for whole tensors."""
+    mesh = base.build_device_mesh()
+    for name, (operator, shapes) in OPERATORS.items():
+        generator = torch.Generator().manual_seed(0)  # ranks may be threads, which share the default one
+        arguments = tuple(torch.randn(shape, generator=generator).to(base.device_type) for shape in shapes)
+        expected = operator(*arguments)
+        converter = DTensorConverter(mesh, arguments, {})
+        results = [operator(*sharded).full_tensor() for sharded, _ in converter if converter.successful()]
+        assert results
+        for result in results:
+            torch.testing.assert_close(result, expected, msg=lambda text, n=name: f"{n}: {text}")
 
 
 class DTensorBaseTest(DTensorTestBase):  # type: ignore[misc]
@@ -258,14 +278,24 @@ class DTensorBaseTest(DTensorTestBase):  # type: ignore[misc]
         backend=f"cpu:gloo,{torch_mydev.device_name}:{dist.get_default_backend_for_device(torch_mydev.device_name)}"
     )
     def test_operators_agree_over_all_placements(self) -> None:
-        mesh = self.build_device_mesh()
-        for name, (operator, shapes) in OPERATORS.items():
-            torch.manual_seed(0)
-            arguments = tuple(torch.randn(shape).to(self.device_type) for shape in shapes)
-            expected = operator(*arguments)
-            converter = DTensorConverter(mesh, arguments, {})
-            for sharded, _ in converter:
-                if converter.successful():
-                    torch.testing.assert_close(
-                        operator(*sharded).full_tensor(), expected, msg=lambda text, n=name: f"{n}: {text}"
-                    )
+        check_operators(self)
+
+
+class DTensorThreadsTest(DTensorOpTestBase):  # type: ignore[misc]
+    """On four ranks that are threads of this process; torch's own backend for that is one for the CPU and CUDA."""
+
+    @property
+    def world_size(self) -> int:
+        return 4
+
+    @property
+    def device_type(self) -> str:
+        return torch_mydev.device_name
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        dist.Backend.register_backend("threaded", _create_threaded_pg, devices=["cpu", torch_mydev.device_name])
+
+    def test_operators_agree_over_all_placements(self) -> None:
+        check_operators(self)
