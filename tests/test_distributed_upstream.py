@@ -25,7 +25,6 @@ LEFT_OUT = {
     "test_barrier": "broadcasts a DoubleTensor, which is on the CPU",
     "test_barrier_full_group": "broadcasts a DoubleTensor, which is on the CPU",
     "test_barrier_group": "broadcasts a DoubleTensor, which is on the CPU",
-    "test_batch_isend_irecv_mixed_backend_err": "takes several backends for one device",
     "test_ddp_hook_pickling_powerSGD": "torch.load refuses the hook's global by default, on each device",
     "test_ddp_logging_data_cpu": "asks the logger for the backend's name, which it calls custom",
     "test_ddp_logging_data_gpu": "asks the logger for the backend's name, which it calls custom",
