@@ -94,7 +94,8 @@ def test_checkpoint_saved_while_training_goes_on(two: Ranks, tmp_path: Path) -> 
 
 # --- torchrun ---------------------------------------------------------------------------------------------------------
 
-#: Trains with a checkpoint after each step. The first time, rank 1 is killed while rank 0 saves the third one.
+#: Trains with a checkpoint after each step. The first time, rank 1 is killed while rank 0 saves the third one: before
+#: it writes anything itself, or in the middle of its file.
 ELASTIC_WORKER = """
 import os, signal, sys
 from pathlib import Path
@@ -106,7 +107,14 @@ sys.path.insert(0, sys.argv[1])
 import ranks
 from sample_training import STEPS, Network, adamw, all_ranks, shard_fully, train
 
-folder = Path(sys.argv[2])
+folder, when = Path(sys.argv[2]), sys.argv[3]
+
+class DiesHalfway(dcp.FileSystemWriter):
+    def write_data(self, plan, planner):
+        if when == "halfway":
+            Path(self.path, "__1_0.distcp").write_bytes(b"half of it")
+        os.kill(os.getpid(), signal.SIGKILL)
+
 torch.set_num_threads(1)
 dist.init_process_group(timeout=ranks.TIMEOUT)
 model = shard_fully(Network().to(ranks.device()), mesh=all_ranks())
@@ -123,10 +131,9 @@ if complete:
     set_state_dict(model, optimizer, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
 for step in range(len(complete), STEPS):
     loss, = train(model, optimizer, range(step, step + 1))
-    current = state()
-    if step == 2 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    dcp.save(current, checkpoint_id=folder / f"{step}")
+    dies = step == 2 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1
+    writer = (DiesHalfway if dies else dcp.FileSystemWriter)(folder / f"{step}")
+    dcp.save(state(), storage_writer=writer)
     if dist.get_rank() == 0:
         with open(folder / "losses", "a") as losses:
             print(os.environ["TORCHELASTIC_RESTART_COUNT"], step, loss, file=losses)
@@ -134,12 +141,13 @@ dist.destroy_process_group()
 """
 
 
-def test_torchrun_restarts_killed_workers_from_the_last_whole_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["before", "halfway"])
+def test_torchrun_restarts_killed_workers_from_the_last_whole_checkpoint(tmp_path: Path, when: str) -> None:
     (tmp_path / "worker.py").write_text(ELASTIC_WORKER)
     tests = Path(__file__).parent
     path = os.pathsep.join(filter(None, [str(tests.parent), os.environ.get("PYTHONPATH", "")]))
     options = ["--nproc-per-node=2", "--max-restarts=1", "--standalone"]
-    script = [str(tmp_path / "worker.py"), str(tests), str(tmp_path)]
+    script = [str(tmp_path / "worker.py"), str(tests), str(tmp_path), when]
     result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", *options, *script],
         # The agent's store, where torchrun shares it, still has the addresses of the workers that ended.

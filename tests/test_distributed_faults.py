@@ -52,8 +52,10 @@ def join(**options):
     dist.init_process_group(store=store, rank=rank, world_size=size, timeout=timeout, **options)
     return store
 
+length = 1000
+
 def collective():
-    tensor = torch.ones(1000, device=device_name)
+    tensor = torch.ones(length, device=device_name)
     dist.all_reduce(tensor)
     return tensor
 
@@ -129,6 +131,9 @@ def ranks(scenario: str, size: int, **options: object) -> Iterator[Scenario]:
         started.end()
 
 
+#: Operands of all_reduce that are gathered and then reduced, and ones that the engine reduces.
+LENGTHS = [1000, 100_000]
+
 KILLED = """
 join()
 before = torch.mydev.memory_allocated()
@@ -146,8 +151,9 @@ end()
 """
 
 
-def test_ranks_survive_one_that_is_killed_in_the_middle() -> None:
-    with ranks(KILLED, 3) as group:
+@pytest.mark.parametrize("length", LENGTHS)
+def test_ranks_survive_one_that_is_killed_in_the_middle(length: int) -> None:
+    with ranks(f"length = {length}" + KILLED, 3) as group:
         for rank in range(3):
             assert group.hear(rank) == {"ready": True}
         for rank in range(3):
@@ -168,14 +174,15 @@ say(ready=True)
 if rank == 1:
     sys.stdin.readline()
     end()
-tensor = torch.ones(1000, device=device_name)
+tensor = torch.ones(length, device=device_name)
 say(error=error_of(lambda: dist.all_reduce(tensor)), sum=tensor.sum().item() >= 0)
 end()
 """
 
 
-def test_rank_that_never_arrives_is_a_timeout() -> None:
-    with ranks(ABSENT, 2) as group:
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rank_that_never_arrives_is_a_timeout(length: int) -> None:
+    with ranks(f"length = {length}" + ABSENT, 2) as group:
         assert group.hear(0) == {"ready": True}
         error = str(group.hear(0)["error"])
         assert "all_reduce on mydev:0, rank 0 of 2 failed" in error
@@ -263,7 +270,7 @@ torch.mydev.synchronize()
 say(ready=True)
 if rank == 0:  # the other never comes
     group = dist.distributed_c10d._get_default_group()
-    tensor = torch.ones(1000, device=device_name)
+    tensor = torch.ones(length, device=device_name)
     work = start(tensor)
     aborting = threading.Thread(target=group.abort)
     aborting.start()
