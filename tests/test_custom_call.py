@@ -4,7 +4,6 @@ of them are in test_custom_call_transforms.py, calls in jax.ffi's terms in test_
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,24 +11,13 @@ from typing import Any
 
 import pytest
 import torch
+from sample_kernels import OPERATOR_LIBRARY, values
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_mydev
 
-ROOT = Path(__file__).resolve().parent.parent
-KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
-LIBRARY = KERNELS / "operator_kernels.so"
-
-if not LIBRARY.exists():
-    pytest.skip(f"{LIBRARY} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
-
-LIBRARIES = [torch_mydev.load_custom_calls(path) for path in (LIBRARY, KERNELS / "xla_kernels.so")]
 ops = torch.ops.mydev_cc
-
-
-def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))
 
 
 def wait_for(tensor: torch.Tensor) -> None:
@@ -41,8 +29,8 @@ def wait_for(tensor: torch.Tensor) -> None:
 
 
 def test_library_says_what_it_is() -> None:
-    library = torch_mydev.load_custom_calls(LIBRARY)
-    assert (library.file, library.name, library.version) == (str(LIBRARY), "operator_kernels", "1.0")
+    library = torch_mydev.load_custom_calls(OPERATOR_LIBRARY)
+    assert (library.file, library.name, library.version) == (str(OPERATOR_LIBRARY), "operator_kernels", "1.0")
     assert "test.axpy" in library.kernels
 
 
@@ -59,7 +47,7 @@ def test_kernel_info() -> None:
     assert info["shapes"] == "(...),(...)->(...)"
     assert info["signature"] is not None
     assert [operand["name"] for operand in info["signature"]["operands"]] == ["x", "y"]
-    assert info["file"] == str(LIBRARY)
+    assert info["file"] == str(OPERATOR_LIBRARY)
 
 
 def test_unknown_kernel_is_told_what_is_near() -> None:
@@ -86,7 +74,7 @@ def test_what_is_no_library_is_refused(
 
 def test_kernels_are_found_by_the_environment_variable(run_python: Callable[..., CompletedProcess[str]]) -> None:
     code = "import torch; x = torch.ones(3, device='mydev'); print(torch.ops.mydev_cc.test_square(x * 3).sum().item())"
-    result = run_python("import torch_mydev\n" + code, MYDEV_CUSTOM_CALLS=str(LIBRARY))
+    result = run_python("import torch_mydev\n" + code, MYDEV_CUSTOM_CALLS=str(OPERATOR_LIBRARY))
     assert (result.stdout.strip(), result.returncode) == ("27.0", 0), result.stderr
 
 
@@ -94,7 +82,7 @@ AFTER_PATH = "import sys; sys.path.insert(0, {!r}); import torch_mydev; print({}
 
 
 def test_kernels_are_found_by_entry_points(run_python: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
-    (tmp_path / "kernel_package.py").write_text(f"def paths():\n    return [{str(LIBRARY)!r}]\n")
+    (tmp_path / "kernel_package.py").write_text(f"def paths():\n    return [{str(OPERATOR_LIBRARY)!r}]\n")
     metadata = tmp_path / "kernel_package-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: kernel-package\nVersion: 1\n")
@@ -119,7 +107,7 @@ def test_entry_point_that_fails_is_a_warning(run_python: Callable[..., Completed
 def test_unregistered_kernel_is_no_operator_any_more(run_python: Callable[..., CompletedProcess[str]]) -> None:
     code = f"""
 import torch, torch_mydev
-torch_mydev.load_custom_calls({str(LIBRARY)!r})
+torch_mydev.load_custom_calls({str(OPERATOR_LIBRARY)!r})
 held, x = torch.ops.mydev_cc.test_square, torch.ones(2, device="mydev")
 torch_mydev.unregister_kernel("test.square")
 for call in (lambda: held(x), lambda: torch.ops.mydev_cc.test_square):
@@ -127,7 +115,7 @@ for call in (lambda: held(x), lambda: torch.ops.mydev_cc.test_square):
         call()
     except (RuntimeError, AttributeError) as error:
         print(type(error).__name__, error)
-torch_mydev.reload_custom_calls({str(LIBRARY)!r})
+torch_mydev.reload_custom_calls({str(OPERATOR_LIBRARY)!r})
 print(torch.ops.mydev_cc.test_square(x * 2).sum().item(), held(x * 2).sum().item())
 """
     result = run_python(code)
@@ -484,7 +472,7 @@ def test_late_error_of_a_kernel_names_the_line_that_launched_it(
 ) -> None:
     code = f"""
 import torch, torch_mydev
-torch_mydev.load_custom_calls({str(LIBRARY)!r})
+torch_mydev.load_custom_calls({str(OPERATOR_LIBRARY)!r})
 result = torch.ops.mydev_cc.test_fail(torch.ones(2, device="mydev"), code=3, message="out of luck")
 try:
     torch.accelerator.synchronize()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 import torch
+from sample_kernels import LIBRARIES, OPERATOR_LIBRARY, XLA_LIBRARY, values
 from torch.autograd import gradcheck, gradgradcheck
 from torch.library import opcheck
 from torch.testing._internal.optests import OpCheckError
@@ -17,19 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_mydev
 
-ROOT = Path(__file__).resolve().parent.parent
-KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
-LIBRARY = KERNELS / "operator_kernels.so"
-
-if not LIBRARY.exists():
-    pytest.skip(f"{LIBRARY} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
-
-LIBRARIES = [torch_mydev.load_custom_calls(path) for path in (LIBRARY, KERNELS / "xla_kernels.so")]
 ops = torch.ops.mydev_cc
-
-
-def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))
 
 
 @pytest.fixture(autouse=True)
@@ -98,12 +85,12 @@ def test_gradient_kernel_of_another_library() -> None:
 def test_gradient_kernel_is_discovered_by_backward(run_python: Callable[..., CompletedProcess[str]]) -> None:
     code = f"""
 import torch, torch_mydev
-torch_mydev.load_custom_calls({str(LIBRARY)!r})
+torch_mydev.load_custom_calls({str(OPERATOR_LIBRARY)!r})
 x = torch.ones(3, device="mydev", requires_grad=True)
 torch.ops.mydev_cc.test_scaled(x, scale=3.0).sum().backward()
 print(x.grad.tolist(), torch.vmap(lambda x: x)(torch.ops.mydev_cc.typed_scale(x, scale=1.0)).tolist())
 """
-    result = run_python(code, MYDEV_CUSTOM_CALLS=str(KERNELS / "xla_kernels.so"))
+    result = run_python(code, MYDEV_CUSTOM_CALLS=str(XLA_LIBRARY))
     assert result.stdout.strip() == "[3.0, 3.0, 3.0] [1.0, 1.0, 1.0]", result.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import datetime
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,28 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sample_kernels import XLA_LIBRARY, values
 
 import torch_mydev
 from torch_mydev import ffi_call, kernel_check, register_ffi_target
 
-ROOT = Path(__file__).resolve().parent.parent
-KERNELS = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release")) / "kernels"
-LIBRARY = KERNELS / "xla_kernels.so"
-
-if not LIBRARY.exists():
-    pytest.skip(f"{LIBRARY} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
-
-functions = ctypes.CDLL(str(LIBRARY))
-torch_mydev.load_custom_calls(KERNELS / "operator_kernels.so")
+functions = ctypes.CDLL(str(XLA_LIBRARY))
 register_ffi_target("xla.add", functions.typed_add)
 register_ffi_target("xla.scale", {"execute": functions.typed_scale})
 register_ffi_target("xla.original_add", functions.original_add, api_version=0, kind="original_host")
 register_ffi_target("xla.original_tuple", functions.original_tuple, api_version=0, kind="original_host")
 register_ffi_target("xla.unified", functions.unified_opaque, api_version=0, kind="unified_host")
-
-
-def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------
