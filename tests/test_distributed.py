@@ -333,6 +333,26 @@ def test_callbacks_may_wait_for_other_collectives(pair: Ranks, length: int) -> N
     cases.run(pair, wait_in_callbacks, length=length)
 
 
+def profile_collectives(rank: int, size: int, length: int) -> None:
+    tensor, whole = torch.ones(length, device=device()), torch.empty(size * length, device=device())
+    backend = dist.get_default_backend_for_device(device())
+    with torch.profiler.profile() as profile:
+        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, async_op=True).wait()
+        dist.all_gather_single(whole, tensor)
+        torch.mydev.synchronize()
+    events = [event for event in profile.events() if event.name.startswith(backend)]
+    assert [event.name.removeprefix(f"{backend}:") for event in events] == ["all_reduce"] * 2 + [
+        "all_gather_into_tensor"
+    ]
+    assert all(event.is_async for event in events)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_profiler_shows_collectives_under_the_backends_name(group: Ranks, length: int) -> None:
+    cases.run(group, profile_collectives, length=length)
+
+
 # --- coalescing, groups, objects --------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ LEFT_OUT = {
     "test_ddp_hook_pickling_powerSGD": "torch.load refuses the hook's global by default, on each device",
     "test_ddp_logging_data_cpu": "asks the logger for the backend's name, which it calls custom",
     "test_ddp_logging_data_gpu": "asks the logger for the backend's name, which it calls custom",
-    "test_ddp_profiling_torch_profiler": "looks for collectives under the backend's name; the engine records its own",
+    "test_ddp_profiling_torch_profiler": "wants what only NCCL records beside its events, of whose names it approves",
     "test_ddp_uneven_inputs": "makes hundreds of convolutions of a million pixels",
     "test_barrier_timeout_global": "makes its group from the environment of a launcher",
     "test_monitored_barrier_gloo_rank_0_timeout": "calls ProcessGroup's method, which asks for a backend of the CPU",

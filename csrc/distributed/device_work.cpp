@@ -51,7 +51,11 @@ c10::DistBackendError backend_error(const std::string& message) {
 }  // namespace
 
 DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs)
-    : Work(label.rank, type), copies_(copies), label_(label), outputs_(std::move(outputs)), stages_(copies.device()) {}
+    : Work(label.rank, type, label.profiled_name),
+      copies_(copies),
+      label_(label),
+      outputs_(std::move(outputs)),
+      stages_(copies.device()) {}
 
 DeviceWork::~DeviceWork() {
   let_go();
@@ -81,8 +85,8 @@ void DeviceWork::hold_until_engine_is_done(const std::shared_ptr<HostAccess>& ac
 // --- the backend's side ----------------------------------------------------------------------------------------------
 
 bool DeviceWork::is_direct() const {
-  return stages_.stages_.size() == 1 && stages_.stages_.front().works.size() == 1 &&
-         !stages_.stages_.front().operands.has_end();
+  return label_.profiled_name == nullptr && stages_.stages_.size() == 1 &&
+         stages_.stages_.front().works.size() == 1 && !stages_.stages_.front().operands.has_end();
 }
 
 void DeviceWork::issue(const Issue& issue) {
@@ -202,6 +206,7 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
     if (completed_) return;
     completed_ = true;
     exception_ = error;
+    if (recordFunctionEndCallback_ != nullptr) std::exchange(recordFunctionEndCallback_, nullptr)();
     future = future_;
     access.swap(access_);
   }

@@ -51,6 +51,7 @@ class DeviceWork final : public c10d::Work {
   struct Label {
     const char* name;
     int rank, size;
+    const char* profiled_name;  // of the profiler's event, for ever; null where nothing is profiled
   };
 
   // `copies`: the stream for copies to and from stand-ins.
@@ -82,7 +83,7 @@ class DeviceWork final : public c10d::Work {
 
  private:
   bool is_transfer() const { return c10d::isP2POp(opType_); }
-  bool is_direct() const;  // one work of the engine, and nothing to do after it
+  bool is_direct() const;  // one work of the engine, and nothing to do when it ends
   void issue(const Issue& issue);
   void attach_callbacks();
   void let_go() noexcept;
