@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule
-from torch.utils import _pytree as pytree
 
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import current_device, get_device_properties
+from torch_mydev.compile.graph_devices import graph_devices
+from torch_mydev.device import get_device_properties
 
 log = logging.getLogger(__name__)
 
@@ -71,28 +70,6 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
     return compile_fx
 
 
-def graph_devices(graph: object, example_inputs: Sequence[Any]) -> set[torch.device]:
-    """The devices of ours, with their index, that a graph touches, in its inputs or between them."""
-    found = set()
-    for value in _values(graph, example_inputs):
-        device = value.device if isinstance(value, torch.Tensor) else value
-        if isinstance(device, torch.device) and device.type == DEVICE_NAME:
-            found.add(torch.device(DEVICE_NAME, current_device() if device.index is None else device.index))
-    return found
-
-
-def _values(graph: object, example_inputs: Sequence[Any]) -> Iterator[Any]:
-    yield from example_inputs
-    if not isinstance(graph, GraphModule):
-        return
-    for module in graph.modules():
-        if not isinstance(module, GraphModule):
-            continue
-        for node in module.graph.nodes:
-            yield from pytree.tree_leaves((node.meta.get("val"), node.meta.get("example_value")))
-            yield from pytree.tree_leaves((node.args, node.kwargs))
-
-
 # --- where graphs cannot be compiled for the host --------------------------------------------------------------------
 
 
@@ -117,23 +94,6 @@ def _has_cpp_compiler() -> bool:
     except exc.InvalidCxxCompiler:
         return False
     return True
-
-
-def check_cache_directory() -> None:
-    """Raises RuntimeError if Inductor cannot write its code anywhere."""
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    try:
-        os.makedirs(cache_dir(), exist_ok=True)
-        writable = os.access(cache_dir(), os.W_OK | os.X_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        directory = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "the default directory for temporary files")
-        raise RuntimeError(
-            f"Inductor cannot write its generated code to {directory}: name a directory that can be written in "
-            "TORCHINDUCTOR_CACHE_DIR"
-        )
 
 
 def _compile_for_device(obstacle: str, model: GraphModule, example_inputs: Sequence[Any]) -> Any:

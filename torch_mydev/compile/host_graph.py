@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,10 +27,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile import device_call
-from torch_mydev.compile.backend import check_cache_directory, graph_devices
 from torch_mydev.compile.channels_last import prefer_channels_last
 from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
 from torch_mydev.compile.fake_tensors import CPU, redress
+from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.compile.host_operators import REWRITES
 from torch_mydev.compile.report import GraphReport, add_report
 
@@ -88,6 +89,23 @@ def _interpret(graph: GraphModule) -> Callable[[list[Any]], Any]:
     return run
 
 
+def _check_cache_directory() -> None:
+    """Raises RuntimeError if Inductor cannot write its code anywhere."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    try:
+        os.makedirs(cache_dir(), exist_ok=True)
+        writable = os.access(cache_dir(), os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        directory = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "the default directory for temporary files")
+        raise RuntimeError(
+            f"Inductor cannot write its generated code to {directory}: name a directory that can be written in "
+            "TORCHINDUCTOR_CACHE_DIR"
+        )
+
+
 def _compile(
     compile_fx_inner: Callable[..., Any],
     graph: GraphModule,
@@ -107,7 +125,7 @@ def _compile(
     prefer_channels_last(graph, host_inputs, _num_visible(options))
     if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
         options["get_decomp_fn"] = TableOfVersion(_code_version())
-    check_cache_directory()
+    _check_cache_directory()
     compiled = compile_fx_inner(graph, host_inputs, **options)
     run = functools.partial(_C.host_graph(compiled, device.index, outputs, static, len(host_inputs)))
     run._boxed_call = True  # type: ignore[attr-defined]
