@@ -419,12 +419,20 @@ class Squares(Dataset[dict[str, Tensor]]):
         return {"square": torch.tensor([index * index], device="mydev"), "index": torch.tensor(index)}
 
 
-def test_data_loader_workers_return_tensors_that_outlive_them() -> None:
-    loader = DataLoader(Squares(), batch_size=3, num_workers=1, multiprocessing_context="spawn")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_data_loader_workers_return_tensors_that_outlive_them(method: str) -> None:
+    loader = DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context=method)
     batches = list(loader)  # the worker has ended
     assert [batch["square"].device.type for batch in batches] == ["mydev", "mydev"]
     assert [batch["square"].flatten().tolist() for batch in batches] == [[0, 1, 4], [9, 16, 25]]
     assert batches[0]["square"].is_shared()
+
+
+def test_forked_data_loader_workers_say_what_to_do() -> None:
+    torch.ones(1, device="mydev")
+    loader = DataLoader(Squares(), num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(RuntimeError, match="cannot be used in a forked child.*'spawn'"):
+        list(loader)
 
 
 # --- what cannot be sent ----------------------------------------------------------------------------------------------
