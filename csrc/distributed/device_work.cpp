@@ -85,8 +85,8 @@ void DeviceWork::hold_until_engine_is_done(const std::shared_ptr<HostAccess>& ac
 // --- the backend's side ----------------------------------------------------------------------------------------------
 
 bool DeviceWork::is_direct() const {
-  return label_.profiled_name == nullptr && stages_.stages_.size() == 1 &&
-         stages_.stages_.front().works.size() == 1 && !stages_.stages_.front().operands.has_end();
+  return label_.profiled_name == nullptr && stages_.stages_.size() == 1 && stages_.stages_.front().works.size() == 1 &&
+         !stages_.stages_.front().operands.has_end();
 }
 
 void DeviceWork::issue(const Issue& issue) {
