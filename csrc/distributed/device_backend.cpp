@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <unordered_set>
 
 #include "aten/native_launch.h"
 #include "distributed/coalesced_work.h"
@@ -13,17 +12,6 @@
 #include "runtime/device_name.h"
 
 namespace mydev {
-namespace {
-
-// The profiler keeps names by their addresses.
-const char* permanent(std::string name) {
-  static std::mutex mutex;
-  static std::unordered_set<std::string> names;
-  const std::lock_guard lock(mutex);
-  return names.insert(std::move(name)).first->c_str();
-}
-
-}  // namespace
 
 DeviceBackend::DeviceBackend(EngineFactory factory, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                              OptionsPtr options)
@@ -60,9 +48,9 @@ DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name,
                                             DeviceWork::Issue issue) {
   Stream& stream = current_stream(device);
   Stream& copies = stream.asynchronous() ? copy_stream(device) : stream;
-  const char* profiled_name = at::hasCallbacks() ? permanent(name_ + ":" + name) : nullptr;
-  const DeviceWork::Label label{name, rank_, size_, profiled_name};
-  auto work = c10::make_intrusive<DeviceWork>(label, type, copies, held(outputs));
+  at::RecordFunction event(at::RecordScope::USER_SCOPE);
+  if (event.isActive()) event.before(name_ + ":" + name);
+  auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs));
   keep_for_abort(work);
   if (stream.asynchronous()) {
     auto reached = std::make_unique<Event>(device, /*timing=*/false);

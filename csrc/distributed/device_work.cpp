@@ -1,6 +1,7 @@
 #include "distributed/device_work.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/record_function.h>
 
 #include "aten/native_launch.h"
 #include "distributed/issue_thread.h"
@@ -51,11 +52,7 @@ c10::DistBackendError backend_error(const std::string& message) {
 }  // namespace
 
 DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs)
-    : Work(label.rank, type, label.profiled_name),
-      copies_(copies),
-      label_(label),
-      outputs_(std::move(outputs)),
-      stages_(copies.device()) {}
+    : Work(label.rank, type), copies_(copies), label_(label), outputs_(std::move(outputs)), stages_(copies.device()) {}
 
 DeviceWork::~DeviceWork() {
   let_go();
@@ -85,7 +82,7 @@ void DeviceWork::hold_until_engine_is_done(const std::shared_ptr<HostAccess>& ac
 // --- the backend's side ----------------------------------------------------------------------------------------------
 
 bool DeviceWork::is_direct() const {
-  return label_.profiled_name == nullptr && stages_.stages_.size() == 1 && stages_.stages_.front().works.size() == 1 &&
+  return stages_.stages_.size() == 1 && stages_.stages_.front().works.size() == 1 &&
          !stages_.stages_.front().operands.has_end();
 }
 
@@ -206,7 +203,6 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
     if (completed_) return;
     completed_ = true;
     exception_ = error;
-    if (recordFunctionEndCallback_ != nullptr) std::exchange(recordFunctionEndCallback_, nullptr)();
     future = future_;
     access.swap(access_);
   }
@@ -306,6 +302,15 @@ void DeviceWork::block(milliseconds timeout) {
   }
   wait_on_host(cv_, lock, timeout, [this] { return completed_; });
   if (exception_ != nullptr) std::rethrow_exception(exception_);
+  lock.unlock();
+  if (at::hasCallbacks() && !is_transfer()) wait_for_profiler();
+}
+
+// The engine ends its events after it has completed the future, and the profiler must not be stopped in between.
+void DeviceWork::wait_for_profiler() {
+  for (const Stage& stage : stages_.stages_) {
+    for (const EngineWork& work : stage.works) work->wait();
+  }
 }
 
 bool DeviceWork::wait(milliseconds timeout) {

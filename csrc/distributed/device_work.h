@@ -51,7 +51,6 @@ class DeviceWork final : public c10d::Work {
   struct Label {
     const char* name;
     int rank, size;
-    const char* profiled_name;  // of the profiler's event, for ever; null where nothing is profiled
   };
 
   // `copies`: the stream for copies to and from stand-ins.
@@ -83,7 +82,7 @@ class DeviceWork final : public c10d::Work {
 
  private:
   bool is_transfer() const { return c10d::isP2POp(opType_); }
-  bool is_direct() const;  // one work of the engine, and nothing to do when it ends
+  bool is_direct() const;  // one work of the engine, and nothing to do after it
   void issue(const Issue& issue);
   void attach_callbacks();
   void let_go() noexcept;
@@ -93,6 +92,7 @@ class DeviceWork final : public c10d::Work {
   void end_stage(Stage& stage);
   void complete(std::exception_ptr error) noexcept;
   void block(std::chrono::milliseconds timeout);
+  void wait_for_profiler();
   void wait_for_engine(std::chrono::milliseconds timeout);
   void wait_for_collective(std::chrono::milliseconds timeout);
   void wait_for_transfer(std::chrono::milliseconds timeout);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 namespace mydev {
@@ -87,6 +88,22 @@ bool engine_moves(ScalarType type) noexcept {
   }
 }
 
+// What each rank contributes to a sum with factors. Whole factors of integers are exact.
+at::Tensor multiplied(const at::Tensor& wire, double factor) {
+  if (!c10::isIntegralType(wire.scalar_type(), /*includeBool=*/false)) return at::mul(wire, factor);
+  constexpr double kExact = int64_t{1} << 53;
+  if (factor == std::trunc(factor) && std::abs(factor) <= kExact) return at::mul(wire, static_cast<int64_t>(factor));
+  return at::mul(wire.to(ScalarType::Double), factor);
+}
+
+// Quotients of 64-bit unsigned numbers, of which `wire` has the bits: those of their halves, doubled and put right.
+void divide_unsigned_(at::Tensor& wire, int64_t divisor) {
+  const at::Tensor halves = at::bitwise_and(at::bitwise_right_shift(wire, 1), std::numeric_limits<int64_t>::max());
+  const at::Tensor quotients = at::div(halves, divisor, "trunc").mul_(2);
+  const at::Tensor rests = at::sub(wire, at::mul(quotients, divisor));
+  wire.copy_(at::add(quotients, at::ge(rests, divisor)));
+}
+
 }  // namespace
 
 Reduction::Reduction(ScalarType type, const Op& op, int group_size)
@@ -114,7 +131,7 @@ at::Tensor Reduction::to_wire(const at::Tensor& host) const {
       type_ == ScalarType::Bool || type_ == ScalarType::UInt64 || wire_type_ == c10::toRealValueType(type_);
   at::Tensor wire = same_bits ? reinterpreted(host, wire_type_) : host.to(wire_type_);
   if (ordered_unsigned_) wire = at::bitwise_xor(wire, std::numeric_limits<int64_t>::min());
-  if (factor_) wire = at::mul(wire, *factor_).to(wire_type_);
+  if (factor_) wire = multiplied(wire, *factor_).to(wire_type_);
   return wire;
 }
 
@@ -126,6 +143,8 @@ void Reduction::from_wire(at::Tensor wire, const at::Tensor& host) const {
   if (op_ == Op::AVG) {
     if (c10::isFloatingType(wire_type_)) {
       wire.div_(group_size_);
+    } else if (type_ == ScalarType::UInt64) {
+      divide_unsigned_(wire, group_size_);
     } else {
       wire.div_(group_size_, "trunc");
     }
