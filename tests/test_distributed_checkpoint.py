@@ -109,7 +109,7 @@ from sample_training import STEPS, Network, adamw, all_ranks, shard_fully, train
 
 folder, when = Path(sys.argv[2]), sys.argv[3]
 
-class DiesHalfway(dcp.FileSystemWriter):
+class DyingWriter(dcp.FileSystemWriter):
     def write_data(self, plan, planner):
         if when == "halfway":
             Path(self.path, "__1_0.distcp").write_bytes(b"half of it")
@@ -132,7 +132,7 @@ if complete:
 for step in range(len(complete), STEPS):
     loss, = train(model, optimizer, range(step, step + 1))
     dies = step == 2 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1
-    writer = (DiesHalfway if dies else dcp.FileSystemWriter)(folder / f"{step}")
+    writer = (DyingWriter if dies else dcp.FileSystemWriter)(folder / f"{step}")
     dcp.save(state(), storage_writer=writer)
     if dist.get_rank() == 0:
         with open(folder / "losses", "a") as losses:

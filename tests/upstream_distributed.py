@@ -28,8 +28,9 @@ BACKEND = dist.get_default_backend_for_device(DEVICE)
 _NAME = "torch.testing._internal.distributed.distributed_test"
 
 
-def source() -> str:
-    spec = importlib.util.find_spec(_NAME)
+def source(name: str = _NAME) -> str:
+    """Of a module, without importing it."""
+    spec = importlib.util.find_spec(name)
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).read_text(encoding="utf-8")
 
