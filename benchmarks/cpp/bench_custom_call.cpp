@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/custom_call/ffi_abi.h"
-#include "kernels/custom_call/ffi_host.h"
-#include "kernels/kernel_registry.h"
+#include "kernels/ffi/ffi_abi.h"
+#include "kernels/ffi/ffi_host.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

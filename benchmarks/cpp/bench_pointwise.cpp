@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "kernels/kernel_registry.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

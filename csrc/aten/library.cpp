@@ -2,8 +2,8 @@
 
 #include <c10/core/AutogradState.h>
 
-#include "aten/alias.h"
-#include "aten/fallback.h"
+#include "aten/host/alias.h"
+#include "aten/host/fallback.h"
 #include "runtime/caching_allocator.h"
 
 namespace mydev {

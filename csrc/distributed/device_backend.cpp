@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "aten/native_launch.h"
+#include "aten/launch/native_launch.h"
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
 #include "runtime/device_name.h"

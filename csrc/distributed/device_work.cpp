@@ -3,7 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 
-#include "aten/native_launch.h"
+#include "aten/launch/native_launch.h"
 #include "distributed/issue_thread.h"
 #include "distributed/stream_wait.h"
 #include "runtime/device_name.h"

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "aten/alias.h"
-#include "aten/device_allocator.h"
-#include "aten/native_launch.h"
-#include "aten/sparse.h"
+#include "aten/host/alias.h"
+#include "aten/host/sparse.h"
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
 #include "runtime/stream.h"
 
 namespace mydev {

@@ -1,6 +1,6 @@
 #include "distributed/operand_checks.h"
 
-#include "aten/native_launch.h"
+#include "aten/launch/native_launch.h"
 
 namespace mydev {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "aten/native_launch.h"
+#include "aten/launch/native_launch.h"
 #include "runtime/stream.h"
 
 namespace mydev {

@@ -9,8 +9,8 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "aten/native_launch.h"
-#include "aten/sparse.h"
+#include "aten/host/sparse.h"
+#include "aten/launch/native_launch.h"
 #include "distributed/device_backend.h"
 
 namespace mydev {

@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "kernels/kernel_entry.h"
+#include "kernels/registry/kernel_entry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

@@ -8,10 +8,10 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "aten/alias.h"
-#include "aten/device_allocator.h"
-#include "aten/device_call.h"
-#include "aten/native_launch.h"
+#include "aten/custom_call/device_call.h"
+#include "aten/host/alias.h"
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
 #include "runtime/device.h"
 

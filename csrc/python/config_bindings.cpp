@@ -1,5 +1,5 @@
 // Effective settings: environment variables, instruction set.
-#include "kernels/instruction_set.h"
+#include "host_kernels/instruction_set.h"
 #include "python/bindings.h"
 #include "runtime/config.h"
 

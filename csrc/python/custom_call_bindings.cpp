@@ -2,12 +2,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "aten/custom_attributes.h"
-#include "aten/custom_operator.h"
-#include "aten/dtype.h"
-#include "kernels/custom_call/kernel_library.h"
-#include "kernels/custom_call/signature.h"
-#include "kernels/kernel_registry.h"
+#include "aten/core/dtype.h"
+#include "aten/custom_call/custom_attributes.h"
+#include "aten/custom_call/custom_operator.h"
+#include "kernels/registry/kernel_library.h"
+#include "kernels/registry/kernel_registry.h"
+#include "kernels/spec/signature.h"
 #include "python/bindings.h"
 #include "runtime/status.h"
 

@@ -5,7 +5,7 @@
 // operator's ordinary function, which goes through PyTorch's dispatcher.
 #include <pybind11/pybind11.h>
 
-#include "aten/custom_operator.h"
+#include "aten/custom_call/custom_operator.h"
 #include "python/bindings.h"
 #include "python/direct_call.h"
 

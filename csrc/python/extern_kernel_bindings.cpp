@@ -21,9 +21,9 @@
 
 #include <array>
 
-#include "aten/alias.h"
-#include "aten/device_allocator.h"
-#include "aten/native_launch.h"
+#include "aten/host/alias.h"
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
 #include "runtime/stream.h"
 

@@ -2,7 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "aten/census.h"
+#include "aten/host/census.h"
 #include "python/bindings.h"
 
 namespace mydev {

@@ -6,8 +6,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "aten/ffi_call.h"
-#include "kernels/kernel_registry.h"
+#include "aten/custom_call/ffi_call.h"
+#include "kernels/registry/kernel_registry.h"
 #include "python/bindings.h"
 #include "python/direct_call.h"
 #include "runtime/frame.h"

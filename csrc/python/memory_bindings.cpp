@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "aten/device_allocator.h"
+#include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/status.h"

@@ -4,7 +4,7 @@
 
 #include <pybind11/stl.h>
 
-#include "aten/shared_storage.h"
+#include "aten/memory/shared_storage.h"
 #include "python/bindings.h"
 
 namespace mydev {

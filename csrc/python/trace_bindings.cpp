@@ -2,7 +2,7 @@
 #include <memory>
 #include <string>
 
-#include "aten/dispatch_trace.h"
+#include "aten/trace/dispatch_trace.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/host_driver.h"
+#include "host_driver/host_driver.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
 

@@ -5,8 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "aten/fallback.h"
-#include "aten/native_launch.h"
+#include "aten/host/fallback.h"
+#include "aten/launch/native_launch.h"
 
 namespace {
 

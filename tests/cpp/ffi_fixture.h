@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "error_fixture.h"
-#include "kernels/custom_call/ffi_abi.h"
-#include "kernels/custom_call/ffi_host.h"
-#include "kernels/kernel_registry.h"
+#include "kernels/ffi/ffi_abi.h"
+#include "kernels/ffi/ffi_host.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"

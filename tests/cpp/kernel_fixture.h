@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/builtin_kernels.h"
-#include "kernels/instruction_set.h"
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/instruction_set.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "error_fixture.h"
-#include "kernels/custom_call/signature.h"
-#include "kernels/kernel_registry.h"
+#include "kernels/registry/kernel_registry.h"
+#include "kernels/spec/signature.h"
 #include "runtime/frame.h"
 
 namespace mydev {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_registry.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "ffi_handlers.h"
-#include "kernels/custom_call/ffi_memory.h"
-#include "kernels/parallel.h"
+#include "kernels/ffi/ffi_memory.h"
+#include "runtime/parallel.h"
 
 namespace mydev {
 namespace {

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/host_memory.h"
+#include "host_driver/host_options.h"
+#include "host_driver/host_stream.h"
 #include "runtime/device.h"
-#include "runtime/host_memory.h"
-#include "runtime/host_options.h"
-#include "runtime/host_stream.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
 #include "runtime/stream.h"

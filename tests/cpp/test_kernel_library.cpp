@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "ffi_fixture.h"
-#include "kernels/custom_call/kernel_library.h"
+#include "kernels/registry/kernel_library.h"
 
 namespace mydev {
 namespace {

@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "ffi_fixture.h"
-#include "kernels/custom_call/kernel_library.h"
 #include "kernels/custom_call/legacy_status.h"
+#include "kernels/registry/kernel_library.h"
 
 namespace mydev {
 namespace {

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/instruction_set.h"
-#include "kernels/kernel_registry.h"
-#include "kernels/primitive_cache.h"
-#include "kernels/small_gemm.h"
+#include "host_kernels/instruction_set.h"
+#include "host_kernels/onednn/primitive_cache.h"
+#include "host_kernels/small_gemm.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

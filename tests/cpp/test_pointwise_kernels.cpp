@@ -13,8 +13,8 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/builtin_kernels.h"
-#include "kernels/instruction_set.h"
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/instruction_set.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

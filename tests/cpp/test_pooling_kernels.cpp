@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/instruction_set.h"
-#include "kernels/kernel_registry.h"
-#include "kernels/pooling_loops.h"
+#include "host_kernels/instruction_set.h"
+#include "host_kernels/pooling_loops.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

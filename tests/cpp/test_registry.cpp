@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "error_fixture.h"
-#include "kernels/builtin_kernels.h"
-#include "kernels/instruction_set.h"
-#include "kernels/kernel_registry.h"
-#include "kernels/parallel.h"
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/instruction_set.h"
+#include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
+#include "runtime/parallel.h"
 #include "runtime/status.h"
 
 namespace mydev {

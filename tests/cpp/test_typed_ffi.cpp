@@ -6,7 +6,7 @@
 
 #include "ffi_handlers.h"
 #include "fuzz.h"
-#include "kernels/custom_call/ffi_attributes.h"
+#include "kernels/ffi/ffi_attributes.h"
 
 namespace mydev {
 namespace {

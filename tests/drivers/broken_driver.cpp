@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "host_driver/host_driver.h"
 #include "mydev/driver.h"
-#include "runtime/host_driver.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // with signatures.
 #include <cstring>
 
-#include "kernels/custom_call/ffi_abi.h"
+#include "kernels/ffi/ffi_abi.h"
 #include "mydev/custom_call.h"
 
 namespace ffi = mydev::ffi;

@@ -1,7 +1,7 @@
 """How operators are taken apart before Inductor compiles a graph of the device: as for the CPU, with a few exceptions.
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
-numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/recurrent.cpp); they become
+numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/ops/recurrent.cpp); they become
 pointwise operators, which Inductor fuses. Max pooling and group normalization stay whole: their kernels on the device
 are faster than generated code.
 """

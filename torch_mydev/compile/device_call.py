@@ -1,6 +1,6 @@
 """Operators that a graph compiled for the host leaves to the device: which ones, and their fake kernels.
 
-Such an operator is replaced by its twin in ``torch.ops.mydev_call`` (csrc/aten/device_call.h), which takes CPU tensors
+Such an operator is replaced by its twin in ``torch.ops.mydev_call`` (csrc/aten/custom_call/device_call.h), which takes CPU tensors
 over the device's memory.
 """
 

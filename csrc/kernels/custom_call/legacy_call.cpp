@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/custom_call/adaptor.h"
 #include "kernels/custom_call/legacy_status.h"
-#include "kernels/kernel_entry.h"
+#include "kernels/registry/adaptor.h"
+#include "kernels/registry/kernel_entry.h"
 
 namespace mydev {
 

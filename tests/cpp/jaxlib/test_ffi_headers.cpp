@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "../ffi_fixture.h"
-#include "kernels/custom_call/ffi_abi.h"
+#include "kernels/ffi/ffi_abi.h"
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
 

@@ -1,0 +1,75 @@
+#include "aten/custom_call/custom_call.h"
+
+#include <map>
+
+#include "runtime/status.h"
+
+namespace mydev {
+
+namespace {
+
+// One counter per kernel name, immortal.
+std::atomic<uint64_t>& dense_copy_counter(const std::string& kernel) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& counters = *new std::map<std::string, std::atomic<uint64_t>>;
+  const std::lock_guard lock(mutex);
+  return counters[kernel];
+}
+
+// Whatever goes wrong is the kernel's: its name, library and operands are told.
+void reserve_scratch(Scratch& scratch, const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+  const auto fail = [&](mydev_code code, const std::string& reason) {
+    raise(code, "no scratch memory for " + describe_frame(kernel, frame) + ": " + reason + "\nkernel '" + kernel.name +
+                    "' of " + origin_text(kernel_origin(kernel.name)));
+  };
+  try {
+    scratch.reserve(kernel, frame, stream);
+  } catch (const c10::OutOfMemoryError& error) {
+    fail(MYDEV_RESOURCE_EXHAUSTED, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fail(MYDEV_INTERNAL, std::string("scratch_bytes threw: ") + error.what());
+  } catch (...) {
+    fail(MYDEV_INTERNAL, "scratch_bytes threw");
+  }
+}
+
+}  // namespace
+
+uint64_t dense_copies(const std::string& kernel) {
+  return dense_copy_counter(kernel).load(std::memory_order_relaxed);
+}
+
+CustomKernel::CustomKernel(std::string name) : name_(std::move(name)), dense_copies_(dense_copy_counter(name_)) {}
+
+const CustomKernel::Resolved& CustomKernel::resolve(int device_index) {
+  Device& on = device(device_index);
+  const std::lock_guard lock(mutex_);
+  const mydev_kernel* record = find_kernel(name_);  // may load a library
+  const uint64_t generation = registry_generation();
+  MYDEV_CHECK(record != nullptr, MYDEV_NOT_FOUND, "there is no kernel '", name_,
+              "' any more: it was unregistered, or its library was reloaded without it");
+  const mydev_kernel* launchable = resolve_kernel(on, name_.c_str());
+  MYDEV_CHECK(launchable != nullptr, MYDEV_UNIMPLEMENTED, "kernel '", name_, "' is for platform ",
+              record->platform != nullptr ? record->platform : "Host", " and cannot run on device " MYDEV_DEVICE_NAME,
+              ":", device_index, ", whose memory the host does not reach");
+  if (generation_.load(std::memory_order_relaxed) != generation) {
+    for (auto& resolved : resolved_) resolved.store(nullptr, std::memory_order_relaxed);
+  }
+  const auto* resolved = new Resolved{record, launchable};
+  resolved_[static_cast<size_t>(device_index)].store(resolved, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
+  return *resolved;
+}
+
+CustomFrame::CustomFrame(size_t num_results) : num_results_(num_results), buffers_(num_results) {}
+
+void CustomFrame::launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes,
+                         int device) const {
+  mydev_frame launched = frame(attributes);
+  Stream& stream = current_stream(device);
+  Scratch scratch;
+  if (kernel.launchable->scratch_bytes != nullptr) reserve_scratch(scratch, *kernel.launchable, launched, stream);
+  mydev::launch(*kernel.launchable, launched, stream);
+}
+
+}  // namespace mydev

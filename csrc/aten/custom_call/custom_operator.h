@@ -1,0 +1,64 @@
+// The operators torch.ops.mydev_cc.<name>: one per kernel of the registry that has a signature.
+//
+// All share one boxed kernel per dispatch key, which reads the signature: PrivateUse1 launches, Autograd adds the
+// gradient (custom_operator_autograd.cpp), other devices are refused. Calls from Python that nothing else wants to see
+// go past the dispatcher (python/custom_operator_bindings.cpp). Fake kernels and batching rules are Python's
+// (torch_mydev/custom_operator.py). An operator's entry in the dispatcher is never taken out, since callers may hold
+// it: when its kernel goes, calls raise; when the kernel comes back with another schema, the schema is replaced.
+// Thread-safe.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aten/custom_call/custom_call.h"
+
+namespace mydev {
+
+class CustomOperator {
+ public:
+  CustomOperator(std::string kernel, std::string name) : kernel_(std::move(kernel)), name_(std::move(name)) {}
+
+  CustomKernel& kernel() noexcept { return kernel_; }
+  const std::string& name() const noexcept { return name_; }  // "mydev_cc::scale"
+  // The record that the operator stands for now. Raises NOT_FOUND once it has gone.
+  const mydev_kernel& record() const;
+  // nullptr once it has gone.
+  const mydev_kernel* current_record() const noexcept { return record_.load(std::memory_order_acquire); }
+  void set_record(const mydev_kernel* record) noexcept { record_.store(record, std::memory_order_release); }
+
+ private:
+  CustomKernel kernel_;
+  const std::string name_;
+  std::atomic<const mydev_kernel*> record_{nullptr};
+};
+
+using CustomResults = c10::SmallVector<at::Tensor, 4>;
+
+// Below the dispatcher: no derivatives. An operand per one of the signature, an attribute per one of the signature,
+// None where its default is wanted.
+CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record, c10::ArrayRef<at::Tensor> operands,
+                                   c10::ArrayRef<c10::IValue> attributes);
+
+// By its name in the namespace. Never freed. Raises NOT_FOUND.
+CustomOperator& custom_operator(const std::string& name);
+
+// The boxed kernels.
+void run_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
+void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                            torch::jit::Stack* stack);
+
+// What sync_custom_operators did. `collision`: not defined, since `operator_name` stands for another kernel.
+struct OperatorChange {
+  enum Kind { kDefined, kRemoved, kCollision } kind;
+  std::string kernel, operator_name;
+};
+// Makes the operators those of the registry. Does nothing, quickly, if the registry is as it was.
+void sync_custom_operators();
+// What has changed since this was last called, for the Python side of the operators.
+std::vector<OperatorChange> take_operator_changes();
+
+}  // namespace mydev

@@ -1,0 +1,237 @@
+#include "aten/host/alias.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/StorageImpl.h>
+
+#include <cstring>
+
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
+#include "runtime/stream.h"
+
+namespace mydev {
+namespace {
+
+MYDEV_STATIC_TLS constinit thread_local int host_scope_depth = 0;
+
+// --- memory of host twins --------------------------------------------------------------------------------------------
+
+// Deleter of CPU DataPtrs whose context is the data pointer, as c10::Allocator::raw_allocate demands.
+void release_by_pointer(void* data) {
+  if (data == nullptr) return;
+  Block* block = find_block(data);
+  TORCH_INTERNAL_ASSERT(block != nullptr, "no block at ", data);
+  release(*block);
+}
+
+// Deleter of a twin's DataPtr, whose context is the block.
+void release_by_block(void* context) {
+  release(*static_cast<Block*>(context));
+}
+
+// Deleter of a twin over foreign memory, whose context is the device storage.
+using StorageOwner = c10::intrusive_ptr<c10::StorageImpl>;
+void release_owner(void* context) {
+  delete static_cast<StorageOwner*>(context);
+}
+
+c10::DataPtr allocate_host_view(size_t bytes) {
+  Block* block = allocate(current_stream(current_device()), bytes);
+  if (block->data == nullptr) {
+    release(*block);
+    return {nullptr, c10::Device(c10::kCPU)};
+  }
+  return {block->data, block->data, &release_by_pointer, c10::Device(c10::kCPU)};
+}
+
+// The allocator of twins: what a CPU kernel gets when it resizes one.
+class TwinAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override { return allocate_host_view(bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return &release_by_pointer; }
+  void copy_data(void* dst, const void* src, size_t bytes) const override { default_copy_data(dst, src, bytes); }
+};
+
+// The process's CPU allocator: the previous one, except inside a HostScope.
+class HostScopeAllocator final : public c10::Allocator {
+ public:
+  explicit HostScopeAllocator(c10::Allocator* ordinary) { ordinary_ = ordinary; }
+  c10::DataPtr allocate(size_t bytes) override {
+    return C10_UNLIKELY(host_scope_depth > 0) ? allocate_host_view(bytes) : ordinary_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release_either; }
+  void copy_data(void* dst, const void* src, size_t bytes) const override { default_copy_data(dst, src, bytes); }
+
+ private:
+  // raw_deallocate passes a bare pointer: its address tells whose it is.
+  static void release_either(void* data) {
+    if (device_of_pointer(data) >= 0) {
+      release_by_pointer(data);
+    } else {
+      ordinary_->raw_deleter()(data);
+    }
+  }
+  inline static c10::Allocator* ordinary_ = nullptr;
+};
+
+TwinAllocator twin_allocator;
+
+c10::intrusive_ptr<c10::StorageImpl> make_twin(c10::DataPtr data, size_t bytes) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                               &twin_allocator, /*resizable=*/true);
+}
+
+c10::Storage device_storage(c10::DataPtr data, size_t bytes) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                                            device_allocator(), /*resizable=*/true));
+}
+
+// The current stream of a device, whose work is done.
+Stream& finished_stream(int device_index) {
+  Stream& stream = current_stream(device_index);
+  if (stream.asynchronous()) stream.synchronize();
+  return stream;
+}
+
+// The block behind CPU memory that was allocated inside a HostScope; nullptr for other memory.
+Block* block_of_host(const c10::StorageImpl& host) {
+  const c10::DataPtr& data = host.data_ptr();
+  if (data.get_deleter() == &release_by_pointer && data.get() != nullptr) return find_block(data.get());
+  if (data.get_deleter() == &release_by_block) return static_cast<Block*>(data.get_context());
+  return nullptr;
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage) {
+  Block* block = block_of(storage);
+  if (C10_UNLIKELY(block == nullptr || block->data == nullptr)) {
+    // Foreign or no memory: a twin for this call, which keeps the device storage alive.
+    auto* owner = new StorageOwner(StorageOwner::reclaim_copy(&storage));
+    return make_twin({storage.mutable_data(), owner, &release_owner, c10::Device(c10::kCPU)}, storage.nbytes());
+  }
+  auto* twin = static_cast<c10::StorageImpl*>(block->framework_twin.load(std::memory_order_acquire));
+  if (C10_UNLIKELY(twin == nullptr)) {
+    retain(*block);
+    auto fresh = make_twin({block->data, block, &release_by_block, c10::Device(c10::kCPU)}, storage.nbytes());
+    void* expected = nullptr;
+    c10::raw::intrusive_ptr::incref(fresh.get());
+    if (block->framework_twin.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) return fresh;
+    c10::raw::intrusive_ptr::decref(fresh.get());
+    twin = static_cast<c10::StorageImpl*>(expected);
+  }
+  if (C10_UNLIKELY(twin->nbytes() != storage.nbytes())) twin->set_nbytes(storage.nbytes());
+  return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin);
+}
+
+c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
+  Block* block = block_of_host(host);
+  if (host.data() == nullptr) return allocate_device_memory(device.index(), 0);  // no elements, or never to be read
+  if (block == nullptr) {
+    c10::DataPtr data = allocate_device_memory(device.index(), host.nbytes());
+    std::memcpy(data.get(), host.data(), host.nbytes());
+    return data;
+  }
+  void* expected = nullptr;
+  c10::raw::intrusive_ptr::incref(&host);
+  if (block->framework_twin.compare_exchange_strong(expected, &host, std::memory_order_acq_rel)) {
+    host.set_allocator(&twin_allocator);
+  } else {
+    c10::raw::intrusive_ptr::decref(&host);
+  }
+  retain(*block);
+  return device_data_ptr(*block, device.index());
+}
+
+c10::Storage adopt_storage(c10::StorageImpl& host, c10::Device device) {
+  return device_storage(adopt_host_memory(host, device), host.nbytes());
+}
+
+void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->_change_backend_component_keys(device);
+}
+
+bool is_scope_memory(const c10::StorageImpl& host) {
+  return block_of_host(host) != nullptr || host.data_ptr().get_deleter() == &release_owner;
+}
+
+at::Tensor device_alias(const at::Tensor& host) {
+  const c10::TensorImpl* impl = host.unsafeGetTensorImpl();
+  const c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
+  if (Block* block = block_of_host(storage)) {
+    retain(*block);
+    return tensor_over(device_storage(device_data_ptr(*block, block->stream->device().index), storage.nbytes()),
+                       kDispatchKey, *impl);
+  }
+  if (storage.data_ptr().get_deleter() == &release_owner) {
+    return tensor_over(c10::Storage(*static_cast<StorageOwner*>(storage.data_ptr().get_context())), kDispatchKey,
+                       *impl);
+  }
+  return {};
+}
+
+bool inside_host_scope() noexcept {
+  return host_scope_depth > 0;
+}
+
+void finish_device_work() {
+  finished_stream(current_device());
+}
+
+at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like) {
+  auto tensor = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
+  tensor->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  if (C10_UNLIKELY(like.is_conj())) tensor->_set_conj(true);
+  if (C10_UNLIKELY(like.is_neg())) tensor->_set_neg(true);
+  return at::Tensor(std::move(tensor));
+}
+
+at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  at::Tensor alias = tensor_over(c10::Storage(std::move(twin)), c10::DispatchKey::CPU, impl);
+  if (C10_UNLIKELY(impl.is_wrapped_number())) alias.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return alias;
+}
+
+Block* block_of(const c10::StorageImpl& storage) noexcept {
+  const c10::DataPtr& data = storage.data_ptr();
+  return is_device_memory(data) ? static_cast<Block*>(data.get_context()) : nullptr;
+}
+
+void release_host_twin(Block& block) noexcept {
+  if (block.framework_twin.load(std::memory_order_relaxed) == nullptr) return;
+  if (auto* twin = static_cast<c10::StorageImpl*>(block.framework_twin.exchange(nullptr, std::memory_order_acq_rel))) {
+    c10::raw::intrusive_ptr::decref(twin);
+  }
+}
+
+// --- HostScope -------------------------------------------------------------------------------------------------------
+
+HostScope::HostScope(int device_index)
+    : access_(finished_stream(device_index).device()),
+      previous_device_(exchange_current_device(device_index)),
+      below_autograd_(c10::autograd_dispatch_keyset_with_ADInplaceOrView) {
+  ++host_scope_depth;
+}
+
+HostScope::~HostScope() {
+  --host_scope_depth;
+  exchange_current_device(previous_device_);
+}
+
+at::Tensor host_alias(const at::Tensor& tensor) {
+  TORCH_CHECK(on_device(tensor), "host_alias: expected a tensor on ", kDeviceType, ", got one on ", tensor.device());
+  TORCH_CHECK(device(tensor.device().index()).host_accessible(), "host_alias: the memory of ", tensor.device(),
+              " is not accessible from the host; copy the tensor with .cpu()");
+  return alias_on(host_twin(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()), tensor);
+}
+
+void install_host_scope_allocator() {
+  static HostScopeAllocator allocator(c10::GetCPUAllocator());
+  c10::SetCPUAllocator(&allocator, /*priority=*/1);
+}
+
+}  // namespace mydev

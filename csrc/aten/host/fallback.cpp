@@ -1,0 +1,200 @@
+#include "aten/host/fallback.h"
+
+#include <torch/library.h>
+
+#include <array>
+#include <string_view>
+
+#include "aten/host/host_call.h"
+#include "aten/launch/native_launch.h"
+
+namespace mydev {
+namespace {
+
+using c10::IValue;
+
+// Indexing takes index tensors from the CPU, as CUDA does.
+bool takes_cpu_operands(const c10::OperatorHandle& op) {
+  const std::string_view name = op.schema().name();
+  return name == "aten::index" || name == "aten::index_put" || name == "aten::index_put_" ||
+         name == "aten::_index_put_impl_" || name == "aten::_unsafe_index" || name == "aten::_unsafe_index_put";
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool is_view(const c10::Argument& result) {
+  return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+}
+
+c10::List<at::Tensor> map_list(const c10::List<at::Tensor>& list, HostCall& call, bool written) {
+  c10::List<at::Tensor> mapped;
+  mapped.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const at::Tensor tensor = list.get(i);
+    mapped.push_back(call.operand(tensor, written));
+    // For lists, no kernel of autograd's counts the write; the CPU's kernel counts it on the stand-in.
+    if (written && on_device(tensor)) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+  return mapped;
+}
+
+c10::List<std::optional<at::Tensor>> map_list(const c10::List<std::optional<at::Tensor>>& list, HostCall& call,
+                                              bool written) {
+  c10::List<std::optional<at::Tensor>> mapped;
+  mapped.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::optional<at::Tensor> tensor = list.get(i);
+    mapped.push_back(tensor.has_value() ? std::optional(call.operand(*tensor, written)) : std::nullopt);
+  }
+  return mapped;
+}
+
+// Replaces the arguments on the stack by their stand-ins.
+void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit::Stack& stack) {
+  const auto& arguments = schema.arguments();
+  const size_t base = stack.size() - arguments.size();
+  std::optional<size_t> absent_generator;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    IValue& value = stack[base + i];
+    const bool written = is_written(arguments[i]);
+    if (value.isTensor()) {
+      if (on_device(value.toTensor())) {
+        value = call.operand(value.toTensor(), written);
+      } else {
+        call.operand(value.toTensor(), written);
+      }
+    } else if (value.isTensorList()) {
+      value = map_list(value.toTensorList(), call, written);
+    } else if (value.isOptionalTensorList()) {
+      value = map_list(value.toOptionalTensorList(), call, written);
+    } else if (value.isStorage()) {
+      value = call.operand(value.toStorage());
+    } else if (value.isDevice()) {
+      call.set_device(value.toDevice());
+      value = c10::Device(c10::kCPU);
+    } else if (value.isGenerator()) {
+      value = call.operand(value.toGenerator());
+    } else if (value.isNone() && arguments[i].name() == "generator") {
+      absent_generator = base + i;
+    }
+  }
+  if (absent_generator.has_value()) stack[*absent_generator] = call.default_generator();
+}
+
+void map_results(const c10::FunctionSchema& schema, HostCall& call, torch::jit::Stack& stack) {
+  const auto& returns = schema.returns();
+  const size_t base = stack.size() - returns.size();
+  for (size_t i = 0; i < returns.size(); ++i) {
+    IValue& value = stack[base + i];
+    if (value.isTensor()) {
+      at::Tensor result = std::move(value).toTensor();
+      value = call.to_device(std::move(result), is_view(returns[i]));
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> results;
+      for (at::Tensor& result : value.toTensorVector()) {
+        results.push_back(call.to_device(std::move(result), is_view(returns[i])));
+      }
+      value = std::move(results);
+    }
+  }
+}
+
+constexpr c10::DispatchKeySet kSparseKeys({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr});
+
+void check_sparse_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
+  using c10::DispatchKey;
+  const bool compressed = keys.has_any(c10::DispatchKeySet(DispatchKey::SparseCsr));
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      op.hasComputedKernelForDispatchKey(compressed ? DispatchKey::SparseCsrCPU : DispatchKey::SparseCPU),
+      op.operator_name(), ": neither ", kDeviceType, " nor the CPU has a kernel for ",
+      compressed ? "compressed sparse" : "sparse COO", " tensors; convert them with to_dense(), or use their values()");
+}
+
+void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, c10::DispatchKeySet keys,
+               torch::jit::Stack* stack) {
+  const bool sparse = keys.has_any(kSparseKeys);
+  if (C10_UNLIKELY(sparse)) check_sparse_kernel(op, keys);
+  HostCall call(record);
+  if (C10_UNLIKELY(takes_cpu_operands(op))) call.allow_cpu_operands();
+  map_arguments(op.schema(), call, *stack);
+  {
+    HostCall::Running running(call);
+    if (C10_UNLIKELY(sparse)) {
+      op.callBoxed(stack);  // by the stand-ins' layouts
+    } else {
+      op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    }
+  }
+  call.write_back();
+  map_results(op.schema(), call, *stack);
+}
+
+// The fallback of one op: knows its record.
+class OpFallback final : public c10::OperatorKernel {
+ public:
+  explicit OpFallback(FallbackRecord& record) : record_(record) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    fall_back(op, record_, keys, stack);
+  }
+
+ private:
+  FallbackRecord& record_;
+};
+
+// The kernels of the CPU that win against composites, and where they are called from.
+struct HostKernels {
+  c10::DispatchKey device, host;
+  bool wins(const c10::OperatorHandle& op) const {
+    using c10::DispatchKey;
+    return op.hasKernelForDispatchKey(host) && !op.hasKernelForDispatchKey(device) &&
+           (host != DispatchKey::CPU || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+            op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));
+  }
+};
+
+constexpr HostKernels kHostKernels[] = {
+    {kDispatchKey, c10::DispatchKey::CPU},
+    {c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCPU},
+    {c10::DispatchKey::SparseCsrPrivateUse1, c10::DispatchKey::SparseCsrCPU},
+};
+
+}  // namespace
+
+void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  fall_back(op, fallback_record(op), keys, stack);
+}
+
+void register_fallbacks() {
+  static std::array<torch::Library*, std::size(kHostKernels)> libraries;
+  for (size_t i = 0; i < libraries.size(); ++i) {
+    libraries[i] = new torch::Library(torch::Library::IMPL, "aten", kHostKernels[i].device, __FILE__, __LINE__);
+  }
+  register_host_ops(*libraries[0]);
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (!op.has_value() || !op->hasSchema() || !name.name.starts_with("aten::")) continue;
+    const std::string full_name = c10::toString(name);
+    for (size_t i = 0; i < libraries.size(); ++i) {
+      if (!kHostKernels[i].wins(*op)) continue;
+      libraries[i]->impl(full_name.c_str(), torch::CppFunction::makeFromBoxedFunctor(
+                                                std::make_unique<OpFallback>(fallback_record(full_name))));
+    }
+  }
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+}  // namespace mydev

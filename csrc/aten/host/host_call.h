@@ -1,0 +1,105 @@
+// One call of a CPU kernel for device tensors: the operands' stand-ins, and the way back for what it wrote and
+// returned.
+//
+// On a host-accessible device the stand-ins are aliases (alias.h) and nothing is copied; elsewhere they are copies,
+// which write_back and to_device copy back. Either way the call is counted in the census.
+//
+//   HostCall call(record, "aten::sort");
+//   Tensor a = call.operand(self, /*written=*/false);
+//   { HostCall::Running running(call); result = kernel(a); }      // opens the device's memory, times the call
+//   call.write_back();
+//   return call.to_device(std::move(result));
+//
+// Operands on several devices, or CPU tensors among device tensors (other than 0-dim), are refused by begin().
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "aten/host/alias.h"
+#include "aten/host/census.h"
+#include "aten/host/sparse.h"
+#include "aten/trace/dispatch_trace.h"
+
+namespace mydev {
+
+class HostCall {
+ public:
+  explicit HostCall(FallbackRecord& record) : record_(record) {}
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+
+  // What the op takes from the CPU: a scalar only, as most ops, or any tensor, as indexing does.
+  void allow_cpu_operands() { cpu_operands_allowed_ = true; }
+
+  // The CPU tensor that stands for `tensor`; itself if it is not on the device. `written`: the kernel writes it, and
+  // may resize it or give it another storage.
+  at::Tensor operand(const at::Tensor& tensor, bool written);
+  c10::Storage operand(const c10::Storage& storage);
+  // A CPU generator that continues the device's random state.
+  at::Generator operand(const at::Generator& generator);
+  at::Generator default_generator();
+
+  // The device of the call: that of its operands, else as set, else the current one.
+  c10::Device device() const;
+  void set_device(c10::Device device) {
+    if (device.has_index()) device_ = device;
+  }
+
+  // After the kernel, before to_device, once.
+  void write_back();
+  // What the caller must see for a result: the operand itself, a view of an operand, or a fresh tensor. `is_view`: the
+  // schema says that the result is a view of an operand.
+  at::Tensor to_device(at::Tensor result, bool is_view = false);
+
+  // The time in which the kernel runs.
+  class Running {
+   public:
+    explicit Running(HostCall& call);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    HostCall& call_;
+    TraceRedispatch trace_;
+    std::chrono::steady_clock::time_point begin_;
+    std::optional<HostScope> scope_;
+    std::optional<c10::impl::ExcludeDispatchKeyGuard> below_autograd_;
+  };
+
+ private:
+  struct Operand {
+    at::Tensor original, stand_in;
+    c10::intrusive_ptr<c10::StorageImpl> twin;  // alias mode
+    bool written;
+  };
+  struct SparseOperand {
+    at::Tensor original, stand_in;
+    bool written;
+  };
+  bool aliasing() const;
+  void mark_requires_grad();
+  at::Tensor sparse_operand(const at::Tensor& tensor, bool written);
+  SparseComponents components_to_device(const at::Tensor& sparse);
+  c10::Storage device_storage_for(c10::StorageImpl* host);
+  void write_back_alias(Operand& operand);
+  void write_back_copy(Operand& operand);
+
+  FallbackRecord& record_;
+  c10::SmallVector<Operand, 4> operands_;
+  c10::SmallVector<SparseOperand, 1> sparse_operands_;  // their components are among the operands, too
+  c10::SmallVector<std::pair<c10::intrusive_ptr<c10::StorageImpl>, c10::Storage>, 1> storages_;  // host, device
+  c10::SmallVector<const c10::StorageImpl*, 2> cpu_storages_;
+  const at::Tensor* foreign_ = nullptr;  // a CPU tensor that is no scalar
+  c10::Device device_{c10::DeviceType::PrivateUse1, -1};
+  bool cpu_operands_allowed_ = false;
+  uint64_t bytes_copied_ = 0;
+};
+
+}  // namespace mydev

@@ -1,0 +1,137 @@
+// From tensors to launches: what every native op is made of.
+//
+//   static KernelRef kernel("mydev.relu");
+//   const mydev_kernel* k = kernel.on(self);          // nullptr: this device has none; use the fallback
+//   Tensor out = empty_dense(self.sizes(), self.options());
+//   OpFrame<2> frame;
+//   frame.add(out).add(self);                         // outputs first
+//   frame.launch(*k, 1);
+//
+// A launch runs on the current stream of the operands' device. Nothing here waits. Thread-safe.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <atomic>
+#include <span>
+
+#include "aten/core/dtype.h"
+#include "kernels/registry/kernel_registry.h"
+#include "runtime/caching_allocator.h"
+#include "runtime/launch.h"
+
+namespace mydev {
+
+inline constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
+inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::PrivateUse1;
+
+inline bool on_device(const at::TensorBase& tensor) {
+  return tensor.defined() && tensor.is_privateuseone();
+}
+
+// Raises the error that PyTorch raises for operands on two devices, with the op's name, unless every defined tensor is
+// on one device of ours or is a CPU scalar (0-dim).
+void check_same_device(const char* op, std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors);
+
+// A kernel of the registry by name, resolved once per device.
+class KernelRef {
+ public:
+  constexpr explicit KernelRef(const char* name) noexcept : name_(name) {}
+  const char* name() const noexcept { return name_; }
+
+  // The record to launch on this device; nullptr if it has none.
+  const mydev_kernel* on(int device) {
+    const mydev_kernel* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
+    if (__builtin_expect(kernel == nullptr, 0)) return resolve(device);
+    return kernel == &absent_ ? nullptr : kernel;
+  }
+  const mydev_kernel* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
+
+ private:
+  const mydev_kernel* resolve(int device);
+  static const mydev_kernel absent_;
+  const char* name_;
+  std::array<std::atomic<const mydev_kernel*>, kMaxDevices> resolved_{};
+};
+
+// --- outputs ---------------------------------------------------------------------------------------------------------
+
+// A fresh contiguous tensor, made without the dispatcher.
+at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Device device);
+inline at::Tensor empty_dense(c10::IntArrayRef sizes, const at::TensorBase& like) {
+  return empty_dense(sizes, like.scalar_type(), like.device());
+}
+at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,
+                            c10::Device device);
+
+// --- frames ----------------------------------------------------------------------------------------------------------
+
+// Memory that one launch needs, released (stream-ordered) when this goes out of scope.
+class Scratch {
+ public:
+  Scratch() = default;
+  ~Scratch() {
+    if (block_ != nullptr) release(*block_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void reserve(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+
+ private:
+  Block* block_ = nullptr;
+};
+
+// Launches over buffers and attributes that the caller laid out; asks the kernel for its scratch.
+inline void launch_on(const mydev_kernel& kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
+                      std::span<const mydev_attribute> attributes, Stream& stream) {
+  mydev_frame frame = make_frame(buffers, num_outputs, attributes);
+  if (kernel.scratch_bytes != nullptr) {
+    Scratch scratch;
+    scratch.reserve(kernel, frame, stream);
+    launch(kernel, frame, stream);
+  } else {
+    launch(kernel, frame, stream);
+  }
+}
+
+// Up to kBuffers operands and kAttributes attributes, sizes and strides borrowed from the tensors: they must stay alive
+// and unchanged until launch() returns.
+template <int kBuffers, int kAttributes = 4>
+class OpFrame {
+ public:
+  OpFrame& add(const at::TensorBase& tensor) {
+    c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+    const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+    buffers_[static_cast<size_t>(count_)] = {impl->mutable_data(), sizes.data(), strides.data(),
+                                             static_cast<int32_t>(sizes.size()), to_frame_dtype(tensor.scalar_type())};
+    if (count_++ == 0) device_ = tensor.device().index();
+    return *this;
+  }
+  // An absent operand: no data, no dimensions.
+  OpFrame& add_absent(mydev_dtype dtype) {
+    buffers_[static_cast<size_t>(count_++)] = {nullptr, nullptr, nullptr, 0, dtype};
+    return *this;
+  }
+  OpFrame& add_optional(const std::optional<at::Tensor>& tensor, mydev_dtype dtype) {
+    return tensor.has_value() && tensor->defined() ? add(*tensor) : add_absent(dtype);
+  }
+  OpFrame& attribute(const mydev_attribute& attribute) {
+    attributes_[static_cast<size_t>(num_attributes_++)] = attribute;
+    return *this;
+  }
+  // The first operand must be on the device.
+  void launch(const mydev_kernel& kernel, uint32_t num_outputs) {
+    launch_on(kernel, {buffers_.data(), static_cast<size_t>(count_)}, num_outputs,
+              {attributes_.data(), static_cast<size_t>(num_attributes_)}, current_stream(device_));
+  }
+
+ private:
+  std::array<mydev_buffer, kBuffers> buffers_;
+  std::array<mydev_attribute, kAttributes> attributes_;
+  int count_ = 0;
+  int num_attributes_ = 0;
+  int device_ = 0;
+};
+
+}  // namespace mydev

@@ -1,0 +1,50 @@
+// Frames over lists of tensors, for kernels that update many tensors in one launch.
+#pragma once
+
+#include "aten/launch/native_launch.h"
+
+namespace mydev {
+
+// Collects operands and attributes of any number. Sizes and strides are borrowed: the tensors must stay alive.
+class ListFrame {
+ public:
+  void add(const at::Tensor& tensor) {
+    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+    buffers_.push_back({const_cast<void*>(impl->data()), impl->sizes().data(), impl->strides().data(),
+                        static_cast<int32_t>(impl->dim()), to_frame_dtype(tensor.scalar_type())});
+  }
+  void add(at::TensorList list) {
+    for (const at::Tensor& tensor : list) add(tensor);
+  }
+  void add_absent(size_t count = 1) {
+    for (size_t i = 0; i < count; ++i) buffers_.push_back({nullptr, nullptr, nullptr, 0, MYDEV_F32});
+  }
+  void launch(const mydev_kernel& kernel, size_t num_outputs, std::span<const mydev_attribute> attributes,
+              const at::Device& device) {
+    launch_on(kernel, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_outputs), attributes,
+              current_stream(device.index()));
+  }
+
+ private:
+  c10::SmallVector<mydev_buffer, 32> buffers_;
+};
+
+// Corresponding elements of the two lie at corresponding places of dense memory.
+inline bool laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() &&
+         ((a.is_contiguous() && b.is_contiguous()) || (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
+}
+
+// Whether `list` corresponds to `model`, tensor by tensor: one device, one layout; one dtype in itself.
+inline bool corresponds(at::TensorList list, at::TensorList model) {
+  if (list.size() != model.size()) return false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!on_device(list[i]) || list[i].device() != model[0].device() || !laid_out_alike(list[i], model[i]) ||
+        list[i].scalar_type() != list[0].scalar_type()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace mydev

@@ -1,0 +1,118 @@
+// Activations and their backwards: one row each, and the ops that are its forms. Tensor arguments are the kernel's
+// inputs, the other arguments its attributes, both in the op's order.
+#include <ATen/Operators.h>
+
+#include <cmath>
+
+#include "aten/ops/pointwise.h"
+
+namespace mydev {
+namespace {
+
+namespace ops = at::_ops;
+
+#define MYDEV_ROW(op, types, ...) \
+  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = types, .attributes = {__VA_ARGS__}};
+MYDEV_ROW(relu, kNumbers)
+MYDEV_ROW(threshold_backward, kNumbers, "threshold")
+MYDEV_ROW(gelu, kFloats, "tanh")
+MYDEV_ROW(gelu_backward, kFloats, "tanh")
+MYDEV_ROW(silu, kFloats)
+MYDEV_ROW(silu_backward, kFloats)
+MYDEV_ROW(mish, kFloats)
+MYDEV_ROW(mish_backward, kFloats)
+MYDEV_ROW(elu, kFloats, "alpha", "scale", "input_scale")
+MYDEV_ROW(elu_backward, kFloats, "alpha", "scale", "input_scale", "is_result")
+MYDEV_ROW(softplus, kFloats, "beta", "threshold")
+MYDEV_ROW(softplus_backward, kFloats, "beta", "threshold")
+MYDEV_ROW(log_sigmoid, kFloats)
+MYDEV_ROW(log_sigmoid_backward, kFloats)
+MYDEV_ROW(sigmoid_backward, kFloats)
+MYDEV_ROW(tanh_backward, kFloats)
+MYDEV_ROW(leaky_relu, kFloats, "negative_slope")
+MYDEV_ROW(leaky_relu_backward, kFloats, "negative_slope", "self_is_result")
+MYDEV_ROW(clamp, kNumbers, "min", "max")
+MYDEV_ROW(hardtanh_backward, kFloats, "min_val", "max_val")
+MYDEV_ROW(hardsigmoid, kFloats)
+MYDEV_ROW(hardsigmoid_backward, kFloats)
+MYDEV_ROW(hardswish, kFloats)
+MYDEV_ROW(hardswish_backward, kFloats)
+PointwiseRow lower_bound_row = {.kernel = KernelRef("mydev.maximum"), .dtypes = kNumbers, .number_is_operand = true};
+PointwiseRow upper_bound_row = {.kernel = KernelRef("mydev.minimum"), .dtypes = kNumbers, .number_is_operand = true};
+
+// Bounds that leave self's dtype as it is, and are numbers.
+bool is_plain_bound(const at::Tensor& self, const std::optional<c10::Scalar>& bound) {
+  if (!bound.has_value()) return true;
+  if (bound->isFloatingPoint()) return self.is_floating_point() && !std::isnan(bound->toDouble());
+  return bound->isIntegral(/*includeBool=*/false);
+}
+
+// clamp and hardtanh: one or both bounds.
+template <class Op, class Schema = typename Op::schema>
+struct ClampForm;
+template <class Op, class Result, class Self, class Bound, class... Out>
+struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
+  static Result call(Self self, Bound min, Bound max, Out... out) {
+    const std::optional<c10::Scalar> low(min), high(max);
+    if (!(low.has_value() || high.has_value()) || !is_plain_bound(self, low) || !is_plain_bound(self, high)) {
+      return FallbackForm<Op>::call(self, min, max, out...);
+    }
+    PointwiseCall call(!low.has_value() ? upper_bound_row : !high.has_value() ? lower_bound_row : clamp_row);
+    call.take(self);
+    if (low.has_value()) call.take(*low);
+    if (high.has_value()) call.take(*high);
+    (call.take(out), ...);
+    return finish<Op>(call, self, min, max, out...);
+  }
+};
+
+// The forward's buffer serves the CPU's backward; ours computes from the input.
+std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
+  PointwiseCall call(log_sigmoid_row);
+  call.take(self);
+  if (!call.run()) return FallbackForm<ops::log_sigmoid_forward>::call(self);
+  return {std::move(call.result()), empty_dense({0}, self)};
+}
+at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& buffer) {
+  PointwiseCall call(log_sigmoid_backward_row);
+  call.take(grad);
+  call.take(self);
+  return finish<ops::log_sigmoid_backward>(call, grad, self, buffer);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+#define MYDEV_REGISTER_FORWARD(op) register_forms<op##_row, ops::op, ops::op##_, ops::op##_out>(m);
+#define MYDEV_REGISTER_BACKWARD(op) register_forms<op##_row, ops::op, ops::op##_grad_input>(m);
+  register_forms<relu_row, ops::relu, ops::relu_>(m);
+  MYDEV_REGISTER_FORWARD(gelu)
+  MYDEV_REGISTER_FORWARD(silu)
+  MYDEV_REGISTER_FORWARD(mish)
+  MYDEV_REGISTER_FORWARD(elu)
+  MYDEV_REGISTER_FORWARD(leaky_relu)
+  MYDEV_REGISTER_FORWARD(hardsigmoid)
+  MYDEV_REGISTER_FORWARD(hardswish)
+  register_forms<softplus_row, ops::softplus, ops::softplus_out>(m);
+  MYDEV_REGISTER_BACKWARD(threshold_backward)
+  MYDEV_REGISTER_BACKWARD(gelu_backward)
+  MYDEV_REGISTER_BACKWARD(silu_backward)
+  MYDEV_REGISTER_BACKWARD(elu_backward)
+  MYDEV_REGISTER_BACKWARD(softplus_backward)
+  MYDEV_REGISTER_BACKWARD(sigmoid_backward)
+  MYDEV_REGISTER_BACKWARD(tanh_backward)
+  MYDEV_REGISTER_BACKWARD(leaky_relu_backward)
+  MYDEV_REGISTER_BACKWARD(hardtanh_backward)
+  MYDEV_REGISTER_BACKWARD(hardsigmoid_backward)
+  register_forms<mish_backward_row, ops::mish_backward>(m);
+  register_forms<hardswish_backward_row, ops::hardswish_backward>(m);
+  register_op<ops::log_sigmoid_forward>(m, &log_sigmoid_forward);
+  register_op<ops::log_sigmoid_backward>(m, &log_sigmoid_backward);
+  register_op<ops::clamp>(m, &ClampForm<ops::clamp>::call);
+  register_op<ops::clamp_>(m, &ClampForm<ops::clamp_>::call);
+  register_op<ops::clamp_out>(m, &ClampForm<ops::clamp_out>::call);
+  register_op<ops::hardtanh>(m, &ClampForm<ops::hardtanh>::call);
+  register_op<ops::hardtanh_>(m, &ClampForm<ops::hardtanh_>::call);
+  register_op<ops::hardtanh_out>(m, &ClampForm<ops::hardtanh_out>::call);
+}
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,149 @@
+// Convolution: core sends every convolution on the device, forward and backward, to the two "overrideable" ops.
+//
+// f32, bf16 and f16 are one launch per result (mydev.convolution and its two gradients). Results lie as the CPU's do:
+// channels-last if the input or the weight suggests it, else channels-first. What the kernels leave out (f64, complex,
+// operands without elements, output padding beyond the stride) runs core's convolution on the CPU.
+#include <ATen/Operators.h>
+#include <ATen/native/ConvUtils.h>
+#include <torch/library.h>
+
+#include <array>
+
+#include "aten/host/host_op.h"
+#include "aten/launch/native_launch.h"
+
+namespace mydev {
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+
+KernelRef forward_kernel("mydev.convolution");
+KernelRef data_kernel("mydev.convolution_backward_data");
+KernelRef weights_kernel("mydev.convolution_backward_weights");
+
+struct Parameters {
+  IntArrayRef stride, padding, dilation;
+  bool transposed;
+  IntArrayRef output_padding;
+  int64_t groups;
+};
+
+template <int kBuffers>
+using ConvolutionFrame = OpFrame<kBuffers, 6>;
+
+template <int kBuffers>
+void add_attributes(ConvolutionFrame<kBuffers>& frame, const Parameters& p) {
+  const auto ints = [](IntArrayRef values) { return std::span<const int64_t>(values.data(), values.size()); };
+  frame.attribute(int_array_attribute("stride", ints(p.stride)))
+      .attribute(int_array_attribute("padding", ints(p.padding)))
+      .attribute(int_array_attribute("dilation", ints(p.dilation)))
+      .attribute(bool_attribute("transposed", p.transposed))
+      .attribute(int_array_attribute("output_padding", ints(p.output_padding)))
+      .attribute(int_attribute("groups", p.groups));
+}
+
+bool is_plain(const Tensor& tensor, const Tensor& like) {
+  return tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() && !tensor.is_neg() &&
+         tensor.numel() > 0 && tensor.dim() == like.dim();
+}
+
+// Whether the kernels take this convolution.
+bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
+  const c10::ScalarType dtype = input.scalar_type();
+  if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return false;
+  if (!on_device(input) || !is_plain(input, input) || !is_plain(weight, input)) return false;
+  const int64_t spatial = input.dim() - 2;
+  if (spatial < 1 || spatial > 3) return false;
+  for (const IntArrayRef list : {p.stride, p.padding, p.dilation, p.output_padding}) {
+    if (static_cast<int64_t>(list.size()) != spatial) return false;
+  }
+  for (size_t i = 0; i < p.stride.size(); ++i) {
+    if (p.padding[i] < 0 || (p.transposed && p.output_padding[i] >= p.stride[i])) return false;
+  }
+  return forward_kernel.on(input) != nullptr && data_kernel.on(input) != nullptr && weights_kernel.on(input) != nullptr;
+}
+
+// A result of the CPU's memory format. The CPU's transposed convolution of volumes knows no channels-last.
+Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight, bool transposed) {
+  const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight);
+  if (!channels_last || sizes.size() < 4 || (transposed && sizes.size() == 5)) return empty_dense(sizes, input);
+  const auto strides =
+      sizes.size() == 5 ? c10::get_channels_last_strides_3d(sizes) : c10::get_channels_last_strides_2d(sizes);
+  return empty_strided_on(sizes, strides, input.scalar_type(), input.device());
+}
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
+                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                   int64_t groups) {
+  const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
+  const bool has_bias = bias.has_value() && bias->defined();
+  const bool bias_fits = !has_bias || (bias->scalar_type() == input.scalar_type() && bias->device() == input.device() &&
+                                       bias->dim() == 1 && !bias->is_neg());
+  if (!is_native(input, weight, p) || !bias_fits) {
+    return HostOp<at::_ops::convolution>::call(input, weight, bias, c10::fromIntArrayRefSlow(stride),
+                                               c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
+                                               transposed, c10::fromIntArrayRefSlow(output_padding), groups);
+  }
+  const auto sizes = transposed
+                         ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                       dilation, groups)
+                         : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  Tensor out = empty_result(sizes, input, weight, transposed);
+  ConvolutionFrame<4> frame;
+  frame.add(out).add(input).add(weight);
+  if (has_bias) frame.add(*bias);
+  add_attributes(frame, p);
+  frame.launch(*forward_kernel.on(input), 1);
+  return out;
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input,
+                                                        const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
+                                                        IntArrayRef dilation, bool transposed,
+                                                        IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> output_mask) {
+  const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
+  const int64_t out_channels = transposed ? weight.size(1) * groups : weight.size(0);
+  if (!is_native(input, weight, p) || !is_plain(grad_output, input)) {
+    const c10::SymInt bias_size(out_channels);
+    return HostOp<at::_ops::convolution_backward>::call(
+        grad_output, input, weight, at::OptionalSymIntArrayRef(c10::SymIntArrayRef(bias_size)),
+        c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
+        transposed, c10::fromIntArrayRefSlow(output_padding), groups, output_mask);
+  }
+  const auto [wants_input, wants_weight, wants_bias] = output_mask;
+  Tensor grad_input, grad_weight, grad_bias;
+  if (wants_input) {
+    grad_input = empty_result(input.sizes(), input, weight, transposed);
+    ConvolutionFrame<3> frame;
+    frame.add(grad_input).add(grad_output).add(weight);
+    add_attributes(frame, p);
+    frame.launch(*data_kernel.on(input), 1);
+  }
+  const bool bias_with_weight = wants_bias && wants_weight && !transposed;
+  if (wants_weight) {
+    grad_weight = empty_result(weight.sizes(), input, weight, transposed);
+    if (bias_with_weight) grad_bias = empty_dense({out_channels}, input);
+    ConvolutionFrame<4> frame;
+    frame.add(grad_weight);
+    if (bias_with_weight) frame.add(grad_bias);
+    frame.add(grad_output).add(input);
+    add_attributes(frame, p);
+    frame.launch(*weights_kernel.on(input), bias_with_weight ? 2 : 1);
+  }
+  if (wants_bias && !bias_with_weight) {
+    c10::SmallVector<int64_t, 4> all_but_channels = {0};
+    for (int64_t i = 2; i < grad_output.dim(); ++i) all_but_channels.push_back(i);
+    grad_bias = at::sum(grad_output, all_but_channels);
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_overrideable", convolution);
+  m.impl("convolution_backward_overrideable", convolution_backward);
+}
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,262 @@
+// Copies in every direction, dtype and stride pattern, and the ops that read a tensor back.
+//
+// Between a device and the host, bytes travel dense and in the destination's dtype: casts and layout changes from the
+// host happen on the host, those to the host on the device. A copy to the host waits unless non_blocking is set and the
+// host memory is pinned; a copy from the host waits under the same rule. Copies between devices are ordered after
+// earlier work of both current streams and before later work of the destination's.
+#include <ATen/Dispatch_v2.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <torch/library.h>
+
+#include <array>
+
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
+#include "aten/memory/storage.h"
+
+namespace mydev {
+namespace {
+
+KernelRef copy_kernel("mydev.copy");
+
+// The same elements at the same places: bytes can be copied as they lie. (Contiguous tensors may differ in the strides
+// of dimensions of one element.)
+bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg() &&
+         ((a.is_contiguous() && b.is_contiguous()) || (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
+}
+
+// Dense, and no lazy bits.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+at::Tensor empty_on_host(const at::Tensor& like, c10::ScalarType dtype) {
+  return at::empty(like.sizes(), at::TensorOptions().dtype(dtype).device(c10::kCPU));
+}
+
+bool is_pinned(const at::Tensor& host) {
+  return host.is_pinned();
+}
+
+// Tells the pinned-memory allocator that `stream` uses the tensor's memory.
+void note_pinned_use(const at::Tensor& host, Stream& stream) {
+  const c10::DataPtr& data = host.storage().data_ptr();
+  at::getHostAllocator(kDeviceType)
+      ->record_event(host.mutable_data_ptr(), data.get_context(),
+                     c10::Stream(c10::Stream::UNSAFE,
+                                 {kDeviceType, static_cast<c10::DeviceIndex>(stream.device().index)}, stream.id()));
+}
+
+void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src);
+
+void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (!same_bytes(dst, src)) {
+    at::Tensor staged = src;
+    if (src.scalar_type() != dst.scalar_type() || !is_plain(src)) {
+      staged = empty_on_host(dst, dst.scalar_type());
+      staged.copy_(src);
+    }
+    if (!is_plain(dst)) {
+      const at::Tensor arrived = empty_dense(dst.sizes(), dst);
+      copy_from_host(arrived, staged, non_blocking);
+      copy_on_one_device(dst, arrived);
+      return;
+    }
+    copy_from_host(dst, staged, non_blocking);
+    return;
+  }
+  Stream& stream = current_stream(dst.device().index());
+  copy_to_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
+  if (stream.asynchronous() && is_pinned(src)) {
+    if (non_blocking) {
+      note_pinned_use(src, stream);
+    } else {
+      stream.synchronize();
+    }
+  }
+}
+
+// `src`, on a device, as bytes can travel: plain, in the destination's dtype.
+at::Tensor made_plain(const at::Tensor& src, c10::ScalarType dtype) {
+  if (src.scalar_type() == dtype && is_plain(src)) return src;
+  const at::Tensor plain = empty_dense(src.sizes(), dtype, src.device());
+  copy_on_one_device(plain, src);
+  return plain;
+}
+
+void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (!same_bytes(dst, src)) {
+    const at::Tensor ready = made_plain(src, dst.scalar_type());
+    if (is_plain(dst)) {
+      copy_from_device(dst, ready, non_blocking);
+    } else {
+      const at::Tensor arrived = empty_on_host(dst, dst.scalar_type());
+      copy_from_device(arrived, ready, /*non_blocking=*/false);
+      dst.copy_(arrived);
+    }
+    return;
+  }
+  Stream& stream = current_stream(src.device().index());
+  const bool wait = !(non_blocking && stream.asynchronous() && is_pinned(dst));
+  if (wait) {
+    copy_to_host(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
+    return;
+  }
+  check_driver(stream.device(),
+               stream.device().driver->copy(stream.handle(), dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(),
+                                            MYDEV_COPY_DEVICE_TO_HOST),
+               "copy to the host");
+  note_pinned_use(dst, stream);
+}
+
+// Makes `later` wait for what `earlier` was given so far.
+void order_after(Stream& later, Stream& earlier) {
+  if (!later.asynchronous() && !earlier.asynchronous()) return;
+  Event event(earlier.device().index, /*timing=*/false);
+  event.record(earlier);
+  later.wait(event);
+}
+
+void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
+  if (!same_bytes(dst, src)) {
+    const at::Tensor ready = made_plain(src, dst.scalar_type());
+    if (is_plain(dst)) {
+      copy_between_devices(dst, ready);
+    } else {
+      const at::Tensor arrived = empty_dense(dst.sizes(), dst);
+      copy_between_devices(arrived, ready);
+      copy_on_one_device(dst, arrived);
+    }
+    return;
+  }
+  Stream& from = current_stream(src.device().index());
+  Stream& to = current_stream(dst.device().index());
+  const mydev_driver_api& driver = *from.device().driver;
+  if (driver.copy_peer == nullptr) {
+    const at::Tensor staged = at::empty_like(src, src.options().device(c10::kCPU));
+    copy_to_host(staged.mutable_data_ptr(), src.const_data_ptr(), src.nbytes(), from);
+    copy_to_device(dst.mutable_data_ptr(), staged.const_data_ptr(), dst.nbytes(), to);
+    return;
+  }
+  order_after(from, to);
+  check_driver(from.device(),
+               driver.copy_peer(from.handle(), dst.mutable_data_ptr(), dst.device().index(), src.const_data_ptr(),
+                                src.device().index(), dst.nbytes()),
+               "copy between devices");
+  order_after(to, from);
+}
+
+void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
+  const mydev_kernel* kernel = copy_kernel.on(dst);
+  const bool known = to_frame_dtype(dst.scalar_type()) != MYDEV_DTYPE_INVALID &&
+                     to_frame_dtype(src.scalar_type()) != MYDEV_DTYPE_INVALID;
+  if (kernel != nullptr && known) {
+    OpFrame<2> frame;
+    frame.add(dst).add(src);
+    frame.attribute(bool_attribute("conj", dst.is_conj() != src.is_conj()));
+    frame.attribute(bool_attribute("neg", dst.is_neg() != src.is_neg()));
+    frame.launch(*kernel, 1);
+  } else if (same_bytes(dst, src)) {
+    copy_on_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), current_stream(dst.device().index()));
+  } else {
+    // No kernel for these dtypes: the host converts. The storages travel whole, so that strides stay as they are.
+    auto on_host = [](const at::Tensor& tensor) {
+      const c10::Storage& storage = tensor.storage();
+      at::Tensor bytes = at::empty({static_cast<int64_t>(storage.nbytes())}, at::kByte);
+      copy_to_host(bytes.mutable_data_ptr(), storage.data(), storage.nbytes(), current_stream(tensor.device().index()));
+      at::Tensor host = at::empty({0}, tensor.options().device(c10::kCPU));
+      host.set_(bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+      if (tensor.is_conj()) host._set_conj(true);
+      if (tensor.is_neg()) host._set_neg(true);
+      return host;
+    };
+    const at::Tensor host = on_host(dst);
+    host.copy_(on_host(src));
+    copy_to_device(dst.storage().mutable_data(), host.storage().data(), host.storage().nbytes(),
+                   current_stream(dst.device().index()));
+  }
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  if (self.is_same(src)) return self;
+  TORCH_CHECK_NOT_IMPLEMENTED(!src.is_meta(), "Cannot copy out of meta tensor; no data!");
+  const c10::MaybeOwned<at::Tensor> expanded = at::expand_inplace(self, src, "copy_");
+  if (self.numel() == 0) return self;
+  at::assert_no_internal_overlap(self);
+  if (src.is_complex() && !self.is_complex()) {
+    TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+  }
+  if (!on_device(self)) {
+    TORCH_CHECK_NOT_IMPLEMENTED(self.is_cpu(), "copy_: cannot copy from ", src.device(), " to ", self.device());
+    copy_from_device(self, *expanded, non_blocking);
+  } else if (!on_device(src)) {
+    TORCH_CHECK_NOT_IMPLEMENTED(src.is_cpu(), "copy_: cannot copy from ", src.device(), " to ", self.device());
+    copy_from_host(self, *expanded, non_blocking);
+  } else if (self.device() != src.device()) {
+    copy_between_devices(self, *expanded);
+  } else {
+    at::assert_no_partial_overlap(self, *expanded);
+    copy_on_one_device(self, *expanded);
+  }
+  return self;
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  at::Tensor target = dst;
+  copy_(target, self, non_blocking);
+  return target;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  return copy_from(self, dst, /*non_blocking=*/false);
+}
+
+c10::Scalar local_scalar_dense(const at::Tensor& self) {
+  alignas(16) std::array<std::byte, 16> bytes{};
+  const size_t itemsize = self.dtype().itemsize();
+  TORCH_INTERNAL_ASSERT(itemsize <= bytes.size());
+  copy_to_host(bytes.data(), self.const_data_ptr(), itemsize, current_stream(self.device().index()));
+  return AT_DISPATCH_V2(self.scalar_type(), "item",
+                        AT_WRAP([&]() -> c10::Scalar { return *reinterpret_cast<const scalar_t*>(bytes.data()); }),
+                        AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                        AT_EXPAND(AT_FLOAT8_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
+}
+
+void record_stream_(at::Tensor& self, c10::Stream stream) {
+  device_allocator()->recordStream(self.storage().data_ptr(), stream);
+}
+
+// `tensor.data = other` and Module.to() change a tensor in place, and keep its identity, where this says that the two
+// may hold each other's data: dense tensors of the CPU and of the device may.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto dense = [](const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor)) && tensor.has_storage();
+  };
+  return dense(self) && dense(from);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", &copy_);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_local_scalar_dense", &local_scalar_dense);
+  m.impl("record_stream", &record_stream_);
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+// The generic handlers of these bits would clone first, and a clone copies: without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace
+}  // namespace mydev

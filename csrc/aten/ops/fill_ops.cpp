@@ -1,0 +1,52 @@
+// fill_ and zero_: one launch of mydev.fill over any layout.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/Operators.h>
+
+#include "aten/core/number.h"
+#include "aten/ops/pointwise.h"
+
+namespace mydev {
+namespace {
+
+namespace ops = at::_ops;
+
+KernelRef fill_kernel("mydev.fill");
+
+// False if the device has no such kernel, or the value is none of the tensor's.
+bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
+  const mydev_kernel* kernel = fill_kernel.on(self);
+  mydev_attribute attribute = number_attribute("value", value);
+  if (kernel == nullptr || to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || self.dim() > kMaxRank ||
+      !fit_number(attribute, self.scalar_type(), /*round=*/false)) {
+    return false;
+  }
+  at::assert_no_internal_overlap(self);
+  if (self.numel() == 0) return true;
+  OpFrame<1, 1> frame;
+  frame.add(self).attribute(attribute).launch(*kernel, 1);
+  return true;
+}
+
+at::Tensor& fill_scalar(at::Tensor& self, const c10::Scalar& value) {
+  return launch_fill(self, value) ? self : FallbackForm<ops::fill__Scalar>::call(self, value);
+}
+
+at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
+  if (value.is_cpu()) return fill_scalar(self, value.item());
+  return self.copy_(value);  // broadcast on the device: nothing waits
+}
+
+at::Tensor& zero(at::Tensor& self) {
+  return launch_fill(self, 0) ? self : FallbackForm<ops::zero_>::call(self);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_op<ops::fill__Scalar>(m, &fill_scalar);
+  register_op<ops::fill__Tensor>(m, &fill_tensor);
+  register_op<ops::zero_>(m, &zero);
+}
+
+}  // namespace
+}  // namespace mydev

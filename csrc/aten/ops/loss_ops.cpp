@@ -1,0 +1,230 @@
+// nll_loss (with and without spatial dimensions), mse_loss, binary_cross_entropy, and their backwards.
+//
+// Wrong shapes, dtypes and reductions go to the CPU's kernel, which raises the CPU's error.
+#include <ATen/ExpandUtils.h>
+#include <ATen/Operators.h>
+#include <ATen/core/Reduction.h>
+
+#include "aten/host/native_or_host.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+KernelRef nll_loss_kernel("mydev.nll_loss");
+KernelRef nll_loss_backward_kernel("mydev.nll_loss_backward");
+KernelRef mse_loss_kernel("mydev.mse_loss");
+KernelRef mse_loss_backward_kernel("mydev.mse_loss_backward");
+KernelRef bce_loss_kernel("mydev.bce_loss");
+KernelRef bce_loss_backward_kernel("mydev.bce_loss_backward");
+
+bool given(const OptionalTensor& tensor) {
+  return tensor.has_value() && tensor->defined();
+}
+
+bool beside(const Tensor& self, const Tensor& other) {
+  return on_device(other) && other.device() == self.device();
+}
+
+bool same_kind(const Tensor& self, const Tensor& other) {
+  return beside(self, other) && other.scalar_type() == self.scalar_type();
+}
+
+// --- negative log likelihood ---------------------------------------------------------------------------------------
+
+// The operands as the kernel sees them: in [N, C, S], target [N, S]; strides as they are where that is possible.
+struct NllOperands {
+  Tensor input, target;  // keep what the strides below describe alive
+  std::array<int64_t, 3> input_sizes, input_strides;
+  std::array<int64_t, 2> target_sizes, target_strides, line_strides, one = {1, 1};
+  bool whole;  // the loss is one element
+
+  mydev_buffer input_buffer() const { return buffer(input, input_sizes.data(), input_strides.data(), 3); }
+  mydev_buffer target_buffer() const { return buffer(target, target_sizes.data(), target_strides.data(), 2); }
+  // The loss, or its gradient.
+  mydev_buffer line_buffer(const Tensor& line) const {
+    return buffer(line, whole ? one.data() : target_sizes.data(), whole ? one.data() : line_strides.data(), 2);
+  }
+  // A dense tensor of the input's sizes.
+  mydev_buffer gradient_buffer(const Tensor& grad) const {
+    return buffer(grad, input_sizes.data(), input_strides.data(), 3);
+  }
+
+  static mydev_buffer buffer(const Tensor& tensor, const int64_t* sizes, const int64_t* strides, int32_t rank) {
+    return {const_cast<void*>(tensor.const_data_ptr()), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};
+  }
+  static mydev_buffer vector(const Tensor& tensor, mydev_dtype dtype) {
+    if (!tensor.defined()) return {nullptr, nullptr, nullptr, 0, dtype};
+    return buffer(tensor, tensor.sizes().data(), tensor.strides().data(), static_cast<int32_t>(tensor.dim()));
+  }
+};
+
+// Input [C], [N, C] or [N, C, d...] with target [], [N] or [N, d...].
+std::optional<NllOperands> nll_operands(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                                        int64_t reduction) {
+  if (!is_real_float(self.scalar_type()) || !beside(self, target) || target.scalar_type() != at::kLong ||
+      self.dim() == 0) {
+    return std::nullopt;
+  }
+  const int64_t class_dim = self.dim() == 1 ? 0 : 1, classes = self.size(class_dim);
+  at::DimVector places;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (d != class_dim) places.push_back(self.size(d));
+  }
+  const bool one_sample = self.dim() == 1 && target.dim() == 1 && target.size(0) == 1;
+  if (target.sizes() != at::IntArrayRef(places) && !one_sample) return std::nullopt;
+  if (given(weight) && (!same_kind(self, *weight) || weight->dim() != 1 || weight->size(0) != classes)) {
+    return std::nullopt;
+  }
+  NllOperands operands;
+  const int64_t samples = self.dim() == 1 ? 1 : self.size(0);
+  int64_t spatial = 1;
+  for (int64_t d = 2; d < self.dim(); ++d) spatial *= self.size(d);
+  operands.input = self.dim() <= 2 ? self : self.contiguous();
+  operands.input_sizes = {samples, classes, spatial};
+  operands.input_strides = self.dim() <= 2
+                               ? std::array<int64_t, 3>{self.dim() == 1 ? 0 : self.stride(0), self.stride(class_dim), 1}
+                               : std::array<int64_t, 3>{classes * spatial, spatial, 1};
+  operands.target = target.dim() == 1 ? target : target.contiguous();
+  operands.target_sizes = {samples, spatial};
+  operands.target_strides = {target.dim() == 1 ? target.stride(0) : spatial, 1};
+  operands.line_strides = {spatial, 1};
+  operands.whole = reduction != at::Reduction::None || self.dim() == 1;
+  return operands;
+}
+
+using LossPair = std::tuple<Tensor, Tensor>;
+
+std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                                    int64_t reduction, c10::SymInt ignore_index) {
+  const mydev_kernel* kernel = on_device(self) ? nll_loss_kernel.on(self) : nullptr;
+  if (kernel == nullptr) return std::nullopt;
+  const std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction);
+  if (!operands.has_value()) return std::nullopt;
+  Tensor out = empty_dense(operands->whole ? at::IntArrayRef() : target.sizes(), self);
+  Tensor total_weight = empty_dense({}, self);
+  const mydev_dtype dtype = to_frame_dtype(self.scalar_type());
+  const std::array<mydev_buffer, 5> buffers = {operands->line_buffer(out), NllOperands::vector(total_weight, dtype),
+                                               operands->input_buffer(), operands->target_buffer(),
+                                               NllOperands::vector(given(weight) ? *weight : Tensor(), dtype)};
+  const std::array<mydev_attribute, 2> attributes = {int_attribute("reduction", reduction),
+                                                     int_attribute("ignore_index", ignore_index.expect_int())};
+  launch_on(*kernel, buffers, 2, attributes, current_stream(self.device().index()));
+  return LossPair(std::move(out), std::move(total_weight));
+}
+
+OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                            int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
+  const mydev_kernel* kernel = on_device(self) ? nll_loss_backward_kernel.on(self) : nullptr;
+  if (kernel == nullptr || !same_kind(self, grad) || !same_kind(self, total_weight) || total_weight.numel() != 1) {
+    return std::nullopt;
+  }
+  std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction);
+  if (!operands.has_value() || (operands->whole ? grad.numel() != 1 : grad.sizes() != target.sizes())) {
+    return std::nullopt;
+  }
+  const Tensor grad_in = empty_dense(self.sizes(), self);
+  if (self.numel() == 0) return grad_in;
+  const Tensor dense_grad = grad.contiguous();
+  operands->input_strides = {operands->input_sizes[1] * operands->input_sizes[2], operands->input_sizes[2], 1};
+  const mydev_dtype dtype = to_frame_dtype(self.scalar_type());
+  const std::array<mydev_buffer, 5> buffers = {
+      operands->gradient_buffer(grad_in), operands->line_buffer(dense_grad), operands->target_buffer(),
+      NllOperands::vector(given(weight) ? *weight : Tensor(), dtype), NllOperands::vector(total_weight, dtype)};
+  const std::array<mydev_attribute, 2> attributes = {int_attribute("reduction", reduction),
+                                                     int_attribute("ignore_index", ignore_index.expect_int())};
+  launch_on(*kernel, buffers, 1, attributes, current_stream(self.device().index()));
+  return grad_in;
+}
+
+// --- elementwise losses --------------------------------------------------------------------------------------------
+
+// `self` and the others broadcast to one shape and dense; empty unless all are floating, of one dtype, on one device.
+std::optional<std::vector<Tensor>> dense_operands(std::initializer_list<Tensor> operands) {
+  const Tensor& self = *operands.begin();
+  if (!on_device(self) || !is_real_float(self.scalar_type())) return std::nullopt;
+  at::DimVector shape(self.sizes());
+  for (const Tensor& tensor : operands) {
+    if (!same_kind(self, tensor)) return std::nullopt;
+    if (tensor.sizes() != self.sizes()) shape = at::infer_size_dimvector(shape, tensor.sizes());
+  }
+  std::vector<Tensor> dense;
+  for (const Tensor& tensor : operands) {
+    dense.push_back(tensor.sizes() == at::IntArrayRef(shape) ? tensor.contiguous() : tensor.expand(shape).contiguous());
+  }
+  return dense;
+}
+
+OptionalTensor launch_loss(KernelRef& ref, const std::vector<Tensor>& operands, int64_t reduction) {
+  const Tensor& self = operands[0];
+  const mydev_kernel* kernel = ref.on(self);
+  if (kernel == nullptr) return std::nullopt;
+  const Tensor out = empty_dense(reduction == at::Reduction::None ? self.sizes() : at::IntArrayRef(), self);
+  OpFrame<4, 1> frame;
+  frame.add(out);
+  for (const Tensor& tensor : operands) frame.add(tensor);
+  frame.attribute(int_attribute("reduction", reduction)).launch(*kernel, 1);
+  return out;
+}
+
+OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad, const std::vector<Tensor>& operands,
+                                    int64_t reduction) {
+  const Tensor& self = operands[0];
+  const mydev_kernel* kernel = ref.on(self);
+  const bool whole = reduction != at::Reduction::None;
+  if (kernel == nullptr || !same_kind(self, grad) || (whole ? grad.numel() != 1 : grad.sizes() != self.sizes())) {
+    return std::nullopt;
+  }
+  const Tensor grad_in = empty_dense(self.sizes(), self);
+  OpFrame<5, 1> frame;
+  const Tensor dense_grad = grad.contiguous();
+  frame.add(grad_in).add(dense_grad);
+  for (const Tensor& tensor : operands) frame.add(tensor);
+  frame.attribute(int_attribute("reduction", reduction)).launch(*kernel, 1);
+  return grad_in;
+}
+
+OptionalTensor mse(const Tensor& self, const Tensor& target, int64_t reduction) {
+  const auto operands = dense_operands({self, target});
+  return operands.has_value() ? launch_loss(mse_loss_kernel, *operands, reduction) : std::nullopt;
+}
+
+OptionalTensor mse_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
+  const auto operands = dense_operands({self, target});
+  return operands.has_value() ? launch_loss_backward(mse_loss_backward_kernel, grad, *operands, reduction)
+                              : std::nullopt;
+}
+
+std::optional<std::vector<Tensor>> bce_operands(const Tensor& self, const Tensor& target,
+                                                const OptionalTensor& weight) {
+  if (self.sizes() != target.sizes()) return std::nullopt;
+  return given(weight) ? dense_operands({self, target, *weight}) : dense_operands({self, target});
+}
+
+OptionalTensor bce(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction) {
+  const auto operands = bce_operands(self, target, weight);
+  return operands.has_value() ? launch_loss(bce_loss_kernel, *operands, reduction) : std::nullopt;
+}
+
+OptionalTensor bce_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                            int64_t reduction) {
+  const auto operands = bce_operands(self, target, weight);
+  return operands.has_value() ? launch_loss_backward(bce_loss_backward_kernel, grad, *operands, reduction)
+                              : std::nullopt;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::nll_loss_forward, &nll_forward>(m);
+  register_native<at::_ops::nll_loss_backward, &nll_backward>(m);
+  register_native<at::_ops::nll_loss2d_forward, &nll_forward>(m);
+  register_native<at::_ops::nll_loss2d_backward, &nll_backward>(m);
+  register_native<at::_ops::mse_loss, &mse>(m);
+  register_native<at::_ops::mse_loss_backward, &mse_backward>(m);
+  register_native<at::_ops::binary_cross_entropy, &bce>(m);
+  register_native<at::_ops::binary_cross_entropy_backward, &bce_backward>(m);
+}
+
+}  // namespace
+}  // namespace mydev

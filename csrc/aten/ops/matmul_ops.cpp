@@ -1,0 +1,224 @@
+// Matrix products: mm, bmm, mv, dot and their add* forms, all of them one launch of mydev.matmul.
+//
+// An op is a row: its kind of product (which says how operands become matrices) and its overloads. The kernel takes
+// f32, bf16 and f16 operands of any strides. Whatever else an op accepts (f64, integers, complex, lazy bits, results
+// that overlap their operands) runs the CPU's kernel, and so does what it refuses: errors are the CPU's own.
+#include <ATen/Operators.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+#include <array>
+
+#include "aten/host/host_op.h"
+#include "aten/launch/native_launch.h"
+
+namespace mydev {
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+
+KernelRef matmul_kernel("mydev.matmul");
+
+enum class Product { kMatrices, kBatches, kMatrixVector, kVectors };
+
+constexpr int64_t a_dim(Product kind) {
+  return kind == Product::kBatches ? 3 : kind == Product::kVectors ? 1 : 2;
+}
+constexpr int64_t b_dim(Product kind) {
+  return kind == Product::kBatches ? 3 : kind == Product::kMatrices ? 2 : 1;
+}
+constexpr int64_t out_dim(Product kind) {
+  return kind == Product::kBatches ? 3 : kind == Product::kMatrices ? 2 : kind == Product::kMatrixVector ? 1 : 0;
+}
+
+// A tensor as the kernel sees it, two or three dimensions.
+struct Operand {
+  std::array<int64_t, 3> sizes, strides;
+  void* data;
+};
+
+enum class As { kMatrix, kRow, kColumn };
+
+Operand operand_of(const Tensor& tensor, As as) {
+  Operand operand{};
+  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  const size_t vector_at = as == As::kColumn ? 0 : 1;
+  if (as != As::kMatrix) operand.sizes[1 - vector_at] = operand.strides[1 - vector_at] = 1;
+  if (as != As::kMatrix && sizes.empty()) operand.sizes[vector_at] = operand.strides[vector_at] = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const size_t to = as == As::kMatrix ? i : vector_at;
+    operand.sizes[to] = sizes[i];
+    operand.strides[to] = strides[i];
+  }
+  operand.data = tensor.unsafeGetTensorImpl()->mutable_data();
+  return operand;
+}
+
+// `tensor` as broadcast to the sizes of `out`.
+Operand expanded_operand(const Tensor& tensor, const Operand& out, As as, size_t rank) {
+  Operand operand{out.sizes, {}, tensor.unsafeGetTensorImpl()->mutable_data()};
+  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  const size_t last = as == As::kColumn ? 0 : rank - 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const size_t from = sizes.size() - 1 - i;
+    operand.strides[last - i] = sizes[from] == 1 ? 0 : strides[from];
+  }
+  return operand;
+}
+
+bool plain(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
+  return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg();
+}
+
+using Sizes = c10::SmallVector<int64_t, 3>;
+
+// The sizes of the result, if the kernel takes these factors.
+template <Product kind>
+std::optional<Sizes> native_sizes(const Tensor& a, const Tensor& b) {
+  const c10::ScalarType dtype = a.scalar_type();
+  if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return std::nullopt;
+  if (!on_device(a) || !plain(a, dtype, a.device()) || !plain(b, dtype, a.device())) return std::nullopt;
+  if (a.dim() != a_dim(kind) || b.dim() != b_dim(kind)) return std::nullopt;
+  if (a.sizes().back() != b.size(kind == Product::kBatches ? 1 : 0)) return std::nullopt;
+  if (matmul_kernel.on(a) == nullptr) return std::nullopt;
+  if constexpr (kind == Product::kBatches) {
+    if (a.size(0) != b.size(0)) return std::nullopt;
+    return Sizes{a.size(0), a.size(1), b.size(2)};
+  } else if constexpr (kind == Product::kMatrices) {
+    return Sizes{a.size(0), b.size(1)};
+  } else if constexpr (kind == Product::kMatrixVector) {
+    return Sizes{a.size(0)};
+  } else {
+    return Sizes{};
+  }
+}
+
+bool expands_to(const Tensor& tensor, c10::IntArrayRef sizes) {
+  if (tensor.dim() > static_cast<int64_t>(sizes.size())) return false;
+  const size_t skipped = sizes.size() - static_cast<size_t>(tensor.dim());
+  for (size_t i = skipped; i < sizes.size(); ++i) {
+    const int64_t size = tensor.sizes()[i - skipped];
+    if (size != 1 && size != sizes[i]) return false;
+  }
+  return true;
+}
+
+bool takes_addend(const Tensor& self, const Tensor& a, c10::IntArrayRef sizes, const Scalar& beta,
+                  const Scalar& alpha) {
+  return plain(self, a.scalar_type(), a.device()) && expands_to(self, sizes) && !beta.isComplex() && !alpha.isComplex();
+}
+
+// A result that the kernel may write while it reads the factors.
+bool writable(const Tensor& out, const Tensor& a, const Tensor& b) {
+  return plain(out, a.scalar_type(), a.device()) && !out.is_alias_of(a) && !out.is_alias_of(b) &&
+         out.is_non_overlapping_and_dense();
+}
+
+// out = alpha * (a @ b) + beta * addend; addend == nullptr: out itself
+template <Product kind>
+void multiply(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor* addend, double beta, double alpha) {
+  if (out.numel() == 0) return;
+  constexpr size_t rank = kind == Product::kBatches ? 3 : 2;
+  constexpr As out_as = kind == Product::kMatrixVector ? As::kColumn
+                        : kind == Product::kVectors    ? As::kRow
+                                                       : As::kMatrix;
+  const Operand out_operand = operand_of(out, out_as);
+  const Operand a_operand = operand_of(a, kind == Product::kVectors ? As::kRow : As::kMatrix);
+  const Operand b_operand = operand_of(b, b_dim(kind) == 1 ? As::kColumn : As::kMatrix);
+  const mydev_dtype dtype = to_frame_dtype(out.scalar_type());
+  const auto buffer_of = [&](const Operand& operand) {
+    return mydev_buffer{operand.data, operand.sizes.data(), operand.strides.data(), rank, dtype};
+  };
+  Operand addend_operand;
+  std::array<mydev_buffer, 4> buffers = {buffer_of(out_operand), buffer_of(a_operand), buffer_of(b_operand), {}};
+  size_t count = 3;
+  if (addend != nullptr && beta != 0) {
+    addend_operand = expanded_operand(*addend, out_operand, out_as, rank);
+    buffers[count++] = buffer_of(addend_operand);
+  }
+  const std::array<mydev_attribute, 2> attributes = {float_attribute("alpha", alpha), float_attribute("beta", beta)};
+  launch_on(*matmul_kernel.on(out), {buffers.data(), count}, 1, attributes, current_stream(out.device().index()));
+}
+
+// --- the forms of a row ----------------------------------------------------------------------------------------------
+
+template <Product kind, class Op>
+Tensor product(const Tensor& a, const Tensor& b) {
+  const auto sizes = native_sizes<kind>(a, b);
+  if (!sizes) return HostOp<Op>::call(a, b);
+  Tensor out = empty_dense(*sizes, a);
+  multiply<kind>(out, a, b, nullptr, 0, 1);
+  return out;
+}
+
+template <Product kind, class Op>
+Tensor& product_out(const Tensor& a, const Tensor& b, Tensor& out) {
+  const auto sizes = native_sizes<kind>(a, b);
+  if (!sizes || !writable(out, a, b)) return HostOp<Op>::call(a, b, out);
+  at::native::resize_output(out, *sizes);
+  multiply<kind>(out, a, b, nullptr, 0, 1);
+  return out;
+}
+
+template <Product kind, class Op>
+Tensor added(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+  const auto sizes = native_sizes<kind>(a, b);
+  if (!sizes || !takes_addend(self, a, *sizes, beta, alpha)) return HostOp<Op>::call(self, a, b, beta, alpha);
+  Tensor out = empty_dense(*sizes, a);
+  multiply<kind>(out, a, b, &self, beta.toDouble(), alpha.toDouble());
+  return out;
+}
+
+template <Product kind, class Op>
+Tensor& added_in_place(Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+  const auto sizes = native_sizes<kind>(a, b);
+  if (!sizes || !takes_addend(self, a, *sizes, beta, alpha) || self.sizes() != c10::IntArrayRef(*sizes) ||
+      !writable(self, a, b)) {
+    return HostOp<Op>::call(self, a, b, beta, alpha);
+  }
+  multiply<kind>(self, a, b, nullptr, beta.toDouble(), alpha.toDouble());
+  return self;
+}
+
+template <Product kind, class Op>
+Tensor& added_out(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
+  const auto sizes = native_sizes<kind>(a, b);
+  const bool accumulates = out.is_same(self);
+  if (!sizes || !takes_addend(self, a, *sizes, beta, alpha) || !writable(out, a, b) ||
+      (accumulates ? self.sizes() != c10::IntArrayRef(*sizes) : out.is_alias_of(self))) {
+    return HostOp<Op>::call(self, a, b, beta, alpha, out);
+  }
+  at::native::resize_output(out, *sizes);
+  multiply<kind>(out, a, b, accumulates ? nullptr : &self, beta.toDouble(), alpha.toDouble());
+  return out;
+}
+
+// X(op, kind) gives op and op.out; Y(op, kind) gives op, op_ and op.out.
+#define MYDEV_PRODUCTS(X) \
+  X(mm, kMatrices)        \
+  X(bmm, kBatches)        \
+  X(mv, kMatrixVector)    \
+  X(dot, kVectors)
+#define MYDEV_ADDED_PRODUCTS(Y) \
+  Y(addmm, kMatrices)           \
+  Y(baddbmm, kBatches)          \
+  Y(addmv, kMatrixVector)
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+#define MYDEV_REGISTER(op, kind)                     \
+  m.impl(#op, product<Product::kind, at::_ops::op>); \
+  m.impl(#op ".out", product_out<Product::kind, at::_ops::op##_out>);
+  MYDEV_PRODUCTS(MYDEV_REGISTER)
+#undef MYDEV_REGISTER
+#define MYDEV_REGISTER(op, kind)                                   \
+  m.impl(#op, added<Product::kind, at::_ops::op>);                 \
+  m.impl(#op "_", added_in_place<Product::kind, at::_ops::op##_>); \
+  m.impl(#op ".out", added_out<Product::kind, at::_ops::op##_out>);
+  MYDEV_ADDED_PRODUCTS(MYDEV_REGISTER)
+#undef MYDEV_REGISTER
+}
+
+}  // namespace
+}  // namespace mydev

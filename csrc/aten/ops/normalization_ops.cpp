@@ -1,0 +1,309 @@
+// batch_norm and layer_norm, forward and backward, in all their overloads.
+//
+// Running statistics are updated in place by the kernel itself. A channels-last input stays channels-last: to the
+// kernel it is rows of channels. Statistics and weights must be f32 (f64 for f64); other mixes fall back.
+#include <ATen/Operators.h>
+
+#include "aten/host/native_or_host.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+KernelRef training_kernel("mydev.batch_norm_training");
+KernelRef inference_kernel("mydev.batch_norm_inference");
+KernelRef batch_norm_backward_kernel("mydev.batch_norm_backward");
+KernelRef layer_norm_kernel("mydev.layer_norm");
+KernelRef layer_norm_backward_kernel("mydev.layer_norm_backward");
+
+bool given(const OptionalTensor& tensor) {
+  return tensor.has_value() && tensor->defined();
+}
+
+mydev_buffer buffer_of(const Tensor& tensor, const int64_t* sizes, const int64_t* strides, int32_t rank) {
+  return {const_cast<void*>(tensor.const_data_ptr()), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};
+}
+mydev_buffer absent_buffer(at::ScalarType dtype) {
+  return {nullptr, nullptr, nullptr, 0, to_frame_dtype(dtype)};
+}
+// A tensor with its own sizes and strides, or an absent operand.
+mydev_buffer plain_buffer(const Tensor& tensor, at::ScalarType dtype) {
+  if (!tensor.defined()) return absent_buffer(dtype);
+  return buffer_of(tensor, tensor.sizes().data(), tensor.strides().data(), static_cast<int32_t>(tensor.dim()));
+}
+mydev_buffer plain_buffer(const OptionalTensor& tensor, at::ScalarType dtype) {
+  return plain_buffer(given(tensor) ? *tensor : Tensor(), dtype);
+}
+
+// --- batch norm ----------------------------------------------------------------------------------------------------
+
+// The type of statistics and weights.
+at::ScalarType parameter_type(const Tensor& input) {
+  return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// The kernel's view of [N, C, ...]: [N, C, S] dense, or rows of channels.
+struct Channels {
+  c10::MemoryFormat format;
+  std::array<int64_t, 3> sizes, strides;
+
+  explicit Channels(const Tensor& input) : format(input.suggest_memory_format()) {
+    const int64_t samples = input.size(0), channels = input.size(1);
+    int64_t places = 1;
+    for (int64_t d = 2; d < input.dim(); ++d) places *= input.size(d);
+    if (format == c10::MemoryFormat::Contiguous) {
+      sizes = {samples, channels, places};
+    } else {
+      sizes = {samples * places, channels, 1};
+    }
+    strides = {sizes[1] * sizes[2], sizes[2], 1};
+  }
+  mydev_buffer buffer(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 3); }
+  Tensor empty(const Tensor& input) const {
+    if (format == c10::MemoryFormat::Contiguous) return empty_dense(input.sizes(), input);
+    const std::vector<int64_t> dense = format == c10::MemoryFormat::ChannelsLast
+                                           ? c10::get_channels_last_strides_2d(input.sizes())
+                                           : c10::get_channels_last_strides_3d(input.sizes());
+    return empty_strided_on(input.sizes(), dense, input.scalar_type(), input.device());
+  }
+};
+
+bool is_channel_vector(const OptionalTensor& tensor, const Tensor& input) {
+  return !given(tensor) ||
+         (on_device(*tensor) && tensor->device() == input.device() && tensor->scalar_type() == parameter_type(input) &&
+          tensor->is_contiguous() && tensor->dim() == 1 && tensor->size(0) == input.size(1));
+}
+
+bool can_normalise(const Tensor& input, std::initializer_list<std::reference_wrapper<const OptionalTensor>> vectors) {
+  if (!on_device(input) || !is_real_float(input.scalar_type()) || input.dim() < 2 || input.numel() == 0) return false;
+  for (const OptionalTensor& vector : vectors) {
+    if (!is_channel_vector(vector, input)) return false;
+  }
+  return true;
+}
+
+// Writes out, and with `training` also save_mean and save_invstd, all defined and of the right shape.
+bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                       const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                       double momentum, double eps, const Channels& channels, const Tensor& out,
+                       const Tensor& save_mean, const Tensor& save_invstd) {
+  const mydev_kernel* kernel = (training ? training_kernel : inference_kernel).on(input);
+  if (kernel == nullptr) return false;
+  const Tensor dense = input.contiguous(channels.format);
+  const at::ScalarType type = parameter_type(input);
+  Stream& stream = current_stream(input.device().index());
+  if (training) {
+    const std::array<mydev_buffer, 8> buffers = {channels.buffer(out),
+                                                 plain_buffer(save_mean, type),
+                                                 plain_buffer(save_invstd, type),
+                                                 plain_buffer(running_mean, type),
+                                                 plain_buffer(running_var, type),
+                                                 channels.buffer(dense),
+                                                 plain_buffer(weight, type),
+                                                 plain_buffer(bias, type)};
+    const std::array<mydev_attribute, 2> attributes = {float_attribute("momentum", momentum),
+                                                       float_attribute("eps", eps)};
+    launch_on(*kernel, buffers, 5, attributes, stream);
+  } else {
+    const std::array<mydev_buffer, 6> buffers = {
+        channels.buffer(out),     channels.buffer(dense),           plain_buffer(weight, type),
+        plain_buffer(bias, type), plain_buffer(running_mean, type), plain_buffer(running_var, type)};
+    const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
+    launch_on(*kernel, buffers, 1, attributes, stream);
+  }
+  return true;
+}
+
+std::optional<Triple> batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                 const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                                 double momentum, double eps) {
+  if (!can_normalise(input, {weight, bias, running_mean, running_var}) ||
+      (!training && (!given(running_mean) || !given(running_var)))) {
+    return std::nullopt;
+  }
+  const Channels channels(input);
+  const int64_t saved = training ? input.size(1) : 0;
+  Tensor out = channels.empty(input);
+  Tensor save_mean = empty_dense({saved}, parameter_type(input), input.device());
+  Tensor save_invstd = empty_dense({saved}, parameter_type(input), input.device());
+  if (!launch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, channels, out,
+                         save_mean, save_invstd)) {
+    return std::nullopt;
+  }
+  return Triple(std::move(out), std::move(save_mean), std::move(save_invstd));
+}
+
+std::optional<Triple> batch_norm_legit(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                       Tensor& running_mean, Tensor& running_var, bool training, double momentum,
+                                       double eps) {
+  return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+}
+
+std::optional<Triple> batch_norm_no_stats(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                          bool training, double momentum, double eps) {
+  return batch_norm(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
+}
+
+using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+std::optional<Quadruple> batch_norm_with_update(const Tensor& input, const OptionalTensor& weight,
+                                                const OptionalTensor& bias, Tensor& running_mean, Tensor& running_var,
+                                                double momentum, double eps) {
+  auto result = batch_norm(input, weight, bias, running_mean, running_var, true, momentum, eps);
+  if (!result.has_value()) return std::nullopt;
+  auto& [out, save_mean, save_invstd] = *result;
+  return Quadruple(std::move(out), std::move(save_mean), std::move(save_invstd),
+                   empty_dense({0}, at::kByte, input.device()));
+}
+
+std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& input, const OptionalTensor& weight,
+                                          const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                                          const OptionalTensor& save_mean, const OptionalTensor& save_invstd,
+                                          bool training, double eps, std::array<bool, 3> output_mask) {
+  const OptionalTensor& mean = training ? save_mean : running_mean;
+  const OptionalTensor& scale = training ? save_invstd : running_var;
+  if (!can_normalise(input, {weight, mean, scale}) || !given(mean) || !given(scale) || !on_device(grad) ||
+      grad.device() != input.device() || grad.sizes() != input.sizes() || !is_real_float(grad.scalar_type())) {
+    return std::nullopt;
+  }
+  const mydev_kernel* kernel = batch_norm_backward_kernel.on(input);
+  if (kernel == nullptr) return std::nullopt;
+  const Channels channels(input);
+  const at::ScalarType type = parameter_type(input);
+  const Tensor dense = input.contiguous(channels.format), dense_grad = grad.contiguous(channels.format);
+  const Tensor grad_in = output_mask[0] ? channels.empty(input) : Tensor();
+  const auto vector = [&](bool wanted) {
+    return wanted ? empty_dense({input.size(1)}, type, input.device()) : Tensor();
+  };
+  const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
+  const std::array<mydev_buffer, 8> buffers = {
+      grad_in.defined() ? channels.buffer(grad_in) : absent_buffer(input.scalar_type()),
+      plain_buffer(grad_weight, type),
+      plain_buffer(grad_bias, type),
+      channels.buffer(dense_grad),
+      channels.buffer(dense),
+      plain_buffer(weight, type),
+      plain_buffer(mean, type),
+      plain_buffer(scale, type)};
+  const std::array<mydev_attribute, 2> attributes = {bool_attribute("training", training), float_attribute("eps", eps)};
+  launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
+  return Triple(grad_in, grad_weight, grad_bias);
+}
+
+std::optional<Triple> new_batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                              const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                                              const OptionalTensor& save_mean, const OptionalTensor& save_invstd,
+                                              bool update, double eps, std::array<bool, 3> output_mask,
+                                              const Tensor& /*reserve*/) {
+  return batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, update, eps,
+                             output_mask);
+}
+
+// --- layer norm ----------------------------------------------------------------------------------------------------
+
+// [M, N]: rows to normalise.
+struct Rows {
+  std::array<int64_t, 2> sizes = {1, 1}, strides;
+  int64_t leading = 0;  // dimensions before the normalised ones
+  bool valid = false;
+
+  Rows(const Tensor& input, c10::SymIntArrayRef normalized_shape) {
+    const c10::IntArrayRef shape = C10_AS_INTARRAYREF_SLOW(normalized_shape);
+    leading = input.dim() - static_cast<int64_t>(shape.size());
+    if (shape.empty() || leading < 0 || input.sizes().slice(static_cast<size_t>(leading)) != shape) return;
+    for (int64_t d = 0; d < input.dim(); ++d) sizes[d < leading ? 0 : 1] *= input.size(d);
+    strides = {sizes[1], 1};
+    valid = sizes[0] > 0 && sizes[1] > 0;
+  }
+  mydev_buffer buffer(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 2); }
+  at::DimVector statistics_shape(const Tensor& input) const {
+    at::DimVector shape(input.sizes());
+    for (int64_t d = leading; d < input.dim(); ++d) shape[static_cast<size_t>(d)] = 1;
+    return shape;
+  }
+};
+
+// Weights of the input's dtype, or f32 beside a half type.
+bool is_row_vector(const OptionalTensor& tensor, const Tensor& input, c10::SymIntArrayRef shape) {
+  if (!given(tensor)) return true;
+  const bool mixed = is_half_type(input.scalar_type()) && tensor->scalar_type() == at::kFloat;
+  return on_device(*tensor) && tensor->device() == input.device() && tensor->sym_sizes() == shape &&
+         (mixed || tensor->scalar_type() == input.scalar_type());
+}
+
+Tensor dense_or_undefined(const OptionalTensor& tensor) {
+  return given(tensor) ? tensor->contiguous() : Tensor();
+}
+
+std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normalized_shape,
+                                 const OptionalTensor& weight, const OptionalTensor& bias, double eps) {
+  if (!on_device(input) || !is_real_float(input.scalar_type()) || !is_row_vector(weight, input, normalized_shape) ||
+      !is_row_vector(bias, input, normalized_shape) ||
+      (given(weight) && given(bias) && weight->scalar_type() != bias->scalar_type())) {
+    return std::nullopt;
+  }
+  const Rows rows(input, normalized_shape);
+  const mydev_kernel* kernel = layer_norm_kernel.on(input);
+  if (!rows.valid || kernel == nullptr) return std::nullopt;
+  const at::ScalarType statistics_type = given(weight) ? weight->scalar_type() : input.scalar_type();
+  const Tensor dense = input.contiguous(), w = dense_or_undefined(weight), b = dense_or_undefined(bias);
+  Tensor out = empty_dense(input.sizes(), input);
+  const at::DimVector shape = rows.statistics_shape(input);
+  Tensor mean = empty_dense(shape, statistics_type, input.device());
+  Tensor rstd = empty_dense(shape, statistics_type, input.device());
+  const std::array<mydev_buffer, 6> buffers = {
+      rows.buffer(out),   plain_buffer(mean, statistics_type),  plain_buffer(rstd, statistics_type),
+      rows.buffer(dense), plain_buffer(w, input.scalar_type()), plain_buffer(b, input.scalar_type())};
+  const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
+  launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
+  return Triple(std::move(out), std::move(mean), std::move(rstd));
+}
+
+std::optional<Triple> layer_norm_backward(const Tensor& grad, const Tensor& input, c10::SymIntArrayRef normalized_shape,
+                                          const Tensor& mean, const Tensor& rstd, const OptionalTensor& weight,
+                                          const OptionalTensor& bias, std::array<bool, 3> output_mask) {
+  if (!on_device(input) || !is_real_float(input.scalar_type()) || !is_row_vector(weight, input, normalized_shape) ||
+      !on_device(grad) || grad.sizes() != input.sizes() || grad.scalar_type() != input.scalar_type() ||
+      !on_device(mean) || !on_device(rstd)) {
+    return std::nullopt;
+  }
+  const Rows rows(input, normalized_shape);
+  const mydev_kernel* kernel = layer_norm_backward_kernel.on(input);
+  if (!rows.valid || kernel == nullptr) return std::nullopt;
+  const at::ScalarType weight_type = given(weight) ? weight->scalar_type() : input.scalar_type();
+  const Tensor dense = input.contiguous(), dense_grad = grad.contiguous(), w = dense_or_undefined(weight),
+               dense_mean = mean.contiguous(), dense_rstd = rstd.contiguous();
+  const Tensor grad_in = output_mask[0] ? empty_dense(input.sizes(), input) : Tensor();
+  const auto vector = [&](bool wanted) {
+    return wanted ? empty_dense(C10_AS_INTARRAYREF_SLOW(normalized_shape), weight_type, input.device()) : Tensor();
+  };
+  const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
+  const std::array<mydev_buffer, 8> buffers = {
+      grad_in.defined() ? rows.buffer(grad_in) : absent_buffer(input.scalar_type()),
+      plain_buffer(grad_weight, weight_type),
+      plain_buffer(grad_bias, weight_type),
+      rows.buffer(dense_grad),
+      rows.buffer(dense),
+      plain_buffer(dense_mean, weight_type),
+      plain_buffer(dense_rstd, weight_type),
+      plain_buffer(w, weight_type)};
+  launch_on(*kernel, buffers, 3, {}, current_stream(input.device().index()));
+  return Triple(grad_in, grad_weight, grad_bias);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::native_batch_norm, &batch_norm>(m);
+  register_native<at::_ops::_native_batch_norm_legit, &batch_norm_legit>(m);
+  register_native<at::_ops::_native_batch_norm_legit_no_stats, &batch_norm_no_stats>(m);
+  register_native<at::_ops::_batch_norm_with_update, &batch_norm_with_update>(m);
+  register_native<at::_ops::native_batch_norm_backward, &batch_norm_backward>(m);
+  register_native<at::_ops::batch_norm_backward, &new_batch_norm_backward>(m);
+  register_native<at::_ops::native_layer_norm, &layer_norm>(m);
+  register_native<at::_ops::native_layer_norm_backward, &layer_norm_backward>(m);
+}
+
+}  // namespace
+}  // namespace mydev

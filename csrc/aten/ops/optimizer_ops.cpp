@@ -1,0 +1,139 @@
+// _fused_sgd_, _fused_adam_, _fused_adamw_, with the learning rate as a number or a tensor: one launch for all
+// parameters.
+#include <ATen/Operators.h>
+
+#include "aten/host/native_or_host.h"
+#include "aten/launch/tensor_list_frame.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using at::TensorList;
+using OptionalTensor = std::optional<Tensor>;
+
+KernelRef sgd_kernel("mydev.fused_sgd");
+KernelRef adam_kernel("mydev.fused_adam");
+
+// The learning rate: a number, or a scalar on the device that the kernel reads.
+struct LearningRate {
+  double value;
+  Tensor on_device;
+
+  LearningRate(double number) : value(number) {}
+  LearningRate(const Tensor& tensor) : value(tensor.is_cpu() ? tensor.item<double>() : 0) {
+    if (!tensor.is_cpu()) on_device = tensor;
+  }
+};
+
+bool is_device_scalar(const OptionalTensor& tensor, const Tensor& param) {
+  return !tensor.has_value() || !tensor->defined() ||
+         (on_device(*tensor) && tensor->device() == param.device() && tensor->numel() == 1 &&
+          (tensor->scalar_type() == at::kFloat || tensor->scalar_type() == at::kDouble));
+}
+
+bool can_step(TensorList params, TensorList grads, const LearningRate& lr, const OptionalTensor& grad_scale,
+              const OptionalTensor& found_inf) {
+  return !params.empty() && on_device(params[0]) && is_real_float(params[0].scalar_type()) &&
+         corresponds(params, params) && corresponds(grads, params) &&
+         grads[0].scalar_type() == params[0].scalar_type() && is_device_scalar(lr.on_device, params[0]) &&
+         is_device_scalar(grad_scale, params[0]) && is_device_scalar(found_inf, params[0]);
+}
+
+bool is_state(TensorList state, TensorList params) {
+  return corresponds(state, params) && state[0].scalar_type() == params[0].scalar_type();
+}
+
+void add_scalar(ListFrame& frame, const OptionalTensor& tensor) {
+  if (tensor.has_value() && tensor->defined()) {
+    frame.add(*tensor);
+  } else {
+    frame.add_absent();
+  }
+}
+
+template <class Rate>
+bool fused_sgd(TensorList params, TensorList grads, TensorList momentum_buffers, double weight_decay, double momentum,
+               Rate given_lr, double dampening, bool nesterov, bool maximize, bool is_first_step,
+               const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
+  const LearningRate lr(given_lr);
+  const bool moves = momentum != 0;
+  if (!can_step(params, grads, lr, grad_scale, found_inf) || (moves && !is_state(momentum_buffers, params)))
+    return false;
+  const mydev_kernel* kernel = sgd_kernel.on(params[0]);
+  if (kernel == nullptr) return false;
+  ListFrame frame;
+  frame.add(params);
+  if (moves) {
+    frame.add(momentum_buffers);
+  } else {
+    frame.add_absent(params.size());
+  }
+  frame.add(grads);
+  for (const OptionalTensor& scalar : {OptionalTensor(lr.on_device), grad_scale, found_inf}) add_scalar(frame, scalar);
+  const std::array<mydev_attribute, 7> attributes = {float_attribute("lr", lr.value),
+                                                     float_attribute("weight_decay", weight_decay),
+                                                     float_attribute("momentum", momentum),
+                                                     float_attribute("dampening", dampening),
+                                                     bool_attribute("nesterov", nesterov),
+                                                     bool_attribute("maximize", maximize),
+                                                     bool_attribute("first_step", is_first_step)};
+  frame.launch(*kernel, 3 * params.size(), attributes, params[0].device());
+  return true;
+}
+
+bool are_steps(TensorList steps, TensorList params) {
+  if (steps.size() != params.size()) return false;
+  for (const Tensor& step : steps) {
+    if (!on_device(step) || step.device() != params[0].device() || step.numel() != 1 ||
+        step.scalar_type() != at::kFloat) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <bool decoupled, class Rate>
+bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, TensorList exp_avg_sqs,
+                TensorList max_exp_avg_sqs, TensorList steps, Rate given_lr, double beta1, double beta2,
+                double weight_decay, double eps, bool amsgrad, bool maximize, const OptionalTensor& grad_scale,
+                const OptionalTensor& found_inf) {
+  const LearningRate lr(given_lr);
+  if (!can_step(params, grads, lr, grad_scale, found_inf) || !is_state(exp_avgs, params) ||
+      !is_state(exp_avg_sqs, params) || (amsgrad && !is_state(max_exp_avg_sqs, params)) || !are_steps(steps, params)) {
+    return false;
+  }
+  const mydev_kernel* kernel = adam_kernel.on(params[0]);
+  if (kernel == nullptr) return false;
+  ListFrame frame;
+  frame.add(params);
+  frame.add(exp_avgs);
+  frame.add(exp_avg_sqs);
+  if (amsgrad) {
+    frame.add(max_exp_avg_sqs);
+  } else {
+    frame.add_absent(params.size());
+  }
+  frame.add(grads);
+  for (const OptionalTensor& scalar : {OptionalTensor(lr.on_device), grad_scale, found_inf}) add_scalar(frame, scalar);
+  frame.add(steps);
+  const std::array<mydev_attribute, 7> attributes = {
+      float_attribute("lr", lr.value),       float_attribute("beta1", beta1),
+      float_attribute("beta2", beta2),       float_attribute("weight_decay", weight_decay),
+      float_attribute("eps", eps),           bool_attribute("maximize", maximize),
+      bool_attribute("decoupled", decoupled)};
+  frame.launch(*kernel, 5 * params.size(), attributes, params[0].device());
+  return true;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::_fused_sgd_, &fused_sgd<double>>(m);
+  register_native<at::_ops::_fused_sgd__tensor_lr, &fused_sgd<const Tensor&>>(m);
+  register_native<at::_ops::_fused_adam_, &fused_adam<false, double>>(m);
+  register_native<at::_ops::_fused_adam__tensor_lr, &fused_adam<false, const Tensor&>>(m);
+  register_native<at::_ops::_fused_adamw_, &fused_adam<true, double>>(m);
+  register_native<at::_ops::_fused_adamw__tensor_lr, &fused_adam<true, const Tensor&>>(m);
+}
+
+}  // namespace
+}  // namespace mydev

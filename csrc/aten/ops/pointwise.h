@@ -1,0 +1,156 @@
+// Pointwise operators as rows: an ATen op is a kernel's name, the dtypes that the kernel takes, and a rule for the
+// result's dtype. Functional, in-place and out= forms come from the op's own schema (PointwiseForm), never written out.
+//
+// Semantics are those of PyTorch on the CPU: broadcasting, type promotion, strides of results, resizing and checks of
+// out=, overlap errors, CPU scalars and Python numbers as operands. Operands of one dtype and shape that are contiguous
+// take a short way: the result is made directly and the launch is one-dimensional. All others go through a
+// TensorIterator. What a row does not cover (a dtype, a driver without the kernel) runs the counted fallback.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "aten/host/fallback.h"
+#include "aten/launch/native_launch.h"
+
+namespace mydev {
+
+// A set of scalar types, as bits.
+using DtypeSet = uint64_t;
+template <typename... T>
+constexpr DtypeSet dtypes(T... types) {
+  return (DtypeSet{0} | ... | (DtypeSet{1} << static_cast<int>(types)));
+}
+inline constexpr DtypeSet kFloats = dtypes(at::kFloat, at::kDouble, at::kHalf, at::kBFloat16);
+inline constexpr DtypeSet kIntegers = dtypes(at::kByte, at::kChar, at::kShort, at::kInt, at::kLong);
+inline constexpr DtypeSet kBools = dtypes(at::kBool);
+inline constexpr DtypeSet kComplexes = dtypes(at::kComplexFloat, at::kComplexDouble);
+inline constexpr DtypeSet kNumbers = kFloats | kIntegers;
+inline constexpr DtypeSet kWideNumbers = kIntegers | dtypes(at::kFloat, at::kDouble);  // without half precision
+
+enum class ResultDtype {
+  kCommon,  // what the operands promote to
+  kFloat,   // that, but integers promote to the default dtype
+  kBool,
+};
+
+struct PointwiseRow {
+  KernelRef kernel;
+  DtypeSet dtypes;  // of the promoted operands
+  ResultDtype result = ResultDtype::kCommon;
+  // Names of the kernel's attributes, in the order of the op's arguments that are not tensors.
+  std::array<const char*, 4> attributes = {};
+  bool number_is_operand = false;  // number arguments are operands (eq.Scalar), not attributes
+  bool wide_number = false;        // a number as second operand is not rounded to half precision operands' type
+  bool condition_first = false;    // the first operand is a bool that takes no part in promotion
+  // Raises what the CPU raises for senseless operands, of the types `given`; `arguments` are the attributes.
+  void (*check)(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) = nullptr;
+};
+
+// The arguments of one call of a row, taken in the op's order. Tensors are borrowed.
+class PointwiseCall {
+ public:
+  explicit PointwiseCall(PointwiseRow& row) : row_(row) {}
+
+  void take(const at::Tensor& input) { inputs_[static_cast<size_t>(num_inputs_++)] = &input; }
+  // The first argument of an in-place op is operand and result; elsewhere this is out=.
+  void take(at::Tensor& written) {
+    if (num_inputs_ == 0) take(std::as_const(written));
+    out_ = &written;
+  }
+  void take(const c10::Scalar& number);
+  void take(double number) { add_argument(float_attribute(next_name(), number)); }
+  void take(bool flag) { add_argument(bool_attribute(next_name(), flag)); }
+  void take(std::string_view approximate);
+
+  // Runs the call; false if the row does not cover it, and then nothing was done.
+  bool run();
+  // Of a functional form, after run().
+  at::Tensor& result() { return result_; }
+  at::Tensor& out() { return *out_; }
+
+ private:
+  static constexpr size_t kMaxInputs = 3;
+
+  bool run_contiguous(const mydev_kernel& kernel, const at::Tensor& first);
+  bool run_strided(const mydev_kernel& kernel, const at::Tensor& first);
+  bool fit(int number_index, c10::ScalarType common);
+  bool covers(c10::ScalarType common) const { return (row_.dtypes >> static_cast<int>(common) & 1) != 0; }
+  c10::ScalarType result_dtype(c10::ScalarType common) const {
+    return row_.result == ResultDtype::kBool ? c10::ScalarType::Bool : common;
+  }
+  const char* next_name() const { return row_.attributes[static_cast<size_t>(num_arguments_)]; }
+  void add_argument(const mydev_attribute& attribute) {
+    attributes_[static_cast<size_t>(1 + num_arguments_++)] = attribute;
+  }
+  std::span<const mydev_attribute> attributes(bool with_number) const {
+    const size_t skipped = with_number ? 0 : 1;
+    return {attributes_.data() + skipped, static_cast<size_t>(num_arguments_) + 1 - skipped};
+  }
+
+  PointwiseRow& row_;
+  std::array<const at::Tensor*, kMaxInputs> inputs_;  // nullptr: the number
+  std::array<mydev_attribute, 5> attributes_;         // 0: "scalar", the number operand; then the arguments
+  at::Tensor* out_ = nullptr;
+  at::Tensor result_;
+  int num_inputs_ = 0;
+  int num_arguments_ = 0;
+  bool has_number_ = false;
+};
+
+// --- from rows to registrations --------------------------------------------------------------------------------------
+
+// The op's counted fallback, called with typed arguments.
+template <class Op, class Schema = typename Op::schema>
+struct FallbackForm;
+template <class Op, class Result, class... Args>
+struct FallbackForm<Op, Result(Args...)> {
+  static Result call(Args... args) {
+    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
+    static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
+    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(kDispatchKey),
+                                                                std::forward<Args>(args)...);
+  }
+};
+
+// Runs a filled call, or the fallback of the op.
+template <class Op, class... Args>
+auto finish(PointwiseCall& call, Args&... args) -> decltype(Op::call(args...)) {
+  if (C10_UNLIKELY(!call.run())) return FallbackForm<Op>::call(args...);
+  if constexpr (std::is_reference_v<decltype(Op::call(args...))>) {
+    return call.out();
+  } else {
+    return std::move(call.result());
+  }
+}
+
+// An op whose arguments are the row's operands and attributes, in order.
+template <class Op, PointwiseRow& row, class Schema = typename Op::schema>
+struct PointwiseForm;
+template <class Op, PointwiseRow& row, class Result, class... Args>
+struct PointwiseForm<Op, row, Result(Args...)> {
+  static Result call(Args... args) {
+    PointwiseCall call(row);
+    (call.take(args), ...);
+    return finish<Op>(call, args...);
+  }
+};
+
+template <class Op, class Function>
+void register_op(torch::Library& library, Function* function) {
+  std::string name = Op::name;
+  if (Op::overload_name[0] != '\0') name.append(".").append(Op::overload_name);
+  library.impl(name.c_str(), function);
+}
+// Registers each of the ops as a form of the row.
+template <PointwiseRow& row, class... Ops>
+void register_forms(torch::Library& library) {
+  (register_op<Ops>(library, &PointwiseForm<Ops, row>::call), ...);
+}
+
+}  // namespace mydev

@@ -1,0 +1,202 @@
+// uniform_, normal_, exponential_, bernoulli_, random_, and dropout.
+//
+// Numbers come from the generator's (seed, offset), which advances by the blocks that the kernel uses
+// (csrc/host_kernels/isa/ random.cpp). They fill memory in order; a tensor with gaps or overlaps is filled through a
+// dense one. Bad parameters go to the CPU's kernel, which raises the CPU's error.
+#include <ATen/Operators.h>
+
+#include <cmath>
+#include <limits>
+
+#include "aten/device/generator.h"
+#include "aten/host/native_or_host.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using Generator = std::optional<at::Generator>;
+
+KernelRef uniform_kernel("mydev.random_uniform");
+KernelRef normal_kernel("mydev.random_normal");
+KernelRef exponential_kernel("mydev.random_exponential");
+KernelRef bernoulli_kernel("mydev.random_bernoulli");
+KernelRef integers_kernel("mydev.random_integers");
+KernelRef dropout_kernel("mydev.dropout");
+KernelRef dropout_backward_kernel("mydev.dropout_backward");
+
+constexpr int64_t kNarrow = 4, kWide = 2;  // elements per block, as in the kernel
+
+uint64_t blocks_of(int64_t elements, int64_t per_block) {
+  return static_cast<uint64_t>((elements + per_block - 1) / per_block);
+}
+
+mydev_buffer flat_buffer(const Tensor& tensor, const int64_t& size) {
+  static constexpr int64_t kStride = 1;
+  return {const_cast<void*>(tensor.const_data_ptr()), &size, &kStride, 1, to_frame_dtype(tensor.scalar_type())};
+}
+
+// Launches a fill of self with two parameters; nullptr if there is no kernel for it.
+Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t per_block, const mydev_attribute& first,
+             const mydev_attribute& second) {
+  const mydev_kernel* kernel = on_device(self) ? ref.on(self) : nullptr;
+  if (kernel == nullptr) return nullptr;
+  if (self.numel() == 0) return &self;
+  const bool dense = self.is_non_overlapping_and_dense();
+  const Tensor target = dense ? self : empty_dense(self.sizes(), self);
+  const int64_t size = self.numel();
+  const PhiloxState state = reserve_random(generator, self.device().index(), blocks_of(size, per_block));
+  const std::array<mydev_buffer, 1> buffers = {flat_buffer(target, size)};
+  const std::array<mydev_attribute, 4> attributes = {int_attribute("seed", static_cast<int64_t>(state.seed)),
+                                                     int_attribute("offset", static_cast<int64_t>(state.offset)), first,
+                                                     second};
+  launch_on(*kernel, buffers, 1, attributes, current_stream(self.device().index()));
+  if (!dense) self.copy_(target);
+  return &self;
+}
+
+int64_t per_block(const Tensor& self) {
+  return self.scalar_type() == at::kDouble ? kWide : kNarrow;
+}
+
+bool is_float_range(const Tensor& self, double low, double high) {
+  const double largest = self.scalar_type() == at::kDouble  ? std::numeric_limits<double>::max()
+                         : self.scalar_type() == at::kFloat ? static_cast<double>(std::numeric_limits<float>::max())
+                         : self.scalar_type() == at::kHalf  ? 65504.0
+                                                            : static_cast<double>(std::numeric_limits<float>::max());
+  return is_real_float(self.scalar_type()) && low >= -largest && high <= largest && low <= high &&
+         high - low <= largest;
+}
+
+Tensor* uniform(Tensor& self, double low, double high, Generator generator) {
+  if (!is_float_range(self, low, high)) return nullptr;
+  return fill(uniform_kernel, self, generator, per_block(self), float_attribute("low", low),
+              float_attribute("high", high));
+}
+
+Tensor* normal(Tensor& self, double mean, double std, Generator generator) {
+  if (!is_real_float(self.scalar_type()) || !(std >= 0)) return nullptr;
+  return fill(normal_kernel, self, generator, per_block(self), float_attribute("mean", mean),
+              float_attribute("std", std));
+}
+
+Tensor* exponential(Tensor& self, double rate, Generator generator) {
+  if (!is_real_float(self.scalar_type()) || !(rate > 0) || std::isinf(rate)) return nullptr;
+  return fill(exponential_kernel, self, generator, per_block(self), float_attribute("rate", rate),
+              float_attribute("unused", 0));
+}
+
+bool has_kernel_type(const Tensor& self) {
+  const at::ScalarType type = self.scalar_type();
+  return is_real_float(type) ||
+         (is_small_integral(type) && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64);
+}
+
+Tensor* bernoulli(Tensor& self, double p, Generator generator) {
+  if (!has_kernel_type(self) || !(p >= 0 && p <= 1)) return nullptr;
+  return fill(bernoulli_kernel, self, generator, kNarrow, float_attribute("p", p), float_attribute("unused", 0));
+}
+
+// --- integers ------------------------------------------------------------------------------------------------------
+
+// The integers 0..largest that a tensor of this type holds exactly.
+int64_t largest_integer(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return int64_t{1} << 53;
+    case at::kFloat:
+      return int64_t{1} << 24;
+    case at::kHalf:
+      return int64_t{1} << 11;
+    case at::kBFloat16:
+      return int64_t{1} << 8;
+    case at::kBool:
+      return 1;
+    case at::kByte:
+      return 255;
+    default:
+      return std::numeric_limits<int64_t>::max() >> (64 - 8 * static_cast<int>(c10::elementSize(type)));
+  }
+}
+
+Tensor* integers(Tensor& self, int64_t low, uint64_t range, const Generator& generator) {
+  return fill(integers_kernel, self, generator, kWide, int_attribute("low", low),
+              int_attribute("range", static_cast<int64_t>(range)));
+}
+
+Tensor* random(Tensor& self, Generator generator) {
+  if (!has_kernel_type(self)) return nullptr;
+  return integers(self, 0, static_cast<uint64_t>(largest_integer(self.scalar_type())) + 1, generator);
+}
+
+Tensor* random_from(Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
+  if (!has_kernel_type(self) || !to.has_value() || from >= *to) return nullptr;
+  const int64_t largest = largest_integer(self.scalar_type());
+  const bool is_unsigned = self.scalar_type() == at::kBool || self.scalar_type() == at::kByte;
+  const int64_t smallest = is_unsigned ? 0 : c10::isIntegralType(self.scalar_type(), false) ? -largest - 1 : -largest;
+  if (from < smallest || *to - 1 > largest) return nullptr;
+  return integers(self, from, static_cast<uint64_t>(*to) - static_cast<uint64_t>(from), generator);
+}
+
+Tensor* random_to(Tensor& self, int64_t to, Generator generator) {
+  return random_from(self, 0, to, std::move(generator));
+}
+
+// --- dropout -------------------------------------------------------------------------------------------------------
+
+Tensor empty_strided_like(const Tensor& like, at::ScalarType dtype) {
+  if (like.is_contiguous()) return empty_dense(like.sizes(), dtype, like.device());
+  return empty_strided_on(like.sizes(), like.strides(), dtype, like.device());
+}
+
+std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p, std::optional<bool> train) {
+  const mydev_kernel* kernel = on_device(input) ? dropout_kernel.on(input) : nullptr;
+  if (kernel == nullptr || !is_real_float(input.scalar_type()) || !train.value_or(true) || !(p >= 0 && p <= 1) ||
+      input.numel() == 0) {
+    return std::nullopt;
+  }
+  const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  Tensor out = empty_strided_like(dense, dense.scalar_type()), mask = empty_strided_like(dense, at::kBool);
+  const int64_t size = dense.numel();
+  const PhiloxState state = reserve_random(std::nullopt, input.device().index(), blocks_of(size, kNarrow));
+  const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(mask, size),
+                                               flat_buffer(dense, size)};
+  const std::array<mydev_attribute, 3> attributes = {int_attribute("seed", static_cast<int64_t>(state.seed)),
+                                                     int_attribute("offset", static_cast<int64_t>(state.offset)),
+                                                     float_attribute("p", p)};
+  launch_on(*kernel, buffers, 2, attributes, current_stream(input.device().index()));
+  return std::tuple(std::move(out), std::move(mask));
+}
+
+std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
+  const mydev_kernel* kernel = on_device(grad) ? dropout_backward_kernel.on(grad) : nullptr;
+  if (kernel == nullptr || !is_real_float(grad.scalar_type()) || !on_device(mask) || mask.device() != grad.device() ||
+      mask.scalar_type() != at::kBool || mask.sizes() != grad.sizes()) {
+    return std::nullopt;
+  }
+  const bool alike = grad.strides() == mask.strides() && grad.is_non_overlapping_and_dense();
+  const Tensor dense = alike ? grad : grad.contiguous(), dense_mask = alike ? mask : mask.contiguous();
+  Tensor out = empty_strided_like(dense, dense.scalar_type());
+  const int64_t size = dense.numel();
+  if (size == 0) return out;
+  const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(dense, size),
+                                               flat_buffer(dense_mask, size)};
+  const std::array<mydev_attribute, 1> attributes = {float_attribute("scale", scale)};
+  launch_on(*kernel, buffers, 1, attributes, current_stream(grad.device().index()));
+  return out;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::uniform_, &uniform>(m);
+  register_native<at::_ops::normal_, &normal>(m);
+  register_native<at::_ops::exponential_, &exponential>(m);
+  register_native<at::_ops::bernoulli__float, &bernoulli>(m);
+  register_native<at::_ops::random_, &random>(m);
+  register_native<at::_ops::random__from, &random_from>(m);
+  register_native<at::_ops::random__to, &random_to>(m);
+  register_native<at::_ops::native_dropout, &dropout>(m);
+  register_native<at::_ops::native_dropout_backward, &dropout_backward>(m);
+}
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,112 @@
+// Ops that give a tensor other memory: resize_, set_, and the driver's raw copies they rest on.
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
+#include "aten/memory/storage.h"
+
+namespace mydev {
+
+void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
+  if (bytes > 0) {
+    check_driver(stream.device(),
+                 stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_DEVICE_TO_HOST),
+                 "copy to the host");
+  }
+  if (stream.asynchronous()) stream.synchronize();
+}
+
+void copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  check_driver(stream.device(),
+               stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_HOST_TO_DEVICE),
+               "copy from the host");
+}
+
+void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
+  if (bytes == 0) return;
+  check_driver(stream.device(),
+               stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_DEVICE_TO_DEVICE),
+               "copy on the device");
+}
+
+void resize_storage(c10::StorageImpl& storage, size_t bytes) {
+  TORCH_CHECK(storage.resizable(), "cannot resize a storage on ", storage.device(), " that is not resizable");
+  const int index = storage.device().index();
+  c10::DataPtr data = allocate_device_memory(index, bytes);
+  copy_on_device(data.get(), storage.data(), std::min(bytes, storage.nbytes()), current_stream(index));
+  storage.set_data_ptr_noswap(std::move(data));
+  storage.set_nbytes(bytes);
+}
+
+namespace {
+
+// Sizes and strides in place, growing the storage where they need more.
+void resize_to(c10::TensorImpl& self, c10::IntArrayRef sizes, c10::OptionalIntArrayRef strides) {
+  if (self.sizes() == sizes && (!strides.has_value() || self.strides() == strides.value())) return;
+  const size_t itemsize = self.dtype().itemsize();
+  const size_t offset = static_cast<size_t>(self.storage_offset());
+  size_t bytes;
+  if (strides.has_value()) {
+    self.set_sizes_and_strides(sizes, *strides);
+    bytes = at::detail::computeStorageNbytes(sizes, *strides, itemsize, offset);
+  } else {
+    self.set_sizes_contiguous(sizes);
+    bytes = at::detail::computeStorageNbytesContiguous(sizes, itemsize, offset);
+  }
+  if (self.numel() == 0) return;
+  c10::StorageImpl& storage = *self.unsafe_storage().unsafeGetStorageImpl();
+  if (bytes > storage.nbytes()) resize_storage(storage, bytes);
+}
+
+const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef sizes,
+                          std::optional<at::MemoryFormat> memory_format) {
+  at::detail::check_size_nonnegative(sizes);
+  resize_to(*self.unsafeGetTensorImpl(), sizes, std::nullopt);
+  if (memory_format.has_value()) {
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "resize_: unsupported memory format ", *memory_format);
+    self.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);
+  }
+  return self;
+}
+
+at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef sizes,
+                               c10::IntArrayRef strides) {
+  at::native::checkSetStorage(self, source, offset, sizes, strides);
+  self.unsafeGetTensorImpl()->set_storage_offset(offset);
+  resize_to(*self.unsafeGetTensorImpl(), sizes,
+            strides.data() != nullptr ? c10::OptionalIntArrayRef(strides) : std::nullopt);
+  return self;
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
+  const int64_t count = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return set_storage_offset(self, std::move(source), 0, {count}, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  if (self.is_same(source)) return self;
+  TORCH_CHECK(source.device() == self.device(), "set_: cannot give a tensor on ", self.device(),
+              " the storage of one on ", source.device(), "; move it with .to() first");
+  return set_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_empty(at::Tensor& self) {
+  at::Storage storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                            allocate_device_memory(self.device().index(), 0),
+                                                            device_allocator(), /*resizable=*/true));
+  return set_storage_offset(self, std::move(storage), 0, {0}, {});
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("resize_", &resize_);
+  m.impl("set_.source_Storage", &set_storage);
+  m.impl("set_.source_Storage_storage_offset", &set_storage_offset);
+  m.impl("set_.source_Tensor", &set_tensor);
+  m.impl("set_", &set_empty);
+}
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,457 @@
+#include "host_driver/host_driver.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+
+#include "host_driver/host_memory.h"
+#include "host_driver/host_options.h"
+#include "host_driver/host_stream.h"
+#include "runtime/status.h"
+
+namespace mydev {
+
+namespace {
+
+// Host memory from host_alloc: copies from and to it need not wait.
+class PinnedMemory {
+ public:
+  void* allocate(size_t bytes) {
+    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MYDEV_CHECK(data != MAP_FAILED, MYDEV_RESOURCE_EXHAUSTED, "out of host memory: ", bytes, " bytes asked for");
+    const std::unique_lock lock(mutex_);
+    ranges_[reinterpret_cast<uintptr_t>(data)] = bytes;
+    return data;
+  }
+
+  void free(void* data) {
+    const std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(reinterpret_cast<uintptr_t>(data));
+    MYDEV_CHECK(found != ranges_.end(), MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
+    ::munmap(data, found->second);
+    ranges_.erase(found);
+  }
+
+  bool contains(const void* data) {
+    const std::shared_lock lock(mutex_);
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    const auto after = ranges_.upper_bound(address);
+    return after != ranges_.begin() && address - std::prev(after)->first < std::prev(after)->second;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::map<uintptr_t, size_t> ranges_;
+};
+
+struct HostDriver {
+  HostOptions options;
+  const mydev_host_services* host = nullptr;
+  std::array<HostMemory, kMaxHostDevices> memories;
+  PinnedMemory pinned;
+  std::mutex mutex;  // guards what follows
+  std::set<HostStream*> streams;
+};
+
+// Never destroyed: streams may be used until the process is gone.
+HostDriver& driver() {
+  static HostDriver& instance = *new HostDriver;
+  return instance;
+}
+
+HostMemory& memory_of(int32_t device) {
+  return driver().memories[static_cast<size_t>(device)];
+}
+
+HostStream& as_stream(mydev_stream stream) {
+  return *reinterpret_cast<HostStream*>(stream);
+}
+HostEvent& as_event(mydev_event event) {
+  return *reinterpret_cast<HostEvent*>(event);
+}
+
+// --- errors ----------------------------------------------------------------------------------------------------------
+
+// This thread's last failure. The runtime calls drivers at exit, when the main thread's message is gone already.
+constinit thread_local bool thread_ended = false;
+struct ErrorMessage {
+  std::string text;
+  ErrorMessage() = default;
+  ~ErrorMessage() { thread_ended = true; }
+  ErrorMessage(const ErrorMessage&) = delete;
+  ErrorMessage& operator=(const ErrorMessage&) = delete;
+};
+thread_local ErrorMessage error_message;
+
+mydev_code fail(mydev_code code, const char* message) {
+  if (!thread_ended) {
+    error_message.text = message;
+  }
+  return code;
+}
+
+const char* last_error() {
+  return thread_ended ? "" : error_message.text.c_str();
+}
+
+// Runs body and turns what it raises into a code: nothing is thrown across the C boundary.
+template <typename Body>
+mydev_code run_checked(const Body& body) noexcept {
+  try {
+    body();
+    return MYDEV_OK;
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(MYDEV_RESOURCE_EXHAUSTED, "out of host memory");
+  } catch (const std::exception& error) {
+    return fail(MYDEV_INTERNAL, error.what());
+  }
+}
+
+// --- life, devices ---------------------------------------------------------------------------------------------------
+
+mydev_code initialize(const char* options, const mydev_host_services* host) {
+  return run_checked([&] {
+    HostDriver& self = driver();
+    self.options = parse_host_options(options);
+    self.host = host;
+    const auto physical =
+        static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;
+    for (int32_t device = 0; device < self.options.devices; ++device) {
+      memory_of(device).configure(device, limit, self.options.guarded);
+    }
+  });
+}
+
+void finalize() {
+  HostDriver& self = driver();
+  const std::lock_guard lock(self.mutex);
+  for (HostStream* stream : self.streams) {
+    stream->stop_thread();
+  }
+}
+
+mydev_code device_count(int32_t* out_count) {
+  *out_count = driver().options.devices;
+  return MYDEV_OK;
+}
+
+mydev_code device_properties(int32_t device, mydev_device_properties* out) {
+  const HostOptions& options = driver().options;
+  std::snprintf(out->name, sizeof(out->name), "host");
+  out->total_memory = memory_of(device).limit();
+  out->alignment = 64;
+  out->capabilities = MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_PEER | MYDEV_CAPABILITY_UNIFIED_MEMORY |
+                      (options.asynchronous ? uint32_t{MYDEV_CAPABILITY_ASYNC} : 0U);
+  out->major = 1;
+  out->minor = 0;
+  out->multi_processor_count = static_cast<int32_t>(std::thread::hardware_concurrency());
+  out->stream_priority_low = 0;
+  out->stream_priority_high = -1;
+  return MYDEV_OK;
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
+  return run_checked([&] { *out_data = memory_of(device).allocate(bytes); });
+}
+
+mydev_code memory_free(int32_t device, void* data, uint64_t /*bytes*/) {
+  return run_checked([&] { memory_of(device).free(data); });
+}
+
+mydev_code memory_info(int32_t device, uint64_t* out_free, uint64_t* out_total) {
+  const HostMemory& memory = memory_of(device);
+  *out_total = memory.limit();
+  *out_free = memory.limit() - memory.allocated();
+  return MYDEV_OK;
+}
+
+mydev_code host_alloc(uint64_t bytes, void** out_data) {
+  return run_checked([&] { *out_data = driver().pinned.allocate(bytes); });
+}
+
+mydev_code host_free(void* data, uint64_t /*bytes*/) {
+  return run_checked([&] { driver().pinned.free(data); });
+}
+
+mydev_code host_access_begin(int32_t device) {
+  return run_checked([&] { memory_of(device).begin_access(); });
+}
+
+mydev_code host_access_end(int32_t device) {
+  return run_checked([&] { memory_of(device).end_access(); });
+}
+
+// --- copies ----------------------------------------------------------------------------------------------------------
+
+struct CopyTask {
+  char* dst;
+  const char* src;
+};
+
+// Several threads only on the caller's thread: a stream's own thread would bring a thread pool of its own.
+void copy_bytes(void* dst, const void* src, uint64_t bytes, bool asynchronous) {
+  constexpr int64_t kGrain = int64_t{512} << 10;
+  if (asynchronous || static_cast<int64_t>(bytes) < 2 * kGrain) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  CopyTask task{static_cast<char*>(dst), static_cast<const char*>(src)};
+  const auto copy_piece = [](void* context, int64_t begin, int64_t end) {
+    const CopyTask& task = *static_cast<CopyTask*>(context);
+    std::memcpy(task.dst + begin, task.src + begin, static_cast<size_t>(end - begin));
+  };
+  driver().host->parallel_for(static_cast<int64_t>(bytes), kGrain, copy_piece, &task);
+}
+
+mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
+  HostStream& host_stream = as_stream(stream);
+  if (host_stream.plain()) {
+    copy_bytes(dst, src, bytes, false);
+    return MYDEV_OK;
+  }
+  return run_checked([&] {
+    const bool asynchronous = host_stream.asynchronous();
+    HostMemory& memory = host_stream.memory();
+    const auto task = [=, &memory] {
+      const MemoryAccess access(memory);
+      copy_bytes(dst, src, bytes, asynchronous);
+    };
+    const void* host_side = kind == MYDEV_COPY_HOST_TO_DEVICE ? src : dst;
+    if (kind == MYDEV_COPY_DEVICE_TO_DEVICE || driver().pinned.contains(host_side)) {
+      host_stream.run(task);
+    } else {
+      host_stream.run_and_wait(task);
+    }
+  });
+}
+
+mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const void* src, int32_t src_device,
+                     uint64_t bytes) {
+  return run_checked([&] {
+    HostStream& host_stream = as_stream(stream);
+    const bool asynchronous = host_stream.asynchronous();
+    host_stream.run([=] {
+      const MemoryAccess to(memory_of(dst_device));
+      const MemoryAccess from(memory_of(src_device));
+      copy_bytes(dst, src, bytes, asynchronous);
+    });
+  });
+}
+
+struct Pattern {
+  std::array<char, 16> bytes{};
+  uint32_t size;
+};
+
+void fill_bytes(void* dst, uint64_t bytes, const Pattern& pattern) {
+  auto* out = static_cast<char*>(dst);
+  if (std::all_of(pattern.bytes.begin(), pattern.bytes.begin() + pattern.size,
+                  [&](char byte) { return byte == pattern.bytes[0]; })) {
+    std::memset(out, pattern.bytes[0], bytes);
+    return;
+  }
+  // What is filled already is the source of the next, twice as long, piece; pieces stay within the cache.
+  constexpr uint64_t kLongestPiece = uint64_t{16} << 10;
+  uint64_t done = std::min<uint64_t>(pattern.size, bytes);
+  std::memcpy(out, pattern.bytes.data(), done);
+  while (done < bytes) {
+    const uint64_t piece = std::min({done, bytes - done, kLongestPiece});
+    std::memcpy(out + done, out, piece);
+    done += piece;
+  }
+}
+
+mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
+  Pattern copied{.size = pattern_bytes};
+  if (pattern_bytes == 0 || pattern_bytes > copied.bytes.size()) {
+    return fail(MYDEV_INVALID_ARGUMENT, "a fill pattern has 1, 2, 4, 8 or 16 bytes");
+  }
+  std::memcpy(copied.bytes.data(), pattern, pattern_bytes);
+  HostStream& host_stream = as_stream(stream);
+  if (host_stream.plain()) {
+    fill_bytes(dst, bytes, copied);
+    return MYDEV_OK;
+  }
+  return run_checked([&] {
+    HostMemory& memory = host_stream.memory();
+    host_stream.run([=, &memory] {
+      const MemoryAccess access(memory);
+      fill_bytes(dst, bytes, copied);
+    });
+  });
+}
+
+// --- streams ---------------------------------------------------------------------------------------------------------
+
+mydev_code stream_create(int32_t device, int32_t /*priority*/, mydev_stream* out_stream) {
+  return run_checked([&] {
+    HostDriver& self = driver();
+    auto stream = std::make_unique<HostStream>(memory_of(device), self.options.asynchronous);
+    const std::lock_guard lock(self.mutex);
+    self.streams.insert(stream.get());
+    *out_stream = reinterpret_cast<mydev_stream>(stream.release());
+  });
+}
+
+mydev_code stream_destroy(mydev_stream stream) {
+  return run_checked([&] {
+    const std::unique_ptr<HostStream> owned(&as_stream(stream));
+    HostDriver& self = driver();
+    const std::lock_guard lock(self.mutex);
+    self.streams.erase(owned.get());
+  });
+}
+
+mydev_code stream_query(mydev_stream stream, int32_t* out_done) {
+  *out_done = as_stream(stream).idle() ? 1 : 0;
+  return MYDEV_OK;
+}
+
+mydev_code stream_synchronize(mydev_stream stream) {
+  if (as_stream(stream).asynchronous()) {
+    as_stream(stream).wait();
+  }
+  return MYDEV_OK;
+}
+
+mydev_code stream_wait_event(mydev_stream stream, mydev_event event) {
+  return run_checked([&] { as_event(event).make_wait(as_stream(stream)); });
+}
+
+// --- events ----------------------------------------------------------------------------------------------------------
+
+mydev_code event_create(int32_t /*device*/, uint32_t /*flags*/, mydev_event* out_event) {
+  return run_checked([&] { *out_event = reinterpret_cast<mydev_event>(std::make_unique<HostEvent>().release()); });
+}
+
+mydev_code event_destroy(mydev_event event) {
+  const std::unique_ptr<HostEvent> owned(&as_event(event));
+  return MYDEV_OK;
+}
+
+mydev_code event_record(mydev_event event, mydev_stream stream) {
+  return run_checked([&] { as_event(event).record(as_stream(stream)); });
+}
+
+mydev_code event_query(mydev_event event, int32_t* out_done) {
+  *out_done = as_event(event).done() ? 1 : 0;
+  return MYDEV_OK;
+}
+
+mydev_code event_synchronize(mydev_event event) {
+  as_event(event).wait();
+  return MYDEV_OK;
+}
+
+mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_milliseconds) {
+  const HostEvent& first = as_event(start);
+  const HostEvent& last = as_event(end);
+  if (!first.recorded() || !last.recorded()) {
+    return fail(MYDEV_FAILED_PRECONDITION, "an event of the pair was never recorded");
+  }
+  if (!first.done() || !last.done()) {
+    return fail(MYDEV_FAILED_PRECONDITION, "an event of the pair is not finished; synchronize it first");
+  }
+  *out_milliseconds = std::chrono::duration<double, std::milli>(last.time() - first.time()).count();
+  return MYDEV_OK;
+}
+
+// --- work ------------------------------------------------------------------------------------------------------------
+
+// Kernels come from users too: what they throw ends here.
+mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noexcept {
+  try {
+    return kernel->entry(frame);
+  } catch (const std::exception& error) {
+    frame->host->set_error(frame, (std::string("the kernel threw: ") + error.what()).c_str());
+  } catch (...) {
+    frame->host->set_error(frame, "the kernel threw something that is no std::exception");
+  }
+  return MYDEV_INTERNAL;
+}
+
+mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
+  HostStream& host_stream = as_stream(stream);
+  if (host_stream.plain()) [[likely]] {
+    return run_kernel(kernel, frame);
+  }
+  HostMemory& memory = host_stream.memory();
+  if (!host_stream.asynchronous()) {
+    mydev_code code = MYDEV_OK;
+    const mydev_code access_code = run_checked([&] {
+      const MemoryAccess access(memory);
+      code = run_kernel(kernel, frame);
+    });
+    return access_code != MYDEV_OK ? access_code : code;
+  }
+  return run_checked([&] {
+    host_stream.run([kernel, frame, &memory] {
+      mydev_code code = MYDEV_OK;
+      {
+        const MemoryAccess access(memory);
+        code = run_kernel(kernel, frame);
+      }
+      frame->host->complete(frame, code);
+    });
+  });
+}
+
+constexpr mydev_driver_api kApi = {
+    .struct_size = sizeof(mydev_driver_api),
+    .version_major = MYDEV_DRIVER_VERSION_MAJOR,
+    .version_minor = MYDEV_DRIVER_VERSION_MINOR,
+    .name = "host",
+    .version = "1.0",
+    .initialize = initialize,
+    .finalize = finalize,
+    .last_error = last_error,
+    .device_count = device_count,
+    .device_properties = device_properties,
+    .device_synchronize = nullptr,
+    .memory_alloc = memory_alloc,
+    .memory_free = memory_free,
+    .memory_info = memory_info,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .host_access_begin = host_access_begin,
+    .host_access_end = host_access_end,
+    .copy = copy,
+    .copy_peer = copy_peer,
+    .fill = fill,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_query = stream_query,
+    .stream_synchronize = stream_synchronize,
+    .stream_wait_event = stream_wait_event,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_query = event_query,
+    .event_synchronize = event_synchronize,
+    .event_elapsed = event_elapsed,
+    .launch = launch,
+    .find_kernel = nullptr,
+};
+
+}  // namespace
+
+const mydev_driver_api* host_driver_query(uint32_t version_major, uint32_t /*version_minor*/) noexcept {
+  return version_major == MYDEV_DRIVER_VERSION_MAJOR ? &kApi : nullptr;
+}
+
+}  // namespace mydev

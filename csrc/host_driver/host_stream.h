@@ -1,0 +1,82 @@
+// Streams and events of the host driver.
+//
+// A stream of the inline driver runs each task at once, on the caller's thread. An asynchronous stream runs them in
+// order on a thread of its own, started by the first task. Tasks must not throw. An event is the completion of one
+// recorded task; recording again makes a new completion, so that waits for the old one are not disturbed and an event
+// may be destroyed while others wait. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "host_driver/host_memory.h"
+#include "runtime/device_name.h"
+
+namespace mydev {
+
+class HostStream {
+ public:
+  using Task = std::function<void()>;
+
+  // What `top -H` and debuggers call an asynchronous stream's thread.
+  static constexpr const char* kThreadName = MYDEV_DEVICE_NAME "-stream";
+
+  HostStream(HostMemory& memory, bool asynchronous);
+  ~HostStream();  // waits for its work
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  HostMemory& memory() const noexcept { return memory_; }
+  bool asynchronous() const noexcept { return asynchronous_; }
+  // Nothing to arrange round a kernel: neither a thread nor guarded memory.
+  bool plain() const noexcept { return plain_; }
+
+  void run(Task task);
+  void run_and_wait(Task task);
+  bool idle();
+  void wait();
+  void stop_thread();  // after the work it has; a later task starts a new one
+
+ private:
+  void work(const std::stop_token& stop);
+
+  HostMemory& memory_;
+  const bool asynchronous_;
+  const bool plain_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any more_work_;
+  std::condition_variable progress_;
+  std::deque<Task> tasks_;
+  uint64_t submitted_ = 0;
+  uint64_t finished_ = 0;
+  std::jthread thread_;
+};
+
+class HostEvent {
+ public:
+  void record(HostStream& stream);
+  void make_wait(HostStream& stream) const;
+  bool done() const;
+  void wait() const;
+  bool recorded() const { return latest() != nullptr; }
+  std::chrono::steady_clock::time_point time() const { return latest()->time; }  // recorded and done
+
+ private:
+  struct Completion {
+    std::atomic<bool> done{false};
+    std::chrono::steady_clock::time_point time;  // set before done
+  };
+  std::shared_ptr<Completion> latest() const;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Completion> latest_;
+};
+
+}  // namespace mydev

@@ -1,0 +1,275 @@
+// Family batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
+//
+//   mydev.batch_norm_training(out, mean, invstd, running_mean, running_var; in, weight, bias; momentum, eps)
+//   mydev.batch_norm_inference(out; in, weight, bias, running_mean, running_var; eps)
+//   mydev.batch_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps)
+// weight, bias, the running statistics and the outputs of backward may be absent. Without `training`, backward takes
+// the running variance for invstd. in, out and their gradients are f16, bf16 or f32 with statistics and weights in f32,
+// or all f64. Statistics take two passes and sums in double. A task is a channel (S > 1) or a block of channels (S =
+// 1).
+#include <algorithm>
+#include <cmath>
+
+#include "host_kernels/isa/dense_values.h"
+#include "host_kernels/isa/element_chunk.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kChannelBlock = 64;
+
+struct Shape {
+  int64_t samples, channels, places;
+  int64_t count() const { return samples * places; }  // elements of a channel
+};
+
+Shape shape_of(const mydev_buffer& buffer) {
+  return {buffer.sizes[0], buffer.sizes[1], buffer.sizes[2]};
+}
+
+template <typename C>
+const C* values(const mydev_buffer& buffer) {
+  return static_cast<const C*>(buffer.data);
+}
+template <typename C>
+C value_or(const mydev_buffer& buffer, int64_t channel, C otherwise) {
+  return buffer.data == nullptr ? otherwise : values<C>(buffer)[channel];
+}
+template <typename C>
+void set_if_present(const mydev_buffer& buffer, int64_t channel, double value) {
+  if (buffer.data != nullptr) static_cast<C*>(buffer.data)[channel] = static_cast<C>(value);
+}
+
+// A dense operand of shape [N, C, S].
+template <typename C>
+struct Source {
+  const mydev_buffer& buffer;
+  ChunkReader<C> reader{buffer.dtype};
+  const C* at(int64_t element, int64_t count, C* space) const {
+    return reader.read(static_cast<const char*>(buffer.data) + element * reader.element_bytes(), 1, count, space);
+  }
+};
+template <typename C>
+struct Target {
+  const mydev_buffer& buffer;
+  ChunkWriter<C> writer{buffer.dtype};
+  char* address(int64_t element) const { return static_cast<char*>(buffer.data) + element * writer.element_bytes(); }
+};
+
+// Calls body(channel, width) for each task: the channels [channel, channel + width).
+template <typename Body>
+void for_each_channel_block(const Shape& shape, const Body& body) {
+  const int64_t block = shape.places == 1 ? kChannelBlock : 1;
+  const int64_t blocks = (shape.channels + block - 1) / block;
+  const int64_t grain = std::max<int64_t>(kGrainHeavy / std::max<int64_t>(shape.count() * block, 1), 1);
+  parallel_for(blocks, grain, [&](int64_t first, int64_t last) {
+    for (int64_t b = first; b < last; ++b) body(b * block, std::min(block, shape.channels - b * block));
+  });
+}
+
+// Calls body(element, count) for each dense run of the channels [channel, channel + width): runs of one channel's
+// places, or rows across the block.
+template <typename Body>
+void for_each_run(const Shape& shape, int64_t channel, int64_t width, const Body& body) {
+  for (int64_t n = 0; n < shape.samples; ++n) {
+    const int64_t start = (n * shape.channels + channel) * shape.places;
+    const int64_t length = width * shape.places;
+    for (int64_t at = 0; at < length; at += kChunk) body(start + at, std::min(kChunk, length - at));
+  }
+}
+
+template <typename C>
+struct Statistics {
+  double mean[kChannelBlock], variance[kChannelBlock];  // biased
+
+  void compute(const Shape& shape, const Source<C>& in, int64_t channel, int64_t width) {
+    alignas(64) C space[kChunk], squares[kChunk];
+    double sum[kChannelBlock] = {};
+    for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
+      const C* x = in.at(at, n, space);
+      if (shape.places > 1) {
+        sum[0] += sum_of(x, n);
+      } else {
+        for (int64_t j = 0; j < n; ++j) sum[j] += x[j];
+      }
+    });
+    const double count = static_cast<double>(shape.count());
+    C center[kChannelBlock];
+    for (int64_t j = 0; j < width; ++j) {
+      mean[j] = sum[j] / count;
+      center[j] = static_cast<C>(mean[j]);
+      sum[j] = 0;
+    }
+    for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
+      const C* x = in.at(at, n, space);
+      if (shape.places > 1) {
+        for (int64_t j = 0; j < n; ++j) squares[j] = (x[j] - center[0]) * (x[j] - center[0]);
+        sum[0] += sum_of(squares, n);
+      } else {
+        for (int64_t j = 0; j < n; ++j) sum[j] += (x[j] - center[j]) * (x[j] - center[j]);
+      }
+    });
+    for (int64_t j = 0; j < width; ++j) variance[j] = sum[j] / count;
+  }
+};
+
+// out = in * scale + shift per channel.
+template <typename C>
+void scale_and_shift(const Shape& shape, const Source<C>& in, const Target<C>& out, int64_t channel, int64_t width,
+                     const C* scale, const C* shift) {
+  alignas(64) C space[kChunk], result[kChunk];
+  for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
+    const C* x = in.at(at, n, space);
+    C* y = out.writer.place(out.address(at), 1, result);
+    if (shape.places > 1) {
+      const C a = scale[0], b = shift[0];
+      for (int64_t j = 0; j < n; ++j) y[j] = x[j] * a + b;
+    } else {
+      for (int64_t j = 0; j < n; ++j) y[j] = x[j] * scale[j] + shift[j];
+    }
+    out.writer.write(y, out.address(at), 1, n);
+  });
+}
+
+template <typename C>
+mydev_code training_as(const mydev_frame* frame) {
+  const mydev_buffer* b = frame->buffers;
+  const mydev_buffer &running_mean = b[3], &running_var = b[4], &weight = b[6], &bias = b[7];
+  const double momentum = frame->attributes[0].value.f, eps = frame->attributes[1].value.f;
+  const Shape shape = shape_of(b[5]);
+  const Source<C> in{b[5]};
+  const Target<C> out{b[0]};
+  if (!in.reader.supported() || !out.writer.supported()) return MYDEV_UNIMPLEMENTED;
+  for_each_channel_block(shape, [&](int64_t channel, int64_t width) {
+    Statistics<C> statistics;
+    statistics.compute(shape, in, channel, width);
+    C scale[kChannelBlock], shift[kChannelBlock];
+    const double count = static_cast<double>(shape.count());
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t c = channel + j;
+      const double mean = statistics.mean[j], variance = statistics.variance[j];
+      const double invstd = 1 / std::sqrt(variance + eps);
+      set_if_present<C>(b[1], c, mean);
+      set_if_present<C>(b[2], c, invstd);
+      if (running_mean.data != nullptr) {
+        set_if_present<C>(running_mean, c, (1 - momentum) * values<C>(running_mean)[c] + momentum * mean);
+      }
+      if (running_var.data != nullptr) {
+        const double unbiased = variance * count / (count - 1);
+        set_if_present<C>(running_var, c, (1 - momentum) * values<C>(running_var)[c] + momentum * unbiased);
+      }
+      const double factor = invstd * value_or<C>(weight, c, 1);
+      scale[j] = static_cast<C>(factor);
+      shift[j] = static_cast<C>(value_or<C>(bias, c, 0) - mean * factor);
+    }
+    scale_and_shift(shape, in, out, channel, width, scale, shift);
+  });
+  return MYDEV_OK;
+}
+
+template <typename C>
+mydev_code inference_as(const mydev_frame* frame) {
+  const mydev_buffer* b = frame->buffers;
+  const mydev_buffer &weight = b[2], &bias = b[3], &mean = b[4], &variance = b[5];
+  const double eps = frame->attributes[0].value.f;
+  const Shape shape = shape_of(b[1]);
+  const Source<C> in{b[1]};
+  const Target<C> out{b[0]};
+  if (!in.reader.supported() || !out.writer.supported()) return MYDEV_UNIMPLEMENTED;
+  for_each_channel_block(shape, [&](int64_t channel, int64_t width) {
+    C scale[kChannelBlock], shift[kChannelBlock];
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t c = channel + j;
+      const double factor = value_or<C>(weight, c, 1) / std::sqrt(values<C>(variance)[c] + eps);
+      scale[j] = static_cast<C>(factor);
+      shift[j] = static_cast<C>(value_or<C>(bias, c, 0) - values<C>(mean)[c] * factor);
+    }
+    scale_and_shift(shape, in, out, channel, width, scale, shift);
+  });
+  return MYDEV_OK;
+}
+
+template <typename C>
+mydev_code backward_as(const mydev_frame* frame) {
+  const mydev_buffer* b = frame->buffers;
+  const mydev_buffer &grad_weight = b[1], &grad_bias = b[2], &weight = b[5];
+  const bool training = frame->attributes[0].value.i != 0;
+  const double eps = frame->attributes[1].value.f;
+  const Shape shape = shape_of(b[4]);
+  const Source<C> grad_out{b[3]}, in{b[4]};
+  const Target<C> grad_in{b[0]};
+  if (!in.reader.supported() || !grad_out.reader.supported() || !grad_in.writer.supported()) return MYDEV_UNIMPLEMENTED;
+  for_each_channel_block(shape, [&](int64_t channel, int64_t width) {
+    alignas(64) C x_space[kChunk], g_space[kChunk], product[kChunk];
+    double dot[kChannelBlock] = {}, sum[kChannelBlock] = {};
+    C mean[kChannelBlock], invstd[kChannelBlock];
+    for (int64_t j = 0; j < width; ++j) {
+      mean[j] = values<C>(b[6])[channel + j];
+      const C given = values<C>(b[7])[channel + j];
+      invstd[j] = training ? given : static_cast<C>(1 / std::sqrt(given + eps));
+    }
+    for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
+      const C* x = in.at(at, n, x_space);
+      const C* g = grad_out.at(at, n, g_space);
+      if (shape.places > 1) {
+        for (int64_t j = 0; j < n; ++j) product[j] = (x[j] - mean[0]) * g[j];
+        dot[0] += sum_of(product, n);
+        sum[0] += sum_of(g, n);
+      } else {
+        for (int64_t j = 0; j < n; ++j) dot[j] += (x[j] - mean[j]) * g[j];
+        for (int64_t j = 0; j < n; ++j) sum[j] += g[j];
+      }
+    });
+    // grad_in = g * scale + x * slope + shift
+    C scale[kChannelBlock], slope[kChannelBlock], shift[kChannelBlock];
+    const double count = static_cast<double>(shape.count());
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t c = channel + j;
+      set_if_present<C>(grad_weight, c, dot[j] * invstd[j]);
+      set_if_present<C>(grad_bias, c, sum[j]);
+      const double factor = static_cast<double>(invstd[j]) * value_or<C>(weight, c, 1);
+      const double tilt = training ? -factor * invstd[j] * invstd[j] * dot[j] / count : 0;
+      scale[j] = static_cast<C>(factor);
+      slope[j] = static_cast<C>(tilt);
+      shift[j] = static_cast<C>(training ? -factor * sum[j] / count : 0);
+    }
+    if (grad_in.buffer.data == nullptr) return;
+    for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
+      const C* x = in.at(at, n, x_space);
+      const C* g = grad_out.at(at, n, g_space);
+      C* y = grad_in.writer.place(grad_in.address(at), 1, product);
+      if (shape.places > 1) {
+        const C m = mean[0], p = scale[0], q = slope[0], r = shift[0];
+        for (int64_t j = 0; j < n; ++j) y[j] = g[j] * p + (x[j] - m) * q + r;
+      } else {
+        for (int64_t j = 0; j < n; ++j) y[j] = g[j] * scale[j] + (x[j] - mean[j]) * slope[j] + shift[j];
+      }
+      grad_in.writer.write(y, grad_in.address(at), 1, n);
+    });
+  });
+  return MYDEV_OK;
+}
+
+template <mydev_code (*kFloat)(const mydev_frame*), mydev_code (*kDouble)(const mydev_frame*)>
+mydev_code entry(const mydev_frame* frame) {
+  return frame->buffers[0].dtype == MYDEV_F64 ? kDouble(frame) : kFloat(frame);
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.batch_norm_training", entry<training_as<float>, training_as<double>>, nullptr,
+     "out, mean, invstd, running_mean, running_var; in [N, C, S], weight, bias; momentum, eps", nullptr},
+    {sizeof(mydev_kernel), "mydev.batch_norm_inference", entry<inference_as<float>, inference_as<double>>, nullptr,
+     "out; in [N, C, S], weight, bias, running_mean, running_var; eps", nullptr},
+    {sizeof(mydev_kernel), "mydev.batch_norm_backward", entry<backward_as<float>, backward_as<double>>, nullptr,
+     "grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps", nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> batch_norm() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,360 @@
+// Family copy: mydev.copy(out, in; conj, neg): element by element between any two layouts and element types.
+//
+// conj conjugates a complex input, neg negates; both are lazy bits of PyTorch tensors. Conversions are those of
+// element_conversion.h. Threads: split by output elements.
+#include <cstring>
+
+#include "host_kernels/isa/element_conversion.h"
+#include "host_kernels/isa/simd.h"
+#include "host_kernels/strided_layout.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kBufferBytes = 4096;
+constexpr int64_t kMinRow = 64;  // shorter rows are gathered, several to a buffer
+constexpr int kOut = 0, kIn = 1;
+
+// Flips the sign of parts of dense elements: of the imaginary part (conj), or of everything (neg).
+template <typename T>
+void flip_signs(void* data, int64_t n, bool complex, bool conj, bool neg) {
+  T* p = static_cast<T*>(data);
+  if (!complex) {
+    for (int64_t i = 0; i < n; ++i) p[i] = -p[i];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    if (neg) p[2 * i] = -p[2 * i];
+    if (neg != conj) p[2 * i + 1] = -p[2 * i + 1];
+  }
+}
+
+struct Plan {
+  char* out;
+  const char* in;
+  int64_t out_size, in_size;  // bytes of an element
+  Conversion conversion;
+  mydev_dtype in_dtype;
+  bool conj, neg;
+  bool out_direct, in_direct;  // dense along a piece
+  bool by_row;
+  int64_t chunk;  // elements that fit a buffer
+  StridedLayout layout;
+  bool plain() const { return conversion.count == 0 && !conj && !neg; }
+};
+
+void apply_signs(const Plan& plan, void* data, int64_t n) {
+  switch (plan.in_dtype) {
+    case MYDEV_F32:
+      return flip_signs<float>(data, n, false, false, true);
+    case MYDEV_F64:
+      return flip_signs<double>(data, n, false, false, true);
+    case MYDEV_F16:
+      return flip_signs<_Float16>(data, n, false, false, true);
+    case MYDEV_C64:
+      return flip_signs<float>(data, n, true, plan.conj, plan.neg);
+    case MYDEV_C128:
+      return flip_signs<double>(data, n, true, plan.conj, plan.neg);
+    default:
+      return;
+  }
+}
+
+class Worker {
+ public:
+  explicit Worker(const Plan& plan) : plan_(plan) {}
+
+  void run(int64_t begin, int64_t end) {
+    const int64_t row = plan_.layout.sizes[0];
+    // Between dense, unconverted pieces nothing needs a buffer.
+    const bool unbounded = plan_.plain() && (plan_.out_direct || plan_.in_direct);
+    for (int64_t position = begin; position < end;) {
+      int64_t n = end - position;
+      if (!unbounded && n > plan_.chunk) n = plan_.chunk;
+      if (plan_.by_row && plan_.layout.rank > 1) {
+        const int64_t left = row - position % row;
+        if (n > left) n = left;
+      }
+      run_piece(position, n);
+      position += n;
+    }
+  }
+
+ private:
+  void run_piece(int64_t position, int64_t n) {
+    const StridedLayout& layout = plan_.layout;
+    char* const out = plan_.out_direct ? plan_.out + layout.offset(kOut, position) : nullptr;
+    if (plan_.plain()) {
+      if (plan_.in_direct) {
+        const char* in = plan_.in + layout.offset(kIn, position);
+        if (out != nullptr) {
+          std::memmove(out, in, static_cast<size_t>(n * plan_.in_size));
+        } else {
+          scatter(in, layout, kOut, plan_.out, position, n, plan_.out_size);
+        }
+        return;
+      }
+      char* const target = out != nullptr ? out : buffers_[0];
+      gather(target, layout, kIn, plan_.in, position, n, plan_.in_size);
+      if (out == nullptr) scatter(target, layout, kOut, plan_.out, position, n, plan_.out_size);
+      return;
+    }
+    int current = 0;
+    const char* values = plan_.in + (plan_.in_direct ? layout.offset(kIn, position) : 0);
+    if (!plan_.in_direct || plan_.conj || plan_.neg) {
+      if (plan_.in_direct) {
+        std::memcpy(buffers_[0], values, static_cast<size_t>(n * plan_.in_size));
+      } else {
+        gather(buffers_[0], layout, kIn, plan_.in, position, n, plan_.in_size);
+      }
+      if (plan_.conj || plan_.neg) apply_signs(plan_, buffers_[0], n);
+      values = buffers_[0];
+      current = 1;
+    }
+    for (int step = 0; step < plan_.conversion.count; ++step) {
+      char* target = buffers_[current];
+      if (step + 1 == plan_.conversion.count && out != nullptr) target = out;
+      plan_.conversion.steps[step](target, values, n);
+      values = target;
+      current ^= 1;
+    }
+    if (out == nullptr) {
+      scatter(values, layout, kOut, plan_.out, position, n, plan_.out_size);
+    } else if (values != out) {
+      std::memcpy(out, values, static_cast<size_t>(n * plan_.out_size));
+    }
+  }
+
+  const Plan& plan_;
+  alignas(64) char buffers_[2][kBufferBytes];
+};
+
+// --- transposition -------------------------------------------------------------------------------------------------
+//
+// The output runs along dimension 0, the input along another: tiles, so that both sides use whole cache lines.
+
+constexpr int64_t kTile = 32;
+
+// In registers: blocks of 32-byte rows.
+template <typename T>
+struct Block {
+  static constexpr int64_t kSide = 1;
+};
+template <>
+struct Block<uint32_t> {
+  static constexpr int64_t kSide = 8;
+  using Row = detail::VectorType<uint32_t, 32>::type;
+
+  static void transpose(Row* r) {
+    Row a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+      a[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      a[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      for (int j = 0; j < 2; ++j) {
+        b[i + 2 * j] = __builtin_shufflevector(a[i + j], a[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        b[i + 2 * j + 1] = __builtin_shufflevector(a[i + j], a[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      r[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      r[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+  }
+};
+template <>
+struct Block<uint64_t> {
+  static constexpr int64_t kSide = 4;
+  using Row = detail::VectorType<uint64_t, 32>::type;
+
+  static void transpose(Row* r) {
+    const Row a0 = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6),
+              a1 = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+    const Row a2 = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6),
+              a3 = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+    r[0] = __builtin_shufflevector(a0, a2, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(a1, a3, 0, 1, 4, 5);
+    r[2] = __builtin_shufflevector(a0, a2, 2, 3, 6, 7);
+    r[3] = __builtin_shufflevector(a1, a3, 2, 3, 6, 7);
+  }
+};
+
+constexpr int64_t kMaxInterleaved = 4;
+
+// out[r][c] = in[c][r] for few columns, as of channels: rows of out are dense.
+template <int64_t kColumns, typename T>
+void interleave(char* out, const char* in, int64_t in_row, int64_t rows) {
+  T* const values = reinterpret_cast<T*>(out);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < kColumns; ++c) {
+      values[r * kColumns + c] = reinterpret_cast<const T*>(in + c * in_row)[r];
+    }
+  }
+}
+
+template <typename T>
+void interleave(char* out, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
+  switch (columns) {
+    case 2:
+      return interleave<2, T>(out, in, in_row, rows);
+    case 3:
+      return interleave<3, T>(out, in, in_row, rows);
+    default:
+      return interleave<4, T>(out, in, in_row, rows);
+  }
+}
+
+// out[r][c] = in[c][r]: rows of out are `out_row` bytes apart, rows of in `in_row`. Through a dense tile, so that both
+// sides are touched in whole lines, whatever their strides do to the cache's sets.
+template <typename T>
+void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = Block<T>::kSide;
+  alignas(64) T tile[kTile][kTile];
+  if (kSide > 1 && rows == kTile && columns == kTile) {
+    if constexpr (kSide > 1) {
+      typename Block<T>::Row block[kSide];
+      for (int64_t c = 0; c < kTile; c += kSide) {
+        for (int64_t r = 0; r < kTile; r += kSide) {
+          for (int64_t i = 0; i < kSide; ++i) {
+            std::memcpy(&block[i], in + (c + i) * in_row + r * int64_t{sizeof(T)}, sizeof(block[i]));
+          }
+          Block<T>::transpose(block);
+          for (int64_t i = 0; i < kSide; ++i) std::memcpy(&tile[r + i][c], &block[i], sizeof(block[i]));
+        }
+      }
+    }
+  } else {
+    for (int64_t c = 0; c < columns; ++c) {
+      T line[kTile];
+      std::memcpy(line, in + c * in_row, static_cast<size_t>(rows) * sizeof(T));
+      for (int64_t r = 0; r < rows; ++r) tile[r][c] = line[r];
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_row, tile[r], static_cast<size_t>(columns) * sizeof(T));
+}
+
+// Whether a transposition along dimension d has few columns, side by side.
+bool interleaves(const Plan& plan, int d) {
+  const int64_t columns = plan.layout.sizes[0];
+  return columns <= kMaxInterleaved && plan.layout.strides[kOut][d] == columns * plan.out_size;
+}
+
+// The dimension along which the input runs; 0 if the copy is no transposition.
+int transposed_dimension(const Plan& plan) {
+  const StridedLayout& layout = plan.layout;
+  if (!plan.plain() || layout.strides[kOut][0] != plan.out_size || plan.out_size > 8) return 0;
+  if (layout.strides[kIn][0] == plan.in_size) return 0;
+  for (int d = 1; d < layout.rank; ++d) {
+    if (layout.strides[kIn][d] != plan.in_size || layout.sizes[d] < 8) continue;
+    return layout.sizes[0] >= 8 || interleaves(plan, d) ? d : 0;
+  }
+  return 0;
+}
+
+template <typename T>
+void transpose(const Plan& plan, int d) {
+  const StridedLayout& layout = plan.layout;
+  const int64_t columns = layout.sizes[0], rows = layout.sizes[d];
+  const int64_t column_tiles = (columns + kTile - 1) / kTile, row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t tiles = layout.count / (columns * rows) * column_tiles * row_tiles;
+  const bool few_columns = interleaves(plan, d);
+  parallel_for(tiles, kGrainCheap / (kTile * kTile), [&, d](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t column = t % column_tiles * kTile;
+      int64_t rest = t / column_tiles;
+      const int64_t row = rest % row_tiles * kTile;
+      rest /= row_tiles;
+      char* out = plan.out + column * layout.strides[kOut][0] + row * layout.strides[kOut][d];
+      const char* in = plan.in + column * layout.strides[kIn][0] + row * layout.strides[kIn][d];
+      for (int other = 1; other < layout.rank; ++other) {
+        if (other == d) continue;
+        const int64_t index = rest % layout.sizes[other];
+        rest /= layout.sizes[other];
+        out += index * layout.strides[kOut][other];
+        in += index * layout.strides[kIn][other];
+      }
+      const int64_t tile_rows = std::min(kTile, rows - row), tile_columns = std::min(kTile, columns - column);
+      if (few_columns) {
+        interleave<T>(out, in, layout.strides[kIn][0], tile_rows, tile_columns);
+      } else {
+        transpose_tile<T>(out, layout.strides[kOut][d], in, layout.strides[kIn][0], tile_rows, tile_columns);
+      }
+    }
+  });
+}
+
+mydev_code fail(const mydev_frame* frame, mydev_code code, const char* message) {
+  frame->host->set_error(frame, message);
+  return code;
+}
+
+bool flag(const mydev_frame* frame, uint32_t index) {
+  return index < frame->num_attributes && frame->attributes[index].value.i != 0;
+}
+
+mydev_code copy_entry(const mydev_frame* frame) {
+  if (frame->num_outputs != 1 || frame->num_inputs != 1) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
+  }
+  const mydev_buffer& out = frame->buffers[kOut];
+  const mydev_buffer& in = frame->buffers[kIn];
+  Plan plan;
+  if (!make_layout(frame->buffers, 2, plan.layout)) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one shape, of at most 64 dimensions");
+  }
+  if (plan.layout.count == 0) return MYDEV_OK;
+  plan.out = static_cast<char*>(out.data);
+  plan.in = static_cast<const char*>(in.data);
+  plan.out_size = element_size(out.dtype);
+  plan.in_size = element_size(in.dtype);
+  plan.in_dtype = static_cast<mydev_dtype>(in.dtype);
+  plan.conversion = find_conversion(plan.in_dtype, static_cast<mydev_dtype>(out.dtype));
+  if (plan.conversion.count < 0 || plan.in_size == 0) {
+    return fail(frame, MYDEV_UNIMPLEMENTED, "no conversion between these dtypes");
+  }
+  const bool complex = in.dtype == MYDEV_C64 || in.dtype == MYDEV_C128;
+  plan.conj = complex && flag(frame, 0);
+  plan.neg = flag(frame, 1);
+  plan.by_row = plan.layout.rank == 1 || plan.layout.sizes[0] >= kMinRow;
+  const auto direct = [&](int k, int64_t size) {
+    return plan.by_row ? plan.layout.strides[k][0] == size : plan.layout.dense(k, size);
+  };
+  plan.out_direct = direct(kOut, plan.out_size);
+  plan.in_direct = direct(kIn, plan.in_size);
+  plan.chunk = kBufferBytes / 16;
+  if (const int d = transposed_dimension(plan); d != 0) {
+    switch (plan.out_size) {
+      case 1:
+        transpose<uint8_t>(plan, d);
+        break;
+      case 2:
+        transpose<uint16_t>(plan, d);
+        break;
+      case 4:
+        transpose<uint32_t>(plan, d);
+        break;
+      default:
+        transpose<uint64_t>(plan, d);
+        break;
+    }
+    return MYDEV_OK;
+  }
+  parallel_for(plan.layout.count, kGrainCheap, [&](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
+  return MYDEV_OK;
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.copy", copy_entry, nullptr,
+     "out T, in U; conj, neg: in converted to T, conjugated, negated", nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> copy() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

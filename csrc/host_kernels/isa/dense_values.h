@@ -1,0 +1,102 @@
+// Folds, dot products and exponentials over dense values of one compute type (float, double, integers).
+#pragma once
+
+#include <algorithm>
+
+#include "host_kernels/isa/simd.h"
+#include "host_kernels/isa/vector_math.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+namespace {
+
+// a or b, whichever is larger (smaller); a NaN wins. Scalars or vectors.
+inline constexpr auto kLarger = [](auto a, auto b) { return ((a > b) | (a != a)) ? a : b; };
+inline constexpr auto kSmaller = [](auto a, auto b) { return ((a < b) | (a != a)) ? a : b; };
+inline constexpr auto kPlus = [](auto a, auto b) { return a + b; };
+
+// combine(... combine(identity, x[0]) ..., x[count - 1]) in some order of a commutative, associative combine.
+template <typename T, typename Combine>
+T fold(const T* x, int64_t count, T identity, const Combine& combine) {
+  constexpr int64_t n = kLanes<T>;
+  T result = identity;
+  int64_t i = 0;
+  if (count >= n) {
+    Vec<T> a = splat(identity), b = a, c = a, d = a;
+    for (; i + 4 * n <= count; i += 4 * n) {
+      a = combine(a, load(x + i));
+      b = combine(b, load(x + i + n));
+      c = combine(c, load(x + i + 2 * n));
+      d = combine(d, load(x + i + 3 * n));
+    }
+    for (; i + n <= count; i += n) a = combine(a, load(x + i));
+    a = combine(combine(a, b), combine(c, d));
+    for (int64_t lane = 0; lane < n; ++lane) result = static_cast<T>(combine(result, static_cast<T>(a[lane])));
+  }
+  for (; i < count; ++i) result = static_cast<T>(combine(result, x[i]));
+  return result;
+}
+
+template <typename T>
+T sum_of(const T* x, int64_t count) {
+  return fold(x, count, T{0}, kPlus);
+}
+
+// Sum of x[i] * y[i].
+template <typename T>
+T dot_of(const T* x, const T* y, int64_t count) {
+  constexpr int64_t n = kLanes<T>;
+  T result = 0;
+  int64_t i = 0;
+  if (count >= n) {
+    Vec<T> a = {}, b = {};
+    for (; i + 2 * n <= count; i += 2 * n) {
+      a += load(x + i) * load(y + i);
+      b += load(x + i + n) * load(y + i + n);
+    }
+    a += b;
+    for (int64_t lane = 0; lane < n; ++lane) result += a[lane];
+  }
+  for (; i < count; ++i) result += x[i] * y[i];
+  return result;
+}
+
+// y[i] = exp(x[i] - shift); returns their sum. y may be x.
+inline float exp_shifted(const float* x, float shift, float* y, int64_t count) {
+  constexpr int64_t n = kLanes<float>;
+  F32 a = {}, b = {};
+  int64_t i = 0;
+  for (; i + 2 * n <= count; i += 2 * n) {
+    const F32 first = exp(load(x + i) - shift), second = exp(load(x + i + n) - shift);
+    store(y + i, first);
+    store(y + i + n, second);
+    a += first;
+    b += second;
+  }
+  a += b;
+  float sum = 0;
+  for (int64_t lane = 0; lane < n; ++lane) sum += a[lane];
+  for (; i < count; i += n) {
+    const int64_t length = std::min(n, count - i);
+    const F32 value = exp(load_partial(x + i, length) - shift);
+    store_partial(y + i, value, length);
+    for (int64_t lane = 0; lane < length; ++lane) sum += value[lane];
+  }
+  return sum;
+}
+inline double exp_shifted(const double* x, double shift, double* y, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += y[i] = std::exp(x[i] - shift);
+  return sum;
+}
+
+inline void exp_values(float* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes<float> <= count; i += kLanes<float>) store(x + i, exp(load(x + i)));
+  if (i < count) store_partial(x + i, exp(load_partial(x + i, count - i)), count - i);
+}
+inline void exp_values(double* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = std::exp(x[i]);
+}
+
+}  // namespace
+}  // namespace mydev::kernels::MYDEV_ISA

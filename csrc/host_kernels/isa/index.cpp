@@ -1,0 +1,219 @@
+// Family index: rows and elements picked by a tensor of indices.
+//
+//   mydev.index_select(out; in, index): dense out [O, n, I], dense in [O, D, I], index s64 or s32 [n] of any stride
+//   mydev.gather(out; in, index; dim): index s64 of out's sizes; strided operands of one rank; any dtype of 1 to 16
+//   bytes mydev.embedding_backward(grad_weight; grad_out, index; padding_idx, scale_by_frequency): dense [V, I], dense
+//   [n, I]
+// An index outside its dimension is OUT_OF_RANGE; nothing is read or written beyond the operands.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "host_kernels/isa/element_chunk.h"
+#include "host_kernels/isa/tensor_list.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+struct Indices {
+  const mydev_buffer& buffer;
+  int64_t stride = buffer.rank > 0 ? buffer.strides[0] : 0;
+  int64_t operator[](int64_t i) const {
+    return buffer.dtype == MYDEV_S64 ? static_cast<const int64_t*>(buffer.data)[i * stride]
+                                     : static_cast<const int32_t*>(buffer.data)[i * stride];
+  }
+  // Where the first index outside [0, limit) is, or -1.
+  int64_t find_bad(int64_t limit) const {
+    const int64_t count = element_count(buffer);
+    for (int64_t i = 0; i < count; ++i) {
+      if ((*this)[i] < 0 || (*this)[i] >= limit) return i;
+    }
+    return -1;
+  }
+};
+
+mydev_code refuse_index(const mydev_frame* frame, int64_t index, int64_t limit) {
+  char message[128];
+  std::snprintf(message, sizeof(message), "index out of range in self: index %lld, size %lld",
+                static_cast<long long>(index), static_cast<long long>(limit));
+  frame->host->set_error(frame, message);
+  return MYDEV_OUT_OF_RANGE;
+}
+
+mydev_code index_select(const mydev_frame* frame) {
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
+  const Indices indices{frame->buffers[2]};
+  const int64_t outer = out.sizes[0], picked = out.sizes[1], limit = in.sizes[1];
+  const int64_t bytes = out.sizes[2] * element_size(out.dtype);
+  if (const int64_t bad = indices.find_bad(limit); bad >= 0) return refuse_index(frame, indices[bad], limit);
+  const char* source = static_cast<const char*>(in.data);
+  char* target = static_cast<char*>(out.data);
+  if (bytes == 0) return MYDEV_OK;
+  parallel_for(outer * picked, std::max<int64_t>(kGrainCheap * 4 / bytes, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const char* from = source + (row / picked * limit + indices[row % picked]) * bytes;
+      char* to = target + row * bytes;
+      switch (bytes) {
+        case 4:
+          std::memcpy(to, from, 4);
+          break;
+        case 8:
+          std::memcpy(to, from, 8);
+          break;
+        default:
+          std::memcpy(to, from, static_cast<size_t>(bytes));
+      }
+    }
+  });
+  return MYDEV_OK;
+}
+
+bool all_within(const int64_t* indices, int64_t count, int64_t limit) {
+  int64_t signs = 0;  // negative as soon as an index or its distance from the last one is
+  for (int64_t i = 0; i < count; ++i) signs |= indices[i] | (limit - 1 - indices[i]);
+  return signs >= 0;
+}
+
+template <typename T>
+void pick(T* target, const T* source, const int64_t* indices, int64_t count) {
+#pragma GCC ivdep  // the target is no operand's memory
+  for (int64_t i = 0; i < count; ++i) target[i] = source[indices[i]];
+}
+
+template <size_t kBytes>
+mydev_code gather_as(const mydev_frame* frame) {
+  struct Element {
+    unsigned char bytes[kBytes];
+  };
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
+  const int32_t dim = static_cast<int32_t>(frame->attributes[0].value.i), last = out.rank - 1;
+  const int64_t limit = in.sizes[dim], width = out.sizes[last], count = element_count(out);
+  if (out.rank > 16) return MYDEV_UNIMPLEMENTED;
+  if (count == 0) return MYDEV_OK;
+  const int64_t in_step = dim == last ? 0 : in.strides[last], picked_stride = in.strides[dim];
+  const bool to_unit_steps = in_step == 0 && picked_stride == 1 && out.strides[last] == 1 && index.strides[last] == 1;
+  std::atomic<int64_t> bad{0};
+  std::atomic<bool> found{false};
+  // A row runs along the last dimension.
+  parallel_for(count / width, std::max<int64_t>(kGrainHeavy / width, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t to = 0, from = 0, at = 0;
+      for (int64_t d = last - 1, rest = row; d >= 0; --d) {
+        const int64_t position = rest % out.sizes[d];
+        rest /= out.sizes[d];
+        to += position * out.strides[d];
+        at += position * index.strides[d];
+        if (d != dim) from += position * in.strides[d];
+      }
+      Element* target = static_cast<Element*>(out.data) + to;
+      const Element* source = static_cast<const Element*>(in.data) + from;
+      const int64_t* indices = static_cast<const int64_t*>(index.data) + at;
+      if (to_unit_steps && all_within(indices, width, limit)) {
+        pick(target, source, indices, width);
+        continue;
+      }
+      // Copies: the bytes stored below might be any of the captured values, for all that the compiler knows.
+      const int64_t n = width, bound = limit, to_step = out.strides[last], index_step = index.strides[last];
+      const int64_t from_step = in_step, pick_step = picked_stride;
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t picked = indices[j * index_step];
+        if (picked < 0 || picked >= bound) {
+          bad.store(picked, std::memory_order_relaxed);  // both read after all threads are joined
+          found.store(true, std::memory_order_relaxed);
+          return;
+        }
+        target[j * to_step] = source[j * from_step + picked * pick_step];
+      }
+    }
+  });
+  if (found.load(std::memory_order_relaxed)) return refuse_index(frame, bad.load(std::memory_order_relaxed), limit);
+  return MYDEV_OK;
+}
+
+mydev_code gather(const mydev_frame* frame) {
+  switch (element_size(frame->buffers[0].dtype)) {
+    case 1:
+      return gather_as<1>(frame);
+    case 2:
+      return gather_as<2>(frame);
+    case 4:
+      return gather_as<4>(frame);
+    case 8:
+      return gather_as<8>(frame);
+    case 16:
+      return gather_as<16>(frame);
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
+}
+
+// Each task owns a range of rows of grad_weight and adds what belongs there in the order of the indices.
+template <typename C>
+mydev_code embedding_backward_as(const mydev_frame* frame) {
+  const mydev_buffer &grad_weight = frame->buffers[0], &grad_out = frame->buffers[1];
+  const Indices indices{frame->buffers[2]};
+  const int64_t padding = frame->attributes[0].value.i;
+  const bool scales = frame->attributes[1].value.i != 0;
+  const int64_t vocabulary = grad_weight.sizes[0], width = grad_weight.sizes[1];
+  const int64_t count = element_count(frame->buffers[2]);
+  if (const int64_t bad = indices.find_bad(vocabulary); bad >= 0) return refuse_index(frame, indices[bad], vocabulary);
+  C* sums = static_cast<C*>(grad_weight.data);
+  const C* grads = static_cast<const C*>(grad_out.data);
+  int32_t* frequency = static_cast<int32_t*>(frame->scratch);
+  if (scales) {
+    std::memset(frequency, 0, static_cast<size_t>(vocabulary) * sizeof(int32_t));
+    for (int64_t i = 0; i < count; ++i) ++frequency[indices[i]];
+  }
+  const int64_t per_row = width * (1 + count / std::max<int64_t>(vocabulary, 1));
+  parallel_for(vocabulary, std::max<int64_t>(2 * kGrainHeavy / std::max<int64_t>(per_row, 1), 1),
+               [&](int64_t begin, int64_t end) {
+                 std::memset(sums + begin * width, 0, static_cast<size_t>((end - begin) * width) * sizeof(C));
+                 for (int64_t i = 0; i < count; ++i) {
+                   const int64_t row = indices[i];
+                   if (row < begin || row >= end || row == padding) continue;
+                   C* __restrict sum = sums + row * width;
+                   const C* __restrict grad = grads + i * width;
+                   if (scales) {
+                     const C scale = C{1} / static_cast<C>(frequency[row]);
+                     for (int64_t j = 0; j < width; ++j) sum[j] += grad[j] * scale;
+                   } else {
+                     for (int64_t j = 0; j < width; ++j) sum[j] += grad[j];
+                   }
+                 }
+               });
+  return MYDEV_OK;
+}
+
+mydev_code embedding_backward(const mydev_frame* frame) {
+  switch (frame->buffers[0].dtype) {
+    case MYDEV_F32:
+      return embedding_backward_as<float>(frame);
+    case MYDEV_F64:
+      return embedding_backward_as<double>(frame);
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
+}
+
+uint64_t frequency_bytes(const mydev_frame* frame) {
+  return frame->attributes[1].value.i != 0 ? static_cast<uint64_t>(frame->buffers[0].sizes[0]) * sizeof(int32_t) : 0;
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.index_select", index_select, nullptr, "out [O, n, I]; in [O, D, I], index [n]",
+     nullptr},
+    {sizeof(mydev_kernel), "mydev.gather", gather, nullptr, "out; in, index; dim", nullptr},
+    {sizeof(mydev_kernel), "mydev.embedding_backward", embedding_backward, frequency_bytes,
+     "grad_weight [V, I]; grad_out [n, I], index [n]; padding_idx, scale_by_frequency", nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> index() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

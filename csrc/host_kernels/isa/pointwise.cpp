@@ -1,0 +1,303 @@
+#include "host_kernels/isa/pointwise.h"
+
+#include "host_kernels/isa/complex.h"
+#include "host_kernels/isa/element_conversion.h"
+#include "host_kernels/strided_layout.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kBufferBytes = 2048;  // per buffer: four operands with two buffers each stay in a 32 KiB L1
+constexpr int64_t kMinRow = 64;         // shorter rows are gathered, several to a buffer
+constexpr int kOperands = kMaxInputs + 1;
+
+struct ComputeType {
+  mydev_dtype dtype;
+  Apply Types::* apply;
+};
+
+ComputeType compute_type(int32_t dtype) {
+  switch (dtype) {
+    case MYDEV_F16:
+    case MYDEV_BF16:
+    case MYDEV_F32:
+      return {MYDEV_F32, &Types::f32};
+    case MYDEV_F64:
+      return {MYDEV_F64, &Types::f64};
+    case MYDEV_PRED:
+    case MYDEV_S8:
+    case MYDEV_S16:
+    case MYDEV_U8:
+    case MYDEV_S32:
+      return {MYDEV_S32, &Types::s32};
+    case MYDEV_S64:
+      return {MYDEV_S64, &Types::s64};
+    case MYDEV_C64:
+      return {MYDEV_C64, &Types::c64};
+    case MYDEV_C128:
+      return {MYDEV_C128, &Types::c128};
+    default:
+      return {MYDEV_DTYPE_INVALID, nullptr};
+  }
+}
+
+// The value of attribute "scalar" as an element of a compute type.
+union ScalarValue {
+  float f32;
+  double f64;
+  int32_t s32;
+  int64_t s64;
+  Complex<float> c64;
+  Complex<double> c128;
+  uint8_t pred;
+};
+
+void set_scalar(ScalarValue& value, mydev_dtype dtype, const Params& scalar) {
+  switch (dtype) {
+    case MYDEV_F32:
+      value.f32 = scalar.get<float>(0, 0);
+      break;
+    case MYDEV_F64:
+      value.f64 = scalar.get<double>(0, 0);
+      break;
+    case MYDEV_S32:
+      value.s32 = static_cast<int32_t>(scalar.get<int64_t>(0, 0));
+      break;
+    case MYDEV_S64:
+      value.s64 = scalar.get<int64_t>(0, 0);
+      break;
+    case MYDEV_C64:
+      value.c64 = scalar.get<Complex<float>>(0, {});
+      break;
+    case MYDEV_C128:
+      value.c128 = scalar.get<Complex<double>>(0, {});
+      break;
+    default:
+      value.pred = scalar.get<double>(0, 0) != 0;
+      break;
+  }
+}
+
+enum class Access {
+  kDirect,   // dense along a row, of the compute type: used where it lies
+  kConvert,  // dense along a row, of another type
+  kGather,   // strided
+  kUniform,  // one value along a row
+};
+
+struct Operand {
+  char* base;
+  int64_t size;          // bytes of an element in memory
+  int64_t compute_size;  // and in the compute type, never fewer
+  Convert convert;       // to the compute type; of the output: from it; nullptr: same type
+  Access access;
+};
+
+// All that the threads of one launch share.
+struct Plan {
+  const Params* params;
+  Apply apply;
+  int inputs;
+  int64_t chunk;  // elements that fit a buffer
+  bool buffered;  // some operand needs a buffer
+  bool by_row;    // rows are long: a piece never crosses the end of one
+  Operand operands[kOperands];
+  StridedLayout layout;
+};
+
+Access choose_access(const Plan& plan, int k) {
+  const Operand& operand = plan.operands[k];
+  const int64_t stride = plan.layout.strides[k][0];
+  const bool dense = plan.by_row ? stride == operand.size : plan.layout.dense(k, operand.size);
+  if (dense) return operand.convert == nullptr ? Access::kDirect : Access::kConvert;
+  return plan.by_row && stride == 0 && k > 0 ? Access::kUniform : Access::kGather;
+}
+
+template <typename T>
+void fill_run(void* dst, const void* value, int64_t n) {
+  T v;
+  std::memcpy(&v, value, sizeof(T));
+  T* to = static_cast<T*>(dst);
+  for (int64_t i = 0; i < n; ++i) to[i] = v;
+}
+
+struct Pair {
+  uint64_t low, high;
+};
+
+void fill_uniform(char* dst, const char* value, int64_t n, int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      std::memset(dst, *value, static_cast<size_t>(n));
+      break;
+    case 4:
+      fill_run<uint32_t>(dst, value, n);
+      break;
+    case 8:
+      fill_run<uint64_t>(dst, value, n);
+      break;
+    default:
+      fill_run<Pair>(dst, value, n);
+      break;
+  }
+}
+
+// One thread's share: linear positions [begin, end).
+class Worker {
+ public:
+  explicit Worker(const Plan& plan) : plan_(plan) {}
+
+  void run(int64_t begin, int64_t end) {
+    const int64_t row = plan_.layout.sizes[0];
+    for (int64_t position = begin; position < end;) {
+      int64_t n = end - position;
+      if (plan_.buffered && n > plan_.chunk) n = plan_.chunk;
+      if (plan_.by_row && plan_.layout.rank > 1) {
+        const int64_t left = row - position % row;
+        if (n > left) n = left;
+      }
+      run_piece(position, n);
+      position += n;
+    }
+  }
+
+ private:
+  void run_piece(int64_t position, int64_t n) {
+    const void* in[kMaxInputs];
+    for (int k = 1; k <= plan_.inputs; ++k) in[k - 1] = fetch(k, position, n);
+    const Operand& out = plan_.operands[0];
+    switch (out.access) {
+      case Access::kDirect:
+        plan_.apply(*plan_.params, out.base + plan_.layout.offset(0, position), in, n);
+        break;
+      case Access::kConvert:
+        plan_.apply(*plan_.params, values_[0], in, n);
+        out.convert(out.base + plan_.layout.offset(0, position), values_[0], n);
+        break;
+      default:
+        plan_.apply(*plan_.params, values_[0], in, n);
+        const char* stored = values_[0];
+        if (out.convert != nullptr) {
+          out.convert(raw_, values_[0], n);
+          stored = raw_;
+        }
+        scatter(stored, plan_.layout, 0, out.base, position, n, out.size);
+        break;
+    }
+  }
+
+  // n compute values of operand k, from `position` on.
+  const char* fetch(int k, int64_t position, int64_t n) {
+    const Operand& operand = plan_.operands[k];
+    char* values = values_[k];
+    switch (operand.access) {
+      case Access::kDirect:
+        return operand.base + plan_.layout.offset(k, position);
+      case Access::kConvert:
+        operand.convert(values, operand.base + plan_.layout.offset(k, position), n);
+        return values;
+      case Access::kUniform: {
+        const char* value = operand.base + plan_.layout.offset(k, position);
+        if (uniform_[k] == value && uniform_count_[k] >= n) return values;
+        uniform_[k] = value;
+        uniform_count_[k] = n;
+        alignas(16) char converted[16];
+        if (operand.convert != nullptr) {
+          operand.convert(converted, value, 1);
+          value = converted;
+        }
+        fill_uniform(values, value, n, operand.compute_size);
+        return values;
+      }
+      case Access::kGather:
+        if (operand.convert == nullptr) {
+          gather(values, plan_.layout, k, operand.base, position, n, operand.size);
+        } else {
+          gather(raw_, plan_.layout, k, operand.base, position, n, operand.size);
+          operand.convert(values, raw_, n);
+        }
+        return values;
+    }
+    return nullptr;
+  }
+
+  const Plan& plan_;
+  const char* uniform_[kOperands] = {};  // what values_[k] is filled with, if uniform
+  int64_t uniform_count_[kOperands] = {};
+  alignas(64) char values_[kOperands][kBufferBytes];
+  alignas(64) char raw_[kBufferBytes];
+};
+
+mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) {
+  frame.host->set_error(&frame, message);
+  return code;
+}
+
+}  // namespace
+
+mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame) {
+  if (frame.num_outputs != 1 || frame.num_inputs != static_cast<uint32_t>(kernel.inputs)) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
+  }
+  const mydev_buffer* buffers = frame.buffers;
+  // The compute type is that of the output, or of the first input with data where the output is PRED.
+  int typed = 0;
+  if (kernel.predicate) {
+    typed = buffers[1].data != nullptr || kernel.inputs == 1 ? 1 : 2;
+    if (buffers[0].dtype != MYDEV_PRED) return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
+  }
+  const ComputeType compute = compute_type(buffers[typed].dtype);
+  const bool offered = compute.apply != nullptr && (kernel.pred || buffers[typed].dtype != MYDEV_PRED);
+  Apply apply = offered ? kernel.types.*compute.apply : nullptr;
+  if (kernel.for_pred != nullptr && buffers[typed].dtype == MYDEV_PRED) apply = kernel.for_pred;
+  if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
+
+  Plan plan;
+  if (!make_layout(buffers, kernel.inputs + 1, plan.layout)) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one shape, of at most 64 dimensions");
+  }
+  if (plan.layout.count == 0) return MYDEV_OK;
+
+  uint32_t own = 0;  // the first attribute of the kernel's own
+  ScalarValue scalar;
+  plan.inputs = kernel.inputs;
+  plan.by_row = plan.layout.rank == 1 || plan.layout.sizes[0] >= kMinRow;
+  plan.buffered = false;
+  plan.chunk = kBufferBytes;
+  for (int k = 0; k <= kernel.inputs; ++k) {
+    Operand& operand = plan.operands[k];
+    mydev_dtype dtype = static_cast<mydev_dtype>(buffers[k].dtype);
+    const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
+    const mydev_dtype wanted = pred ? MYDEV_PRED : compute.dtype;
+    operand.base = static_cast<char*>(buffers[k].data);
+    if (operand.base == nullptr) {
+      if (k == 0 || frame.num_attributes == 0) return fail(frame, MYDEV_INVALID_ARGUMENT, "an operand has no data");
+      own = 1;
+      set_scalar(scalar, wanted, Params(frame.attributes, 1));
+      operand.base = reinterpret_cast<char*>(&scalar);
+      dtype = wanted;
+    }
+    operand.size = element_size(dtype);
+    operand.compute_size = element_size(wanted);
+    operand.convert = nullptr;
+    if (dtype != wanted) {
+      // One step: the compute type is the native type that the dtype loads to.
+      const Conversion conversion = k == 0 ? find_conversion(wanted, dtype) : find_conversion(dtype, wanted);
+      if (conversion.count != 1) return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");
+      operand.convert = conversion.steps[0];
+    }
+    operand.access = choose_access(plan, k);
+    plan.buffered = plan.buffered || operand.access != Access::kDirect;
+    const int64_t fits = kBufferBytes / operand.compute_size;
+    if (fits < plan.chunk) plan.chunk = fits;
+  }
+  const Params params(frame.attributes + own, frame.num_attributes - own);
+  plan.params = &params;
+  plan.apply = apply;
+  parallel_for(plan.layout.count, kernel.grain, [&plan](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
+  if (params.failed()) return fail(frame, MYDEV_FAILED_PRECONDITION, kernel.failure);
+  return MYDEV_OK;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,345 @@
+// Family reduction: (out; in) -> out, where out has stride 0 along each reduced dimension.
+//
+// mydev.sum, mean, prod, amax, amin, any, all, norm1, norm2, norm_inf. An empty reduction gives the operation's
+// identity. Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into
+// doubles after at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype.
+// NaN propagates through amax and amin. Results do not depend on the number of threads.
+#include <cmath>
+#include <limits>
+
+#include "host_kernels/isa/dense_values.h"
+#include "host_kernels/isa/element_chunk.h"
+#include "host_kernels/isa/reduction_plan.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kFlush = 64;  // additions per lane before a lane is emptied into the wide type
+
+// --- operations: lanes (scalars or vectors) of type A, results of type W ---------------------------------------------
+
+struct Sum {
+  template <typename A>
+  static A identity() {
+    return A{0};
+  }
+  static auto map(auto x) { return x; }
+  static auto combine(auto a, auto b) { return a + b; }
+  template <typename W>
+  static W finish(W w, int64_t) {
+    return w;
+  }
+};
+
+struct Mean : Sum {
+  template <typename W>
+  static W finish(W w, int64_t count) {
+    return w / static_cast<W>(count);
+  }
+};
+
+struct Prod : Sum {
+  template <typename A>
+  static A identity() {
+    return A{1};
+  }
+  static auto combine(auto a, auto b) { return a * b; }
+};
+
+struct Amax : Sum {
+  template <typename A>
+  static A identity() {
+    if constexpr (std::numeric_limits<A>::has_infinity) return -std::numeric_limits<A>::infinity();
+    return std::numeric_limits<A>::lowest();
+  }
+  static auto combine(auto a, auto b) { return kLarger(a, b); }
+};
+
+struct Amin : Sum {
+  template <typename A>
+  static A identity() {
+    if constexpr (std::numeric_limits<A>::has_infinity) return std::numeric_limits<A>::infinity();
+    return std::numeric_limits<A>::max();
+  }
+  static auto combine(auto a, auto b) { return kSmaller(a, b); }
+};
+
+struct Any : Sum {  // of 0 and 1
+  static auto combine(auto a, auto b) { return a | b; }
+};
+
+struct All : Prod {
+  static auto combine(auto a, auto b) { return a & b; }
+};
+
+struct Norm1 : Sum {
+  static auto map(auto x) { return x < 0 ? -x : x; }
+};
+
+struct Norm2 : Sum {
+  static auto map(auto x) { return x * x; }
+  template <typename W>
+  static W finish(W w, int64_t) {
+    return std::sqrt(w);
+  }
+};
+
+struct NormInf : Norm1 {
+  static auto combine(auto a, auto b) { return kLarger(a, b); }
+};
+
+// --- the walk --------------------------------------------------------------------------------------------------------
+
+template <typename Op, typename A, typename W>
+W reduce_dense(const A* x, int64_t count) {
+  constexpr int64_t n = kLanes<A>;
+  W result = Op::template identity<W>();
+  int64_t i = 0;
+  if (count >= 4 * n) {
+    const Vec<A> start = splat(Op::template identity<A>());
+    while (count - i >= 4 * n) {
+      Vec<A> a = start, b = start, c = start, d = start;
+      const int64_t steps = std::min(kFlush, (count - i) / (4 * n));
+      for (int64_t step = 0; step < steps; ++step, i += 4 * n) {
+        a = Op::combine(a, Op::map(load(x + i)));
+        b = Op::combine(b, Op::map(load(x + i + n)));
+        c = Op::combine(c, Op::map(load(x + i + 2 * n)));
+        d = Op::combine(d, Op::map(load(x + i + 3 * n)));
+      }
+      a = Op::combine(Op::combine(a, b), Op::combine(c, d));
+      for (int64_t lane = 0; lane < n; ++lane) {
+        result = static_cast<W>(Op::combine(result, static_cast<W>(a[lane])));
+      }
+    }
+  }
+  A tail[4] = {Op::template identity<A>(), Op::template identity<A>(), Op::template identity<A>(),
+               Op::template identity<A>()};
+  for (; i + 4 <= count; i += 4) {
+    for (int lane = 0; lane < 4; ++lane) tail[lane] = static_cast<A>(Op::combine(tail[lane], Op::map(x[i + lane])));
+  }
+  for (; i < count; ++i) tail[0] = static_cast<A>(Op::combine(tail[0], Op::map(x[i])));
+  for (const A value : tail) result = static_cast<W>(Op::combine(result, static_cast<W>(value)));
+  return result;
+}
+
+// Elements are read as Read, which is A or has its representation.
+template <typename Op, typename A, typename W, typename Read>
+class Reduction {
+ public:
+  Reduction(const mydev_frame* frame, const ReductionPlan& plan, const ChunkReader<Read>& reader,
+            const ChunkWriter<W>& writer)
+      : plan_(plan),
+        reader_(reader),
+        writer_(writer),
+        in_(static_cast<const char*>(frame->buffers[1].data)),
+        out_(static_cast<char*>(frame->buffers[0].data)),
+        partial_(static_cast<W*>(frame->scratch)) {}
+
+  void run() {
+    if (plan_.pieces > 1) {
+      const int64_t length = plan_.reduced[plan_.split].size;
+      parallel_for(plan_.pieces, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t piece = begin; piece < end; ++piece) {
+          run_piece(partial_ + piece * plan_.outputs, length * piece / plan_.pieces,
+                    length * (piece + 1) / plan_.pieces);
+        }
+      });
+      combine_pieces();
+      return;
+    }
+    run_piece(nullptr, 0, plan_.reduced_rank > 0 ? plan_.reduced[plan_.split].size : 0);
+  }
+
+ private:
+  // Reduces positions [begin, end) of the split dimension; into `partial`, or finished into the output if it is null.
+  void run_piece(W* partial, int64_t begin, int64_t end) {
+    ReductionPlan piece = plan_;
+    if (piece.reduced_rank > 0) piece.reduced[piece.split].size = end - begin;
+    const char* in = in_;
+    if (piece.reduced_rank > 0) in += begin * piece.reduced[piece.split].in * reader_.element_bytes();
+    const int64_t columns = piece.vertical ? piece.kept[0].size : 1;
+    const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
+    const int64_t tasks = piece.outputs / columns * blocks;
+    const int64_t per_task = std::min(columns, kColumnBlock) * std::max<int64_t>(piece.count, 1);
+    const int64_t grain = partial != nullptr ? tasks : std::max<int64_t>(kReductionTask / per_task, 1);
+    parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
+      if (piece.vertical) {
+        for (int64_t task = first; task < last; ++task) {
+          const int64_t column = task % blocks * kColumnBlock;
+          reduce_columns(piece, in, task / blocks, column, std::min(columns - column, kColumnBlock), partial);
+        }
+      } else {
+        reduce_outputs(piece, in, first, last, partial);
+      }
+    });
+  }
+
+  void reduce_outputs(const ReductionPlan& plan, const char* in, int64_t first, int64_t last, W* partial) {
+    Odometer kept(plan.kept, plan.kept_rank, 0);
+    kept.seek(first);
+    for (int64_t output = first; output < last; ++output, kept.next()) {
+      const W value = reduce_one(plan, in + kept.in() * reader_.element_bytes());
+      if (partial != nullptr) {
+        partial[output] = value;
+      } else {
+        store(value, kept.out());
+      }
+    }
+  }
+
+  W reduce_one(const ReductionPlan& plan, const char* in) {
+    W result = Op::template identity<W>();
+    if (plan.count == 0) return result;
+    if (plan.reduced_rank == 0) return combine_run(result, in, 0, 1);
+    Odometer outer(plan.reduced, plan.reduced_rank, 1);
+    int64_t runs = 1;
+    for (int i = 1; i < plan.reduced_rank; ++i) runs *= plan.reduced[i].size;
+    for (int64_t run = 0; run < runs; ++run, outer.next()) {
+      result = combine_run(result, in + outer.in() * reader_.element_bytes(), plan.reduced[0].in, plan.reduced[0].size);
+    }
+    return result;
+  }
+
+  W combine_run(W result, const char* in, int64_t stride, int64_t count) {
+    if (reader_.direct(stride)) {
+      return static_cast<W>(Op::combine(result, reduce_dense<Op, A, W>(reinterpret_cast<const A*>(in), count)));
+    }
+    alignas(64) Read buffer[kChunk];
+    for (int64_t i = 0; i < count; i += kChunk) {
+      const int64_t length = std::min(kChunk, count - i);
+      const A* x = read(in + i * stride * reader_.element_bytes(), stride, length, buffer);
+      result = static_cast<W>(Op::combine(result, reduce_dense<Op, A, W>(x, length)));
+    }
+    return result;
+  }
+
+  void reduce_columns(const ReductionPlan& plan, const char* in, int64_t group, int64_t column, int64_t columns,
+                      W* partial) {
+    alignas(64) A lanes[kColumnBlock];
+    alignas(64) W results[kColumnBlock];
+    alignas(64) Read buffer[kChunk];
+    Odometer kept(plan.kept, plan.kept_rank, 1);
+    kept.seek(group);
+    const int64_t stride = plan.kept[0].in;
+    in += (kept.in() + column * stride) * reader_.element_bytes();
+    for (int64_t j = 0; j < columns; ++j) results[j] = Op::template identity<W>();
+    Odometer row(plan.reduced, plan.reduced_rank, 0);
+    int64_t rows = 1;
+    for (int i = 0; i < plan.reduced_rank; ++i) rows *= plan.reduced[i].size;
+    for (int64_t begin = 0; begin < rows; begin += kFlush) {
+      const int64_t end = std::min(rows, begin + kFlush);
+      for (int64_t j = 0; j < columns; ++j) lanes[j] = Op::template identity<A>();
+      for (int64_t r = begin; r < end; ++r, row.next()) {
+        const A* __restrict x = read(in + row.in() * reader_.element_bytes(), stride, columns, buffer);
+        for (int64_t j = 0; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(x[j])));
+      }
+      for (int64_t j = 0; j < columns; ++j) {
+        results[j] = static_cast<W>(Op::combine(results[j], static_cast<W>(lanes[j])));
+      }
+    }
+    if (partial != nullptr) {
+      std::memcpy(partial + group * plan.kept[0].size + column, results, static_cast<size_t>(columns) * sizeof(W));
+      return;
+    }
+    for (int64_t j = 0; j < columns; ++j) results[j] = Op::template finish<W>(results[j], plan_.count);
+    const int64_t offset = kept.out() + column * plan.kept[0].out;
+    writer_.write(results, out_ + offset * writer_.element_bytes(), plan.kept[0].out, columns);
+  }
+
+  void combine_pieces() {
+    Odometer kept(plan_.kept, plan_.kept_rank, 0);
+    for (int64_t output = 0; output < plan_.outputs; ++output, kept.next()) {
+      W value = partial_[output];
+      for (int64_t piece = 1; piece < plan_.pieces; ++piece) {
+        value = static_cast<W>(Op::combine(value, partial_[piece * plan_.outputs + output]));
+      }
+      store(value, kept.out());
+    }
+  }
+
+  void store(W value, int64_t offset) {
+    const W finished = Op::template finish<W>(value, plan_.count);
+    writer_.write(&finished, out_ + offset * writer_.element_bytes(), 0, 1);
+  }
+
+  const A* read(const char* in, int64_t stride, int64_t count, Read* buffer) {
+    return reinterpret_cast<const A*>(reader_.read(in, stride, count, buffer));
+  }
+
+  const ReductionPlan& plan_;
+  const ChunkReader<Read>& reader_;
+  const ChunkWriter<W>& writer_;
+  const char* in_;
+  char* out_;
+  W* partial_;
+};
+
+template <typename Op, typename A, typename W, typename Read = A>
+mydev_code reduce_as(const mydev_frame* frame) {
+  ReductionPlan plan;
+  if (!make_reduction_plan(frame->buffers[0], frame->buffers[1], plan)) return MYDEV_UNIMPLEMENTED;
+  if (plan.outputs == 0) return MYDEV_OK;
+  const ChunkReader<Read> reader(frame->buffers[1].dtype);
+  const ChunkWriter<W> writer(frame->buffers[0].dtype);
+  if (!reader.supported() || !writer.supported()) return MYDEV_UNIMPLEMENTED;
+  Reduction<Op, A, W, Read>(frame, plan, reader, writer).run();
+  return MYDEV_OK;
+}
+
+template <typename Op>
+mydev_code reduce_numbers(const mydev_frame* frame) {
+  switch (frame->buffers[0].dtype) {
+    case MYDEV_F16:
+    case MYDEV_BF16:
+    case MYDEV_F32:
+      return reduce_as<Op, float, double>(frame);
+    case MYDEV_F64:
+      return reduce_as<Op, double, double>(frame);
+    default:
+      return reduce_as<Op, int64_t, int64_t>(frame);
+  }
+}
+
+template <typename Op>
+mydev_code reduce_floats(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype == MYDEV_F64) return reduce_as<Op, double, double>(frame);
+  return reduce_as<Op, float, double>(frame);
+}
+
+template <typename Op>
+mydev_code reduce_truths(const mydev_frame* frame) {
+  return reduce_as<Op, uint8_t, uint8_t, Truth>(frame);
+}
+
+uint64_t partial_bytes(const mydev_frame* frame) {
+  ReductionPlan plan;
+  if (!make_reduction_plan(frame->buffers[0], frame->buffers[1], plan) || plan.pieces == 1) return 0;
+  return static_cast<uint64_t>(plan.pieces * plan.outputs) * sizeof(double);
+}
+
+constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const char* doc) {
+  return {sizeof(mydev_kernel), name, entry, partial_bytes, doc, nullptr};
+}
+
+constexpr mydev_kernel kRecords[] = {
+    record("mydev.sum", reduce_numbers<Sum>, "out; in: sum along the dimensions where out has stride 0"),
+    record("mydev.mean", reduce_floats<Mean>, "out; in: mean along the dimensions where out has stride 0"),
+    record("mydev.prod", reduce_numbers<Prod>, "out; in: product along the dimensions where out has stride 0"),
+    record("mydev.amax", reduce_numbers<Amax>, "out; in: maximum along the dimensions where out has stride 0"),
+    record("mydev.amin", reduce_numbers<Amin>, "out; in: minimum along the dimensions where out has stride 0"),
+    record("mydev.any", reduce_truths<Any>, "out pred or u8; in: whether any element is not 0"),
+    record("mydev.all", reduce_truths<All>, "out pred or u8; in: whether no element is 0"),
+    record("mydev.norm1", reduce_floats<Norm1>, "out; in: sum of absolute values"),
+    record("mydev.norm2", reduce_floats<Norm2>, "out; in: square root of the sum of squares"),
+    record("mydev.norm_inf", reduce_floats<NormInf>, "out; in: largest absolute value, 0 of nothing"),
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> reduction() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,180 @@
+// The inner loops of small_gemm.h for one instruction set, on vectors of its register width.
+#include "host_kernels/small_gemm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "host_kernels/isa/isa.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+#if defined(MYDEV_ISA_AVX512)
+constexpr int kWidth = 16, kRows = 8;
+#elif defined(MYDEV_ISA_AVX2)
+constexpr int kWidth = 8, kRows = 6;
+#else
+constexpr int kWidth = 4, kRows = 6;
+#endif
+constexpr int kPanel = 2 * kWidth;  // columns that a tile holds
+using Vector [[gnu::vector_size(kWidth * sizeof(float))]] = float;
+using UnalignedVector [[gnu::vector_size(kWidth * sizeof(float)), gnu::aligned(sizeof(float)), gnu::may_alias]] = float;
+
+Vector load(const float* data) {
+  return *reinterpret_cast<const UnalignedVector*>(data);
+}
+void store(float* data, Vector value) {
+  *reinterpret_cast<UnalignedVector*>(data) = value;
+}
+
+// tile[rows][kVectors * kWidth] = a[rows, k] @ panel[k, kVectors * kWidth]
+template <int kTileRows, int kVectors>
+void multiply_tile(const float* a, int64_t a_row, int64_t a_col, const float* panel, int64_t panel_row, int64_t k,
+                   float* tile, int64_t tile_row, float alpha) {
+  Vector sums[kTileRows][kVectors] = {};
+  for (int64_t p = 0; p < k; ++p) {
+    Vector columns[kVectors];
+    for (int v = 0; v < kVectors; ++v) columns[v] = load(panel + p * panel_row + v * kWidth);
+    for (int r = 0; r < kTileRows; ++r) {
+      const float factor = a[r * a_row + p * a_col];
+      for (int v = 0; v < kVectors; ++v) sums[r][v] += columns[v] * factor;
+    }
+  }
+  for (int r = 0; r < kTileRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) store(tile + r * tile_row + v * kWidth, sums[r][v] * alpha);
+  }
+}
+
+using TileFunction = void (*)(const float*, int64_t, int64_t, const float*, int64_t, int64_t, float*, int64_t, float);
+
+struct TileFunctions {
+  TileFunction by_vectors_and_rows[2][kRows];
+};
+template <int... kCounts>
+constexpr TileFunctions tile_functions(std::integer_sequence<int, kCounts...>) {
+  return {{{multiply_tile<kCounts + 1, 1>...}, {multiply_tile<kCounts + 1, 2>...}}};
+}
+constexpr TileFunctions kTileFunctions = tile_functions(std::make_integer_sequence<int, kRows>());
+
+// out[rows, columns] (+)= tile, which already holds alpha times the product
+void store_tile(const SmallGemm& gemm, int64_t row, int64_t column, int64_t rows, int64_t columns, const float* tile) {
+  const bool add = gemm.addend.data != nullptr;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = tile + r * kPanel;
+    float* to = gemm.out.data + (row + r) * gemm.out.row_stride + column * gemm.out.col_stride;
+    if (!add) {
+      for (int64_t c = 0; c < columns; ++c) to[c * gemm.out.col_stride] = from[c];
+      continue;
+    }
+    const float* addend = gemm.addend.data + (row + r) * gemm.addend.row_stride + column * gemm.addend.col_stride;
+    for (int64_t c = 0; c < columns; ++c) {
+      to[c * gemm.out.col_stride] = from[c] + gemm.beta * addend[c * gemm.addend.col_stride];
+    }
+  }
+}
+
+void small(const SmallGemm& gemm) {
+  alignas(64) float packed[kSmallGemmMaxK * kPanel];
+  alignas(64) float tile[kRows * kPanel];
+  for (int64_t column = 0; column < gemm.n; column += kPanel) {
+    const int64_t columns = std::min<int64_t>(kPanel, gemm.n - column);
+    const int vectors = columns > kWidth ? 2 : 1;
+    const bool whole = columns == vectors * kWidth;
+    const float* panel = gemm.b.data + column * gemm.b.col_stride;
+    int64_t panel_row = gemm.b.row_stride;
+    if (!whole || gemm.b.col_stride != 1) {
+      for (int64_t p = 0; p < gemm.k; ++p) {
+        float* to = packed + p * kPanel;
+        const float* from = panel + p * gemm.b.row_stride;
+        for (int64_t c = 0; c < columns; ++c) to[c] = from[c * gemm.b.col_stride];
+        for (int64_t c = columns; c < vectors * kWidth; ++c) to[c] = 0;
+      }
+      panel = packed;
+      panel_row = kPanel;
+    }
+    const bool direct = whole && gemm.out.col_stride == 1 && gemm.addend.data == nullptr;
+    for (int64_t row = 0; row < gemm.m; row += kRows) {
+      const int64_t rows = std::min<int64_t>(kRows, gemm.m - row);
+      float* to = direct ? gemm.out.data + row * gemm.out.row_stride + column : tile;
+      kTileFunctions.by_vectors_and_rows[vectors - 1][rows - 1](
+          gemm.a.data + row * gemm.a.row_stride, gemm.a.row_stride, gemm.a.col_stride, panel, panel_row, gemm.k, to,
+          direct ? gemm.out.row_stride : kPanel, gemm.alpha);
+      if (!direct) store_tile(gemm, row, column, rows, columns, tile);
+    }
+  }
+}
+
+float sum_of(Vector v) {
+  float sum = 0;
+  for (int i = 0; i < kWidth; ++i) sum += v[i];
+  return sum;
+}
+
+constexpr int kDotRows = 4, kDotColumns = 4;
+
+// products[r][c] = dot(row r of a, column c of b)
+template <int kTileRows, int kTileColumns>
+void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, int64_t k,
+              float (&products)[kDotRows][kDotColumns]) {
+  Vector sums[kTileRows][kTileColumns] = {};
+  int64_t p = 0;
+  for (; p + kWidth <= k; p += kWidth) {
+    Vector rows[kTileRows];
+    for (int r = 0; r < kTileRows; ++r) rows[r] = load(a + r * a_row + p);
+    for (int c = 0; c < kTileColumns; ++c) {
+      const Vector column = load(b + c * b_column + p);
+      for (int r = 0; r < kTileRows; ++r) sums[r][c] += rows[r] * column;
+    }
+  }
+  for (int r = 0; r < kTileRows; ++r) {
+    for (int c = 0; c < kTileColumns; ++c) {
+      float sum = sum_of(sums[r][c]);
+      for (int64_t q = p; q < k; ++q) sum += a[r * a_row + q] * b[c * b_column + q];
+      products[r][c] = sum;
+    }
+  }
+}
+
+using DotFunction = void (*)(const float*, int64_t, const float*, int64_t, int64_t, float (&)[kDotRows][kDotColumns]);
+
+struct DotFunctions {
+  DotFunction by_columns_and_rows[kDotColumns][kDotRows];
+};
+template <int... kCounts>
+constexpr DotFunctions dot_functions(std::integer_sequence<int, kCounts...>) {
+  return {{{dot_tile<kCounts + 1, 1>...},
+           {dot_tile<kCounts + 1, 2>...},
+           {dot_tile<kCounts + 1, 3>...},
+           {dot_tile<kCounts + 1, 4>...}}};
+}
+constexpr DotFunctions kDotFunctions = dot_functions(std::make_integer_sequence<int, kDotRows>());
+
+void dot(const SmallGemm& gemm, int64_t begin, int64_t end) {
+  float products[kDotRows][kDotColumns];
+  for (int64_t column = begin; column < end; column += kDotColumns) {
+    const int64_t columns = std::min<int64_t>(kDotColumns, end - column);
+    for (int64_t row = 0; row < gemm.m; row += kDotRows) {
+      const int64_t rows = std::min<int64_t>(kDotRows, gemm.m - row);
+      kDotFunctions.by_columns_and_rows[columns - 1][rows - 1](gemm.a.data + row * gemm.a.row_stride, gemm.a.row_stride,
+                                                               gemm.b.data + column * gemm.b.col_stride,
+                                                               gemm.b.col_stride, gemm.k, products);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          float value = gemm.alpha * products[r][c];
+          if (gemm.addend.data != nullptr) {
+            value += gemm.beta *
+                     gemm.addend.data[(row + r) * gemm.addend.row_stride + (column + c) * gemm.addend.col_stride];
+          }
+          gemm.out.data[(row + r) * gemm.out.row_stride + (column + c) * gemm.out.col_stride] = value;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const SmallGemmFunctions small_gemm = {small, dot};
+
+}  // namespace mydev::kernels::MYDEV_ISA

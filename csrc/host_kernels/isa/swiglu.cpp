@@ -1,0 +1,85 @@
+// Family swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, in one pass each way.
+//
+//   mydev.swiglu(out T; gate T, up T)
+//   mydev.swiglu_backward(grad_gate T, grad_up T; grad T, gate T, up T)
+//
+// T is f32 or f64; buffers are dense and of one shape.
+#include <cmath>
+
+#include "host_kernels/isa/isa.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+template <typename T>
+T* data(const mydev_buffer& buffer) {
+  return static_cast<T*>(buffer.data);
+}
+
+int64_t num_elements(const mydev_buffer& buffer) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < buffer.rank; ++i) count *= buffer.sizes[i];
+  return count;
+}
+
+template <typename T>
+T logistic(T x) {
+  return T(1) / (T(1) + std::exp(-x));
+}
+
+template <typename T>
+mydev_code forward(const mydev_frame& frame) {
+  T* out = data<T>(frame.buffers[0]);
+  const T* gate = data<T>(frame.buffers[1]);
+  const T* up = data<T>(frame.buffers[2]);
+  parallel_for(num_elements(frame.buffers[0]), kGrainHeavy, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out[i] = gate[i] * logistic(gate[i]) * up[i];
+  });
+  return MYDEV_OK;
+}
+
+template <typename T>
+mydev_code backward(const mydev_frame& frame) {
+  T* grad_gate = data<T>(frame.buffers[0]);
+  T* grad_up = data<T>(frame.buffers[1]);
+  const T* grad = data<T>(frame.buffers[2]);
+  const T* gate = data<T>(frame.buffers[3]);
+  const T* up = data<T>(frame.buffers[4]);
+  parallel_for(num_elements(frame.buffers[0]), kGrainHeavy, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T s = logistic(gate[i]);
+      grad_gate[i] = grad[i] * up[i] * s * (T(1) + gate[i] * (T(1) - s));
+      grad_up[i] = grad[i] * gate[i] * s;
+    }
+  });
+  return MYDEV_OK;
+}
+
+template <mydev_code (*kFloat)(const mydev_frame&), mydev_code (*kDouble)(const mydev_frame&)>
+mydev_code entry(const mydev_frame* frame) {
+  switch (frame->buffers[0].dtype) {
+    case MYDEV_F32:
+      return kFloat(*frame);
+    case MYDEV_F64:
+      return kDouble(*frame);
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.swiglu", entry<forward<float>, forward<double>>, nullptr,
+     "out T; gate T, up T: silu(gate) * up; T is f32, f64", nullptr},
+    {sizeof(mydev_kernel), "mydev.swiglu_backward", entry<backward<float>, backward<double>>, nullptr,
+     "grad_gate T, grad_up T; grad T, gate T, up T; T is f32, f64", nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> swiglu() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

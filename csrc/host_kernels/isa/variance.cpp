@@ -1,0 +1,158 @@
+// Family variance: mydev.variance(var, mean; in; correction, take_root), outputs with stride 0 along reduced
+// dimensions.
+//
+// Either output may be absent. Two passes, sums in double: the mean, then the squared deviations over count -
+// correction (not below 0). take_root gives the standard deviation. f16, bf16 and f32 are read as float, f64 as double.
+#include <cmath>
+
+#include "host_kernels/isa/dense_values.h"
+#include "host_kernels/isa/element_chunk.h"
+#include "host_kernels/isa/reduction_plan.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+template <typename C>
+class Variance {
+ public:
+  Variance(const mydev_frame* frame, const ReductionPlan& plan)
+      : plan_(plan),
+        var_(frame->buffers[0]),
+        mean_(frame->buffers[1]),
+        in_(static_cast<const char*>(frame->buffers[2].data)),
+        reader_(frame->buffers[2].dtype),
+        writer_(frame->buffers[0].dtype),
+        divisor_(std::max(static_cast<double>(plan.count) - frame->attributes[0].value.f, 0.0)),
+        root_(frame->attributes[1].value.i != 0) {
+    for (int i = 1; i < plan.reduced_rank; ++i) runs_ *= plan.reduced[i].size;
+    if (plan.vertical) runs_ *= plan.reduced[0].size;
+  }
+  bool supported() const { return reader_.supported() && writer_.supported(); }
+
+  void run() const {
+    const int64_t columns = plan_.vertical ? plan_.kept[0].size : 1;
+    const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
+    const int64_t per_task = std::min(columns, kColumnBlock) * std::max<int64_t>(plan_.count, 1);
+    const int64_t tasks = plan_.outputs / columns * blocks;
+    parallel_for(tasks, std::max<int64_t>(kReductionTask / per_task, 1), [&](int64_t first, int64_t last) {
+      Odometer kept(plan_.kept, plan_.kept_rank, plan_.vertical ? 1 : 0);
+      for (int64_t task = first; task < last; ++task) {
+        kept.seek(task / blocks);
+        const int64_t column = task % blocks * kColumnBlock;
+        if (plan_.vertical) {
+          reduce_columns(kept, column, std::min(kColumnBlock, columns - column));
+        } else {
+          reduce_one(kept);
+        }
+      }
+    });
+  }
+
+ private:
+  void put(int64_t output, double mean, double squares) const {
+    const double variance = squares / divisor_;
+    const double result = root_ ? std::sqrt(variance) : variance;
+    if (var_.data != nullptr) {
+      writer_.write(&result, static_cast<char*>(var_.data) + output * writer_.element_bytes(), 0, 1);
+    }
+    if (mean_.data != nullptr) {
+      writer_.write(&mean, static_cast<char*>(mean_.data) + output * writer_.element_bytes(), 0, 1);
+    }
+  }
+
+  // Calls body(x, n) for chunks of all elements of one output.
+  template <typename Body>
+  void for_each_element(int64_t start, const Body& body) const {
+    if (plan_.count == 0) return;
+    alignas(64) C space[kChunk];
+    Odometer outer(plan_.reduced, plan_.reduced_rank, 1);
+    const int64_t length = plan_.reduced_rank > 0 ? plan_.reduced[0].size : 1;
+    const int64_t stride = plan_.reduced_rank > 0 ? plan_.reduced[0].in : 1;
+    for (int64_t run = 0; run < runs_; ++run, outer.next()) {
+      for (int64_t at = 0; at < length; at += kChunk) {
+        const int64_t n = std::min(kChunk, length - at);
+        const int64_t offset = start + outer.in() + at * stride;
+        body(reader_.read(in_ + offset * reader_.element_bytes(), stride, n, space), n);
+      }
+    }
+  }
+
+  void reduce_one(const Odometer& kept) const {
+    double sum = 0, squares = 0;
+    for_each_element(kept.in(), [&](const C* x, int64_t n) { sum += sum_of(x, n); });
+    const double mean = sum / static_cast<double>(plan_.count);
+    const C center = static_cast<C>(mean);
+    alignas(64) C deviation[kChunk];
+    for_each_element(kept.in(), [&](const C* x, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) deviation[i] = x[i] - center;
+      squares += dot_of(deviation, deviation, n);
+    });
+    put(kept.out(), mean, squares);
+  }
+
+  void reduce_columns(const Odometer& kept, int64_t column, int64_t columns) const {
+    alignas(64) C space[kChunk], center[kColumnBlock];
+    double sum[kColumnBlock], squares[kColumnBlock];
+    const PlanDimension& inner = plan_.kept[0];
+    const int64_t start = kept.in() + column * inner.in;
+    const auto for_each_row = [&](const auto& body) {
+      Odometer row(plan_.reduced, plan_.reduced_rank, 0);
+      for (int64_t r = 0; r < runs_; ++r, row.next()) {
+        body(reader_.read(in_ + (start + row.in()) * reader_.element_bytes(), inner.in, columns, space));
+      }
+    };
+    std::fill(sum, sum + columns, 0.0);
+    std::fill(squares, squares + columns, 0.0);
+    for_each_row([&](const C* x) {
+      for (int64_t j = 0; j < columns; ++j) sum[j] += x[j];
+    });
+    for (int64_t j = 0; j < columns; ++j) {
+      sum[j] /= static_cast<double>(plan_.count);
+      center[j] = static_cast<C>(sum[j]);
+    }
+    for_each_row([&](const C* x) {
+      for (int64_t j = 0; j < columns; ++j) squares[j] += (x[j] - center[j]) * (x[j] - center[j]);
+    });
+    for (int64_t j = 0; j < columns; ++j) put(kept.out() + (column + j) * inner.out, sum[j], squares[j]);
+  }
+
+  const ReductionPlan& plan_;
+  const mydev_buffer &var_, &mean_;
+  const char* in_;
+  ChunkReader<C> reader_;
+  ChunkWriter<double> writer_;
+  double divisor_;
+  bool root_;
+  int64_t runs_ = 1;
+};
+
+template <typename C>
+mydev_code variance_as(const mydev_frame* frame, const ReductionPlan& plan) {
+  const Variance<C> variance(frame, plan);
+  if (!variance.supported()) return MYDEV_UNIMPLEMENTED;
+  variance.run();
+  return MYDEV_OK;
+}
+
+mydev_code variance_entry(const mydev_frame* frame) {
+  ReductionPlan plan;
+  if (!make_reduction_plan(frame->buffers[0], frame->buffers[2], plan)) return MYDEV_UNIMPLEMENTED;
+  if (plan.outputs == 0) return MYDEV_OK;
+  if (frame->buffers[2].dtype == MYDEV_F64) return variance_as<double>(frame, plan);
+  return variance_as<float>(frame, plan);
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.variance", variance_entry, nullptr,
+     "var, mean; in; correction, take_root: along the dimensions where outputs have stride 0", nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> variance() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,436 @@
+// Family matmul: mydev.matmul(out, a, b[, addend]; alpha, beta).
+//
+//   out = alpha * (a @ b) + beta * addend
+//
+// a is [M, K] or [B, M, K], b is [K, N] or [B, K, N], out and addend are [M, N] or [B, M, N]. Without addend and with
+// beta != 0, out itself is the addend; beta == 0 means that no addend is read. One dtype for all: f32, bf16 or f16. Any
+// strides, 0 and negative ones included; out must not overlap a or b, and may overlap addend only by being it.
+//
+// Ways, in this order:
+//   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
+//   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense
+// f16, and bf16 where the processor has no such instructions, are converted to f32 and rounded once, at the end. So are
+// operands with strides that neither way takes.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/nested_copy.h"
+#include "host_kernels/onednn/primitive_cache.h"
+#include "host_kernels/onednn/primitive_plan.h"
+#include "host_kernels/small_gemm.h"
+#include "kernels/registry/kernel_entry.h"
+#include "runtime/frame.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+// Multiplications up to which own loops beat oneDNN's call, if they need not pack a larger transposed b than this.
+constexpr int64_t kSmallMultiplications = 40 * 40 * 40;
+constexpr int64_t kSmallPacked = 8 * 1024;
+// Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
+constexpr int64_t kDotRows = 8;
+constexpr int64_t kDotElementsPerRow = 12 * 1024;
+
+struct Matrix {
+  char* data = nullptr;
+  mydev_dtype dtype = MYDEV_DTYPE_INVALID;
+  int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
+
+  Matrix transposed() const noexcept { return {data, dtype, batch_stride, col_stride, row_stride}; }
+  bool present() const noexcept { return data != nullptr; }
+};
+
+struct Problem {
+  int64_t batch, m, n, k;
+  Matrix out, a, b, addend;  // addend: none if there is nothing to add; may be out itself
+  float alpha, beta;
+};
+
+const SmallGemmFunctions& small_gemm_functions() {
+  static const SmallGemmFunctions& functions = []() -> const SmallGemmFunctions& {
+    switch (instruction_set()) {
+#ifdef MYDEV_HAVE_AVX512
+      case InstructionSet::kAvx512:
+        return avx512::small_gemm;
+#endif
+#ifdef MYDEV_HAVE_AVX2
+      case InstructionSet::kAvx2:
+        return avx2::small_gemm;
+#endif
+      default:
+        return baseline::small_gemm;
+    }
+  }();
+  return functions;
+}
+
+Matrix matrix_of(const mydev_buffer& buffer) {
+  if (buffer.rank != 2 && buffer.rank != 3) {
+    throw Error(MYDEV_INVALID_ARGUMENT,
+                "mydev.matmul: operands must have 2 or 3 dimensions, got " + std::to_string(buffer.rank));
+  }
+  const int64_t* strides = buffer.strides + buffer.rank - 2;
+  return {static_cast<char*>(buffer.data), static_cast<mydev_dtype>(buffer.dtype),
+          buffer.rank == 3 ? buffer.strides[0] : 0, strides[0], strides[1]};
+}
+
+Problem problem_of(const mydev_frame& frame) {
+  const uint32_t num_buffers = frame.num_outputs + frame.num_inputs;
+  if (frame.num_outputs != 1 || num_buffers < 3 || num_buffers > 4 || frame.num_attributes != 2) {
+    throw Error(MYDEV_INVALID_ARGUMENT, "mydev.matmul: takes (out, a, b[, addend]; alpha, beta)");
+  }
+  const mydev_buffer& out = frame.buffers[0];
+  Problem problem{.batch = out.rank == 3 ? out.sizes[0] : 1,
+                  .m = 0,
+                  .n = 0,
+                  .k = 0,
+                  .out = matrix_of(out),
+                  .a = matrix_of(frame.buffers[1]),
+                  .b = matrix_of(frame.buffers[2]),
+                  .addend = {},
+                  .alpha = static_cast<float>(frame.attributes[0].value.f),
+                  .beta = static_cast<float>(frame.attributes[1].value.f)};
+  problem.m = out.sizes[out.rank - 2];
+  problem.n = out.sizes[out.rank - 1];
+  problem.k = frame.buffers[1].sizes[out.rank - 1];
+  const auto has_sizes = [&](const mydev_buffer& buffer, int64_t rows, int64_t columns) {
+    return buffer.dtype == out.dtype && buffer.rank == out.rank && (out.rank == 2 || buffer.sizes[0] == out.sizes[0]) &&
+           buffer.sizes[out.rank - 2] == rows && buffer.sizes[out.rank - 1] == columns;
+  };
+  const bool addend_given = num_buffers == 4;
+  if (!has_sizes(frame.buffers[1], problem.m, problem.k) || !has_sizes(frame.buffers[2], problem.k, problem.n) ||
+      (addend_given && !has_sizes(frame.buffers[3], problem.m, problem.n))) {
+    throw Error(MYDEV_INVALID_ARGUMENT, "mydev.matmul: sizes or dtypes of the operands do not fit together");
+  }
+  if (out.dtype != MYDEV_F32 && out.dtype != MYDEV_BF16 && out.dtype != MYDEV_F16) {
+    throw Error(MYDEV_UNIMPLEMENTED, "mydev.matmul: takes f32, bf16 and f16, got " +
+                                         std::string(dtype_name(static_cast<mydev_dtype>(out.dtype))));
+  }
+  if (problem.beta != 0) problem.addend = addend_given ? matrix_of(frame.buffers[3]) : problem.out;
+  if (problem.batch == 1) {
+    for (Matrix* matrix : {&problem.out, &problem.a, &problem.b, &problem.addend}) matrix->batch_stride = 0;
+  }
+  // Column-major results are row-major results of the transposed product; so is a column vector, as one row.
+  const bool column_major = problem.out.col_stride != 1 && problem.out.row_stride == 1 && problem.m > 1;
+  if (column_major || (problem.n == 1 && problem.m > 1)) {
+    std::swap(problem.m, problem.n);
+    const Matrix a = problem.a;
+    problem.a = problem.b.transposed();
+    problem.b = a.transposed();
+    problem.out = problem.out.transposed();
+    problem.addend = problem.addend.transposed();
+  }
+  return problem;
+}
+
+// Strides of dimensions of one element mean nothing: give them those of a dense matrix.
+void normalize(Matrix& matrix, int64_t rows, int64_t columns) noexcept {
+  if (columns == 1 && rows > 1) matrix.col_stride = matrix.row_stride == 1 ? rows : 1;
+  if (rows == 1) matrix.row_stride = matrix.col_stride == 1 ? columns : 1;
+}
+
+// What oneDNN takes: one dimension contiguous, the other not overlapping it.
+bool is_plain(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
+  if (matrix.batch_stride < 0) return false;
+  return (matrix.col_stride == 1 && matrix.row_stride >= columns) ||
+         (matrix.row_stride == 1 && matrix.col_stride >= rows);
+}
+
+enum class Method { kNothing, kSmall, kDot, kOnednn };
+
+// How a frame will be computed; the same for scratch_bytes and for the run.
+struct Way {
+  Problem problem{};
+  Matrix given_a, given_b, given_out;  // before copies were planned
+  Method method = Method::kNothing;
+  mydev_dtype compute = MYDEV_F32;
+  bool copy_a = false, copy_b = false, copy_out = false;  // into dense scratch of dtype `compute`
+  bool fused_bias = false;                                // addend is one row, added inside the primitive
+  bool zero_operands = false;                             // k == 0: the product of two zeros, of k == 1
+  uint64_t a_offset = 0, b_offset = 0, out_offset = 0, plan_offset = 0;
+  uint64_t scratch_bytes = 0;
+  std::shared_ptr<PrimitivePlan> plan;
+};
+
+uint64_t reserve(Way& way, int64_t elements) {
+  const uint64_t offset = way.scratch_bytes;
+  way.scratch_bytes += (static_cast<uint64_t>(elements * dtype_size(way.compute)) + 63) / 64 * 64;
+  return offset;
+}
+
+dnnl::memory::desc descriptor_of(const Problem& problem, const Matrix& matrix, mydev_dtype dtype, int64_t rows,
+                                 int64_t columns) {
+  if (problem.batch == 1) return {{rows, columns}, onednn_dtype(dtype), {matrix.row_stride, matrix.col_stride}};
+  // A batch that repeats one matrix is a batch of one, which oneDNN broadcasts.
+  const bool repeats = matrix.batch_stride == 0;
+  return {{repeats ? 1 : problem.batch, rows, columns},
+          onednn_dtype(dtype),
+          {repeats ? rows * columns : matrix.batch_stride, matrix.row_stride, matrix.col_stride}};
+}
+
+dnnl::memory::desc dense_like(const dnnl::memory::desc& descriptor) {
+  const auto dims = descriptor.get_dims();
+  return {dims, descriptor.get_data_type(),
+          dims.size() == 2 ? dnnl::memory::format_tag::ab : dnnl::memory::format_tag::abc};
+}
+
+// Operands of a plan, in this order.
+enum : int32_t { kOut, kA, kB, kBias };
+
+std::shared_ptr<PrimitivePlan> make_plan(const Way& way) {
+  const Problem& problem = way.problem;
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops post_ops;
+  if (problem.alpha != 1) post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, problem.alpha, 0);
+  if (problem.addend.present() && !way.fused_bias) post_ops.append_sum(problem.beta);
+  attributes.set_post_ops(post_ops);
+
+  const dnnl::memory::desc a = descriptor_of(problem, problem.a, way.compute, problem.m, problem.k);
+  const dnnl::memory::desc b = descriptor_of(problem, problem.b, way.compute, problem.k, problem.n);
+  const dnnl::memory::desc out = descriptor_of(problem, problem.out, way.compute, problem.m, problem.n);
+  dnnl::memory::desc bias;
+  if (way.fused_bias) {
+    bias = problem.batch == 1
+               ? dnnl::memory::desc({1, problem.n}, onednn_dtype(way.compute), {problem.n, 1})
+               : dnnl::memory::desc({1, 1, problem.n}, onednn_dtype(way.compute), {problem.n, problem.n, 1});
+  }
+  const auto describe = [&](const dnnl::memory::desc& a_used, const dnnl::memory::desc& b_used,
+                            const dnnl::memory::desc& out_used) {
+    return way.fused_bias ? dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, bias, out_used, attributes)
+                          : dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, out_used, attributes);
+  };
+  auto plan = std::make_shared<PrimitivePlan>();
+  PrimitivePlan::Argument a_argument{DNNL_ARG_SRC, kA, 0, a}, b_argument{DNNL_ARG_WEIGHTS, kB, 0, b},
+      out_argument{DNNL_ARG_DST, kOut, 0, out};
+  dnnl::matmul::primitive_desc descriptor = describe(a, b, out);
+  const bool reference = std::strncmp(descriptor.impl_info_str(), "ref", 3) == 0;
+  if (reference) {  // no fast kernel takes these strides: go through dense copies
+    const dnnl::memory::desc dense_a = dense_like(a), dense_b = dense_like(b), dense_out = dense_like(out);
+    descriptor = describe(dense_a, dense_b, dense_out);
+    a_argument = {DNNL_ARG_SRC, PrimitivePlan::kScratch, plan->reserve(dense_a.get_size()), dense_a};
+    b_argument = {DNNL_ARG_WEIGHTS, PrimitivePlan::kScratch, plan->reserve(dense_b.get_size()), dense_b};
+    out_argument = {DNNL_ARG_DST, PrimitivePlan::kScratch, plan->reserve(dense_out.get_size()), dense_out};
+    plan->add_reorder({0, kA, 0, a}, a_argument);
+    plan->add_reorder({0, kB, 0, b}, b_argument);
+    if (problem.addend.present() && !way.fused_bias) plan->add_reorder({0, kOut, 0, out}, out_argument);
+  }
+  std::vector<PrimitivePlan::Argument> arguments = {a_argument, b_argument, out_argument};
+  if (way.fused_bias) arguments.push_back({DNNL_ARG_BIAS, kBias, 0, bias});
+  plan->add_step(dnnl::matmul(descriptor), descriptor, std::move(arguments));
+  if (reference) plan->add_reorder(out_argument, {0, kOut, 0, out});
+  return plan;
+}
+
+std::shared_ptr<PrimitivePlan> find_plan(const Way& way) {
+  const Problem& problem = way.problem;
+  PlanKey key(PlanKind::kMatmul);
+  key.add(way.compute);
+  for (const int64_t size : {problem.batch, problem.m, problem.n, problem.k}) key.add(size);
+  for (const Matrix* matrix : {&problem.out, &problem.a, &problem.b}) {
+    key.add(matrix->batch_stride);
+    key.add(matrix->row_stride);
+    key.add(matrix->col_stride);
+  }
+  key.add(std::bit_cast<int32_t>(problem.alpha));
+  key.add(way.fused_bias ? 1 : 0);
+  key.add(problem.addend.present() && !way.fused_bias ? std::bit_cast<int32_t>(problem.beta) : 0);
+  return find_or_create_plan(key, [&] { return with_onednn_errors("mydev.matmul", [&] { return make_plan(way); }); });
+}
+
+bool same_place(const Matrix& a, const Matrix& b) noexcept {
+  return a.data == b.data && a.batch_stride == b.batch_stride && a.row_stride == b.row_stride &&
+         a.col_stride == b.col_stride;
+}
+
+void make_dense(Matrix& matrix, mydev_dtype dtype, int64_t rows, int64_t columns) noexcept {
+  matrix = {nullptr, dtype, rows * columns, columns, 1};
+}
+
+Way choose_way(const mydev_frame& frame) {
+  Way way;
+  Problem& problem = way.problem;
+  problem = problem_of(frame);
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return way;
+  const mydev_dtype dtype = problem.out.dtype;
+  normalize(problem.a, problem.m, problem.k);
+  normalize(problem.b, problem.k, problem.n);
+  normalize(problem.out, problem.m, problem.n);
+  normalize(problem.addend, problem.m, problem.n);
+  way.given_a = problem.a;
+  way.given_b = problem.b;
+  way.given_out = problem.out;
+  if (problem.k == 0) {
+    way.zero_operands = true;
+    problem.k = 1;
+    problem.alpha = 1;
+    problem.a = {nullptr, MYDEV_F32, 0, 0, 0};
+    problem.b = {nullptr, MYDEV_F32, 0, 0, 0};
+    if (dtype != MYDEV_F32) {
+      way.copy_out = true;
+      make_dense(problem.out, MYDEV_F32, problem.m, problem.n);
+    }
+    way.method = Method::kSmall;
+    way.a_offset = reserve(way, 1);
+  } else {
+    const int64_t multiplications = problem.m * problem.n * problem.k;
+    const bool packs = problem.b.row_stride == 1 && problem.b.col_stride != 1;
+    const int64_t b_elements = problem.n * problem.k;
+    const bool small = multiplications <= kSmallMultiplications && problem.k <= kSmallGemmMaxK &&
+                       !(packs && b_elements > kSmallPacked);
+    const bool dot = problem.m <= kDotRows && b_elements >= problem.m * kDotElementsPerRow && packs &&
+                     problem.a.col_stride == 1 && !small;
+    way.compute = dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small ? MYDEV_BF16 : MYDEV_F32;
+    const bool convert = dtype != way.compute;
+    way.method = small ? Method::kSmall : dot && dtype == MYDEV_F32 ? Method::kDot : Method::kOnednn;
+    const bool any_strides = way.method != Method::kOnednn;
+    way.copy_a = convert || !(any_strides || is_plain(problem.a, problem.m, problem.k));
+    way.copy_b = convert || !(any_strides || is_plain(problem.b, problem.k, problem.n));
+    way.copy_out = convert || !(any_strides || is_plain(problem.out, problem.m, problem.n));
+  }
+  if (way.copy_a) {
+    make_dense(problem.a, way.compute, problem.m, problem.k);
+    way.a_offset = reserve(way, problem.batch * problem.m * problem.k);
+  }
+  if (way.copy_b) {
+    make_dense(problem.b, way.compute, problem.k, problem.n);
+    way.b_offset = reserve(way, problem.batch * problem.k * problem.n);
+  }
+  if (way.copy_out) {
+    make_dense(problem.out, way.compute, problem.m, problem.n);
+    way.out_offset = reserve(way, problem.batch * problem.m * problem.n);
+  }
+  if (way.method == Method::kOnednn) {
+    const Matrix& addend = problem.addend;
+    way.fused_bias = addend.present() && problem.alpha == problem.beta && addend.dtype == way.compute &&
+                     (addend.row_stride == 0 || problem.m == 1) && (addend.batch_stride == 0 || problem.batch == 1) &&
+                     (addend.col_stride == 1 || problem.n == 1) && addend.data != way.given_out.data;
+    way.plan = find_plan(way);
+    way.plan_offset = way.scratch_bytes;
+    way.scratch_bytes += way.plan->scratch_bytes();
+  }
+  return way;
+}
+
+// Copies a batch of matrices, whatever their strides and dtypes.
+void copy(const mydev_frame& frame, const Problem& problem, int64_t rows, int64_t columns, const Matrix& from,
+          const Matrix& to) {
+  const std::array<int64_t, 3> sizes = {problem.batch, rows, columns};
+  const std::array<int64_t, 3> to_strides = {to.batch_stride, to.row_stride, to.col_stride};
+  const std::array<int64_t, 3> from_strides = {from.batch_stride, from.row_stride, from.col_stride};
+  nested_copy(frame, "mydev.matmul", {to.data, sizes.data(), to_strides.data(), 3, to.dtype},
+              {from.data, sizes.data(), from_strides.data(), 3, from.dtype});
+}
+
+F32Matrix f32_matrix(const Matrix& matrix, int64_t index) noexcept {
+  if (!matrix.present()) return {nullptr, 0, 0};
+  return {reinterpret_cast<float*>(matrix.data) + index * matrix.batch_stride, matrix.row_stride, matrix.col_stride};
+}
+
+void run_own_loops(const Way& way) {
+  const Problem& problem = way.problem;
+  const SmallGemmFunctions& functions = small_gemm_functions();
+  const auto gemm_at = [&](int64_t index) {
+    return SmallGemm{problem.m,
+                     problem.n,
+                     problem.k,
+                     f32_matrix(problem.out, index),
+                     f32_matrix(problem.a, index),
+                     f32_matrix(problem.b, index),
+                     f32_matrix(problem.addend, index),
+                     problem.alpha,
+                     problem.beta};
+  };
+  const int64_t multiplications = problem.m * problem.n * problem.k;
+  if (way.method == Method::kDot && problem.batch == 1) {
+    const SmallGemm gemm = gemm_at(0);
+    const int64_t blocks = (problem.n + 15) / 16;
+    parallel_for(blocks, std::max<int64_t>(1, kSmallMultiplications * blocks / multiplications),
+                 [&](int64_t begin, int64_t end) { functions.dot(gemm, begin * 16, std::min(problem.n, end * 16)); });
+    return;
+  }
+  parallel_for(problem.batch, std::max<int64_t>(1, 2 * kSmallMultiplications / multiplications),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t index = begin; index < end; ++index) {
+                   if (way.method == Method::kDot) {
+                     functions.dot(gemm_at(index), 0, problem.n);
+                   } else {
+                     functions.small(gemm_at(index));
+                   }
+                 }
+               });
+}
+
+void run(const mydev_frame& frame) {
+  Way way = choose_way(frame);
+  if (way.method == Method::kNothing) return;
+  if (frame.scratch_bytes < way.scratch_bytes) {
+    throw Error(MYDEV_INTERNAL, "mydev.matmul: was given less scratch than it asked for");
+  }
+  Problem& problem = way.problem;
+  char* const scratch = static_cast<char*>(frame.scratch);
+  if (way.zero_operands) {
+    problem.a.data = problem.b.data = scratch + way.a_offset;
+    std::memset(problem.a.data, 0, sizeof(float));
+  }
+  if (way.copy_a) {
+    problem.a.data = scratch + way.a_offset;
+    copy(frame, problem, problem.m, problem.k, way.given_a, problem.a);
+  }
+  if (way.copy_b) {
+    problem.b.data = scratch + way.b_offset;
+    copy(frame, problem, problem.k, problem.n, way.given_b, problem.b);
+  }
+  if (way.copy_out) problem.out.data = scratch + way.out_offset;
+  const bool own_loops = way.method != Method::kOnednn;
+  if (problem.addend.present() && !way.fused_bias) {
+    // oneDNN adds to what the result holds; own loops read any f32 addend.
+    const bool in_place = same_place(problem.addend, problem.out);
+    const bool readable = own_loops && problem.addend.dtype == MYDEV_F32;
+    if (!in_place && !readable) {
+      copy(frame, problem, problem.m, problem.n, problem.addend, problem.out);
+      problem.addend = problem.out;
+    }
+  }
+  if (own_loops) {
+    run_own_loops(way);
+  } else {
+    const std::array<void*, 4> operands = {problem.out.data, problem.a.data, problem.b.data, problem.addend.data};
+    with_onednn_errors("mydev.matmul", [&] { way.plan->run(operands, scratch + way.plan_offset); });
+  }
+  if (way.copy_out) copy(frame, problem, problem.m, problem.n, problem.out, way.given_out);
+}
+
+mydev_code matmul_entry(const mydev_frame* frame) {
+  return run_entry(*frame, [&] { run(*frame); });
+}
+
+uint64_t matmul_scratch_bytes(const mydev_frame* frame) {
+  try {
+    return choose_way(*frame).scratch_bytes;
+  } catch (const std::exception&) {
+    return 0;  // the entry meets the same error and reports it
+  }
+}
+
+constexpr mydev_kernel kRecords[] = {
+    {sizeof(mydev_kernel), "mydev.matmul", matmul_entry, matmul_scratch_bytes,
+     "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a @ b) "
+     "+ "
+     "beta * addend, or beta * out without addend",
+     nullptr},
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> matmul() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels

@@ -1,0 +1,256 @@
+// Family pooling, over [N, C, H, W]:
+//
+//   mydev.max_pool2d(out, indices s64, x; kernel[], stride[], padding[], dilation[])
+//   mydev.max_pool2d_backward(grad_x, grad_out, indices s64)
+//   mydev.avg_pool2d(out, x; kernel[], stride[], padding[], count_include_pad, divisor)
+//   mydev.avg_pool2d_backward(grad_x, grad_out; the same)
+//   mydev.adaptive_avg_pool2d(out, x)
+//   mydev.adaptive_avg_pool2d_backward(grad_x, grad_out)
+//
+// Indices are positions in the H x W plane of x, as PyTorch's; divisor 0 means the number of elements. Data is f32,
+// f64, bf16 or f16, averages of the last two are taken in f32. Any strides: where all operands lie channels-last, or
+// all channels-first, the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied
+// to scratch first. Planes of 2^31 elements or more are refused.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <type_traits>
+
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/dense_order.h"
+#include "host_kernels/instruction_set.h"
+#include "host_kernels/nested_copy.h"
+#include "host_kernels/pooling_loops.h"
+#include "kernels/registry/kernel_entry.h"
+#include "runtime/frame.h"
+#include "runtime/parallel.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+enum class Pool { kMax, kMaxBackward, kAverage, kAverageBackward, kAdaptive, kAdaptiveBackward };
+
+struct Signature {
+  const char* name;
+  uint32_t outputs, inputs, attributes;
+  uint32_t x, out;  // which buffers are x (or its gradient) and the result (or its gradient)
+};
+
+constexpr Signature kSignatures[] = {
+    {"mydev.max_pool2d", 2, 1, 4, 2, 0},          {"mydev.max_pool2d_backward", 1, 2, 0, 0, 1},
+    {"mydev.avg_pool2d", 1, 1, 5, 1, 0},          {"mydev.avg_pool2d_backward", 1, 1, 5, 0, 1},
+    {"mydev.adaptive_avg_pool2d", 1, 1, 0, 1, 0}, {"mydev.adaptive_avg_pool2d_backward", 1, 1, 0, 0, 1},
+};
+constexpr const Signature& signature_of(Pool pool) {
+  return kSignatures[static_cast<int>(pool)];
+}
+
+constexpr int kMaxBuffers = 3;
+
+const PoolingLoops& pooling_loops() {
+  switch (instruction_set()) {
+#ifdef MYDEV_HAVE_AVX512
+    case InstructionSet::kAvx512:
+      return avx512::pooling_loops;
+#endif
+#ifdef MYDEV_HAVE_AVX2
+    case InstructionSet::kAvx2:
+      return avx2::pooling_loops;
+#endif
+    default:
+      return baseline::pooling_loops;
+  }
+}
+
+// How a frame will be computed; the same for scratch_bytes and for the run.
+struct Way {
+  PoolingGeometry geometry{};
+  mydev_dtype compute = MYDEV_F32;
+  DenseOrder order = kChannelsFirst;
+  std::array<bool, kMaxBuffers> copied{};
+  std::array<uint64_t, kMaxBuffers> offsets{};
+  uint64_t scratch_bytes = 0;
+};
+
+[[noreturn]] void refuse(const Signature& signature, const std::string& why) {
+  throw Error(MYDEV_INVALID_ARGUMENT, std::string(signature.name) + ": " + why);
+}
+
+void read_attributes(const mydev_frame& frame, Pool pool, const Signature& signature, PoolingGeometry& geometry) {
+  const bool is_max = pool == Pool::kMax;
+  for (uint32_t i = 0; i < (is_max ? 4u : 3u); ++i) {
+    if (frame.attributes[i].kind != MYDEV_ATTRIBUTE_INT_ARRAY || frame.attributes[i].count != 2) {
+      refuse(signature, "kernel, stride, padding and dilation need two numbers each");
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    PoolingAxis& axis = i == 0 ? geometry.height : geometry.width;
+    axis.kernel = frame.attributes[0].value.ints[i];
+    axis.stride = frame.attributes[1].value.ints[i];
+    axis.padding = frame.attributes[2].value.ints[i];
+    axis.dilation = is_max ? frame.attributes[3].value.ints[i] : 1;
+    if (axis.kernel < 1 || axis.stride < 1 || axis.dilation < 1 || axis.padding < 0) {
+      refuse(signature, "kernel, stride and dilation must be positive and padding not negative");
+    }
+  }
+  if (!is_max) {
+    geometry.count_include_pad = frame.attributes[3].value.i != 0;
+    geometry.divisor = frame.attributes[4].value.i;
+  }
+}
+
+Way choose_way(const mydev_frame& frame, Pool pool) {
+  const Signature& signature = signature_of(pool);
+  const uint32_t num_buffers = signature.outputs + signature.inputs;
+  if (frame.num_outputs != signature.outputs || frame.num_inputs != signature.inputs ||
+      frame.num_attributes != signature.attributes) {
+    refuse(signature, "takes other operands or attributes; see its doc");
+  }
+  const mydev_buffer &x = frame.buffers[signature.x], &out = frame.buffers[signature.out];
+  Way way;
+  PoolingGeometry& geometry = way.geometry;
+  if (x.rank != 4 || out.rank != 4 || x.sizes[0] != out.sizes[0] || x.sizes[1] != out.sizes[1]) {
+    refuse(signature, "operands must be [N,C,H,W] of one N and C");
+  }
+  const mydev_dtype dtype = static_cast<mydev_dtype>(x.dtype);
+  if ((dtype != MYDEV_F32 && dtype != MYDEV_F64 && dtype != MYDEV_BF16 && dtype != MYDEV_F16) || out.dtype != x.dtype) {
+    throw Error(MYDEV_UNIMPLEMENTED,
+                std::string(signature.name) + ": takes f32, f64, bf16 and f16, got " + dtype_name(dtype));
+  }
+  if (x.sizes[2] * x.sizes[3] > INT32_MAX) refuse(signature, "a plane of x must have less than 2^31 elements");
+  if (pool == Pool::kMax || pool == Pool::kMaxBackward) {
+    const mydev_buffer& indices = frame.buffers[pool == Pool::kMax ? 1 : 2];
+    const bool fits =
+        indices.dtype == MYDEV_S64 && indices.rank == 4 && std::equal(out.sizes, out.sizes + 4, indices.sizes);
+    if (!fits) refuse(signature, "indices must be s64 of the result's sizes");
+  }
+  geometry.height.in = x.sizes[2];
+  geometry.height.out = out.sizes[2];
+  geometry.width.in = x.sizes[3];
+  geometry.width.out = out.sizes[3];
+  geometry.adaptive = signature.attributes == 0;
+  if (signature.attributes != 0) read_attributes(frame, pool, signature, geometry);
+
+  way.compute = dtype == MYDEV_F64 ? MYDEV_F64 : MYDEV_F32;
+  way.order = dense_orders_of(x) == kChannelsLast ? kChannelsLast : kChannelsFirst;
+  const bool channels_last = way.order == kChannelsLast;
+  geometry.planes = channels_last ? x.sizes[0] : x.sizes[0] * x.sizes[1];
+  geometry.lanes = channels_last ? x.sizes[1] : 1;
+  for (uint32_t i = 0; i < num_buffers; ++i) {
+    const mydev_buffer& buffer = frame.buffers[i];
+    const mydev_dtype wanted = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : way.compute;
+    way.copied[i] = (dense_orders_of(buffer) & way.order) == 0 || buffer.dtype != wanted;
+    if (!way.copied[i]) continue;
+    way.offsets[i] = way.scratch_bytes;
+    way.scratch_bytes += (static_cast<uint64_t>(count_elements(buffer) * dtype_size(wanted)) + 63) / 64 * 64;
+  }
+  return way;
+}
+
+template <typename T>
+void run_loops(Pool pool, const PoolingGeometry& g, const std::array<void*, kMaxBuffers>& data,
+               const PoolingFunctions<T>& functions) {
+  const auto at = [&](size_t i) { return static_cast<T*>(data[i]); };
+  const auto indices_at = [&](size_t i) { return static_cast<int64_t*>(data[i]); };
+  const int64_t taps =
+      g.adaptive ? std::max<int64_t>(1, g.height.in * g.width.in / std::max<int64_t>(1, g.height.out * g.width.out))
+                 : std::max<int64_t>(1, g.height.kernel * g.width.kernel);
+  const int64_t rows = g.planes * g.height.out;
+  const auto grain = [](int64_t work) { return std::max<int64_t>(1, kGrainCheap / std::max<int64_t>(1, work)); };
+  const int64_t row_grain = grain(g.width.out * g.lanes * taps);
+  const int64_t block_grain =
+      grain(std::min(g.lanes, PoolingGeometry::kBlockLanes) *
+            (g.height.in * g.width.in + g.height.out * g.width.out * (pool == Pool::kMaxBackward ? 1 : taps)));
+  switch (pool) {
+    case Pool::kMax:
+      parallel_for(rows, row_grain,
+                   [&](int64_t begin, int64_t end) { functions.max(g, at(2), at(0), indices_at(1), begin, end); });
+      break;
+    case Pool::kMaxBackward:
+      parallel_for(g.blocks(), block_grain, [&](int64_t begin, int64_t end) {
+        functions.max_backward(g, at(1), indices_at(2), at(0), begin, end);
+      });
+      break;
+    case Pool::kAverage:
+    case Pool::kAdaptive:
+      parallel_for(rows, row_grain,
+                   [&](int64_t begin, int64_t end) { functions.average(g, at(1), at(0), begin, end); });
+      break;
+    case Pool::kAverageBackward:
+    case Pool::kAdaptiveBackward:
+      parallel_for(g.blocks(), block_grain,
+                   [&](int64_t begin, int64_t end) { functions.average_backward(g, at(1), at(0), begin, end); });
+      break;
+  }
+}
+
+void run(const mydev_frame& frame, Pool pool) {
+  const Signature& signature = signature_of(pool);
+  const Way way = choose_way(frame, pool);
+  if (frame.scratch_bytes < way.scratch_bytes) {
+    throw Error(MYDEV_INTERNAL, std::string(signature.name) + ": was given less scratch than it asked for");
+  }
+  const uint32_t num_buffers = signature.outputs + signature.inputs;
+  std::array<void*, kMaxBuffers> data{};
+  std::array<std::array<int64_t, 4>, kMaxBuffers> strides;
+  const auto dense_copy = [&](uint32_t i) {
+    const mydev_buffer& buffer = frame.buffers[i];
+    const mydev_dtype dtype = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : way.compute;
+    return mydev_buffer{data[i], buffer.sizes, strides[i].data(), buffer.rank, dtype};
+  };
+  for (uint32_t i = 0; i < num_buffers; ++i) {
+    data[i] = way.copied[i] ? static_cast<char*>(frame.scratch) + way.offsets[i] : frame.buffers[i].data;
+    if (!way.copied[i]) continue;
+    dense_strides(4, frame.buffers[i].sizes, way.order, strides[i].data());
+    if (i >= signature.outputs) nested_copy(frame, signature.name, dense_copy(i), frame.buffers[i]);
+  }
+  if (way.compute == MYDEV_F64) {
+    run_loops(pool, way.geometry, data, pooling_loops().f64);
+  } else {
+    run_loops(pool, way.geometry, data, pooling_loops().f32);
+  }
+  for (uint32_t i = 0; i < signature.outputs; ++i) {
+    if (way.copied[i]) nested_copy(frame, signature.name, frame.buffers[i], dense_copy(i));
+  }
+}
+
+template <Pool pool>
+mydev_code pooling_entry(const mydev_frame* frame) {
+  return run_entry(*frame, [&] { run(*frame, pool); });
+}
+
+template <Pool pool>
+uint64_t pooling_scratch_bytes(const mydev_frame* frame) {
+  try {
+    return choose_way(*frame, pool).scratch_bytes;
+  } catch (const std::exception&) {
+    return 0;  // the entry meets the same error and reports it
+  }
+}
+
+template <Pool pool>
+constexpr mydev_kernel record(const char* doc) {
+  return {
+      sizeof(mydev_kernel), signature_of(pool).name, pooling_entry<pool>, pooling_scratch_bytes<pool>, doc, nullptr};
+}
+
+#define MYDEV_WINDOW "kernel[2], stride[2], padding[2], "
+constexpr mydev_kernel kRecords[] = {
+    record<Pool::kMax>("out T [N,C,h,w], indices s64 [N,C,h,w], x T [N,C,H,W]; " MYDEV_WINDOW "dilation[2]"),
+    record<Pool::kMaxBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w], indices s64 [N,C,h,w]"),
+    record<Pool::kAverage>("out T [N,C,h,w], x T [N,C,H,W]; " MYDEV_WINDOW "count_include_pad, divisor"),
+    record<Pool::kAverageBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w]; " MYDEV_WINDOW
+                                   "count_include_pad, divisor"),
+    record<Pool::kAdaptive>("out T [N,C,h,w], x T [N,C,H,W]: windows split x evenly"),
+    record<Pool::kAdaptiveBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w]: windows split x evenly"),
+};
+#undef MYDEV_WINDOW
+
+}  // namespace
+
+std::span<const mydev_kernel> pooling() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels

@@ -1,0 +1,236 @@
+#include "kernels/registry/kernel_registry.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/instruction_set.h"
+#include "kernels/registry/description.h"
+#include "kernels/registry/kernel_library.h"
+#include "kernels/registry/registered_kernel.h"
+#include "runtime/device_name.h"
+#include "runtime/launch.h"
+#include "runtime/status.h"
+
+namespace mydev {
+
+namespace {
+
+const KernelOrigin& builtin_origin() {
+  static const KernelOrigin& origin = *new KernelOrigin{"", "built-in"};
+  return origin;
+}
+
+class KernelRegistry {
+ public:
+  // Never destroyed: kernels may be launched while the process exits.
+  static KernelRegistry& instance() {
+    static KernelRegistry& registry = *new KernelRegistry;
+    return registry;
+  }
+
+  const mydev_kernel* add(std::vector<std::unique_ptr<RegisteredKernel>> copies, const KernelOrigin& origin,
+                          bool replace) {
+    const std::unique_lock lock(mutex_);
+    std::map<std::string_view, const RegisteredKernel*> together;
+    for (const auto& copy : copies) {
+      check_free(*copy, replace);
+      const auto [other, first_of_name] = together.try_emplace(copy->name, copy.get());
+      MYDEV_CHECK(first_of_name || same_record(*other->second, *copy), MYDEV_ALREADY_EXISTS, origin_text(copy->origin),
+                  " has two kernels named '", copy->name, "'");
+    }
+    if (replace) {
+      std::erase_if(by_name_, [&](const auto& item) { return item.second.origin->file == origin.file; });
+    }
+    const mydev_kernel* first = nullptr;
+    for (auto& copy : copies) {
+      // What is there already is the same record, and stays.
+      const auto [position, inserted] = by_name_.try_emplace(copy->name, Entry{copy.get(), &copy->origin});
+      if (inserted) copies_.push_back(std::move(copy));
+      if (first == nullptr) first = position->second.kernel;
+    }
+    generation_.fetch_add(1, std::memory_order_release);
+    return first;
+  }
+
+  void remove(std::string_view name) {
+    const std::unique_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    MYDEV_CHECK(position != by_name_.end(), MYDEV_NOT_FOUND, "no kernel '", name, "' is registered");
+    MYDEV_CHECK(position->second.origin != &builtin_origin(), MYDEV_FAILED_PRECONDITION, "kernel '", name,
+                "' is built in; only users' kernels can be taken out");
+    by_name_.erase(position);
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+
+  const mydev_kernel* find(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    return position == by_name_.end() ? nullptr : position->second.kernel;
+  }
+
+  // nullptr if there is no such kernel. Never freed.
+  const KernelOrigin* origin(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    return position == by_name_.end() ? nullptr : position->second.origin;
+  }
+
+  // Raises NOT_FOUND.
+  std::pair<const mydev_kernel*, KernelOrigin> get(std::string_view name) const {
+    const std::shared_lock lock(mutex_);
+    const auto position = by_name_.find(name);
+    MYDEV_CHECK(position != by_name_.end(), MYDEV_NOT_FOUND, "no kernel '", name, "' is registered");
+    return {position->second.kernel, *position->second.origin};
+  }
+
+  std::vector<const mydev_kernel*> all() const {
+    const std::shared_lock lock(mutex_);
+    std::vector<const mydev_kernel*> kernels;
+    kernels.reserve(by_name_.size());
+    for (const auto& [name, entry] : by_name_) kernels.push_back(entry.kernel);
+    return kernels;
+  }
+
+  std::vector<std::string> names_of(const std::string& file) const {
+    const std::shared_lock lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : by_name_) {
+      if (entry.origin->file == file) names.push_back(name);
+    }
+    return names;
+  }
+
+  uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
+ private:
+  struct Entry {
+    const mydev_kernel* kernel;
+    const KernelOrigin* origin;
+  };
+
+  KernelRegistry() {
+    for (const mydev_kernel* kernel : kernels::builtin_kernels(instruction_set())) {
+      by_name_.emplace(kernel->name, Entry{kernel, &builtin_origin()});
+    }
+  }
+
+  void check_free(const RegisteredKernel& copy, bool replace) const {
+    const auto position = by_name_.find(std::string_view(copy.name));
+    if (position == by_name_.end()) return;
+    const auto& [kernel, origin] = position->second;
+    if (replace && origin->file == copy.origin.file) return;
+    const bool same = origin != &builtin_origin() && same_record(*kernel, copy);
+    MYDEV_CHECK(same, MYDEV_ALREADY_EXISTS, "a kernel named '", copy.name, "' is registered already, by ",
+                origin_text(*origin), "; that of ", origin_text(copy.origin), " is refused: choose another name");
+  }
+
+  mutable std::shared_mutex mutex_;
+  std::map<std::string, Entry, std::less<>> by_name_;
+  std::vector<std::unique_ptr<RegisteredKernel>> copies_;  // all that were ever registered
+  std::atomic<uint64_t> generation_{0};
+};
+
+// A number of the width that handlers are given where the caller says none.
+bool has_default_width(const mydev_attribute& attribute) {
+  const bool number = attribute.kind == MYDEV_ATTRIBUTE_INT || attribute.kind == MYDEV_ATTRIBUTE_FLOAT;
+  return number && (attribute.dtype == 0 || attribute.dtype == MYDEV_S64 || attribute.dtype == MYDEV_F64);
+}
+
+std::optional<std::string> explain_failure(const mydev_kernel& kernel, const mydev_frame& frame, mydev_code code) {
+  const KernelOrigin* origin = KernelRegistry::instance().origin(kernel.name);
+  if (origin == &builtin_origin()) return std::nullopt;
+  std::string text = std::string("kernel '") + kernel.name + "'" +
+                     (origin == nullptr ? ", unregistered by now" : " of " + origin_text(*origin));
+  const bool typed = kernel.kind == MYDEV_KIND_TYPED_FFI && kernel.signature == nullptr;
+  if (typed && code == MYDEV_INVALID_ARGUMENT &&
+      std::any_of(frame.attributes, frame.attributes + frame.num_attributes, has_default_width)) {
+    text += "\nattributes: a Python float is given as f64 and an int as s64; np.float32(x) gives f32, np.int32(x) s32";
+  }
+  return text;
+}
+
+[[maybe_unused]] const bool installed = [] {
+  set_failure_explainer(&explain_failure);
+  return true;
+}();
+
+std::unique_ptr<RegisteredKernel> copy_record(const mydev_kernel& kernel, const KernelOrigin& origin) {
+  return std::make_unique<RegisteredKernel>(kernel, origin);
+}
+
+bool runs_on_host(const mydev_kernel& kernel) {
+  return kernel.platform == nullptr || std::string_view(kernel.platform) == "Host";
+}
+
+}  // namespace
+
+const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin) {
+  std::vector<std::unique_ptr<RegisteredKernel>> copies;
+  copies.push_back(copy_record(kernel, origin));
+  return KernelRegistry::instance().add(std::move(copies), origin, false);
+}
+
+void register_kernel(const mydev_kernel& kernel) {
+  register_kernel(kernel, {"", "this process"});
+}
+
+void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin, bool replace) {
+  std::vector<std::unique_ptr<RegisteredKernel>> copies;
+  copies.reserve(kernels.size());
+  for (const mydev_kernel* kernel : kernels) copies.push_back(copy_record(*kernel, origin));
+  KernelRegistry::instance().add(std::move(copies), origin, replace);
+}
+
+void unregister_kernel(std::string_view name) {
+  KernelRegistry::instance().remove(name);
+}
+
+const mydev_kernel* find_kernel(std::string_view name) {
+  const mydev_kernel* kernel = KernelRegistry::instance().find(name);
+  if (kernel != nullptr || name.starts_with("mydev.")) return kernel;
+  return load_discovered_libraries(std::string(name).c_str()) ? KernelRegistry::instance().find(name) : nullptr;
+}
+
+const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
+  if (device.driver->find_kernel != nullptr) {
+    if (const mydev_kernel* own = device.driver->find_kernel(device.index, name)) return own;
+  }
+  const mydev_kernel* kernel = find_kernel(name);
+  if (kernel == nullptr) return nullptr;
+  if (runs_on_host(*kernel)) return device.host_accessible() ? kernel : nullptr;
+  const std::string_view platform(kernel->platform);
+  return platform == MYDEV_DEVICE_NAME || platform == device.driver->name ? kernel : nullptr;
+}
+
+std::vector<const mydev_kernel*> all_kernels() {
+  return KernelRegistry::instance().all();
+}
+
+std::vector<std::string> kernel_names_of(const std::string& file) {
+  return KernelRegistry::instance().names_of(file);
+}
+
+std::string origin_text(const KernelOrigin& origin) {
+  return origin.file.empty() ? origin.library : origin.library + " (" + origin.file + ")";
+}
+
+KernelOrigin kernel_origin(std::string_view name) {
+  return KernelRegistry::instance().get(name).second;
+}
+
+std::string describe_kernel(std::string_view name) {
+  const auto [kernel, origin] = KernelRegistry::instance().get(name);
+  return open_description(*kernel) + ", \"library\": " + json_string(origin.library) +
+         ", \"file\": " + (origin.file.empty() ? "null" : json_string(origin.file)) + "}";
+}
+
+uint64_t registry_generation() noexcept {
+  return KernelRegistry::instance().generation();
+}
+
+}  // namespace mydev
