@@ -21,8 +21,8 @@ aten = torch.ops.aten
 class DeviceKernel:
     """How generated code calls an operator of the device, and when."""
 
-    #: A builtin function (csrc/python/extern_kernel_bindings.cpp): calling the dispatcher from Python costs several times
-    #: what a small kernel does.
+    #: A builtin function (csrc/python/extern_kernel_bindings.cpp): a call by the dispatcher costs several times what a
+    #: small kernel does.
     function: Callable[..., Any]
     #: It writes into a given result, ``out=``; else it takes all arguments, and returns its results.
     into_result: bool = False
