@@ -14,6 +14,8 @@ register for itself, the package changes this of torch in the process:
 - how torch.multiprocessing pickles storages: one that hands those of other devices on to torch's (device/sharing.py);
 - the import of some modules of the compiler, which are given to this package once they are loaded
   (compile/registration.py).
+
+What is only added, under names of the device's own, is not listed.
 """
 
 from __future__ import annotations
