@@ -93,7 +93,7 @@ def works(result: subprocess.CompletedProcess[str]) -> None:
         "import torch",
         "import torch_mydev, torch",
         "import torch, torch_mydev",
-        "import torch_mydev.fallback, torch",
+        "import torch_mydev.observe.fallback, torch",
         "from torch_mydev import fallback_census; import torch",
         "import torch.nn",
     ],
