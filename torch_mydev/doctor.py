@@ -25,6 +25,7 @@ from torch_mydev._device_name import DEVICE_NAME
 _LIBRARIES = (
     "libmydev_runtime.so",
     "libmydev_kernels.so",
+    "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",
     "libtorch_mydev.so",
     "libmydev_distributed.so",

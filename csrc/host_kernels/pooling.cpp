@@ -1,4 +1,4 @@
-// Family pooling, over [N, C, H, W]:
+// Kernel group pooling, over [N, C, H, W]:
 //
 //   mydev.max_pool2d(out, indices s64, x; kernel[], stride[], padding[], dilation[])
 //   mydev.max_pool2d_backward(grad_x, grad_out, indices s64)
@@ -18,7 +18,7 @@
 
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/dense_order.h"
-#include "host_kernels/instruction_set.h"
+#include "runtime/instruction_set.h"
 #include "host_kernels/nested_copy.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_entry.h"

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "host_kernels/instruction_set.h"
+#include "runtime/instruction_set.h"
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_registry.h"

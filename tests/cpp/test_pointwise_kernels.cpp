@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "host_kernels/builtin_kernels.h"
-#include "host_kernels/instruction_set.h"
+#include "runtime/instruction_set.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "host_kernels/instruction_set.h"
+#include "runtime/instruction_set.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"

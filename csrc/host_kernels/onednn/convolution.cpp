@@ -1,4 +1,4 @@
-// Family convolution, in 1, 2 or 3 dimensions:
+// Kernel group convolution, in 1, 2 or 3 dimensions:
 //
 //   mydev.convolution(out, x, weight[, bias]; ...)
 //   mydev.convolution_backward_data(grad_x, grad_out, weight; ...)
@@ -26,7 +26,7 @@
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/dense_order.h"
 #include "host_kernels/depthwise_loops.h"
-#include "host_kernels/instruction_set.h"
+#include "runtime/instruction_set.h"
 #include "host_kernels/nested_copy.h"
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/onednn/primitive_plan.h"

@@ -1,4 +1,4 @@
-// Family matmul: mydev.matmul(out, a, b[, addend]; alpha, beta).
+// Kernel group matmul: mydev.matmul(out, a, b[, addend]; alpha, beta).
 //
 //   out = alpha * (a @ b) + beta * addend
 //
