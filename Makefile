@@ -16,7 +16,7 @@ PYTEST := $(PYTHON) -m pytest -q -n 2 --dist worksteal
 CMAKE  := $(PYTHON) -m cmake
 CTEST  := .venv/bin/ctest
 # Files whose behaviour depends on how the driver runs work; they are tested in each of the driver's modes.
-MODE_TESTS := $(wildcard $(patsubst %,tests/test_%.py,runtime device memory stream copy autograd fallback multiprocessing distributed_training \
+MODE_TESTS := $(wildcard $(patsubst %,tests/*/test_%.py,runtime device memory stream copy autograd fallback multiprocessing distributed_training \
   custom_call ffi_call))
 MODES := host:async host:guarded host:devices=2
 

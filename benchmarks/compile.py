@@ -1,4 +1,4 @@
-"""torch.compile on mydev: against the same on the CPU, and against mydev without it; the models are tests/models.py's.
+"""torch.compile on mydev: against the same on the CPU, and against mydev without it; models of tests/support/models.py.
 
 python benchmarks/compile.py [part of a row's name] [--rounds N]
 """
@@ -21,7 +21,7 @@ import torch_mydev
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from models import MODELS, Example, build  # noqa: E402
+from support.models import MODELS, Example, build  # noqa: E402
 
 CPU = torch.device("cpu")
 DEVICE = torch.device(torch_mydev.device_name)
@@ -34,7 +34,7 @@ import sys, time
 import torch, torch_mydev
 import torch._inductor.compile_fx
 sys.path.insert(0, sys.argv[1])
-from models import build
+from support.models import build
 example = build(sys.argv[2]).to(sys.argv[3])
 compiled = torch.compile(example.module)
 begin = time.perf_counter()

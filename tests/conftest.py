@@ -7,15 +7,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
-from ranks import Ranks
 
 import torch_mydev
-
-ROOT = Path(__file__).resolve().parent.parent
+from support.checkout import environment
+from support.ranks import Ranks
 
 
 @pytest.fixture
@@ -37,11 +35,10 @@ def fresh_compiler() -> Iterator[None]:
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs ``code`` in a fresh interpreter that finds this checkout; keyword arguments are environment variables."""
 
-    def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    def run(code: str, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments, "-c", code],
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env=environment(**changes),
             capture_output=True,
             text=True,
             check=False,

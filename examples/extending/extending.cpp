@@ -1,6 +1,6 @@
 // Extending torch_mydev from C++: kernels, operators, gradients and fallbacks of your own, in a library that Python
-// loads with torch.ops.load_library. docs/extending.md walks through the marked parts; tests/test_extending.py runs
-// them.
+// loads with torch.ops.load_library. docs/extending.md walks through the marked parts;
+// tests/custom_call/test_extending.py runs them.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>

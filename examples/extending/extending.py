@@ -1,6 +1,6 @@
 """Extending torch_mydev from Python: operators, kernels, gradients and refusals with torch.library.
 
-docs/extending.md walks through the marked parts; tests/test_extending.py runs them.
+docs/extending.md walks through the marked parts; tests/custom_call/test_extending.py runs them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,264 @@
+"""``import torch`` makes the device known, whoever imports what first, and survives whatever is wrong with our build.
+
+The package under test is a copy with an installed package's metadata, so that its entry point exists and a test may
+break it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+
+ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._autoload:autoload\n"
+USE = "print('value', (torch.ones(2, device='mydev') + 1).sum().item())"
+
+
+class Installation:
+    """A copy of the package in a directory of its own, with metadata."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.package = directory / "torch_mydev"
+        shutil.copytree(ROOT / "torch_mydev", self.package, copy_function=os.symlink)
+        self.path = [directory]
+        self.working_directory = directory / "working_directory"
+        self.working_directory.mkdir()
+        self._add_metadata(directory, "torch_mydev", ENTRY_POINTS)
+
+    def _add_metadata(self, directory: Path, name: str, entry_points: str) -> None:
+        metadata = directory / f"{name}-0.1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+        (metadata / "entry_points.txt").write_text(entry_points)
+
+    def add_backend(self, name: str) -> None:
+        """Installs another out-of-tree backend, which torch loads before ours."""
+        directory = self.directory / "before"
+        directory.mkdir()
+        (directory / f"{name}.py").write_text(
+            f"import torch\ndef autoload():\n    torch.utils.rename_privateuse1_backend('{name}')\n"
+        )
+        self.path.insert(0, directory)
+        self._add_metadata(directory, name, f"[torch.backends]\n{name} = {name}:autoload\n")
+
+    def replace(self, file: str, content: bytes) -> None:
+        """Gives a file other content; the file that it was a link to stays as it is."""
+        path = self.package / file
+        path.unlink()
+        path.write_bytes(content)
+
+    def set_build_info(self, **changes: str) -> None:
+        info = json.loads((self.package / "lib" / "build_info.json").read_text())
+        self.replace("lib/build_info.json", json.dumps({**info, **changes}).encode())
+
+    def run(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            # Only this copy of the package is to be found: not the checkout's, nor another installed one. The working
+            # directory, which Python searches first, holds none.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.path)), **environment},
+            cwd=self.working_directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    return Installation(tmp_path)
+
+
+def works(result: subprocess.CompletedProcess[str]) -> None:
+    assert result.returncode == 0, result.stderr
+    assert "value 4.0" in result.stdout
+    assert "Warning" not in result.stderr
+
+
+# --- a working build --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch",
+        "import torch_mydev, torch",
+        "import torch, torch_mydev",
+        "import torch_mydev.fallback, torch",
+        "from torch_mydev import fallback_census; import torch",
+        "import torch.nn",
+    ],
+)
+def test_any_order_of_imports_makes_the_device_known(installation: Installation, imports: str) -> None:
+    works(installation.run(f"{imports}\n{USE}"))
+
+
+@pytest.mark.parametrize("imports", ["import torch", "import torch_mydev"])
+def test_public_names_are_there_whoever_imported_the_package(installation: Installation, imports: str) -> None:
+    works(installation.run(f"{imports}\nimport torch, torch_mydev\ntorch_mydev.fallback_census()\n{USE}"))
+
+
+@pytest.mark.parametrize("first", ["torch", "torch_mydev"])
+def test_imports_from_two_threads(installation: Installation, first: str) -> None:
+    second = "torch_mydev" if first == "torch" else "torch"
+    code = f"""
+import importlib, threading
+barrier = threading.Barrier(2)
+failures = []
+def load(name):
+    barrier.wait()
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        failures.append(error)
+threads = [threading.Thread(target=load, args=[name]) for name in ("{first}", "{second}")]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not failures, failures
+import torch, torch_mydev
+torch_mydev.fallback_census()
+{USE}
+"""
+    works(installation.run(code))
+
+
+def test_autoload_can_be_switched_off(installation: Installation) -> None:
+    code = "import torch\nassert not hasattr(torch, 'mydev')\nimport torch_mydev\n" + USE
+    works(installation.run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
+
+
+def test_import_starts_no_thread_and_loads_no_driver(installation: Installation) -> None:
+    code = """
+import os
+import torch
+from torch_mydev import _C
+assert not _C.driver_loaded() and not torch.mydev.is_initialized()
+names = {open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")}
+assert len(names) == 1, names
+torch.manual_seed(3)
+assert not _C.driver_loaded()
+"""
+    result = installation.run(code, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    assert result.returncode == 0, result.stderr
+
+
+def test_import_loads_neither_dynamo_nor_inductor(installation: Installation) -> None:
+    code = "import sys, torch; assert not {'torch._dynamo', 'torch._inductor'} & set(sys.modules)"
+    assert installation.run(code).returncode == 0
+
+
+# --- a build that cannot work -----------------------------------------------------------------------------------------
+
+
+def break_library(installation: Installation) -> None:
+    installation.replace("lib/libmydev_runtime.so", b"not a library")
+
+
+def remove_library(installation: Installation) -> None:
+    (installation.package / "lib" / "libmydev_kernels.so").unlink()
+
+
+def remove_extension(installation: Installation) -> None:
+    for suffix in EXTENSION_SUFFIXES:
+        (installation.package / f"_C{suffix}").unlink(missing_ok=True)
+
+
+def remove_native_part(installation: Installation) -> None:
+    remove_extension(installation)
+    shutil.rmtree(installation.package / "lib")
+
+
+def damage_build_info(installation: Installation) -> None:
+    installation.replace("lib/build_info.json", b"{")
+
+
+def build_with_other_torch(installation: Installation) -> None:
+    installation.set_build_info(torch="2.12.0+cpu")
+    # Loading it would crash; the check must come first.
+    break_library(installation)
+
+
+def install_other_backend(installation: Installation) -> None:
+    installation.add_backend("another")
+
+
+def break_python_part(installation: Installation) -> None:
+    installation.replace("stream.py", b"raise RuntimeError('broken on purpose')\n")
+
+
+BREAKAGES = [
+    pytest.param(break_library, "cannot be loaded", id="broken library"),
+    pytest.param(remove_library, "cannot be loaded", id="missing library"),
+    pytest.param(remove_extension, "was built for Python", id="missing extension"),
+    pytest.param(remove_native_part, "is missing", id="never built"),
+    pytest.param(damage_build_info, "is damaged", id="damaged build info"),
+    pytest.param(build_with_other_torch, "was built with torch 2.12.0+cpu", id="other torch"),
+    pytest.param(install_other_backend, "another backend, 'another'", id="slot taken"),
+    pytest.param(break_python_part, "broken on purpose", id="broken Python part"),
+]
+
+
+@pytest.mark.parametrize(("break_it", "explanation"), BREAKAGES)
+def test_import_torch_survives_with_one_warning(installation: Installation, break_it: object, explanation: str) -> None:
+    assert callable(break_it)
+    break_it(installation)
+    result = installation.run("import torch; print(torch.ones(2).sum().item())")
+    assert result.returncode == 0, result.stderr
+    assert "2.0" in result.stdout
+    assert result.stderr.count("Warning") == 1, result.stderr
+    assert explanation in result.stderr
+    assert "not available in this process" in result.stderr
+
+
+@pytest.mark.parametrize(("break_it", "explanation"), BREAKAGES)
+@pytest.mark.parametrize("before", ["", "import torch; "], ids=["alone", "after torch"])
+def test_import_by_name_raises_the_explanation(
+    installation: Installation, break_it: object, explanation: str, before: str
+) -> None:
+    assert callable(break_it)
+    break_it(installation)
+    code = f"""
+{before}
+try:
+    import torch_mydev
+except ImportError as error:
+    print("explained:", error)
+"""
+    result = installation.run(code)
+    assert result.returncode == 0, result.stderr
+    assert "explained:" in result.stdout
+    assert explanation in result.stdout
+    # torch's own import warns when it comes first; importing us by name does not warn and raise both.
+    assert result.stderr.count("Warning") == (1 if before else 0), result.stderr
+
+
+def test_import_by_name_raises_with_autoload_off(installation: Installation) -> None:
+    break_library(installation)
+    result = installation.run("import torch_mydev", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.returncode == 1
+    assert "cannot be loaded" in result.stderr
+
+
+def test_torch_can_be_imported_again_after_the_explanation(installation: Installation) -> None:
+    break_library(installation)
+    code = """
+for _ in range(2):
+    try:
+        import torch_mydev
+    except ImportError:
+        pass
+import torch
+print(torch.ones(2).sum().item())
+"""
+    result = installation.run(code)
+    assert result.returncode == 0, result.stderr
+    assert "2.0" in result.stdout

@@ -1,0 +1,149 @@
+"""The doctor explains installations, working and broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.checkout import ROOT
+
+
+def doctor(package_parent: Path, *arguments: str, **environment: str) -> tuple[int, list[dict[str, Any]]]:
+    """Exit code and findings of the doctor of the package in that directory."""
+    result = subprocess.run(
+        [sys.executable, "-m", "torch_mydev", "doctor", "--json", *arguments],
+        env={**os.environ, "PYTHONPATH": str(package_parent), **environment},
+        cwd=package_parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stdout, result.stderr
+    return result.returncode, json.loads(result.stdout)
+
+
+def problems(findings: list[dict[str, Any]]) -> list[str]:
+    return [f"{finding['subject']}: {finding['text']}" for finding in findings if finding["state"] == "problem"]
+
+
+@pytest.fixture
+def copied_package(tmp_path: Path) -> Path:
+    """A copy of the package, made of links, that a test may break."""
+    shutil.copytree(ROOT / "torch_mydev", tmp_path / "torch_mydev", copy_function=os.symlink)
+    return tmp_path
+
+
+def replace(path: Path, content: str) -> None:
+    """Gives a file other content; the file that it was a link to stays as it is."""
+    path.unlink()
+    path.write_text(content)
+
+
+def set_build_info(package_parent: Path, **changes: str) -> None:
+    path = package_parent / "torch_mydev" / "lib" / "build_info.json"
+    replace(path, json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_working_installation_has_no_problem() -> None:
+    code, findings = doctor(ROOT)
+    assert problems(findings) == []
+    assert code == 0
+    subjects = [finding["subject"] for finding in findings]
+    assert {"python", "torch", "native part", "autoload", "start", "kernels", "mydev:0", "computation"} <= set(subjects)
+
+
+def test_report_is_readable_without_json() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "torch_mydev", "doctor"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "the device works"
+
+
+def test_missing_native_part(copied_package: Path) -> None:
+    shutil.rmtree(copied_package / "torch_mydev" / "lib")
+    code, findings = doctor(copied_package)
+    assert code == 1
+    assert any("is missing" in text for text in problems(findings))
+
+
+def test_missing_library(copied_package: Path) -> None:
+    (copied_package / "torch_mydev" / "lib" / "libmydev_kernels.so").unlink()
+    code, findings = doctor(copied_package)
+    assert code == 1
+    assert any("lacks libmydev_kernels.so" in text for text in problems(findings))
+
+
+def test_build_for_another_python(copied_package: Path) -> None:
+    for suffix in EXTENSION_SUFFIXES:
+        (copied_package / "torch_mydev" / f"_C{suffix}").unlink(missing_ok=True)
+    set_build_info(copied_package, python="3.8.1")
+    code, findings = doctor(copied_package)
+    assert code == 1
+    assert any("built for Python 3.8.1" in text for text in problems(findings))
+
+
+def test_build_with_another_torch(copied_package: Path) -> None:
+    set_build_info(copied_package, torch="2.12.1")
+    code, findings = doctor(copied_package)
+    assert code == 1
+    assert any("built with torch 2.12.1" in text for text in problems(findings))
+
+
+def test_library_that_cannot_be_loaded(copied_package: Path) -> None:
+    replace(copied_package / "torch_mydev" / "lib" / "libmydev_runtime.so", "not a library")
+    code, findings = doctor(copied_package)
+    assert code == 1
+    assert any("cannot be loaded" in text for text in problems(findings))
+
+
+def test_torch_is_not_installed(copied_package: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-S", "-m", "torch_mydev", "doctor", "--json"],  # -S: no site-packages
+        cwd=copied_package,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert any("torch: is not installed" in text for text in problems(json.loads(result.stdout)))
+
+
+def test_driver_that_is_not_there() -> None:
+    code, findings = doctor(ROOT, MYDEV_DRIVER="/nowhere/libdriver.so")
+    assert code == 1
+    assert any("/nowhere/libdriver.so" in text for text in problems(findings))
+
+
+def test_variable_with_a_slip_of_the_pen() -> None:
+    code, findings = doctor(ROOT, MYDEV_DIVER="host")
+    assert code == 1
+    assert any("MYDEV_DIVER; did you mean MYDEV_DRIVER?" in text for text in problems(findings))
+
+
+def test_effective_variables_are_listed() -> None:
+    _, findings = doctor(ROOT, MYDEV_DRIVER="host:devices=2")
+    assert any(finding["text"].startswith("MYDEV_DRIVER=host:devices=2") for finding in findings)
+    assert "mydev:1" in [finding["subject"] for finding in findings]
+
+
+def test_autoload_that_is_switched_off_is_noted() -> None:
+    code, findings = doctor(ROOT, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert code == 0
+    assert any(finding["subject"] == "autoload" and finding["text"].startswith("off") for finding in findings)
+
+
+def test_unknown_subcommand_is_refused_with_the_list() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "torch_mydev", "surgery"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert "doctor" in result.stderr

@@ -1,0 +1,128 @@
+"""The documentation: its code is tested code, its links lead somewhere, its tables are those of the program."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support.checkout import ROOT, environment
+from torch_mydev import _C
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGE_NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+# --- code -------------------------------------------------------------------------------------------------------------
+
+
+def updated(text: str) -> str:
+    """The page with its code blocks as their sources are now."""
+    spec = importlib.util.spec_from_file_location("docs_code", ROOT / "tools" / "docs_code.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    result: str = tool.updated(text)
+    return result
+
+
+@pytest.mark.parametrize("page", PAGE_NAMES)
+def test_code_is_that_of_its_source(page: str) -> None:
+    assert updated(read(page)) == read(page), "run python tools/docs_code.py"
+
+
+@pytest.mark.parametrize("page", PAGE_NAMES)
+def test_all_code_has_a_tested_source(page: str) -> None:
+    blocks = re.findall(r"^(.*)\n```(?:python|c|cpp)$", read(page), re.MULTILINE)
+    assert [line for line in blocks if not line.startswith("<!-- code: ")] == []
+
+
+@pytest.mark.parametrize(
+    ("example", "expected"),
+    [
+        ("tour.py", r"loss 0\.\d+"),
+        ("tutorial.py", r"test accuracy 9[5-9]\.\d%"),
+        ("debugging.py", r"out of memory on mydev:0: tried to allocate"),
+        ("collectives.py", r"mydev:acmeccl sum 4\.0"),
+        ("compiled.py", r"backward   mydev:0"),
+        ("trace.py", r"\[launch\] kernel=\[mydev\.relu\]"),
+    ],
+)
+def test_example_runs(example: str, expected: str) -> None:
+    code = f"import torch_mydev, runpy; runpy.run_path({str(ROOT / 'examples' / example)!r}, run_name='__main__')"
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert re.search(expected, result.stdout), result.stdout
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, made as code hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: str) -> list[str]:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(read(page))):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGE_NAMES)
+def test_links_lead_somewhere(page: str) -> None:
+    assert broken_links(page) == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = re.findall(r"\]\(([^)\s#]+\.md)", page.read_text(encoding="utf-8"))
+        waiting += [(page.parent / target).resolve() for target in targets]
+    assert set(PAGES) - reached == set()
+
+
+@pytest.mark.parametrize("page", PAGE_NAMES)
+def test_files_that_are_named_exist(page: str) -> None:
+    directories = "csrc|torch_mydev|tests|tools|examples|benchmarks|cmake|requirements"
+    named = re.findall(rf"`((?:{directories})/[\w./-]+)`", read(page))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_environment_table_is_that_of_the_program() -> None:
+    def row(variable: dict[str, str]) -> str:
+        choices = "`" + variable["choices"].replace("|", "`, `") + "`" if variable["choices"] else "text"
+        default = f"`{variable['default']}`" if variable["default"] else "none"
+        return f"| `{variable['name']}` | {choices} | {default} | {variable['doc']} |"
+
+    expected = [row(variable) for variable in _C.config_variables()]
+    documented = re.findall(r"^\| `MYDEV_.*$", read("docs/environment.md"), re.MULTILINE)
+    assert documented == expected, "the table must be:\n" + "\n".join(expected)

@@ -1,0 +1,19 @@
+"""Where this checkout and what was built from it are, and the environment in which a child interpreter finds both."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+#: What CMake built with tests on; libraries of kernels and of examples, and the drivers that tests load.
+BUILD = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release"))
+KERNELS = BUILD / "kernels"
+DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", BUILD / "drivers"))
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment with the checkout and ``support`` on Python's path, and with ``changes``."""
+    path = os.pathsep.join(filter(None, [str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path, **changes}
