@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from support.checkout import DRIVERS, environment
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
-ROOT = Path(__file__).resolve().parents[2]
-DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", ROOT / "build" / "release" / "drivers"))
 DISCRETE = str(DRIVERS / "discrete_driver.so")
 
 #: Prints what a process has loaded after ``import torch``, and after work on the device.
@@ -49,7 +47,7 @@ def test_a_device_without_host_access_never_loads_them(run_python: Run) -> None:
 def test_they_are_listed_whatever_the_device() -> None:
     command = [sys.executable, "-m", "torch_mydev", "kernels", "list", "--all"]
     result = subprocess.run(
-        command, env={**os.environ, "MYDEV_DRIVER": DISCRETE}, cwd=ROOT, capture_output=True, text=True, check=False
+        command, env=environment(MYDEV_DRIVER=DISCRETE), capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     assert "mydev.convolution" in result.stdout
