@@ -27,6 +27,7 @@ _PACKAGE_DIR = Path(__file__).parent.parent
 _LIBRARIES = (
     "libmydev_runtime.so",
     "libmydev_kernels.so",
+    "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",
     "libtorch_mydev.so",
     "libmydev_distributed.so",
