@@ -37,11 +37,24 @@ ROOMS = {
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "custom_call", "ffi"]),
     "torch_mydev": below(
-        [".", "device", "observe", "custom_call", "compile", "distributed", "cli", "_autoload", "__init__", "__main__"]
+        [
+            ".",
+            "device",
+            "observe",
+            "custom_call",
+            "compile",
+            "distributed",
+            "patches",
+            "_autoload",
+            "__init__",
+            "cli",
+            "__main__",
+            "accelerate",
+        ]
     ),
 }
 # Modules beside the rooms of torch_mydev that are above them; the others import nothing of the package but each other.
-TOP_MODULES = {Path(f"{name}.py"): name for name in ("_autoload", "__init__", "__main__")}
+TOP_MODULES = {Path(f"{name}.py"): name for name in ("patches", "_autoload", "__init__", "__main__", "accelerate")}
 
 
 def sources(*directories: str, suffixes: set[str]) -> list[Path]:
