@@ -164,7 +164,7 @@ def test_cpp_functions_are_measured_from_head_to_end(text: str, expected: list[t
 def test_a_long_function_is_seen_as_long() -> None:
     body = "".join(f"  if (x == {i}) {{ y({i}); }}\n" for i in range(100))
     text = dedent("""\
-        // Of a class.
+        // A class.
         class A {
           A() = default;
         };
