@@ -128,10 +128,11 @@ mydev_driver_api make_table(const char* defect) {
 
 }  // namespace
 
-// While no work is pending.
-extern "C" MYDEV_EXPORT void broken_driver_fail(const char* entry, long times) {
+// While no work is pending. Returns how many of the failures asked for before did not happen.
+extern "C" MYDEV_EXPORT long broken_driver_fail(const char* entry, long times) {
   failing_entry = entry;
-  failures_left = times;
+  const long left = failures_left.exchange(times);
+  return left > 0 ? left : 0;
 }
 
 extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t version_minor) {
