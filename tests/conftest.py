@@ -14,6 +14,7 @@ import torch
 import torch_mydev
 from support import cached_compiler
 from support.checkout import environment
+from support.fork_server import ForkServer
 from support.ranks import Ranks
 
 
@@ -32,18 +33,27 @@ def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-@pytest.fixture
-def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs ``code`` in a fresh interpreter that finds this checkout; keyword arguments are environment variables."""
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.stop()
 
-    def run(code: str, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments, "-c", code],
-            env=environment(**changes),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+
+@pytest.fixture
+def run_python(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``code``, which imports torch and torch_mydev, in a child; keyword arguments are environment variables.
+
+    The child is forked from a process that has imported torch, which takes a fraction of a start. With ``fresh`` it is
+    an interpreter of its own: for what is about starting, exiting, or variables that torch reads as it is imported.
+    """
+
+    def run(code: str, fresh: bool = False, **changes: str) -> subprocess.CompletedProcess[str]:
+        variables = environment(**changes)
+        if not fresh:
+            return fork_server.run(code, variables)
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
     return run
 
@@ -80,6 +90,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=24,
         metavar="N",
         help="how many operators tests/conformance/test_compiled.py compiles, a second or two each",
+    )
+    parser.addoption(
+        "--all-models", action="store_true", help="compile each model of tests/support/models.py, not three of them"
     )
 
 

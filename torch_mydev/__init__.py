@@ -12,7 +12,6 @@ __version__ = "0.1.0"
 __all__ = ["device_name", "include_dir", "library_dir"]
 
 if _autoload.register_on_import():
-    from torch_mydev.compile.report import compile_report, reset_compile_report
     from torch_mydev.custom_call import (
         ffi_call,
         kernel_info,
@@ -22,8 +21,9 @@ if _autoload.register_on_import():
         reload_custom_calls,
         unregister_kernel,
     )
-    from torch_mydev.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
-    from torch_mydev.trace import dispatch_trace
+    from torch_mydev.observe.compile_report import compile_report, reset_compile_report
+    from torch_mydev.observe.fallback import FallbackCensus, fallback_census, fallback_mode, get_fallback_mode
+    from torch_mydev.observe.trace import dispatch_trace
 
     __all__ += ["compile_report", "reset_compile_report"]
     __all__ += ["FallbackCensus", "dispatch_trace", "fallback_census", "fallback_mode", "get_fallback_mode"]

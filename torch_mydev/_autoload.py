@@ -174,8 +174,11 @@ def _register_with_torch() -> None:
         ) from error
 
     rename_privateuse1_backend(DEVICE_NAME)
-    from torch_mydev import custom_operator, device_module, distributed, fallback, patches, sharing, trace
+    from torch_mydev import custom_operator, patches
     from torch_mydev.compile import registration
+    from torch_mydev.device import device_module, sharing
+    from torch_mydev.distributed import backend
+    from torch_mydev.observe import fallback, trace
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)
@@ -185,6 +188,6 @@ def _register_with_torch() -> None:
     custom_operator.install_namespace()
     trace.start_from_environment()
     registration.register_with_compiler()
-    distributed.register()
+    backend.register()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
     atexit.register(_C.stop_autograd_threads)

@@ -1,13 +1,8 @@
-"""``include``: where the C headers are that drivers and kernels are built with. Works without torch."""
+"""Where the files are that drivers and kernels are built with. Works without torch."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-
-from torch_mydev._device_name import DEVICE_NAME
 
 
 def include_dir() -> str:
@@ -19,14 +14,3 @@ def library_dir() -> str:
     """The directory to give to a linker with -L, and as RPATH, for typed-FFI handlers that register themselves: the
     ``libmydev_xla_ffi.so`` that they are linked with lies in it."""
     return str(Path(__file__).resolve().parent / "lib")
-
-
-def run(arguments: Sequence[str]) -> int:
-    """The subcommand: prints the directory; 1 where the headers are not there, since the package was not built."""
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} include", description="Prints where the C headers are.")
-    parser.parse_args(arguments)
-    if not (Path(include_dir()) / DEVICE_NAME / "custom_call.h").exists():
-        print(f"{include_dir()} has no headers; build the package first: make build", file=sys.stderr)
-        return 1
-    print(include_dir())
-    return 0

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.finding import Finding
 from torch_mydev.custom_call import KernelInfo, SignatureInfo, ffi_call
 from torch_mydev.custom_operator import DTYPES
-from torch_mydev.doctor import Finding
 from torch_mydev.kernel_operands import Operands, UsageError, parse_shape, random_tensor
 
 _API_VERSIONS = {"original": 1, "status": 2, "unified": 3}

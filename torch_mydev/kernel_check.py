@@ -21,7 +21,7 @@ from typing import Any
 
 from torch_mydev import elf_file
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.doctor import Finding
+from torch_mydev.cli.finding import Finding
 
 TIMEOUT = 60.0  #: seconds that loading a library may take
 QUERY = f"{DEVICE_NAME}_custom_call_query"

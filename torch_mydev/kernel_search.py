@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 
 from torch_mydev import _C, custom_call, elf_file
+from torch_mydev.cli.finding import Finding
 from torch_mydev.custom_operator import ENTRY_POINTS
-from torch_mydev.doctor import Finding
 from torch_mydev.kernel_check import probe
 
 VARIABLE = "MYDEV_CUSTOM_CALLS"

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from torch_mydev import _autoload, kernel_check, kernel_templates
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.doctor import Finding
+from torch_mydev.cli.finding import Finding
 
 _WIDTH = 160  # where the output is no terminal
 _BUILT_IN = f"{DEVICE_NAME}."

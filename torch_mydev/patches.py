@@ -1,6 +1,21 @@
-"""The places where torch itself has to be patched, each with its reason and the condition of its removal.
+"""The objects of torch that are replaced by ones of this package's, each with its reason and the condition of removal.
 
-Nothing else in this package changes torch's objects.
+They are functions and methods written in Python, and tables of them. Besides, and beyond what torch offers a device to
+register for itself, the package changes this of torch in the process:
+
+- the allocator of CPU memory: one that asks the former one, but while a CPU kernel runs on the device's memory
+  (csrc/aten/host/alias.cpp);
+- autograd's multithreading, which is off from a thread's first use of the device's allocator on
+  (csrc/aten/library.cpp), and in the main thread at exit (csrc/python/device_bindings.cpp);
+- the kernels of ``aten::_copy_from``, which copies from and to external devices, for conjugated and negated tensors
+  (csrc/aten/ops/copy_ops.cpp);
+- the fallbacks of two dispatch keys that torch keeps for tests and modes, from the first dispatch trace on
+  (csrc/aten/trace/dispatch_trace.cpp); only threads that are traced go through them;
+- how torch.multiprocessing pickles storages: one that hands those of other devices on to torch's (device/sharing.py);
+- the import of some modules of the compiler, which are given to this package once they are loaded
+  (compile/registration.py).
+
+What is only added, under names of the device's own, is not listed.
 """
 
 from __future__ import annotations
@@ -14,18 +29,22 @@ from typing import Any
 
 import torch
 
-from torch_mydev import sharing
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.fake_tensors import as_on_cpu
+from torch_mydev.compile.registration import when_imported
+from torch_mydev.device import sharing
 
 
 def apply() -> None:
-    """Applies the patches of what ``import torch`` brings; called once, at registration."""
+    """Applies the patches of what ``import torch`` brings, and those of Inductor once it is imported. Called once, at
+    registration."""
     _patch_dlpack_device()
     _patch_fake_convolution()
     _patch_shared_memory()
     _patch_default_process_group()
     _patch_monitored_barrier()
     _patch_bfloat16_hooks()
+    when_imported("torch._inductor.compile_fx", _patch_inductor)
 
 
 def _patch_fake_convolution() -> None:
@@ -38,17 +57,15 @@ def _patch_fake_convolution() -> None:
     """
     from torch._subclasses import fake_impls
 
-    from torch_mydev.compile.fake_tensors import as_on_cpu
-
     aten = torch.ops.aten
     for op in (aten.convolution.default, aten._convolution.default, aten.convolution_backward.default):
         if op in fake_impls.op_implementations_dict:
             fake_impls.op_implementations_dict[op] = as_on_cpu(fake_impls.op_implementations_dict[op])
 
 
-def patch_inductor(module: ModuleType) -> None:
-    """Lets torch.compile without a backend, or with "inductor", take graphs of the device. Called when Inductor's
-    module ``compile_fx`` has been imported.
+def _patch_inductor(module: ModuleType) -> None:
+    """Lets torch.compile without a backend, or with "inductor", take graphs of the device. ``module`` is Inductor's
+    ``compile_fx``.
 
     Reason: Inductor has no place where a device can say how its graphs are compiled, short of a code generator of its
     own; and torch.compile's default backend cannot be chosen by device. Graphs without tensors of the device are
@@ -56,7 +73,7 @@ def patch_inductor(module: ModuleType) -> None:
     Guard: leaves Inductor alone, with a warning, where compile_fx no longer takes ``inner_compile``.
     Remove when: a device can register a backend of torch.compile for graphs with its tensors.
     """
-    from torch_mydev.compile.backend import make_compile_fx
+    from torch_mydev.compile.backend import make_compile_fx  # not before it is needed: `import torch` is to stay light
 
     if "inner_compile" not in inspect.signature(module.compile_fx).parameters:
         warnings.warn(

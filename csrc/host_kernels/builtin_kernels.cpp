@@ -1,5 +1,11 @@
-// Gathers the records of the families that builtin_kernels.h lists.
+// Gathers the records of the kernel groups that builtin_kernels.h lists, and hands them to the registry, which loads
+// this library as it does any other library of kernels.
 #include "host_kernels/builtin_kernels.h"
+
+#include <algorithm>
+
+#include "host_kernels/isa_variant.h"
+#include "runtime/status.h"
 
 namespace mydev::kernels {
 
@@ -7,43 +13,43 @@ namespace {
 
 using Records = std::vector<const mydev_kernel*>;
 
-[[maybe_unused]] void append(Records& records, std::span<const mydev_kernel> family) {
-  for (const mydev_kernel& kernel : family) records.push_back(&kernel);
-}
-
-void append_isa_families([[maybe_unused]] Records& records, InstructionSet isa) {
-  switch (isa) {
-#define MYDEV_APPEND_AVX512(family) append(records, avx512::family());
-#define MYDEV_APPEND_AVX2(family) append(records, avx2::family());
-#define MYDEV_APPEND_BASELINE(family) append(records, baseline::family());
-    case InstructionSet::kAvx512:
-#ifdef MYDEV_HAVE_AVX512
-      MYDEV_ISA_FAMILIES(MYDEV_APPEND_AVX512)
-#endif
-      break;
-    case InstructionSet::kAvx2:
-#ifdef MYDEV_HAVE_AVX2
-      MYDEV_ISA_FAMILIES(MYDEV_APPEND_AVX2)
-#endif
-      break;
-    case InstructionSet::kBaseline:
-      MYDEV_ISA_FAMILIES(MYDEV_APPEND_BASELINE)
-      break;
-#undef MYDEV_APPEND_AVX512
-#undef MYDEV_APPEND_AVX2
-#undef MYDEV_APPEND_BASELINE
-  }
+void append(Records& records, std::span<const mydev_kernel> group) {
+  for (const mydev_kernel& kernel : group) records.push_back(&kernel);
 }
 
 }  // namespace
 
 Records builtin_kernels(InstructionSet isa) {
   Records records;
-  append_isa_families(records, isa);
-#define MYDEV_APPEND_PLAIN(family) append(records, family());
-  MYDEV_PLAIN_FAMILIES(MYDEV_APPEND_PLAIN)
-#undef MYDEV_APPEND_PLAIN
+#define MYDEV_APPEND_VARIANT(group) append(records, MYDEV_ISA_VARIANT(isa, group)());
+  MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_APPEND_VARIANT)
+#undef MYDEV_APPEND_VARIANT
+#define MYDEV_APPEND(group) append(records, group());
+  MYDEV_KERNEL_GROUPS_COMPILED_ONCE(MYDEV_APPEND)
+#undef MYDEV_APPEND
   return records;
 }
 
+const mydev_kernel& builtin_kernel(std::string_view name, InstructionSet isa) {
+  const Records records = builtin_kernels(isa);
+  const auto found =
+      std::find_if(records.begin(), records.end(), [&](const auto* kernel) { return name == kernel->name; });
+  MYDEV_CHECK(found != records.end(), MYDEV_NOT_FOUND, "there is no built-in kernel '", name, "'");
+  return **found;
+}
+
 }  // namespace mydev::kernels
+
+extern "C" MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t version_major,
+                                                                     uint32_t /*version_minor*/) {
+  if (version_major != MYDEV_CUSTOM_CALL_VERSION_MAJOR) return nullptr;
+  static const auto& records = *new std::vector(mydev::kernels::builtin_kernels(mydev::instruction_set()));
+  static const mydev_library library = {.struct_size = sizeof(mydev_library),
+                                        .version_major = MYDEV_CUSTOM_CALL_VERSION_MAJOR,
+                                        .version_minor = MYDEV_CUSTOM_CALL_VERSION_MINOR,
+                                        .name = "built-in",
+                                        .version = nullptr,
+                                        .kernels = records.data(),
+                                        .num_kernels = static_cast<uint32_t>(records.size())};
+  return &library;
+}

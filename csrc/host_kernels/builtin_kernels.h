@@ -1,62 +1,65 @@
-// The built-in kernel families. A family is one file that gives its records and documents their frames at its top and
-// in each record's `doc`.
+// The groups of built-in kernels. A kernel group is one file that gives its records and documents their frames at its
+// top and in each record's `doc`.
 //
-// A family under MYDEV_ISA_FAMILIES lives in csrc/host_kernels/isa/<family>.cpp, is compiled once per instruction set,
-// and defines `std::span<const mydev_kernel> <family>()` in namespace mydev::kernels::MYDEV_ISA (a macro that CMake
-// sets to baseline, avx2 or avx512). One under MYDEV_PLAIN_FAMILIES lives in csrc/kernels/<family>.cpp, is compiled
-// once, and defines that function in namespace mydev::kernels. The records must live as long as the process.
+// A group under MYDEV_KERNEL_GROUPS_PER_ISA lies in csrc/host_kernels/isa/<group>.cpp, is compiled once per instruction
+// set, and defines `std::span<const mydev_kernel> <group>()` in namespace mydev::kernels::MYDEV_ISA (a macro that CMake
+// sets to baseline, avx2 or avx512). One under MYDEV_KERNEL_GROUPS_COMPILED_ONCE lies in csrc/host_kernels or its
+// onednn/, and defines that function in namespace mydev::kernels. The records must live as long as the process.
 //
-// To add a family: write the file and put its name into one of the two lists. Nothing else.
+// To add a group: write the file and put its name into one of the two lists. Nothing else.
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
-#include "host_kernels/instruction_set.h"
 #include "mydev/custom_call.h"
+#include "runtime/instruction_set.h"
 
-#define MYDEV_ISA_FAMILIES(FAMILY) \
-  FAMILY(activation)               \
-  FAMILY(batch_norm)               \
-  FAMILY(binary)                   \
-  FAMILY(comparison)               \
-  FAMILY(concatenate)              \
-  FAMILY(copy)                     \
-  FAMILY(extremum)                 \
-  FAMILY(fill)                     \
-  FAMILY(foreach)                  \
-  FAMILY(index)                    \
-  FAMILY(layer_norm)               \
-  FAMILY(loss)                     \
-  FAMILY(optimizer)                \
-  FAMILY(random)                   \
-  FAMILY(range)                    \
-  FAMILY(reduction)                \
-  FAMILY(rms_norm)                 \
-  FAMILY(softmax)                  \
-  FAMILY(swiglu)                   \
-  FAMILY(ternary)                  \
-  FAMILY(unary)                    \
-  FAMILY(variance)
+#define MYDEV_KERNEL_GROUPS_PER_ISA(GROUP) \
+  GROUP(activation)                        \
+  GROUP(batch_norm)                        \
+  GROUP(binary)                            \
+  GROUP(comparison)                        \
+  GROUP(concatenate)                       \
+  GROUP(copy)                              \
+  GROUP(extremum)                          \
+  GROUP(fill)                              \
+  GROUP(foreach)                           \
+  GROUP(index)                             \
+  GROUP(layer_norm)                        \
+  GROUP(loss)                              \
+  GROUP(optimizer)                         \
+  GROUP(random)                            \
+  GROUP(range)                             \
+  GROUP(reduction)                         \
+  GROUP(rms_norm)                          \
+  GROUP(softmax)                           \
+  GROUP(swiglu)                            \
+  GROUP(ternary)                           \
+  GROUP(unary)                             \
+  GROUP(variance)
 
-#define MYDEV_PLAIN_FAMILIES(FAMILY) FAMILY(convolution) FAMILY(matmul) FAMILY(pooling)
+#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(convolution) GROUP(matmul) GROUP(pooling)
 
 namespace mydev::kernels {
 
-#define MYDEV_DECLARE_FAMILY(family) std::span<const mydev_kernel> family();
+#define MYDEV_DECLARE_GROUP(group) std::span<const mydev_kernel> group();
 namespace baseline {
-MYDEV_ISA_FAMILIES(MYDEV_DECLARE_FAMILY)
+MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP)
 }
 namespace avx2 {
-MYDEV_ISA_FAMILIES(MYDEV_DECLARE_FAMILY)
+MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP)
 }
 namespace avx512 {
-MYDEV_ISA_FAMILIES(MYDEV_DECLARE_FAMILY)
+MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP)
 }
-MYDEV_PLAIN_FAMILIES(MYDEV_DECLARE_FAMILY)
-#undef MYDEV_DECLARE_FAMILY
+MYDEV_KERNEL_GROUPS_COMPILED_ONCE(MYDEV_DECLARE_GROUP)
+#undef MYDEV_DECLARE_GROUP
 
 // Every built-in record in its variant for `isa`, which must be one of supported_instruction_sets().
 std::vector<const mydev_kernel*> builtin_kernels(InstructionSet isa);
+// That of one name. Raises NOT_FOUND.
+const mydev_kernel& builtin_kernel(std::string_view name, InstructionSet isa);
 
 }  // namespace mydev::kernels

@@ -3,14 +3,14 @@
 #include <array>
 #include <string>
 
-#include "kernels/registry/kernel_registry.h"
+#include "host_kernels/builtin_kernels.h"
 #include "runtime/frame.h"
 #include "runtime/status.h"
 
 namespace mydev::kernels {
 
 void nested_copy(const mydev_frame& outer, const char* kernel, const mydev_buffer& to, const mydev_buffer& from) {
-  static const mydev_kernel* copy = find_kernel("mydev.copy");
+  static const mydev_kernel& copy = builtin_kernel("mydev.copy", instruction_set());
   const std::array<mydev_buffer, 2> buffers = {to, from};
   const std::array<mydev_attribute, 2> attributes = {bool_attribute("conj", false), bool_attribute("neg", false)};
   mydev_frame frame = make_frame(buffers, 1, attributes);
@@ -18,7 +18,7 @@ void nested_copy(const mydev_frame& outer, const char* kernel, const mydev_buffe
   frame.stream = outer.stream;
   frame.host = outer.host;
   frame.launch = outer.launch;
-  const mydev_code code = copy == nullptr ? MYDEV_NOT_FOUND : copy->entry(&frame);
+  const mydev_code code = copy.entry(&frame);
   if (code != MYDEV_OK) throw Error(code, std::string(kernel) + ": could not copy an operand");
 }
 

@@ -1,4 +1,4 @@
-// Family pooling, over [N, C, H, W]:
+// Kernel group pooling, over [N, C, H, W]:
 //
 //   mydev.max_pool2d(out, indices s64, x; kernel[], stride[], padding[], dilation[])
 //   mydev.max_pool2d_backward(grad_x, grad_out, indices s64)
@@ -18,7 +18,7 @@
 
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/dense_order.h"
-#include "host_kernels/instruction_set.h"
+#include "host_kernels/isa_variant.h"
 #include "host_kernels/nested_copy.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_entry.h"
@@ -48,23 +48,12 @@ constexpr const Signature& signature_of(Pool pool) {
 
 constexpr int kMaxBuffers = 3;
 
-const PoolingLoops& pooling_loops() {
-  switch (instruction_set()) {
-#ifdef MYDEV_HAVE_AVX512
-    case InstructionSet::kAvx512:
-      return avx512::pooling_loops;
-#endif
-#ifdef MYDEV_HAVE_AVX2
-    case InstructionSet::kAvx2:
-      return avx2::pooling_loops;
-#endif
-    default:
-      return baseline::pooling_loops;
-  }
+const PoolingLoops& loops_for_this_processor() {
+  return MYDEV_ISA_VARIANT(instruction_set(), pooling_loops);
 }
 
 // How a frame will be computed; the same for scratch_bytes and for the run.
-struct Way {
+struct PoolingPlan {
   PoolingGeometry geometry{};
   mydev_dtype compute = MYDEV_F32;
   DenseOrder order = kChannelsFirst;
@@ -100,7 +89,7 @@ void read_attributes(const mydev_frame& frame, Pool pool, const Signature& signa
   }
 }
 
-Way choose_way(const mydev_frame& frame, Pool pool) {
+PoolingPlan plan_pooling(const mydev_frame& frame, Pool pool) {
   const Signature& signature = signature_of(pool);
   const uint32_t num_buffers = signature.outputs + signature.inputs;
   if (frame.num_outputs != signature.outputs || frame.num_inputs != signature.inputs ||
@@ -108,8 +97,8 @@ Way choose_way(const mydev_frame& frame, Pool pool) {
     refuse(signature, "takes other operands or attributes; see its doc");
   }
   const mydev_buffer &x = frame.buffers[signature.x], &out = frame.buffers[signature.out];
-  Way way;
-  PoolingGeometry& geometry = way.geometry;
+  PoolingPlan plan;
+  PoolingGeometry& geometry = plan.geometry;
   if (x.rank != 4 || out.rank != 4 || x.sizes[0] != out.sizes[0] || x.sizes[1] != out.sizes[1]) {
     refuse(signature, "operands must be [N,C,H,W] of one N and C");
   }
@@ -132,20 +121,20 @@ Way choose_way(const mydev_frame& frame, Pool pool) {
   geometry.adaptive = signature.attributes == 0;
   if (signature.attributes != 0) read_attributes(frame, pool, signature, geometry);
 
-  way.compute = dtype == MYDEV_F64 ? MYDEV_F64 : MYDEV_F32;
-  way.order = dense_orders_of(x) == kChannelsLast ? kChannelsLast : kChannelsFirst;
-  const bool channels_last = way.order == kChannelsLast;
+  plan.compute = dtype == MYDEV_F64 ? MYDEV_F64 : MYDEV_F32;
+  plan.order = dense_orders_of(x) == kChannelsLast ? kChannelsLast : kChannelsFirst;
+  const bool channels_last = plan.order == kChannelsLast;
   geometry.planes = channels_last ? x.sizes[0] : x.sizes[0] * x.sizes[1];
   geometry.lanes = channels_last ? x.sizes[1] : 1;
   for (uint32_t i = 0; i < num_buffers; ++i) {
     const mydev_buffer& buffer = frame.buffers[i];
-    const mydev_dtype wanted = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : way.compute;
-    way.copied[i] = (dense_orders_of(buffer) & way.order) == 0 || buffer.dtype != wanted;
-    if (!way.copied[i]) continue;
-    way.offsets[i] = way.scratch_bytes;
-    way.scratch_bytes += (static_cast<uint64_t>(count_elements(buffer) * dtype_size(wanted)) + 63) / 64 * 64;
+    const mydev_dtype wanted = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : plan.compute;
+    plan.copied[i] = (dense_orders_of(buffer) & plan.order) == 0 || buffer.dtype != wanted;
+    if (!plan.copied[i]) continue;
+    plan.offsets[i] = plan.scratch_bytes;
+    plan.scratch_bytes += (static_cast<uint64_t>(count_elements(buffer) * dtype_size(wanted)) + 63) / 64 * 64;
   }
-  return way;
+  return plan;
 }
 
 template <typename T>
@@ -187,8 +176,8 @@ void run_loops(Pool pool, const PoolingGeometry& g, const std::array<void*, kMax
 
 void run(const mydev_frame& frame, Pool pool) {
   const Signature& signature = signature_of(pool);
-  const Way way = choose_way(frame, pool);
-  if (frame.scratch_bytes < way.scratch_bytes) {
+  const PoolingPlan plan = plan_pooling(frame, pool);
+  if (frame.scratch_bytes < plan.scratch_bytes) {
     throw Error(MYDEV_INTERNAL, std::string(signature.name) + ": was given less scratch than it asked for");
   }
   const uint32_t num_buffers = signature.outputs + signature.inputs;
@@ -196,22 +185,22 @@ void run(const mydev_frame& frame, Pool pool) {
   std::array<std::array<int64_t, 4>, kMaxBuffers> strides;
   const auto dense_copy = [&](uint32_t i) {
     const mydev_buffer& buffer = frame.buffers[i];
-    const mydev_dtype dtype = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : way.compute;
+    const mydev_dtype dtype = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : plan.compute;
     return mydev_buffer{data[i], buffer.sizes, strides[i].data(), buffer.rank, dtype};
   };
   for (uint32_t i = 0; i < num_buffers; ++i) {
-    data[i] = way.copied[i] ? static_cast<char*>(frame.scratch) + way.offsets[i] : frame.buffers[i].data;
-    if (!way.copied[i]) continue;
-    dense_strides(4, frame.buffers[i].sizes, way.order, strides[i].data());
+    data[i] = plan.copied[i] ? static_cast<char*>(frame.scratch) + plan.offsets[i] : frame.buffers[i].data;
+    if (!plan.copied[i]) continue;
+    dense_strides(4, frame.buffers[i].sizes, plan.order, strides[i].data());
     if (i >= signature.outputs) nested_copy(frame, signature.name, dense_copy(i), frame.buffers[i]);
   }
-  if (way.compute == MYDEV_F64) {
-    run_loops(pool, way.geometry, data, pooling_loops().f64);
+  if (plan.compute == MYDEV_F64) {
+    run_loops(pool, plan.geometry, data, loops_for_this_processor().f64);
   } else {
-    run_loops(pool, way.geometry, data, pooling_loops().f32);
+    run_loops(pool, plan.geometry, data, loops_for_this_processor().f32);
   }
   for (uint32_t i = 0; i < signature.outputs; ++i) {
-    if (way.copied[i]) nested_copy(frame, signature.name, frame.buffers[i], dense_copy(i));
+    if (plan.copied[i]) nested_copy(frame, signature.name, frame.buffers[i], dense_copy(i));
   }
 }
 
@@ -223,7 +212,7 @@ mydev_code pooling_entry(const mydev_frame* frame) {
 template <Pool pool>
 uint64_t pooling_scratch_bytes(const mydev_frame* frame) {
   try {
-    return choose_way(*frame, pool).scratch_bytes;
+    return plan_pooling(*frame, pool).scratch_bytes;
   } catch (const std::exception&) {
     return 0;  // the entry meets the same error and reports it
   }

@@ -1,7 +1,7 @@
 // Effective settings: environment variables, instruction set.
-#include "host_kernels/instruction_set.h"
 #include "python/bindings.h"
 #include "runtime/config.h"
+#include "runtime/instruction_set.h"
 
 namespace mydev {
 

@@ -1,4 +1,4 @@
-// torch_mydev._C: opening and ending dispatch traces. torch_mydev/trace.py is the user's side.
+// torch_mydev._C: opening and ending dispatch traces. torch_mydev/observe/trace.py is the user's side.
 #include <memory>
 #include <string>
 

@@ -1,9 +1,9 @@
-"""torch.compile with the backends "eager" and "aot_eager": graphs, guards, gradients, streams, devices."""
+"""torch.compile with every backend: graphs, guards, gradients, streams, devices; Dynamo's interface to the device."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,20 +11,25 @@ from torch import nn
 from torch._dynamo.device_interface import DeviceInterface, get_interface_for_device, get_registered_device_interfaces
 from torch._dynamo.testing import CompileCounterWithBackend
 
-import torch_mydev  # noqa: F401
+import torch_mydev
 
 mydev = torch.mydev
-BACKENDS = ["eager", "aot_eager", "inductor", "mydev"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-pytestmark = pytest.mark.parametrize("backend", BACKENDS)
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+@pytest.fixture(params=["eager", "aot_eager", "inductor"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Inductor's is the one that ``backend="mydev"`` names too."""
+    name: str = request.param
+    return name
+
+
+def test_backend_of_the_devices_name_is_the_default_one(device: torch.device) -> None:
+    x = torch.linspace(-2, 2, 24, device=device)
+    torch.testing.assert_close(torch.compile(lambda x: x.sin() + 1, backend="mydev")(x), x.sin() + 1)
+    assert [(graph.kind, graph.reason) for graph in torch_mydev.compile_report().graphs] == [("forward", None)]
 
 
 def model() -> nn.Module:
@@ -62,9 +67,9 @@ def test_module_trains_as_on_the_cpu(backend: str, device: torch.device) -> None
 def test_gradients_of_inputs(backend: str, device: torch.device) -> None:
     x = torch.randn(5, device=device, requires_grad=True)
     torch.compile(lambda x: (x.exp() * x).sum(), backend=backend)(x).backward()
-    plain = x.detach().clone().requires_grad_()
-    (plain.exp() * plain).sum().backward()
-    torch.testing.assert_close(x.grad, plain.grad)
+    eager = x.detach().clone().requires_grad_()
+    (eager.exp() * eager).sum().backward()
+    torch.testing.assert_close(x.grad, eager.grad)
 
 
 def test_another_shape_recompiles_and_the_same_does_not(backend: str, device: torch.device) -> None:
@@ -173,12 +178,14 @@ def test_fake_tensors_keep_the_device(backend: str, device: torch.device) -> Non
     seen = []
 
     def record(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
-        seen.extend(node.meta["example_value"].device for node in graph.graph.nodes if "example_value" in node.meta)
+        values = [node.meta.get("example_value", node.meta.get("val")) for node in graph.graph.nodes]
+        seen.extend(value.device for value in values if isinstance(value, torch.Tensor))
         return graph
 
     chosen = record if backend == "eager" else torch._dynamo.backends.common.aot_autograd(fw_compiler=record)
     torch.compile(lambda x: x.sin() + 1, backend=chosen)(torch.ones(3, device=device))
-    assert all(found.type == device.type for found in seen)
+    assert len(seen) == 3  # the input and two results
+    assert {found.type for found in seen} == {device.type}
 
 
 def test_streams_inside_a_compiled_function(backend: str, device: torch.device) -> None:
@@ -218,7 +225,7 @@ def test_channels_last_convolution_keeps_its_layout(backend: str, device: torch.
     actual[1].sum().backward()
 
 
-def test_interface_answers_what_the_module_answers(backend: str) -> None:
+def test_interface_answers_what_the_module_answers() -> None:
     interface = get_interface_for_device("mydev")
     assert interface is dict(get_registered_device_interfaces())["mydev"]
     assert interface.is_available() == mydev.is_available()
@@ -233,7 +240,7 @@ def test_interface_answers_what_the_module_answers(backend: str) -> None:
     interface.synchronize()
 
 
-def test_interface_leaves_nothing_unanswered(backend: str) -> None:
+def test_interface_leaves_nothing_unanswered() -> None:
     interface = get_interface_for_device("mydev")
     asked = [name for name in vars(DeviceInterface) if not name.startswith("__")]
     inherited = [name for name in asked if getattr(interface, name) is getattr(DeviceInterface, name)]
@@ -241,14 +248,14 @@ def test_interface_leaves_nothing_unanswered(backend: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["torch_mydev, torch._dynamo", "torch._dynamo, torch_mydev"])
-def test_interface_is_there_whoever_imports_dynamo_first(backend: str, order: str, run_python: Run) -> None:
+def test_interface_is_there_whoever_imports_dynamo_first(order: str, run_python: Run) -> None:
     code = f"""
 import torch
 import {order}
-print(torch.compile(lambda x: x + 1, backend="{backend}", fullgraph=True)(torch.ones(2, device="mydev")).sum().item())
+print(torch.compile(lambda x: x + 1, fullgraph=True)(torch.ones(2, device="mydev")).sum().item())
 from torch._dynamo.device_interface import DeviceInterface, get_interface_for_device
 print(get_interface_for_device("mydev").__name__)
 """
-    result = run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    result = run_python(code, fresh=True, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["4.0", "DynamoInterface"]

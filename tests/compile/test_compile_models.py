@@ -1,23 +1,24 @@
-"""The model set under torch.compile on the device, in its default backend, against the same in eager mode."""
+"""The model set under torch.compile on the device, in its default backend, against the same in eager mode.
+
+Three models; all of them with --all-models."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from support.like_eager import graphs
 from support.models import MODELS, build
 
-pytestmark = pytest.mark.parametrize("name", MODELS)
+#: Attention and indices, images that lie channels-last, and steps that a compiler unrolls: with each change.
+FEW = ["gpt2", "resnet", "lstm"]
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("name", list(MODELS) if metafunc.config.getoption("all_models") else FEW)
 
 
 def test_trains_as_in_eager_mode(name: str, device: torch.device) -> None:
@@ -29,9 +30,11 @@ def test_trains_as_in_eager_mode(name: str, device: torch.device) -> None:
     actual = {key: parameter.grad for key, parameter in compiled.module.named_parameters()}
     assert_close(actual, expected)
     assert_close(compiled.train(run), eager.train())
+    assert {graph.reason for graph in graphs()} == {None}, "a graph was not compiled"
 
 
 def test_predicts_as_in_eager_mode(name: str, device: torch.device) -> None:
     example = build(name).to(device)
     example.module.eval()
     assert_close(example.predict(torch.compile(example.module, fullgraph=True)), example.predict())
+    assert [graph.reason for graph in graphs()] == [None], "the graph was not compiled"

@@ -21,7 +21,7 @@ from torch_mydev import device_name
 
 from . import ledger
 
-#: Sample inputs per operator. The first of an OpInfo are its plainest; enough to meet each kind that it lists.
+#: Sample inputs per operator. The first of an OpInfo are its simplest; enough to meet each kind that it lists.
 MAX_SAMPLES = 12
 
 #: Operators that the CPU has: the others (of no dtype there, or compiled for CUDA) have nothing to be compared with.
@@ -99,10 +99,12 @@ def compare(actual: Any, expected: Any, *, values: bool, tolerance: dict[str, fl
     if not isinstance(expected, torch.Tensor):
         assert type(actual) is type(expected), f"{actual!r} is not a {type(expected)}"
         if values and not isinstance(expected, (torch.device, torch.Generator)):
-            assert actual == expected or actual != actual, f"{actual!r} != {expected!r}"
+            both_nan = actual != actual and expected != expected
+            assert actual == expected or both_nan, f"{actual!r} != {expected!r}"
         return
     assert actual.shape == expected.shape, f"shape {tuple(actual.shape)}, on the CPU {tuple(expected.shape)}"
     assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, on the CPU {expected.dtype}"
+    assert actual.device.type == device_name, f"a result on {actual.device}"
     if values:
         torch.testing.assert_close(
             actual.detach().cpu(), expected.detach(), equal_nan=True, check_stride=False, **(tolerance or {})
@@ -118,9 +120,9 @@ def draws_random_numbers(op: OpInfo, sample: SampleInput) -> bool:
     return bool(sample.args[where] if isinstance(where, int) else sample.kwargs.get(where, 0))
 
 
-def check_forward(op: OpInfo) -> int:
-    """Compares the results of each sample; returns how many samples ran."""
-    count = 0
+def check_forward(op: OpInfo) -> None:
+    """Compares the results of each sample, of which there must be one that has results."""
+    compared = 0
     values = case_name(op) not in ledger.UNDEFINED_CONTENTS
     for sample in samples(op, requires_grad=False):
         random = draws_random_numbers(op, sample)
@@ -137,12 +139,12 @@ def check_forward(op: OpInfo) -> int:
             torch.manual_seed(0)
             for a, b in zip(actual, run(op, again), strict=True):
                 compare(a, b.cpu() if isinstance(b, torch.Tensor) else b, values=True)
-        count += 1
-    return count
+        compared += len(expected)
+    assert compared > 0, "nothing was compared"
 
 
 def gradients(results: list[Any], sample: SampleInput) -> list[torch.Tensor | None] | None:
-    """Of a weighted sum of the results, for each leaf of the sample; None if there is nothing to differentiate."""
+    """Gradients of a weighted sum of the results for the leaves of the sample; None if nothing is differentiable."""
     leaves = [
         t
         for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0]
@@ -155,9 +157,9 @@ def gradients(results: list[Any], sample: SampleInput) -> list[torch.Tensor | No
     return list(torch.autograd.grad(total, leaves, allow_unused=True))
 
 
-def check_backward(op: OpInfo) -> int:
-    """Compares the gradients of each sample; returns how many samples had any."""
-    count = 0
+def check_backward(op: OpInfo) -> None:
+    """Compares the gradients of each sample, of which there must be one that has any."""
+    compared = 0
     for sample in samples(op, requires_grad=True):
         moved = on_device(sample)
         expected = gradients(run(op, sample), sample)
@@ -169,5 +171,5 @@ def check_backward(op: OpInfo) -> int:
             assert (a is None) == (e is None), "a gradient is missing on one side"
             if e is not None:
                 compare(a, e, values=not draws_random_numbers(op, sample), tolerance=tolerance(op))
-        count += 1
-    return count
+                compared += 1
+    assert compared > 0, "nothing was compared"

@@ -16,7 +16,7 @@ CASES = [pytest.param(op, id=harness.case_name(op)) for op in harness.OPERATORS]
 GRADIENT_CASES = [pytest.param(op, id=harness.case_name(op)) for op in harness.OPERATORS if harness.has_gradients(op)]
 
 
-def _check(case: str, known: dict[str, str], run: Callable[[], int]) -> None:
+def _check(case: str, known: dict[str, str], run: Callable[[], None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if case not in known:

@@ -3,13 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "host_kernels/builtin_kernels.h"
-#include "host_kernels/instruction_set.h"
 #include "runtime/frame.h"
+#include "runtime/instruction_set.h"
 #include "runtime/launch.h"
 
 namespace mydev::kernels {
@@ -52,19 +51,16 @@ class KernelTest : public testing::TestWithParam<InstructionSet> {
   // Runs the kernel's entry in the instruction set under test, with the scratch that it asks for.
   static mydev_code run(const std::string& name, const std::vector<mydev_buffer>& buffers, uint32_t num_outputs,
                         const std::vector<mydev_attribute>& attributes = {}) {
-    for (const mydev_kernel* kernel : builtin_kernels(GetParam())) {
-      if (name != kernel->name) continue;
-      mydev_frame frame = make_frame(buffers, num_outputs, attributes);
-      frame.host = &host_services();
-      std::vector<double> scratch;
-      if (kernel->scratch_bytes != nullptr) {
-        frame.scratch_bytes = kernel->scratch_bytes(&frame);
-        scratch.resize(frame.scratch_bytes / sizeof(double) + 1);
-        frame.scratch = scratch.data();
-      }
-      return kernel->entry(&frame);
+    const mydev_kernel& kernel = builtin_kernel(name, GetParam());
+    mydev_frame frame = make_frame(buffers, num_outputs, attributes);
+    frame.host = &host_services();
+    std::vector<double> scratch;
+    if (kernel.scratch_bytes != nullptr) {
+      frame.scratch_bytes = kernel.scratch_bytes(&frame);
+      scratch.resize(frame.scratch_bytes / sizeof(double) + 1);
+      frame.scratch = scratch.data();
     }
-    throw std::runtime_error("no kernel " + name);
+    return kernel.entry(&frame);
   }
 };
 

@@ -1,4 +1,4 @@
-// The convolution kernels against plain loops in double: 1, 2 and 3 dimensions, both dense orders, groups, strides,
+// The convolution kernels against reference loops in double: 1, 2 and 3 dimensions, both dense orders, groups, strides,
 // dilation, transposed, with and without bias, forward and both gradients.
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ struct Case {
   // Calls body(x index, weight index, out index) for each product that the convolution sums.
   template <typename Body>
   void for_each_product(const Body& body) const {
-    // of the plain convolution: transposed, the roles of x and out change places
+    // of the untransposed convolution: transposed, the roles of x and out change places
     const Sizes source = transposed ? out() : x, destination = transposed ? x : out();
     const int64_t source_group = source[1] / groups, destination_group = destination[1] / groups;
     for_each_index(destination, [&](const Sizes& to) {

@@ -1,4 +1,4 @@
-// mydev.matmul against a plain triple loop in double, over shapes that reach each of its ways (own loops, dot products,
+// mydev.matmul against a triple loop in double, over shapes that reach each of its algorithms (own loops, dot products,
 // oneDNN) and over the strides, dtypes and addends of the kernel contract; and the cache that keeps oneDNN's plans.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "host_kernels/instruction_set.h"
+#include "host_kernels/isa_variant.h"
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_registry.h"
@@ -220,11 +220,7 @@ TEST(Matmul, RefusesDtypesThatItDoesNotKnow) {
 }
 
 const SmallGemmFunctions& small_gemm_of(InstructionSet isa) {
-#ifdef __x86_64__
-  if (isa == InstructionSet::kAvx512) return avx512::small_gemm;
-  if (isa == InstructionSet::kAvx2) return avx2::small_gemm;
-#endif
-  return baseline::small_gemm;
+  return MYDEV_ISA_VARIANT(isa, small_gemm);
 }
 
 class SmallGemmVariants : public testing::TestWithParam<InstructionSet> {};

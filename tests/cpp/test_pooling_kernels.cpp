@@ -1,4 +1,4 @@
-// The pooling kernels against plain loops: both dense orders and strided operands, f32, f64 and half types, padding,
+// The pooling kernels against reference loops: both dense orders and strided operands, f32, f64 and half types, padding,
 // dilation, NaN, and every variant of the inner loops.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "host_kernels/instruction_set.h"
+#include "host_kernels/isa_variant.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
@@ -296,11 +296,7 @@ TEST(MaxPooling, RefusesIndicesOfAnotherType) {
 }
 
 const PoolingLoops& loops_of(InstructionSet isa) {
-#ifdef __x86_64__
-  if (isa == InstructionSet::kAvx512) return avx512::pooling_loops;
-  if (isa == InstructionSet::kAvx2) return avx2::pooling_loops;
-#endif
-  return baseline::pooling_loops;
+  return MYDEV_ISA_VARIANT(isa, pooling_loops);
 }
 
 class PoolingVariants : public testing::TestWithParam<InstructionSet> {};

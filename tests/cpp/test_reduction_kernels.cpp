@@ -1,4 +1,4 @@
-// The reduction kernels against plain loops in double, over the ways in which dimensions can lie in memory.
+// The reduction kernels against reference loops in double, over the ways in which dimensions can lie in memory.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -7,13 +7,15 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "error_fixture.h"
 #include "host_kernels/builtin_kernels.h"
-#include "host_kernels/instruction_set.h"
 #include "kernels/registry/kernel_registry.h"
+#include "kernels/registry/registered_kernel.h"
 #include "runtime/frame.h"
+#include "runtime/instruction_set.h"
 #include "runtime/launch.h"
 #include "runtime/parallel.h"
 #include "runtime/status.h"
@@ -73,6 +75,27 @@ TEST(Registry, AFailedLaunchOfAUsersKernelNamesItsLibrary) {
 TEST(Registry, LeavesBuiltInRecordsWhereTheyAre) {
   const auto builtins = kernels::builtin_kernels(instruction_set());
   EXPECT_EQ(find_kernel(builtins.front()->name), builtins.front());
+}
+
+TEST(Registry, TellsRegisteredKernelsFromBuiltInOnes) {
+  const mydev_kernel* mine = register_kernel(record("test.among_registered"), {"", "test"});
+  const std::vector<const mydev_kernel*> registered = registered_kernels();
+  EXPECT_EQ(std::count(registered.begin(), registered.end(), mine), 1);
+  EXPECT_EQ(std::count(registered.begin(), registered.end(), find_kernel("mydev.add")), 0);
+}
+
+TEST(Registry, KnowsTheNamesOfBuiltInKernelsBeforeTheyAreNeeded) {
+  EXPECT_EQ(code_of(record("mydev.copy")), MYDEV_ALREADY_EXISTS);
+  EXPECT_EQ(code_of(record("mydev.of_a_user")), MYDEV_OK);
+}
+
+TEST(Registry, LoadsBuiltInKernelsOnceForManyThreads) {
+  std::vector<const mydev_kernel*> found(8);
+  std::vector<std::thread> threads;
+  for (auto& place : found) threads.emplace_back([&place] { place = find_kernel("mydev.mul"); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_NE(found.front(), nullptr);
+  EXPECT_EQ(std::count(found.begin(), found.end(), found.front()), 8);
 }
 
 TEST(Registry, ReadsARecordOfAShorterVersion) {

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import importlib.util
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from torch.autograd import gradcheck
 from torch.library import opcheck
 
 import torch_mydev
-from support.checkout import ROOT, environment
+from support.checkout import ROOT
 
 EXAMPLE = ROOT / "examples" / "custom_calls"
 
@@ -50,7 +50,7 @@ def values(*sizes: int, dtype: torch.dtype = torch.float32, seed: int = 3) -> Te
 
 
 def gradients(function: Callable[..., Tensor], *operands: Tensor) -> list[Tensor]:
-    """Of a result that every element of every floating operand matters to."""
+    """Gradients of a result that every element of every floating operand matters to."""
     leaves = [operand.detach().requires_grad_(operand.is_floating_point()) for operand in operands]
     result = function(*leaves)
     weights = values(*result.shape, dtype=result.dtype, seed=5).to(result.device)
@@ -440,11 +440,9 @@ def test_models_agree_and_have_the_same_gradients(ops: object) -> None:
         torch.testing.assert_close(of_device.grad.cpu(), of_cpu.grad)
 
 
-def test_training_reaches_its_goal() -> None:
-    code = f"import sys, runpy; sys.path.insert(0, {str(EXAMPLE)!r}); sys.argv = ['train.py']; "
+def test_training_reaches_its_goal(run_python: Callable[..., Any]) -> None:
+    code = f"import sys, runpy, torch_mydev; sys.path.insert(0, {str(EXAMPLE)!r}); sys.argv = ['train.py']; "
     code += f"runpy.run_path({str(EXAMPLE / 'train.py')!r}, run_name='__main__')"
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
-    )
+    result = run_python(code)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "sorted right" in result.stdout

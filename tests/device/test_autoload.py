@@ -51,7 +51,7 @@ class Installation:
         self._add_metadata(directory, name, f"[torch.backends]\n{name} = {name}:autoload\n")
 
     def replace(self, file: str, content: bytes) -> None:
-        """Gives a file other content; the file that it was a link to stays as it is."""
+        """Gives a file other content; the file that it was a link to is left alone."""
         path = self.package / file
         path.unlink()
         path.write_bytes(content)
@@ -93,7 +93,7 @@ def works(result: subprocess.CompletedProcess[str]) -> None:
         "import torch",
         "import torch_mydev, torch",
         "import torch, torch_mydev",
-        "import torch_mydev.fallback, torch",
+        "import torch_mydev.observe.fallback, torch",
         "from torch_mydev import fallback_census; import torch",
         "import torch.nn",
     ],

@@ -42,7 +42,7 @@ def copied_package(tmp_path: Path) -> Path:
 
 
 def replace(path: Path, content: str) -> None:
-    """Gives a file other content; the file that it was a link to stays as it is."""
+    """Gives a file other content; the file that it was a link to is left alone."""
     path.unlink()
     path.write_text(content)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 
 from support.checkout import DRIVERS, environment
+from support.fork_server import ForkServer
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 BROKEN = DRIVERS / "broken_driver.so"
@@ -39,7 +39,7 @@ def session(device):
 
 with torch_mydev.fallback_census() as census:
     results = session(torch_mydev.device_name)
-for result, expected in zip(results, session("cpu")):
+for result, expected in zip(results, session("cpu"), strict=True):
     torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-5)
 assert sum(row.bytes_copied for row in census.rows) > 0
 x = torch.ones(3, device=torch_mydev.device_name)
@@ -87,8 +87,8 @@ RELEASES = {
     "event_destroy": "e = mydev.Event(); e.record(); del e",
 }
 
-# One process tries them all, since each start of an interpreter takes its time: it prints, for each entry, what the
-# failing use raised and what came out of ordinary work afterwards.
+# One process tries them all: it prints, for each entry, what the failing use raised and what came out of ordinary work
+# afterwards.
 TRY_ALL = """
 import ctypes, json, os, sys
 import torch, torch_mydev
@@ -96,7 +96,7 @@ d, mydev = torch_mydev.device_name, torch.mydev
 driver = ctypes.CDLL(os.environ["MYDEV_DRIVER"].split(":")[0])
 torch.ones(4, device=d).sum().item()
 report = {}
-for entry, use in json.loads(sys.argv[1]).items():
+for entry, use in uses.items():
     mydev.empty_cache()
     mydev.synchronize()
     driver.broken_driver_fail(entry.encode(), 1)
@@ -114,15 +114,10 @@ print(json.dumps(report))
 
 
 @pytest.fixture(scope="module", params=["", ",async"], ids=["inline", "async"])
-def failures(request: pytest.FixtureRequest) -> dict[str, tuple[str, float]]:
+def failures(request: pytest.FixtureRequest, fork_server: ForkServer) -> dict[str, tuple[str, float]]:
     """What each entry's one failure raised, and the result of ordinary work (6.0) afterwards."""
-    result = subprocess.run(
-        [sys.executable, "-c", TRY_ALL, json.dumps(USES | RELEASES)],
-        env=environment(MYDEV_DRIVER=f"{BROKEN}:devices=2{request.param}"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = environment(MYDEV_DRIVER=f"{BROKEN}:devices=2{request.param}")
+    result = fork_server.run(f"uses = {USES | RELEASES}\n{TRY_ALL}", variables)
     assert result.returncode == 0, result.stderr
     return {entry: (error, value) for entry, (error, value) in json.loads(result.stdout).items()}
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import gc
 import json
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
 import torch_mydev  # noqa: F401
-from support.checkout import environment
 
+Script = Callable[..., Any]
 MiB = 1 << 20
 mydev = torch.mydev
 
@@ -34,18 +33,17 @@ def _nothing_left_behind() -> Iterator[None]:
     assert mydev.memory_allocated() == before
 
 
-def run_script(code: str, **changes: str) -> Any:
-    """Runs ``code`` in a fresh process and returns what it leaves in ``result``."""
+@pytest.fixture
+def run_script(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Any]:
+    """Runs code in a process of its own and returns what it leaves in ``result``."""
     prologue = "import json, torch, torch_mydev\nMiB = 1 << 20\nmydev = torch.mydev\n"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{prologue}{code}\nprint(json.dumps(result))"],
-        env=environment(**changes),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+
+    def run(code: str, **options: Any) -> Any:
+        done = run_python(f"{prologue}{code}\nprint(json.dumps(result))", **options)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
 @pytest.fixture
@@ -144,7 +142,7 @@ def test_memory_info_counts_what_is_reserved() -> None:
     assert total == mydev.get_device_properties().total_memory
 
 
-def test_figures_before_the_first_use_are_zero_and_load_no_driver() -> None:
+def test_figures_before_the_first_use_are_zero_and_load_no_driver(run_script: Script) -> None:
     code = """
 result = [mydev.memory_allocated(), mydev.max_memory_reserved(), mydev.memory_stats(), mydev.memory_snapshot()]
 mydev.empty_cache()
@@ -165,7 +163,7 @@ def test_devices_are_counted_apart() -> None:
 def test_summary_shows_the_figures() -> None:
     kept = torch.empty(48 * MiB, dtype=torch.uint8, device="mydev")
     summary = mydev.memory_summary(kept.device)
-    assert f"{mydev.memory_allocated() // 1024} KiB" in summary or "48 MiB" in summary
+    assert f"{mydev.memory_allocated() // 1024} KiB" in summary
     assert "from large pool" in summary
     assert "from large pool" not in mydev.memory_summary(abbreviated=True)
 
@@ -220,7 +218,7 @@ def test_cached_memory_is_released_before_giving_up(limit: int) -> None:
     assert mydev.memory_reserved() <= limit
 
 
-def test_real_memory_limit_of_the_driver() -> None:
+def test_real_memory_limit_of_the_driver(run_script: Script) -> None:
     code = """
 held = torch.ones(40 * MiB, dtype=torch.uint8, device="mydev")
 try:
@@ -250,12 +248,12 @@ def test_fraction_is_remembered() -> None:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-def test_settings_come_from_pytorchs_variable() -> None:
+def test_settings_come_from_pytorchs_variable(run_script: Script) -> None:
     code = "kept = torch.empty(36 * MiB, dtype=torch.uint8, device='mydev'); result = mydev.memory_allocated()"
-    assert run_script(code, PYTORCH_ALLOC_CONF="roundup_power2_divisions:4") == 40 * MiB
+    assert run_script(code, fresh=True, PYTORCH_ALLOC_CONF="roundup_power2_divisions:4") == 40 * MiB
 
 
-def test_settings_can_change_later() -> None:
+def test_settings_can_change_later(run_script: Script) -> None:
     code = """
 def size():
     kept = torch.empty(36 * MiB, dtype=torch.uint8, device="mydev")
@@ -267,7 +265,7 @@ result.append(size())
     assert run_script(code) == [36 * MiB, 40 * MiB]
 
 
-def test_mistake_in_the_variable_is_reported_by_the_first_allocation() -> None:
+def test_mistake_in_the_variable_is_reported_by_the_first_allocation(run_script: Script) -> None:
     code = """
 import gc
 try:
@@ -276,7 +274,7 @@ try:
 except Exception as error:
     result = str(error)
 """
-    assert "nonsense" in run_script(code, PYTORCH_ALLOC_CONF="nonsense:1")
+    assert "nonsense" in run_script(code, fresh=True, PYTORCH_ALLOC_CONF="nonsense:1")
 
 
 # --- raw memory -------------------------------------------------------------------------------------------------------
@@ -357,7 +355,7 @@ def test_threads_return_their_memory() -> None:
     assert mydev.memory_allocated() == before
 
 
-def test_steady_training_step_makes_no_driver_call_and_no_page_fault() -> None:
+def test_steady_training_step_makes_no_driver_call_and_no_page_fault(run_script: Script) -> None:
     code = """
 import resource
 model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512), torch.nn.ReLU(),
@@ -379,8 +377,7 @@ for _ in range(100):
     step()
 result = [after - earlier for earlier, after in zip(before, counters())]
 """
-    environment = {"MYDEV_DRIVER": "host"}
-    driver_calls, page_faults = run_script(code, **environment)
+    driver_calls, page_faults = run_script(code, fresh=True, MYDEV_DRIVER="host")  # a fork's pages fault anew
     assert driver_calls == 0
     assert page_faults < 100, "less than one per step: only the interpreter's own are left"
 

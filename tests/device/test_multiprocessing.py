@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import torch_mydev  # noqa: F401 - the worker imports this file, and with it the device
 from support.checkout import DRIVERS
-from torch_mydev import sharing
+from torch_mydev.device import sharing
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -180,14 +180,14 @@ def test_wait_stream_orders_work_of_two_streams() -> None:
     assert values.cpu().eq(expected).all()
 
 
-@pytest.mark.parametrize("way", ["stream.wait_event", "event.wait"])
-def test_event_orders_work_of_two_streams(way: str) -> None:
+@pytest.mark.parametrize("method", ["stream.wait_event", "event.wait"])
+def test_event_orders_work_of_two_streams(method: str) -> None:
     producer, consumer = mydev.Stream(), mydev.Stream()
     mydev.synchronize()
     with mydev.stream(producer):
         result = work()
         event = producer.record_event()
-    if way == "event.wait":
+    if method == "event.wait":
         event.wait(consumer)
     else:
         consumer.wait_event(event)

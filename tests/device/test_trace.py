@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 import torch_mydev
+from support.checkout import environment
+from support.fork_server import ForkServer
 from torch_mydev import dispatch_trace
 
 LINE = re.compile(r"^ +\[(call|redispatch)\] op=\[[\w:]+(\.\w+)*\], key=\[\w+\]$|^ +\[launch\] kernel=\[[\w.:-]+\]$")
@@ -279,21 +281,31 @@ def test_lines_of_many_threads_are_whole(tensor: torch.Tensor, tmp_path: Path) -
     assert all(LINE.match(line) for line in lines)
 
 
-def run(code: str, value: str | None) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "TORCH_SHOW_DISPATCH_TRACE"}
-    if value is not None:
-        environment["TORCH_SHOW_DISPATCH_TRACE"] = value
-    script = "import torch, torch_mydev\n" + textwrap.dedent(code)
-    return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+Run = Callable[[str, "str | None"], "subprocess.CompletedProcess[str]"]
 
 
-def test_environment_variable_traces_the_process() -> None:
+@pytest.fixture
+def run(fork_server: ForkServer) -> Run:
+    """Runs code in a process of its own with this value of TORCH_SHOW_DISPATCH_TRACE, or without the variable."""
+
+    def run(code: str, value: str | None) -> subprocess.CompletedProcess[str]:
+        variables = environment(**({} if value is None else {"TORCH_SHOW_DISPATCH_TRACE": value}))
+        if value is None:
+            variables.pop("TORCH_SHOW_DISPATCH_TRACE", None)
+        done = fork_server.run("import torch, torch_mydev\n" + textwrap.dedent(code), variables)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def test_environment_variable_traces_the_process(run: Run) -> None:
     done = run("a = torch.ones(2, device='mydev')\nb = a + a\n", "1")
     assert " [call] op=[aten::add.Tensor], key=[AutogradPrivateUse1]\n" in done.stderr
     assert "  [redispatch] op=[aten::add.Tensor], key=[PrivateUse1]\n" in done.stderr
 
 
-def test_environment_variable_traces_threads_started_later() -> None:
+def test_environment_variable_traces_threads_started_later(run: Run) -> None:
     code = """
         import threading
         a = torch.ones(2, device="mydev")
@@ -305,12 +317,12 @@ def test_environment_variable_traces_threads_started_later() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "0"])
-def test_environment_variable_off(value: str | None) -> None:
+def test_environment_variable_off(run: Run, value: str | None) -> None:
     done = run("a = torch.ones(2, device='mydev') + 1\n", value)
     assert "[call]" not in done.stderr
 
 
-def test_environment_variable_with_another_value_is_named() -> None:
+def test_environment_variable_with_another_value_is_named(run: Run) -> None:
     assert "TORCH_SHOW_DISPATCH_TRACE=yes is ignored" in run("", "yes").stderr
 
 
@@ -318,7 +330,7 @@ def test_is_exported() -> None:
     assert torch_mydev.dispatch_trace is dispatch_trace
 
 
-def test_trace_that_outlives_the_interpreter_does_no_harm() -> None:
+def test_trace_that_outlives_the_interpreter_does_no_harm(run: Run) -> None:
     code = """
         block = torch_mydev.dispatch_trace([])
         block.__enter__()
@@ -327,4 +339,4 @@ def test_trace_that_outlives_the_interpreter_does_no_harm() -> None:
         block.__exit__(None, None, None)
         profiler.__exit__(None, None, None)
     """
-    assert run(code, None).returncode == 0
+    assert run(code, None).stderr == ""

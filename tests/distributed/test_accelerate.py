@@ -105,6 +105,6 @@ def test_several_processes_need_the_module_that_runs_the_script(
 )
 def test_refusals_say_what_to_do(run_python: Any, before: str, environment: dict[str, str], message: str) -> None:
     code = f"from accelerate import Accelerator; {before}\nimport torch_mydev.accelerate as a; a.use_device()"
-    result = run_python(code, **environment)
+    result = run_python(code, fresh=True, **environment)
     assert result.returncode == 1
     assert message in result.stderr.splitlines()[-1]

@@ -166,6 +166,6 @@ def test_torchrun_restarts_killed_workers_from_the_last_whole_checkpoint(tmp_pat
     )
     assert result.returncode == 0, result.stderr
     lines = [line.split() for line in (tmp_path / "losses").read_text().splitlines()]
-    assert [(int(attempt), int(step)) for attempt, step, _ in lines] == [(0, 0), (0, 1), (1, 2), (1, 3)]
+    assert [(int(restarts), int(step)) for restarts, step, _ in lines] == [(0, 0), (0, 1), (1, 2), (1, 3)]
     expected, _ = single_process(make_optimizer=adamw)
     torch.testing.assert_close([float(loss) for _, _, loss in lines], expected)

@@ -23,7 +23,7 @@ class Case:
 
 
 CASES = {
-    "plain": Case((2, 3, 5, 8), (2, 3, 5, 8), (2, 3, 5, 8)),
+    "unmasked": Case((2, 3, 5, 8), (2, 3, 5, 8), (2, 3, 5, 8)),
     "other_key_length": Case((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
     "one_query": Case((2, 3, 1, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
     "causal": Case((2, 3, 6, 8), (2, 3, 6, 8), (2, 3, 6, 8), options={"is_causal": True}),
@@ -83,7 +83,7 @@ def test_matches_cpu_forward_and_backward(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", ["plain", "causal", "float_mask_4d", "bool_mask_2d"])
+@pytest.mark.parametrize("name", ["unmasked", "causal", "float_mask_4d", "bool_mask_2d"])
 def test_other_dtypes(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
     tensors, mask = operands(case, dtype)
@@ -169,7 +169,7 @@ def test_choice_can_be_restricted_to_math() -> None:
 @pytest.mark.parametrize(
     ("name", "backend"),
     [
-        ("plain", SDPBackend.OVERRIDEABLE),
+        ("unmasked", SDPBackend.OVERRIDEABLE),
         ("causal", SDPBackend.OVERRIDEABLE),
         ("bool_mask_2d", SDPBackend.OVERRIDEABLE),
         ("mask_3d", SDPBackend.MATH),

@@ -1,4 +1,4 @@
-"""Pointwise operators against the CPU: every op, dtype and layout; promotion, out=, in-place and errors."""
+"""Pointwise operators against the CPU: every op and dtype; out=, in-place and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-import torch_mydev
+from support.pointwise_operands import DTYPES, check, column, contiguous, on, row, sliced, transposed, values
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
@@ -55,67 +55,6 @@ ACTIVATIONS: list[tuple[Callable[..., torch.Tensor], dict[str, Any]]] = [
     (torch.clamp, {"min": -0.5, "max": 0.25}),
 ]
 SPECIALS = [0.0, -0.0, 1.0, -1.0, 0.5, float("inf"), float("-inf"), float("nan"), 100.0, -100.0, 1e-30, 3.0, -3.0]
-
-
-def values(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    if dtype == torch.bool:
-        return torch.rand(shape, generator=generator) > 0.5
-    if dtype.is_floating_point or dtype.is_complex:
-        return (torch.randn(shape, generator=generator, dtype=torch.float64) * 2).to(dtype)
-    return torch.randint(0 if dtype == torch.uint8 else -20, 20, shape, generator=generator).to(dtype)
-
-
-def contiguous(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(6, 70, dtype=dtype, seed=seed)
-
-
-def transposed(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(70, 6, dtype=dtype, seed=seed).t()
-
-
-def sliced(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(9, 150, dtype=dtype, seed=seed)[2:8, 5:145:2]
-
-
-def row(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(70, dtype=dtype, seed=seed)
-
-
-def column(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(6, 1, dtype=dtype, seed=seed)
-
-
-def zero_dim(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(dtype=dtype, seed=seed)
-
-
-def empty(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    return values(0, 70, dtype=dtype, seed=seed)
-
-
-LAYOUTS = [contiguous, transposed, sliced, row, column, zero_dim, empty]
-
-
-def on(device: torch.device, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor on the device, with the same strides and offset."""
-    base = tensor._base if tensor._base is not None else tensor
-    moved = base.to(device)
-    return moved.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()) if base is not tensor else moved
-
-
-def check(
-    device: torch.device, function: Callable[..., Any], *operands: Any, native: bool = True, **options: Any
-) -> None:
-    """The function gives the CPU's values, dtype and strides, without a fallback."""
-    expected = function(*operands, **options)
-    moved = [on(device, operand) if isinstance(operand, torch.Tensor) else operand for operand in operands]
-    with torch_mydev.fallback_census() as census:
-        actual = function(*moved, **options)
-    assert actual.device.type == device.type
-    assert actual.stride() == expected.stride()
-    assert_close(actual.cpu(), expected, equal_nan=True)
-    assert not native or not census.rows, f"fell back:\n{census}"
 
 
 # --- every op --------------------------------------------------------------------------------------------------------
@@ -229,93 +168,6 @@ def test_activation_backward(
 
     points = torch.cat([values(1000, dtype=dtype), torch.tensor([0.0, 3.0, -3.0, 6.0, 50.0, -50.0], dtype=dtype)])
     check(device, gradient, points, values(1006, dtype=dtype, seed=1))
-
-
-# --- layouts and promotion -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(LAYOUTS[:6], LAYOUTS[:6])))
-@pytest.mark.parametrize("name", ["add", "lt"])
-def test_layouts_combine(device: torch.device, name: str, left: Any, right: Any) -> None:
-    check(device, getattr(torch, name), left(torch.float32, 0), right(torch.float32, 1))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_unary_function_of_any_layout(device: torch.device, layout: Any) -> None:
-    check(device, torch.exp, layout(torch.float32, 0))
-
-
-def test_channels_last_stays_channels_last(device: torch.device) -> None:
-    image = values(2, 3, 8, 9).to(memory_format=torch.channels_last)
-    moved = image.to(device)
-    result = moved + moved
-    assert result.is_contiguous(memory_format=torch.channels_last)
-    assert_close(result.cpu(), image + image)
-
-
-DTYPES = [
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.int64,
-    torch.int32,
-    torch.uint8,
-    torch.bool,
-    torch.complex64,
-]
-
-
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(DTYPES, DTYPES)), ids=str)
-@pytest.mark.parametrize("name", ["add", "mul", "eq"])
-def test_dtypes_promote(device: torch.device, name: str, left: torch.dtype, right: torch.dtype) -> None:
-    check(device, getattr(torch, name), values(50, dtype=left), values(50, dtype=right, seed=1), native=False)
-
-
-@pytest.mark.parametrize("number", [2, 2.5, True, -1, 300, 1e20, 0.1])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("function", [torch.add, torch.mul, lambda a, n: n - a, lambda a, n: n / a], ids=range(4))
-def test_number_beside_a_tensor(
-    device: torch.device, function: Callable[..., torch.Tensor], dtype: torch.dtype, number: float
-) -> None:
-    tensor = values(50, dtype=dtype)
-    try:
-        function(tensor, number)
-    except RuntimeError as error:
-        with pytest.raises(type(error)):
-            function(tensor.to(device), number)
-    else:
-        check(device, function, tensor, number, native=False)
-
-
-@pytest.mark.parametrize("number", [2, 2.5, -1, 300, 0.1, float("nan")])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8], ids=str)
-@pytest.mark.parametrize("name", COMPARISONS)
-def test_comparison_with_a_number(device: torch.device, name: str, dtype: torch.dtype, number: float) -> None:
-    tensor = values(50, dtype=dtype)
-    try:
-        getattr(torch, name)(tensor, number)
-    except RuntimeError as error:
-        with pytest.raises(type(error)):
-            getattr(torch, name)(tensor.to(device), number)
-    else:
-        check(device, getattr(torch, name), tensor, number, native=False)
-
-
-@pytest.mark.parametrize("scalar", [torch.tensor(2.5), torch.tensor(3), torch.tensor(2.0, dtype=torch.float64)])
-def test_cpu_scalar_tensor_is_an_operand(device: torch.device, scalar: torch.Tensor) -> None:
-    tensor = values(50)
-    assert_close((tensor.to(device) * scalar).cpu(), tensor * scalar)
-    assert_close((scalar - tensor.to(device)).cpu(), scalar - tensor)
-
-
-def test_zero_dim_tensor_with_cpu_scalar_promotes_as_on_the_cpu(device: torch.device) -> None:
-    a, b = torch.tensor(1.5), torch.tensor(2.0, dtype=torch.float64)
-    assert (a.to(device) + b).dtype == (a + b).dtype
-
-
-def test_alpha_scales_the_second_operand(device: torch.device) -> None:
-    check(device, lambda a, b: torch.add(a, b, alpha=2.5), values(50), values(50, seed=1))
-    check(device, lambda a: torch.sub(a, 1.5, alpha=2), values(50))
 
 
 # --- where, fill, ternary --------------------------------------------------------------------------------------------

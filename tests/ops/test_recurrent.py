@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 import torch_mydev
 
 CONFIGURATIONS = {
-    "plain": {},
+    "default": {},
     "two_layers": {"num_layers": 2},
     "bidirectional": {"bidirectional": True},
     "two_layers_bidirectional": {"num_layers": 2, "bidirectional": True},

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
-import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from support.checkout import ROOT, environment
+from support.checkout import ROOT
 from torch_mydev import _C
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -60,11 +60,9 @@ def test_all_code_has_a_tested_source(page: str) -> None:
         ("trace.py", r"\[launch\] kernel=\[mydev\.relu\]"),
     ],
 )
-def test_example_runs(example: str, expected: str) -> None:
+def test_example_runs(run_python: Callable[..., Any], example: str, expected: str) -> None:
     code = f"import torch_mydev, runpy; runpy.run_path({str(ROOT / 'examples' / example)!r}, run_name='__main__')"
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
-    )
+    result = run_python(code)
     assert result.returncode == 0, result.stderr
     assert re.search(expected, result.stdout), result.stdout
 

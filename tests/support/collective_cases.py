@@ -36,6 +36,8 @@ OPS: dict[str, Any] = {
     "PREMUL_SUM": None,
 }
 
+#: As float32, one that is gathered and then reduced, and one that the engine reduces; the latter in any dtype.
+LENGTHS = [1000, 140_001]
 
 Case = Callable[..., None]
 

@@ -1,4 +1,4 @@
-"""Holding compiled functions to what eager mode gives."""
+"""Holding compiled functions to what eager mode gives, and what the tests of compiling compile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+import torch_mydev
+
+X = torch.linspace(-2, 2, 24).reshape(4, 6)
+
+
+def mlp() -> nn.Module:
+    """On the device, always the same."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4)).to("mydev")
+
+
+def graphs() -> list[Any]:
+    """The compiled graphs since the fixture ``fresh_compiler`` forgot the earlier ones."""
+    return torch_mydev.compile_report().graphs
 
 
 def assert_like_eager(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

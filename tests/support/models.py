@@ -161,7 +161,7 @@ class Example:
         )
 
     def loss(self, run: Callable[..., Any] | None = None) -> Tensor:
-        """The batch's loss; ``run`` stands in for the module, as its compiled form does."""
+        """The batch's loss; ``run`` is called instead of the module: its compiled form."""
         run = self.module if run is None else run
         if self.loss_inside:
             return run(**self.inputs, labels=self.labels).loss

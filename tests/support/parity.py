@@ -12,7 +12,7 @@ import torch_mydev
 
 Function = Callable[..., Any]
 
-#: Ways to see a tensor of at least two dimensions: what every operator must take beside contiguous memory.
+#: Views of a tensor of at least two dimensions: what every operator must take beside contiguous memory.
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda t: t,
     "transposed": lambda t: t.transpose(0, -1),

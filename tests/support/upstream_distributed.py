@@ -30,14 +30,14 @@ _NAME = "torch.testing._internal.distributed.distributed_test"
 
 
 def source(name: str = _NAME) -> str:
-    """Of a module, without importing it."""
+    """Source text of a module, which is not imported."""
     spec = importlib.util.find_spec(name)
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def names() -> list[str]:
-    """Of all tests of the base class, in alphabetical order."""
+    """Names of all tests of the base class, in alphabetical order."""
     return sorted(set(re.findall(r"^        def (test_\w+)\(self", source(), re.MULTILINE)))
 
 
@@ -115,7 +115,9 @@ def run(name: str, folder: str, on_cpu: bool) -> str:
     torch.set_default_device(None if on_cpu else DEVICE)
     try:
         with mock.patch.dict(os.environ, TEMP_DIR=folder):
-            for case_name in [name] if hasattr(cases, name) else [x for x in dir(cases) if x.startswith(f"{name}_")]:
+            case_names = [name] if hasattr(cases, name) else [x for x in dir(cases) if x.startswith(f"{name}_")]
+            assert case_names, f"there is no test {name}"
+            for case_name in case_names:
                 case = cases(case_name)
                 case.rank, case.file_name = rank, os.path.join(folder, "file")
                 torch.manual_seed(0)

@@ -21,10 +21,10 @@ from .upstream_distributed import BACKEND, DEVICE, source
 
 _NAME = "torch.testing._internal.common_fsdp"
 
-#: Of the module. The first has parameters that its ranks do not share, the last one weight in two places.
+#: Classes of the module. The first has parameters that its ranks do not share, the last one weight in two places.
 MODELS = ["MixtureOfExperts", "NestedWrappedModule", "TransformerWithSharedParams"]
 
-#: Ways to shard, as arguments of the comparison.
+#: Sharding options, as arguments of the comparison.
 OPTIONS: dict[str, dict[str, Any]] = {
     "full shard": {"sharding_strategy": ShardingStrategy.FULL_SHARD},
     "gradients": {"sharding_strategy": ShardingStrategy.SHARD_GRAD_OP},

@@ -35,7 +35,7 @@ def test_trains_as_on_the_cpu(name: str, device: torch.device) -> None:
     assert_close(moved.train(), example.train())
 
 
-def test_same_batch_and_weights_each_time(name: str, device: torch.device) -> None:
+def test_same_batch_and_weights_each_time(name: str) -> None:
     first, second = build(name), build(name)
     assert_close(second.module.state_dict(), first.module.state_dict(), rtol=0, atol=0)
     assert_close(second.inputs, first.inputs, rtol=0, atol=0)

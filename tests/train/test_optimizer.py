@@ -1,4 +1,4 @@
-"""Optimizers: the fused, the foreach and the plain loop all agree with the CPU over several steps."""
+"""Optimizers: the fused, the foreach and the single-tensor form agree with the CPU over several steps."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "adamw": (torch.optim.AdamW, {"lr": 0.01}),
     "adamw_amsgrad": (torch.optim.AdamW, {"lr": 0.01, "amsgrad": True, "weight_decay": 0.2}),
 }
-WAYS: dict[str, dict[str, bool]] = {
+IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "default": {},
     "fused": {"fused": True},
     "foreach": {"foreach": True},
-    "loop": {"foreach": False},
+    "single tensor": {"foreach": False},
 }
 
 
@@ -47,14 +47,14 @@ def assert_models_agree(model: nn.Module, reference: nn.Module) -> None:
         torch.testing.assert_close(actual.detach().cpu(), expected.detach())
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_agree_with_cpu(name: str, way: str, device: torch.device) -> None:
+def test_steps_agree_with_cpu(name: str, implementation: str, device: torch.device) -> None:
     kind, options = OPTIMIZERS[name]
     reference = make_model()
     model = copy.deepcopy(reference).to(device)
     reference_optimizer = kind(reference.parameters(), **options, foreach=False)
-    optimizer = kind(model.parameters(), **options, **WAYS[way])
+    optimizer = kind(model.parameters(), **options, **IMPLEMENTATIONS[implementation])
     for step in range(5):
         set_gradients(reference, step)
         set_gradients(model, step)
@@ -63,29 +63,29 @@ def test_steps_agree_with_cpu(name: str, way: str, device: torch.device) -> None
         assert_models_agree(model, reference)
 
 
-@pytest.mark.parametrize("way", ["default", "fused"])
+@pytest.mark.parametrize("implementation", ["default", "fused"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_do_not_fall_back(name: str, way: str, device: torch.device) -> None:
+def test_steps_do_not_fall_back(name: str, implementation: str, device: torch.device) -> None:
     kind, options = OPTIMIZERS[name]
     model = make_model().to(device)
-    optimizer = kind(model.parameters(), **options, **WAYS[way])
+    optimizer = kind(model.parameters(), **options, **IMPLEMENTATIONS[implementation])
     for step in range(3):
         set_gradients(model, step)
         with torch_mydev.fallback_mode("error"):
             optimizer.step()
 
 
-# Not SGD with momentum in bfloat16: the CPU's own ways differ there by more than the tolerance.
+# Not SGD with momentum in bfloat16: the CPU's own implementations differ there by more than the tolerance.
 @pytest.mark.parametrize(
     ("name", "dtype"), [("sgd_momentum", torch.float64), ("adamw", torch.float64), ("adamw", torch.bfloat16)]
 )
-@pytest.mark.parametrize("way", ["foreach", "fused"])
-def test_other_types_agree_with_cpu(name: str, way: str, dtype: torch.dtype, device: torch.device) -> None:
+@pytest.mark.parametrize("implementation", ["foreach", "fused"])
+def test_other_types_agree_with_cpu(name: str, implementation: str, dtype: torch.dtype, device: torch.device) -> None:
     kind, options = OPTIMIZERS[name]
     reference = make_model(dtype)
     model = copy.deepcopy(reference).to(device)
-    reference_optimizer = kind(reference.parameters(), **options, **WAYS[way])
-    optimizer = kind(model.parameters(), **options, **WAYS[way])
+    reference_optimizer = kind(reference.parameters(), **options, **IMPLEMENTATIONS[implementation])
+    optimizer = kind(model.parameters(), **options, **IMPLEMENTATIONS[implementation])
     for step in range(3):
         set_gradients(reference, step)
         set_gradients(model, step)

@@ -1,1 +1,2 @@
-"""torch.compile on the device. Nothing here is imported before Dynamo or Inductor is (registration.py)."""
+"""torch.compile on the device. But for what registration takes (registration.py, fake_tensors.py), nothing here is
+imported before Dynamo or Inductor is."""

@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.graph_devices import graph_devices
-from torch_mydev.device import get_device_properties
+from torch_mydev.device.devices import get_device_properties
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 oneDNN's kernels are fastest on such images, and reorder others before and after each convolution. Inside a graph the
 layout is the compiler's to choose: what Inductor does to its own convolutions on the CPU is done here for those that
-stay calls of the device. Results that others see keep eager's strides.
+are kept as device calls. Results that others see keep eager's strides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from torch_mydev.compile.device_call import has_static_strides, twin
+from torch_mydev.compile.device_call import device_call, has_static_strides
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 
 aten = torch.ops.aten
-
-#: Convolutions, and how many of their first operands are images.
-_CONVOLUTIONS = {aten.convolution.default: 1, aten.convolution_backward.default: 2}
 
 
 def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_visible: int | None) -> None:
@@ -34,7 +32,7 @@ def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_
         num_visible: how many of the first outputs keep their strides; None: all. The others, which the backward graph
             takes, may lie as they come.
     """
-    images = {twin(op): count for op, count in _CONVOLUTIONS.items()}
+    images = {device_call(op): kernel.images for op, kernel in DEVICE_KERNELS.items() if kernel.images}
     convolutions = [node for node in graph.graph.nodes if node.target in images and _is_image(node)]
     if not config.layout_optimization or not convolutions or not all(map(_is_static, convolutions)):
         return
@@ -77,7 +75,7 @@ class _Propagation(FakeTensorProp):
     def _convert(self, image: Node, user: Node) -> Node:
         if image not in self._converted:
             # A kernel of its own for an input, whose few channels generated code transposes slowly.
-            convert = twin(aten.clone.default) if image.op == "placeholder" else aten.clone.default
+            convert = device_call(aten.clone.default) if image.op == "placeholder" else aten.clone.default
             with user.graph.inserting_before(user):
                 converted = user.graph.call_function(convert, (image,), {"memory_format": torch.channels_last})
             self.env[converted] = super().run_node(converted)

@@ -2,13 +2,13 @@
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
 numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/ops/recurrent.cpp); they become
-pointwise operators, which Inductor fuses. Max pooling and group normalization stay whole: their kernels on the device
-are faster than generated code.
+pointwise operators, which Inductor fuses. Operators whose kernels on the device are faster than generated code stay
+whole (device_kernels.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 from torch._inductor import config
 from torch._inductor.decomposition import select_decomp_table
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
+
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 
 aten = torch.ops.aten
 
-#: masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
-_WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, aten.masked_scatter)
-#: These take their operands' layouts on trust, and so only as calls of the device, which see to them.
-_WHOLE_AS_CALLS = (aten.native_group_norm, aten.native_group_norm_backward)
+#: Is not taken apart on the CPU either; its decomposition asks for a code generator of the device to say so.
+_WHOLE_ON_THE_CPU = aten.masked_scatter
 
 
 class DecompositionTable(dict[Any, Callable[..., Any]]):
@@ -31,7 +31,7 @@ class DecompositionTable(dict[Any, Callable[..., Any]]):
 
     def __init__(self) -> None:
         super().__init__(select_decomp_table())
-        for packet in _WHOLE if config.cpp_wrapper else _WHOLE + _WHOLE_AS_CALLS:
+        for packet in (_WHOLE_ON_THE_CPU, *_whole_on_the_device()):
             for overload in packet.overloads():  # type: ignore[no-untyped-call]
                 self.pop(getattr(packet, overload), None)
         if config.fallback_random:
@@ -48,6 +48,13 @@ class TableOfVersion:
 
     def __call__(self) -> DecompositionTable:
         return DecompositionTable()
+
+
+def _whole_on_the_device() -> Iterator[OpOverloadPacket[Any, Any]]:
+    for op, kernel in DEVICE_KERNELS.items():
+        # With cpp_wrapper, no operator is kept as a device call.
+        if kernel.whole and not (kernel.trusts_layouts and config.cpp_wrapper):
+            yield op.overloadpacket
 
 
 def _draws(op: object) -> bool:

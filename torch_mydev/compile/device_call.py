@@ -1,7 +1,7 @@
 """Operators that a graph compiled for the host leaves to the device: which ones, and their fake kernels.
 
-Such an operator is replaced by its twin in ``torch.ops.mydev_call`` (csrc/aten/custom_call/device_call.h), which takes CPU tensors
-over the device's memory.
+Such an operator is replaced by its device call, an operator of ``torch.ops.mydev_call``, which takes CPU tensors over
+the device's memory and runs the original there (csrc/aten/custom_call/device_call.h).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from torch.utils import _pytree as pytree
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.compile.fake_tensors import CPU, redress_all
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
+from torch_mydev.compile.fake_tensors import CPU, retarget_all
 
 aten = torch.ops.aten
 
@@ -36,28 +37,25 @@ _TORCH_NAMESPACES = frozenset(
 )
 
 
-def stays(node: Node) -> OpOverload | None:
-    """The twin of a node's operator if that stays a call of the device, else None."""
+def kept_call(node: Node) -> OpOverload | None:
+    """The device call of a node's operator if the graph keeps it as one, else None."""
     target = node.target
     if not isinstance(target, OpOverload) or not _on_device(node):
         return None
     if _is_somebodys_own(target) or torch.Tag.nondeterministic_seeded in target.tags:
-        return twin(target)
-    if (
-        target in _FASTER_ON_DEVICE
-        and not config.cpp_wrapper
-        and not (target in _BETTER_FROZEN and _has_constant(node))
-    ):
-        return twin(target)
-    return None
+        return device_call(target)
+    kernel = DEVICE_KERNELS.get(target)
+    if kernel is None or not kernel.kept or config.cpp_wrapper or (kernel.better_frozen and _has_constant(node)):
+        return None
+    return device_call(target)
 
 
-def stays_functionalized(node: Node) -> OpOverload | None:
-    """As ``stays``, for an operator that writes into operands, which the node makes functional."""
+def kept_functionalized_call(node: Node) -> OpOverload | None:
+    """As ``kept_call``, for an operator that writes into operands, which the node makes functional."""
     if node.target not in (auto_functionalized, auto_functionalized_v2) or not _on_device(node):
         return None
     target = node.args[0]
-    return twin(target) if isinstance(target, OpOverload) and _is_somebodys_own(target) else None
+    return device_call(target) if isinstance(target, OpOverload) and _is_somebodys_own(target) else None
 
 
 def _is_somebodys_own(op: OpOverload) -> bool:
@@ -88,27 +86,27 @@ _library = torch.library.Library("mydev_call", "FRAGMENT")  # type: ignore[no-un
 
 
 @functools.cache
-def twin(op: OpOverload) -> OpOverload:
+def device_call(op: OpOverload) -> OpOverload:
     """The operator that runs ``op`` on the device from inside a graph of the host."""
     name, _, overload = str(op.name()).partition(".")  # type: ignore[no-untyped-call]
     qualified = _C.define_device_call(name, overload)
     device = torch.device(DEVICE_NAME)
 
     def fake_kernel(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = redress_all((args, kwargs), "cpu", device)
-        return redress_all(op(*args, **kwargs), DEVICE_NAME, CPU)
+        args, kwargs = retarget_all((args, kwargs), "cpu", device)
+        return retarget_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
-    fake = op if op in _PRODUCTS or op in _OPERATORS else fake_kernel
-    torch.library.register_fake(qualified, _FAKE_KERNELS.get(op, fake), lib=_library)
+    kernel = DEVICE_KERNELS.get(op)
+    fake = fake_kernel if kernel is None else _FAKE_KERNELS.get(op, op)
+    torch.library.register_fake(qualified, fake, lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
     if op in torch.fx.node._side_effectful_functions:
         torch.fx.node.has_side_effect(found)
-    if op in _PRODUCTS:
-        _lower_product(found, _PRODUCTS[op])
-    elif op in _OPERATORS:
-        _lower_operator(found, _OPERATORS[op])
+    if kernel is not None:
+        lower = _lower_product if kernel.into_result else _lower_operator
+        lower(found, kernel.function)
     return found
 
 
@@ -134,36 +132,6 @@ _FAKE_KERNELS: dict[OpOverload, Callable[..., Any]] = {
 
 
 # --- kernels that generated code calls straight ----------------------------------------------------------------------
-
-# They are builtin functions (csrc/python/extern_kernel_bindings.cpp): a twin's call from Python costs several times as
-# much as a small kernel.
-
-#: By operator: what writes into a given result.
-_PRODUCTS = {
-    aten.mm.default: _C.device_mm,
-    aten.bmm.default: _C.device_bmm,
-    aten.addmm.default: _C.device_addmm,
-    aten.baddbmm.default: _C.device_baddbmm,
-}
-
-#: By operator: what takes all arguments, and returns its results.
-_OPERATORS = {
-    aten.clone.default: _C.device_clone,
-    aten.convolution.default: _C.device_convolution,
-    aten.convolution_backward.default: _C.device_convolution_backward,
-    aten.max_pool2d_with_indices.default: _C.device_max_pool2d_with_indices,
-    aten.max_pool2d_with_indices_backward.default: _C.device_max_pool2d_with_indices_backward,
-    aten.native_group_norm.default: _C.device_native_group_norm,
-    aten.native_group_norm_backward.default: _C.device_native_group_norm_backward,
-}
-
-
-#: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
-#: convolution.py, compile.py). They lay out their results as the CPU's do.
-_FASTER_ON_DEVICE = {*_PRODUCTS, *_OPERATORS} - {aten.clone.default}
-
-#: What Inductor replaces by kernels for packed weights where these are constants.
-_BETTER_FROZEN = {*_PRODUCTS, aten.convolution.default}
 
 
 def _add_extern_kernel(kernel: Any) -> str:

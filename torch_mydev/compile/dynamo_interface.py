@@ -11,11 +11,11 @@ from torch._dynamo.device_interface import (
     caching_worker_device_properties,
 )
 
-from torch_mydev import _C, amp
-from torch_mydev import device as devices
-from torch_mydev import stream as streams
+from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import DeviceLike, DeviceProperties
+from torch_mydev.device import amp, devices
+from torch_mydev.device import stream as streams
+from torch_mydev.device.devices import DeviceLike, DeviceProperties
 
 
 class DynamoInterface(DeviceInterface):

@@ -14,17 +14,17 @@ from torch_mydev._device_name import DEVICE_NAME
 CPU = torch.device("cpu")
 
 
-def redress(fake: FakeTensor, device: torch.device) -> FakeTensor:
+def retarget(fake: FakeTensor, device: torch.device) -> FakeTensor:
     """A fake tensor on another device, over the same fake storage."""
     with in_kernel_invocation_manager(fake.fake_mode):
         return FakeTensor(fake.fake_mode, fake.detach(), device)
 
 
-def redress_all(values: Any, from_type: str, to: torch.device) -> Any:
+def retarget_all(values: Any, from_type: str, to: torch.device) -> Any:
     """Nested values, in which fake tensors on devices of one type have been moved to another device."""
 
     def move(value: Any) -> Any:
-        return redress(value, to) if isinstance(value, FakeTensor) and value.device.type == from_type else value
+        return retarget(value, to) if isinstance(value, FakeTensor) and value.device.type == from_type else value
 
     return pytree.tree_map(move, values)
 
@@ -40,7 +40,7 @@ def as_on_cpu(fake_kernel: Callable[..., Any]) -> Callable[..., Any]:
         }
         if not devices:
             return fake_kernel(fake_mode, op, *args, **kwargs)
-        args, kwargs = redress_all((args, kwargs), DEVICE_NAME, CPU)
-        return redress_all(fake_kernel(fake_mode, op, *args, **kwargs), "cpu", devices.pop())
+        args, kwargs = retarget_all((args, kwargs), DEVICE_NAME, CPU)
+        return retarget_all(fake_kernel(fake_mode, op, *args, **kwargs), "cpu", devices.pop())
 
     return kernel

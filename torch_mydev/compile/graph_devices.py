@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import current_device
+from torch_mydev.device.devices import current_device
 
 
 def graph_devices(graph: object, example_inputs: Sequence[Any]) -> set[torch.device]:

@@ -1,10 +1,11 @@
 """Compiles a graph of AOTAutograd's for the host and runs it on the device's memory.
 
 The graph is rewritten in terms of the CPU, which is what Inductor then compiles, with all that it knows about CPUs.
-Around the generated code, csrc/python/compile_bindings.cpp passes the device's tensors by alias and adopts the results.
+Around the generated code, csrc/python/compile_bindings.cpp passes the device's tensors by alias, and
+takes over the results.
 
 Not everything becomes CPU code: what draws from the device's random state, kernels brought by custom calls, and
-operators whose kernel on the device is faster stay calls of the device (device_call.py).
+operators whose kernel on the device is faster are kept as device calls (device_call.py).
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.compile import device_call
 from torch_mydev.compile.channels_last import prefer_channels_last
 from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
-from torch_mydev.compile.fake_tensors import CPU, redress
+from torch_mydev.compile.device_call import kept_call, kept_functionalized_call
+from torch_mydev.compile.fake_tensors import CPU, retarget
 from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.compile.host_operators import REWRITES
-from torch_mydev.compile.report import GraphReport, add_report
+from torch_mydev.observe.compile_report import GraphReport, add_report
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ class _HostConverter:
         self._fakes: dict[int, tuple[FakeTensor, FakeTensor]] = {}
 
     def convert(self, graph: GraphModule) -> list[str]:
-        """Returns the names of the operators that stay calls of the device."""
+        """Returns the names of the operators that are kept as device calls."""
         calls: list[str] = []
         for module in _graphs(graph):
             for node in list(module.graph.nodes):
@@ -224,7 +225,7 @@ class _HostConverter:
         if not isinstance(value, FakeTensor) or value.device.type != DEVICE_NAME:
             return value
         if id(value) not in self._fakes:
-            self._fakes[id(value)] = (value, redress(value, CPU))
+            self._fakes[id(value)] = (value, retarget(value, CPU))
         return self._fakes[id(value)][1]
 
     def _convert_constant(self, module: GraphModule, node: Node) -> None:
@@ -240,11 +241,11 @@ class _HostConverter:
         if node.target in REWRITES:
             REWRITES[node.target](node)
             return []
-        kept = device_call.stays(node)
+        kept = kept_call(node)
         if kept is not None:
             node.target = kept
             return [str(kept)]
-        kept = device_call.stays_functionalized(node)
+        kept = kept_functionalized_call(node)
         if kept is not None:
             node.args = (kept, *node.args[1:])
             return [str(kept)]

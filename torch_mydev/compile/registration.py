@@ -1,7 +1,6 @@
 """Makes the device known to torch.compile, without importing it: torch._dynamo costs as much time as torch itself.
 
-Dynamo's registries are filled, and Inductor is patched (../patches.py), at the moment someone else imports them, so
-before anybody can look into them.
+Dynamo's registries are filled at the moment someone else imports them, so before anybody can look into them.
 """
 
 from __future__ import annotations
@@ -12,29 +11,34 @@ import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
+from torch_mydev._device_name import DEVICE_NAME
+
 
 def register_with_compiler() -> None:
     """Registers the device with what has been imported of the compiler, and with the rest when it is."""
-    waiting = {}
-    for name, register in _REGISTRATIONS.items():
-        if name in sys.modules:
-            register(sys.modules[name])
-        else:
-            waiting[name] = register
-    if waiting:
-        sys.meta_path.insert(0, _RegisteringFinder(waiting))
+    when_imported("torch._dynamo.device_interface", _register_interface)
+    when_imported("torch._dynamo.backends.registry", _register_backend)
+
+
+def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
+    """Gives the module of that name to ``action`` as soon as it has been imported: now, if it already is. One action
+    per module."""
+    if name in sys.modules:
+        action(sys.modules[name])
+    else:
+        _finder.wait_for(name, action)
+
+
+# What the device needs of this package inside the compiler imports the compiler, and so is imported no earlier.
 
 
 def _register_interface(registry: ModuleType) -> None:
-    from torch_mydev._device_name import DEVICE_NAME
     from torch_mydev.compile.dynamo_interface import DynamoInterface
 
     registry.register_interface_for_device(DEVICE_NAME, DynamoInterface)
 
 
 def _register_backend(registry: ModuleType) -> None:
-    from torch_mydev._device_name import DEVICE_NAME
-
     def backend(graph: object, example_inputs: object, **options: object) -> object:
         from torch_mydev.compile.backend import compile_graph
 
@@ -43,45 +47,37 @@ def _register_backend(registry: ModuleType) -> None:
     registry.register_backend(backend, name=DEVICE_NAME)
 
 
-def _patch_inductor(compile_fx: ModuleType) -> None:
-    from torch_mydev import patches
+class _ModuleFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules that are waited for, as Python would, and steps aside once all have been found."""
 
-    patches.patch_inductor(compile_fx)
+    def __init__(self) -> None:
+        self._actions: dict[str, Callable[[ModuleType], None]] = {}
 
-
-_REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
-    "torch._dynamo.device_interface": _register_interface,
-    "torch._dynamo.backends.registry": _register_backend,
-    "torch._inductor.compile_fx": _patch_inductor,
-}
-
-
-class _RegisteringFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules that wait, as Python would, and steps aside once all have been found."""
-
-    def __init__(self, waiting: dict[str, Callable[[ModuleType], None]]) -> None:
-        self._waiting = waiting
+    def wait_for(self, name: str, action: Callable[[ModuleType], None]) -> None:
+        if not self._actions:
+            sys.meta_path.insert(0, self)
+        self._actions[name] = action
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        register = self._waiting.pop(fullname, None)
-        if register is None:
+        action = self._actions.pop(fullname, None)
+        if action is None:
             return None
-        if not self._waiting:
+        if not self._actions:
             sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _RegisteringLoader(spec.loader, register)
+            spec.loader = _ModuleLoader(spec.loader, action)
         return spec
 
 
-class _RegisteringLoader(importlib.abc.Loader):
-    """Loads a module as its own loader would, then registers the device in it."""
+class _ModuleLoader(importlib.abc.Loader):
+    """Loads a module as its own loader would, then gives it to the action."""
 
-    def __init__(self, loader: importlib.abc.Loader, register: Callable[[ModuleType], None]) -> None:
+    def __init__(self, loader: importlib.abc.Loader, action: Callable[[ModuleType], None]) -> None:
         self._loader = loader
-        self._register = register
+        self._action = action
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -90,4 +86,7 @@ class _RegisteringLoader(importlib.abc.Loader):
         assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._register(module)
+        self._action(module)
+
+
+_finder = _ModuleFinder()

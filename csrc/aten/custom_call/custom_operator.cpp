@@ -9,6 +9,7 @@
 #include <set>
 
 #include "aten/custom_call/custom_attributes.h"
+#include "kernels/registry/registered_kernel.h"
 #include "runtime/device.h"
 #include "runtime/status.h"
 
@@ -162,7 +163,7 @@ class OperatorTable {
     if (generation == generation_) return;
     std::vector<OperatorChange>& changes = changes_;
     std::map<std::string, const mydev_kernel*> wanted;
-    for (const mydev_kernel* kernel : all_kernels()) {
+    for (const mydev_kernel* kernel : registered_kernels()) {
       if (kernel->signature == nullptr) continue;
       const auto [position, inserted] = wanted.emplace(mydev::operator_name(*kernel), kernel);
       if (inserted) continue;

@@ -1,5 +1,5 @@
-// Family activation: neural-network activations of floating point, and their backwards (out, grad, x), where x is the
-// forward's input unless `doc` says its result. Attributes have the names and the order of PyTorch's arguments.
+// Kernel group activation: neural-network activations of floating point, and their backwards (out, grad, x), where x is
+// the forward's input unless `doc` says its result. Attributes have the names and the order of PyTorch's arguments.
 #include <limits>
 
 #include "host_kernels/isa/pointwise.h"

@@ -1,4 +1,4 @@
-// Family batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
+// Kernel group batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
 //
 //   mydev.batch_norm_training(out, mean, invstd, running_mean, running_var; in, weight, bias; momentum, eps)
 //   mydev.batch_norm_inference(out; in, weight, bias, running_mean, running_var; eps)

@@ -1,4 +1,4 @@
-// Family binary: out = f(a, b), all of T: arithmetic, extrema, bits.
+// Kernel group binary: out = f(a, b), all of T: arithmetic, extrema, bits.
 //
 // Integers wrap round. Division of integers by zero fails the launch with "ZeroDivisionError"; a remainder has the
 // divisor's sign (mydev.remainder) or the dividend's (mydev.fmod). Shifts by a negative count or by more than the type

@@ -1,4 +1,4 @@
-// Family comparison: predicates of one or two operands of T; the output is PRED.
+// Kernel group comparison: predicates of one or two operands of T; the output is PRED.
 #include "host_kernels/isa/pointwise.h"
 
 namespace mydev::kernels::MYDEV_ISA {

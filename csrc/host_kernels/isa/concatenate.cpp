@@ -1,4 +1,4 @@
-// Family concatenate: mydev.concatenate(out; in, ...), tensors joined along one dimension.
+// Kernel group concatenate: mydev.concatenate(out; in, ...), tensors joined along one dimension.
 //
 // All dense, of one element size: in[k] is [O, d_k, I], out [O, sum of d_k, I].
 #include <algorithm>

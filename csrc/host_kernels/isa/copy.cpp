@@ -1,4 +1,4 @@
-// Family copy: mydev.copy(out, in; conj, neg): element by element between any two layouts and element types.
+// Kernel group copy: mydev.copy(out, in; conj, neg): element by element between any two layouts and element types.
 //
 // conj conjugates a complex input, neg negates; both are lazy bits of PyTorch tensors. Conversions are those of
 // element_conversion.h. Threads: split by output elements.

@@ -1,4 +1,4 @@
-// Family fill: mydev.fill(out; value).
+// Kernel group fill: mydev.fill(out; value).
 #include <cstring>
 
 #include "host_kernels/isa/element_conversion.h"

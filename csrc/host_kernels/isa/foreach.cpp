@@ -1,4 +1,4 @@
-// Family foreach: one elementwise operation over lists of dense tensors, in one launch.
+// Kernel group foreach: one elementwise operation over lists of dense tensors, in one launch.
 //
 // mydev.foreach_<op>(out[]; in[], ...; scalars): lists of one length, corresponding tensors of one size; an input of
 // rank 0 stands for all elements. scalars is one value for all, or one for each tensor. Computed in float for f16, bf16

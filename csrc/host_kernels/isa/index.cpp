@@ -1,4 +1,4 @@
-// Family index: rows and elements picked by a tensor of indices.
+// Kernel group index: rows and elements picked by a tensor of indices.
 //
 //   mydev.index_select(out; in, index): dense out [O, n, I], dense in [O, D, I], index s64 or s32 [n] of any stride
 //   mydev.gather(out; in, index; dim): index s64 of out's sizes; strided operands of one rank; any dtype of 1 to 16

@@ -1,4 +1,4 @@
-// Family layer_norm: over the rows of dense [M, N].
+// Kernel group layer_norm: over the rows of dense [M, N].
 //
 //   mydev.layer_norm(out, mean, rstd; in, weight, bias; eps): mean and rstd [M], weight and bias [N] or absent
 //   mydev.layer_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, mean, rstd, weight): outputs may be absent

@@ -1,4 +1,4 @@
-// Family loss: negative log likelihood, mean squared error, binary cross entropy.
+// Kernel group loss: negative log likelihood, mean squared error, binary cross entropy.
 //
 // reduction is 0 (none), 1 (mean) or 2 (sum), as in torch. Sums are taken in double, in an order that the shape alone
 // decides.

@@ -1,4 +1,4 @@
-// Family optimizer: one step of SGD, Adam or AdamW over lists of dense tensors, in one launch.
+// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of dense tensors, in one launch.
 //
 // mydev.fused_sgd(params, momentum_buffers, grads; lr, grad_scale, found_inf)
 // mydev.fused_adam(params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, grads; lr, grad_scale, found_inf, steps)

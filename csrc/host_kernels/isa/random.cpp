@@ -1,4 +1,4 @@
-// Family random: fills (out; ; seed, offset, ...) of a dense out from Philox 4x32-10.
+// Kernel group random: fills (out; ; seed, offset, ...) of a dense out from Philox 4x32-10.
 //
 // Element i takes its words from a block that i alone determines, counted from `offset` (in blocks): the numbers do not
 // depend on threads or instruction set. Blocks used: f64 and 64-bit integers kWide elements a block, all else

@@ -1,4 +1,4 @@
-// Family range: mydev.arange(out; ; start, step), out[i] = start + i step for 1-D out of any stride.
+// Kernel group range: mydev.arange(out; ; start, step), out[i] = start + i step for 1-D out of any stride.
 //
 // Integers take start and step as integers and are exact; floating types compute in double and round once.
 #include <algorithm>

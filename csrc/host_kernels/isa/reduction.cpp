@@ -1,4 +1,4 @@
-// Family reduction: (out; in) -> out, where out has stride 0 along each reduced dimension.
+// Kernel group reduction: (out; in) -> out, where out has stride 0 along each reduced dimension.
 //
 // mydev.sum, mean, prod, amax, amin, any, all, norm1, norm2, norm_inf. An empty reduction gives the operation's
 // identity. Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into

@@ -1,4 +1,4 @@
-// Family rms_norm: normalisation of rows by their root mean square, forward and backward.
+// Kernel group rms_norm: normalisation of rows by their root mean square, forward and backward.
 //
 //   mydev.rms_norm(out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n] or absent; eps)
 //     out = x * inverse_rms * weight, inverse_rms = 1 / sqrt(mean(x^2) + eps)

@@ -1,4 +1,4 @@
-// Family ternary: out = f(a, b, c).
+// Kernel group ternary: out = f(a, b, c).
 #include "host_kernels/isa/pointwise.h"
 
 namespace mydev::kernels::MYDEV_ISA {

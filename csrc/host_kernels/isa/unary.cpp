@@ -1,4 +1,5 @@
-// Family unary: out = f(in), both of T. Elementary functions for floating point, sign and magnitude for all numbers.
+// Kernel group unary: out = f(in), both of T. Elementary functions for floating point, sign and magnitude for all
+// numbers.
 #include "host_kernels/isa/pointwise.h"
 #include "host_kernels/isa/vector_math.h"
 

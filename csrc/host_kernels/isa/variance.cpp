@@ -1,4 +1,4 @@
-// Family variance: mydev.variance(var, mean; in; correction, take_root), outputs with stride 0 along reduced
+// Kernel group variance: mydev.variance(var, mean; in; correction, take_root), outputs with stride 0 along reduced
 // dimensions.
 //
 // Either output may be absent. Two passes, sums in double: the mean, then the squared deviations over count -

@@ -1,4 +1,4 @@
-// Family matmul: mydev.matmul(out, a, b[, addend]; alpha, beta).
+// Kernel group matmul: mydev.matmul(out, a, b[, addend]; alpha, beta).
 //
 //   out = alpha * (a @ b) + beta * addend
 //
@@ -6,11 +6,11 @@
 // beta != 0, out itself is the addend; beta == 0 means that no addend is read. One dtype for all: f32, bf16 or f16. Any
 // strides, 0 and negative ones included; out must not overlap a or b, and may overlap addend only by being it.
 //
-// Ways, in this order:
+// Algorithms, in this order:
 //   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense
 // f16, and bf16 where the processor has no such instructions, are converted to f32 and rounded once, at the end. So are
-// operands with strides that neither way takes.
+// operands with strides that neither algorithm takes.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,6 +18,7 @@
 #include <string>
 
 #include "host_kernels/builtin_kernels.h"
+#include "host_kernels/isa_variant.h"
 #include "host_kernels/nested_copy.h"
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/onednn/primitive_plan.h"
@@ -53,20 +54,7 @@ struct Problem {
 };
 
 const SmallGemmFunctions& small_gemm_functions() {
-  static const SmallGemmFunctions& functions = []() -> const SmallGemmFunctions& {
-    switch (instruction_set()) {
-#ifdef MYDEV_HAVE_AVX512
-      case InstructionSet::kAvx512:
-        return avx512::small_gemm;
-#endif
-#ifdef MYDEV_HAVE_AVX2
-      case InstructionSet::kAvx2:
-        return avx2::small_gemm;
-#endif
-      default:
-        return baseline::small_gemm;
-    }
-  }();
+  static const SmallGemmFunctions& functions = MYDEV_ISA_VARIANT(instruction_set(), small_gemm);
   return functions;
 }
 
@@ -136,31 +124,31 @@ void normalize(Matrix& matrix, int64_t rows, int64_t columns) noexcept {
 }
 
 // What oneDNN takes: one dimension contiguous, the other not overlapping it.
-bool is_plain(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
+bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
   if (matrix.batch_stride < 0) return false;
   return (matrix.col_stride == 1 && matrix.row_stride >= columns) ||
          (matrix.row_stride == 1 && matrix.col_stride >= rows);
 }
 
-enum class Method { kNothing, kSmall, kDot, kOnednn };
+enum class Algorithm { kNothing, kSmall, kDot, kOnednn };
 
 // How a frame will be computed; the same for scratch_bytes and for the run.
-struct Way {
+struct MatmulPlan {
   Problem problem{};
   Matrix given_a, given_b, given_out;  // before copies were planned
-  Method method = Method::kNothing;
+  Algorithm algorithm = Algorithm::kNothing;
   mydev_dtype compute = MYDEV_F32;
   bool copy_a = false, copy_b = false, copy_out = false;  // into dense scratch of dtype `compute`
   bool fused_bias = false;                                // addend is one row, added inside the primitive
   bool zero_operands = false;                             // k == 0: the product of two zeros, of k == 1
-  uint64_t a_offset = 0, b_offset = 0, out_offset = 0, plan_offset = 0;
+  uint64_t a_offset = 0, b_offset = 0, out_offset = 0, primitives_offset = 0;
   uint64_t scratch_bytes = 0;
-  std::shared_ptr<PrimitivePlan> plan;
+  std::shared_ptr<PrimitivePlan> primitives;
 };
 
-uint64_t reserve(Way& way, int64_t elements) {
-  const uint64_t offset = way.scratch_bytes;
-  way.scratch_bytes += (static_cast<uint64_t>(elements * dtype_size(way.compute)) + 63) / 64 * 64;
+uint64_t reserve(MatmulPlan& plan, int64_t elements) {
+  const uint64_t offset = plan.scratch_bytes;
+  plan.scratch_bytes += (static_cast<uint64_t>(elements * dtype_size(plan.compute)) + 63) / 64 * 64;
   return offset;
 }
 
@@ -183,30 +171,30 @@ dnnl::memory::desc dense_like(const dnnl::memory::desc& descriptor) {
 // Operands of a plan, in this order.
 enum : int32_t { kOut, kA, kB, kBias };
 
-std::shared_ptr<PrimitivePlan> make_plan(const Way& way) {
-  const Problem& problem = way.problem;
+std::shared_ptr<PrimitivePlan> make_primitives(const MatmulPlan& plan) {
+  const Problem& problem = plan.problem;
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops post_ops;
   if (problem.alpha != 1) post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, problem.alpha, 0);
-  if (problem.addend.present() && !way.fused_bias) post_ops.append_sum(problem.beta);
+  if (problem.addend.present() && !plan.fused_bias) post_ops.append_sum(problem.beta);
   attributes.set_post_ops(post_ops);
 
-  const dnnl::memory::desc a = descriptor_of(problem, problem.a, way.compute, problem.m, problem.k);
-  const dnnl::memory::desc b = descriptor_of(problem, problem.b, way.compute, problem.k, problem.n);
-  const dnnl::memory::desc out = descriptor_of(problem, problem.out, way.compute, problem.m, problem.n);
+  const dnnl::memory::desc a = descriptor_of(problem, problem.a, plan.compute, problem.m, problem.k);
+  const dnnl::memory::desc b = descriptor_of(problem, problem.b, plan.compute, problem.k, problem.n);
+  const dnnl::memory::desc out = descriptor_of(problem, problem.out, plan.compute, problem.m, problem.n);
   dnnl::memory::desc bias;
-  if (way.fused_bias) {
+  if (plan.fused_bias) {
     bias = problem.batch == 1
-               ? dnnl::memory::desc({1, problem.n}, onednn_dtype(way.compute), {problem.n, 1})
-               : dnnl::memory::desc({1, 1, problem.n}, onednn_dtype(way.compute), {problem.n, problem.n, 1});
+               ? dnnl::memory::desc({1, problem.n}, onednn_dtype(plan.compute), {problem.n, 1})
+               : dnnl::memory::desc({1, 1, problem.n}, onednn_dtype(plan.compute), {problem.n, problem.n, 1});
   }
   const auto describe = [&](const dnnl::memory::desc& a_used, const dnnl::memory::desc& b_used,
                             const dnnl::memory::desc& out_used) {
-    return way.fused_bias ? dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, bias, out_used, attributes)
-                          : dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, out_used, attributes);
+    return plan.fused_bias ? dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, bias, out_used, attributes)
+                           : dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, out_used, attributes);
   };
-  auto plan = std::make_shared<PrimitivePlan>();
+  auto primitives = std::make_shared<PrimitivePlan>();
   PrimitivePlan::Argument a_argument{DNNL_ARG_SRC, kA, 0, a}, b_argument{DNNL_ARG_WEIGHTS, kB, 0, b},
       out_argument{DNNL_ARG_DST, kOut, 0, out};
   dnnl::matmul::primitive_desc descriptor = describe(a, b, out);
@@ -214,24 +202,24 @@ std::shared_ptr<PrimitivePlan> make_plan(const Way& way) {
   if (reference) {  // no fast kernel takes these strides: go through dense copies
     const dnnl::memory::desc dense_a = dense_like(a), dense_b = dense_like(b), dense_out = dense_like(out);
     descriptor = describe(dense_a, dense_b, dense_out);
-    a_argument = {DNNL_ARG_SRC, PrimitivePlan::kScratch, plan->reserve(dense_a.get_size()), dense_a};
-    b_argument = {DNNL_ARG_WEIGHTS, PrimitivePlan::kScratch, plan->reserve(dense_b.get_size()), dense_b};
-    out_argument = {DNNL_ARG_DST, PrimitivePlan::kScratch, plan->reserve(dense_out.get_size()), dense_out};
-    plan->add_reorder({0, kA, 0, a}, a_argument);
-    plan->add_reorder({0, kB, 0, b}, b_argument);
-    if (problem.addend.present() && !way.fused_bias) plan->add_reorder({0, kOut, 0, out}, out_argument);
+    a_argument = {DNNL_ARG_SRC, PrimitivePlan::kScratch, primitives->reserve(dense_a.get_size()), dense_a};
+    b_argument = {DNNL_ARG_WEIGHTS, PrimitivePlan::kScratch, primitives->reserve(dense_b.get_size()), dense_b};
+    out_argument = {DNNL_ARG_DST, PrimitivePlan::kScratch, primitives->reserve(dense_out.get_size()), dense_out};
+    primitives->add_reorder({0, kA, 0, a}, a_argument);
+    primitives->add_reorder({0, kB, 0, b}, b_argument);
+    if (problem.addend.present() && !plan.fused_bias) primitives->add_reorder({0, kOut, 0, out}, out_argument);
   }
   std::vector<PrimitivePlan::Argument> arguments = {a_argument, b_argument, out_argument};
-  if (way.fused_bias) arguments.push_back({DNNL_ARG_BIAS, kBias, 0, bias});
-  plan->add_step(dnnl::matmul(descriptor), descriptor, std::move(arguments));
-  if (reference) plan->add_reorder(out_argument, {0, kOut, 0, out});
-  return plan;
+  if (plan.fused_bias) arguments.push_back({DNNL_ARG_BIAS, kBias, 0, bias});
+  primitives->add_step(dnnl::matmul(descriptor), descriptor, std::move(arguments));
+  if (reference) primitives->add_reorder(out_argument, {0, kOut, 0, out});
+  return primitives;
 }
 
-std::shared_ptr<PrimitivePlan> find_plan(const Way& way) {
-  const Problem& problem = way.problem;
+std::shared_ptr<PrimitivePlan> find_primitives(const MatmulPlan& plan) {
+  const Problem& problem = plan.problem;
   PlanKey key(PlanKind::kMatmul);
-  key.add(way.compute);
+  key.add(plan.compute);
   for (const int64_t size : {problem.batch, problem.m, problem.n, problem.k}) key.add(size);
   for (const Matrix* matrix : {&problem.out, &problem.a, &problem.b}) {
     key.add(matrix->batch_stride);
@@ -239,9 +227,10 @@ std::shared_ptr<PrimitivePlan> find_plan(const Way& way) {
     key.add(matrix->col_stride);
   }
   key.add(std::bit_cast<int32_t>(problem.alpha));
-  key.add(way.fused_bias ? 1 : 0);
-  key.add(problem.addend.present() && !way.fused_bias ? std::bit_cast<int32_t>(problem.beta) : 0);
-  return find_or_create_plan(key, [&] { return with_onednn_errors("mydev.matmul", [&] { return make_plan(way); }); });
+  key.add(plan.fused_bias ? 1 : 0);
+  key.add(problem.addend.present() && !plan.fused_bias ? std::bit_cast<int32_t>(problem.beta) : 0);
+  return find_or_create_plan(key,
+                             [&] { return with_onednn_errors("mydev.matmul", [&] { return make_primitives(plan); }); });
 }
 
 bool same_place(const Matrix& a, const Matrix& b) noexcept {
@@ -253,31 +242,31 @@ void make_dense(Matrix& matrix, mydev_dtype dtype, int64_t rows, int64_t columns
   matrix = {nullptr, dtype, rows * columns, columns, 1};
 }
 
-Way choose_way(const mydev_frame& frame) {
-  Way way;
-  Problem& problem = way.problem;
+MatmulPlan plan_matmul(const mydev_frame& frame) {
+  MatmulPlan plan;
+  Problem& problem = plan.problem;
   problem = problem_of(frame);
-  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return way;
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return plan;
   const mydev_dtype dtype = problem.out.dtype;
   normalize(problem.a, problem.m, problem.k);
   normalize(problem.b, problem.k, problem.n);
   normalize(problem.out, problem.m, problem.n);
   normalize(problem.addend, problem.m, problem.n);
-  way.given_a = problem.a;
-  way.given_b = problem.b;
-  way.given_out = problem.out;
+  plan.given_a = problem.a;
+  plan.given_b = problem.b;
+  plan.given_out = problem.out;
   if (problem.k == 0) {
-    way.zero_operands = true;
+    plan.zero_operands = true;
     problem.k = 1;
     problem.alpha = 1;
     problem.a = {nullptr, MYDEV_F32, 0, 0, 0};
     problem.b = {nullptr, MYDEV_F32, 0, 0, 0};
     if (dtype != MYDEV_F32) {
-      way.copy_out = true;
+      plan.copy_out = true;
       make_dense(problem.out, MYDEV_F32, problem.m, problem.n);
     }
-    way.method = Method::kSmall;
-    way.a_offset = reserve(way, 1);
+    plan.algorithm = Algorithm::kSmall;
+    plan.a_offset = reserve(plan, 1);
   } else {
     const int64_t multiplications = problem.m * problem.n * problem.k;
     const bool packs = problem.b.row_stride == 1 && problem.b.col_stride != 1;
@@ -286,36 +275,36 @@ Way choose_way(const mydev_frame& frame) {
                        !(packs && b_elements > kSmallPacked);
     const bool dot = problem.m <= kDotRows && b_elements >= problem.m * kDotElementsPerRow && packs &&
                      problem.a.col_stride == 1 && !small;
-    way.compute = dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small ? MYDEV_BF16 : MYDEV_F32;
-    const bool convert = dtype != way.compute;
-    way.method = small ? Method::kSmall : dot && dtype == MYDEV_F32 ? Method::kDot : Method::kOnednn;
-    const bool any_strides = way.method != Method::kOnednn;
-    way.copy_a = convert || !(any_strides || is_plain(problem.a, problem.m, problem.k));
-    way.copy_b = convert || !(any_strides || is_plain(problem.b, problem.k, problem.n));
-    way.copy_out = convert || !(any_strides || is_plain(problem.out, problem.m, problem.n));
+    plan.compute = dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small ? MYDEV_BF16 : MYDEV_F32;
+    const bool convert = dtype != plan.compute;
+    plan.algorithm = small ? Algorithm::kSmall : dot && dtype == MYDEV_F32 ? Algorithm::kDot : Algorithm::kOnednn;
+    const bool any_strides = plan.algorithm != Algorithm::kOnednn;
+    plan.copy_a = convert || !(any_strides || fits_onednn(problem.a, problem.m, problem.k));
+    plan.copy_b = convert || !(any_strides || fits_onednn(problem.b, problem.k, problem.n));
+    plan.copy_out = convert || !(any_strides || fits_onednn(problem.out, problem.m, problem.n));
   }
-  if (way.copy_a) {
-    make_dense(problem.a, way.compute, problem.m, problem.k);
-    way.a_offset = reserve(way, problem.batch * problem.m * problem.k);
+  if (plan.copy_a) {
+    make_dense(problem.a, plan.compute, problem.m, problem.k);
+    plan.a_offset = reserve(plan, problem.batch * problem.m * problem.k);
   }
-  if (way.copy_b) {
-    make_dense(problem.b, way.compute, problem.k, problem.n);
-    way.b_offset = reserve(way, problem.batch * problem.k * problem.n);
+  if (plan.copy_b) {
+    make_dense(problem.b, plan.compute, problem.k, problem.n);
+    plan.b_offset = reserve(plan, problem.batch * problem.k * problem.n);
   }
-  if (way.copy_out) {
-    make_dense(problem.out, way.compute, problem.m, problem.n);
-    way.out_offset = reserve(way, problem.batch * problem.m * problem.n);
+  if (plan.copy_out) {
+    make_dense(problem.out, plan.compute, problem.m, problem.n);
+    plan.out_offset = reserve(plan, problem.batch * problem.m * problem.n);
   }
-  if (way.method == Method::kOnednn) {
+  if (plan.algorithm == Algorithm::kOnednn) {
     const Matrix& addend = problem.addend;
-    way.fused_bias = addend.present() && problem.alpha == problem.beta && addend.dtype == way.compute &&
-                     (addend.row_stride == 0 || problem.m == 1) && (addend.batch_stride == 0 || problem.batch == 1) &&
-                     (addend.col_stride == 1 || problem.n == 1) && addend.data != way.given_out.data;
-    way.plan = find_plan(way);
-    way.plan_offset = way.scratch_bytes;
-    way.scratch_bytes += way.plan->scratch_bytes();
+    plan.fused_bias = addend.present() && problem.alpha == problem.beta && addend.dtype == plan.compute &&
+                      (addend.row_stride == 0 || problem.m == 1) && (addend.batch_stride == 0 || problem.batch == 1) &&
+                      (addend.col_stride == 1 || problem.n == 1) && addend.data != plan.given_out.data;
+    plan.primitives = find_primitives(plan);
+    plan.primitives_offset = plan.scratch_bytes;
+    plan.scratch_bytes += plan.primitives->scratch_bytes();
   }
-  return way;
+  return plan;
 }
 
 // Copies a batch of matrices, whatever their strides and dtypes.
@@ -333,8 +322,8 @@ F32Matrix f32_matrix(const Matrix& matrix, int64_t index) noexcept {
   return {reinterpret_cast<float*>(matrix.data) + index * matrix.batch_stride, matrix.row_stride, matrix.col_stride};
 }
 
-void run_own_loops(const Way& way) {
-  const Problem& problem = way.problem;
+void run_own_loops(const MatmulPlan& plan) {
+  const Problem& problem = plan.problem;
   const SmallGemmFunctions& functions = small_gemm_functions();
   const auto gemm_at = [&](int64_t index) {
     return SmallGemm{problem.m,
@@ -348,7 +337,7 @@ void run_own_loops(const Way& way) {
                      problem.beta};
   };
   const int64_t multiplications = problem.m * problem.n * problem.k;
-  if (way.method == Method::kDot && problem.batch == 1) {
+  if (plan.algorithm == Algorithm::kDot && problem.batch == 1) {
     const SmallGemm gemm = gemm_at(0);
     const int64_t blocks = (problem.n + 15) / 16;
     parallel_for(blocks, std::max<int64_t>(1, kSmallMultiplications * blocks / multiplications),
@@ -358,7 +347,7 @@ void run_own_loops(const Way& way) {
   parallel_for(problem.batch, std::max<int64_t>(1, 2 * kSmallMultiplications / multiplications),
                [&](int64_t begin, int64_t end) {
                  for (int64_t index = begin; index < end; ++index) {
-                   if (way.method == Method::kDot) {
+                   if (plan.algorithm == Algorithm::kDot) {
                      functions.dot(gemm_at(index), 0, problem.n);
                    } else {
                      functions.small(gemm_at(index));
@@ -368,28 +357,28 @@ void run_own_loops(const Way& way) {
 }
 
 void run(const mydev_frame& frame) {
-  Way way = choose_way(frame);
-  if (way.method == Method::kNothing) return;
-  if (frame.scratch_bytes < way.scratch_bytes) {
+  MatmulPlan plan = plan_matmul(frame);
+  if (plan.algorithm == Algorithm::kNothing) return;
+  if (frame.scratch_bytes < plan.scratch_bytes) {
     throw Error(MYDEV_INTERNAL, "mydev.matmul: was given less scratch than it asked for");
   }
-  Problem& problem = way.problem;
+  Problem& problem = plan.problem;
   char* const scratch = static_cast<char*>(frame.scratch);
-  if (way.zero_operands) {
-    problem.a.data = problem.b.data = scratch + way.a_offset;
+  if (plan.zero_operands) {
+    problem.a.data = problem.b.data = scratch + plan.a_offset;
     std::memset(problem.a.data, 0, sizeof(float));
   }
-  if (way.copy_a) {
-    problem.a.data = scratch + way.a_offset;
-    copy(frame, problem, problem.m, problem.k, way.given_a, problem.a);
+  if (plan.copy_a) {
+    problem.a.data = scratch + plan.a_offset;
+    copy(frame, problem, problem.m, problem.k, plan.given_a, problem.a);
   }
-  if (way.copy_b) {
-    problem.b.data = scratch + way.b_offset;
-    copy(frame, problem, problem.k, problem.n, way.given_b, problem.b);
+  if (plan.copy_b) {
+    problem.b.data = scratch + plan.b_offset;
+    copy(frame, problem, problem.k, problem.n, plan.given_b, problem.b);
   }
-  if (way.copy_out) problem.out.data = scratch + way.out_offset;
-  const bool own_loops = way.method != Method::kOnednn;
-  if (problem.addend.present() && !way.fused_bias) {
+  if (plan.copy_out) problem.out.data = scratch + plan.out_offset;
+  const bool own_loops = plan.algorithm != Algorithm::kOnednn;
+  if (problem.addend.present() && !plan.fused_bias) {
     // oneDNN adds to what the result holds; own loops read any f32 addend.
     const bool in_place = same_place(problem.addend, problem.out);
     const bool readable = own_loops && problem.addend.dtype == MYDEV_F32;
@@ -399,12 +388,12 @@ void run(const mydev_frame& frame) {
     }
   }
   if (own_loops) {
-    run_own_loops(way);
+    run_own_loops(plan);
   } else {
     const std::array<void*, 4> operands = {problem.out.data, problem.a.data, problem.b.data, problem.addend.data};
-    with_onednn_errors("mydev.matmul", [&] { way.plan->run(operands, scratch + way.plan_offset); });
+    with_onednn_errors("mydev.matmul", [&] { plan.primitives->run(operands, scratch + plan.primitives_offset); });
   }
-  if (way.copy_out) copy(frame, problem, problem.m, problem.n, problem.out, way.given_out);
+  if (plan.copy_out) copy(frame, problem, problem.m, problem.n, problem.out, plan.given_out);
 }
 
 mydev_code matmul_entry(const mydev_frame* frame) {
@@ -413,7 +402,7 @@ mydev_code matmul_entry(const mydev_frame* frame) {
 
 uint64_t matmul_scratch_bytes(const mydev_frame* frame) {
   try {
-    return choose_way(*frame).scratch_bytes;
+    return plan_matmul(*frame).scratch_bytes;
   } catch (const std::exception&) {
     return 0;  // the entry meets the same error and reports it
   }
@@ -422,8 +411,7 @@ uint64_t matmul_scratch_bytes(const mydev_frame* frame) {
 constexpr mydev_kernel kRecords[] = {
     {sizeof(mydev_kernel), "mydev.matmul", matmul_entry, matmul_scratch_bytes,
      "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a @ b) "
-     "+ "
-     "beta * addend, or beta * out without addend",
+     "+ beta * addend, or beta * out without addend",
      nullptr},
 };
 

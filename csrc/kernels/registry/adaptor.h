@@ -16,11 +16,15 @@ struct Adaptor {
   Adaptor& operator=(const Adaptor&) = delete;
 };
 
-// Sets the kernel's entry and adds the traits that its handlers declare. Raises FAILED_PRECONDITION for a handler of a
-// version that this host does not know, and for one that refuses to say.
-std::unique_ptr<Adaptor> adapt_typed_ffi(mydev_kernel& kernel);
-// Of one of the legacy kinds.
-mydev_kernel_fn legacy_entry(int32_t kind) noexcept;
+// Makes a kernel of one kind callable: sets its entry, may add traits that its handlers declare, and gives what the
+// entry finds there, or nullptr. Raises FAILED_PRECONDITION for a handler that this host does not know how to call.
+using MakeAdaptor = std::unique_ptr<Adaptor> (*)(mydev_kernel& kernel);
+
+// Rooms above this one install how kinds are called, each kind once, while the library is loaded: records come later.
+// Returns true, for a static initialiser.
+bool install_adaptor(int32_t kind, MakeAdaptor make) noexcept;
+// Makes the kernel's adaptor; its kind is known and other than FRAME.
+std::unique_ptr<Adaptor> make_adaptor(mydev_kernel& kernel);
 
 // XLA's kinds see dense row-major buffers only. Dimensions of size 1 and buffers without elements have any strides.
 inline bool is_dense(const mydev_buffer& buffer) noexcept {

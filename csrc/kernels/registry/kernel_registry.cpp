@@ -7,8 +7,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "host_kernels/builtin_kernels.h"
-#include "host_kernels/instruction_set.h"
+#include "kernels/registry/builtin_library.h"
 #include "kernels/registry/description.h"
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/registered_kernel.h"
@@ -19,6 +18,11 @@
 namespace mydev {
 
 namespace {
+
+// Names under which only the library of the built-in kernels is looked into.
+bool is_builtin_name(std::string_view name) noexcept {
+  return name.starts_with("mydev.");
+}
 
 const KernelOrigin& builtin_origin() {
   static const KernelOrigin& origin = *new KernelOrigin{"", "built-in"};
@@ -31,6 +35,17 @@ class KernelRegistry {
   static KernelRegistry& instance() {
     static KernelRegistry& registry = *new KernelRegistry;
     return registry;
+  }
+
+  bool has_builtins() const noexcept { return has_builtins_.load(std::memory_order_acquire); }
+
+  // Once; does nothing afterwards. No other record has such a name: what registers one waits for these.
+  void add_builtins(std::span<const mydev_kernel* const> kernels) {
+    const std::unique_lock lock(mutex_);
+    if (has_builtins()) return;
+    for (const mydev_kernel* kernel : kernels) by_name_.emplace(kernel->name, Entry{kernel, &builtin_origin()});
+    has_builtins_.store(true, std::memory_order_release);  // for readers that then look by_name_ up, under the lock
+    generation_.fetch_add(1, std::memory_order_release);
   }
 
   const mydev_kernel* add(std::vector<std::unique_ptr<RegisteredKernel>> copies, const KernelOrigin& origin,
@@ -96,6 +111,15 @@ class KernelRegistry {
     return kernels;
   }
 
+  std::vector<const mydev_kernel*> registered() const {
+    const std::shared_lock lock(mutex_);
+    std::vector<const mydev_kernel*> kernels;
+    for (const auto& [name, entry] : by_name_) {
+      if (entry.origin != &builtin_origin()) kernels.push_back(entry.kernel);
+    }
+    return kernels;
+  }
+
   std::vector<std::string> names_of(const std::string& file) const {
     const std::shared_lock lock(mutex_);
     std::vector<std::string> names;
@@ -113,11 +137,7 @@ class KernelRegistry {
     const KernelOrigin* origin;
   };
 
-  KernelRegistry() {
-    for (const mydev_kernel* kernel : kernels::builtin_kernels(instruction_set())) {
-      by_name_.emplace(kernel->name, Entry{kernel, &builtin_origin()});
-    }
-  }
+  KernelRegistry() = default;
 
   void check_free(const RegisteredKernel& copy, bool replace) const {
     const auto position = by_name_.find(std::string_view(copy.name));
@@ -133,7 +153,19 @@ class KernelRegistry {
   std::map<std::string, Entry, std::less<>> by_name_;
   std::vector<std::unique_ptr<RegisteredKernel>> copies_;  // all that were ever registered
   std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> has_builtins_{false};
 };
+
+KernelRegistry& registry_with_builtins() {
+  KernelRegistry& registry = KernelRegistry::instance();
+  if (!registry.has_builtins()) registry.add_builtins(load_builtin_kernels());
+  return registry;
+}
+
+// With the built-in kernels, if the name may be that of one.
+KernelRegistry& registry_for(std::string_view name) {
+  return is_builtin_name(name) ? registry_with_builtins() : KernelRegistry::instance();
+}
 
 // A number of the width that handlers are given where the caller says none.
 bool has_default_width(const mydev_attribute& attribute) {
@@ -143,7 +175,9 @@ bool has_default_width(const mydev_attribute& attribute) {
 
 std::optional<std::string> explain_failure(const mydev_kernel& kernel, const mydev_frame& frame, mydev_code code) {
   const KernelOrigin* origin = KernelRegistry::instance().origin(kernel.name);
-  if (origin == &builtin_origin()) return std::nullopt;
+  // A driver's own record for a built-in kernel may fail without the built-in one having been loaded.
+  const bool builtin = origin == &builtin_origin() || (origin == nullptr && is_builtin_name(kernel.name));
+  if (builtin) return std::nullopt;
   std::string text = std::string("kernel '") + kernel.name + "'" +
                      (origin == nullptr ? ", unregistered by now" : " of " + origin_text(*origin));
   const bool typed = kernel.kind == MYDEV_KIND_TYPED_FFI && kernel.signature == nullptr;
@@ -159,8 +193,14 @@ std::optional<std::string> explain_failure(const mydev_kernel& kernel, const myd
   return true;
 }();
 
-std::unique_ptr<RegisteredKernel> copy_record(const mydev_kernel& kernel, const KernelOrigin& origin) {
-  return std::make_unique<RegisteredKernel>(kernel, origin);
+const mydev_kernel* register_copies(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin,
+                                    bool replace) {
+  std::vector<std::unique_ptr<RegisteredKernel>> copies;
+  copies.reserve(kernels.size());
+  for (const mydev_kernel* kernel : kernels) copies.push_back(std::make_unique<RegisteredKernel>(*kernel, origin));
+  // The built-in kernels must be there before a name of theirs is taken.
+  for (const auto& copy : copies) registry_for(copy->name);
+  return KernelRegistry::instance().add(std::move(copies), origin, replace);
 }
 
 bool runs_on_host(const mydev_kernel& kernel) {
@@ -170,9 +210,8 @@ bool runs_on_host(const mydev_kernel& kernel) {
 }  // namespace
 
 const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin) {
-  std::vector<std::unique_ptr<RegisteredKernel>> copies;
-  copies.push_back(copy_record(kernel, origin));
-  return KernelRegistry::instance().add(std::move(copies), origin, false);
+  const mydev_kernel* one = &kernel;
+  return register_copies({&one, 1}, origin, false);
 }
 
 void register_kernel(const mydev_kernel& kernel) {
@@ -180,19 +219,16 @@ void register_kernel(const mydev_kernel& kernel) {
 }
 
 void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin, bool replace) {
-  std::vector<std::unique_ptr<RegisteredKernel>> copies;
-  copies.reserve(kernels.size());
-  for (const mydev_kernel* kernel : kernels) copies.push_back(copy_record(*kernel, origin));
-  KernelRegistry::instance().add(std::move(copies), origin, replace);
+  register_copies(kernels, origin, replace);
 }
 
 void unregister_kernel(std::string_view name) {
-  KernelRegistry::instance().remove(name);
+  registry_for(name).remove(name);
 }
 
 const mydev_kernel* find_kernel(std::string_view name) {
-  const mydev_kernel* kernel = KernelRegistry::instance().find(name);
-  if (kernel != nullptr || name.starts_with("mydev.")) return kernel;
+  const mydev_kernel* kernel = registry_for(name).find(name);
+  if (kernel != nullptr || is_builtin_name(name)) return kernel;
   return load_discovered_libraries(std::string(name).c_str()) ? KernelRegistry::instance().find(name) : nullptr;
 }
 
@@ -200,7 +236,9 @@ const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
   if (device.driver->find_kernel != nullptr) {
     if (const mydev_kernel* own = device.driver->find_kernel(device.index, name)) return own;
   }
-  const mydev_kernel* kernel = find_kernel(name);
+  // Built-in kernels are of no use to a device whose memory the host does not reach: they are not loaded for it.
+  const bool may_load = device.host_accessible() || !is_builtin_name(name);
+  const mydev_kernel* kernel = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
   if (kernel == nullptr) return nullptr;
   if (runs_on_host(*kernel)) return device.host_accessible() ? kernel : nullptr;
   const std::string_view platform(kernel->platform);
@@ -208,7 +246,11 @@ const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
 }
 
 std::vector<const mydev_kernel*> all_kernels() {
-  return KernelRegistry::instance().all();
+  return registry_with_builtins().all();
+}
+
+std::vector<const mydev_kernel*> registered_kernels() {
+  return KernelRegistry::instance().registered();
 }
 
 std::vector<std::string> kernel_names_of(const std::string& file) {
@@ -220,11 +262,11 @@ std::string origin_text(const KernelOrigin& origin) {
 }
 
 KernelOrigin kernel_origin(std::string_view name) {
-  return KernelRegistry::instance().get(name).second;
+  return registry_for(name).get(name).second;
 }
 
 std::string describe_kernel(std::string_view name) {
-  const auto [kernel, origin] = KernelRegistry::instance().get(name);
+  const auto [kernel, origin] = registry_for(name).get(name);
   return open_description(*kernel) + ", \"library\": " + json_string(origin.library) +
          ", \"file\": " + (origin.file.empty() ? "null" : json_string(origin.file)) + "}";
 }

@@ -1,9 +1,9 @@
 // The registry of kernels by name. Built-in kernels and users' kernels are the same kind of record.
 //
-// Built-ins are registered at first use from the table that builtin_kernels.h declares, in the best variant for this
-// processor's instruction set, where they are. Any other record is copied in full size, with fields that its writer did
-// not know zero, and for kinds other than FRAME with the adaptor as its `entry`: whoever launches sees no difference
-// between kinds. Copies are never freed: a launch may be under way when a name goes. Thread-safe.
+// Built-ins, whose names begin with "mydev.", are in a library that is loaded when one is first needed, and stay where
+// they are (builtin_library.h). Other records are copied in full size, with fields that the writer did not know zero;
+// of kinds other than FRAME the adaptor is `entry`: whoever launches sees no difference between kinds. Copies are never
+// freed: a launch may be under way when a name goes. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "kernels/registry/description.h"
-#include "kernels/registry/struct_copy.h"
+#include "kernels/spec/struct_copy.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -112,11 +112,7 @@ RegisteredKernel::RegisteredKernel(const mydev_kernel& kernel, const KernelOrigi
     gradient = &gradient_value;
     check_gradient(*this);
   }
-  if (kind == MYDEV_KIND_TYPED_FFI) {
-    adaptor = adapt_typed_ffi(*this);
-  } else if (kind != MYDEV_KIND_FRAME) {
-    entry = legacy_entry(kind);
-  }
+  if (kind != MYDEV_KIND_FRAME) adaptor = make_adaptor(*this);
 }
 
 }  // namespace mydev

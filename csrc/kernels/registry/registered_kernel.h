@@ -23,6 +23,9 @@ struct RegisteredKernel : mydev_kernel {
   std::unique_ptr<Adaptor> adaptor;
 };
 
+// All that are registered now, by name; nothing is loaded for it, neither the built-in kernels nor a user's library.
+std::vector<const mydev_kernel*> registered_kernels();
+
 bool valid_kernel_name(const char* name) noexcept;
 // The same functions, signature and other metadata.
 bool same_record(const mydev_kernel& a, const mydev_kernel& b);

@@ -5,7 +5,7 @@
 #include <set>
 #include <string_view>
 
-#include "kernels/registry/struct_copy.h"
+#include "kernels/spec/struct_copy.h"
 #include "runtime/frame.h"
 #include "runtime/status.h"
 

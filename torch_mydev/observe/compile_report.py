@@ -13,7 +13,7 @@ class GraphReport:
     kind: str  #: "forward", "backward" or "inference"
     device: str
     ops: int = 0  #: operators that became generated code, or calls of the CPU's libraries from it
-    calls: list[str] = field(default_factory=list)  #: operators that stayed calls of the device
+    calls: list[str] = field(default_factory=list)  #: operators that were kept as device calls
     copies: int = 0  #: tensors copied per call: results that belong on the CPU
     seconds: float = 0.0  #: spent compiling
     reason: str | None = None  #: why it was not compiled and runs through the device's own operators; None if it was

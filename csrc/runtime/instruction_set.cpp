@@ -1,4 +1,4 @@
-#include "host_kernels/instruction_set.h"
+#include "runtime/instruction_set.h"
 
 #include <string>
 #include <vector>

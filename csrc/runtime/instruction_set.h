@@ -1,4 +1,5 @@
-// The instruction set that the built-in kernels use, chosen at run time.
+// The instruction set that the host's kernels use, chosen at run time. Here, and not beside them: what asks for it need
+// not load them.
 //
 // The best one that the processor and the operating system support, or the one that MYDEV_ISA names. Decided once per
 // process; thread-safe.
@@ -16,7 +17,7 @@ enum class InstructionSet {
 
 const char* instruction_set_name(InstructionSet isa) noexcept;  // "baseline", "avx2", "avx512"
 
-// Those that this build contains and this processor runs, from plain to best.
+// Those that this build contains and this processor runs, from baseline to best.
 std::span<const InstructionSet> supported_instruction_sets();
 
 // The one in use. Raises INVALID_ARGUMENT if MYDEV_ISA names one that is not supported.

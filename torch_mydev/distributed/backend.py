@@ -1,4 +1,4 @@
-"""torch.distributed on the device: the backend ``mydev_gloo``, chosen by default for tensors of the device.
+"""The backend ``mydev_gloo`` of torch.distributed, chosen by default for tensors of the device.
 
 Policy. PyTorch's own engines move the data: a backend here is one for CPU tensors (gloo), put behind device tensors by
 csrc/distributed. A vendor with a collective library of their own registers it with ``register_backend`` instead.

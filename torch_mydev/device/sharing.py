@@ -20,7 +20,7 @@ from torch.multiprocessing import reductions
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import init, synchronize
+from torch_mydev.device.devices import init, synchronize
 
 _lock = threading.Lock()
 

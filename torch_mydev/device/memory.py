@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from torch_mydev import _C
-from torch_mydev.device import DeviceLike, device_index, init
-from torch_mydev.stream import Stream
+from torch_mydev.device.devices import DeviceLike, device_index, init
+from torch_mydev.device.stream import Stream
 
 # --- figures ----------------------------------------------------------------------------------------------------------
 

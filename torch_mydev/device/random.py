@@ -11,7 +11,7 @@ import torch
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import DeviceLike, _lazy_call, current_device, device_count, device_index, init
+from torch_mydev.device.devices import DeviceLike, _lazy_call, current_device, device_count, device_index, init
 
 
 def _generator(index: int) -> torch.Generator:

@@ -14,7 +14,7 @@ from torch._C._autograd import DeviceType
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import DeviceLike, device_index, get_device_properties, init
+from torch_mydev.device.devices import DeviceLike, device_index, get_device_properties, init
 
 _DEVICE_TYPE = int(DeviceType.PrivateUse1.value)
 

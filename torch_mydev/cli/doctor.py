@@ -14,17 +14,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 from torch_mydev import __version__, _autoload, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.finding import Finding
 
+_PACKAGE_DIR = Path(__file__).parent.parent
 _LIBRARIES = (
     "libmydev_runtime.so",
     "libmydev_kernels.so",
+    "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",
     "libtorch_mydev.so",
     "libmydev_distributed.so",
@@ -32,16 +35,6 @@ _LIBRARIES = (
 )
 _AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _PREFIX = "MYDEV_"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report."""
-
-    state: Literal["ok", "note", "problem"]
-    subject: str
-    text: str
-    remedy: str = ""
 
 
 def examine() -> list[Finding]:
@@ -60,7 +53,7 @@ def examine() -> list[Finding]:
 
 def _examine_python() -> Iterator[Finding]:
     yield Finding("ok", "python", f"{platform.python_version()} at {sys.executable}")
-    yield Finding("ok", "torch_mydev", f"{__version__} at {Path(__file__).parent}")
+    yield Finding("ok", "torch_mydev", f"{__version__} at {_PACKAGE_DIR}")
 
 
 def _examine_torch() -> Iterator[Finding]:
@@ -89,7 +82,7 @@ def _examine_files() -> Iterator[Finding]:
     except PackageNotFoundError:
         mismatch = ""
     extensions = _autoload.extension_files()
-    directory = Path(__file__).parent / "lib"
+    directory = _PACKAGE_DIR / "lib"
     missing = [name for name in _LIBRARIES if not (directory / name).exists()]
     if mismatch:
         yield Finding("problem", "native part", mismatch, rebuild)

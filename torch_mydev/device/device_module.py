@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from torch_mydev import amp, memory, random
-from torch_mydev import device as _device
-from torch_mydev import stream as streams
-from torch_mydev.amp import get_amp_supported_dtype, is_bf16_supported
-from torch_mydev.device import (
+from torch_mydev.device import amp, memory, random
+from torch_mydev.device import stream as streams
+from torch_mydev.device.amp import get_amp_supported_dtype, is_bf16_supported
+from torch_mydev.device.devices import (
     DeviceProperties,
     _exchange_device,
     _is_in_bad_fork,
@@ -34,7 +33,7 @@ from torch_mydev.device import (
     set_device,
     synchronize,
 )
-from torch_mydev.memory import (
+from torch_mydev.device.memory import (
     caching_allocator_alloc,
     caching_allocator_delete,
     empty_cache,
@@ -57,7 +56,7 @@ from torch_mydev.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
-from torch_mydev.random import (
+from torch_mydev.device.random import (
     _get_generator,
     get_rng_state,
     get_rng_state_all,
@@ -69,7 +68,7 @@ from torch_mydev.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from torch_mydev.stream import (
+from torch_mydev.device.stream import (
     Event,
     ExternalStream,
     Stream,

@@ -1,0 +1,25 @@
+#include "kernels/registry/builtin_library.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "kernels/registry/library_table.h"
+#include "kernels/registry/shared_object.h"
+#include "runtime/instruction_set.h"
+#include "runtime/status.h"
+
+namespace mydev {
+
+std::span<const mydev_kernel* const> load_builtin_kernels() {
+  instruction_set();  // raises here: what the library's query function throws would be told as the library's fault
+  const std::string file = file_beside_this_library("libmydev_host_kernels.so");
+  std::string problem;
+  void* library = open_shared_object(file, problem);
+  MYDEV_CHECK(library != nullptr, MYDEV_FAILED_PRECONDITION, "the built-in kernels cannot be loaded: ", problem,
+              "; `mydev doctor` examines the installation");
+  const mydev_library table = query_library(file, ::dlsym(library, MYDEV_CUSTOM_CALL_QUERY_SYMBOL));
+  return {table.kernels, table.num_kernels};
+}
+
+}  // namespace mydev

@@ -1,0 +1,19 @@
+// The library of the built-in kernels, which run on the host.
+//
+// It lies beside this one and is loaded when one of its records is first needed: a process whose device has kernels of
+// its own, and no host access, maps neither it nor oneDNN. It is a library of kernels like any other
+// (mydev/custom_call.h), but for its records, which the registry uses where they are. Never unloaded.
+#pragma once
+
+#include <span>
+
+#include "mydev/custom_call.h"
+
+namespace mydev {
+
+// Loads the library, unless it is loaded, and gives its records, in the variants for this processor's instruction set.
+// Raises INVALID_ARGUMENT if MYDEV_ISA names an instruction set that is not supported, and FAILED_PRECONDITION if the
+// library cannot be loaded. Thread-safe; holds no lock of ours while the loader works, which has one of its own.
+std::span<const mydev_kernel* const> load_builtin_kernels();
+
+}  // namespace mydev

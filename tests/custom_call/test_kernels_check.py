@@ -1,0 +1,213 @@
+"""``mydev kernels check``: sound libraries, broken ones, and files that are none; reading ELF files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+from torch_mydev import elf_file
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+RECORD = """
+#include "mydev/custom_call.h"
+static mydev_code entry(const mydev_frame* frame) { (void)frame; return MYDEV_OK; }
+static const mydev_kernel record = {.struct_size = sizeof(mydev_kernel), .name = NAME, .entry = entry};
+static const mydev_kernel* const kernels[] = {&record};
+static const mydev_library library = {.struct_size = sizeof(mydev_library), .version_major = MAJOR, .name = "broken",
+                                      .version = "1", .kernels = kernels, .num_kernels = COUNT};
+MYDEV_EXPORT const mydev_library* QUERY(uint32_t major, uint32_t minor) { (void)major, (void)minor; return RESULT; }
+"""
+DEFINITIONS = {
+    "NAME": '"cli.kernel"',
+    "MAJOR": "1",
+    "COUNT": "1",
+    "QUERY": "mydev_custom_call_query",
+    "RESULT": "&library",
+}
+
+
+@pytest.fixture
+def compile_library(tmp_path: Path) -> Callable[..., Path]:
+    """Compiles a library of one record; keyword arguments replace its definitions."""
+
+    def build(*flags: str, extra: str = "", name: str = "library.so", **definitions: str) -> Path:
+        source, target = tmp_path / "library.c", tmp_path / name
+        source.write_text(RECORD + extra)
+        defined = [f"-D{key}={value}" for key, value in {**DEFINITIONS, **definitions}.items()]
+        include = f"-I{ROOT / 'csrc' / 'include'}"
+        command = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            include,
+            *defined,
+            "-o",
+            str(target),
+            str(source),
+            *flags,
+        ]
+        subprocess.run(command, check=True)
+        return target
+
+    return build
+
+
+def problems(cli: Cli, path: Path) -> dict[str, str]:
+    """What `check` finds wrong, by subject."""
+    code, out, _ = cli("check", str(path), "--json")
+    found = {finding["subject"]: finding["text"] for finding in json.loads(out) if finding["state"] == "problem"}
+    assert code == int(bool(found))
+    return found
+
+
+def test_check_of_a_sound_library(cli: Cli, library: str) -> None:
+    code, out, _ = cli("check", library)
+    assert code == 0
+    assert "example kernels 1.0, 12 kernels" in out
+    assert "example_softcap(Tensor x" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "message"),
+    [
+        ({"NAME": '"a b"'}, "record 0", "'a b'"),
+        ({"MAJOR": "9"}, "handshake", "ABI 9.0"),
+        ({"COUNT": "4000000000u"}, "layout", "the table of kernels is not one"),
+        ({"QUERY": "another_query"}, "handshake", "does not export mydev_custom_call_query"),
+        ({"RESULT": "NULL"}, "handshake", "does not work with version 1.0"),
+    ],
+    ids=["name", "version", "count", "query", "refusal"],
+)
+def test_check_of_a_bad_table(
+    cli: Cli, compile_library: Callable[..., Path], changes: dict[str, str], subject: str, message: str
+) -> None:
+    assert message in problems(cli, compile_library(**changes))[subject]
+
+
+@pytest.mark.parametrize(
+    ("extra", "step"),
+    [
+        ("__attribute__((constructor)) static void crash(void) { *(volatile int*)0 = 1; }", "loading it"),
+        ("", "asking it for its table"),
+    ],
+    ids=["constructor", "query"],
+)
+def test_check_survives_a_crash_and_says_where(
+    cli: Cli, compile_library: Callable[..., Path], extra: str, step: str
+) -> None:
+    result = "&library" if extra else "(*(volatile int*)0 = 1, &library)"
+    found = problems(cli, compile_library(extra=extra, RESULT=result))
+    assert "SIGSEGV" in found["loading"]
+    assert step in found["loading"]
+
+
+CONSTRUCTOR = "__attribute__((constructor)) static void construct(void)"
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (
+            f"#include <unistd.h>\n{CONSTRUCTOR} {{ for (;;) pause(); }}",
+            "came to no end within 5 seconds while loading it",
+        ),
+        (f"#include <stdlib.h>\n{CONSTRUCTOR} {{ _Exit(0); }}", "ended with exit code 0 while loading it"),
+        (f"#include <stdlib.h>\n{CONSTRUCTOR} {{ _Exit(3); }}", "ended with exit code 3 while loading it"),
+    ],
+    ids=["waits", "exits", "fails"],
+)
+def test_check_of_a_library_that_never_returns(
+    cli: Cli, compile_library: Callable[..., Path], extra: str, message: str
+) -> None:
+    code, out, _ = cli("check", str(compile_library(extra=extra)), "--timeout", "5", "--json")
+    found = {finding["subject"]: finding["text"] for finding in json.loads(out)}
+    assert code == 1
+    assert message in found["loading"]
+
+
+def test_check_of_a_library_that_prints(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    extra = f'#include <stdio.h>\n{CONSTRUCTOR} {{ puts("{{not json"); puts("[1]"); puts("{{\\"done\\": 1}}"); }}'
+    assert not problems(cli, compile_library(extra=extra))
+
+
+def test_check_survives_a_crash_while_registering(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    extra = """
+static void* handler(void* frame) { (void)frame; *(volatile int*)0 = 1; return 0; }
+static const mydev_kernel typed = {.struct_size = sizeof(mydev_kernel), .name = "cli.typed",
+                                   .kind = MYDEV_KIND_TYPED_FFI, .execute = (mydev_function)handler};
+static const mydev_kernel* const typed_kernels[] = {&typed};
+static const mydev_library typed_library = {.struct_size = sizeof(mydev_library), .version_major = 1, .name = "typed",
+                                            .version = "1", .kernels = typed_kernels, .num_kernels = 1};
+MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t major, uint32_t minor) {
+  (void)major, (void)minor;
+  return &typed_library;
+}
+"""
+    found = problems(cli, compile_library(extra=extra, QUERY="unused_query"))
+    assert "ended with SIGSEGV" in found["registering"]
+
+
+def test_check_names_a_missing_symbol(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    extra = "extern int nowhere_defined(void); MYDEV_EXPORT int call(void) { return nowhere_defined(); }"
+    assert "nowhere_defined" in problems(cli, compile_library(extra=extra))["loading"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [("-Wl,-z,execstack", "executable stack"), ("-Wl,-rpath,lib", "relative entry 'lib'")],
+    ids=["stack", "rpath"],
+)
+def test_check_of_what_is_not_secure(cli: Cli, compile_library: Callable[..., Path], flag: str, message: str) -> None:
+    assert message in problems(cli, compile_library(flag))["security"]
+
+
+def test_check_of_a_file_that_anybody_may_write(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    path = compile_library()
+    path.chmod(0o777)
+    assert "anybody may write" in problems(cli, path)["security"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is no ELF file"), (b"#!/bin/sh\n", "is no ELF file"), (b"\x7fELF\x02\x01" + bytes(10), "truncated")],
+    ids=["empty", "text", "header only"],
+)
+def test_check_of_a_file_that_is_no_library(cli: Cli, tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "library.so"
+    path.write_bytes(content)
+    assert message in problems(cli, path)["file"]
+
+
+@pytest.mark.parametrize("part", [0.01, 0.3, 0.6, 0.9])
+def test_check_of_a_truncated_library(cli: Cli, compile_library: Callable[..., Path], part: float) -> None:
+    path = compile_library()
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * part)])
+    assert problems(cli, path)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/tmp"])
+def test_check_of_what_is_no_regular_file(cli: Cli, path: str) -> None:
+    assert "is no regular file" in problems(cli, Path(path))["file"]
+
+
+def test_check_of_no_file(cli: Cli, tmp_path: Path) -> None:
+    assert "No such file" in problems(cli, tmp_path / "nothing.so")["file"]
+
+
+def test_elf_file_is_read_without_loading_it(compile_library: Callable[..., Path]) -> None:
+    extra = 'int puts(const char*); MYDEV_EXPORT int call(void) { return puts(""); }'
+    elf = elf_file.read_elf(compile_library("-Wl,-rpath,$ORIGIN/deps:/opt", extra=extra))
+    assert {"mydev_custom_call_query", "call"} <= set(elf.exported)
+    assert "puts" in elf.undefined
+    assert elf.search_paths == ["$ORIGIN/deps", "/opt"]
+    assert any(name.startswith("libc.") for name in elf.needed)
+    assert not elf.executable_stack

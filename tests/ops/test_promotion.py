@@ -1,0 +1,87 @@
+"""Pointwise operators against the CPU: layouts that combine, dtypes that promote, numbers beside tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from support.pointwise_operands import DTYPES, LAYOUTS, check, values
+
+COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(LAYOUTS[:6], LAYOUTS[:6])))
+@pytest.mark.parametrize("name", ["add", "lt"])
+def test_layouts_combine(device: torch.device, name: str, left: Any, right: Any) -> None:
+    check(device, getattr(torch, name), left(torch.float32, 0), right(torch.float32, 1))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_unary_function_of_any_layout(device: torch.device, layout: Any) -> None:
+    check(device, torch.exp, layout(torch.float32, 0))
+
+
+def test_channels_last_stays_channels_last(device: torch.device) -> None:
+    image = values(2, 3, 8, 9).to(memory_format=torch.channels_last)
+    moved = image.to(device)
+    result = moved + moved
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    assert_close(result.cpu(), image + image)
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(DTYPES, DTYPES)), ids=str)
+@pytest.mark.parametrize("name", ["add", "mul", "eq"])
+def test_dtypes_promote(device: torch.device, name: str, left: torch.dtype, right: torch.dtype) -> None:
+    check(device, getattr(torch, name), values(50, dtype=left), values(50, dtype=right, seed=1), native=False)
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True, -1, 300, 1e20, 0.1])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("function", [torch.add, torch.mul, lambda a, n: n - a, lambda a, n: n / a], ids=range(4))
+def test_number_beside_a_tensor(
+    device: torch.device, function: Callable[..., torch.Tensor], dtype: torch.dtype, number: float
+) -> None:
+    tensor = values(50, dtype=dtype)
+    try:
+        function(tensor, number)
+    except RuntimeError as error:
+        with pytest.raises(type(error)):
+            function(tensor.to(device), number)
+    else:
+        check(device, function, tensor, number, native=False)
+
+
+@pytest.mark.parametrize("number", [2, 2.5, -1, 300, 0.1, float("nan")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparison_with_a_number(device: torch.device, name: str, dtype: torch.dtype, number: float) -> None:
+    tensor = values(50, dtype=dtype)
+    try:
+        getattr(torch, name)(tensor, number)
+    except RuntimeError as error:
+        with pytest.raises(type(error)):
+            getattr(torch, name)(tensor.to(device), number)
+    else:
+        check(device, getattr(torch, name), tensor, number, native=False)
+
+
+@pytest.mark.parametrize("scalar", [torch.tensor(2.5), torch.tensor(3), torch.tensor(2.0, dtype=torch.float64)])
+def test_cpu_scalar_tensor_is_an_operand(device: torch.device, scalar: torch.Tensor) -> None:
+    tensor = values(50)
+    assert_close((tensor.to(device) * scalar).cpu(), tensor * scalar)
+    assert_close((scalar - tensor.to(device)).cpu(), scalar - tensor)
+
+
+def test_zero_dim_tensor_with_cpu_scalar_promotes_as_on_the_cpu(device: torch.device) -> None:
+    a, b = torch.tensor(1.5), torch.tensor(2.0, dtype=torch.float64)
+    assert (a.to(device) + b).dtype == (a + b).dtype
+
+
+def test_alpha_scales_the_second_operand(device: torch.device) -> None:
+    check(device, lambda a, b: torch.add(a, b, alpha=2.5), values(50), values(50, seed=1))
+    check(device, lambda a: torch.sub(a, 1.5, alpha=2), values(50))
