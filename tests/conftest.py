@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import torch_mydev
+from support import cached_compiler
 from support.checkout import environment
 from support.fork_server import ForkServer
 from support.ranks import Ranks
@@ -96,10 +97,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:  # one for all workers, and compiled anew in each session
+    # Inductor compiles everything anew in each session, once for all workers; the C++ compiler does not.
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         directory = tempfile.TemporaryDirectory(prefix="mydev-inductor-", ignore_cleanup_errors=True)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = directory.name
         config.add_cleanup(directory.cleanup)
+    cached_compiler.use()
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
 
 

@@ -1,21 +1,30 @@
 """Runs clang-tidy over the layers that have no torch in them, two files at a time, and skips what it has passed before.
 
-A file is checked again when it, any header, .clang-tidy or clang-tidy's version has changed. Files that are compiled
-once per instruction set are checked in their baseline form only.
+What passed is remembered outside the checkout, by content: a file, the headers of this project that it includes, how it
+is compiled, .clang-tidy, and clang-tidy's and the compiler's versions. So a second clone checks what differs only, and
+its files need not lie in the same place. Files that are compiled once per instruction set are checked in their baseline
+form only.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "lint"
-LAYERS = ("runtime", "kernels")
+LAYERS = ("runtime", "host_driver", "kernels", "host_kernels")
+PASSED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_mydev" / "clang-tidy"
+FORGET_AFTER_DAYS = 60
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def main() -> int:
@@ -25,35 +34,66 @@ def main() -> int:
     configure += ["-DMYDEV_ISA_VARIANTS=baseline", f"-DPython_EXECUTABLE={sys.executable}"]
     environment = dict(os.environ, PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}")
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL, env=environment)
+    commands = {
+        Path(entry["file"]): entry["command"].replace(str(ROOT), "")
+        for entry in json.loads((BUILD / "compile_commands.json").read_text())
+    }
 
     # omp.h is the compiler's own; after all other directories, so that clang keeps its own versions of the rest.
-    compiler_headers = subprocess.run(["g++", "-print-file-name=include"], check=True, capture_output=True, text=True)
-    extra = f"--extra-arg=-idirafter{compiler_headers.stdout.strip()}"
-
-    shared = hashlib.sha256(subprocess.run([tidy, "--version"], check=True, capture_output=True).stdout)
-    headers = sorted(path for path in (ROOT / "csrc").rglob("*.h"))
-    for path in [ROOT / ".clang-tidy", ROOT / "CMakeLists.txt", *headers]:
-        shared.update(path.read_bytes())
+    extra = f"--extra-arg=-idirafter{_output_of('g++', '-print-file-name=include').strip()}"
+    shared = [_output_of(tidy, "--version"), _output_of("g++", "--version"), extra]
+    shared += [(ROOT / name).read_text() for name in (".clang-tidy", "requirements/build.txt")]  # oneDNN's headers
 
     def check(source: Path) -> str:
-        digest = shared.copy()
-        digest.update(source.read_bytes())
-        stamp = BUILD / "passed" / source.relative_to(ROOT).with_suffix(".sha256")
-        if stamp.exists() and stamp.read_text() == digest.hexdigest():
-            return ""
-        command = [str(tidy), "--quiet", f"-p={BUILD}", extra, str(source)]
-        result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-        if result.returncode != 0:
-            return result.stdout + result.stderr
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(digest.hexdigest())
+        digest = hashlib.sha256("\0".join([*shared, commands.get(source, "")]).encode())
+        for path in sorted(_with_includes(source)):
+            digest.update(f"\0{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+        stamp = PASSED / digest.hexdigest()
+        if not stamp.exists():
+            command = [str(tidy), "--quiet", f"-p={BUILD}", extra, str(source)]
+            result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+            if result.returncode != 0:
+                return result.stdout + result.stderr
+        stamp.touch()
         return ""
 
+    PASSED.mkdir(parents=True, exist_ok=True)
+    _forget()
     sources = sorted(path for layer in LAYERS for path in (ROOT / "csrc" / layer).rglob("*.cpp"))
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         complaints = [complaint for complaint in pool.map(check, sources) if complaint]
     print("".join(complaints), end="", file=sys.stderr)
     return 1 if complaints else 0
+
+
+def _output_of(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@functools.cache
+def _includes(path: Path) -> tuple[Path, ...]:
+    """The project's headers that a file includes: by their path below csrc, below csrc/include, or beside it."""
+    names = [name.decode() for name in INCLUDE.findall(path.read_bytes())]
+    places = (ROOT / "csrc", ROOT / "csrc" / "include", path.parent)
+    return tuple(place / name for name in names for place in places if (place / name).is_file())
+
+
+def _with_includes(path: Path) -> set[Path]:
+    """The file and all that it includes, directly or not."""
+    found, unread = {path}, [path]
+    while unread:
+        new = set(_includes(unread.pop())) - found
+        found |= new
+        unread += new
+    return found
+
+
+def _forget() -> None:
+    """Removes what no checkout has asked for in a long time."""
+    oldest = time.time() - FORGET_AFTER_DAYS * 24 * 3600
+    for stamp in PASSED.iterdir():
+        if stamp.stat().st_mtime < oldest:
+            stamp.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,13 @@ install_package() { # <package>
 need_command() { command -v "$1" >/dev/null || install_package "$2"; }
 need_header() { echo "#include <$1>" | g++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null || install_package "$2"; }
 
+# For what only makes things faster: goes on without it where it cannot be installed.
+prefer_command() { # <command> <package>
+  command -v "$1" >/dev/null && return
+  if { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; } && (install_package "$2"); then return; fi
+  echo "setup: without $1 every build compiles everything; it is worth installing" >&2
+}
+
 make_venv() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
     echo "setup: Python 3.10 or newer is needed; python3 is $(python3 -V)" >&2
@@ -53,10 +60,11 @@ pip_install() { # <name>
   content=$(cat requirements/torch.txt "$file" $([ "$1" = test ] && echo requirements/{demo,models}.txt))
   [ "$(cat "$stamp" 2>/dev/null)" = "$content" ] && return
   echo "setup: installing $file into .venv"
+  # Python compiles what is imported, when it is: a small part of these packages.
   if [ "$1" = torch ]; then
-    .venv/bin/python -m pip install -q "$(cat "$file")"
+    .venv/bin/python -m pip install -q --no-compile "$(cat "$file")"
   else
-    .venv/bin/python -m pip install -q -r "$file"
+    .venv/bin/python -m pip install -q --no-compile -r "$file"
   fi
   echo "$content" >"$stamp"
 }
@@ -64,6 +72,7 @@ pip_install() { # <name>
 purpose=${1:?what for: build, demo, test, lint or bench}
 need_command python3 python3
 need_command g++ g++
+prefer_command ccache ccache
 make_venv
 pip_install torch
 pip_install build

@@ -1,5 +1,5 @@
 """Operators of PyTorch's database under torch.compile, each alone: a seeded choice, of which --compiled-operators=N
-takes the first N (`make conformance-compile` takes all)."""
+takes the first N (`make test-compile-cold` takes all)."""
 
 from __future__ import annotations
 

@@ -439,6 +439,7 @@ TEST_F(CachingAllocator, MemoryThatTheDriverWillNotTakeBackStaysUsable) {
 using CachingAllocatorDeathTest = CachingAllocator;
 
 TEST_F(CachingAllocatorDeathTest, ForkedChildIsRefusedMemoryButMayDropWhatItInherited) {
+  GTEST_FLAG_SET(death_test_style, "fast");  // the child is a fork of this process, for the time of this test
   Stream& stream = default_stream(0);
   OwnedBlock inherited = make(100);
   make(100);  // leaves a cached block that would serve the next request

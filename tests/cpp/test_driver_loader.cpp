@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "built_files.h"
 #include "runtime/device.h"
 #include "runtime/driver_loader.h"
 #include "runtime/launch.h"
@@ -16,7 +17,7 @@
 namespace mydev {
 namespace {
 
-const std::string kBrokenDriver = MYDEV_TEST_DRIVERS "/broken_driver.so";
+const std::string kBrokenDriver = built_file("drivers/broken_driver.so");
 
 // An environment variable for the time of a scope.
 class ScopedVariable {

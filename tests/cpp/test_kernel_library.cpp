@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "built_files.h"
 #include "ffi_fixture.h"
 #include "kernels/registry/kernel_library.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLibraries = MYDEV_TEST_KERNELS;
+const std::string kLibraries = built_file("kernels");
 
 std::vector<float> apply(const char* name) {
   DeviceArray in({2}, 3), out({2});

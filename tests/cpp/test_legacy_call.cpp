@@ -2,6 +2,7 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "built_files.h"
 #include "ffi_fixture.h"
 #include "kernels/custom_call/legacy_status.h"
 #include "kernels/registry/kernel_library.h"
@@ -205,7 +206,7 @@ TEST_P(LegacyKinds, RefuseStridedOperands) {
 }
 
 TEST(LegacyStatus, IsSetByTheFunctionsThatTheHostProvides) {
-  load_kernel_library(MYDEV_TEST_KERNELS "/c_library.so");
+  load_kernel_library(built_file("kernels/c_library.so"));
   const std::string opaque("up to the NUL\0not this", 22);
   const mydev_kernel* kernel = find_kernel("c.fail");
   ASSERT_NE(kernel, nullptr);

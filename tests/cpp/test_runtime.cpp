@@ -207,14 +207,7 @@ TEST(Fork, TheChildOfAUserIsToldToSpawn) {
   std::exit(holds_in_child([] { return device_count() == 1 && !in_bad_fork(); }) ? 0 : 1);
 }
 
-// Runs in a process started anew: this one may have used a device.
-class FreshProcess : public testing::Test {
- protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-  void TearDown() override { GTEST_FLAG_SET(death_test_style, "fast"); }
-};
-
-TEST_F(FreshProcess, AForkBeforeFirstUseIsFree) {
+TEST(Fork, BeforeTheFirstUseIsFree) {
   EXPECT_EXIT(fork_before_first_use(), testing::ExitedWithCode(0), "");
 }
 
@@ -431,7 +424,7 @@ TEST(Launch, AnUnknownHookIsNotRemoved) {
   std::exit(0);
 }
 
-TEST_F(FreshProcess, AnAsynchronousErrorNamesKernelAndPythonLine) {
+TEST(FreshProcess, AnAsynchronousErrorNamesKernelAndPythonLine) {
   EXPECT_EXIT(fail_asynchronously(), testing::ExitedWithCode(0),
               "index 7 is out of range \\[OUT_OF_RANGE in test.failing\\(\\) on device mydev:0\\], launched at "
               "train.py:12 in step");
