@@ -16,6 +16,7 @@
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/instruction_set.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/launch.h"
 
 namespace mydev::kernels {
