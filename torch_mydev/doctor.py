@@ -24,6 +24,7 @@ from torch_mydev._device_name import DEVICE_NAME
 
 _LIBRARIES = (
     "libmydev_runtime.so",
+    "libmydev_host_driver.so",
     "libmydev_kernels.so",
     "libmydev_custom_call_status.so",
     "libtorch_mydev.so",
