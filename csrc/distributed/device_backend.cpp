@@ -10,6 +10,8 @@
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
 #include "runtime/device_name.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
@@ -161,7 +163,7 @@ DeviceBackend::WorkPtr DeviceBackend::barrier(const c10d::BarrierOptions& option
 }
 
 void DeviceBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  device(current_device()).synchronize();
+  synchronize_device(current_device_object());
   engine_->monitoredBarrier(options, wait_all_ranks);
 }
 

@@ -8,6 +8,7 @@
 #include "distributed/stream_wait.h"
 #include "runtime/device_name.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -7,7 +7,7 @@
 #include "aten/host/sparse.h"
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

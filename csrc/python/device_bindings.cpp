@@ -14,6 +14,7 @@
 
 #include "python/bindings.h"
 #include "runtime/device.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
@@ -77,7 +78,7 @@ void bind_device(pybind11::module_& m) {
           }
           return exchange_current_device(index);
         }));
-  m.def("synchronize", wrap_pybind_function_no_gil([](int index) { device(index).synchronize(); }));
+  m.def("synchronize", wrap_pybind_function_no_gil([](int index) { synchronize_device(device(index)); }));
   m.def("device_properties", wrap_pybind_function(describe_device));
 
   m.def("register_fork_handler", wrap_pybind_function([] {

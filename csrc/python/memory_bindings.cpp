@@ -9,6 +9,7 @@
 #include "python/bindings.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -43,7 +43,7 @@ constexpr size_t round_up(size_t bytes) noexcept {
   return (bytes + 7) & ~size_t{7};
 }
 
-// Of an attribute's value beyond the struct, dictionaries apart.
+// Bytes of an attribute's value beyond the struct, dictionaries apart.
 size_t payload_bytes(const mydev_attribute& attribute) noexcept {
   switch (attribute.kind) {
     case MYDEV_ATTRIBUTE_STRING:
@@ -64,7 +64,7 @@ std::span<const mydev_attribute> dictionary_entries(const mydev_attribute& attri
   return {attribute.value.attributes, attribute.count};
 }
 
-// Of a self-contained copy, names and nested dictionaries included.
+// Bytes of a self-contained copy, names and nested dictionaries included.
 size_t copied_bytes(std::span<const mydev_attribute> attributes) noexcept {
   size_t bytes = round_up(attributes.size_bytes());
   for (const mydev_attribute& attribute : attributes) {

@@ -7,6 +7,7 @@
 #include "ffi_handlers.h"
 #include "kernels/ffi/ffi_memory.h"
 #include "runtime/parallel.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

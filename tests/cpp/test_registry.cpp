@@ -19,6 +19,7 @@
 #include "runtime/launch.h"
 #include "runtime/parallel.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -4,7 +4,8 @@
 
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -63,7 +64,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream& stream) const override { return runtime_stream(stream).query(); }
   void synchronizeStream(const c10::Stream& stream) const override { runtime_stream(stream).synchronize(); }
   bool isStreamCapturing(const c10::Stream&) const override { return false; }
-  void synchronizeDevice(const c10::DeviceIndex index) const override { mydev::device(index).synchronize(); }
+  void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(mydev::device(index)); }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,
               const c10::EventFlag flag) const override {
@@ -74,7 +75,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
     runtime_event(*event).record(target);
   }
   void block(void* event, const c10::Stream& stream) const override {
-    if (event != nullptr) runtime_stream(stream).wait(runtime_event(event));
+    if (event != nullptr) runtime_event(event).block(runtime_stream(stream));
   }
   bool queryEvent(void* event) const override { return event == nullptr || runtime_event(event).query(); }
   void synchronizeEvent(void* event) const override {

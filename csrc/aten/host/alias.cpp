@@ -8,7 +8,7 @@
 
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -111,13 +111,13 @@ c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage) {
     auto* owner = new StorageOwner(StorageOwner::reclaim_copy(&storage));
     return make_twin({storage.mutable_data(), owner, &release_owner, c10::Device(c10::kCPU)}, storage.nbytes());
   }
-  auto* twin = static_cast<c10::StorageImpl*>(block->framework_twin.load(std::memory_order_acquire));
+  auto* twin = static_cast<c10::StorageImpl*>(block->framework_alias.load(std::memory_order_acquire));
   if (C10_UNLIKELY(twin == nullptr)) {
     retain(*block);
     auto fresh = make_twin({block->data, block, &release_by_block, c10::Device(c10::kCPU)}, storage.nbytes());
     void* expected = nullptr;
     c10::raw::intrusive_ptr::incref(fresh.get());
-    if (block->framework_twin.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) return fresh;
+    if (block->framework_alias.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) return fresh;
     c10::raw::intrusive_ptr::decref(fresh.get());
     twin = static_cast<c10::StorageImpl*>(expected);
   }
@@ -135,7 +135,7 @@ c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
   }
   void* expected = nullptr;
   c10::raw::intrusive_ptr::incref(&host);
-  if (block->framework_twin.compare_exchange_strong(expected, &host, std::memory_order_acq_rel)) {
+  if (block->framework_alias.compare_exchange_strong(expected, &host, std::memory_order_acq_rel)) {
     host.set_allocator(&twin_allocator);
   } else {
     c10::raw::intrusive_ptr::decref(&host);
@@ -202,8 +202,8 @@ Block* block_of(const c10::StorageImpl& storage) noexcept {
 }
 
 void release_host_twin(Block& block) noexcept {
-  if (block.framework_twin.load(std::memory_order_relaxed) == nullptr) return;
-  if (auto* twin = static_cast<c10::StorageImpl*>(block.framework_twin.exchange(nullptr, std::memory_order_acq_rel))) {
+  if (block.framework_alias.load(std::memory_order_relaxed) == nullptr) return;
+  if (auto* twin = static_cast<c10::StorageImpl*>(block.framework_alias.exchange(nullptr, std::memory_order_acq_rel))) {
     c10::raw::intrusive_ptr::decref(twin);
   }
 }

@@ -20,6 +20,7 @@
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

@@ -9,7 +9,8 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/shared_storage.h"
 #include "aten/memory/storage.h"
-#include "runtime/stream.h"
+#include "runtime/driver_life_cycle.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -130,7 +131,7 @@ class Allocator final : public c10::DeviceAllocator {
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mydev::device(device).memory_info(free_bytes, total_bytes);
+    memory_info(device, free_bytes, total_bytes);
     return {free_bytes, total_bytes};
   }
 };

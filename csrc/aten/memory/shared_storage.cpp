@@ -10,7 +10,9 @@
 
 #include "aten/launch/native_launch.h"
 #include "aten/memory/storage.h"
-#include "runtime/stream.h"
+#include "runtime/driver_life_cycle.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -93,7 +95,7 @@ void move_to_shared_memory(const c10::Storage& storage, c10::Storage host) {
   TORCH_CHECK(host.nbytes() == storage.nbytes(), "the shared memory has ", host.nbytes(), " bytes, the storage ",
               storage.nbytes());
   collect_shared_storages();
-  device(index).synchronize();
+  synchronize_device(device(index));
   copy_to_host(host.mutable_data(), storage.data(), storage.nbytes(), current_stream(index));
   impl.set_data_ptr_noswap(shared_data_ptr(std::move(host), index));
   impl.set_resizable(false);

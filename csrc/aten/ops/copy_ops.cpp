@@ -15,6 +15,8 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -117,7 +119,7 @@ void order_after(Stream& later, Stream& earlier) {
   if (!later.asynchronous() && !earlier.asynchronous()) return;
   Event event(earlier.device().index, /*timing=*/false);
   event.record(earlier);
-  later.wait(event);
+  event.block(later);
 }
 
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {

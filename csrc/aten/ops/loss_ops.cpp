@@ -6,6 +6,7 @@
 #include <ATen/core/Reduction.h>
 
 #include "aten/host/native_or_host.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -5,6 +5,7 @@
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "aten/core/number.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "aten/launch/native_launch.h"
 #include "runtime/launch.h"
+#include "runtime/launch_hooks.h"
 
 namespace mydev {
 

@@ -7,7 +7,6 @@
 #include <limits>
 #include <string_view>
 
-#include "runtime/plain_errors.h"
 #include "runtime/status.h"
 
 namespace mydev::ffi {
@@ -258,7 +257,7 @@ std::shared_ptr<Instance> InstanceCache::find_or_make(std::span<const mydev_attr
     std::rotate(instances_.begin(), position, position + 1);
     return instances_.front();
   }
-  const PlainErrors plain;
+  const RaiserBypass bypass;
   auto instance = std::make_shared<Instance>(attributes);
   if (instances_.size() == kCapacity) {
     gone = std::move(instances_.back());

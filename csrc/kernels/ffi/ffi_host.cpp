@@ -14,7 +14,6 @@
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/device_name.h"
 #include "runtime/parallel.h"
-#include "runtime/plain_errors.h"
 #include "runtime/status.h"
 
 namespace mydev::ffi {
@@ -39,7 +38,7 @@ Error* too_small(const char* what, size_t size) {
 // A function of the table: no exception leaves it.
 template <typename Body>
 Error* guarded(const Body& body) noexcept {
-  const PlainErrors plain;
+  const RaiserBypass bypass;
   try {
     return body();
   } catch (const mydev::Error& caught) {

@@ -13,6 +13,7 @@
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/device_name.h"
 #include "runtime/launch.h"
+#include "runtime/launch_errors.h"
 #include "runtime/status.h"
 
 namespace mydev {

@@ -5,6 +5,7 @@
 
 #include "kernels/spec/signature.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
 
