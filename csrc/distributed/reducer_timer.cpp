@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "aten/launch/native_launch.h"
 #include "runtime/event.h"
 #include "runtime/stream_table.h"
 

@@ -11,7 +11,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 
 namespace mydev {
 

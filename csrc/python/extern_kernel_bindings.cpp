@@ -1,10 +1,10 @@
 // torch_mydev._C: operators of the device as extern kernels of graphs that Inductor compiled for the host.
 //
-// They take CPU tensors over the device's memory (aten/alias.h), as the generated code has them. Products write into
-// `out`; convolutions, pooling and norms, whose layouts are the operator's to choose, return CPU tensors over fresh
-// memory of the device. Builtin functions, since the generated code calls them many times in a step: twins
-// (aten/device_call.h) do the same for any operator, and cost microseconds more. If an operand is not the device's
-// memory, such as a constant of the graph, the CPU's operator runs.
+// They take CPU tensors over the device's memory (aten/host/alias.h), as the generated code has them. Products write
+// into `out`; convolutions, pooling and norms, whose layouts are the operator's to choose, return CPU tensors over
+// fresh memory of the device. Builtin functions, since the generated code calls them many times in a step: device calls
+// (aten/custom_call/device_call.h) do the same for any operator, and cost microseconds more. If an operand is not the
+// device's memory, such as a constant of the graph, the CPU's operator runs.
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/baddbmm_ops.h>
 #include <ATen/ops/bmm_ops.h>
@@ -22,10 +22,7 @@
 #include <array>
 
 #include "aten/host/alias.h"
-#include "aten/launch/native_launch.h"
-#include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
-#include "runtime/stream.h"
 
 namespace py = pybind11;
 
@@ -136,31 +133,31 @@ struct Argument<const std::optional<Tensor>&> {
 
 // Arguments that are no tensors.
 template <class T>
-struct PlainArgument {
+struct ValueArgument {
   T value;
   void move_to_device(bool&) {}
   const T& get(bool) const { return value; }
 };
 
 template <>
-struct Argument<bool> : PlainArgument<bool> {
-  explicit Argument(PyObject* object) : PlainArgument{object == Py_True} {
+struct Argument<bool> : ValueArgument<bool> {
+  explicit Argument(PyObject* object) : ValueArgument{object == Py_True} {
     TORCH_CHECK_TYPE(PyBool_Check(object), "expected a bool, not a ", Py_TYPE(object)->tp_name);
   }
 };
 
 template <>
-struct Argument<int64_t> : PlainArgument<int64_t> {
-  explicit Argument(PyObject* object) : PlainArgument{py::cast<int64_t>(object)} {}
+struct Argument<int64_t> : ValueArgument<int64_t> {
+  explicit Argument(PyObject* object) : ValueArgument{py::cast<int64_t>(object)} {}
 };
 
 template <>
-struct Argument<double> : PlainArgument<double> {
-  explicit Argument(PyObject* object) : PlainArgument{py::cast<double>(object)} {}
+struct Argument<double> : ValueArgument<double> {
+  explicit Argument(PyObject* object) : ValueArgument{py::cast<double>(object)} {}
 };
 
 template <>
-struct Argument<std::optional<at::MemoryFormat>> : PlainArgument<std::optional<at::MemoryFormat>> {
+struct Argument<std::optional<at::MemoryFormat>> : ValueArgument<std::optional<at::MemoryFormat>> {
   explicit Argument(PyObject* object) {
     if (object == Py_None) return;
     TORCH_CHECK_TYPE(THPMemoryFormat_Check(object), "expected a memory format, not a ", Py_TYPE(object)->tp_name);
@@ -179,21 +176,21 @@ c10::SmallVector<T, 3> to_list(PyObject* object) {
 }
 
 template <>
-struct Argument<IntArrayRef> : PlainArgument<c10::SmallVector<int64_t, 3>> {
-  explicit Argument(PyObject* object) : PlainArgument{to_list<int64_t>(object)} {}
+struct Argument<IntArrayRef> : ValueArgument<c10::SmallVector<int64_t, 3>> {
+  explicit Argument(PyObject* object) : ValueArgument{to_list<int64_t>(object)} {}
 };
 
 template <>
-struct Argument<at::OptionalIntArrayRef> : PlainArgument<std::optional<c10::SmallVector<int64_t, 3>>> {
+struct Argument<at::OptionalIntArrayRef> : ValueArgument<std::optional<c10::SmallVector<int64_t, 3>>> {
   explicit Argument(PyObject* object)
-      : PlainArgument{object == Py_None ? std::nullopt : std::optional(to_list<int64_t>(object))} {}
+      : ValueArgument{object == Py_None ? std::nullopt : std::optional(to_list<int64_t>(object))} {}
   at::OptionalIntArrayRef get(bool) const {
     return value.has_value() ? at::OptionalIntArrayRef(*value) : at::OptionalIntArrayRef();
   }
 };
 
 template <size_t kCount>
-struct Argument<std::array<bool, kCount>> : PlainArgument<std::array<bool, kCount>> {
+struct Argument<std::array<bool, kCount>> : ValueArgument<std::array<bool, kCount>> {
   explicit Argument(PyObject* object) {
     const auto list = to_list<bool>(object);
     TORCH_CHECK_VALUE(list.size() == kCount, "expected ", kCount, " bools, got ", list.size());
@@ -203,7 +200,7 @@ struct Argument<std::array<bool, kCount>> : PlainArgument<std::array<bool, kCoun
 
 PyObject* to_python(const Tensor& result) {
   if (!result.defined()) Py_RETURN_NONE;
-  return THPVariable_Wrap(on_device(result) ? host_alias(result) : result);
+  return THPVariable_Wrap(alias_of_result(result));
 }
 
 template <class... Results>

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "aten/core/device_type.h"
 #include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
 #include "runtime/caching_allocator.h"
@@ -106,7 +107,7 @@ pybind11::dict describe(const c10::CachingAllocator::Stat& stat) {
 }
 
 at::HostAllocator& host_allocator() {
-  return *at::getHostAllocator(c10::DeviceType::PrivateUse1);
+  return *at::getHostAllocator(kDeviceType);
 }
 
 pybind11::dict describe_host_memory() {

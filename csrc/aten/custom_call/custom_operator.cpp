@@ -102,7 +102,7 @@ class OperatorCall {
       Tensor dense = at::empty(operand.sizes(), operand.options());
       dense.copy_(operand);
       copies_.push_back(dense);
-      frame_.operand(i) = CustomFrame::buffer_of(dense);
+      frame_.operand(i) = buffer_of(dense);
       if (written(i)) written_copies_.emplace_back(i, std::move(dense));
     }
   }

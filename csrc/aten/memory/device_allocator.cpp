@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "aten/host/alias.h"
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
+#include "aten/memory/block_alias.h"
 #include "aten/memory/shared_storage.h"
 #include "aten/memory/storage.h"
 #include "runtime/driver_life_cycle.h"
@@ -62,14 +62,13 @@ void apply_environment_once() {
   const int device = block.stream->device().index;
   const AllocatorStats stats = allocator_stats(device);
   c10::reportMemoryUsageToProfiler(block.data, bytes, static_cast<size_t>(stats.allocated_bytes.all.current),
-                                   static_cast<size_t>(stats.reserved_bytes.all.current),
-                                   {kDeviceType, static_cast<c10::DeviceIndex>(device)});
+                                   static_cast<size_t>(stats.reserved_bytes.all.current), torch_device(device));
 }
 
 void delete_device_data(void* context) {
   Block& block = *static_cast<Block*>(context);
   if (C10_UNLIKELY(c10::memoryProfilingEnabled())) report_to_profiler(block, -static_cast<int64_t>(block.size));
-  release_host_twin(block);
+  release_cached_alias(block);
   release(block);
 }
 
@@ -157,11 +156,16 @@ c10::DataPtr allocate_device_memory(Stream& stream, size_t bytes) {
 }
 
 c10::DataPtr device_data_ptr(Block& block, int device) noexcept {
-  return {block.data, &block, &delete_device_data, {kDeviceType, static_cast<c10::DeviceIndex>(device)}};
+  return {block.data, &block, &delete_device_data, torch_device(device)};
 }
 
 bool is_device_memory(const c10::DataPtr& data) noexcept {
   return data.get_deleter() == &delete_device_data;
+}
+
+Block* block_of(const c10::StorageImpl& storage) noexcept {
+  const c10::DataPtr& data = storage.data_ptr();
+  return is_device_memory(data) ? static_cast<Block*>(data.get_context()) : nullptr;
 }
 
 }  // namespace mydev

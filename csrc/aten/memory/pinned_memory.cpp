@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/interval_map.h"
@@ -90,8 +90,7 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, std::
   bool query_event(std::unique_ptr<Event>& event) override { return event == nullptr || event->query(); }
   c10::Stream get_current_stream() const override {
     const int device = current_device();
-    return c10::Stream(c10::Stream::UNSAFE, {kDeviceType, static_cast<c10::DeviceIndex>(device)},
-                       current_stream(device).id());
+    return c10::Stream(c10::Stream::UNSAFE, torch_device(device), current_stream(device).id());
   }
   bool stream_is_capturing(c10::Stream) const override { return false; }
 };

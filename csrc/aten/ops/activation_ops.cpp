@@ -55,7 +55,7 @@ struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
   static Result call(Self self, Bound min, Bound max, Out... out) {
     const std::optional<c10::Scalar> low(min), high(max);
     if (!(low.has_value() || high.has_value()) || !is_plain_bound(self, low) || !is_plain_bound(self, high)) {
-      return FallbackForm<Op>::call(self, min, max, out...);
+      return BoxedFallback<Op>::call(self, min, max, out...);
     }
     PointwiseCall call(!low.has_value() ? upper_bound_row : !high.has_value() ? lower_bound_row : clamp_row);
     call.take(self);
@@ -70,7 +70,7 @@ struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
 std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
   PointwiseCall call(log_sigmoid_row);
   call.take(self);
-  if (!call.run()) return FallbackForm<ops::log_sigmoid_forward>::call(self);
+  if (!call.run()) return BoxedFallback<ops::log_sigmoid_forward>::call(self);
   return {std::move(call.result()), empty_dense({0}, self)};
 }
 at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& buffer) {

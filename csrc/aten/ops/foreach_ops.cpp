@@ -107,7 +107,7 @@ bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, Request& r
 }
 
 template <auto& row, class Result, class... Args>
-auto attempt(TensorList self, Args... args) {
+auto try_native(TensorList self, Args... args) {
   Request request;
   (request.take(std::forward<Args>(args)), ...);
   const bool usable = is_usable(self, request);
@@ -133,7 +133,7 @@ template <class Op, auto& row, class Schema = typename Op::schema>
 struct Overload;
 template <class Op, auto& row, class Result, class... Args>
 struct Overload<Op, row, Result(TensorList, Args...)> {
-  static void add(torch::Library& library) { register_native<Op, &attempt<row, Result, Args...>>(library); }
+  static void add(torch::Library& library) { register_native<Op, &try_native<row, Result, Args...>>(library); }
 };
 
 // --- norms ---------------------------------------------------------------------------------------------------------

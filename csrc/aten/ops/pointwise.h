@@ -105,23 +105,10 @@ class PointwiseCall {
 
 // --- from rows to registrations --------------------------------------------------------------------------------------
 
-// The op's counted fallback, called with typed arguments.
-template <class Op, class Schema = typename Op::schema>
-struct FallbackForm;
-template <class Op, class Result, class... Args>
-struct FallbackForm<Op, Result(Args...)> {
-  static Result call(Args... args) {
-    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
-    static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
-    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(kDispatchKey),
-                                                                std::forward<Args>(args)...);
-  }
-};
-
 // Runs a filled call, or the fallback of the op.
 template <class Op, class... Args>
 auto finish(PointwiseCall& call, Args&... args) -> decltype(Op::call(args...)) {
-  if (C10_UNLIKELY(!call.run())) return FallbackForm<Op>::call(args...);
+  if (C10_UNLIKELY(!call.run())) return BoxedFallback<Op>::call(args...);
   if constexpr (std::is_reference_v<decltype(Op::call(args...))>) {
     return call.out();
   } else {

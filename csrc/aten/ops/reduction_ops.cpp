@@ -292,7 +292,7 @@ auto as_result(std::optional<std::pair<Tensor, Tensor>> value, const Request& re
 }
 
 template <Kind kind, auto& row, class Result, class... Args>
-auto attempt(const Tensor& self, Args... args) {
+auto try_native(const Tensor& self, Args... args) {
   Request request;
   (request.take(std::forward<Args>(args)), ...);
   if constexpr (kind == Kind::kReduce) {
@@ -313,7 +313,7 @@ template <class Op, Kind kind, auto& row, class Schema = typename Op::schema>
 struct Overload;
 template <class Op, Kind kind, auto& row, class Result, class... Args>
 struct Overload<Op, kind, row, Result(const Tensor&, Args...)> {
-  static void add(torch::Library& library) { register_native<Op, &attempt<kind, row, Result, Args...>>(library); }
+  static void add(torch::Library& library) { register_native<Op, &try_native<kind, row, Result, Args...>>(library); }
 };
 
 // clang-format off
