@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torch_mydev import _autoload, kernel_check, kernel_templates
+from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.finding import Finding
+from torch_mydev.cli.kernels import check, new_library
 
 _WIDTH = 160  # where the output is no terminal
 _BUILT_IN = f"{DEVICE_NAME}."
@@ -151,21 +152,22 @@ def _signature_rows(signature: Any) -> Iterable[tuple[str, str, str, str, str]]:
 
 
 def _check(options: argparse.Namespace) -> int:
-    return _report(kernel_check.check(Path(options.file).absolute(), options.timeout), options)
+    return _report(check.check(Path(options.file).absolute(), options.timeout), options)
 
 
 def _call(options: argparse.Namespace) -> int:
-    from torch_mydev import kernel_call, kernel_operands
+    from torch_mydev.cli.kernels.call import bind, results_of
+    from torch_mydev.cli.kernels.operands import describe, parse
 
     info = _info(options)
-    operands = kernel_operands.parse(options.operands, DEVICE_NAME, options.seed)
-    results = [tensor.cpu() for tensor in kernel_call.results_of(kernel_call.bind(info, operands, options.result)())]
+    operands = parse(options.operands, DEVICE_NAME, options.seed)
+    results = [tensor.cpu() for tensor in results_of(bind(info, operands, options.result)())]
     if options.json:
-        rows = [{"type": kernel_operands.describe(t), "values": _plain(t)} for t in results]
+        rows = [{"type": describe(t), "values": _plain(t)} for t in results]
         _print_json(rows)
     else:
         for tensor in results:
-            print(f"{kernel_operands.describe(tensor)}\n{str(tensor).removeprefix('tensor(').removesuffix(')')}")
+            print(f"{describe(tensor)}\n{str(tensor).removeprefix('tensor(').removesuffix(')')}")
     return 0
 
 
@@ -176,12 +178,13 @@ def _plain(tensor: Any) -> Any:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from torch_mydev import kernel_call, kernel_operands
+    from torch_mydev.cli.kernels.call import bench, bind
+    from torch_mydev.cli.kernels.operands import parse
 
     info = _info(options)
-    operands = kernel_operands.parse(options.operands, DEVICE_NAME, options.seed)
-    call = kernel_call.bind(info, operands, options.result)
-    timing = kernel_call.bench(call, operands.tensors, options.rounds)
+    operands = parse(options.operands, DEVICE_NAME, options.seed)
+    call = bind(info, operands, options.result)
+    timing = bench(call, operands.tensors, options.rounds)
     if options.json:
         _print_json(asdict(timing))
     else:
@@ -194,25 +197,26 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _opcheck(options: argparse.Namespace) -> int:
-    from torch_mydev import kernel_call, kernel_operands
+    from torch_mydev.cli.kernels.call import opcheck
+    from torch_mydev.cli.kernels.operands import parse
 
     info = _info(options)
-    operands = kernel_operands.parse(options.operands, DEVICE_NAME, options.seed)
-    return _report(kernel_call.opcheck(info, operands), options)
+    operands = parse(options.operands, DEVICE_NAME, options.seed)
+    return _report(opcheck(info, operands), options)
 
 
 def _why(options: argparse.Namespace) -> int:
-    from torch_mydev import kernel_search
+    from torch_mydev.cli.kernels import search
 
     _load(options)
-    return _report(kernel_search.why(options.name), options)
+    return _report(search.why(options.name), options)
 
 
 def _new(options: argparse.Namespace) -> int:
     directory = Path(options.directory)
     try:
         name = options.name or re.sub(r"[-. ]", "_", directory.resolve().name)
-        files = kernel_templates.write(options.template, directory, name)
+        files = new_library.write(options.template, directory, name)
     except (OSError, ValueError) as error:
         raise _Failure(str(error)) from error
     if options.json:
@@ -298,7 +302,7 @@ ACTIONS = (
             _argument(
                 "--timeout",
                 type=_above_zero(float),
-                default=kernel_check.TIMEOUT,
+                default=check.TIMEOUT,
                 metavar="SECONDS",
                 help="for each child process",
             ),
@@ -318,7 +322,7 @@ ACTIONS = (
         "begin a library: a CMake project that builds and tests a kernel",
         _new,
         (
-            _argument("template", choices=kernel_templates.TEMPLATES, help="the kernel's kind"),
+            _argument("template", choices=new_library.TEMPLATES, help="the kernel's kind"),
             _argument("directory", metavar="DIRECTORY", help="to make"),
             _argument("--name", help="of the library; the directory's by default"),
         ),
@@ -360,7 +364,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (OSError, RuntimeError, TypeError, ValueError) as error:
-        from torch_mydev.kernel_operands import UsageError
+        from torch_mydev.cli.kernels.operands import UsageError
 
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

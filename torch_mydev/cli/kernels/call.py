@@ -14,9 +14,9 @@ import torch
 
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.finding import Finding
+from torch_mydev.cli.kernels.operands import Operands, UsageError, parse_shape, random_tensor
 from torch_mydev.custom_call import KernelInfo, SignatureInfo, ffi_call
-from torch_mydev.custom_operator import DTYPES
-from torch_mydev.kernel_operands import Operands, UsageError, parse_shape, random_tensor
+from torch_mydev.custom_call.dtypes import DTYPES
 
 _API_VERSIONS = {"original": 1, "status": 2, "unified": 3}
 _TURN_SECONDS = 0.02

@@ -1,53 +1,12 @@
-"""Kernels of your own: loading libraries of them, listing what there is, and calling handlers in jax.ffi's terms.
-
-A library is a shared object built with one header, ``mydev/custom_call.h`` (docs/custom-calls.md is the guide). Each of
-its kernels that has a signature becomes ``torch.ops.mydev_cc.<name>``, with a fake kernel, gradients and batching as
-its record says. Kernels without a signature, and handlers compiled for XLA, are called with :func:`ffi_call`.
-
-Loading runs the library's code with all the rights of this process. Files come from :func:`load_custom_calls`, from
-``MYDEV_CUSTOM_CALLS`` (absolute files or directories, separated by colons), and from entry points of the group
-``mydev.custom_calls`` (a callable that returns paths); the last two are loaded when a kernel is first looked up.
-
-Errors of custom calls are ValueError (invalid argument), NotImplementedError (unimplemented), torch.OutOfMemoryError
-(resource exhausted) or RuntimeError, and name the kernel, its library and its operands. On an asynchronous device an
-error of the work itself is raised where the stream is waited for, and says which line launched it.
-"""
+"""What the records of kernels say, and taking records out of the registry."""
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from torch_mydev import _C
-from torch_mydev.custom_operator import discover, require_kernel, sync_operators
-from torch_mydev.ffi import FfiCall, ffi_call, register_ffi_target
-
-__all__ = [
-    "FfiCall",
-    "KernelInfo",
-    "KernelLibrary",
-    "ffi_call",
-    "kernel_info",
-    "kernels",
-    "libraries",
-    "load_custom_calls",
-    "register_ffi_target",
-    "reload_custom_calls",
-    "unregister_kernel",
-]
-
-
-@dataclass(frozen=True)
-class KernelLibrary:
-    """A library that was loaded."""
-
-    file: str
-    name: str
-    version: str  #: the library's own
-    abi: tuple[int, int]  #: version of mydev/custom_call.h that it was built with
-    kernels: tuple[str, ...]  #: that were registered
+from torch_mydev.custom_call.discovery import discover, require_kernel
+from torch_mydev.custom_call.operators import sync_operators
 
 
 class OperandInfo(TypedDict):
@@ -122,29 +81,6 @@ class KernelInfo(TypedDict):
     dense_copies: int  #: operands that calls of the operator had to make contiguous, so far
 
 
-def load_custom_calls(path: str | os.PathLike[str]) -> KernelLibrary:
-    """Loads a library of kernels; those with a signature become ``torch.ops.mydev_cc.<name>``.
-
-    The same file again is accepted and does nothing. Raises RuntimeError where there is no such file or it is for
-    another ABI, and ValueError where it is no such library or one of its records is wrong; then none is registered.
-    """
-    library = KernelLibrary(*_C.load_kernel_library(os.path.abspath(path)))
-    sync_operators()
-    return library
-
-
-def reload_custom_calls(path: str | os.PathLike[str]) -> KernelLibrary:
-    """Loads a library anew and puts its kernels in the place of the old ones. For development: the old code stays."""
-    library = KernelLibrary(*_C.reload_kernel_library(os.path.abspath(path)))
-    sync_operators()
-    return library
-
-
-def libraries() -> list[KernelLibrary]:
-    """The libraries that have been loaded, first to last."""
-    return [KernelLibrary(*row) for row in _C.loaded_kernel_libraries()]
-
-
 def kernels() -> list[str]:
     """Names of all kernels, built-in ones (``mydev.…``) and users', sorted. Loads what can be discovered."""
     discover()
@@ -155,7 +91,7 @@ def kernels() -> list[str]:
 def kernel_info(name: str) -> KernelInfo:
     """What the record of a kernel says. Raises ValueError, with names that are near, for one that there is not."""
     require_kernel(name)
-    info: KernelInfo = json.loads(_C.describe_kernel(name))
+    info: KernelInfo = _C.describe_kernel(name)
     info["dense_copies"] = _C.dense_copies(name)
     return info
 

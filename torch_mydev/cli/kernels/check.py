@@ -19,13 +19,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch_mydev import elf_file
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.finding import Finding
+from torch_mydev.cli.kernels import elf_file
 
 TIMEOUT = 60.0  #: seconds that loading a library may take
 QUERY = f"{DEVICE_NAME}_custom_call_query"
-_PROBE = Path(__file__).parent / "_kernel_probe.py"
+_PACKAGE = Path(__file__).parents[2]
+_PROBE = Path(__file__).parent / "_probe.py"
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _KINDS = 8
 _FFI_LIBRARY = f"lib{DEVICE_NAME}_xla_ffi.so"  # what self-registering handlers are linked with
@@ -63,7 +64,7 @@ class Child:
 
 def run_child(*arguments: str, timeout: float) -> Child:
     """Runs this Python in a process of its own, which is killed after ``timeout`` seconds."""
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
     child = subprocess.Popen(
         [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": path},
@@ -111,7 +112,7 @@ def probe(path: Path, undefined: list[str], timeout: float = TIMEOUT) -> Child:
 
 def _status_library() -> Path:
     """Defines XLA's status functions where a process has none."""
-    return Path(__file__).parent / "lib" / f"lib{DEVICE_NAME}_custom_call_status.so"
+    return _PACKAGE / "lib" / f"lib{DEVICE_NAME}_custom_call_status.so"
 
 
 def check(path: Path, timeout: float = TIMEOUT) -> list[Finding]:

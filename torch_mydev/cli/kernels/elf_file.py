@@ -100,7 +100,7 @@ class _Reader:
                 result.undefined.append(self._string(strings + name))
 
     def _symbol_count(self) -> int:
-        """Of the table of dynamic symbols; only section headers say it, which a stripped file still has."""
+        """Entries of the table of dynamic symbols. Only section headers say it, which a stripped file still has."""
         (table,) = self._unpack("<Q", 40)
         entry_bytes, count = self._unpack("<HH", 58)
         for index in range(count):

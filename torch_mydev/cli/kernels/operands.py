@@ -14,9 +14,7 @@ from typing import Any
 
 import torch
 
-from torch_mydev.custom_operator import DTYPES
-
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
+from torch_mydev.custom_call.dtypes import DTYPES, NAMES
 
 _SHAPE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[\d,\s]*)\]")
 _OPERAND = re.compile(_SHAPE.pattern + r"=(?P<value>.*)", re.DOTALL)

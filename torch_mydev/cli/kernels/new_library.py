@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_DIRECTORY = Path(__file__).parent / "templates"
+_DIRECTORY = Path(__file__).parents[1] / "templates"
 # XLA's headers are in jaxlib's wheel.
 _FIND_XLA = """
 if(NOT XLA_INCLUDE_DIR)
