@@ -157,7 +157,7 @@ def test_nan_propagates(function: Callable[..., Any], where: int, device: torch.
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dim", [0, 1, -1, None])
 @pytest.mark.parametrize("function", [torch.argmax, torch.argmin])
-def test_argument_of_extremum(function: Callable[..., Any], dim: int | None, view: str, device: torch.device) -> None:
+def test_arg_reduction(function: Callable[..., Any], dim: int | None, view: str, device: torch.device) -> None:
     x = values(6, 40, 12, dtype=torch.int32)  # many equal elements: the first one counts
     assert_parity(lambda t: function(VIEWS[view](t), dim), x, device=device)
 
@@ -165,7 +165,7 @@ def test_argument_of_extremum(function: Callable[..., Any], dim: int | None, vie
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("function", [torch.max, torch.min])
-def test_extremum_with_index(function: Callable[..., Any], dim: int, dtype: torch.dtype, device: torch.device) -> None:
+def test_arg_reduction_with_values(function: Callable[..., Any], dim: int, dtype: torch.dtype, device: torch.device) -> None:
     assert_parity(lambda t: tuple(function(t, dim, keepdim=True)), values(5, 2000, 3, dtype=dtype), device=device)
 
 

@@ -17,12 +17,12 @@
 
 #define MYDEV_ISA_FAMILIES(FAMILY) \
   FAMILY(activation)               \
+  FAMILY(arg_reduction)            \
   FAMILY(batch_norm)               \
   FAMILY(binary)                   \
   FAMILY(comparison)               \
   FAMILY(concatenate)              \
   FAMILY(copy)                     \
-  FAMILY(extremum)                 \
   FAMILY(fill)                     \
   FAMILY(foreach)                  \
   FAMILY(index)                    \
