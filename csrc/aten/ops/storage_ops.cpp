@@ -1,4 +1,4 @@
-// Ops that give a tensor other memory: resize_, set_, and the driver's raw copies they rest on.
+// Ops that give a tensor other memory: resize_, set_, and the driver's raw copies that they use.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
