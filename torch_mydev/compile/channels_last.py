@@ -20,11 +20,9 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from torch_mydev.compile.device_call import has_static_strides, twin
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 
 aten = torch.ops.aten
-
-#: Convolutions, and how many of their first operands are images.
-_CONVOLUTIONS = {aten.convolution.default: 1, aten.convolution_backward.default: 2}
 
 
 def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_visible: int | None) -> None:
@@ -34,7 +32,7 @@ def prefer_channels_last(graph: GraphModule, example_inputs: Sequence[Any], num_
         num_visible: how many of the first outputs keep their strides; None: all. The others, which the backward graph
             takes, may lie as they come.
     """
-    images = {twin(op): count for op, count in _CONVOLUTIONS.items()}
+    images = {twin(op): kernel.images for op, kernel in DEVICE_KERNELS.items() if kernel.images}
     convolutions = [node for node in graph.graph.nodes if node.target in images and _is_image(node)]
     if not config.layout_optimization or not convolutions or not all(map(_is_static, convolutions)):
         return

@@ -1,9 +1,9 @@
 """How operators are taken apart before Inductor compiles a graph of the device: as for the CPU, with a few exceptions.
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
-numbers. The cells of LSTM and GRU are operators that the CPU does not have (csrc/aten/ops/recurrent_cells.h); they become
-pointwise operators, which Inductor fuses. Max pooling and group normalization stay whole: their kernels on the device
-are faster than generated code.
+numbers. The cells of LSTM and GRU are operators that the CPU does not have; they become pointwise operators, which
+Inductor fuses (csrc/aten/ops/recurrent_cells.h). Operators stay whole whose kernels on the device are faster than
+generated code.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any
 import torch
 from torch._inductor import config
 from torch._inductor.decomposition import select_decomp_table
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
 
 from torch_mydev import _C
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 
 aten = torch.ops.aten
 
-#: masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
-_WHOLE = (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, aten.masked_scatter)
-#: These take their operands' layouts on trust, and so only as calls of the device, which see to them.
-_WHOLE_AS_CALLS = (aten.native_group_norm, aten.native_group_norm_backward)
+
+def _kept_whole() -> list[OpOverloadPacket[..., Any]]:
+    kernels = [kernel for kernel in DEVICE_KERNELS.values() if kernel.whole]
+    packets = [kernel.op.overloadpacket for kernel in kernels if not (kernel.trusts_layouts and config.cpp_wrapper)]
+    # masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
+    return [*packets, aten.masked_scatter]
 
 
 class DecompositionTable(dict[Any, Callable[..., Any]]):
@@ -32,7 +35,7 @@ class DecompositionTable(dict[Any, Callable[..., Any]]):
 
     def __init__(self) -> None:
         super().__init__(select_decomp_table())
-        for packet in _WHOLE if config.cpp_wrapper else _WHOLE + _WHOLE_AS_CALLS:
+        for packet in _kept_whole():
             for overload in packet.overloads():  # type: ignore[no-untyped-call]
                 self.pop(getattr(packet, overload), None)
         if config.fallback_random:

@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.fake_tensors import CPU, redress_all
 
 aten = torch.ops.aten
@@ -43,13 +44,10 @@ def stays(node: Node) -> OpOverload | None:
         return None
     if _is_somebodys_own(target) or torch.Tag.nondeterministic_seeded in target.tags:
         return twin(target)
-    if (
-        target in _FASTER_ON_DEVICE
-        and not config.cpp_wrapper
-        and not (target in _BETTER_FROZEN and _has_constant(node))
-    ):
-        return twin(target)
-    return None
+    kernel = DEVICE_KERNELS.get(target)
+    if kernel is None or not kernel.faster or config.cpp_wrapper or (kernel.better_frozen and _has_constant(node)):
+        return None
+    return twin(target)
 
 
 def stays_functionalized(node: Node) -> OpOverload | None:
@@ -98,17 +96,17 @@ def twin(op: OpOverload) -> OpOverload:
         args, kwargs = redress_all((args, kwargs), "cpu", device)
         return redress_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
-    fake = op if op in _PRODUCTS or op in _OPERATORS else fake_kernel
+    kernel = DEVICE_KERNELS.get(op)
+    fake = fake_kernel if kernel is None else op
     torch.library.register_fake(qualified, _FAKE_KERNELS.get(op, fake), lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
     if op in torch.fx.node._side_effectful_functions:
         torch.fx.node.has_side_effect(found)
-    if op in _PRODUCTS:
-        _lower_product(found, _PRODUCTS[op])
-    elif op in _OPERATORS:
-        _lower_operator(found, _OPERATORS[op])
+    if kernel is not None:
+        lower = _lower_product if kernel.is_product else _lower_operator
+        lower(found, kernel.call)
     return found
 
 
@@ -134,36 +132,6 @@ _FAKE_KERNELS: dict[OpOverload, Callable[..., Any]] = {
 
 
 # --- kernels that generated code calls straight ----------------------------------------------------------------------
-
-# They are builtin functions (csrc/python/extern_kernel_bindings.cpp): a twin's call from Python costs several times as
-# much as a small kernel.
-
-#: By operator: what writes into a given result.
-_PRODUCTS = {
-    aten.mm.default: _C.device_mm,
-    aten.bmm.default: _C.device_bmm,
-    aten.addmm.default: _C.device_addmm,
-    aten.baddbmm.default: _C.device_baddbmm,
-}
-
-#: By operator: what takes all arguments, and returns its results.
-_OPERATORS = {
-    aten.clone.default: _C.device_clone,
-    aten.convolution.default: _C.device_convolution,
-    aten.convolution_backward.default: _C.device_convolution_backward,
-    aten.max_pool2d_with_indices.default: _C.device_max_pool2d_with_indices,
-    aten.max_pool2d_with_indices_backward.default: _C.device_max_pool2d_with_indices_backward,
-    aten.native_group_norm.default: _C.device_native_group_norm,
-    aten.native_group_norm_backward.default: _C.device_native_group_norm_backward,
-}
-
-
-#: Operators whose kernel on the device is faster than the CPU's library or generated code (benchmarks/matmul.py,
-#: convolution.py, compile.py). They lay out their results as the CPU's do.
-_FASTER_ON_DEVICE = {*_PRODUCTS, *_OPERATORS} - {aten.clone.default}
-
-#: What Inductor replaces by kernels for packed weights where these are constants.
-_BETTER_FROZEN = {*_PRODUCTS, aten.convolution.default}
 
 
 def _add_extern_kernel(kernel: Any) -> str:
