@@ -20,6 +20,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <array>
+#include <string_view>
 
 #include "aten/host/alias.h"
 #include "python/bindings.h"
@@ -263,7 +264,25 @@ std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const
                                         channels, pixels, groups, wanted);
 }
 
-// --- the module ------------------------------------------------------------------------------------------------------
+// --- the table -------------------------------------------------------------------------------------------------------
+
+// What a compiler needs to know of an operator's kernel, beside how to call it.
+struct Traits {
+  bool faster = true;           // than the CPU's library and generated code (benchmarks/): graphs keep each call of it
+  bool better_frozen = false;   // but not with a constant operand: Inductor's own kernels then pack that beforehand
+  bool whole = false;           // Inductor must not decompose it
+  bool trusts_layouts = false;  // and, since only the call above sees to its operands' layouts, only where it is kept
+  int images = 0;               // this many first operands are images, which are faster channels-last
+};
+
+// The list of such operators, which torch_mydev/compile/device_kernels.py reads. Each is an operator of aten, of its
+// default overload.
+struct DeviceKernel {
+  PyMethodDef method;  // its name is "device_" and the operator's
+  bool is_product;     // takes out=, alpha= and beta=; others take all arguments, and return the results
+  Traits traits;
+  const char* op() const { return method.ml_name + std::string_view("device_").size(); }
+};
 
 PyMethodDef method(const char* name, void* function) {
   return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL | METH_KEYWORDS,
@@ -271,35 +290,43 @@ PyMethodDef method(const char* name, void* function) {
 }
 
 template <class Op, size_t kOperands, bool kScaled>
-PyMethodDef product(const char* name) {
-  return method(name, reinterpret_cast<void*>(&run_product<Op, kOperands, kScaled>));
+DeviceKernel product(const char* name, Traits traits) {
+  return {method(name, reinterpret_cast<void*>(&run_product<Op, kOperands, kScaled>)), /*is_product=*/true, traits};
 }
 
 template <auto kOperator>
-PyMethodDef operator_call(const char* name) {
-  return method(name, reinterpret_cast<void*>(&OperatorCall<kOperator>::run));
+DeviceKernel operator_call(const char* name, Traits traits) {
+  return {method(name, reinterpret_cast<void*>(&OperatorCall<kOperator>::run)), /*is_product=*/false, traits};
 }
 
-PyMethodDef extern_kernels[] = {
-    product<at::_ops::mm_out, 2, false>("device_mm"),
-    product<at::_ops::bmm_out, 2, false>("device_bmm"),
-    product<at::_ops::addmm_out, 3, true>("device_addmm"),
-    product<at::_ops::baddbmm_out, 3, true>("device_baddbmm"),
-    operator_call<&at::clone>("device_clone"),
-    operator_call<&at::convolution>("device_convolution"),
-    operator_call<&at::convolution_backward>("device_convolution_backward"),
-    operator_call<&group_norm>("device_native_group_norm"),
-    operator_call<&group_norm_backward>("device_native_group_norm_backward"),
-    operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices"),
-    operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward"),
+DeviceKernel device_kernels[] = {
+    product<at::_ops::mm_out, 2, false>("device_mm", {.better_frozen = true}),
+    product<at::_ops::bmm_out, 2, false>("device_bmm", {.better_frozen = true}),
+    product<at::_ops::addmm_out, 3, true>("device_addmm", {.better_frozen = true}),
+    product<at::_ops::baddbmm_out, 3, true>("device_baddbmm", {.better_frozen = true}),
+    operator_call<&at::clone>("device_clone", {.faster = false}),
+    operator_call<&at::convolution>("device_convolution", {.better_frozen = true, .images = 1}),
+    operator_call<&at::convolution_backward>("device_convolution_backward", {.images = 2}),
+    operator_call<&group_norm>("device_native_group_norm", {.whole = true, .trusts_layouts = true}),
+    operator_call<&group_norm_backward>("device_native_group_norm_backward", {.whole = true, .trusts_layouts = true}),
+    operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices", {.whole = true}),
+    operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward", {.whole = true}),
 };
 
 }  // namespace
 
 void bind_extern_kernels(py::module_& m) {
-  for (PyMethodDef& kernel : extern_kernels) {
-    m.attr(kernel.ml_name) = py::reinterpret_steal<py::object>(PyCFunction_NewEx(&kernel, nullptr, nullptr));
+  using py::literals::operator""_a;
+  py::list rows;
+  for (DeviceKernel& kernel : device_kernels) {
+    const Traits& traits = kernel.traits;
+    rows.append(py::dict(
+        "op"_a = kernel.op(),
+        "call"_a = py::reinterpret_steal<py::object>(PyCFunction_NewEx(&kernel.method, nullptr, nullptr)),
+        "is_product"_a = kernel.is_product, "faster"_a = traits.faster, "better_frozen"_a = traits.better_frozen,
+        "whole"_a = traits.whole, "trusts_layouts"_a = traits.trusts_layouts, "images"_a = traits.images));
   }
+  m.attr("device_kernels") = rows;
 }
 
 }  // namespace mydev

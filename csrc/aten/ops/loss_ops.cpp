@@ -6,13 +6,13 @@
 #include <ATen/core/Reduction.h>
 
 #include "aten/host/native_or_host.h"
+#include "aten/ops/optional_tensor.h"
 #include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
 
 KernelRef nll_loss_kernel("mydev.nll_loss");
 KernelRef nll_loss_backward_kernel("mydev.nll_loss_backward");
@@ -20,10 +20,6 @@ KernelRef mse_loss_kernel("mydev.mse_loss");
 KernelRef mse_loss_backward_kernel("mydev.mse_loss_backward");
 KernelRef bce_loss_kernel("mydev.bce_loss");
 KernelRef bce_loss_backward_kernel("mydev.bce_loss_backward");
-
-bool given(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
 
 bool beside(const Tensor& self, const Tensor& other) {
   return on_device(other) && other.device() == self.device();

@@ -1,14 +1,13 @@
-// Family extremum: where the largest or smallest element lies along one dimension.
+// Family arg_reduction: where the largest or smallest element lies along one dimension.
 //
 //   mydev.max_with_index, mydev.min_with_index(values, indices; in): values in in's dtype, or absent; indices s64
 // Outputs have one set of strides, 0 along the reduced dimension, of which there is one. The first of equal elements
-// counts; a NaN counts as the extremum, the first one. Reducing no elements is INVALID_ARGUMENT.
+// counts; a NaN counts as larger and smaller than any other, the first one. Reducing no elements is INVALID_ARGUMENT.
 #include <limits>
 
 #include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/reduction_plan.h"
-#include "runtime/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -39,9 +38,9 @@ struct Smallest {
 };
 
 template <typename Op, typename C>
-class Extremum {
+class ArgReduction {
  public:
-  Extremum(const mydev_frame* frame, const ReductionPlan& plan)
+  ArgReduction(const mydev_frame* frame, const ReductionPlan& plan)
       : plan_(plan),
         values_(frame->buffers[0]),
         indices_(frame->buffers[1]),
@@ -53,22 +52,9 @@ class Extremum {
   bool supported() const { return reader_.supported() && (values_.data == nullptr || writer_.supported()); }
 
   void run() const {
-    const int64_t columns = plan_.vertical ? plan_.kept[0].size : 1;
-    const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
-    const int64_t per_task = std::min(columns, kColumnBlock) * dim_size_;
-    const int64_t tasks = plan_.outputs / columns * blocks;
-    parallel_for(tasks, std::max<int64_t>(kReductionTask / per_task, 1), [&](int64_t first, int64_t last) {
-      Odometer kept(plan_.kept, plan_.kept_rank, plan_.vertical ? 1 : 0);
-      for (int64_t task = first; task < last; ++task) {
-        kept.seek(task / blocks);
-        const int64_t column = task % blocks * kColumnBlock;
-        if (plan_.vertical) {
-          search_columns(kept, column, std::min(kColumnBlock, columns - column));
-        } else {
-          search_line(kept);
-        }
-      }
-    });
+    for_each_output(
+        plan_, [this](const Odometer& kept) { search_line(kept); },
+        [this](const Odometer& kept, int64_t column, int64_t count) { search_columns(kept, column, count); });
   }
 
  private:
@@ -86,9 +72,9 @@ class Extremum {
     for (int64_t at = 0; at < dim_size_; at += kChunk) {
       const int64_t n = std::min(kChunk, dim_size_ - at);
       const C* x = reader_.read(in_ + (kept.in() + at * dim_stride_) * reader_.element_bytes(), dim_stride_, n, space);
-      const C extremum = fold(x, n, Op::template identity<C>(), Op::combine);
-      if (where >= 0 && !Op::beats(extremum, best)) continue;
-      best = extremum;
+      const C candidate = fold(x, n, Op::template identity<C>(), Op::combine);
+      if (where >= 0 && !Op::beats(candidate, best)) continue;
+      best = candidate;
       for (int64_t i = 0; i < n; ++i) {
         if (x[i] == best || (is_nan(best) && is_nan(x[i]))) {
           where = at + i;
@@ -130,9 +116,9 @@ class Extremum {
 
 template <typename Op, typename C>
 mydev_code search_as(const mydev_frame* frame, const ReductionPlan& plan) {
-  const Extremum<Op, C> extremum(frame, plan);
-  if (!extremum.supported()) return MYDEV_UNIMPLEMENTED;
-  extremum.run();
+  const ArgReduction<Op, C> reduction(frame, plan);
+  if (!reduction.supported()) return MYDEV_UNIMPLEMENTED;
+  reduction.run();
   return MYDEV_OK;
 }
 
@@ -160,15 +146,15 @@ mydev_code search_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.max_with_index", search_entry<Largest>, nullptr,
-     "values, indices s64; in: largest along the dimension where outputs have stride 0", nullptr},
-    {sizeof(mydev_kernel), "mydev.min_with_index", search_entry<Smallest>, nullptr,
-     "values, indices s64; in: smallest along the dimension where outputs have stride 0", nullptr},
+    kernel_record("mydev.max_with_index", search_entry<Largest>,
+                  "values, indices s64; in: largest along the dimension where outputs have stride 0"),
+    kernel_record("mydev.min_with_index", search_entry<Smallest>,
+                  "values, indices s64; in: smallest along the dimension where outputs have stride 0"),
 };
 
 }  // namespace
 
-std::span<const mydev_kernel> extremum() {
+std::span<const mydev_kernel> arg_reduction() {
   return kRecords;
 }
 
