@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/host_services.h"
+#include "runtime/installed_library.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -93,10 +94,7 @@ bool file_exists(const std::string& path) {
 
 // The host driver lies beside the library that this file is part of.
 std::string host_driver_path() {
-  Dl_info ours{};
-  MYDEV_CHECK(::dladdr(reinterpret_cast<const void*>(&host_driver_path), &ours) != 0 && ours.dli_fname != nullptr,
-              MYDEV_INTERNAL, "driver 'host': the dynamic loader does not say where libmydev_runtime.so lies");
-  std::string path = std::filesystem::path(ours.dli_fname).replace_filename("libmydev_host_driver.so").string();
+  std::string path = installed_library("libmydev_host_driver.so");
   MYDEV_CHECK(file_exists(path), MYDEV_NOT_FOUND, "driver 'host': there is no ", path,
               ", which is installed beside libmydev_runtime.so; install the package again");
   return path;
