@@ -7,6 +7,7 @@
 #include "distributed/issue_thread.h"
 #include "distributed/stream_wait.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

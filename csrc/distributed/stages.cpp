@@ -1,4 +1,5 @@
 #include "distributed/stages.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

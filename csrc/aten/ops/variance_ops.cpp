@@ -1,5 +1,6 @@
 // var, std, var_mean and std_mean.
 #include "aten/ops/reduction.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
