@@ -1,4 +1,4 @@
-// Family arg_reduction: where the largest or smallest element lies along one dimension.
+// Kernel group arg_reduction: where the largest or smallest element lies along one dimension.
 //
 //   mydev.max_with_index, mydev.min_with_index(values, indices; in): values in in's dtype, or absent; indices s64
 // Outputs have one set of strides, 0 along the reduced dimension, of which there is one. The first of equal elements

@@ -1,4 +1,4 @@
-// Family swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, and its derivatives, in one pass.
+// Kernel group swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, and its derivatives.
 //
 //   mydev.swiglu(out T; gate T, up T)
 //   mydev.swiglu_backward(grad_gate T, grad_up T; grad T, gate T, up T)
