@@ -174,8 +174,9 @@ def _register_with_torch() -> None:
         ) from error
 
     rename_privateuse1_backend(DEVICE_NAME)
-    from torch_mydev import custom_operator, patches
+    from torch_mydev import patches
     from torch_mydev.compile import registration
+    from torch_mydev.custom_call.namespace import install_namespace
     from torch_mydev.device import device_module, sharing
     from torch_mydev.distributed import backend
     from torch_mydev.observe import fallback, trace
@@ -185,7 +186,7 @@ def _register_with_torch() -> None:
     fallback._apply_environment()
     patches.apply()
     sharing.register_reductions()
-    custom_operator.install_namespace()
+    install_namespace()
     trace.start_from_environment()
     registration.register_with_compiler()
     backend.register()

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/caching_allocator.h"
+#include "runtime/stream_table.h"
 
 namespace {
 

@@ -2,6 +2,7 @@
 // The rival is XLA's frame built anew for each call, the way an embedding without these adaptors would.
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -59,12 +61,12 @@ const mydev_kernel& registered(const char* name, mydev_kernel_kind kind, Functio
 void call(benchmark::State& state, const mydev_kernel& kernel, std::span<const mydev_attribute> attributes = {}) {
   std::vector<float> out(16), a(16, 1), b(16, 2);
   Stream& stream = default_stream(0);
+  const int64_t size = 16, stride = 1;
   for (auto _ : state) {
-    FrameBuilder<3> builder;
-    builder.add_flat(out.data(), MYDEV_F32, 16);
-    builder.add_flat(a.data(), MYDEV_F32, 16);
-    builder.add_flat(b.data(), MYDEV_F32, 16);
-    mydev_frame frame = make_frame(builder.buffers(), 1, attributes);
+    const std::array<mydev_buffer, 3> operands = {{{out.data(), &size, &stride, 1, MYDEV_F32},
+                                                   {a.data(), &size, &stride, 1, MYDEV_F32},
+                                                   {b.data(), &size, &stride, 1, MYDEV_F32}}};
+    mydev_frame frame = make_frame(operands, 1, attributes);
     launch(kernel, frame, stream);
     benchmark::DoNotOptimize(out.data());
   }

@@ -1,8 +1,12 @@
 // What a launch of an empty kernel costs, and the look-ups that go with it.
 #include <benchmark/benchmark.h>
 
+#include <array>
+
+#include "runtime/event.h"
 #include "runtime/launch.h"
-#include "runtime/stream.h"
+#include "runtime/launch_hooks.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -22,12 +26,11 @@ BENCHMARK(launch_empty_kernel);
 
 void build_frame_and_launch(benchmark::State& state) {
   float data[16] = {};
+  const int64_t size = 16, stride = 1;
   for (auto _ : state) {
-    FrameBuilder<3> operands;
-    operands.add_flat(data, MYDEV_F32, 16);
-    operands.add_flat(data, MYDEV_F32, 16);
-    operands.add_flat(data, MYDEV_F32, 16);
-    mydev_frame frame = make_frame(operands.buffers(), 1);
+    const mydev_buffer operand = {data, &size, &stride, 1, MYDEV_F32};
+    const std::array<mydev_buffer, 3> operands = {operand, operand, operand};
+    mydev_frame frame = make_frame(operands, 1);
     launch(kNothing, frame, current_stream(0));
   }
 }

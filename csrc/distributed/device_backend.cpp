@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
 #include "runtime/device_name.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
@@ -84,8 +86,7 @@ DeviceBackend::WorkPtr DeviceBackend::endCoalescing() {
   const std::lock_guard lock(mutex_);
   coalescing_ = false;
   if (coalesced_.empty()) return nullptr;
-  const c10::Device device(kDeviceType, static_cast<c10::DeviceIndex>(current_device()));
-  return c10::make_intrusive<CoalescedWork>(rank_, device, std::exchange(coalesced_, {}));
+  return c10::make_intrusive<CoalescedWork>(rank_, torch_device(current_device()), std::exchange(coalesced_, {}));
 }
 
 // --- ending ----------------------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ DeviceBackend::WorkPtr DeviceBackend::barrier(const c10d::BarrierOptions& option
 }
 
 void DeviceBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  device(current_device()).synchronize();
+  synchronize_device(current_device_object());
   engine_->monitoredBarrier(options, wait_all_ranks);
 }
 

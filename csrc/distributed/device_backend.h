@@ -95,7 +95,6 @@ class DeviceBackend final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  private:
-  using Stages = DeviceWork::Stages;
   WorkPtr start(c10d::OpType type, const char* name, int device, Tensors outputs, DeviceWork::Issue issue);
   void keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work);
   void keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer);

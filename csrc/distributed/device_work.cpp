@@ -1,102 +1,47 @@
 #include "distributed/device_work.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/record_function.h>
-
-#include "aten/launch/native_launch.h"
+#include "distributed/collective_error.h"
 #include "distributed/issue_thread.h"
-#include "distributed/stream_wait.h"
 #include "runtime/device_name.h"
-#include "runtime/status.h"
 
 namespace mydev {
-namespace {
 
 using Future = c10::ivalue::Future;
-using std::chrono::milliseconds;
-
-// Device and stream of what is done for a collective, on whichever thread.
-class StreamScope {
- public:
-  explicit StreamScope(Stream& stream)
-      : device_(exchange_current_device(stream.device().index)), previous_(exchange_current_stream(stream)) {}
-  ~StreamScope() {
-    exchange_current_stream(previous_);
-    exchange_current_device(device_);
-  }
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
-
- private:
-  int device_;
-  Stream& previous_;
-  at::AutoDispatchBelowADInplaceOrView below_autograd_;
-};
-
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const c10::Error& caught) {
-    return caught.what_without_backtrace();
-  } catch (const std::exception& caught) {
-    return caught.what();
-  } catch (...) {
-    return "unknown exception";
-  }
-}
-
-c10::DistBackendError backend_error(const std::string& message) {
-  return {c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message};
-}
-
-}  // namespace
 
 DeviceWork::DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs)
-    : Work(label.rank, type), copies_(copies), label_(label), outputs_(std::move(outputs)), stages_(copies.device()) {}
+    : Work(label.rank, type), label_(label), outputs_(std::move(outputs)), stages_(copies) {}
 
 DeviceWork::~DeviceWork() {
-  let_go();
+  release_all();
 }
 
 void DeviceWork::release_resources() {
-  let_go();
+  release_all();
 }
 
-void DeviceWork::let_go() noexcept {
+void DeviceWork::release_all() noexcept {
   if (watcher_.joinable() && watcher_.get_id() == std::this_thread::get_id()) watcher_.detach();
   watcher_ = {};
-  if (!completed_ && !is_transfer()) hold_until_engine_is_done(access_);  // dropped while the engine works
+  if (!completed_ && !is_transfer()) stages_.keep_open(access_);  // dropped while the engine works
   access_.reset();
-  stages_.stages_.clear();
+  stages_.clear();
   outputs_.clear();
   future_.reset();
 }
 
-void DeviceWork::hold_until_engine_is_done(const std::shared_ptr<HostAccess>& access) const {
-  if (access == nullptr) return;
-  for (const Stage& stage : stages_.stages_) {
-    for (const EngineWork& work : stage.works) work->getFuture()->addCallback([access](Future&) {});
-  }
-}
-
 // --- the backend's side ----------------------------------------------------------------------------------------------
 
-bool DeviceWork::is_direct() const {
-  return stages_.stages_.size() == 1 && stages_.stages_.front().works.size() == 1 &&
-         !stages_.stages_.front().operands.has_end();
-}
-
 void DeviceWork::issue(const Issue& issue) {
-  const StreamScope scope(copies_);
-  if (copies_.device().host_accessible()) access_ = std::make_shared<HostAccess>(copies_.device());
+  const StreamScope scope(stages_.copies());
+  if (stages_.copies().device().host_accessible()) access_ = std::make_shared<HostAccess>(stages_.copies().device());
   issue(stages_);
-  for (Stage& stage : stages_.stages_) stage.pending = stage.works.size();
-  pending_stages_ = stages_.stages_.size();
+  for (Stage& stage : stages_.all()) stage.pending = stage.works.size();
+  pending_stages_ = stages_.all().size();
 }
 
 void DeviceWork::issue_now(const Issue& issue) {
   this->issue(issue);
-  set_issued(/*watch=*/!is_transfer() && !is_direct());
+  set_issued(/*watch=*/!is_transfer() && !stages_.is_direct());
 }
 
 // Who waits must find it watched as soon as it is issued: the end comes once.
@@ -152,8 +97,8 @@ void DeviceWork::begin_watching() {
 }
 
 void DeviceWork::attach_callbacks() {
-  if (stages_.stages_.empty()) complete(nullptr);
-  for (Stage& stage : stages_.stages_) {
+  if (stages_.all().empty()) complete(nullptr);
+  for (Stage& stage : stages_.all()) {
     if (stage.works.empty()) {
       stage.pending = 1;
       stage_done(stage, nullptr);
@@ -164,11 +109,6 @@ void DeviceWork::attach_callbacks() {
       });
     }
   }
-}
-
-void DeviceWork::end_stage(Stage& stage) {
-  const StreamScope scope(copies_);
-  stage.operands.end();
 }
 
 void DeviceWork::stage_done(Stage& stage, const std::exception_ptr& error) noexcept {
@@ -182,7 +122,7 @@ void DeviceWork::stage_done(Stage& stage, const std::exception_ptr& error) noexc
   std::exception_ptr end_error;
   if (!failed) {
     try {
-      end_stage(stage);
+      stages_.end(stage);
     } catch (...) {
       end_error = std::current_exception();
     }
@@ -209,7 +149,7 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
   access.reset();
   cv_.notify_all();
   if (future == nullptr) return;
-  auto finish = [future = std::move(future), error = std::move(error), outputs = outputs_, &copies = copies_] {
+  auto finish = [future = std::move(future), error = std::move(error), outputs = outputs_, &copies = stages_.copies()] {
     if (error != nullptr) {
       future->setError(error);
     } else {
@@ -225,183 +165,12 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
 }
 
 std::string DeviceWork::description() const {
-  return c10::str(label_.name, " on " MYDEV_DEVICE_NAME ":", copies_.device().index, ", rank ", label_.rank, " of ",
-                  label_.size);
+  return c10::str(label_.name, " on " MYDEV_DEVICE_NAME ":", stages_.copies().device().index, ", rank ", label_.rank,
+                  " of ", label_.size);
 }
 
 std::exception_ptr DeviceWork::explained(const std::exception_ptr& error) const {
   return std::make_exception_ptr(backend_error(description() + " failed: " + message_of(error)));
-}
-
-// --- the user's side -------------------------------------------------------------------------------------------------
-
-void DeviceWork::wait_on_host(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                              milliseconds timeout, const std::function<bool()>& done) {
-  if (timeout <= kNoTimeout) {
-    changed.wait(lock, done);
-  } else if (!changed.wait_for(lock, timeout, done)) {
-    throw backend_error(description() + " has not finished within " + std::to_string(timeout.count()) + " ms");
-  }
-}
-
-void DeviceWork::Signal::raise() {
-  {
-    const std::lock_guard lock(mutex);
-    is_raised = true;
-  }
-  raised.notify_all();
-}
-
-// For the one work of a collective. Its future is complete before the work is: asking that leaves out a second sleep.
-void DeviceWork::wait_for_collective(milliseconds timeout) {
-  const auto future = stages_.stages_.front().works[0]->getFuture();
-  if (!future->completed()) {
-    future->addCallback([signal = signal_](Future&) { signal->raise(); });
-    std::unique_lock lock(signal_->mutex);
-    wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
-    if (!future->completed()) return;  // aborted meanwhile
-  }
-  complete(future->hasError() ? explained(future->exception_ptr()) : nullptr);
-}
-
-void DeviceWork::wait_for_transfer(milliseconds timeout) {
-  const std::lock_guard engine_lock(engine_mutex_);
-  {
-    const std::lock_guard lock(mutex_);
-    if (completed_) return;
-  }
-  std::exception_ptr error;
-  for (Stage& stage : stages_.stages_) {
-    try {
-      for (const EngineWork& work : stage.works) {
-        TORCH_CHECK(work->wait(timeout <= kNoTimeout ? kNoTimeout : timeout), kAborted);
-      }
-      end_stage(stage);
-    } catch (...) {
-      error = explained(std::current_exception());
-    }
-  }
-  complete(error);
-}
-
-void DeviceWork::wait_for_engine(milliseconds timeout) {
-  if (is_transfer()) {
-    wait_for_transfer(timeout);
-  } else {
-    wait_for_collective(timeout);
-  }
-}
-
-void DeviceWork::block(milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  wait_on_host(cv_, lock, timeout, [this] { return issued_ || completed_; });
-  if (!completed_ && !watched_) {
-    lock.unlock();
-    wait_for_engine(timeout);
-    lock.lock();
-  }
-  wait_on_host(cv_, lock, timeout, [this] { return completed_; });
-  if (exception_ != nullptr) std::rethrow_exception(exception_);
-  lock.unlock();
-  if (at::hasCallbacks() && !is_transfer()) wait_for_profiler();
-}
-
-// The engine ends its events after it has completed the future, and the profiler must not be stopped in between.
-void DeviceWork::wait_for_profiler() {
-  for (const Stage& stage : stages_.stages_) {
-    for (const EngineWork& work : stage.works) work->wait();
-  }
-}
-
-bool DeviceWork::wait(milliseconds timeout) {
-  Stream& stream = current_stream(copies_.device().index);
-  const bool for_host = opType_ == c10d::OpType::BARRIER || opType_ == c10d::OpType::RECVANYSOURCE ||
-                        opType_ == c10d::OpType::_ALLREDUCE_SPARSE;
-  if (timeout > kNoTimeout || for_host || !can_wait_in(stream)) {
-    block(timeout);
-    return true;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (exception_ != nullptr) std::rethrow_exception(exception_);
-    if (completed_) return true;
-  }
-  wait_in(stream, [work = self()] {
-    const ServingScope serving;
-    try {
-      work->block(kNoTimeout);
-    } catch (...) {
-      throw Error(MYDEV_ABORTED, message_of(std::current_exception()));
-    }
-  });
-  return true;
-}
-
-void DeviceWork::synchronize() {
-  wait(kNoTimeout);
-}
-
-bool DeviceWork::isCompleted() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (completed_) return true;
-    if (!issued_ && !is_transfer()) return false;
-  }
-  if (is_transfer()) {
-    begin_watching();
-    return false;
-  }
-  if (!is_direct() || !stages_.stages_.front().works[0]->isCompleted()) return false;
-  try {
-    wait_for_engine(kNoTimeout);
-  } catch (...) {  // kept in the work
-  }
-  return true;
-}
-
-int DeviceWork::sourceRank() const {
-  TORCH_CHECK(is_transfer() && !stages_.stages_.empty(),
-              "source_rank() is for the work of a receive that has been waited for");
-  return stages_.stages_.front().works[0]->sourceRank();
-}
-
-void DeviceWork::abort() {
-  std::shared_ptr<HostAccess> access;
-  {
-    const std::lock_guard lock(mutex_);
-    abort_requested_ = true;
-    if (completed_ || !issued_) return;
-    access = access_;
-  }
-  if (is_transfer()) {
-    stages_.stages_.front().works[0]->abort();
-    return;
-  }
-  hold_until_engine_is_done(access);
-  fail(kAborted);
-  signal_->raise();
-}
-
-c10::intrusive_ptr<Future> DeviceWork::getFuture() {
-  bool watch = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (future_ != nullptr) return future_;
-    const c10::Device device(kDeviceType, static_cast<c10::DeviceIndex>(copies_.device().index));
-    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::vector{device});
-    watch = !completed_ && (issued_ || is_transfer());
-  }
-  if (watch) {
-    begin_watching();
-  } else if (isCompleted()) {
-    if (exception_ != nullptr) {
-      future_->setErrorIfNeeded(exception_);
-    } else if (!future_->completed()) {
-      const StreamScope scope(copies_);
-      future_->markCompleted(outputs_);
-    }
-  }
-  return future_;
 }
 
 }  // namespace mydev

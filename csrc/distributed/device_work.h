@@ -1,7 +1,6 @@
 // A collective under way: c10d::Work over the works of the engine that it was made of.
 //
-// A collective is one or more stages, each with its own stand-ins (host_operands.h) and works of the engine, which run
-// at the same time; a stage ends, on whichever thread its last work completes, by writing its stand-ins back. The
+// A collective is one or more stages (stages.h); each is ended on the thread on which its last work completes. The
 // operands stay alive, and device memory open to the host, until the engine is done, whoever drops the Work.
 //
 // Waiting. On a synchronous stream wait() blocks the caller. On an asynchronous one it makes the current stream wait,
@@ -11,39 +10,18 @@
 #pragma once
 
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
-#include "distributed/host_operands.h"
-#include "runtime/stream.h"
+#include "distributed/stages.h"
 
 namespace mydev {
 
-using EngineWork = c10::intrusive_ptr<c10d::Work>;
-
 class DeviceWork final : public c10d::Work {
  public:
-  struct Stage {
-    HostOperands operands;
-    std::vector<EngineWork> works;
-    size_t pending = 0;
-  };
-  class Stages {
-   public:
-    explicit Stages(const Device& device) : device_(device) {}
-    // The engine's works of a stage go to the last one.
-    HostOperands& add() { return stages_.emplace_back(HostOperands(device_)).operands; }
-    void start(EngineWork work) { stages_.back().works.push_back(std::move(work)); }
-
-   private:
-    friend class DeviceWork;
-    const Device& device_;
-    std::list<Stage> stages_;
-  };
   using Issue = std::function<void(Stages&)>;
   static constexpr const char* kAborted = "the process group was aborted";
 
@@ -53,7 +31,7 @@ class DeviceWork final : public c10d::Work {
     int rank, size;
   };
 
-  // `copies`: the stream for copies to and from stand-ins.
+  // `copies`: as for Stages.
   DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs);
   ~DeviceWork() override;
   void release_resources() override;
@@ -82,14 +60,11 @@ class DeviceWork final : public c10d::Work {
 
  private:
   bool is_transfer() const { return c10d::isP2POp(opType_); }
-  bool is_direct() const;  // one work of the engine, and nothing to do after it
   void issue(const Issue& issue);
   void attach_callbacks();
-  void let_go() noexcept;
-  void hold_until_engine_is_done(const std::shared_ptr<HostAccess>& access) const;
+  void release_all() noexcept;
   void set_issued(bool watch);
   void stage_done(Stage& stage, const std::exception_ptr& error) noexcept;
-  void end_stage(Stage& stage);
   void complete(std::exception_ptr error) noexcept;
   void block(std::chrono::milliseconds timeout);
   void wait_for_profiler();
@@ -101,7 +76,6 @@ class DeviceWork final : public c10d::Work {
   std::exception_ptr explained(const std::exception_ptr& error) const;
   c10::intrusive_ptr<DeviceWork> self() { return c10::intrusive_ptr<DeviceWork>::reclaim_copy(this); }
 
-  Stream& copies_;
   const Label label_;
   std::vector<at::Tensor> outputs_;
   std::shared_ptr<HostAccess> access_;

@@ -1,13 +1,11 @@
 #include "distributed/host_operands.h"
 
-#include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "aten/host/alias.h"
+#include "aten/core/device_type.h"
 #include "aten/host/sparse.h"
-#include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
@@ -19,9 +17,8 @@ at::Tensor held(const at::Tensor& tensor) {
   const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   if (Block* block = block_of(storage)) {
     retain(*block);
-    alias.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), storage.nbytes(), device_data_ptr(*block, tensor.get_device()),
-        device_allocator(), /*resizable=*/true));
+    alias.unsafeGetTensorImpl()->set_storage_keep_dtype(
+        device_storage(device_data_ptr(*block, tensor.get_device()), storage.nbytes()));
   }
   return alias;
 }
@@ -41,36 +38,26 @@ std::vector<std::vector<at::Tensor>> held(const std::vector<std::vector<at::Tens
 }
 
 at::Tensor HostOperands::read(const at::Tensor& tensor) {
-  return stand_in(tensor, /*with_values=*/true, /*written=*/false);
+  return stage_dense(tensor, /*with_values=*/true).host;
 }
 
 at::Tensor HostOperands::update(const at::Tensor& tensor) {
-  return stand_in(tensor, /*with_values=*/true, /*written=*/true);
+  return write_staged(tensor, /*with_values=*/true);
 }
 
 at::Tensor HostOperands::write(const at::Tensor& tensor) {
-  return stand_in(tensor, /*with_values=*/false, /*written=*/true);
+  return write_staged(tensor, /*with_values=*/false);
 }
 
-at::Tensor HostOperands::stand_in(const at::Tensor& tensor, bool with_values, bool written) {
-  const bool dense = tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
-  at::Tensor origin = tensor;
-  at::TensorOptions options = tensor.options().device(c10::kCPU).layout(c10::kStrided);
-  if (device_->host_accessible()) {
-    origin = host_alias(tensor);
-    if (dense) return origin;
-  } else {
-    options = options.pinned_memory(true);
-  }
-  at::Tensor copy = at::empty(tensor.sizes(), options);
-  if (with_values) copy.copy_(origin);
-  if (written) written_.emplace_back(std::move(origin), copy);
-  return copy;
+at::Tensor HostOperands::write_staged(const at::Tensor& tensor, bool with_values) {
+  StagingTensor staging = stage_dense(tensor, with_values);
+  if (staging.alias != nullptr) return std::move(staging.host);
+  return written_.emplace_back(std::move(staging)).host;
 }
 
 void HostOperands::end() {
   for (const auto& step : steps_) step();
-  for (auto& [destination, copy] : written_) destination.copy_(copy);
+  for (const StagingTensor& staging : written_) copy_back(staging);
   steps_.clear();
   written_.clear();
 }

@@ -1,8 +1,8 @@
-// The host tensors that stand for a collective's device tensors while the engine works on them.
+// The dense staging tensors (aten/host/staging.h) of a collective's operands, on which the engine works.
 //
-// On a host-accessible device a stand-in is an alias (aten/alias.h): the engine sends from and receives into the
-// device's very memory. Elsewhere it is a copy in pinned memory. Either way it is dense, so operands that are not get a
-// copy as well; end() brings back what was written. Whoever holds a stand-in keeps the memory of its tensor alive.
+// On a host-accessible device the engine sends from and receives into the device's very memory; elsewhere it works on
+// copies in pinned memory, and so it does for operands that are not dense; end() copies back what was written. Whoever
+// holds a staging tensor keeps the memory of its tensor alive.
 //
 // The caller orders all this after the device's earlier work, and opens the memory (HostAccess). Copies from and to
 // other memory wait. Not thread-safe: used by one thread at a time.
@@ -11,10 +11,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <utility>
 #include <vector>
 
-#include "runtime/device.h"
+#include "aten/host/staging.h"
 
 namespace mydev {
 
@@ -28,23 +27,20 @@ std::vector<std::vector<at::Tensor>> held(const std::vector<std::vector<at::Tens
 
 class HostOperands {
  public:
-  explicit HostOperands(const Device& device) : device_(&device) {}
-
   at::Tensor read(const at::Tensor& tensor);    // its values; not to be written
   at::Tensor update(const at::Tensor& tensor);  // its values; written back
   at::Tensor write(const at::Tensor& tensor);   // any values; written back
 
-  // What is to be done with the stand-ins before they are written back, in the order given.
+  // What is to be done with the staging tensors before they are written back, in the order given.
   void at_end(std::function<void()> step) { steps_.push_back(std::move(step)); }
   bool has_end() const noexcept { return !steps_.empty() || !written_.empty(); }
   void end();
 
  private:
-  at::Tensor stand_in(const at::Tensor& tensor, bool with_values, bool written);
+  at::Tensor write_staged(const at::Tensor& tensor, bool with_values);
 
-  const Device* device_;
   std::vector<std::function<void()>> steps_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> written_;  // where to, from where
+  std::vector<StagingTensor> written_;  // those that are copies
 };
 
 }  // namespace mydev

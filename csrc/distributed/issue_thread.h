@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/stream.h"
+#include "runtime/event.h"
 
 namespace mydev {
 

@@ -1,6 +1,6 @@
 #include "distributed/operand_checks.h"
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 
 namespace mydev {
 
@@ -10,8 +10,7 @@ int device_of(const char* collective, at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) {
     TORCH_CHECK(tensor.defined(), collective, ": an operand is undefined");
     TORCH_CHECK(on_device(tensor), collective, ": expected tensors on ", kDeviceType, ", got one on ", tensor.device());
-    TORCH_CHECK(tensor.device() == first.device(), collective, ": expected all tensors on ", first.device(),
-                ", got one on ", tensor.device(), "; one collective takes the tensors of one device");
+    if (tensor.device() != first.device()) raise_device_mismatch(collective, first.device(), tensor.device());
     TORCH_CHECK(tensor.layout() == at::kStrided, collective, ": expected a dense tensor, got one of layout ",
                 tensor.layout());
   }
@@ -21,8 +20,8 @@ int device_of(const char* collective, at::TensorList tensors) {
 int device_of(const char* collective, at::TensorList outputs, at::TensorList inputs) {
   const int device = outputs.empty() ? device_of(collective, inputs) : device_of(collective, outputs);
   if (outputs.empty() || inputs.empty()) return device;
-  TORCH_CHECK(device_of(collective, inputs) == device, collective, ": the inputs are on ", inputs[0].device(),
-              ", the outputs on ", outputs[0].device());
+  if (device_of(collective, inputs) != device)
+    raise_device_mismatch(collective, outputs[0].device(), inputs[0].device());
   for (const at::TensorList tensors : {outputs, inputs}) {
     for (const at::Tensor& tensor : tensors) {
       TORCH_CHECK(tensor.scalar_type() == inputs[0].scalar_type(), collective, ": expected tensors of ",

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "aten/launch/native_launch.h"
-#include "runtime/stream.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {

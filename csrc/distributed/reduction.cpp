@@ -100,8 +100,8 @@ at::Tensor multiplied(const at::Tensor& wire, double factor) {
 void divide_unsigned_(at::Tensor& wire, int64_t divisor) {
   const at::Tensor halves = at::bitwise_and(at::bitwise_right_shift(wire, 1), std::numeric_limits<int64_t>::max());
   const at::Tensor quotients = at::div(halves, divisor, "trunc").mul_(2);
-  const at::Tensor rests = at::sub(wire, at::mul(quotients, divisor));
-  wire.copy_(at::add(quotients, at::ge(rests, divisor)));
+  const at::Tensor remainders = at::sub(wire, at::mul(quotients, divisor));
+  wire.copy_(at::add(quotients, at::ge(remainders, divisor)));
 }
 
 }  // namespace

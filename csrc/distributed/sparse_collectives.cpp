@@ -1,7 +1,7 @@
 // The collective that engines have for sparse tensors: the sum of COO tensors, as DistributedDataParallel needs it for
 // the gradients of sparse embeddings.
 //
-// The engine is given a sparse CPU tensor over the stand-ins of indices and values, and replaces both. How many
+// The engine is given a sparse CPU tensor over the staging tensors of indices and values, and replaces both. How many
 // elements the sum has is known when it is there; so wait() blocks the caller, whatever the driver.
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -9,8 +9,8 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "aten/core/device_type.h"
 #include "aten/host/sparse.h"
-#include "aten/launch/native_launch.h"
 #include "distributed/device_backend.h"
 
 namespace mydev {

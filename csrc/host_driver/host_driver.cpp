@@ -1,58 +1,31 @@
-#include "host_driver/host_driver.h"
-
-#include <sys/mman.h>
+// The built-in host driver: this machine's processor and memory as devices. A driver like any other, on the public
+// header alone; the runtime loads it from its own directory.
+//
+// Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
+// stream is a thread, and with `guarded` device memory is out of the host's reach between launches: the behaviour of
+// real devices, for tests. See host_options.h.
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 
+#include "host_driver/host_error.h"
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
-#include "runtime/status.h"
+#include "host_driver/pinned_memory.h"
+#include "mydev/driver.h"
 
-namespace mydev {
+namespace mydev::host_driver {
 
 namespace {
-
-// Host memory from host_alloc: copies from and to it need not wait.
-class PinnedMemory {
- public:
-  void* allocate(size_t bytes) {
-    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    MYDEV_CHECK(data != MAP_FAILED, MYDEV_RESOURCE_EXHAUSTED, "out of host memory: ", bytes, " bytes asked for");
-    const std::unique_lock lock(mutex_);
-    ranges_[reinterpret_cast<uintptr_t>(data)] = bytes;
-    return data;
-  }
-
-  void free(void* data) {
-    const std::unique_lock lock(mutex_);
-    const auto found = ranges_.find(reinterpret_cast<uintptr_t>(data));
-    MYDEV_CHECK(found != ranges_.end(), MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
-    ::munmap(data, found->second);
-    ranges_.erase(found);
-  }
-
-  bool contains(const void* data) {
-    const std::shared_lock lock(mutex_);
-    const auto address = reinterpret_cast<uintptr_t>(data);
-    const auto after = ranges_.upper_bound(address);
-    return after != ranges_.begin() && address - std::prev(after)->first < std::prev(after)->second;
-  }
-
- private:
-  std::shared_mutex mutex_;
-  std::map<uintptr_t, size_t> ranges_;
-};
 
 struct HostDriver {
   HostOptions options;
@@ -110,7 +83,7 @@ mydev_code run_checked(const Body& body) noexcept {
   try {
     body();
     return MYDEV_OK;
-  } catch (const Error& error) {
+  } catch (const HostError& error) {
     return fail(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return fail(MYDEV_RESOURCE_EXHAUSTED, "out of host memory");
@@ -220,7 +193,7 @@ void copy_bytes(void* dst, const void* src, uint64_t bytes, bool asynchronous) {
 
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   HostStream& host_stream = as_stream(stream);
-  if (host_stream.plain()) {
+  if (host_stream.direct()) {
     copy_bytes(dst, src, bytes, false);
     return MYDEV_OK;
   }
@@ -283,7 +256,7 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
   }
   std::memcpy(copied.bytes.data(), pattern, pattern_bytes);
   HostStream& host_stream = as_stream(stream);
-  if (host_stream.plain()) {
+  if (host_stream.direct()) {
     fill_bytes(dst, bytes, copied);
     return MYDEV_OK;
   }
@@ -387,7 +360,7 @@ mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noex
 
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   HostStream& host_stream = as_stream(stream);
-  if (host_stream.plain()) [[likely]] {
+  if (host_stream.direct()) [[likely]] {
     return run_kernel(kernel, frame);
   }
   HostMemory& memory = host_stream.memory();
@@ -450,8 +423,8 @@ constexpr mydev_driver_api kApi = {
 
 }  // namespace
 
-const mydev_driver_api* host_driver_query(uint32_t version_major, uint32_t /*version_minor*/) noexcept {
-  return version_major == MYDEV_DRIVER_VERSION_MAJOR ? &kApi : nullptr;
-}
+}  // namespace mydev::host_driver
 
-}  // namespace mydev
+extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t /*version_minor*/) {
+  return version_major == MYDEV_DRIVER_VERSION_MAJOR ? &mydev::host_driver::kApi : nullptr;
+}

@@ -12,11 +12,10 @@
 #include <string_view>
 #include <system_error>
 
+#include "host_driver/host_error.h"
 #include "host_driver/host_options.h"
-#include "runtime/device_name.h"
-#include "runtime/status.h"
 
-namespace mydev {
+namespace mydev::host_driver {
 
 namespace {
 
@@ -78,7 +77,7 @@ class SignalSafeLine {
 
 void report_stray_access(const HostMemory& memory, uintptr_t address) noexcept {
   SignalSafeLine line;
-  line.text(MYDEV_DEVICE_NAME ": invalid access to memory of device " MYDEV_DEVICE_NAME ":");
+  line.text(MYDEV_HOST_DEVICE_NAME ": invalid access to memory of device " MYDEV_HOST_DEVICE_NAME ":");
   line.number(static_cast<uint64_t>(memory.device()), 10);
   line.text(" at address 0x");
   line.number(address, 16);
@@ -220,8 +219,8 @@ void* HostMemory::allocate(uint64_t bytes) {
     reserve_addresses();
   }
   const uint64_t used = allocated();
-  MYDEV_CHECK(bytes <= limit_ - used, MYDEV_RESOURCE_EXHAUSTED, "out of memory: ", bytes, " bytes asked for, ",
-              limit_ - used, " of ", limit_, " bytes free");
+  require(bytes <= limit_ - used, MYDEV_RESOURCE_EXHAUSTED, "out of memory: ", bytes, " bytes asked for, ",
+          limit_ - used, " of ", limit_, " bytes free");
   const size_t mapped = round_up(bytes, page_size());
   const bool huge = mapped >= kHugePage;
   const uintptr_t address = take_addresses(mapped, huge ? kHugePage : page_size());
@@ -231,37 +230,35 @@ void* HostMemory::allocate(uint64_t bytes) {
     if (address != 0) {
       give_addresses(address, mapped);
     }
-    detail::raise_formatted(MYDEV_RESOURCE_EXHAUSTED, "out of memory: the operating system refuses ", bytes,
-                            " bytes: ", std::generic_category().message(error));
+    raise(MYDEV_RESOURCE_EXHAUSTED, "out of memory: the operating system refuses ", bytes,
+          " bytes: ", std::generic_category().message(error));
   }
   if (huge) {
     ::madvise(as_pointer(address), mapped, MADV_HUGEPAGE);
   }
-  live_[address] = {mapped, bytes};
+  live_.insert(as_pointer(address), mapped, bytes);
   allocated_.store(used + bytes, std::memory_order_relaxed);
   return as_pointer(address);
 }
 
 void HostMemory::free(void* data) {
   const std::lock_guard lock(mutex_);
-  const auto found = live_.find(reinterpret_cast<uintptr_t>(data));
-  MYDEV_CHECK(found != live_.end(), MYDEV_INVALID_ARGUMENT, "no allocation begins at ", data);
-  const auto [address, allocation] = *found;
-  live_.erase(found);
-  allocated_.store(allocated() - allocation.bytes, std::memory_order_relaxed);
-  give_addresses(address, allocation.mapped);
+  const auto allocation = live_.extract(data);
+  require(allocation.has_value(), MYDEV_INVALID_ARGUMENT, "no allocation begins at ", data);
+  allocated_.store(allocated() - allocation->value, std::memory_order_relaxed);
+  give_addresses(reinterpret_cast<uintptr_t>(data), allocation->size);
 }
 
 void HostMemory::change_access(int by) {
   const std::lock_guard lock(mutex_);
   const int before = accessors_.load(std::memory_order_relaxed);
-  MYDEV_ASSERT(before + by >= 0);
+  require(before + by >= 0, MYDEV_INTERNAL, "host_access_end without a host_access_begin on device ", device_);
   accessors_.store(before + by, std::memory_order_relaxed);
   if (before == 0 || before + by == 0) {
     for (const auto& [address, allocation] : live_) {
-      ::mprotect(as_pointer(address), allocation.mapped, protection());
+      ::mprotect(as_pointer(address), allocation.size, protection());
     }
   }
 }
 
-}  // namespace mydev
+}  // namespace mydev::host_driver

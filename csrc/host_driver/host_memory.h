@@ -14,7 +14,9 @@
 #include <map>
 #include <mutex>
 
-namespace mydev {
+#include "host_driver/interval_map.h"
+
+namespace mydev::host_driver {
 
 class HostMemory {
  public:
@@ -64,11 +66,7 @@ class HostMemory {
   std::mutex mutex_;  // guards what follows, and changes of protection
   bool reservation_tried_ = false;
   std::map<uintptr_t, size_t> free_addresses_;  // of the arena, merged
-  struct Allocation {
-    size_t mapped;   // whole pages
-    uint64_t bytes;  // asked for; what counts towards the limit
-  };
-  std::map<uintptr_t, Allocation> live_;
+  IntervalMap<uint64_t> live_;  // whole pages; the value is the bytes asked for, which count towards the limit
 };
 
 // Access to a device's memory for the time of a scope.
@@ -83,4 +81,4 @@ class MemoryAccess {
   HostMemory& memory_;
 };
 
-}  // namespace mydev
+}  // namespace mydev::host_driver

@@ -2,9 +2,9 @@
 
 #include <charconv>
 
-#include "runtime/status.h"
+#include "host_driver/host_error.h"
 
-namespace mydev {
+namespace mydev::host_driver {
 
 namespace {
 
@@ -28,15 +28,15 @@ Option split_option(std::string_view text) {
 uint64_t parse_number(const Option& option, std::string_view digits, const char* wanted) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  MYDEV_CHECK(error == std::errc() && end == digits.data() + digits.size(), MYDEV_INVALID_ARGUMENT, "option '",
-              option.text, "' of the host driver: '", option.value, "' is not ", wanted);
+  require(error == std::errc() && end == digits.data() + digits.size(), MYDEV_INVALID_ARGUMENT, "option '", option.text,
+          "' of the host driver: '", option.value, "' is not ", wanted);
   return value;
 }
 
 int32_t parse_devices(const Option& option) {
   const uint64_t devices = parse_number(option, option.value, "a number of devices");
-  MYDEV_CHECK(devices <= kMaxHostDevices, MYDEV_INVALID_ARGUMENT, "option '", option.text,
-              "' of the host driver: it offers from 0 to ", kMaxHostDevices, " devices");
+  require(devices <= kMaxHostDevices, MYDEV_INVALID_ARGUMENT, "option '", option.text,
+          "' of the host driver: it offers from 0 to ", kMaxHostDevices, " devices");
   return static_cast<int32_t>(devices);
 }
 
@@ -49,14 +49,14 @@ uint64_t parse_size(const Option& option) {
     digits.remove_suffix(1);
   }
   const uint64_t value = parse_number(option, digits, kWantedSize);
-  MYDEV_CHECK(value > 0 && value <= (UINT64_MAX >> shift), MYDEV_INVALID_ARGUMENT, "option '", option.text,
-              "' of the host driver: '", option.value, "' is not ", kWantedSize);
+  require(value > 0 && value <= (UINT64_MAX >> shift), MYDEV_INVALID_ARGUMENT, "option '", option.text,
+          "' of the host driver: '", option.value, "' is not ", kWantedSize);
   return value << shift;
 }
 
 bool parse_switch(const Option& option) {
-  MYDEV_CHECK(!option.has_value, MYDEV_INVALID_ARGUMENT, "option '", option.text, "' of the host driver: '",
-              option.name, "' takes no value");
+  require(!option.has_value, MYDEV_INVALID_ARGUMENT, "option '", option.text, "' of the host driver: '", option.name,
+          "' takes no value");
   return true;
 }
 
@@ -77,11 +77,10 @@ HostOptions parse_host_options(std::string_view text) {
     } else if (option.name == "guarded") {
       options.guarded = parse_switch(option);
     } else {
-      detail::raise_formatted(MYDEV_INVALID_ARGUMENT, "unknown option '", option.text,
-                              "' of the host driver; it takes ", kValidOptions);
+      raise(MYDEV_INVALID_ARGUMENT, "unknown option '", option.text, "' of the host driver; it takes ", kValidOptions);
     }
   }
   return options;
 }
 
-}  // namespace mydev
+}  // namespace mydev::host_driver

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace mydev {
+namespace mydev::host_driver {
 
 inline constexpr int32_t kMaxHostDevices = 16;
 
@@ -18,4 +18,4 @@ struct HostOptions {
 // Raises INVALID_ARGUMENT naming the option and what is valid.
 HostOptions parse_host_options(std::string_view text);
 
-}  // namespace mydev
+}  // namespace mydev::host_driver

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-namespace mydev {
+namespace mydev::host_driver {
 
 HostStream::HostStream(HostMemory& memory, bool asynchronous)
-    : memory_(memory), asynchronous_(asynchronous), plain_(!asynchronous && !memory.guarded()) {}
+    : memory_(memory), asynchronous_(asynchronous), direct_(!asynchronous && !memory.guarded()) {}
 
 HostStream::~HostStream() {
   wait();
@@ -103,4 +103,4 @@ void HostEvent::wait() const {
   }
 }
 
-}  // namespace mydev
+}  // namespace mydev::host_driver

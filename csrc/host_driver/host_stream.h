@@ -17,16 +17,15 @@
 #include <thread>
 
 #include "host_driver/host_memory.h"
-#include "runtime/device_name.h"
 
-namespace mydev {
+namespace mydev::host_driver {
 
 class HostStream {
  public:
   using Task = std::function<void()>;
 
   // What `top -H` and debuggers call an asynchronous stream's thread.
-  static constexpr const char* kThreadName = MYDEV_DEVICE_NAME "-stream";
+  static constexpr const char* kThreadName = MYDEV_HOST_DEVICE_NAME "-stream";
 
   HostStream(HostMemory& memory, bool asynchronous);
   ~HostStream();  // waits for its work
@@ -35,8 +34,8 @@ class HostStream {
 
   HostMemory& memory() const noexcept { return memory_; }
   bool asynchronous() const noexcept { return asynchronous_; }
-  // Nothing to arrange round a kernel: neither a thread nor guarded memory.
-  bool plain() const noexcept { return plain_; }
+  // Work runs at once as it is: there is neither a thread to hand it to nor guarded memory to open.
+  bool direct() const noexcept { return direct_; }
 
   void run(Task task);
   void run_and_wait(Task task);
@@ -49,7 +48,7 @@ class HostStream {
 
   HostMemory& memory_;
   const bool asynchronous_;
-  const bool plain_;
+  const bool direct_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable_any more_work_;
   std::condition_variable progress_;
@@ -79,4 +78,4 @@ class HostEvent {
   std::shared_ptr<Completion> latest_;
 };
 
-}  // namespace mydev
+}  // namespace mydev::host_driver

@@ -18,12 +18,12 @@
 
 #define MYDEV_KERNEL_GROUPS_PER_ISA(GROUP) \
   GROUP(activation)                        \
+  GROUP(arg_reduction)                     \
   GROUP(batch_norm)                        \
   GROUP(binary)                            \
   GROUP(comparison)                        \
   GROUP(concatenate)                       \
   GROUP(copy)                              \
-  GROUP(extremum)                          \
   GROUP(fill)                              \
   GROUP(foreach)                           \
   GROUP(index)                             \

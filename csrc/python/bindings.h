@@ -16,6 +16,7 @@ void bind_compile(pybind11::module_& m);
 void bind_config(pybind11::module_& m);
 void bind_custom_call(pybind11::module_& m);
 void bind_custom_operator(pybind11::module_& m);
+void bind_decompositions(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
 void bind_distributed(pybind11::module_& m);
 void bind_extern_kernels(pybind11::module_& m);

@@ -1,17 +1,16 @@
 // torch_mydev._C: calls of graphs that torch.compile made for the host, on the device's own memory.
 //
 // A call takes the boxed list of arguments, as Inductor's own callables do. Tensors of the device in it are replaced by
-// aliases (aten/alias.h), the graph runs inside a HostScope, and what it returns is adopted; nothing is copied, except
-// results that belong on the CPU. Aliases of static inputs (parameters and buffers) are kept from call to call, without
-// their memory. The graph's own references are the only ones to the memory of other inputs, so that it can free and
-// reuse them early. With the GIL, as the graph itself.
+// aliases (aten/host/alias.h), the graph runs inside a HostScope, and device tensors take ownership of what it returns;
+// nothing is copied, except results that belong on the CPU. Aliases of static inputs (parameters and buffers) are kept
+// from call to call, without their memory. The graph's own references are the only ones to the memory of other inputs,
+// so that it can free and reuse them early. With the GIL, as the graph itself.
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "aten/core/device_type.h"
 #include "aten/custom_call/device_call.h"
-#include "aten/host/alias.h"
-#include "aten/launch/native_launch.h"
-#include "aten/memory/device_allocator.h"
+#include "aten/host/staging.h"
 #include "python/bindings.h"
 #include "runtime/device.h"
 
@@ -45,7 +44,7 @@ c10::StorageImpl* storage_of(const at::TensorBase& tensor) {
   return impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;
 }
 
-// One call of a graph: aliases in, adopted tensors out.
+// One call of a graph: aliases in, device tensors out.
 class HostGraphCall {
  public:
   HostGraphCall(HostGraph& graph, PyObject* arguments) : graph_(graph), arguments_(arguments) {}
@@ -56,7 +55,7 @@ class HostGraphCall {
     {
       const HostScope scope(graph_.device);
       results = py::reinterpret_steal<py::object>(PyObject_CallOneArg(graph_.function.ptr(), arguments_));
-      if (results) adopt_outputs(results);
+      if (results) take_outputs(results);
     }
     if (results) copy_cpu_outputs();
     if (results) {
@@ -76,11 +75,7 @@ class HostGraphCall {
   struct Source {
     int32_t input;
     py::object tensor;
-    c10::intrusive_ptr<c10::StorageImpl> twin;
-  };
-  struct Adopted {
-    c10::StorageImpl* host;
-    c10::Storage storage;
+    c10::intrusive_ptr<c10::StorageImpl> alias;
   };
 
   void alias_inputs() {
@@ -89,32 +84,36 @@ class HostGraphCall {
       PyObject* item = PyList_GET_ITEM(arguments_, i);
       if (!THPVariable_Check(item) || !on_device(THPVariable_Unpack(item))) continue;
       const at::Tensor& tensor = THPVariable_Unpack(item);
-      auto twin = host_twin(*storage_of(tensor));
+      auto storage = alias_storage(*storage_of(tensor));
       const auto slot = static_cast<size_t>(i);
       if (slot < graph_.is_source.size() && graph_.is_source[slot]) {
-        sources_.push_back({static_cast<int32_t>(i), py::reinterpret_borrow<py::object>(item), twin});
+        sources_.push_back({static_cast<int32_t>(i), py::reinterpret_borrow<py::object>(item), storage});
       }
       py::object alias = slot < graph_.is_static.size() && graph_.is_static[slot]
-                             ? borrow_alias(slot, std::move(twin), tensor)
-                             : py::reinterpret_steal<py::object>(THPVariable_Wrap(alias_on(std::move(twin), tensor)));
+                             ? borrow_alias(slot, std::move(storage), tensor)
+                             : wrap_alias(std::move(storage), tensor);
       PyList_SetItem(arguments_, i, alias.release().ptr());  // drops the device tensor
     }
   }
 
+  static py::object wrap_alias(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor) {
+    return py::reinterpret_steal<py::object>(THPVariable_Wrap(alias_over(std::move(storage), tensor)));
+  }
+
   // The kept alias of a static input, given the input's memory and shape; a fresh one while another call has it.
-  py::object borrow_alias(size_t slot, c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor) {
+  py::object borrow_alias(size_t slot, c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor) {
     py::object& kept = graph_.static_aliases[slot];
     c10::TensorImpl* alias = kept ? unpack(kept).unsafeGetTensorImpl() : nullptr;
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     if (alias != nullptr && alias->dtype() == impl->dtype() && !impl->is_conj() && !impl->is_neg() &&
         alias->is_inference() == c10::InferenceMode::is_enabled()) {
-      alias->set_storage_keep_dtype(c10::Storage(std::move(twin)));
+      alias->set_storage_keep_dtype(c10::Storage(std::move(storage)));
       if (alias->sizes() != impl->sizes() || alias->strides() != impl->strides() ||
           alias->storage_offset() != impl->storage_offset()) {
         alias->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
       }
     } else {
-      kept = py::reinterpret_steal<py::object>(THPVariable_Wrap(alias_on(std::move(twin), tensor)));
+      kept = wrap_alias(std::move(storage), tensor);
     }
     py::object alias_object = std::move(kept);
     kept = py::object();
@@ -137,23 +136,14 @@ class HostGraphCall {
   const Source* source_of(const OutputRule& rule, const c10::StorageImpl* host) const {
     if (rule.source < 0) return nullptr;
     for (const Source& source : sources_) {
-      if (source.input == rule.source && source.twin.get() == host) return &source;
+      if (source.input == rule.source && source.alias.get() == host) return &source;
     }
     return nullptr;
   }
 
-  c10::Storage device_storage(c10::StorageImpl* host) {
-    for (const Adopted& adopted : adopted_) {
-      if (adopted.host == host) return adopted.storage;
-    }
-    c10::Storage storage = adopt_storage(*host, device_of_graph());
-    adopted_.push_back({host, storage});
-    return storage;
-  }
-
   // Inside the scope. Tensors that the graph made become the device's in place; where others hold them, place_outputs
   // puts another object there.
-  void adopt_outputs(const py::object& results) {
+  void take_outputs(const py::object& results) {
     auto items = py::reinterpret_steal<py::object>(PySequence_Fast(results.ptr(), "a compiled graph returns a tuple"));
     if (!items) throw py::error_already_set();
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.ptr());
@@ -172,9 +162,10 @@ class HostGraphCall {
       } else if (const Source* source = source_of(rule, host); source != nullptr) {
         placed_.emplace_back(i, output_of(*source, result));
       } else if (Py_REFCNT(item) == 1 && result.use_count() == 1) {
-        become_device_tensor(result, device_storage(host), device_of_graph());
+        become_device_tensor(result, storages_.of(*host, device_of_graph()), device_of_graph());
       } else {  // the graph's own, as a constant
-        placed_.emplace_back(i, wrap_device_tensor(device_storage(host), *result.unsafeGetTensorImpl()));
+        placed_.emplace_back(i,
+                             wrap_device_tensor(storages_.of(*host, device_of_graph()), *result.unsafeGetTensorImpl()));
       }
     }
   }
@@ -194,7 +185,7 @@ class HostGraphCall {
     return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor_over(std::move(storage), kDispatchKey, like)));
   }
 
-  c10::Device device_of_graph() const { return {kDeviceType, static_cast<c10::DeviceIndex>(graph_.device)}; }
+  c10::Device device_of_graph() const { return torch_device(graph_.device); }
 
   // After the scope: results on the CPU may not stay in the device's memory.
   void copy_cpu_outputs() {
@@ -216,7 +207,7 @@ class HostGraphCall {
   HostGraph& graph_;
   PyObject* arguments_;
   c10::SmallVector<Source, 2> sources_;
-  c10::SmallVector<Adopted, 4> adopted_;
+  DeviceStorages storages_;
   c10::SmallVector<std::pair<size_t, py::object>, 4> borrowed_;
   c10::SmallVector<std::pair<Py_ssize_t, py::object>, 2> placed_, replaced_;
 };

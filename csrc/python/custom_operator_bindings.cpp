@@ -1,9 +1,10 @@
 // torch_mydev._C: what torch.ops.mydev_cc.<name> calls.
 //
-// An operator's function is a builtin that makes direct calls (direct_call.h) of the usual kind: tensors by position,
+// An operator's function is a direct function (direct_call.h) for calls of the usual kind: tensors by position,
 // numbers by keyword, results that are fresh. All others, and whatever is wrong with a call, it leaves to the
 // operator's ordinary function, which goes through PyTorch's dispatcher.
 #include <pybind11/pybind11.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "aten/custom_call/custom_operator.h"
 #include "python/bindings.h"
@@ -13,13 +14,6 @@ namespace py = pybind11;
 
 namespace mydev {
 namespace {
-
-struct OperatorFunction {
-  CustomOperator& op;
-  py::object dispatch;  // the ordinary function
-};
-
-constexpr const char* kOperatorCapsule = "mydev.custom_operator";
 
 using Attributes = c10::SmallVector<c10::IValue, 4>;
 
@@ -33,7 +27,7 @@ bool has_usual_form(const mydev_signature& signature, Py_ssize_t num_operands) {
 }
 
 // None if the value is not of just the type that the attribute has.
-c10::IValue plain_number(const mydev_attribute& attribute, PyObject* value) {
+c10::IValue exact_number(const mydev_attribute& attribute, PyObject* value) {
   if (attribute.kind == MYDEV_ATTRIBUTE_FLOAT && PyFloat_CheckExact(value)) return PyFloat_AS_DOUBLE(value);
   if (attribute.kind == MYDEV_ATTRIBUTE_BOOL && PyBool_Check(value)) return value == Py_True;
   if (attribute.kind == MYDEV_ATTRIBUTE_INT && PyLong_CheckExact(value)) {
@@ -55,7 +49,7 @@ bool find_attributes(const mydev_signature& signature, PyObject* const* values, 
       ++a;
     }
     if (a == signature.num_attributes) return false;
-    found[a] = plain_number(signature.attributes[a]->value, values[i]);
+    found[a] = exact_number(signature.attributes[a]->value, values[i]);
     if (found[a].isNone()) return false;
   }
   for (uint32_t a = 0; a < signature.num_attributes; ++a) {
@@ -64,51 +58,48 @@ bool find_attributes(const mydev_signature& signature, PyObject* const* values, 
   return true;
 }
 
-PyObject* wrap_results(CustomResults& results) {
-  if (results.size() == 1) return THPVariable_Wrap(std::move(results[0]));
-  auto tuple = py::reinterpret_steal<py::object>(PyTuple_New(static_cast<Py_ssize_t>(results.size())));
-  for (size_t i = 0; i < results.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(std::move(results[i])));
-  }
-  return tuple.release().ptr();
-}
+struct OperatorFunction {
+  static constexpr const char* kName = "custom_operator";
+  static constexpr const char* kDoc = "Calls the kernel of an operator of mydev_cc.";
+  struct Call {
+    const mydev_kernel* record;
+    Attributes attributes;
+  };
 
-PyObject* call_operator(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  HANDLE_TH_ERRORS
-  auto* function = static_cast<OperatorFunction*>(PyCapsule_GetPointer(self, kOperatorCapsule));
-  const mydev_kernel* record = function->op.current_record();
-  Attributes attributes;
-  if (record == nullptr || !has_usual_form(*record->signature, count) || !may_call_directly(arguments, count) ||
-      !find_attributes(*record->signature, arguments + count, names, attributes)) {
-    return PyObject_Vectorcall(function->dispatch.ptr(), arguments, static_cast<size_t>(count), names);
-  }
-  c10::SmallVector<at::Tensor, 4> operands;
-  for (Py_ssize_t i = 0; i < count; ++i) operands.push_back(THPVariable_Unpack(arguments[i]));
-  CustomResults results;
-  {
-    const py::gil_scoped_release no_gil;
-    results = call_custom_operator(function->op, *record, operands, attributes);
-  }
-  return wrap_results(results);
-  END_HANDLE_TH_ERRORS
-}
+  CustomOperator& op;
+  py::object dispatch;  // the ordinary function
 
-PyMethodDef operator_method = {"custom_operator",
-                               reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_operator)),
-                               METH_FASTCALL | METH_KEYWORDS, "Calls the kernel of an operator of mydev_cc."};
+  bool prepare(PyObject* const* attributes, PyObject* names, Py_ssize_t num_operands, Call& call) const {
+    call.record = op.current_record();
+    return call.record != nullptr && has_usual_form(*call.record->signature, num_operands) &&
+           find_attributes(*call.record->signature, attributes, names, call.attributes);
+  }
+  DirectTensors run(c10::ArrayRef<at::Tensor> operands, const Call& call) const {
+    return call_custom_operator(op, *call.record, operands, call.attributes);
+  }
+  static Structure structure(size_t num_results) { return num_results == 1 ? Structure::kSingle : Structure::kTuple; }
+};
 
 py::object operator_function(const std::string& name, py::object dispatch) {
-  auto* function = new OperatorFunction{custom_operator(name), std::move(dispatch)};
-  const py::capsule capsule(function, kOperatorCapsule, [](PyObject* self) {
-    delete static_cast<OperatorFunction*>(PyCapsule_GetPointer(self, kOperatorCapsule));
-  });
-  return py::reinterpret_steal<py::object>(PyCFunction_NewEx(&operator_method, capsule.ptr(), nullptr));
+  return DirectFunction<OperatorFunction>::make(
+      std::unique_ptr<OperatorFunction>(new OperatorFunction{custom_operator(name), std::move(dispatch)}));
+}
+
+// Arguments as the operator's schema wants them; what the operator returns, without its kernel.
+py::object fake_operator(const std::string& name, const py::tuple& operands, const py::dict& attributes) {
+  CustomOperator& op = custom_operator(name);
+  const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.name().c_str(), "");
+  torch::jit::Stack stack = torch::jit::createStackForSchema(
+      handle.schema(), torch::jit::tuple_slice(operands), py::reinterpret_borrow<py::kwargs>(attributes), std::nullopt);
+  fake_custom_operator(op, &stack);
+  return torch::jit::createPyObjectForStack(std::move(stack));
 }
 
 }  // namespace
 
 void bind_custom_operator(py::module_& m) {
   m.def("operator_function", wrap_pybind_function(&operator_function));
+  m.def("fake_operator", wrap_pybind_function(&fake_operator));
 }
 
 }  // namespace mydev

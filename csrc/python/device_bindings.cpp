@@ -12,8 +12,10 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 
+#include "aten/core/device_type.h"
 #include "python/bindings.h"
 #include "runtime/device.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
@@ -50,7 +52,7 @@ bool autograd_thread_alive() {
   return false;
 }
 
-// Autograd's device threads let go of Python objects after backward() has returned, and again as they end. If the
+// Autograd's device threads release Python objects after backward() has returned, and again as they end. If the
 // interpreter is finalizing by then, the process aborts; so at exit they are stopped first, and waited for until they
 // are gone: the engine's own stop() returns a little before that. A backward() after this runs on its caller's thread.
 void stop_autograd_threads() {
@@ -77,17 +79,15 @@ void bind_device(pybind11::module_& m) {
           }
           return exchange_current_device(index);
         }));
-  m.def("synchronize", wrap_pybind_function_no_gil([](int index) { device(index).synchronize(); }));
+  m.def("synchronize", wrap_pybind_function_no_gil([](int index) { synchronize_device(device(index)); }));
   m.def("device_properties", wrap_pybind_function(describe_device));
 
-  m.def("register_fork_handler", wrap_pybind_function([] {
-          torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1);
-        }));
+  m.def("register_fork_handler",
+        wrap_pybind_function([] { torch::utils::register_fork_handler_for_device_init(kDeviceType); }));
   m.def("stop_autograd_threads", wrap_pybind_function_no_gil(stop_autograd_threads));
   m.def("default_generator", wrap_pybind_function([](int index) {
           device(index);
-          return at::globalContext().defaultGenerator(
-              c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)));
+          return at::globalContext().defaultGenerator(torch_device(index));
         }));
 }
 

@@ -1,10 +1,10 @@
 // torch_mydev._C: operators of the device as extern kernels of graphs that Inductor compiled for the host.
 //
-// They take CPU tensors over the device's memory (aten/alias.h), as the generated code has them. Products write into
-// `out`; convolutions, pooling and norms, whose layouts are the operator's to choose, return CPU tensors over fresh
-// memory of the device. Builtin functions, since the generated code calls them many times in a step: twins
-// (aten/device_call.h) do the same for any operator, and cost microseconds more. If an operand is not the device's
-// memory, such as a constant of the graph, the CPU's operator runs.
+// They take CPU tensors over the device's memory (aten/host/alias.h), as the generated code has them. Products write
+// into `out`; convolutions, pooling and norms, whose layouts are the operator's to choose, return CPU tensors over
+// fresh memory of the device. Builtin functions, since the generated code calls them many times in a step: device calls
+// (aten/custom_call/device_call.h) do the same for any operator, and cost microseconds more. If an operand is not the
+// device's memory, such as a constant of the graph, the CPU's operator runs.
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/baddbmm_ops.h>
 #include <ATen/ops/bmm_ops.h>
@@ -20,12 +20,10 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <array>
+#include <string_view>
 
 #include "aten/host/alias.h"
-#include "aten/launch/native_launch.h"
-#include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
-#include "runtime/stream.h"
 
 namespace py = pybind11;
 
@@ -136,31 +134,31 @@ struct Argument<const std::optional<Tensor>&> {
 
 // Arguments that are no tensors.
 template <class T>
-struct PlainArgument {
+struct ValueArgument {
   T value;
   void move_to_device(bool&) {}
   const T& get(bool) const { return value; }
 };
 
 template <>
-struct Argument<bool> : PlainArgument<bool> {
-  explicit Argument(PyObject* object) : PlainArgument{object == Py_True} {
+struct Argument<bool> : ValueArgument<bool> {
+  explicit Argument(PyObject* object) : ValueArgument{object == Py_True} {
     TORCH_CHECK_TYPE(PyBool_Check(object), "expected a bool, not a ", Py_TYPE(object)->tp_name);
   }
 };
 
 template <>
-struct Argument<int64_t> : PlainArgument<int64_t> {
-  explicit Argument(PyObject* object) : PlainArgument{py::cast<int64_t>(object)} {}
+struct Argument<int64_t> : ValueArgument<int64_t> {
+  explicit Argument(PyObject* object) : ValueArgument{py::cast<int64_t>(object)} {}
 };
 
 template <>
-struct Argument<double> : PlainArgument<double> {
-  explicit Argument(PyObject* object) : PlainArgument{py::cast<double>(object)} {}
+struct Argument<double> : ValueArgument<double> {
+  explicit Argument(PyObject* object) : ValueArgument{py::cast<double>(object)} {}
 };
 
 template <>
-struct Argument<std::optional<at::MemoryFormat>> : PlainArgument<std::optional<at::MemoryFormat>> {
+struct Argument<std::optional<at::MemoryFormat>> : ValueArgument<std::optional<at::MemoryFormat>> {
   explicit Argument(PyObject* object) {
     if (object == Py_None) return;
     TORCH_CHECK_TYPE(THPMemoryFormat_Check(object), "expected a memory format, not a ", Py_TYPE(object)->tp_name);
@@ -179,21 +177,21 @@ c10::SmallVector<T, 3> to_list(PyObject* object) {
 }
 
 template <>
-struct Argument<IntArrayRef> : PlainArgument<c10::SmallVector<int64_t, 3>> {
-  explicit Argument(PyObject* object) : PlainArgument{to_list<int64_t>(object)} {}
+struct Argument<IntArrayRef> : ValueArgument<c10::SmallVector<int64_t, 3>> {
+  explicit Argument(PyObject* object) : ValueArgument{to_list<int64_t>(object)} {}
 };
 
 template <>
-struct Argument<at::OptionalIntArrayRef> : PlainArgument<std::optional<c10::SmallVector<int64_t, 3>>> {
+struct Argument<at::OptionalIntArrayRef> : ValueArgument<std::optional<c10::SmallVector<int64_t, 3>>> {
   explicit Argument(PyObject* object)
-      : PlainArgument{object == Py_None ? std::nullopt : std::optional(to_list<int64_t>(object))} {}
+      : ValueArgument{object == Py_None ? std::nullopt : std::optional(to_list<int64_t>(object))} {}
   at::OptionalIntArrayRef get(bool) const {
     return value.has_value() ? at::OptionalIntArrayRef(*value) : at::OptionalIntArrayRef();
   }
 };
 
 template <size_t kCount>
-struct Argument<std::array<bool, kCount>> : PlainArgument<std::array<bool, kCount>> {
+struct Argument<std::array<bool, kCount>> : ValueArgument<std::array<bool, kCount>> {
   explicit Argument(PyObject* object) {
     const auto list = to_list<bool>(object);
     TORCH_CHECK_VALUE(list.size() == kCount, "expected ", kCount, " bools, got ", list.size());
@@ -203,7 +201,7 @@ struct Argument<std::array<bool, kCount>> : PlainArgument<std::array<bool, kCoun
 
 PyObject* to_python(const Tensor& result) {
   if (!result.defined()) Py_RETURN_NONE;
-  return THPVariable_Wrap(on_device(result) ? host_alias(result) : result);
+  return THPVariable_Wrap(alias_of_result(result));
 }
 
 template <class... Results>
@@ -266,7 +264,25 @@ std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const
                                         channels, pixels, groups, wanted);
 }
 
-// --- the module ------------------------------------------------------------------------------------------------------
+// --- the table -------------------------------------------------------------------------------------------------------
+
+// What a compiler needs to know of an operator's kernel, beside how to call it.
+struct Traits {
+  bool faster = true;           // than the CPU's library and generated code (benchmarks/): graphs keep each call of it
+  bool better_frozen = false;   // but not with a constant operand: Inductor's own kernels then pack that beforehand
+  bool whole = false;           // Inductor must not decompose it
+  bool trusts_layouts = false;  // and, since only the call above sees to its operands' layouts, only where it is kept
+  int images = 0;               // this many first operands are images, which are faster channels-last
+};
+
+// The list of such operators, which torch_mydev/compile/device_kernels.py reads. Each is an operator of aten, of its
+// default overload.
+struct DeviceKernel {
+  PyMethodDef method;  // its name is "device_" and the operator's
+  bool is_product;     // takes out=, alpha= and beta=; others take all arguments, and return the results
+  Traits traits;
+  const char* op() const { return method.ml_name + std::string_view("device_").size(); }
+};
 
 PyMethodDef method(const char* name, void* function) {
   return {name, reinterpret_cast<PyCFunction>(function), METH_FASTCALL | METH_KEYWORDS,
@@ -274,35 +290,43 @@ PyMethodDef method(const char* name, void* function) {
 }
 
 template <class Op, size_t kOperands, bool kScaled>
-PyMethodDef product(const char* name) {
-  return method(name, reinterpret_cast<void*>(&run_product<Op, kOperands, kScaled>));
+DeviceKernel product(const char* name, Traits traits) {
+  return {method(name, reinterpret_cast<void*>(&run_product<Op, kOperands, kScaled>)), /*is_product=*/true, traits};
 }
 
 template <auto kOperator>
-PyMethodDef operator_call(const char* name) {
-  return method(name, reinterpret_cast<void*>(&OperatorCall<kOperator>::run));
+DeviceKernel operator_call(const char* name, Traits traits) {
+  return {method(name, reinterpret_cast<void*>(&OperatorCall<kOperator>::run)), /*is_product=*/false, traits};
 }
 
-PyMethodDef extern_kernels[] = {
-    product<at::_ops::mm_out, 2, false>("device_mm"),
-    product<at::_ops::bmm_out, 2, false>("device_bmm"),
-    product<at::_ops::addmm_out, 3, true>("device_addmm"),
-    product<at::_ops::baddbmm_out, 3, true>("device_baddbmm"),
-    operator_call<&at::clone>("device_clone"),
-    operator_call<&at::convolution>("device_convolution"),
-    operator_call<&at::convolution_backward>("device_convolution_backward"),
-    operator_call<&group_norm>("device_native_group_norm"),
-    operator_call<&group_norm_backward>("device_native_group_norm_backward"),
-    operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices"),
-    operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward"),
+DeviceKernel device_kernels[] = {
+    product<at::_ops::mm_out, 2, false>("device_mm", {.better_frozen = true}),
+    product<at::_ops::bmm_out, 2, false>("device_bmm", {.better_frozen = true}),
+    product<at::_ops::addmm_out, 3, true>("device_addmm", {.better_frozen = true}),
+    product<at::_ops::baddbmm_out, 3, true>("device_baddbmm", {.better_frozen = true}),
+    operator_call<&at::clone>("device_clone", {.faster = false}),
+    operator_call<&at::convolution>("device_convolution", {.better_frozen = true, .images = 1}),
+    operator_call<&at::convolution_backward>("device_convolution_backward", {.images = 2}),
+    operator_call<&group_norm>("device_native_group_norm", {.whole = true, .trusts_layouts = true}),
+    operator_call<&group_norm_backward>("device_native_group_norm_backward", {.whole = true, .trusts_layouts = true}),
+    operator_call<&at::max_pool2d_with_indices>("device_max_pool2d_with_indices", {.whole = true}),
+    operator_call<&at::max_pool2d_with_indices_backward>("device_max_pool2d_with_indices_backward", {.whole = true}),
 };
 
 }  // namespace
 
 void bind_extern_kernels(py::module_& m) {
-  for (PyMethodDef& kernel : extern_kernels) {
-    m.attr(kernel.ml_name) = py::reinterpret_steal<py::object>(PyCFunction_NewEx(&kernel, nullptr, nullptr));
+  using py::literals::operator""_a;
+  py::list rows;
+  for (DeviceKernel& kernel : device_kernels) {
+    const Traits& traits = kernel.traits;
+    rows.append(py::dict(
+        "op"_a = kernel.op(),
+        "call"_a = py::reinterpret_steal<py::object>(PyCFunction_NewEx(&kernel.method, nullptr, nullptr)),
+        "is_product"_a = kernel.is_product, "faster"_a = traits.faster, "better_frozen"_a = traits.better_frozen,
+        "whole"_a = traits.whole, "trusts_layouts"_a = traits.trusts_layouts, "images"_a = traits.images));
   }
+  m.attr("device_kernels") = rows;
 }
 
 }  // namespace mydev

@@ -1,7 +1,7 @@
 // torch_mydev._C: call sites in jax.ffi's terms, and the attributes that they are given.
 //
-// A call site is a builtin function, since it competes with PyTorch's own operators on small tensors. It makes direct
-// calls (direct_call.h); others it hands to a Python function, which goes through PyTorch's dispatcher.
+// A call site is a direct function (direct_call.h), since it competes with PyTorch's own operators on small tensors;
+// the calls that PyTorch has to see go to a Python function, which calls an operator of PyTorch.
 #include <pybind11/complex.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -10,6 +10,7 @@
 #include "kernels/registry/kernel_registry.h"
 #include "python/bindings.h"
 #include "python/direct_call.h"
+#include "runtime/dtype.h"
 #include "runtime/frame.h"
 #include "runtime/status.h"
 
@@ -22,34 +23,15 @@ namespace {
 
 constexpr int kMaxAttributeDepth = 8;
 
-constexpr std::pair<std::string_view, mydev_dtype> kNumpyDtypes[] = {{"bool", MYDEV_PRED},
-                                                                     {"int8", MYDEV_S8},
-                                                                     {"int16", MYDEV_S16},
-                                                                     {"int32", MYDEV_S32},
-                                                                     {"int64", MYDEV_S64},
-                                                                     {"uint8", MYDEV_U8},
-                                                                     {"uint16", MYDEV_U16},
-                                                                     {"uint32", MYDEV_U32},
-                                                                     {"uint64", MYDEV_U64},
-                                                                     {"float16", MYDEV_F16},
-                                                                     {"bfloat16", MYDEV_BF16},
-                                                                     {"float32", MYDEV_F32},
-                                                                     {"float64", MYDEV_F64},
-                                                                     {"complex64", MYDEV_C64},
-                                                                     {"complex128", MYDEV_C128},
-                                                                     {"float8_e5m2", MYDEV_F8E5M2},
-                                                                     {"float8_e4m3fn", MYDEV_F8E4M3FN}};
-
 [[noreturn]] void refuse(const char* name, py::handle value, const char* advice) {
   TORCH_CHECK_TYPE(false, "attribute '", name, "' is a ", Py_TYPE(value.ptr())->tp_name, "; ", advice);
 }
 
 mydev_dtype numpy_dtype(const char* name, py::handle value) {
   const auto dtype = py::str(value.attr("dtype").attr("name")).cast<std::string>();
-  for (const auto& [numpy, frame] : kNumpyDtypes) {
-    if (numpy == dtype) return frame;
-  }
-  TORCH_CHECK_TYPE(false, "attribute '", name, "' has dtype ", dtype, ", which no kernel takes");
+  const mydev_dtype known = dtype_of_python_name(dtype);
+  TORCH_CHECK_TYPE(known != MYDEV_DTYPE_INVALID, "attribute '", name, "' has dtype ", dtype, ", which no kernel takes");
+  return known;
 }
 
 void set_bytes(mydev_attribute& attribute, const char* data, Py_ssize_t size) {
@@ -164,88 +146,58 @@ mydev_attribute convert_attribute(PyObject* name, PyObject* value, CustomAttribu
 
 // --- call sites ------------------------------------------------------------------------------------------------------
 
-enum class Structure : int { kSingle, kTuple, kList };  // of the result
+struct CallSiteFunction {
+  static constexpr const char* kName = "ffi_call";
+  static constexpr const char* kDoc = "Calls a kernel with tensors and attributes.";
+  using Call = CustomAttributes;
 
-struct PythonCallSite {
   FfiCallSite site;
-  Structure structure;
-  py::object dispatch;  // the way through PyTorch's dispatcher
+  Structure results;
+  py::object dispatch;  // calls the operator of PyTorch
+
+  static bool prepare(PyObject* const* attributes, PyObject* names, Py_ssize_t /*num_operands*/, Call& call) {
+    const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      call.add(convert_attribute(PyTuple_GET_ITEM(names, i), attributes[i], call, 0));
+    }
+    return true;
+  }
+  DirectTensors run(c10::ArrayRef<at::Tensor> operands, Call& call) { return site.run(operands, call); }
+  Structure structure(size_t /*num_results*/) const { return results; }
 };
 
-constexpr const char* kCallSiteCapsule = "mydev.ffi_call_site";
-
-PyObject* wrap_results(TensorList& results, Structure structure) {
-  if (structure == Structure::kSingle) return THPVariable_Wrap(std::move(results[0]));
-  const auto size = static_cast<Py_ssize_t>(results.size());
-  const bool list = structure == Structure::kList;
-  auto sequence = py::reinterpret_steal<py::object>(list ? PyList_New(size) : PyTuple_New(size));
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    PyObject* item = THPVariable_Wrap(std::move(results[static_cast<size_t>(i)]));
-    if (list) {
-      PyList_SET_ITEM(sequence.ptr(), i, item);
-    } else {
-      PyTuple_SET_ITEM(sequence.ptr(), i, item);
-    }
-  }
-  return sequence.release().ptr();
+Structure structure_of(const std::string& name) {
+  return name == "single" ? Structure::kSingle : name == "tuple" ? Structure::kTuple : Structure::kList;
 }
 
-PyObject* run_call_site(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  HANDLE_TH_ERRORS
-  auto* call = static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCallSiteCapsule));
-  if (!may_call_directly(arguments, count)) {
-    return PyObject_Vectorcall(call->dispatch.ptr(), arguments, static_cast<size_t>(count), names);
-  }
-  TensorList operands;
-  for (Py_ssize_t i = 0; i < count; ++i) operands.push_back(THPVariable_Unpack(arguments[i]));
-  CustomAttributes attributes;
-  const Py_ssize_t num_attributes = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  for (Py_ssize_t i = 0; i < num_attributes; ++i) {
-    attributes.add(convert_attribute(PyTuple_GET_ITEM(names, i), arguments[count + i], attributes, 0));
-  }
-  TensorList results;
-  {
-    const py::gil_scoped_release no_gil;
-    results = call->site.run(operands, attributes);
-  }
-  return wrap_results(results, call->structure);
-  END_HANDLE_TH_ERRORS
-}
-
-PyMethodDef call_site_method = {"ffi_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&run_call_site)),
-                                METH_FASTCALL | METH_KEYWORDS, "Calls a kernel with tensors and attributes."};
-
+// `structure`: "single", "tuple" or "list".
 py::object make_call_site(
     std::string target,
-    const std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>>& results, int structure,
-    bool tuple, int api_version, std::optional<py::bytes> opaque, std::vector<std::vector<int64_t>> input_layouts,
-    std::vector<std::pair<uint32_t, uint32_t>> aliases, py::object dispatch) {
+    const std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>>& results,
+    const std::string& structure, bool tuple, int api_version, std::optional<py::bytes> opaque,
+    std::vector<std::vector<int64_t>> input_layouts, std::vector<std::pair<uint32_t, uint32_t>> aliases,
+    py::object dispatch) {
   const CustomCallErrors errors;
   FfiCallOptions options{std::move(target), {}, tuple, api_version, std::nullopt, std::move(input_layouts),
                          std::move(aliases)};
   for (const auto& [dtype, sizes, layout] : results) options.results.push_back({dtype, sizes, layout});
   if (opaque) options.opaque = static_cast<std::string>(*opaque);
-  auto* call =
-      new PythonCallSite{FfiCallSite(std::move(options)), static_cast<Structure>(structure), std::move(dispatch)};
-  const py::capsule capsule(call, kCallSiteCapsule, [](PyObject* self) {
-    delete static_cast<PythonCallSite*>(PyCapsule_GetPointer(self, kCallSiteCapsule));
-  });
-  return py::reinterpret_steal<py::object>(PyCFunction_NewEx(&call_site_method, capsule.ptr(), nullptr));
+  return DirectFunction<CallSiteFunction>::make(std::unique_ptr<CallSiteFunction>(
+      new CallSiteFunction{FfiCallSite(std::move(options)), structure_of(structure), std::move(dispatch)}));
 }
 
 // Runs below the dispatcher: attributes as a dict.
 py::object run_below_dispatcher(const py::handle& function, const std::vector<at::Tensor>& operands,
                                 const py::dict& values) {
-  auto* call =
-      static_cast<PythonCallSite*>(PyCapsule_GetPointer(PyCFunction_GetSelf(function.ptr()), kCallSiteCapsule));
+  CallSiteFunction& call = DirectFunction<CallSiteFunction>::state(function);
   CustomAttributes attributes;
   for (const auto& [name, value] : values) {
     attributes.add(convert_attribute(name.ptr(), value.ptr(), attributes, 0));
   }
-  TensorList results;
+  DirectTensors results;
   {
     const py::gil_scoped_release no_gil;
-    results = call->site.run(operands, attributes);
+    results = call.run(operands, attributes);
   }
   return py::reinterpret_steal<py::object>(wrap_results(results, Structure::kList));
 }

@@ -5,10 +5,12 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "aten/core/device_type.h"
 #include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -105,7 +107,7 @@ pybind11::dict describe(const c10::CachingAllocator::Stat& stat) {
 }
 
 at::HostAllocator& host_allocator() {
-  return *at::getHostAllocator(c10::DeviceType::PrivateUse1);
+  return *at::getHostAllocator(kDeviceType);
 }
 
 pybind11::dict describe_host_memory() {

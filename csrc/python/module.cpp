@@ -9,6 +9,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_config(m);
   mydev::bind_custom_call(m);
   mydev::bind_custom_operator(m);
+  mydev::bind_decompositions(m);
   mydev::bind_device(m);
   mydev::bind_distributed(m);
   mydev::bind_fallback(m);

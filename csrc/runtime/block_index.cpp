@@ -19,7 +19,7 @@ constexpr int kRootBits = 14;
 constexpr int kAddressBits = kRegionShift + kMiddleBits + kRootBits;
 static_assert(size_t{1} << kEntryShift == kSmallGranularity);
 
-// Plain pointers, read and written through atomic_ref: zeroed pages are valid nodes without a constructor that would
+// Raw pointers, read and written through atomic_ref: zeroed pages are valid nodes without a constructor that would
 // touch them.
 struct Leaf {
   Chunk* entries[size_t{1} << (kRegionShift - kEntryShift)];

@@ -9,6 +9,7 @@
 
 #include "runtime/block_index.h"
 #include "runtime/device_memory.h"
+#include "runtime/driver_life_cycle.h"
 #include "runtime/size_classes.h"
 #include "runtime/status.h"
 #include "runtime/thread_cache.h"
@@ -25,8 +26,21 @@ constinit thread_local bool thread_ended = false;
 
 std::atomic<void (*)()> thread_cache_created{nullptr};
 
+// A thread's cache for one device, which the device knows while it lives.
+struct RegisteredCache {
+  DeviceMemory& memory;
+  ThreadCache cache;
+
+  explicit RegisteredCache(DeviceMemory& device_memory) : memory(device_memory), cache(device_memory.granularity()) {
+    memory.add_cache(&cache);
+  }
+  ~RegisteredCache() { memory.remove_cache(&cache); }
+  RegisteredCache(const RegisteredCache&) = delete;
+  RegisteredCache& operator=(const RegisteredCache&) = delete;
+};
+
 struct ThreadCaches {
-  std::array<std::unique_ptr<ThreadCache>, kMaxDevices> of_device;
+  std::array<std::unique_ptr<RegisteredCache>, kMaxDevices> of_device;
   bool announced = false;
 
   ThreadCaches() {
@@ -40,7 +54,7 @@ struct ThreadCaches {
     if (in_bad_fork()) {
       // Their locks may be held for ever: leave them.
       for (auto& cache : of_device) {
-        const ThreadCache* left = cache.release();
+        const RegisteredCache* left = cache.release();
         static_cast<void>(left);
       }
     }
@@ -60,9 +74,15 @@ ThreadCaches* thread_caches() {
 ThreadCache* thread_cache(DeviceMemory& memory) {
   ThreadCaches* caches = thread_caches();
   if (caches == nullptr) return nullptr;
-  std::unique_ptr<ThreadCache>& cache = caches->of_device[static_cast<size_t>(memory.device().index)];
-  if (cache == nullptr) cache = std::make_unique<ThreadCache>(memory);
-  return cache.get();
+  std::unique_ptr<RegisteredCache>& registered = caches->of_device[static_cast<size_t>(memory.device().index)];
+  if (registered == nullptr) registered = std::make_unique<RegisteredCache>(memory);
+  return &registered->cache;
+}
+
+// The bin of the class, or the whole cache, has become too full.
+[[gnu::noinline]] void trim(StreamBins& bins, int size_class) noexcept {
+  DeviceMemory& memory = *DeviceMemory::existing(bins.stream->device().index);
+  memory.return_from_cache(bins.cache->trim(bins, size_class));
 }
 
 [[gnu::noinline]] Chunk* allocate_slowly(Stream& stream, size_t bytes) {
@@ -77,7 +97,8 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
   StreamBins& bins = cache->bins_for(stream);
   last_bins = &bins;
   if (Chunk* chunk = cache->take(bins, bytes)) return chunk;
-  return cache->refill(bins, bytes);
+  const int size_class = cache->class_of(bytes);
+  return cache->refill(bins, memory.take_for_cache(stream, size_class, refill_count(size_class)), bytes);
 }
 
 [[gnu::noinline]] void free_slowly(Chunk* chunk) noexcept {
@@ -91,27 +112,7 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
   StreamBins& bins = cache->bins_for(*chunk->stream);
   last_bins = &bins;
   const int size_class = chunk->size_class;
-  if (!cache->give(bins, chunk)) cache->trim(bins, size_class);
-}
-
-// --- settings --------------------------------------------------------------------------------------------------------
-
-struct Settings {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<const AllocatorSettings>> all;  // readers may hold on to any of them
-  std::atomic<const AllocatorSettings*> current{nullptr};
-
-  Settings() { set({}); }
-  void set(const AllocatorSettings& settings) {
-    const std::lock_guard guard(mutex);
-    all.push_back(std::make_unique<AllocatorSettings>(settings));
-    current.store(all.back().get(), std::memory_order_release);
-  }
-};
-
-Settings& settings_store() {
-  static Settings& instance = *new Settings;  // blocks are freed until the very end of the process
-  return instance;
+  if (!cache->give(bins, chunk)) trim(bins, size_class);
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ void release(Block& block) noexcept {
       [[likely]] {
     const int size_class = chunk->size_class;
     if (!bins->cache->give(*bins, chunk)) [[unlikely]]
-      bins->cache->trim(*bins, size_class);
+      trim(*bins, size_class);
     return;
   }
   free_slowly(chunk);
@@ -198,6 +199,10 @@ std::vector<SegmentSnapshot> memory_snapshot() {
   return snapshot;
 }
 
+void memory_info(int device, uint64_t& free_bytes, uint64_t& total_bytes) {
+  DeviceMemory::info(mydev::device(device), free_bytes, total_bytes);
+}
+
 void set_memory_fraction(int device, double fraction) {
   MYDEV_CHECK(fraction > 0 && fraction <= 1, MYDEV_INVALID_ARGUMENT,
               "the memory fraction must be above 0 and at most 1, "
@@ -208,23 +213,6 @@ void set_memory_fraction(int device, double fraction) {
 
 double memory_fraction(int device) {
   return DeviceMemory::of(mydev::device(device)).memory_fraction();
-}
-
-void set_allocator_settings(const AllocatorSettings& settings) {
-  MYDEV_CHECK(settings.medium_segment_size >= kMediumLimit && settings.medium_segment_size % kSegmentGranularity == 0,
-              MYDEV_INVALID_ARGUMENT, "medium_segment_size must be a multiple of ", kSegmentGranularity,
-              " bytes and at least ", kMediumLimit, ", but is ", settings.medium_segment_size);
-  MYDEV_CHECK(settings.max_split_size >= settings.medium_segment_size, MYDEV_INVALID_ARGUMENT,
-              "max_split_size must be at least medium_segment_size, ", settings.medium_segment_size, " bytes, but is ",
-              settings.max_split_size);
-  MYDEV_CHECK(settings.garbage_collection_threshold >= 0 && settings.garbage_collection_threshold < 1,
-              MYDEV_INVALID_ARGUMENT, "garbage_collection_threshold must be at least 0 and below 1, but is ",
-              settings.garbage_collection_threshold);
-  settings_store().set(settings);
-}
-
-const AllocatorSettings& allocator_settings() noexcept {
-  return *settings_store().current.load(std::memory_order_acquire);
 }
 
 void set_thread_cache_created_callback(void (*callback)()) {

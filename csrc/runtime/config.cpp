@@ -13,19 +13,19 @@ namespace mydev {
 namespace {
 
 constexpr std::array kVariables = {
-    ConfigVariable{"MYDEV_CUSTOM_CALLS", ConfigType::kString, "", nullptr,
+    ConfigVariable{"MYDEV_CUSTOM_CALLS", "", nullptr,
                    "libraries of kernels, or directories of them, with ':' between: absolute paths"},
-    ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", ConfigType::kString, "600", nullptr,
+    ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", "600", nullptr,
                    "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes"},
-    ConfigVariable{"MYDEV_DRIVER", ConfigType::kString, "host", nullptr,
+    ConfigVariable{"MYDEV_DRIVER", "host", nullptr,
                    "driver to load: 'host' or the path of a shared object, then ':option,option...'"},
-    ConfigVariable{"MYDEV_FALLBACK", ConfigType::kChoice, "allow", "allow|warn|error",
+    ConfigVariable{"MYDEV_FALLBACK", "allow", "allow|warn|error",
                    "what happens when an operator has no kernel of its own and runs on the host"},
-    ConfigVariable{"MYDEV_FALLBACK_OPS", ConfigType::kString, "", nullptr,
+    ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
                    "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'"},
-    ConfigVariable{"MYDEV_ISA", ConfigType::kChoice, "auto", "auto|baseline|avx2|avx512",
+    ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
                    "instruction set of the built-in kernels; auto: the best that the processor has"},
-    ConfigVariable{"MYDEV_TEST_DRIVERS", ConfigType::kString, "build/release/drivers", nullptr,
+    ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
                    "where the tests find the drivers built for them"},
 };
 
@@ -49,8 +49,6 @@ bool is_choice(std::string_view choices, std::string_view value) {
     choices.remove_prefix(bar + 1);
   }
 }
-
-constexpr const char* kBoolChoices = "0|1|false|true|off|on|no|yes";
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -79,15 +77,9 @@ std::string config_string(std::string_view name) {
   const ConfigVariable& variable = find_variable(name);
   const char* text = std::getenv(variable.name);  // NOLINT(concurrency-mt-unsafe): see config.h
   const std::string value = text != nullptr && *text != '\0' ? text : variable.default_value;
-  const char* choices = variable.type == ConfigType::kBool ? kBoolChoices : variable.choices;
-  MYDEV_CHECK(choices == nullptr || is_choice(choices, value), MYDEV_INVALID_ARGUMENT, variable.name, "='", value,
-              "' is not valid; it takes ", choices);
+  MYDEV_CHECK(variable.choices == nullptr || is_choice(variable.choices, value), MYDEV_INVALID_ARGUMENT, variable.name,
+              "='", value, "' is not valid; it takes ", variable.choices);
   return value;
-}
-
-bool config_bool(std::string_view name) {
-  const std::string value = config_string(name);
-  return value == "1" || value == "true" || value == "on" || value == "yes";
 }
 
 std::vector<std::string> config_warnings() {

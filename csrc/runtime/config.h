@@ -12,13 +12,10 @@
 
 namespace mydev {
 
-enum class ConfigType { kString, kBool, kChoice };
-
 struct ConfigVariable {
   const char* name;
-  ConfigType type;
   const char* default_value;
-  const char* choices;  // kChoice: "warn|allow|error"; else nullptr
+  const char* choices;  // "warn|allow|error"; nullptr: any text
   const char* doc;      // one line
 };
 
@@ -27,7 +24,6 @@ std::span<const ConfigVariable> config_variables() noexcept;
 // The effective value: the environment's, else the default. Raises INVALID_ARGUMENT, naming the variable and what it
 // takes, for a value that does not fit; INTERNAL for a name that has no row.
 std::string config_string(std::string_view name);
-bool config_bool(std::string_view name);
 
 // One line for each MYDEV_* variable of the environment that has no row.
 std::vector<std::string> config_warnings();

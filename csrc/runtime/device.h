@@ -1,9 +1,8 @@
 // Devices of the loaded driver, and the calling thread's current device.
 //
-// The driver is loaded by the first call that needs it (never by device-free calls such as loading the library), from
-// MYDEV_DRIVER. Device objects live until the process ends. The current device is thread-local and starts at 0.
-// Everything is thread-safe. In a forked child of a process that had used a device, every call that needs the driver
-// raises FAILED_PRECONDITION with the advice to use the spawn start method.
+// Looking one up loads the driver (driver_life_cycle.h). Device objects live until the process ends. The current device
+// is thread-local and starts at 0. Everything is thread-safe. In a forked child of a process that had used a device,
+// calls that need the driver raise FAILED_PRECONDITION with the advice to use the spawn start method.
 #pragma once
 
 #include <atomic>
@@ -20,21 +19,10 @@ struct Device {
   mydev_device_properties properties;
   bool host_accessible() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_HOST_ACCESSIBLE) != 0; }
   bool asynchronous() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_ASYNC) != 0; }
-
-  // Waits for all streams; raises the sticky error of any (and clears it).
-  void synchronize();
-  // Free and total bytes as the driver sees them.
-  void memory_info(uint64_t& free_bytes, uint64_t& total_bytes);
 };
 
-// Number of devices; loads the driver. 0 if that fails: driver_error() then says why.
+// Number of devices; loads the driver. 0 if that fails: driver_error() (driver_life_cycle.h) then says why.
 int device_count() noexcept;
-// Why no driver is loaded ("" when all is well).
-const char* driver_error() noexcept;
-// True once a driver has been loaded in this process (not its forked children).
-bool driver_loaded() noexcept;
-// True in a forked child whose parent had loaded the driver: nothing works there.
-bool in_bad_fork() noexcept;
 
 namespace detail {
 extern std::atomic<unsigned> loaded_device_count;  // 0 until the driver is loaded, and in a bad fork

@@ -4,10 +4,11 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <iterator>
 #include <utility>
 
+#include "runtime/allocator_settings.h"
 #include "runtime/block_index.h"
+#include "runtime/driver_life_cycle.h"
 #include "runtime/size_classes.h"
 #include "runtime/status.h"
 #include "runtime/thread_cache.h"
@@ -56,6 +57,17 @@ DeviceMemory& DeviceMemory::of(Device& device) {
 DeviceMemory* DeviceMemory::existing(int device) noexcept {
   if (device < 0 || device >= kMaxDevices) return nullptr;
   return memories().of_device[static_cast<size_t>(device)].load(std::memory_order_acquire);
+}
+
+void DeviceMemory::info(Device& device, uint64_t& free_bytes, uint64_t& total_bytes) {
+  if (device.driver->memory_info != nullptr) {
+    check_driver(device, device.driver->memory_info(device.index, &free_bytes, &total_bytes), "asking for free memory");
+    return;
+  }
+  DeviceMemory* memory = existing(device.index);
+  const int64_t reserved = memory == nullptr ? 0 : memory->stats().reserved_bytes.all.current;
+  total_bytes = device.properties.total_memory;
+  free_bytes = total_bytes - std::min(total_bytes, static_cast<uint64_t>(reserved));
 }
 
 DeviceMemory::DeviceMemory(Device& device)
@@ -122,10 +134,10 @@ void DeviceMemory::free(Chunk* chunk, ThreadCache* cache) noexcept {
     ++stats_.oversize_allocations.freed;
     --stats_.oversize_allocations.current;
   }
-  begin_rest(chunk);
+  defer_free(chunk);
   count_freed(large, tally);
-  if (chunk->state != Chunk::State::kResting) {
-    count_rested(large, tally);
+  if (chunk->state != Chunk::State::kDeferred) {
+    count_inactive(large, tally);
     put_free(chunk);
   }
 }
@@ -238,32 +250,32 @@ Chunk* DeviceMemory::take_free(Stream& stream, size_t size) {
   return chunk;
 }
 
-// Leaves `size` bytes in the chunk and makes a free chunk of the rest, if that is worth it. The chunk is free but in no
-// set.
+// Leaves `size` bytes in the chunk and makes a free chunk of the remainder, if that is worth it. The chunk is free but
+// in no set.
 Chunk* DeviceMemory::cut(Chunk* chunk, size_t size) {
   Segment& segment = *chunk->segment;
   chunk->size_class = segment.large ? -1 : size_class(size);
   if (!worth_splitting(chunk->size - size, segment.large) || chunk->size > allocator_settings().max_split_size) {
     return chunk;
   }
-  Chunk* rest = new_chunk();
-  rest->data = static_cast<char*>(chunk->data) + size;
-  rest->size = chunk->size - size;
-  rest->stream = chunk->stream;
-  rest->size_class = -1;
-  rest->segment = &segment;
-  rest->state = Chunk::State::kFree;
-  rest->previous = chunk;
-  rest->next = chunk->next;
-  if (rest->next != nullptr) rest->next->previous = rest;
-  if (device_.host_accessible()) block_index::set(rest->data, rest);
+  Chunk* remainder = new_chunk();
+  remainder->data = static_cast<char*>(chunk->data) + size;
+  remainder->size = chunk->size - size;
+  remainder->stream = chunk->stream;
+  remainder->size_class = -1;
+  remainder->segment = &segment;
+  remainder->state = Chunk::State::kFree;
+  remainder->previous = chunk;
+  remainder->next = chunk->next;
+  if (remainder->next != nullptr) remainder->next->previous = remainder;
+  if (device_.host_accessible()) block_index::set(remainder->data, remainder);
   add_share(free_split_[segment.large], segment, -1);
-  chunk->next = rest;
+  chunk->next = remainder;
   chunk->size = size;
   ++segment.chunks;
   ++segment.free_chunks;
   add_share(free_split_[segment.large], segment, +1);
-  free_[rest->stream].of(segment.large).insert(std::move(rest->node));
+  free_[remainder->stream].of(segment.large).insert(std::move(remainder->node));
   return chunk;
 }
 
@@ -330,7 +342,7 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
   chunk->state = Chunk::State::kFree;
   if (device_.host_accessible()) block_index::set(data, chunk);
   count_segment(*segment, +1);
-  segments_.emplace(reinterpret_cast<uintptr_t>(data), std::move(segment));
+  segments_.insert(data, segment_bytes, std::move(segment));
   chunk = cut(chunk, size);
   mark_out(chunk);
   return chunk;
@@ -338,11 +350,7 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
 
 bool DeviceMemory::contains(const void* data) {
   const std::lock_guard guard(mutex_);
-  const auto address = reinterpret_cast<uintptr_t>(data);
-  const auto after = segments_.upper_bound(address);
-  if (after == segments_.begin()) return false;
-  const auto& [begin, segment] = *std::prev(after);
-  return address < begin + segment->size;
+  return segments_.contains(data);
 }
 
 void DeviceMemory::set_memory_fraction(double fraction) {

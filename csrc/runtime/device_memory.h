@@ -1,5 +1,5 @@
-// The memory of one device: its segments, the free chunks of each stream, rests, limits and statistics. Private to the
-// allocator; caching_allocator.h is the interface.
+// The memory of one device: its segments, the free chunks of each stream, deferred frees, limits and statistics.
+// Private to the allocator; caching_allocator.h is the interface.
 //
 // Locks, outermost first: reclaim_mutex_ (one thread at a time gives memory back to the driver), registry_mutex_ (which
 // thread caches exist), mutex_ (everything else here), the spin lock of a thread cache. mutex_ is never held while
@@ -11,48 +11,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/allocator_statistics.h"
+#include "runtime/event.h"
+#include "runtime/interval_map.h"
 #include "runtime/memory_segment.h"
 
 namespace mydev {
 
 class ThreadCache;
 
-// Additive figures of a set of allocations.
-struct Tally {
-  int64_t count = 0, bytes = 0, requested = 0;
-};
-
-// What a thread cache has seen since it was last asked: allocations less frees, the highest that this has been, and all
-// allocations.
-struct CacheActivity {
-  Tally live, peak, allocated;
-};
-
 class DeviceMemory {
  public:
-  // While one lives, this thread, out of memory, waits for no stream and gives back no segment but raises
-  // RESOURCE_EXHAUSTED at once: for code that itself runs as work of a stream, which others may be waiting for.
-  class NoWaiting {
-   public:
-    NoWaiting() noexcept;
-    ~NoWaiting();
-    NoWaiting(const NoWaiting&) = delete;
-    NoWaiting& operator=(const NoWaiting&) = delete;
-
-   private:
-    friend class DeviceMemory;
-    static thread_local constinit bool active;
-  };
-
   // Raises where the device may not be used (no such device, forked child).
   static DeviceMemory& of(Device& device);
+  // Free and total bytes as the driver sees them; where it leaves that to the runtime, by what is reserved here.
+  static void info(Device& device, uint64_t& free_bytes, uint64_t& total_bytes);
   // nullptr if nothing has been allocated there.
   static DeviceMemory* existing(int device) noexcept;
 
@@ -70,7 +49,7 @@ class DeviceMemory {
   // or nullptr. Raises RESOURCE_EXHAUSTED.
   Chunk* allocate(Stream& stream, size_t requested, ThreadCache* cache);
   Chunk* allocate_empty(Stream& stream);  // 0 bytes
-  // Takes back a block that no one refers to; it rests first if other streams have used it.
+  // Takes back a block that no one refers to; the free is deferred if other streams have used it.
   void free(Chunk* chunk, ThreadCache* cache) noexcept;
   void record_stream(Chunk* chunk, Stream& stream);
 
@@ -82,7 +61,7 @@ class DeviceMemory {
   void add_cache(ThreadCache* cache);
   void remove_cache(ThreadCache* cache) noexcept;  // with what it holds and has counted
 
-  // --- the rest of the interface ---
+  // --- for users of the allocator ---
 
   void empty_cache();
   AllocatorStats stats();
@@ -99,7 +78,7 @@ class DeviceMemory {
     FreeChunks small, large;
     FreeChunks& of(bool is_large) { return is_large ? large : small; }
   };
-  struct Rest {
+  struct DeferredFree {
     std::unique_ptr<Event> event;
     Chunk* chunk;
   };
@@ -120,9 +99,9 @@ class DeviceMemory {
   // Giving memory back, and doing without (memory_reclaim.cpp).
   Chunk* take(Lock& lock, Stream& stream, size_t size, size_t requested);
   Chunk* take_after_reclaiming(Lock& lock, Stream& stream, size_t size, size_t requested);
-  void begin_rest(Chunk* chunk) noexcept;
-  void collect_rests();
-  void wait_for_rests(Lock& lock);
+  void defer_free(Chunk* chunk) noexcept;
+  void collect_deferred_frees();
+  void wait_for_deferred_frees(Lock& lock);
   void release_segments(Lock& lock, size_t bytes);
   void collect_garbage(Lock& lock, size_t segment_bytes);
   void flush_thread_caches() noexcept;
@@ -131,7 +110,7 @@ class DeviceMemory {
   // Statistics (memory_statistics.cpp). All need mutex_.
   void count_allocated(bool large, const Tally& tally) noexcept;
   void count_freed(bool large, const Tally& tally) noexcept;
-  void count_rested(bool large, const Tally& tally) noexcept;
+  void count_inactive(bool large, const Tally& tally) noexcept;
   void count_segment(const Segment& segment, int sign) noexcept;
   void add_activity(const CacheActivity& activity) noexcept;
   void count_activity_of(ThreadCache* cache) noexcept;
@@ -147,9 +126,9 @@ class DeviceMemory {
   std::vector<ThreadCache*> caches_;
 
   std::mutex mutex_;
-  std::map<uintptr_t, std::unique_ptr<Segment>> segments_;  // by address
+  IntervalMap<std::unique_ptr<Segment>> segments_;
   std::unordered_map<Stream*, FreeSets> free_;
-  std::unordered_map<Stream*, std::deque<Rest>> rests_;  // by the stream that has to pass, oldest first
+  std::unordered_map<Stream*, std::deque<DeferredFree>> deferred_frees_;  // by the stream that must pass, oldest first
   std::vector<std::unique_ptr<Event>> idle_events_;
   std::deque<Chunk> chunks_;  // all that were ever made
   Chunk* recycled_ = nullptr;

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "host_driver/host_driver.h"
-#include "runtime/launch.h"
+#include "runtime/host_services.h"
+#include "runtime/installed_library.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -87,13 +87,33 @@ bool has_entry(const mydev_driver_api& api, size_t offset) {
   return entry != nullptr;
 }
 
+bool file_exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// The host driver lies beside the library that this file is part of.
+std::string host_driver_path() {
+  std::string path = installed_library("libmydev_host_driver.so");
+  MYDEV_CHECK(file_exists(path), MYDEV_NOT_FOUND, "driver 'host': there is no ", path,
+              ", which is installed beside libmydev_runtime.so; install the package again");
+  return path;
+}
+
+// The path of the shared object that MYDEV_DRIVER names.
+std::string driver_path(const std::string& name) {
+  if (name == "host") {
+    return host_driver_path();
+  }
+  MYDEV_CHECK(is_path(name), MYDEV_NOT_FOUND, "unknown driver '", name,
+              "' in MYDEV_DRIVER; it takes 'host' or the path of a driver's shared object");
+  MYDEV_CHECK(name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
+              "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object");
+  return name;
+}
+
 // Returns the query function of the shared object at `path`.
 mydev_driver_query_fn open_driver(const std::string& path) {
-  if (path.find('/') != std::string::npos) {
-    std::error_code error;
-    MYDEV_CHECK(std::filesystem::exists(path, error), MYDEV_NOT_FOUND, "driver '", path,
-                "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object");
-  }
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it per thread
@@ -136,14 +156,7 @@ const mydev_driver_api& keep(std::unique_ptr<mydev_driver_api> api) {
 
 const mydev_driver_api& load_driver(const std::string& spec) {
   const DriverSpec parsed = parse_spec(spec);
-  mydev_driver_query_fn query = nullptr;
-  if (parsed.name == "host") {
-    query = host_driver_query;
-  } else {
-    MYDEV_CHECK(is_path(parsed.name), MYDEV_NOT_FOUND, "unknown driver '", parsed.name,
-                "' in MYDEV_DRIVER; it takes 'host' or the path of a driver's shared object");
-    query = open_driver(parsed.name);
-  }
+  const mydev_driver_query_fn query = open_driver(driver_path(parsed.name));
   const mydev_driver_api* theirs = query(MYDEV_DRIVER_VERSION_MAJOR, MYDEV_DRIVER_VERSION_MINOR);
   check_table(parsed.name, theirs);
 

@@ -6,44 +6,17 @@
 #include <sstream>
 #include <string_view>
 
+#include "runtime/dtype.h"
+
 namespace mydev {
 
 namespace {
-
-struct DtypeRow {
-  mydev_dtype dtype;
-  const char* name;
-  int64_t size;
-};
-constexpr std::array kDtypes = {
-    DtypeRow{MYDEV_PRED, "pred", 1},  DtypeRow{MYDEV_S8, "s8", 1},         DtypeRow{MYDEV_S16, "s16", 2},
-    DtypeRow{MYDEV_S32, "s32", 4},    DtypeRow{MYDEV_S64, "s64", 8},       DtypeRow{MYDEV_U8, "u8", 1},
-    DtypeRow{MYDEV_U16, "u16", 2},    DtypeRow{MYDEV_U32, "u32", 4},       DtypeRow{MYDEV_U64, "u64", 8},
-    DtypeRow{MYDEV_F16, "f16", 2},    DtypeRow{MYDEV_F32, "f32", 4},       DtypeRow{MYDEV_F64, "f64", 8},
-    DtypeRow{MYDEV_C64, "c64", 8},    DtypeRow{MYDEV_BF16, "bf16", 2},     DtypeRow{MYDEV_TOKEN, "token", 0},
-    DtypeRow{MYDEV_C128, "c128", 16}, DtypeRow{MYDEV_F8E5M2, "f8e5m2", 1}, DtypeRow{MYDEV_F8E4M3FN, "f8e4m3fn", 1},
-};
-
-// By value of the enumeration; gaps are invalid.
-constexpr auto kDtypeByValue = [] {
-  std::array<DtypeRow, MYDEV_F8E4M3FN + 1> table{};
-  table.fill({MYDEV_DTYPE_INVALID, "invalid", 0});
-  for (const DtypeRow& row : kDtypes) {
-    table[row.dtype] = row;
-  }
-  return table;
-}();
-
-const DtypeRow& dtype_row(mydev_dtype dtype) noexcept {
-  const auto value = static_cast<size_t>(dtype);
-  return kDtypeByValue[value < kDtypeByValue.size() ? value : 0];
-}
 
 constexpr size_t round_up(size_t bytes) noexcept {
   return (bytes + 7) & ~size_t{7};
 }
 
-// Of an attribute's value beyond the struct, dictionaries apart.
+// Bytes of an attribute's value beyond the struct, dictionaries apart.
 size_t payload_bytes(const mydev_attribute& attribute) noexcept {
   switch (attribute.kind) {
     case MYDEV_ATTRIBUTE_STRING:
@@ -64,7 +37,7 @@ std::span<const mydev_attribute> dictionary_entries(const mydev_attribute& attri
   return {attribute.value.attributes, attribute.count};
 }
 
-// Of a self-contained copy, names and nested dictionaries included.
+// Bytes of a self-contained copy, names and nested dictionaries included.
 size_t copied_bytes(std::span<const mydev_attribute> attributes) noexcept {
   size_t bytes = round_up(attributes.size_bytes());
   for (const mydev_attribute& attribute : attributes) {
@@ -188,11 +161,11 @@ void print_attribute(std::ostream& out, const mydev_attribute& attribute) {
 }  // namespace
 
 int64_t dtype_size(mydev_dtype dtype) noexcept {
-  return dtype_row(dtype).size;
+  return dtype_row(static_cast<int32_t>(dtype)).size;
 }
 
 const char* dtype_name(mydev_dtype dtype) noexcept {
-  return dtype_row(dtype).name;
+  return dtype_row(static_cast<int32_t>(dtype)).name;
 }
 
 void FrameDeleter::operator()(mydev_frame* frame) const noexcept {

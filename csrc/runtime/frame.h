@@ -1,7 +1,7 @@
-// Building, copying and printing frames (mydev/custom_call.h).
+// Making, copying and printing frames (mydev/custom_call.h).
 //
-// FrameBuilder keeps everything on the caller's stack, sizes and strides included, for kernels with a bounded number of
-// buffers; clone_frame makes a self-contained copy in one heap block, for work that runs later.
+// make_frame borrows buffers and attributes from the caller; clone_frame makes a self-contained copy in one heap block,
+// for work that runs later.
 #pragma once
 
 #include <array>
@@ -58,31 +58,6 @@ inline mydev_frame make_frame(std::span<const mydev_buffer> buffers, uint32_t nu
   frame.num_attributes = static_cast<uint32_t>(attributes.size());
   return frame;
 }
-
-// Buffers of one shared 1-D shape, or of given sizes and strides, on the stack.
-template <int kBuffers>
-class FrameBuilder {
- public:
-  // Adds a buffer; sizes.size() == strides.size() <= kMaxRank.
-  void add(void* data, mydev_dtype dtype, std::span<const int64_t> sizes, std::span<const int64_t> strides) noexcept {
-    int64_t* s = storage_[count_].data();
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      s[i] = sizes[i];
-      s[kMaxRank + i] = strides[i];
-    }
-    buffers_[count_++] = {data, s, s + kMaxRank, static_cast<int32_t>(sizes.size()), dtype};
-  }
-  // Adds a dense 1-D buffer; stride 0 for a broadcast scalar.
-  void add_flat(void* data, mydev_dtype dtype, int64_t size, int64_t stride = 1) noexcept {
-    add(data, dtype, std::span<const int64_t>(&size, 1), std::span<const int64_t>(&stride, 1));
-  }
-  std::span<const mydev_buffer> buffers() const noexcept { return {buffers_.data(), static_cast<size_t>(count_)}; }
-
- private:
-  std::array<mydev_buffer, kBuffers> buffers_;
-  std::array<std::array<int64_t, 2 * kMaxRank>, kBuffers> storage_;
-  int count_ = 0;
-};
 
 struct FrameDeleter {
   void operator()(mydev_frame* frame) const noexcept;

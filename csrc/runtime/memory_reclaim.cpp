@@ -1,10 +1,13 @@
-// DeviceMemory: finding memory, in order of cost, when free chunks do not suffice; rests; giving memory to the driver.
+// DeviceMemory: finding memory, in order of cost, when free chunks do not suffice; deferred frees; giving memory
+// to the driver.
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/allocator_settings.h"
 #include "runtime/block_index.h"
 #include "runtime/device_memory.h"
 #include "runtime/device_name.h"
+#include "runtime/no_reclaim.h"
 #include "runtime/size_classes.h"
 #include "runtime/status.h"
 #include "runtime/thread_cache.h"
@@ -30,21 +33,11 @@ mydev_code wait_for_stream(const Stream& stream) noexcept {
 
 }  // namespace
 
-thread_local constinit bool DeviceMemory::NoWaiting::active = false;
-
-DeviceMemory::NoWaiting::NoWaiting() noexcept {
-  active = true;
-}
-
-DeviceMemory::NoWaiting::~NoWaiting() {
-  active = false;
-}
-
 // --- finding a chunk -------------------------------------------------------------------------------------------------
 
 // A chunk of `size` bytes, marked out. May unlock and lock meanwhile.
 Chunk* DeviceMemory::take(Lock& lock, Stream& stream, size_t size, size_t requested) {
-  collect_rests();
+  collect_deferred_frees();
   if (Chunk* chunk = take_free(stream, size)) return chunk;
   const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
   collect_garbage(lock, segment_bytes);
@@ -56,12 +49,12 @@ Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t si
   ++stats_.num_alloc_retries;
   lock.unlock();
   std::unique_lock reclaiming(reclaim_mutex_, std::defer_lock);
-  if (!NoWaiting::active) reclaiming.lock();  // whoever has it may be waiting for this thread's stream
+  if (!NoReclaim::active()) reclaiming.lock();  // whoever has it may be waiting for this thread's stream
   flush_thread_caches();
   lock.lock();
-  if (!NoWaiting::active) wait_for_rests(lock);
+  if (!NoReclaim::active()) wait_for_deferred_frees(lock);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
-  if (!NoWaiting::active) release_segments(lock, SIZE_MAX);
+  if (!NoReclaim::active()) release_segments(lock, SIZE_MAX);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
   const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
   if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
@@ -79,7 +72,7 @@ std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
   const AllocatorStats now = stats();
   uint64_t free_bytes = 0;
   uint64_t total_bytes = 0;
-  device_.memory_info(free_bytes, total_bytes);
+  info(device_, free_bytes, total_bytes);
   lock.lock();
 
   const auto allocated = static_cast<uint64_t>(now.allocated_bytes.all.current);
@@ -103,10 +96,10 @@ std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
   return message;
 }
 
-// --- rests -----------------------------------------------------------------------------------------------------------
+// --- deferred frees --------------------------------------------------------------------------------------------------
 
-// Lets a freed chunk rest until the streams that used it have passed; does nothing where none can be pending.
-void DeviceMemory::begin_rest(Chunk* chunk) noexcept {
+// Defers the free until the streams that used the chunk have passed; does nothing where none can be pending.
+void DeviceMemory::defer_free(Chunk* chunk) noexcept {
   if (chunk->users == nullptr) return;
   const auto users = std::move(chunk->users);
   chunk->pending_events = 0;
@@ -121,44 +114,45 @@ void DeviceMemory::begin_rest(Chunk* chunk) noexcept {
         event = std::make_unique<Event>(stream->device().index, /*timing=*/false);
       }
       event->record(*stream);
-      rests_[stream].push_back({std::move(event), chunk});
+      deferred_frees_[stream].push_back({std::move(event), chunk});
     } catch (...) {
       // No event to wait for: wait here. If that fails too the device is lost, and nothing runs on it any more.
       wait_for_stream(*stream);
       continue;
     }
     ++chunk->pending_events;
-    chunk->state = Chunk::State::kResting;
+    chunk->state = Chunk::State::kDeferred;
   }
 }
 
-// Frees what has rested long enough.
-void DeviceMemory::collect_rests() {
-  for (auto& [stream, rests] : rests_) {
-    while (!rests.empty() && (stream->released() || rests.front().event->query())) {
-      Rest rest = std::move(rests.front());
-      rests.pop_front();
-      if (rest.event->device() == device_.index) idle_events_.push_back(std::move(rest.event));
-      if (--rest.chunk->pending_events == 0) {
-        count_rested(rest.chunk->segment->large,
-                     {1, static_cast<int64_t>(rest.chunk->size), static_cast<int64_t>(rest.chunk->requested)});
-        put_free(rest.chunk);
+// Frees what the streams have passed.
+void DeviceMemory::collect_deferred_frees() {
+  for (auto& [stream, pending] : deferred_frees_) {
+    while (!pending.empty() && (stream->released() || pending.front().event->query())) {
+      DeferredFree first = std::move(pending.front());
+      pending.pop_front();
+      if (first.event->device() == device_.index) idle_events_.push_back(std::move(first.event));
+      Chunk* chunk = first.chunk;
+      if (--chunk->pending_events == 0) {
+        count_inactive(chunk->segment->large,
+                       {1, static_cast<int64_t>(chunk->size), static_cast<int64_t>(chunk->requested)});
+        put_free(chunk);
       }
     }
   }
 }
 
-void DeviceMemory::wait_for_rests(Lock& lock) {
+void DeviceMemory::wait_for_deferred_frees(Lock& lock) {
   std::vector<Stream*> streams;
-  for (const auto& [stream, rests] : rests_) {
-    if (!rests.empty()) streams.push_back(stream);
+  for (const auto& [stream, pending] : deferred_frees_) {
+    if (!pending.empty()) streams.push_back(stream);
   }
   if (streams.empty()) return;
   ++stats_.num_sync_all_streams;
   lock.unlock();
   for (const Stream* stream : streams) check_driver(stream->device(), wait_for_stream(*stream), "waiting for a stream");
   lock.lock();
-  collect_rests();
+  collect_deferred_frees();
 }
 
 // --- giving memory back ----------------------------------------------------------------------------------------------
@@ -172,8 +166,8 @@ void DeviceMemory::flush_thread_caches() noexcept {
 // streams that they belong to, since memory is freed in the order of the stream but given back at once.
 void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
   std::vector<Segment*> unused;
-  for (const auto& [address, segment] : segments_) {
-    if (segment->unused()) unused.push_back(segment.get());
+  for (const auto& [address, range] : segments_) {
+    if (range.value->unused()) unused.push_back(range.value.get());
   }
   std::sort(unused.begin(), unused.end(), [](const Segment* a, const Segment* b) { return a->last_use < b->last_use; });
   std::vector<std::unique_ptr<Segment>> victims;
@@ -185,9 +179,7 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
     chunk->node = free_[segment->stream].of(segment->large).extract(chunk);
     // Before the driver can give the same address to another thread.
     if (device_.host_accessible()) block_index::clear(segment->data);
-    const auto entry = segments_.find(reinterpret_cast<uintptr_t>(segment->data));
-    victims.push_back(std::move(entry->second));
-    segments_.erase(entry);
+    victims.push_back(segments_.extract(segment->data));
   }
   if (victims.empty()) return;
 
@@ -218,7 +210,7 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
     } else {
       if (device_.host_accessible()) block_index::set(segment.data, chunk);
       free_[segment.stream].of(segment.large).insert(std::move(chunk->node));
-      segments_.emplace(reinterpret_cast<uintptr_t>(segment.data), std::move(victims[i]));
+      segments_.insert(segment.data, segment.size, std::move(victims[i]));
     }
   }
   MYDEV_CHECK(failure == MYDEV_OK, failure, "giving memory back failed on device ", device_.index, ": ", message, " [",
@@ -228,7 +220,7 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
 // Before a new segment is asked for: keeps reserved memory below the threshold, if one is set.
 void DeviceMemory::collect_garbage(Lock& lock, size_t segment_bytes) {
   const double threshold = allocator_settings().garbage_collection_threshold;
-  if (threshold <= 0 || NoWaiting::active) return;
+  if (threshold <= 0 || NoReclaim::active()) return;
   const auto allowed = static_cast<size_t>(threshold * static_cast<double>(limit()));
   const size_t wanted = static_cast<size_t>(stats_.reserved_bytes.all.current) + segment_bytes;
   if (wanted > allowed) release_segments(lock, wanted - allowed);
@@ -238,7 +230,7 @@ void DeviceMemory::empty_cache() {
   const std::lock_guard reclaiming(reclaim_mutex_);
   flush_thread_caches();
   Lock lock(mutex_);
-  wait_for_rests(lock);
+  wait_for_deferred_frees(lock);
   release_segments(lock, SIZE_MAX);
 }
 

@@ -1,7 +1,7 @@
 // Segments of driver memory, and the chunks that they are cut into. Private to the allocator.
 //
 // A segment is one driver allocation for one stream; its chunks form a list by address that covers every byte. A chunk
-// is free (in the stream's set of free chunks), out (a thread cache or the user has it), or resting (freed, but a
+// is free (in the stream's set of free chunks), out (a thread cache or the user has it), or deferred (freed, but a
 // stream that used it has yet to pass). Everything here is guarded by DeviceMemory's mutex, except what Block says and
 // next_cached, which belongs to whoever has the chunk. Chunk objects are recycled and never destroyed, so that a
 // pointer to one may be looked at without a lock.
@@ -13,7 +13,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/caching_allocator.h"
+#include "runtime/memory_block.h"
 
 namespace mydev {
 
@@ -29,7 +29,7 @@ struct BySizeThenAddress {
 using FreeChunks = std::set<Chunk*, BySizeThenAddress>;
 
 struct Chunk : Block {
-  enum class State : uint8_t { kFree, kOut, kResting };
+  enum class State : uint8_t { kFree, kOut, kDeferred };
 
   Chunk* next_cached;                           // in a bin of a thread cache, or among the recycled chunks
   std::unique_ptr<std::vector<Stream*>> users;  // streams announced by record_stream
@@ -37,14 +37,14 @@ struct Chunk : Block {
   Chunk* previous;
   Chunk* next;
   State state;
-  int pending_events;          // while resting
+  int pending_events;          // while deferred
   FreeChunks::node_type node;  // kept for the set of free chunks, so that freeing allocates nothing
 };
 
 // Makes the chunk a block of the user's.
 inline void hand_out(Chunk* chunk, size_t requested) noexcept {
   chunk->requested = requested;
-  chunk->framework_twin.store(nullptr, std::memory_order_relaxed);
+  chunk->framework_alias.store(nullptr, std::memory_order_relaxed);
   chunk->references.store(1, std::memory_order_relaxed);
 }
 

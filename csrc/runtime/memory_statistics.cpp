@@ -5,6 +5,7 @@
 // these times from what is free: its peak is that of these samples.
 #include <algorithm>
 
+#include "runtime/allocator_settings.h"
 #include "runtime/device_memory.h"
 #include "runtime/thread_cache.h"
 
@@ -57,14 +58,14 @@ void DeviceMemory::count_allocated(bool large, const Tally& tally) noexcept {
   change(stats_.active_bytes, large, tally.bytes);
 }
 
-// The user has freed it; it stays active until count_rested.
+// The user has freed it; it stays active until count_inactive.
 void DeviceMemory::count_freed(bool large, const Tally& tally) noexcept {
   change(stats_.allocation, large, -tally.count);
   change(stats_.allocated_bytes, large, -tally.bytes);
   change(stats_.requested_bytes, large, -tally.requested);
 }
 
-void DeviceMemory::count_rested(bool large, const Tally& tally) noexcept {
+void DeviceMemory::count_inactive(bool large, const Tally& tally) noexcept {
   change(stats_.active, large, -tally.count);
   change(stats_.active_bytes, large, -tally.bytes);
 }
@@ -147,21 +148,24 @@ void DeviceMemory::append_snapshot(std::vector<SegmentSnapshot>& snapshot) {
   const std::lock_guard registry(registry_mutex_);
   const Lock lock(mutex_);
   for (ThreadCache* cache : caches_) cache->lock();
-  for (const auto& [address, segment] : segments_) {
+  for (const auto& [address, range] : segments_) {
+    const Segment& segment = *range.value;
     SegmentSnapshot& s = snapshot.emplace_back(SegmentSnapshot{.device = device_.index,
                                                                .address = address,
-                                                               .total_size = segment->size,
+                                                               .total_size = segment.size,
                                                                .allocated_size = 0,
                                                                .active_size = 0,
                                                                .requested_size = 0,
-                                                               .stream_id = segment->stream->id(),
-                                                               .is_large = segment->large,
+                                                               .stream_id = segment.stream->id(),
+                                                               .is_large = segment.large,
                                                                .blocks = {}});
-    for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next) {
+    for (const Chunk* chunk = segment.first; chunk != nullptr; chunk = chunk->next) {
       using State = BlockSnapshot::State;
-      const bool resting = chunk->state == Chunk::State::kResting;
+      const bool deferred = chunk->state == Chunk::State::kDeferred;
       const bool allocated = chunk->references.load(std::memory_order_relaxed) > 0;
-      const State state = allocated ? State::kActiveAllocated : resting ? State::kActiveAwaitingFree : State::kInactive;
+      const State state = allocated  ? State::kActiveAllocated
+                          : deferred ? State::kActiveAwaitingFree
+                                     : State::kInactive;
       const size_t requested = state == State::kInactive ? 0 : chunk->requested;
       s.blocks.push_back({reinterpret_cast<uintptr_t>(chunk->data), chunk->size, requested, state});
       if (allocated) s.allocated_size += chunk->size;

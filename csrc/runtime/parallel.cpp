@@ -6,8 +6,6 @@
 #include <omp.h>
 #endif
 
-#include "runtime/launch.h"
-
 namespace mydev {
 
 int parallel_threads() noexcept {
@@ -37,15 +35,5 @@ void parallel_for(int64_t count, int64_t grain, void (*body)(void* context, int6
   }
 #endif
 }
-
-namespace {
-
-// Drivers and users' kernels reach the pool through the runtime's services.
-[[maybe_unused]] const bool kInstalled = [] {
-  set_parallel_for(parallel_for);
-  return true;
-}();
-
-}  // namespace
 
 }  // namespace mydev

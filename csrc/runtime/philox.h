@@ -2,7 +2,7 @@
 // SC 2011. The same (seed, offset) gives the same numbers whatever the number of threads, streams or devices.
 //
 // A kernel that draws n numbers takes the state at (seed, offset) and advances offset by the count of 4-word blocks it
-// used, rounded as the kernel documents. PhiloxState is a plain value; its owner guards it.
+// used, rounded as the kernel documents. A PhiloxState has no lock; its owner guards it.
 #pragma once
 
 #include <array>

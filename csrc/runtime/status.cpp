@@ -4,7 +4,6 @@
 #include <atomic>
 #include <utility>
 
-#include "runtime/plain_errors.h"
 #include "runtime/utf8.h"
 
 namespace mydev {
@@ -18,7 +17,7 @@ constexpr std::array<const char*, 17> kCodeNames = {
     "DATA_LOSS", "UNAUTHENTICATED"};
 
 std::atomic<Raiser> installed_raiser{nullptr};
-thread_local constinit bool plain_errors = false;
+thread_local constinit bool raiser_bypassed = false;
 
 }  // namespace
 
@@ -29,16 +28,16 @@ const char* code_name(mydev_code code) noexcept {
 
 void raise(mydev_code code, const std::string& given, ErrorOwner owner) {
   const std::string message = to_utf8(given);
-  if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire); raiser != nullptr && !plain_errors) {
+  if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire); raiser != nullptr && !raiser_bypassed) {
     raiser(code, message, owner);
   }
   throw Error(code, message);
 }
 
-PlainErrors::PlainErrors() noexcept : outer_(std::exchange(plain_errors, true)) {}
+RaiserBypass::RaiserBypass() noexcept : outer_(std::exchange(raiser_bypassed, true)) {}
 
-PlainErrors::~PlainErrors() {
-  plain_errors = outer_;
+RaiserBypass::~RaiserBypass() {
+  raiser_bypassed = outer_;
 }
 
 void set_raiser(Raiser raiser) noexcept {

@@ -38,6 +38,19 @@ enum class ErrorOwner : uint8_t { kRuntime, kCustomCall };
 using Raiser = void (*)(mydev_code code, const std::string& message, ErrorOwner owner);
 void set_raiser(Raiser raiser) noexcept;
 
+// While one lives, what this thread raises is an Error, whatever raiser is installed: for code that turns it into a
+// code and a message.
+class RaiserBypass {
+ public:
+  RaiserBypass() noexcept;
+  ~RaiserBypass();
+  RaiserBypass(const RaiserBypass&) = delete;
+  RaiserBypass& operator=(const RaiserBypass&) = delete;
+
+ private:
+  bool outer_;
+};
+
 namespace detail {
 template <typename... Args>
 [[noreturn]] [[gnu::cold]] [[gnu::noinline]] void raise_formatted(mydev_code code, const Args&... args) {

@@ -1,16 +1,9 @@
 #include "runtime/thread_cache.h"
 
+#include <mutex>
 #include <utility>
 
 namespace mydev {
-
-ThreadCache::ThreadCache(DeviceMemory& memory) : granularity_(memory.granularity()), memory_(memory) {
-  memory.add_cache(this);
-}
-
-ThreadCache::~ThreadCache() {
-  memory_.remove_cache(this);
-}
 
 StreamBins& ThreadCache::bins_for(Stream& stream) {
   for (const auto& bins : streams_) {
@@ -24,43 +17,39 @@ StreamBins& ThreadCache::bins_for(Stream& stream) {
   return *streams_.emplace_back(std::move(bins));
 }
 
-Chunk* ThreadCache::refill(StreamBins& bins, size_t bytes) {
-  const int size_class = class_of(bytes);
-  Chunk* chunk = memory_.take_for_cache(*bins.stream, size_class, refill_count(size_class));
-  Bin& bin = bins.bins[static_cast<size_t>(size_class)];
+Chunk* ThreadCache::refill(StreamBins& bins, Chunk* chain, size_t bytes) noexcept {
+  Bin& bin = bins.bins[static_cast<size_t>(class_of(bytes))];
   const std::lock_guard guard(lock_);
-  for (Chunk* rest = chunk->next_cached; rest != nullptr;) {
-    Chunk* next = rest->next_cached;
-    rest->next_cached = bin.top;
-    bin.top = rest;
+  for (Chunk* chunk = chain->next_cached; chunk != nullptr;) {
+    Chunk* next = chunk->next_cached;
+    chunk->next_cached = bin.top;
+    bin.top = chunk;
     ++bin.count;
-    bins.bytes += rest->size;
-    rest = next;
+    bins.bytes += chunk->size;
+    chunk = next;
   }
-  count_allocated(chunk, bytes);
-  return chunk;
+  count_allocated(chain, bytes);
+  return chain;
 }
 
-void ThreadCache::trim(StreamBins& bins, int size_class) noexcept {
+Chunk* ThreadCache::trim(StreamBins& bins, int size_class) noexcept {
   Chunk* surplus = nullptr;
-  {
-    const std::lock_guard guard(lock_);
-    const auto halve = [&](Bin& bin) {
-      for (const uint32_t keep = bin.count / 2; bin.count > keep; --bin.count) {
-        Chunk* chunk = bin.top;
-        bin.top = chunk->next_cached;
-        bins.bytes -= chunk->size;
-        chunk->next_cached = surplus;
-        surplus = chunk;
-      }
-    };
-    if (bins.bytes > kCacheBytes) {
-      for (Bin& bin : bins.bins) halve(bin);
-    } else {
-      halve(bins.bins[static_cast<size_t>(size_class)]);
+  const auto halve = [&](Bin& bin) {
+    for (const uint32_t keep = bin.count / 2; bin.count > keep; --bin.count) {
+      Chunk* chunk = bin.top;
+      bin.top = chunk->next_cached;
+      bins.bytes -= chunk->size;
+      chunk->next_cached = surplus;
+      surplus = chunk;
     }
+  };
+  const std::lock_guard guard(lock_);
+  if (bins.bytes > kCacheBytes) {
+    for (Bin& bin : bins.bins) halve(bin);
+  } else {
+    halve(bins.bins[static_cast<size_t>(size_class)]);
   }
-  memory_.return_from_cache(surplus);
+  return surplus;
 }
 
 Chunk* ThreadCache::detach_all() noexcept {

@@ -3,7 +3,8 @@
 // A thread has one ThreadCache per device, with a StreamBins for each stream that it has used there: a stack of free
 // chunks per size class. A spin lock per ThreadCache, taken by its own thread without contention, lets another thread
 // flush it (empty_cache, out of memory) or read it (statistics, snapshot). The lock is a leaf: nothing is called under
-// it. What a cache may keep is bounded; beyond that half of the bin goes back to the device's pool.
+// it. What a cache may keep is bounded; beyond that half of the bin goes back to the device's pool, from which the
+// owner of the cache fills it.
 #pragma once
 
 #include <sched.h>
@@ -16,7 +17,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/device_memory.h"
+#include "runtime/allocator_statistics.h"
+#include "runtime/memory_segment.h"
 #include "runtime/size_classes.h"
 
 namespace mydev {
@@ -57,6 +59,8 @@ struct Bin {
   uint32_t capacity = 0;
 };
 
+class ThreadCache;
+
 struct StreamBins {
   Stream* stream;
   ThreadCache* cache;
@@ -66,24 +70,23 @@ struct StreamBins {
 
 class ThreadCache {
  public:
-  // Registers itself with the device.
-  explicit ThreadCache(DeviceMemory& memory);
-  ~ThreadCache();  // returns all chunks and figures
+  // Sizes of chunks are multiples of `granularity`, a power of two.
+  explicit ThreadCache(size_t granularity) noexcept : granularity_(granularity) {}
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
-
-  DeviceMemory& memory() const noexcept { return memory_; }
 
   // --- by the owning thread ---
 
   StreamBins& bins_for(Stream& stream);
   // 1 <= bytes <= kSmallLimit; nullptr if there is no chunk of the class.
   Chunk* take(StreamBins& bins, size_t bytes) noexcept;
-  // Takes a chunk chain from the device's pool and gives out the first of it.
-  Chunk* refill(StreamBins& bins, size_t bytes);
+  // Keeps a chain of chunks of the class of `bytes` but for the first, which it gives out.
+  Chunk* refill(StreamBins& bins, Chunk* chain, size_t bytes) noexcept;
   // The chunk is of a class and of this stream. False: the bin or the cache is now too full, see trim.
   bool give(StreamBins& bins, Chunk* chunk) noexcept;
-  void trim(StreamBins& bins, int size_class) noexcept;
+  // Takes out half of the bin, or of all bins where the cache is too full; chained.
+  Chunk* trim(StreamBins& bins, int size_class) noexcept;
+  int class_of(size_t bytes) const noexcept { return size_class(round_up(bytes, granularity_)); }
 
   // --- by any thread ---
 
@@ -96,13 +99,11 @@ class ThreadCache {
   CacheActivity drain_activity_locked() noexcept;
 
  private:
-  int class_of(size_t bytes) const noexcept { return size_class(round_up(bytes, granularity_)); }
   void count_allocated(Chunk* chunk, size_t bytes) noexcept;
 
   SpinLock lock_;
   CacheActivity activity_;
   size_t granularity_;
-  DeviceMemory& memory_;
   std::vector<std::unique_ptr<StreamBins>> streams_;  // changed by the owner under the lock
 };
 

@@ -14,7 +14,7 @@ ThreadState unregistered;
 struct ThreadRegistry {
   std::mutex mutex;
   std::vector<ThreadState*> threads;
-  std::atomic<uint64_t> other_launches{0};  // of ended threads and of threads without a record
+  std::atomic<uint64_t> other_launches{0};  // by ended threads and by threads without a record
 };
 
 // Never destroyed: threads may end after the destructors of the process's statics have run.
@@ -71,6 +71,12 @@ uint64_t total_launches() noexcept {
     total += state->launches.load(std::memory_order_relaxed);
   }
   return total;
+}
+
+void forget_current_streams() noexcept {
+  if (thread_state->registered) {
+    thread_state->current_streams.fill(nullptr);
+  }
 }
 
 }  // namespace mydev::detail

@@ -36,8 +36,10 @@ MYDEV_STATIC_TLS extern constinit thread_local int current_device_index;
 ThreadState* register_thread();
 // For launches that have no thread record to be counted in.
 void count_unregistered_launch() noexcept;
-// Of all threads, past ones included.
+// Launches of all threads, past ones included.
 uint64_t total_launches() noexcept;
+// The calling thread has no current streams any more: in a forked child.
+void forget_current_streams() noexcept;
 
 }  // namespace detail
 }  // namespace mydev

@@ -9,6 +9,7 @@
 
 #include "runtime/caching_allocator.h"
 #include "runtime/launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
@@ -33,7 +34,7 @@ inline int64_t reserved_bytes(int device = 0) {
   return allocator_stats(device).reserved_bytes.all.current;
 }
 
-// Keeps a stream busy until let go.
+// Keeps a stream busy until released.
 class Blocker {
  public:
   explicit Blocker(Stream& stream) : stream_(stream) {
@@ -41,8 +42,8 @@ class Blocker {
     mydev_frame frame = make_frame({}, 0);
     launch(kKernel, frame, stream);
   }
-  ~Blocker() { let_go(); }
-  void let_go() {
+  ~Blocker() { release(); }
+  void release() {
     open_.store(true);
     open_.notify_all();
     stream_.synchronize();
@@ -61,6 +62,34 @@ class Blocker {
                                            .doc = nullptr,
                                            .driver_data = nullptr};
   Stream& stream_;
+};
+
+// A driver for device 0 whose calls can be made to fail.
+class FailingDriver {
+ public:
+  FailingDriver() : original_(device(0).driver) {
+    altered_ = *original_;
+    current_ = this;
+    device(0).driver = &altered_;
+  }
+  ~FailingDriver() { device(0).driver = original_; }
+
+  void fail_alloc(mydev_code code) {
+    alloc_code_ = code;
+    altered_.memory_alloc = [](int32_t, uint64_t, void**) { return current_->alloc_code_; };
+  }
+  void fail_free() {
+    altered_.memory_free = [](int32_t, void*, uint64_t) { return MYDEV_INTERNAL; };
+  }
+  void fail_event_record() {
+    altered_.event_record = [](mydev_event, mydev_stream) { return MYDEV_INTERNAL; };
+  }
+
+ private:
+  static inline FailingDriver* current_ = nullptr;
+  const mydev_driver_api* original_;
+  mydev_driver_api altered_;
+  mydev_code alloc_code_ = MYDEV_OK;
 };
 
 class CachingAllocator : public testing::Test {
@@ -84,7 +113,7 @@ class CachingAllocator : public testing::Test {
       EXPECT_EQ(reserved_bytes(index), 0);
       uint64_t free_bytes = 0;
       uint64_t total_bytes = 0;
-      device(index).memory_info(free_bytes, total_bytes);
+      memory_info(index, free_bytes, total_bytes);
       EXPECT_EQ(free_bytes, total_bytes);
     }
   }

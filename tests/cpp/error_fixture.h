@@ -9,7 +9,7 @@
 
 namespace mydev {
 
-// Of code OK if there is none.
+// An error of code OK if there is none.
 template <typename Action>
 Error error_of(const Action& action) {
   try {

@@ -14,6 +14,7 @@
 #include "runtime/caching_allocator.h"
 #include "runtime/frame.h"
 #include "runtime/launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

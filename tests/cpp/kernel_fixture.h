@@ -8,6 +8,7 @@
 
 #include "host_kernels/builtin_kernels.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/instruction_set.h"
 #include "runtime/launch.h"
 

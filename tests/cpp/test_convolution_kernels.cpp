@@ -8,6 +8,7 @@
 
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/launch.h"
 
 namespace mydev::kernels {

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "built_files.h"
+#include "runtime/caching_allocator.h"
 #include "runtime/device.h"
+#include "runtime/driver_life_cycle.h"
 #include "runtime/driver_loader.h"
+#include "runtime/event.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -151,7 +154,7 @@ std::vector<std::string> use_everything() {
   attempt([&] {
     uint64_t free_bytes = 0;
     uint64_t total = 0;
-    device(0).memory_info(free_bytes, total);
+    memory_info(0, free_bytes, total);
   });
   attempt([&] {
     void* pinned = nullptr;
@@ -172,7 +175,7 @@ std::vector<std::string> use_everything() {
     Event end(0, true);
     start.record(default_stream(0));
     end.record(default_stream(0));
-    default_stream(0).wait(start);
+    start.block(default_stream(0));
     end.query();
     end.synchronize();
     start.elapsed(end);

@@ -7,12 +7,12 @@
 #include "ffi_handlers.h"
 #include "kernels/ffi/ffi_memory.h"
 #include "runtime/parallel.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
 
-// --- the table's functions
-// --------------------------------------------------------------------------------------------
+// --- the table's functions -------------------------------------------------------------------------------------------
 
 TEST(FfiHost, GivesStreamDeviceAndOneRunIdPerCall) {
   static std::vector<int64_t> run_ids;
@@ -199,8 +199,7 @@ TEST(FfiHost, GivesVersion01NoFutures) {
   run_kernel(*threads);
 }
 
-// --- threads
-// ----------------------------------------------------------------------------------------------------------
+// --- threads ---------------------------------------------------------------------------------------------------------
 
 TEST(ThreadPool, RunsEachTaskOnce) {
   static std::atomic<int> done;
@@ -243,8 +242,7 @@ TEST(ThreadPool, IsReportedToBeMissingInBadArguments) {
   expect_error(error_of([&] { run_kernel(*kernel); }), MYDEV_INVALID_ARGUMENT, "the task is NULL");
 }
 
-// --- futures
-// ----------------------------------------------------------------------------------------------------------
+// --- futures ---------------------------------------------------------------------------------------------------------
 
 class ScopedTimeout {
  public:

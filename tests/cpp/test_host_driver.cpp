@@ -11,16 +11,26 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/host_error.h"
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
+#include "runtime/caching_allocator.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
+
+using host_driver::HostError;
+using host_driver::HostEvent;
+using host_driver::HostMemory;
+using host_driver::HostOptions;
+using host_driver::HostStream;
+using host_driver::MemoryAccess;
+using host_driver::parse_host_options;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
@@ -63,7 +73,7 @@ TEST_P(HostOptionsRefusal, NamesTheOption) {
   try {
     parse_host_options(GetParam());
     FAIL() << "accepted";
-  } catch (const Error& error) {
+  } catch (const HostError& error) {
     EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
     EXPECT_NE(std::string(error.what()).find("option '" + std::string(GetParam())), std::string::npos) << error.what();
   }
@@ -73,7 +83,7 @@ TEST(HostOptions, AnUnknownOneIsToldTheValidOnes) {
   try {
     parse_host_options("devices=2,asinc");
     FAIL() << "accepted";
-  } catch (const Error& error) {
+  } catch (const HostError& error) {
     EXPECT_NE(std::string(error.what()).find("devices=N, memory=SIZE, async, guarded"), std::string::npos);
   }
 }
@@ -88,11 +98,11 @@ class HostMemoryTest : public testing::Test {
 
 TEST_F(HostMemoryTest, LimitsWhatIsAllocated) {
   void* most = memory_.allocate(60 * kMiB);
-  EXPECT_THROW(memory_.allocate(4 * kMiB + 1), Error);
-  void* rest = memory_.allocate(4 * kMiB);
+  EXPECT_THROW(memory_.allocate(4 * kMiB + 1), HostError);
+  void* remainder = memory_.allocate(4 * kMiB);
   EXPECT_EQ(memory_.allocated(), memory_.limit());
   memory_.free(most);
-  memory_.free(rest);
+  memory_.free(remainder);
   EXPECT_EQ(memory_.allocated(), 0U);
 }
 
@@ -100,7 +110,7 @@ TEST_F(HostMemoryTest, SaysHowMuchIsFree) {
   try {
     memory_.allocate(65 * kMiB);
     FAIL() << "allocated";
-  } catch (const Error& error) {
+  } catch (const HostError& error) {
     EXPECT_EQ(error.code(), MYDEV_RESOURCE_EXHAUSTED);
     EXPECT_STREQ(error.what(), "out of memory: 68157440 bytes asked for, 67108864 of 67108864 bytes free");
   }
@@ -108,7 +118,7 @@ TEST_F(HostMemoryTest, SaysHowMuchIsFree) {
 
 TEST_F(HostMemoryTest, RefusesToFreeWhatItDidNotGive) {
   int local = 0;
-  EXPECT_THROW(memory_.free(&local), Error);
+  EXPECT_THROW(memory_.free(&local), HostError);
 }
 
 TEST_F(HostMemoryTest, AlignsLargePiecesToHugePages) {
@@ -338,7 +348,7 @@ TEST(HostDriver, ExitsCleanlyWithWorkPending) {
   use_driver("host:memory=8M");
   uint64_t free_bytes = 0;
   uint64_t total = 0;
-  device(0).memory_info(free_bytes, total);
+  memory_info(0, free_bytes, total);
   void* data = nullptr;
   const mydev_code refused = device(0).driver->memory_alloc(0, 9 * kMiB, &data);
   const mydev_code given = device(0).driver->memory_alloc(0, 8 * kMiB, &data);

@@ -13,6 +13,7 @@
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/launch.h"
 
 namespace mydev::kernels {

@@ -7,6 +7,7 @@
 
 #include "allocator_fixture.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -129,9 +130,9 @@ TEST_F(Statistics, SnapshotCoversEveryByteOfEachSegmentAndAgreesWithStatistics) 
   }
   Stream& side = stream_from_pool(0, 0);
   Blocker blocker(side);
-  OwnedBlock resting = make(3000);
-  record_stream(*resting, side);
-  resting.reset();
+  OwnedBlock deferred = make(3000);
+  record_stream(*deferred, side);
+  deferred.reset();
 
   int64_t reserved = 0;
   int64_t allocated = 0;

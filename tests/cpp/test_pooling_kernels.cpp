@@ -12,6 +12,7 @@
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/launch.h"
 
 namespace mydev::kernels {

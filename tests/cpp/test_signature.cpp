@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Names, OperatorNames,
                                          OperatorName{"Ellipsis", "Ellipsis_"}, OperatorName{"name", "name_"},
                                          OperatorName{"__init__", "__init___"}, OperatorName{"_dir", "_dir_"}));
 
-// Of the schema language, of Python, and of what torch.ops gives to each namespace.
+// Words of the schema language, of Python, and of what torch.ops gives to each namespace.
 TEST_P(OperatorNames, AreIdentifiersThatNobodyKeepsForItself) {
   Record record = by_rule("->", 0, 0);
   record.name = GetParam().kernel;

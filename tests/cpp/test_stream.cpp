@@ -7,9 +7,10 @@
 #include <thread>
 
 #include "runtime/device.h"
+#include "runtime/event.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -145,8 +146,8 @@ TEST(Stream, SynchronizingTheDeviceRaisesAndClearsTheErrorsOfAllStreams) {
   Stream& second = stream_from_pool(0, 0);
   first.set_error(MYDEV_INTERNAL, "one");
   second.set_error(MYDEV_INTERNAL, "two");
-  EXPECT_THROW(device(0).synchronize(), Error);
-  EXPECT_NO_THROW(device(0).synchronize());
+  EXPECT_THROW(synchronize_device(device(0)), Error);
+  EXPECT_NO_THROW(synchronize_device(device(0)));
   EXPECT_NO_THROW(first.synchronize());
   EXPECT_NO_THROW(second.synchronize());
 }
@@ -156,7 +157,7 @@ TEST(Event, IsDoneBeforeItsFirstRecord) {
   EXPECT_FALSE(event.recorded());
   EXPECT_TRUE(event.query());
   EXPECT_NO_THROW(event.synchronize());
-  EXPECT_NO_THROW(default_stream(0).wait(event));
+  EXPECT_NO_THROW(event.block(default_stream(0)));
 }
 
 TEST(Event, IsDoneAfterSynchronize) {

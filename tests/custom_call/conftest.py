@@ -9,7 +9,7 @@ import pytest
 
 import torch_mydev
 from support.checkout import ROOT
-from torch_mydev import kernels_cli
+from torch_mydev.cli.kernels import actions
 
 BUILD_EXAMPLE = ROOT / "examples" / "custom_calls" / "build_library.py"
 
@@ -22,7 +22,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:
-            code = kernels_cli.run(arguments)
+            code = actions.run(arguments)
         except SystemExit as exit_:
             code = int(str(exit_.code))
         captured = capsys.readouterr()

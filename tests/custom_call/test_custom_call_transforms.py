@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.library import opcheck
 from torch.testing._internal.optests import OpCheckError
 from torch.utils._pytree import tree_leaves, tree_map
@@ -256,6 +258,27 @@ def test_sizes_stay_symbols_in_a_compiled_program() -> None:
         a, b = values(m, k), values(k, n)
         torch.testing.assert_close(compiled(a.to("mydev"), b.to("mydev")).cpu(), a @ b)
     assert len(programs) == 1
+
+
+def test_broadcast_sizes_stay_symbols_in_a_compiled_program() -> None:
+    programs = []
+
+    def remember(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        programs.append(graph)
+        return graph
+
+    compiled = torch.compile(lambda a, b: ops.test_axpy(a, b), backend=remember, fullgraph=True, dynamic=True)
+    for m, n in ((2, 3), (5, 7), (8, 9)):
+        a, b = values(m, 1, n), values(4, 1)
+        torch.testing.assert_close(compiled(a.to("mydev"), b.to("mydev")).cpu(), a + b)
+    assert len(programs) == 1
+
+
+def test_symbols_that_do_not_fit_are_an_error() -> None:
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        a, b = (mode.from_tensor(values(*sizes).to("mydev"), static_shapes=False) for sizes in ((2, 3), (4, 5)))
+        with pytest.raises(ValueError, match="operand 'b' has size .* in dimension 0, where 'k' is"):
+            ops.test_matmul(a, b)
 
 
 def test_compiled_gradient() -> None:

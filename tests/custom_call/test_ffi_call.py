@@ -16,7 +16,8 @@ import torch
 
 import torch_mydev
 from support.sample_kernels import XLA_LIBRARY, values
-from torch_mydev import ffi_call, kernel_check, register_ffi_target
+from torch_mydev import ffi_call, register_ffi_target
+from torch_mydev.cli.kernels import check
 
 functions = ctypes.CDLL(str(XLA_LIBRARY))
 register_ffi_target("xla.add", functions.typed_add)
@@ -389,7 +390,7 @@ def test_handlers_that_register_themselves(self_registering: Path) -> None:
 
 
 def test_handlers_that_register_themselves_are_checked(self_registering: Path) -> None:
-    findings = {finding.subject: finding for finding in kernel_check.check(self_registering)}
+    findings = {finding.subject: finding for finding in check.check(self_registering)}
     assert findings["handshake"].text.endswith("its handlers register themselves")
     assert {"self.negate", "self.negate_too"} <= set(findings)
     assert not any(finding.state == "problem" for finding in findings.values())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
-from torch_mydev import elf_file
+from torch_mydev.cli.kernels import elf_file
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -16,8 +16,9 @@ import pytest
 
 import torch_mydev
 from support.checkout import ROOT, environment
-from torch_mydev import kernel_operands, kernel_templates
 from torch_mydev.cli import main
+from torch_mydev.cli.kernels import new_library
+from torch_mydev.cli.kernels.operands import parse_attribute
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -174,7 +175,7 @@ def test_opcheck_of_a_kernel_that_is_no_operator(cli: Cli, library: str) -> None
     [("5", 5), ("-1.5", -1.5), ("1e-3", 1e-3), ("true", True), ("[1, 2]", [1, 2]), ("'5'", "5"), ("add", "add")],
 )
 def test_attribute_values(text: str, value: object) -> None:
-    parsed = kernel_operands.parse_attribute(text)
+    parsed = parse_attribute(text)
     assert parsed == value
     assert type(parsed) is type(value)
 
@@ -252,7 +253,7 @@ def test_new_with_no_such_template(cli: Cli, tmp_path: Path) -> None:
     assert "frame" in err
 
 
-@pytest.mark.parametrize("template", kernel_templates.TEMPLATES)
+@pytest.mark.parametrize("template", new_library.TEMPLATES)
 def test_new_project_builds_and_passes_its_test(cli: Cli, tmp_path: Path, template: str) -> None:
     if template == "typed-ffi" and importlib.util.find_spec("jaxlib") is None:
         pytest.skip("needs XLA's headers, which jaxlib brings")

@@ -74,11 +74,27 @@ def test_missing_native_part(copied_package: Path) -> None:
     assert any("is missing" in text for text in problems(findings))
 
 
-def test_missing_library(copied_package: Path) -> None:
-    (copied_package / "torch_mydev" / "lib" / "libmydev_kernels.so").unlink()
+@pytest.mark.parametrize("library", ["libmydev_kernels.so", "libmydev_host_driver.so"])
+def test_missing_library(copied_package: Path, library: str) -> None:
+    (copied_package / "torch_mydev" / "lib" / library).unlink()
     code, findings = doctor(copied_package)
     assert code == 1
-    assert any("lacks libmydev_kernels.so" in text for text in problems(findings))
+    assert any(f"lacks {library}" in text for text in problems(findings))
+
+
+def test_missing_host_driver_is_named_with_its_path(copied_package: Path) -> None:
+    missing = copied_package / "torch_mydev" / "lib" / "libmydev_host_driver.so"
+    missing.unlink()
+    result = subprocess.run(
+        [sys.executable, "-c", "import torch, torch_mydev; torch.ones(1, device=torch_mydev.device_name)"],
+        env={**os.environ, "PYTHONPATH": str(copied_package), "MYDEV_DRIVER": "host"},
+        cwd=copied_package,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    assert f"there is no {missing}" in result.stderr
 
 
 def test_build_for_another_python(copied_package: Path) -> None:

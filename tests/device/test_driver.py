@@ -42,12 +42,24 @@ with torch_mydev.fallback_census() as census:
 for result, expected in zip(results, session("cpu"), strict=True):
     torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-5)
 assert sum(row.bytes_copied for row in census.rows) > 0
+print(repr(results[0]), "agrees")
+"""
+
+#: An operator of an extension whose kernel, the CPU's, gives a view, and one of PyTorch's that the device has.
+VIEWS = """
+import torch, torch_mydev
+
+library = torch.library.Library("mydev_test", "DEF")
+library.define("window(Tensor(a) x) -> Tensor(a)")
+library.impl("window", lambda x: x[1:], "CPU")
 x = torch.ones(3, device=torch_mydev.device_name)
+torch.split_with_sizes(x, [1, 2])[0].zero_()
+print(x.tolist())
 try:
-    torch.ops.aten.split_with_sizes(x, [1, 2])[0].zero_()
+    torch.ops.mydev_test.window(x).zero_()
 except NotImplementedError as error:
-    print("refused:", error)
-print(repr(x), "agrees")
+    print(error)
+print(x.tolist())
 """
 
 
@@ -55,6 +67,13 @@ def test_memory_that_the_host_cannot_reach(run_python: Run) -> None:
     result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.rstrip().endswith("agrees")
+
+
+def test_view_that_the_cpu_makes_of_memory_that_the_host_cannot_reach_is_refused(run_python: Run) -> None:
+    result = run_python(VIEWS, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
+    before, refusal, after = result.stdout.splitlines()
+    assert refusal.startswith("mydev_test::window: a view cannot fall back to the CPU on mydev:0"), result.stderr
+    assert before == after == "[0.0, 1.0, 1.0]"
 
 
 #: What makes the runtime call each entry of a driver.
@@ -106,6 +125,7 @@ for entry, use in uses.items():
         mydev.synchronize()
     except Exception as caught:
         error = f"{type(caught).__name__}: {str(caught).splitlines()[0]}"
+    assert driver.broken_driver_fail(b"", 0) == 0, f"nothing called {entry}"
     exec(use)
     mydev.synchronize()
     report[entry] = [error, (torch.ones(3, device=d) * 2).sum().item()]

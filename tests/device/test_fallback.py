@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -286,3 +288,23 @@ except NotImplementedError as error:
 """
     result = run_python(code, MYDEV_FALLBACK="allow", MYDEV_FALLBACK_OPS="aten::special_zeta=error")
     assert result.stdout.split() == ["refused", "error", "allow"], result.stderr
+
+
+def typed_fallbacks() -> list[str]:
+    """The operators with a row in host_ops.cpp, by their names in the dispatcher."""
+    source = (Path(__file__).resolve().parents[1] / "csrc/aten/host/host_ops.cpp").read_text()
+    operators = {
+        name.removeprefix("aten::").replace(".", "_"): name
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::")
+    }
+    return [operators[row] for row in re.findall(r"\bX\((\w+)\)", source)]
+
+
+@pytest.mark.parametrize("operator", typed_fallbacks())
+def test_each_typed_fallback_takes_effect(operator: str) -> None:
+    kernels = torch._C._dispatch_dump(operator)
+    assert re.search(r"^CPU:", kernels, re.MULTILINE), "it decomposes, and the row would hide that"
+    assert re.search(r"^PrivateUse1: .*/host/fallback\.cpp", kernels, re.MULTILINE), (
+        "it has a kernel, and the row does nothing"
+    )

@@ -4,6 +4,8 @@
 // broken_driver_fail(entry, times) does the same. What is wrong with the table itself must be known before there are
 // options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, or the name of an entry to
 // leave out.
+#include <dlfcn.h>
+
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -12,7 +14,6 @@
 #include <string>
 #include <string_view>
 
-#include "host_driver/host_driver.h"
 #include "mydev/driver.h"
 
 namespace {
@@ -126,18 +127,29 @@ mydev_driver_api make_table(const char* defect) {
   return api;
 }
 
+const mydev_driver_api* query_host_driver(uint32_t version_major, uint32_t version_minor) {
+  void* library = ::dlopen(MYDEV_HOST_DRIVER, RTLD_NOW | RTLD_LOCAL);
+  void* query = library == nullptr ? nullptr : ::dlsym(library, MYDEV_DRIVER_QUERY_SYMBOL);
+  if (query == nullptr) {
+    std::fprintf(stderr, "broken_driver: %s\n", ::dlerror());  // NOLINT(concurrency-mt-unsafe)
+    std::abort();
+  }
+  return reinterpret_cast<mydev_driver_query_fn>(query)(version_major, version_minor);
+}
+
 }  // namespace
 
-// While no work is pending.
-extern "C" MYDEV_EXPORT void broken_driver_fail(const char* entry, long times) {
+// While no work is pending. Returns how many of the failures asked for before did not happen.
+extern "C" MYDEV_EXPORT long broken_driver_fail(const char* entry, long times) {
   failing_entry = entry;
-  failures_left = times;
+  const long left = failures_left.exchange(times);
+  return left > 0 ? left : 0;
 }
 
 extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t version_minor) {
   const char* variable = std::getenv("BROKEN_DRIVER_DEFECT");
   const char* defect = variable != nullptr ? variable : "";
-  host_driver = mydev::host_driver_query(version_major, version_minor);
+  host_driver = query_host_driver(version_major, version_minor);
   if (std::strcmp(defect, "null") == 0) {
     return nullptr;
   }

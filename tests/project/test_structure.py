@@ -44,6 +44,7 @@ ROOMS = {
             "custom_call",
             "compile",
             "distributed",
+            "accelerate",
             "patches",
             "_autoload",
             "__init__",

@@ -8,6 +8,7 @@ torch reads as it is imported, as ``OMP_NUM_THREADS``, is the server's: tests of
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -66,6 +67,8 @@ def serve(descriptor: int) -> str:
     """Forks for each request. Returns in the child alone, with its program; the server itself exits here."""
     import torch  # noqa: F401 - for the children
 
+    gc.collect()
+    gc.freeze()  # or each child copies all of torch's objects when it ends, only to look at them
     connection = socket.socket(fileno=descriptor)
     while True:
         head, descriptors, *_ = socket.recv_fds(connection, 8, 2)

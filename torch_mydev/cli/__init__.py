@@ -25,7 +25,7 @@ class Command:
 COMMANDS = (
     Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.cli.doctor"),
     Command("include", "print the directory of the C headers for drivers and kernels", "torch_mydev.cli.include"),
-    Command("kernels", "list, check, call and begin kernels of your own", "torch_mydev.kernels_cli"),
+    Command("kernels", "list, check, call and begin kernels of your own", "torch_mydev.cli.kernels.actions"),
 )
 
 

@@ -26,6 +26,7 @@ from torch_mydev.cli.finding import Finding
 _PACKAGE_DIR = Path(__file__).parent.parent
 _LIBRARIES = (
     "libmydev_runtime.so",
+    "libmydev_host_driver.so",
     "libmydev_kernels.so",
     "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",

@@ -45,7 +45,7 @@ def kept_call(node: Node) -> OpOverload | None:
     if _is_somebodys_own(target) or torch.Tag.nondeterministic_seeded in target.tags:
         return device_call(target)
     kernel = DEVICE_KERNELS.get(target)
-    if kernel is None or not kernel.kept or config.cpp_wrapper or (kernel.better_frozen and _has_constant(node)):
+    if kernel is None or not kernel.faster or config.cpp_wrapper or (kernel.better_frozen and _has_constant(node)):
         return None
     return device_call(target)
 
@@ -97,16 +97,16 @@ def device_call(op: OpOverload) -> OpOverload:
         return retarget_all(op(*args, **kwargs), DEVICE_NAME, CPU)
 
     kernel = DEVICE_KERNELS.get(op)
-    fake = fake_kernel if kernel is None else _FAKE_KERNELS.get(op, op)
-    torch.library.register_fake(qualified, fake, lib=_library)
+    fake = fake_kernel if kernel is None else op
+    torch.library.register_fake(qualified, _FAKE_KERNELS.get(op, fake), lib=_library)
     namespace, _, short = qualified.partition("::")
     overloads = getattr(getattr(torch.ops, namespace), short)
     found: OpOverload = overloads.default
     if op in torch.fx.node._side_effectful_functions:
         torch.fx.node.has_side_effect(found)
     if kernel is not None:
-        lower = _lower_product if kernel.into_result else _lower_operator
-        lower(found, kernel.function)
+        lower = _lower_product if kernel.is_product else _lower_operator
+        lower(found, kernel.call)
     return found
 
 

@@ -1,6 +1,7 @@
-"""Operators whose kernels on the device are faster than the CPU's library or generated code, and what to know of them.
+"""The operators that graphs compiled for the host keep as calls of the device because its kernels are faster.
 
-Measured by benchmarks/matmul.py, convolution.py and compile.py. They lay out their results as the CPU's do.
+The list is C++'s, beside the functions that it names (csrc/python/extern_kernel_bindings.cpp). What is done with it:
+device_call.py keeps and lowers the calls, decompositions.py keeps operators whole, channels_last.py lays out images.
 """
 
 from __future__ import annotations
@@ -14,42 +15,23 @@ from torch._ops import OpOverload
 
 from torch_mydev import _C
 
-aten = torch.ops.aten
-
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """How generated code calls an operator of the device, and when."""
+    """An operator, and what the compiler needs to know of its kernel on the device."""
 
-    #: A builtin function (csrc/python/extern_kernel_bindings.cpp): a call by the dispatcher costs several times what a
-    #: small kernel does.
-    function: Callable[..., Any]
-    #: It writes into a given result, ``out=``; else it takes all arguments, and returns its results.
-    into_result: bool = False
-    #: Graphs keep each call of the operator as a device call; else only those that channels_last.py adds.
-    kept: bool = True
-    #: Inductor has kernels for packed weights in its place, where these are constants.
-    better_frozen: bool = False
-    #: How many of its first operands are images, which are best channels-last.
-    images: int = 0
-    #: It is not taken apart (decompositions.py).
-    whole: bool = False
-    #: The CPU's kernel takes its operands' layouts on trust. The device call sees to them; nothing else would.
-    trusts_layouts: bool = False
+    op: OpOverload
+    call: Callable[..., Any]  #: a builtin function: calling an operator from Python costs as much as a small kernel
+    is_product: bool  #: the call writes into ``out``, and takes ``alpha`` and ``beta``; others return their results
+    faster: bool  #: than the CPU's library and generated code: each call of it is kept
+    better_frozen: bool  #: but not with a constant operand, which Inductor's kernels pack beforehand
+    whole: bool  #: Inductor must not decompose it
+    trusts_layouts: bool  #: and only where the call is kept, which sees to its operands' layouts
+    images: int  #: how many of its first operands are images, which are faster channels-last
 
 
-DEVICE_KERNELS: dict[OpOverload, DeviceKernel] = {
-    aten.mm.default: DeviceKernel(_C.device_mm, into_result=True, better_frozen=True),
-    aten.bmm.default: DeviceKernel(_C.device_bmm, into_result=True, better_frozen=True),
-    aten.addmm.default: DeviceKernel(_C.device_addmm, into_result=True, better_frozen=True),
-    aten.baddbmm.default: DeviceKernel(_C.device_baddbmm, into_result=True, better_frozen=True),
-    aten.clone.default: DeviceKernel(_C.device_clone, kept=False),
-    aten.convolution.default: DeviceKernel(_C.device_convolution, images=1, better_frozen=True),
-    aten.convolution_backward.default: DeviceKernel(_C.device_convolution_backward, images=2),
-    aten.max_pool2d_with_indices.default: DeviceKernel(_C.device_max_pool2d_with_indices, whole=True),
-    aten.max_pool2d_with_indices_backward.default: DeviceKernel(_C.device_max_pool2d_with_indices_backward, whole=True),
-    aten.native_group_norm.default: DeviceKernel(_C.device_native_group_norm, whole=True, trusts_layouts=True),
-    aten.native_group_norm_backward.default: DeviceKernel(
-        _C.device_native_group_norm_backward, whole=True, trusts_layouts=True
-    ),
-}
+def _read(row: dict[str, Any]) -> DeviceKernel:
+    return DeviceKernel(**(row | {"op": getattr(torch.ops.aten, row["op"]).default}))
+
+
+DEVICE_KERNELS = {kernel.op: kernel for kernel in map(_read, _C.device_kernels)}

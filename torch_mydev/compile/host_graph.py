@@ -30,6 +30,7 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.channels_last import prefer_channels_last
 from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
 from torch_mydev.compile.device_call import kept_call, kept_functionalized_call
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.fake_tensors import CPU, retarget
 from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.compile.host_operators import REWRITES
@@ -139,6 +140,7 @@ def _code_version() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
+    digest.update(repr(DEVICE_KERNELS).encode())
     return digest.hexdigest()
 
 

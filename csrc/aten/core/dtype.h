@@ -49,7 +49,7 @@ constexpr mydev_dtype to_frame_dtype(c10::ScalarType type) noexcept {
   }
 }
 
-// Of a dtype that a tensor of ours can have; Undefined for the others.
+// The type of elements of a dtype that a tensor of ours can have; Undefined for other dtypes.
 constexpr c10::ScalarType to_scalar_type(int32_t dtype) noexcept {
   for (int8_t type = 0; type < static_cast<int8_t>(c10::ScalarType::NumOptions); ++type) {
     const auto candidate = static_cast<c10::ScalarType>(type);

@@ -1,44 +1,15 @@
 #include "aten/custom_call/custom_attributes.h"
 
 #include <cstring>
-#include <limits>
 
 #include "kernels/spec/signature.h"
+#include "runtime/dtype.h"
 #include "runtime/frame.h"
 #include "runtime/status.h"
 
 namespace mydev {
 
 namespace {
-
-template <typename T>
-bool holds(int64_t value) {
-  return value >= static_cast<int64_t>(std::numeric_limits<T>::min()) &&
-         (sizeof(T) == 8 || value <= static_cast<int64_t>(std::numeric_limits<T>::max()));
-}
-
-bool fits(int64_t value, int32_t dtype) {
-  switch (dtype) {
-    case MYDEV_PRED:
-      return value == 0 || value == 1;
-    case MYDEV_S8:
-      return holds<int8_t>(value);
-    case MYDEV_S16:
-      return holds<int16_t>(value);
-    case MYDEV_S32:
-      return holds<int32_t>(value);
-    case MYDEV_U8:
-      return holds<uint8_t>(value);
-    case MYDEV_U16:
-      return holds<uint16_t>(value);
-    case MYDEV_U32:
-      return holds<uint32_t>(value);
-    case MYDEV_U64:
-      return value >= 0;
-    default:
-      return true;
-  }
-}
 
 // One entry of a list of booleans, integers or floating-point numbers.
 void store_entry(const mydev_kernel& kernel, const mydev_attribute& attribute, const c10::IValue& value, void* entry) {
@@ -59,7 +30,7 @@ void store_entry(const mydev_kernel& kernel, const mydev_attribute& attribute, c
 }  // namespace
 
 void check_width(const mydev_kernel& kernel, const mydev_attribute& attribute, int64_t value) {
-  MYDEV_CHECK(fits(value, attribute.dtype), MYDEV_INVALID_ARGUMENT, kernel.name, ": attribute '", attribute.name,
+  MYDEV_CHECK(can_hold(attribute.dtype, value), MYDEV_INVALID_ARGUMENT, kernel.name, ": attribute '", attribute.name,
               "' is ", value, ", which ", dtype_name(static_cast<mydev_dtype>(attribute.dtype)),
               " cannot hold: ", describe_signature(kernel));
 }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

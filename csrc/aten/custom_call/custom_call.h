@@ -71,7 +71,7 @@ class CustomFrame {
   explicit CustomFrame(size_t num_results);
 
   void add(const at::Tensor& tensor) { buffers_.push_back(buffer_of(tensor)); }
-  void add_absent() { buffers_.push_back({nullptr, nullptr, nullptr, 0, MYDEV_DTYPE_INVALID}); }
+  void add_absent() { buffers_.push_back(absent_buffer(MYDEV_DTYPE_INVALID)); }
   void set_result(size_t i, const at::Tensor& tensor) { buffers_[i] = buffer_of(tensor); }
   mydev_buffer& result(size_t i) { return buffers_[i]; }
   mydev_buffer& operand(size_t i) { return buffers_[num_results_ + i]; }
@@ -81,13 +81,6 @@ class CustomFrame {
   }
   // With the scratch that the kernel asks for.
   void launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes, int device) const;
-
-  static mydev_buffer buffer_of(const at::Tensor& tensor) {
-    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-    const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
-    return {const_cast<void*>(impl->data()), sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()),
-            to_frame_dtype(tensor.scalar_type())};
-  }
 
  private:
   size_t num_results_;

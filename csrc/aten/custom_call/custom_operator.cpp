@@ -102,7 +102,7 @@ class OperatorCall {
       Tensor dense = at::empty(operand.sizes(), operand.options());
       dense.copy_(operand);
       copies_.push_back(dense);
-      frame_.operand(i) = CustomFrame::buffer_of(dense);
+      frame_.operand(i) = buffer_of(dense);
       if (written(i)) written_copies_.emplace_back(i, std::move(dense));
     }
   }
@@ -268,6 +268,10 @@ void run_custom_operator(CustomOperator& op, Stack* stack) {
   for (uint32_t i = 0; i < signature.num_operands; ++i) call.add_operand(arguments[i]);
   CustomResults results = call.run(record, arguments.slice(signature.num_operands));
   torch::jit::drop(*stack, count);
+  push_results(signature, std::move(results), stack);
+}
+
+void push_results(const mydev_signature& signature, CustomResults&& results, Stack* stack) {
   const uint32_t num_single = num_single_results(signature);
   for (uint32_t i = 0; i < num_single; ++i) {
     if (is_returned(signature, i)) stack->emplace_back(std::move(results[i]));

@@ -2,10 +2,10 @@
 //
 // All share one boxed kernel per dispatch key, which reads the signature: PrivateUse1 launches, Autograd adds the
 // gradient (custom_operator_autograd.cpp), other devices are refused. Calls from Python that nothing else wants to see
-// go past the dispatcher (python/custom_operator_bindings.cpp). Fake kernels and batching rules are Python's
-// (torch_mydev/custom_operator.py). An operator's entry in the dispatcher is never taken out, since callers may hold
-// it: when its kernel goes, calls raise; when the kernel comes back with another schema, the schema is replaced.
-// Thread-safe.
+// go past the dispatcher (python/custom_operator_bindings.cpp). The fake kernel (custom_operator_fake.cpp) and batching
+// rules are registered from Python (torch_mydev/custom_call/operators.py). An operator's entry in the dispatcher is
+// never taken out, since callers may hold it: when its kernel goes, calls raise; when the kernel comes back with
+// another schema, the schema is replaced. Thread-safe.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -50,6 +50,12 @@ CustomOperator& custom_operator(const std::string& name);
 void run_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
 void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                             torch::jit::Stack* stack);
+
+// Takes the arguments off the stack and puts there what the operator returns, empty and of the right shapes and dtypes.
+void fake_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
+
+// Puts on the stack what the operator returns of its outputs.
+void push_results(const mydev_signature& signature, CustomResults&& results, torch::jit::Stack* stack);
 
 // What sync_custom_operators did. `collision`: not defined, since `operator_name` stands for another kernel.
 struct OperatorChange {

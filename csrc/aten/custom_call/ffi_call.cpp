@@ -9,6 +9,7 @@
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/device.h"
 #include "runtime/status.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 

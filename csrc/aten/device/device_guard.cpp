@@ -2,23 +2,20 @@
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
-
-c10::Device as_device(int index) {
-  return {kDeviceType, static_cast<c10::DeviceIndex>(index)};
-}
 
 int index_of(c10::Device device) {
   return device.has_index() ? device.index() : current_device();
 }
 
 c10::Stream as_stream(const Stream& stream) {
-  return c10::Stream(c10::Stream::UNSAFE, as_device(stream.device().index), static_cast<c10::StreamId>(stream.id()));
+  return c10::Stream(c10::Stream::UNSAFE, torch_device(stream.device().index), static_cast<c10::StreamId>(stream.id()));
 }
 
 Stream& runtime_stream(const c10::Stream& stream) {
@@ -35,9 +32,9 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
 
   c10::Device exchangeDevice(c10::Device device) const override {
     mydev::device(index_of(device));
-    return as_device(exchange_current_device(index_of(device)));
+    return torch_device(exchange_current_device(index_of(device)));
   }
-  c10::Device getDevice() const override { return as_device(current_device()); }
+  c10::Device getDevice() const override { return torch_device(current_device()); }
   void setDevice(c10::Device device) const override { set_current_device(index_of(device)); }
   void uncheckedSetDevice(c10::Device device) const noexcept override { exchange_current_device(index_of(device)); }
   c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(device_count()); }
@@ -63,18 +60,18 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream& stream) const override { return runtime_stream(stream).query(); }
   void synchronizeStream(const c10::Stream& stream) const override { runtime_stream(stream).synchronize(); }
   bool isStreamCapturing(const c10::Stream&) const override { return false; }
-  void synchronizeDevice(const c10::DeviceIndex index) const override { mydev::device(index).synchronize(); }
+  void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(mydev::device(index)); }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,
               const c10::EventFlag flag) const override {
-    TORCH_CHECK(index < 0 || index == stream.device_index(), "an event of ", as_device(index),
+    TORCH_CHECK(index < 0 || index == stream.device_index(), "an event of ", torch_device(index),
                 " cannot be recorded on a stream of ", stream.device());
     Stream& target = runtime_stream(stream);
     if (*event == nullptr) *event = new Event(target.device().index, flag == c10::EventFlag::BACKEND_DEFAULT);
     runtime_event(*event).record(target);
   }
   void block(void* event, const c10::Stream& stream) const override {
-    if (event != nullptr) runtime_stream(stream).wait(runtime_event(event));
+    if (event != nullptr) runtime_event(event).block(runtime_stream(stream));
   }
   bool queryEvent(void* event) const override { return event == nullptr || runtime_event(event).query(); }
   void synchronizeEvent(void* event) const override {

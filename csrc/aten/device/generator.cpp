@@ -9,7 +9,8 @@
 #include <memory>
 #include <mutex>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
+#include "runtime/device.h"
 
 namespace mydev {
 

@@ -1,11 +1,12 @@
 // PyTorch's hooks interface for the device: what generic code asks of any accelerator.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
+#include "aten/core/device_type.h"
 #include "aten/device/generator.h"
-#include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/pinned_memory.h"
 #include "aten/memory/storage.h"
+#include "runtime/driver_life_cycle.h"
 
 namespace mydev {
 namespace {
@@ -31,7 +32,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   c10::Device getDeviceFromPtr(void* data) const override {
     const int index = device_of_pointer(data);
     TORCH_CHECK(index >= 0, "the pointer ", data, " is not in the memory of any ", kDeviceType, " device");
-    return {kDeviceType, static_cast<c10::DeviceIndex>(index)};
+    return torch_device(index);
   }
   bool isPinnedPtr(const void* data) const override { return is_pinned_pointer(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_memory_allocator(); }

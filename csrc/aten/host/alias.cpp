@@ -6,16 +6,17 @@
 
 #include <cstring>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
+#include "aten/memory/block_alias.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
 
 MYDEV_STATIC_TLS constinit thread_local int host_scope_depth = 0;
 
-// --- memory of host twins --------------------------------------------------------------------------------------------
+// --- memory of alias storages ----------------------------------------------------------------------------------------
 
 // Deleter of CPU DataPtrs whose context is the data pointer, as c10::Allocator::raw_allocate demands.
 void release_by_pointer(void* data) {
@@ -25,12 +26,12 @@ void release_by_pointer(void* data) {
   release(*block);
 }
 
-// Deleter of a twin's DataPtr, whose context is the block.
+// Deleter of an alias storage's DataPtr, whose context is the block.
 void release_by_block(void* context) {
   release(*static_cast<Block*>(context));
 }
 
-// Deleter of a twin over foreign memory, whose context is the device storage.
+// Deleter of an alias storage over foreign memory, whose context is the device storage.
 using StorageOwner = c10::intrusive_ptr<c10::StorageImpl>;
 void release_owner(void* context) {
   delete static_cast<StorageOwner*>(context);
@@ -45,8 +46,8 @@ c10::DataPtr allocate_host_view(size_t bytes) {
   return {block->data, block->data, &release_by_pointer, c10::Device(c10::kCPU)};
 }
 
-// The allocator of twins: what a CPU kernel gets when it resizes one.
-class TwinAllocator final : public c10::Allocator {
+// The allocator of alias storages: what a CPU kernel gets when it resizes one.
+class AliasAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override { return allocate_host_view(bytes); }
   c10::DeleterFnPtr raw_deleter() const override { return &release_by_pointer; }
@@ -75,16 +76,11 @@ class HostScopeAllocator final : public c10::Allocator {
   inline static c10::Allocator* ordinary_ = nullptr;
 };
 
-TwinAllocator twin_allocator;
+AliasAllocator alias_allocator;
 
-c10::intrusive_ptr<c10::StorageImpl> make_twin(c10::DataPtr data, size_t bytes) {
+c10::intrusive_ptr<c10::StorageImpl> make_alias_storage(c10::DataPtr data, size_t bytes) {
   return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
-                                               &twin_allocator, /*resizable=*/true);
-}
-
-c10::Storage device_storage(c10::DataPtr data, size_t bytes) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
-                                                            device_allocator(), /*resizable=*/true));
+                                               &alias_allocator, /*resizable=*/true);
 }
 
 // The current stream of a device, whose work is done.
@@ -104,28 +100,26 @@ Block* block_of_host(const c10::StorageImpl& host) {
 
 }  // namespace
 
-c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage) {
+c10::intrusive_ptr<c10::StorageImpl> alias_storage(c10::StorageImpl& storage) {
   Block* block = block_of(storage);
   if (C10_UNLIKELY(block == nullptr || block->data == nullptr)) {
-    // Foreign or no memory: a twin for this call, which keeps the device storage alive.
+    // Foreign or no memory: an alias storage for this call, which keeps the device storage alive.
     auto* owner = new StorageOwner(StorageOwner::reclaim_copy(&storage));
-    return make_twin({storage.mutable_data(), owner, &release_owner, c10::Device(c10::kCPU)}, storage.nbytes());
+    return make_alias_storage({storage.mutable_data(), owner, &release_owner, c10::Device(c10::kCPU)},
+                              storage.nbytes());
   }
-  auto* twin = static_cast<c10::StorageImpl*>(block->framework_twin.load(std::memory_order_acquire));
-  if (C10_UNLIKELY(twin == nullptr)) {
+  c10::StorageImpl* alias = cached_alias(*block);
+  if (C10_UNLIKELY(alias == nullptr)) {
     retain(*block);
-    auto fresh = make_twin({block->data, block, &release_by_block, c10::Device(c10::kCPU)}, storage.nbytes());
-    void* expected = nullptr;
-    c10::raw::intrusive_ptr::incref(fresh.get());
-    if (block->framework_twin.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel)) return fresh;
-    c10::raw::intrusive_ptr::decref(fresh.get());
-    twin = static_cast<c10::StorageImpl*>(expected);
+    auto fresh = make_alias_storage({block->data, block, &release_by_block, c10::Device(c10::kCPU)}, storage.nbytes());
+    alias = cache_alias(*block, *fresh);
+    if (alias == nullptr) return fresh;
   }
-  if (C10_UNLIKELY(twin->nbytes() != storage.nbytes())) twin->set_nbytes(storage.nbytes());
-  return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin);
+  if (C10_UNLIKELY(alias->nbytes() != storage.nbytes())) alias->set_nbytes(storage.nbytes());
+  return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(alias);
 }
 
-c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
+c10::DataPtr take_host_memory(c10::StorageImpl& host, c10::Device device) {
   Block* block = block_of_host(host);
   if (host.data() == nullptr) return allocate_device_memory(device.index(), 0);  // no elements, or never to be read
   if (block == nullptr) {
@@ -133,19 +127,13 @@ c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device) {
     std::memcpy(data.get(), host.data(), host.nbytes());
     return data;
   }
-  void* expected = nullptr;
-  c10::raw::intrusive_ptr::incref(&host);
-  if (block->framework_twin.compare_exchange_strong(expected, &host, std::memory_order_acq_rel)) {
-    host.set_allocator(&twin_allocator);
-  } else {
-    c10::raw::intrusive_ptr::decref(&host);
-  }
+  if (cache_alias(*block, host) == nullptr) host.set_allocator(&alias_allocator);
   retain(*block);
   return device_data_ptr(*block, device.index());
 }
 
-c10::Storage adopt_storage(c10::StorageImpl& host, c10::Device device) {
-  return device_storage(adopt_host_memory(host, device), host.nbytes());
+c10::Storage take_host_storage(c10::StorageImpl& host, c10::Device device) {
+  return device_storage(take_host_memory(host, device), host.nbytes());
 }
 
 void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device) {
@@ -159,6 +147,7 @@ bool is_scope_memory(const c10::StorageImpl& host) {
 }
 
 at::Tensor device_alias(const at::Tensor& host) {
+  if (!host.defined() || !host.is_cpu() || !host.has_storage()) return {};
   const c10::TensorImpl* impl = host.unsafeGetTensorImpl();
   const c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
   if (Block* block = block_of_host(storage)) {
@@ -189,23 +178,11 @@ at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::Te
   return at::Tensor(std::move(tensor));
 }
 
-at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor) {
+at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  at::Tensor alias = tensor_over(c10::Storage(std::move(twin)), c10::DispatchKey::CPU, impl);
+  at::Tensor alias = tensor_over(c10::Storage(std::move(storage)), c10::DispatchKey::CPU, impl);
   if (C10_UNLIKELY(impl.is_wrapped_number())) alias.unsafeGetTensorImpl()->set_wrapped_number(true);
   return alias;
-}
-
-Block* block_of(const c10::StorageImpl& storage) noexcept {
-  const c10::DataPtr& data = storage.data_ptr();
-  return is_device_memory(data) ? static_cast<Block*>(data.get_context()) : nullptr;
-}
-
-void release_host_twin(Block& block) noexcept {
-  if (block.framework_twin.load(std::memory_order_relaxed) == nullptr) return;
-  if (auto* twin = static_cast<c10::StorageImpl*>(block.framework_twin.exchange(nullptr, std::memory_order_acq_rel))) {
-    c10::raw::intrusive_ptr::decref(twin);
-  }
 }
 
 // --- HostScope -------------------------------------------------------------------------------------------------------
@@ -226,7 +203,11 @@ at::Tensor host_alias(const at::Tensor& tensor) {
   TORCH_CHECK(on_device(tensor), "host_alias: expected a tensor on ", kDeviceType, ", got one on ", tensor.device());
   TORCH_CHECK(device(tensor.device().index()).host_accessible(), "host_alias: the memory of ", tensor.device(),
               " is not accessible from the host; copy the tensor with .cpu()");
-  return alias_on(host_twin(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()), tensor);
+  return alias_over(alias_storage(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()), tensor);
+}
+
+at::Tensor alias_of_result(const at::Tensor& result) {
+  return on_device(result) ? host_alias(result) : result;
 }
 
 void install_host_scope_allocator() {

@@ -1,27 +1,20 @@
 // Host aliases of device tensors: how a CPU kernel works on the very memory of a tensor on a host-accessible device.
 //
-// Policy. A device storage D has at most one host twin H: a CPU StorageImpl over the same memory, made at first need,
-// cached in the allocator's Block and dropped with D. H holds a reference to the block, not to D, so an alias may
-// outlive the device tensor and there is no cycle. A CPU tensor cannot share D itself: TensorImpl takes its device from
-// its storage, so that views made inside a CPU kernel would claim to be on the device.
+// Policy. A device storage D has at most one alias storage H: a CPU StorageImpl over the same memory, made at first
+// need, cached in the allocator's Block (memory/block_alias.h) and dropped with D. H holds a reference to the block,
+// not to D, so an alias may outlive the device tensor and there is no cycle. A CPU tensor cannot share D itself:
+// TensorImpl takes its device from its storage, so that views made inside a CPU kernel would claim to be on the device.
 //
-// What a CPU kernel allocates while a HostScope is open on the thread comes from the device's allocator, so its results
-// are adopted as device tensors without a copy. Tensors outside such a scope are untouched. Thread-safe.
+// What a CPU kernel allocates while a HostScope is open on the thread comes from the device's allocator, so device
+// tensors take ownership of its results without a copy. Tensors outside such a scope are untouched. Thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "runtime/caching_allocator.h"
 #include "runtime/device.h"
 
 namespace mydev {
-
-// The block behind a device storage; nullptr if its memory is not from our allocator (from_blob).
-Block* block_of(const c10::StorageImpl& storage) noexcept;
-
-// Drops a block's cached twin; called by the deleter of device storages.
-void release_host_twin(Block& block) noexcept;
 
 // While open on a thread: host kernels may read and write the device's memory, CPU allocations of this thread come from
 // its allocator, dispatch is below autograd, and earlier work of the current stream is finished.
@@ -38,43 +31,50 @@ class HostScope {
   c10::impl::ExcludeDispatchKeyGuard below_autograd_;
 };
 
-// The CPU StorageImpl over a device storage's memory: cached in the block, or made for this call where the memory is
-// not the allocator's.
-c10::intrusive_ptr<c10::StorageImpl> host_twin(c10::StorageImpl& storage);
-
-// A tensor over `storage`, for the device or the CPU by its dispatch key, that lies like another (sizes, strides,
-// offset, conj and neg bits).
-at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like);
-
-// A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over a twin.
-at::Tensor alias_on(c10::intrusive_ptr<c10::StorageImpl> twin, const at::Tensor& tensor);
-
-// Device memory for what a CPU kernel left in `host`: the same memory where it is the allocator's, else a copy. `host`
-// becomes the cached twin. Inside a HostScope.
-c10::DataPtr adopt_host_memory(c10::StorageImpl& host, c10::Device device);
-
-// A device storage over what a CPU kernel left in `host` (adopt_host_memory).
-c10::Storage adopt_storage(c10::StorageImpl& host, c10::Device device);
-
-// Turns a CPU tensor into one of the device, in place, over `storage`. Nobody else may hold it.
-void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device);
-
-// Whether the memory of a CPU storage is the device's: allocated inside a HostScope, or a twin's.
-bool is_scope_memory(const c10::StorageImpl& host);
-
-// The way back: a device tensor over the memory of a CPU tensor whose storage is a twin or was allocated inside a
-// HostScope; undefined for other tensors.
-at::Tensor device_alias(const at::Tensor& host);
-
 // Whether a HostScope is open on this thread.
 bool inside_host_scope() noexcept;
 
 // Waits for what an op of the device did inside a HostScope, whose host code goes on with the results.
 void finish_device_work();
 
+// --- from the device to the host -------------------------------------------------------------------------------------
+
+// The CPU StorageImpl over a device storage's memory: cached in the block, or made for this call where the memory is
+// not the allocator's.
+c10::intrusive_ptr<c10::StorageImpl> alias_storage(c10::StorageImpl& storage);
+
+// A tensor over `storage`, for the device or the CPU by its dispatch key, that lies like another (sizes, strides,
+// offset, conj and neg bits).
+at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like);
+
+// A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over its alias storage.
+at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor);
+
 // A CPU tensor over the memory of `tensor`, which must be on a host-accessible device. The caller orders its accesses
 // (HostScope, or a synchronized stream on an unguarded device).
 at::Tensor host_alias(const at::Tensor& tensor);
+
+// What host code is given for a result of an op of the device: its alias; the result itself if it is elsewhere.
+at::Tensor alias_of_result(const at::Tensor& result);
+
+// --- from the host to the device -------------------------------------------------------------------------------------
+
+// A device tensor over the memory of a CPU tensor whose storage is an alias or was allocated inside a HostScope;
+// undefined for any other tensor.
+at::Tensor device_alias(const at::Tensor& host);
+
+// Whether the memory of a CPU storage is the device's: allocated inside a HostScope, or an alias storage's.
+bool is_scope_memory(const c10::StorageImpl& host);
+
+// Device memory that takes ownership of what a CPU kernel left in `host`: the same memory where it is the allocator's,
+// else a copy. `host` becomes the cached alias storage. Inside a HostScope.
+c10::DataPtr take_host_memory(c10::StorageImpl& host, c10::Device device);
+
+// A device storage over that memory (take_host_memory).
+c10::Storage take_host_storage(c10::StorageImpl& host, c10::Device device);
+
+// Turns a CPU tensor into one of the device, in place, over `storage`. Nobody else may hold it.
+void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device);
 
 // Installs the CPU allocator that serves HostScopes. Called once, when the library is initialised.
 void install_host_scope_allocator();

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "runtime/launch.h"
+#include "runtime/source_location.h"
 
 namespace mydev {
 

@@ -5,8 +5,9 @@
 #include <array>
 #include <string_view>
 
+#include "aten/core/device_type.h"
 #include "aten/host/host_call.h"
-#include "aten/launch/native_launch.h"
+#include "aten/host/map_tensors.h"
 
 namespace mydev {
 namespace {
@@ -28,30 +29,7 @@ bool is_view(const c10::Argument& result) {
   return result.alias_info() != nullptr && !result.alias_info()->isWrite();
 }
 
-c10::List<at::Tensor> map_list(const c10::List<at::Tensor>& list, HostCall& call, bool written) {
-  c10::List<at::Tensor> mapped;
-  mapped.reserve(list.size());
-  for (size_t i = 0; i < list.size(); ++i) {
-    const at::Tensor tensor = list.get(i);
-    mapped.push_back(call.operand(tensor, written));
-    // For lists, no kernel of autograd's counts the write; the CPU's kernel counts it on the stand-in.
-    if (written && on_device(tensor)) tensor.unsafeGetTensorImpl()->bump_version();
-  }
-  return mapped;
-}
-
-c10::List<std::optional<at::Tensor>> map_list(const c10::List<std::optional<at::Tensor>>& list, HostCall& call,
-                                              bool written) {
-  c10::List<std::optional<at::Tensor>> mapped;
-  mapped.reserve(list.size());
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::optional<at::Tensor> tensor = list.get(i);
-    mapped.push_back(tensor.has_value() ? std::optional(call.operand(*tensor, written)) : std::nullopt);
-  }
-  return mapped;
-}
-
-// Replaces the arguments on the stack by their stand-ins.
+// Replaces the tensors among the arguments on the stack by their staging tensors.
 void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit::Stack& stack) {
   const auto& arguments = schema.arguments();
   const size_t base = stack.size() - arguments.size();
@@ -59,16 +37,14 @@ void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit
   for (size_t i = 0; i < arguments.size(); ++i) {
     IValue& value = stack[base + i];
     const bool written = is_written(arguments[i]);
-    if (value.isTensor()) {
-      if (on_device(value.toTensor())) {
-        value = call.operand(value.toTensor(), written);
-      } else {
-        call.operand(value.toTensor(), written);
-      }
-    } else if (value.isTensorList()) {
-      value = map_list(value.toTensorList(), call, written);
-    } else if (value.isOptionalTensorList()) {
-      value = map_list(value.toOptionalTensorList(), call, written);
+    if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList()) {
+      const bool list = value.isTensorList();
+      map_tensors(value, [&](const at::Tensor& tensor) {
+        at::Tensor host = call.operand(tensor, written);
+        // For lists, no kernel of autograd's counts the write; the CPU's kernel counts it on the staging tensor.
+        if (list && written && on_device(tensor)) tensor.unsafeGetTensorImpl()->bump_version();
+        return host;
+      });
     } else if (value.isStorage()) {
       value = call.operand(value.toStorage());
     } else if (value.isDevice()) {
@@ -87,17 +63,8 @@ void map_results(const c10::FunctionSchema& schema, HostCall& call, torch::jit::
   const auto& returns = schema.returns();
   const size_t base = stack.size() - returns.size();
   for (size_t i = 0; i < returns.size(); ++i) {
-    IValue& value = stack[base + i];
-    if (value.isTensor()) {
-      at::Tensor result = std::move(value).toTensor();
-      value = call.to_device(std::move(result), is_view(returns[i]));
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> results;
-      for (at::Tensor& result : value.toTensorVector()) {
-        results.push_back(call.to_device(std::move(result), is_view(returns[i])));
-      }
-      value = std::move(results);
-    }
+    map_tensors(stack[base + i],
+                [&](at::Tensor result) { return call.to_device(std::move(result), is_view(returns[i])); });
   }
 }
 
@@ -122,7 +89,7 @@ void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, c10::Dispa
   {
     HostCall::Running running(call);
     if (C10_UNLIKELY(sparse)) {
-      op.callBoxed(stack);  // by the stand-ins' layouts
+      op.callBoxed(stack);  // by the staging tensors' layouts
     } else {
       op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     }

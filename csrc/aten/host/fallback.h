@@ -2,19 +2,36 @@
 //
 // Policy. Every op that has a CPU kernel and, on other devices, a slower composite is registered by itself, so that the
 // CPU kernel wins, and so is every op with a kernel for sparse CPU tensors; the rest comes through the backend's `_`
-// fallback. Handles Tensor, Tensor?, Tensor[], Tensor?[],
-// Scalar, Generator, Storage and Device arguments; in-place and out= operands; outputs that are views or the operand
-// itself. See host_call.h for devices whose memory the host cannot reach.
+// fallback. Handles Tensor, Tensor?, Tensor[], Tensor?[], Scalar, Generator, Storage and Device arguments; in-place and
+// out= operands; outputs that are views or the operand itself. See staging.h for devices whose memory the host cannot
+// reach.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <utility>
+
+#include "aten/core/device_type.h"
+
 namespace mydev {
 
 void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// Registers the typed wrappers of host_ops.cpp, for ops that have no kernel for the device yet.
+// That of one op, called with typed arguments.
+template <class Op, class Schema = typename Op::schema>
+struct BoxedFallback;
+template <class Op, class Result, class... Args>
+struct BoxedFallback<Op, Result(Args...)> {
+  static Result call(Args... args) {
+    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
+    static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
+    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(kDispatchKey),
+                                                                std::forward<Args>(args)...);
+  }
+};
+
+// Registers the typed wrappers of host_ops.cpp.
 void register_host_ops(torch::Library& library);
 
 // Registers those, then the fallback for each op described above that has no kernel for the device yet. Call once,

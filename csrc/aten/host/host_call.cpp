@@ -1,13 +1,12 @@
 #include "aten/host/host_call.h"
 
-#include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
 
+#include "aten/core/device_type.h"
 #include "aten/device/generator.h"
-#include "aten/launch/native_launch.h"
 
 namespace mydev {
 
@@ -16,13 +15,13 @@ bool HostCall::aliasing() const {
 }
 
 c10::Device HostCall::device() const {
-  return device_.has_index() ? device_ : c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(current_device()));
+  return device_.has_index() ? device_ : torch_device(current_device());
 }
 
 at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   if (!on_device(tensor)) {
     if (tensor.defined() && tensor.is_cpu()) {
-      if (tensor.dim() > 0) foreign_ = &tensor;
+      if (tensor.dim() > 0) has_cpu_operand_ = true;
       if (tensor.has_storage()) {
         cpu_storages_.push_back(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
       }
@@ -30,30 +29,21 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
     return tensor;
   }
   if (!device_.has_index()) device_ = tensor.device();
-  TORCH_CHECK(tensor.device() == device_, record_.name(),
-              ": expected all tensors to be on the same device, but found at least two devices, ", device_, " and ",
-              tensor.device(), "; move one of them with .to()");
+  if (C10_UNLIKELY(tensor.device() != device_)) raise_device_mismatch(record_.name(), device_, tensor.device());
   if (C10_UNLIKELY(is_sparse(tensor))) return sparse_operand(tensor, written);
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), record_.name(), ": a tensor of layout ", tensor.layout(), " on ",
                               tensor.device(), " cannot fall back to the CPU; convert it to a strided tensor first");
-  if (aliasing()) {
-    auto twin = host_twin(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
-    operands_.push_back({tensor, alias_on(twin, tensor), std::move(twin), written});
-  } else {
-    at::Tensor copy = at::empty_like(tensor, tensor.options().device(c10::kCPU));
-    copy.copy_(tensor);
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
-    bytes_copied_ += copy.nbytes();
-    operands_.push_back({tensor, std::move(copy), {}, written});
-  }
-  return operands_.back().stand_in;
+  operands_.push_back({stage(tensor), written});
+  const Operand& operand = operands_.back();
+  if (operand.alias == nullptr) bytes_copied_ += operand.host.nbytes();
+  return operand.host;
 }
 
 at::Tensor HostCall::sparse_operand(const at::Tensor& tensor, bool written) {
   SparseComponents components = sparse_components(tensor);
   for (at::Tensor& component : components) component = operand(component, written);
-  sparse_operands_.push_back({tensor, sparse_over(components, tensor), written});
-  return sparse_operands_.back().stand_in;
+  sparse_operands_.push_back({{tensor, sparse_over(components, tensor), {}}, written});
+  return sparse_operands_.back().host;
 }
 
 c10::Storage HostCall::operand(const c10::Storage& storage) {
@@ -61,9 +51,9 @@ c10::Storage HostCall::operand(const c10::Storage& storage) {
   if (!device_.has_index()) device_ = storage.device();
   TORCH_CHECK_NOT_IMPLEMENTED(aliasing(), record_.name(), ": a storage on ", storage.device(),
                               " cannot fall back to the CPU: its memory is not accessible from the host");
-  auto twin = host_twin(*storage.unsafeGetStorageImpl());
-  storages_.emplace_back(twin, storage);
-  return c10::Storage(std::move(twin));
+  auto alias = alias_storage(*storage.unsafeGetStorageImpl());
+  storages_.add(alias, storage);
+  return c10::Storage(std::move(alias));
 }
 
 at::Generator HostCall::operand(const at::Generator& generator) {
@@ -78,20 +68,20 @@ at::Generator HostCall::default_generator() {
 // Some sparse kernels keep what a gradient needs only if an operand requires one.
 void HostCall::mark_requires_grad() {
   if (sparse_operands_.empty() || !c10::GradMode::is_enabled()) return;
-  const auto requires_grad = [](const auto& operand) { return operand.original.requires_grad(); };
+  const auto requires_grad = [](const auto& operand) { return operand.origin.requires_grad(); };
   if (std::none_of(operands_.begin(), operands_.end(), requires_grad) &&
       std::none_of(sparse_operands_.begin(), sparse_operands_.end(), requires_grad)) {
     return;
   }
-  for (const SparseOperand& operand : sparse_operands_) {
-    if (operand.stand_in.is_floating_point() || operand.stand_in.is_complex()) operand.stand_in.set_requires_grad(true);
+  for (const Operand& operand : sparse_operands_) {
+    if (operand.host.is_floating_point() || operand.host.is_complex()) operand.host.set_requires_grad(true);
   }
 }
 
 HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.name(), c10::DispatchKey::CPU) {
-  TORCH_CHECK(call.foreign_ == nullptr || call.operands_.empty() || call.cpu_operands_allowed_, call.record_.name(),
-              ": expected all tensors to be on the same device, but found at least two devices, ", call.device(),
-              " and cpu; move one of them with .to()");
+  if (C10_UNLIKELY(call.has_cpu_operand_ && !call.operands_.empty() && !call.cpu_operands_allowed_)) {
+    raise_device_mismatch(call.record_.name(), call.device(), c10::Device(c10::kCPU));
+  }
   call.mark_requires_grad();
   call.record_.enter();
   begin_ = std::chrono::steady_clock::now();
@@ -109,29 +99,24 @@ HostCall::Running::~Running() {
 
 c10::Storage HostCall::device_storage_for(c10::StorageImpl* host) {
   for (const Operand& operand : operands_) {
-    if (operand.twin.get() == host) return operand.original.storage();
-  }
-  for (const auto& [twin, storage] : storages_) {
-    if (twin.get() == host) return storage;
+    if (operand.alias.get() == host) return operand.origin.storage();
   }
   HostAccess access(mydev::device(device().index()));
-  c10::Storage adopted = adopt_storage(*host, device());
-  storages_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(host), adopted);
-  return adopted;
+  return storages_.of(*host, device());
 }
 
 void HostCall::write_back_alias(Operand& operand) {
-  c10::TensorImpl* alias = operand.stand_in.unsafeGetTensorImpl();
-  c10::TensorImpl* original = operand.original.unsafeGetTensorImpl();
+  c10::TensorImpl* alias = operand.host.unsafeGetTensorImpl();
+  c10::TensorImpl* original = operand.origin.unsafeGetTensorImpl();
   c10::StorageImpl* host = alias->unsafe_storage().unsafeGetStorageImpl();
-  if (C10_UNLIKELY(host != operand.twin.get())) {  // given another storage
+  if (C10_UNLIKELY(host != operand.alias.get())) {  // given another storage
     original->set_storage_keep_dtype(device_storage_for(host));
   } else {
     c10::StorageImpl* storage = original->unsafe_storage().unsafeGetStorageImpl();
     if (C10_UNLIKELY(host->data() != storage->data())) {  // reallocated by a resize
-      // This frees the old block, and with it the cache's hold on the twin; operand.twin keeps it alive meanwhile.
+      // This frees the old block, and with it the reference that it caches; operand.alias keeps the storage alive.
       HostAccess access(mydev::device(device().index()));
-      storage->set_data_ptr_noswap(adopt_host_memory(*host, device()));
+      storage->set_data_ptr_noswap(take_host_memory(*host, device()));
     }
     if (C10_UNLIKELY(host->nbytes() != storage->nbytes())) storage->set_nbytes(host->nbytes());
   }
@@ -141,25 +126,17 @@ void HostCall::write_back_alias(Operand& operand) {
   }
 }
 
-void HostCall::write_back_copy(Operand& operand) {
-  if (operand.stand_in.sizes() != operand.original.sizes()) {
-    operand.original.resize_(operand.stand_in.sizes(), operand.stand_in.suggest_memory_format());
-  }
-  operand.original.copy_(operand.stand_in);
-}
-
 void HostCall::write_back() {
-  const bool alias = aliasing();
   for (Operand& operand : operands_) {
     if (!operand.written) continue;
-    if (alias) {
+    if (operand.alias != nullptr) {
       write_back_alias(operand);
     } else {
-      write_back_copy(operand);
+      copy_back(operand);
     }
   }
-  for (const SparseOperand& operand : sparse_operands_) {
-    if (operand.written) set_sparse(operand.original, components_to_device(operand.stand_in), operand.stand_in);
+  for (const Operand& operand : sparse_operands_) {
+    if (operand.written) set_sparse(operand.origin, components_to_device(operand.host), operand.host);
   }
 }
 
@@ -173,10 +150,10 @@ at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
   if (!result.defined()) return result;
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
   for (const Operand& operand : operands_) {
-    if (operand.stand_in.unsafeGetTensorImpl() == impl) return operand.original;
+    if (operand.host.unsafeGetTensorImpl() == impl) return operand.origin;
   }
-  for (const SparseOperand& operand : sparse_operands_) {
-    if (operand.stand_in.unsafeGetTensorImpl() == impl) return operand.original;
+  for (const Operand& operand : sparse_operands_) {
+    if (operand.host.unsafeGetTensorImpl() == impl) return operand.origin;
   }
   if (!result.device().is_cpu()) return result;
   if (C10_UNLIKELY(is_sparse(result))) return sparse_over(components_to_device(result), result);

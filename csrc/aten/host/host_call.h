@@ -1,16 +1,14 @@
-// One call of a CPU kernel for device tensors: the operands' stand-ins, and the way back for what it wrote and
-// returned.
+// One call of a CPU kernel for device tensors: the operands' staging tensors (staging.h), and the way back for what it
+// wrote and returned. The call is counted in the census.
 //
-// On a host-accessible device the stand-ins are aliases (alias.h) and nothing is copied; elsewhere they are copies,
-// which write_back and to_device copy back. Either way the call is counted in the census.
-//
-//   HostCall call(record, "aten::sort");
+//   HostCall call(record);
 //   Tensor a = call.operand(self, /*written=*/false);
 //   { HostCall::Running running(call); result = kernel(a); }      // opens the device's memory, times the call
 //   call.write_back();
 //   return call.to_device(std::move(result));
 //
-// Operands on several devices, or CPU tensors among device tensors (other than 0-dim), are refused by begin().
+// Operands on several devices, or CPU tensors among device tensors (other than 0-dim), are refused:
+// by operand() or when the kernel is to run.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -19,11 +17,10 @@
 
 #include <chrono>
 #include <optional>
-#include <utility>
 
-#include "aten/host/alias.h"
 #include "aten/host/census.h"
 #include "aten/host/sparse.h"
+#include "aten/host/staging.h"
 #include "aten/trace/dispatch_trace.h"
 
 namespace mydev {
@@ -37,7 +34,7 @@ class HostCall {
   // What the op takes from the CPU: a scalar only, as most ops, or any tensor, as indexing does.
   void allow_cpu_operands() { cpu_operands_allowed_ = true; }
 
-  // The CPU tensor that stands for `tensor`; itself if it is not on the device. `written`: the kernel writes it, and
+  // The staging tensor of `tensor`; itself if it is not on the device. `written`: the kernel writes it, and
   // may resize it or give it another storage.
   at::Tensor operand(const at::Tensor& tensor, bool written);
   c10::Storage operand(const c10::Storage& storage);
@@ -74,13 +71,7 @@ class HostCall {
   };
 
  private:
-  struct Operand {
-    at::Tensor original, stand_in;
-    c10::intrusive_ptr<c10::StorageImpl> twin;  // alias mode
-    bool written;
-  };
-  struct SparseOperand {
-    at::Tensor original, stand_in;
+  struct Operand : StagingTensor {
     bool written;
   };
   bool aliasing() const;
@@ -89,15 +80,14 @@ class HostCall {
   SparseComponents components_to_device(const at::Tensor& sparse);
   c10::Storage device_storage_for(c10::StorageImpl* host);
   void write_back_alias(Operand& operand);
-  void write_back_copy(Operand& operand);
 
   FallbackRecord& record_;
   c10::SmallVector<Operand, 4> operands_;
-  c10::SmallVector<SparseOperand, 1> sparse_operands_;  // their components are among the operands, too
-  c10::SmallVector<std::pair<c10::intrusive_ptr<c10::StorageImpl>, c10::Storage>, 1> storages_;  // host, device
+  c10::SmallVector<Operand, 1> sparse_operands_;  // their components are among the operands, too
+  DeviceStorages storages_;                       // other than the operands'
   c10::SmallVector<const c10::StorageImpl*, 2> cpu_storages_;
-  const at::Tensor* foreign_ = nullptr;  // a CPU tensor that is no scalar
   c10::Device device_{c10::DeviceType::PrivateUse1, -1};
+  bool has_cpu_operand_ = false;  // that is no scalar
   bool cpu_operands_allowed_ = false;
   uint64_t bytes_copied_ = 0;
 };

@@ -70,20 +70,20 @@ template <class Op, class Result, class... Args>
 struct HostOp<Op, Result(Args...)> {
   static Result call(Args... args) {
     HostCall call(host_op_record<Op>());
-    // The stand-ins live in this tuple, in the order of the arguments.
-    std::tuple stand_ins{detail::HostArgument<Args>::map(call, std::forward<Args>(args))...};
+    // The staging tensors live in this tuple, in the order of the arguments.
+    std::tuple staged{detail::HostArgument<Args>::map(call, std::forward<Args>(args))...};
     constexpr bool returns_arguments = is_reference_result;
     if constexpr (returns_arguments || std::is_void_v<Result>) {
       {
         HostCall::Running running(call);
-        std::apply([](auto&... a) { (void)Op::redispatch(kCpu, static_cast<Args>(a)...); }, stand_ins);
+        std::apply([](auto&... a) { (void)Op::redispatch(kCpu, static_cast<Args>(a)...); }, staged);
       }
       call.write_back();
       if constexpr (returns_arguments) return written_arguments(args...);
     } else {
       Result result = [&] {
         HostCall::Running running(call);
-        return std::apply([](auto&... a) { return Op::redispatch(kCpu, static_cast<Args>(a)...); }, stand_ins);
+        return std::apply([](auto&... a) { return Op::redispatch(kCpu, static_cast<Args>(a)...); }, staged);
       }();
       call.write_back();
       return to_device(call, std::move(result));

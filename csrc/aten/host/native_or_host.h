@@ -1,12 +1,12 @@
-// An op as a native attempt with the CPU's kernel behind it.
+// An op as a native kernel with the CPU's kernel behind it.
 //
-//   std::optional<at::Tensor> attempt(const at::Tensor& self, int64_t dim, bool keepdim);
-//   register_native<at::_ops::argmax, &attempt>(m);
+//   std::optional<at::Tensor> try_native(const at::Tensor& self, int64_t dim, bool keepdim);
+//   register_native<at::_ops::argmax, &try_native>(m);
 //
-// The attempt takes the op's arguments and either launches and returns the op's result, or returns empty, and then the
-// op runs through the fallback, counted in the census. So an attempt holds the common cases and refuses all others,
-// wrong arguments among them: the CPU's kernel raises the CPU's own error. Attempts of ops that return a reference give
-// a pointer, those of ops that return nothing give bool.
+// The function takes the op's arguments and either launches and returns the op's result, or returns empty, and then the
+// op runs through the fallback, counted in the census. So it holds the common cases and refuses all others, wrong
+// arguments among them: the CPU's kernel raises the CPU's own error. For ops that return a reference it gives a
+// pointer, for those that return nothing bool.
 #pragma once
 
 #include <torch/library.h>
@@ -27,27 +27,13 @@ inline constexpr bool needs_boxing =
     std::is_same_v<T, at::TensorList> || std::is_same_v<T, const at::ITensorListRef&> ||
     std::is_same_v<T, std::optional<at::Generator>> || std::is_same_v<T, at::ArrayRef<at::Scalar>>;
 
-template <class Op, class Schema = typename Op::schema>
-struct BoxedOp;
-
-template <class Op, class Result, class... Args>
-struct BoxedOp<Op, Result(Args...)> {
-  static Result call(Args... args) {
-    static const c10::OperatorHandle handle =
-        c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
-    static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
-    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, handle, c10::DispatchKeySet(kDispatchKey),
-                                                                std::forward<Args>(args)...);
-  }
-};
-
-template <class Op, auto attempt, class Schema = typename Op::schema>
+template <class Op, auto try_native, class Schema = typename Op::schema>
 struct NativeOrHost;
 
-template <class Op, auto attempt, class Result, class... Args>
-struct NativeOrHost<Op, attempt, Result(Args...)> {
+template <class Op, auto try_native, class Result, class... Args>
+struct NativeOrHost<Op, try_native, Result(Args...)> {
   static Result call(Args... args) {
-    if (auto result = attempt(args...)) {
+    if (auto result = try_native(args...)) {
       if constexpr (std::is_void_v<Result>) {
         return;
       } else {
@@ -55,7 +41,7 @@ struct NativeOrHost<Op, attempt, Result(Args...)> {
       }
     }
     if constexpr ((needs_boxing<Args> || ...)) {
-      return BoxedOp<Op>::call(std::forward<Args>(args)...);
+      return BoxedFallback<Op>::call(std::forward<Args>(args)...);
     } else {
       return HostOp<Op>::call(std::forward<Args>(args)...);
     }
@@ -64,11 +50,11 @@ struct NativeOrHost<Op, attempt, Result(Args...)> {
 
 }  // namespace detail
 
-template <class Op, auto attempt>
+template <class Op, auto try_native>
 void register_native(torch::Library& library) {
   std::string name = Op::name;
   if (Op::overload_name[0] != '\0') name += std::string(".") + Op::overload_name;
-  library.impl(name.c_str(), &detail::NativeOrHost<Op, attempt>::call);
+  library.impl(name.c_str(), &detail::NativeOrHost<Op, try_native>::call);
 }
 
 // Whether an out= operand of this dtype can be written as it is: no cast, no inner overlap, apart from the inputs.

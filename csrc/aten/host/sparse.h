@@ -2,7 +2,7 @@
 // values, in PyTorch's own TensorImpls.
 //
 // Policy. No kernels of our own: what makes, takes apart and copies sparse tensors is PyTorch's code for any device;
-// all else falls back to the CPU's sparse kernels, which run on stand-ins over the very memory of the components
+// all else falls back to the CPU's sparse kernels, which run on CPU tensors over the components' staging tensors
 // (host_call.h), and is counted. Thread-safe as the tensors are.
 #pragma once
 

@@ -16,23 +16,14 @@
 #include <atomic>
 #include <span>
 
-#include "aten/core/dtype.h"
+#include "aten/core/device_type.h"
+#include "aten/launch/buffer.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
-
-inline constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
-inline constexpr c10::DispatchKey kDispatchKey = c10::DispatchKey::PrivateUse1;
-
-inline bool on_device(const at::TensorBase& tensor) {
-  return tensor.defined() && tensor.is_privateuseone();
-}
-
-// Raises the error that PyTorch raises for operands on two devices, with the op's name, unless every defined tensor is
-// on one device of ours or is a CPU scalar (0-dim).
-void check_same_device(const char* op, std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors);
 
 // A kernel of the registry by name, resolved once per device.
 class KernelRef {
@@ -101,16 +92,12 @@ template <int kBuffers, int kAttributes = 4>
 class OpFrame {
  public:
   OpFrame& add(const at::TensorBase& tensor) {
-    c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-    const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
-    buffers_[static_cast<size_t>(count_)] = {impl->mutable_data(), sizes.data(), strides.data(),
-                                             static_cast<int32_t>(sizes.size()), to_frame_dtype(tensor.scalar_type())};
+    buffers_[static_cast<size_t>(count_)] = buffer_of(tensor);
     if (count_++ == 0) device_ = tensor.device().index();
     return *this;
   }
-  // An absent operand: no data, no dimensions.
   OpFrame& add_absent(mydev_dtype dtype) {
-    buffers_[static_cast<size_t>(count_++)] = {nullptr, nullptr, nullptr, 0, dtype};
+    buffers_[static_cast<size_t>(count_++)] = absent_buffer(dtype);
     return *this;
   }
   OpFrame& add_optional(const std::optional<at::Tensor>& tensor, mydev_dtype dtype) {

@@ -2,22 +2,19 @@
 #pragma once
 
 #include "aten/launch/native_launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 
 // Collects operands and attributes of any number. Sizes and strides are borrowed: the tensors must stay alive.
 class ListFrame {
  public:
-  void add(const at::Tensor& tensor) {
-    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-    buffers_.push_back({const_cast<void*>(impl->data()), impl->sizes().data(), impl->strides().data(),
-                        static_cast<int32_t>(impl->dim()), to_frame_dtype(tensor.scalar_type())});
-  }
+  void add(const at::Tensor& tensor) { buffers_.push_back(buffer_of(tensor)); }
   void add(at::TensorList list) {
     for (const at::Tensor& tensor : list) add(tensor);
   }
   void add_absent(size_t count = 1) {
-    for (size_t i = 0; i < count; ++i) buffers_.push_back({nullptr, nullptr, nullptr, 0, MYDEV_F32});
+    for (size_t i = 0; i < count; ++i) buffers_.push_back(absent_buffer(MYDEV_F32));
   }
   void launch(const mydev_kernel& kernel, size_t num_outputs, std::span<const mydev_attribute> attributes,
               const at::Device& device) {

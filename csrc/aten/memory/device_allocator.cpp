@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <functional>
 
-#include "aten/host/alias.h"
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
+#include "aten/memory/block_alias.h"
 #include "aten/memory/shared_storage.h"
 #include "aten/memory/storage.h"
-#include "runtime/stream.h"
+#include "runtime/driver_life_cycle.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -61,14 +62,13 @@ void apply_environment_once() {
   const int device = block.stream->device().index;
   const AllocatorStats stats = allocator_stats(device);
   c10::reportMemoryUsageToProfiler(block.data, bytes, static_cast<size_t>(stats.allocated_bytes.all.current),
-                                   static_cast<size_t>(stats.reserved_bytes.all.current),
-                                   {kDeviceType, static_cast<c10::DeviceIndex>(device)});
+                                   static_cast<size_t>(stats.reserved_bytes.all.current), torch_device(device));
 }
 
 void delete_device_data(void* context) {
   Block& block = *static_cast<Block*>(context);
   if (C10_UNLIKELY(c10::memoryProfilingEnabled())) report_to_profiler(block, -static_cast<int64_t>(block.size));
-  release_host_twin(block);
+  release_cached_alias(block);
   release(block);
 }
 
@@ -130,7 +130,7 @@ class Allocator final : public c10::DeviceAllocator {
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    mydev::device(device).memory_info(free_bytes, total_bytes);
+    memory_info(device, free_bytes, total_bytes);
     return {free_bytes, total_bytes};
   }
 };
@@ -156,11 +156,16 @@ c10::DataPtr allocate_device_memory(Stream& stream, size_t bytes) {
 }
 
 c10::DataPtr device_data_ptr(Block& block, int device) noexcept {
-  return {block.data, &block, &delete_device_data, {kDeviceType, static_cast<c10::DeviceIndex>(device)}};
+  return {block.data, &block, &delete_device_data, torch_device(device)};
 }
 
 bool is_device_memory(const c10::DataPtr& data) noexcept {
   return data.get_deleter() == &delete_device_data;
+}
+
+Block* block_of(const c10::StorageImpl& storage) noexcept {
+  const c10::DataPtr& data = storage.data_ptr();
+  return is_device_memory(data) ? static_cast<Block*>(data.get_context()) : nullptr;
 }
 
 }  // namespace mydev

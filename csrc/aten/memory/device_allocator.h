@@ -5,6 +5,9 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Storage.h>
+
+#include <utility>
 
 #include "runtime/caching_allocator.h"
 
@@ -16,10 +19,19 @@ c10::DeviceAllocator* device_allocator() noexcept;
 c10::DataPtr allocate_device_memory(int device, size_t bytes);
 c10::DataPtr allocate_device_memory(Stream& stream, size_t bytes);
 
-// A DataPtr over a block; takes over one reference.
+// A DataPtr over a block; takes ownership of one reference.
 c10::DataPtr device_data_ptr(Block& block, int device) noexcept;
 
 // True if the context of `data` is a Block of ours.
 bool is_device_memory(const c10::DataPtr& data) noexcept;
+
+// The block behind a device storage; nullptr if its memory is not from the allocator (from_blob).
+Block* block_of(const c10::StorageImpl& storage) noexcept;
+
+// A resizable storage over device memory.
+inline c10::Storage device_storage(c10::DataPtr data, size_t bytes) {
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                                            device_allocator(), /*resizable=*/true));
+}
 
 }  // namespace mydev

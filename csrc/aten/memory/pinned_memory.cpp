@@ -4,17 +4,17 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 #include "runtime/device.h"
+#include "runtime/event.h"
+#include "runtime/interval_map.h"
 #include "runtime/status.h"
-#include "runtime/stream.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -26,24 +26,20 @@ class PinnedRanges {
  public:
   void add(const void* data, size_t bytes) {
     const std::lock_guard guard(mutex_);
-    ranges_.emplace(reinterpret_cast<uintptr_t>(data), bytes);
+    ranges_.insert(data, bytes);
   }
   void remove(const void* data) {
     const std::lock_guard guard(mutex_);
-    ranges_.erase(reinterpret_cast<uintptr_t>(data));
+    ranges_.extract(data);
   }
   bool contain(const void* data) {
-    const auto address = reinterpret_cast<uintptr_t>(data);
     const std::lock_guard guard(mutex_);
-    const auto after = ranges_.upper_bound(address);
-    if (after == ranges_.begin()) return false;
-    const auto& [begin, bytes] = *std::prev(after);
-    return address < begin + bytes;
+    return ranges_.contains(data);
   }
 
  private:
   std::mutex mutex_;
-  std::map<uintptr_t, size_t> ranges_;
+  IntervalMap<> ranges_;
 };
 
 PinnedRanges& pinned_ranges() {
@@ -94,8 +90,7 @@ struct HostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, std::
   bool query_event(std::unique_ptr<Event>& event) override { return event == nullptr || event->query(); }
   c10::Stream get_current_stream() const override {
     const int device = current_device();
-    return c10::Stream(c10::Stream::UNSAFE, {kDeviceType, static_cast<c10::DeviceIndex>(device)},
-                       current_stream(device).id());
+    return c10::Stream(c10::Stream::UNSAFE, torch_device(device), current_stream(device).id());
   }
   bool stream_is_capturing(c10::Stream) const override { return false; }
 };

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "aten/launch/native_launch.h"
+#include "aten/core/device_type.h"
 #include "aten/memory/storage.h"
-#include "runtime/stream.h"
+#include "runtime/driver_life_cycle.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -22,14 +24,14 @@ struct SharedMemory {
 };
 
 // Memory that no tensor holds any more, but work of the device may.
-struct Rest {
+struct DeferredFree {
   std::unique_ptr<SharedMemory> memory;
   std::vector<std::unique_ptr<Event>> passed;  // one for each stream that was busy
 };
 
-std::mutex rests_mutex;
-std::vector<Rest>& rests() {
-  static auto& instance = *new std::vector<Rest>;
+std::mutex deferred_mutex;
+std::vector<DeferredFree>& deferred_frees() {
+  static auto& instance = *new std::vector<DeferredFree>;
   return instance;
 }
 
@@ -42,19 +44,19 @@ bool busy(const Stream& stream) {
   return done == 0;
 }
 
-void release_or_rest(std::unique_ptr<SharedMemory>& memory) {
+void release_or_defer(std::unique_ptr<SharedMemory>& memory) {
   collect_shared_storages();
-  Rest rest;
+  DeferredFree deferred;
   for (Stream* stream : existing_streams(memory->device)) {
     if (!busy(*stream)) continue;
     auto event = std::make_unique<Event>(memory->device, /*timing=*/false);
     event->record(*stream);
-    rest.passed.push_back(std::move(event));
+    deferred.passed.push_back(std::move(event));
   }
-  if (rest.passed.empty()) return;
-  rest.memory = std::move(memory);
-  const std::lock_guard lock(rests_mutex);
-  rests().push_back(std::move(rest));
+  if (deferred.passed.empty()) return;
+  deferred.memory = std::move(memory);
+  const std::lock_guard lock(deferred_mutex);
+  deferred_frees().push_back(std::move(deferred));
 }
 
 // Deleter of shared storages. Called on any thread, one of the driver's own included, so that it must not wait.
@@ -62,7 +64,7 @@ void release_shared_memory(void* context) {
   std::unique_ptr<SharedMemory> memory(static_cast<SharedMemory*>(context));
   if (in_bad_fork()) return;  // the device's work is the parent's
   try {
-    release_or_rest(memory);
+    release_or_defer(memory);
   } catch (const std::exception&) {
     memory.release();  // NOLINT(bugprone-unused-return-value): a device that fails may still be using it
   }
@@ -70,14 +72,12 @@ void release_shared_memory(void* context) {
 
 c10::DataPtr shared_data_ptr(c10::Storage host, int device) {
   void* data = host.mutable_data();
-  return {data, new SharedMemory{std::move(host), device}, &release_shared_memory,
-          c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(device))};
+  return {data, new SharedMemory{std::move(host), device}, &release_shared_memory, torch_device(device)};
 }
 
 void check_shareable(int index) {
   TORCH_CHECK((device(index).properties.capabilities & MYDEV_CAPABILITY_UNIFIED_MEMORY) != 0, "the memory of ",
-              c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(index)),
-              " cannot be shared between processes: driver '", device(index).driver->name,
+              torch_device(index), " cannot be shared between processes: driver '", device(index).driver->name,
               "' does not work on memory of the host; send a copy, made with .cpu()");
 }
 
@@ -93,7 +93,7 @@ void move_to_shared_memory(const c10::Storage& storage, c10::Storage host) {
   TORCH_CHECK(host.nbytes() == storage.nbytes(), "the shared memory has ", host.nbytes(), " bytes, the storage ",
               storage.nbytes());
   collect_shared_storages();
-  device(index).synchronize();
+  synchronize_device(device(index));
   copy_to_host(host.mutable_data(), storage.data(), storage.nbytes(), current_stream(index));
   impl.set_data_ptr_noswap(shared_data_ptr(std::move(host), index));
   impl.set_resizable(false);
@@ -116,13 +116,13 @@ c10::Storage shared_host_storage(const c10::Storage& storage) {
 }
 
 void collect_shared_storages() {
-  std::vector<Rest> finished;  // given back after the lock: that may take the interpreter's
-  const std::lock_guard lock(rests_mutex);
-  std::erase_if(rests(), [&finished](Rest& rest) {
-    for (const auto& event : rest.passed) {
+  std::vector<DeferredFree> finished;  // freed after the lock: that may take the interpreter's
+  const std::lock_guard lock(deferred_mutex);
+  std::erase_if(deferred_frees(), [&finished](DeferredFree& deferred) {
+    for (const auto& event : deferred.passed) {
       if (!event->query()) return false;
     }
-    finished.push_back(std::move(rest));
+    finished.push_back(std::move(deferred));
     return true;
   });
 }

@@ -40,8 +40,8 @@ MYDEV_ROW(hardswish_backward, kFloats)
 PointwiseRow lower_bound_row = {.kernel = KernelRef("mydev.maximum"), .dtypes = kNumbers, .number_is_operand = true};
 PointwiseRow upper_bound_row = {.kernel = KernelRef("mydev.minimum"), .dtypes = kNumbers, .number_is_operand = true};
 
-// Bounds that leave self's dtype as it is, and are numbers.
-bool is_plain_bound(const at::Tensor& self, const std::optional<c10::Scalar>& bound) {
+// A bound that leaves self's dtype as it is, and is a number.
+bool keeps_dtype(const at::Tensor& self, const std::optional<c10::Scalar>& bound) {
   if (!bound.has_value()) return true;
   if (bound->isFloatingPoint()) return self.is_floating_point() && !std::isnan(bound->toDouble());
   return bound->isIntegral(/*includeBool=*/false);
@@ -54,8 +54,8 @@ template <class Op, class Result, class Self, class Bound, class... Out>
 struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
   static Result call(Self self, Bound min, Bound max, Out... out) {
     const std::optional<c10::Scalar> low(min), high(max);
-    if (!(low.has_value() || high.has_value()) || !is_plain_bound(self, low) || !is_plain_bound(self, high)) {
-      return FallbackForm<Op>::call(self, min, max, out...);
+    if (!(low.has_value() || high.has_value()) || !keeps_dtype(self, low) || !keeps_dtype(self, high)) {
+      return BoxedFallback<Op>::call(self, min, max, out...);
     }
     PointwiseCall call(!low.has_value() ? upper_bound_row : !high.has_value() ? lower_bound_row : clamp_row);
     call.take(self);
@@ -70,7 +70,7 @@ struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
 std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
   PointwiseCall call(log_sigmoid_row);
   call.take(self);
-  if (!call.run()) return FallbackForm<ops::log_sigmoid_forward>::call(self);
+  if (!call.run()) return BoxedFallback<ops::log_sigmoid_forward>::call(self);
   return {std::move(call.result()), empty_dense({0}, self)};
 }
 at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& buffer) {

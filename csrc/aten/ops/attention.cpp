@@ -14,12 +14,12 @@
 
 #include "aten/host/host_op.h"
 #include "aten/launch/native_launch.h"
+#include "aten/ops/optional_tensor.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
 using FlashForward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu>;
 using FlashBackward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>;
 
@@ -30,12 +30,12 @@ bool is_float_dtype(c10::ScalarType type) {
 
 bool fused_kernel_takes(const sdp::sdp_params& call) {
   const Tensor &query = call.query, &key = call.key, &value = call.value;
-  const auto plain = [&](const Tensor& t) {
+  const auto fits = [&](const Tensor& t) {
     return !t.is_nested() && t.scalar_type() == query.scalar_type() && t.dim() == 4 && t.size(-1) == query.size(-1) &&
            t.size(-2) > 0 && t.stride(-1) == 1;
   };
-  return at::globalContext().userEnabledFlashSDP() && is_float_dtype(query.scalar_type()) && plain(query) &&
-         plain(key) && plain(value) && query.size(-1) > 0 && call.dropout == 0.0 &&
+  return at::globalContext().userEnabledFlashSDP() && is_float_dtype(query.scalar_type()) && fits(query) && fits(key) &&
+         fits(value) && query.size(-1) > 0 && call.dropout == 0.0 &&
          sdp::check_batch_size_and_num_heads_dense</*supports_gqa=*/false>(call, /*debug=*/false) &&
          sdp::check_attn_mask_shape(call, /*debug=*/false);
 }

@@ -8,6 +8,7 @@
 #include <ATen/native/TypeProperties.h>
 
 #include "aten/host/native_or_host.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -71,8 +72,7 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
   c10::SmallVector<mydev_buffer, 8> buffers;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Tensor& tensor = i == 0 ? out : parts[i - 1];
-    buffers.push_back(
-        {const_cast<void*>(tensor.const_data_ptr()), sizes[i].data(), strides[i].data(), 3, to_frame_dtype(dtype)});
+    buffers.push_back(buffer_of(tensor, sizes[i], strides[i]));
   }
   launch_on(*kernel, {buffers.data(), buffers.size()}, 1, {}, current_stream(out.device().index()));
   return out;

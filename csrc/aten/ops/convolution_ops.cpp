@@ -11,6 +11,7 @@
 
 #include "aten/host/host_op.h"
 #include "aten/launch/native_launch.h"
+#include "aten/ops/optional_tensor.h"
 
 namespace mydev {
 namespace {
@@ -43,7 +44,8 @@ void add_attributes(ConvolutionFrame<kBuffers>& frame, const Parameters& p) {
       .attribute(int_attribute("groups", p.groups));
 }
 
-bool is_plain(const Tensor& tensor, const Tensor& like) {
+// Whether it can be an operand beside `like`.
+bool matches(const Tensor& tensor, const Tensor& like) {
   return tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() && !tensor.is_neg() &&
          tensor.numel() > 0 && tensor.dim() == like.dim();
 }
@@ -52,7 +54,7 @@ bool is_plain(const Tensor& tensor, const Tensor& like) {
 bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
   const c10::ScalarType dtype = input.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return false;
-  if (!on_device(input) || !is_plain(input, input) || !is_plain(weight, input)) return false;
+  if (!on_device(input) || !matches(input, input) || !matches(weight, input)) return false;
   const int64_t spatial = input.dim() - 2;
   if (spatial < 1 || spatial > 3) return false;
   for (const IntArrayRef list : {p.stride, p.padding, p.dilation, p.output_padding}) {
@@ -73,11 +75,11 @@ Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight
   return empty_strided_on(sizes, strides, input.scalar_type(), input.device());
 }
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, IntArrayRef stride,
+Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                    int64_t groups) {
   const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
-  const bool has_bias = bias.has_value() && bias->defined();
+  const bool has_bias = given(bias);
   const bool bias_fits = !has_bias || (bias->scalar_type() == input.scalar_type() && bias->device() == input.device() &&
                                        bias->dim() == 1 && !bias->is_neg());
   if (!is_native(input, weight, p) || !bias_fits) {
@@ -105,7 +107,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
                                                         std::array<bool, 3> output_mask) {
   const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
   const int64_t out_channels = transposed ? weight.size(1) * groups : weight.size(0);
-  if (!is_native(input, weight, p) || !is_plain(grad_output, input)) {
+  if (!is_native(input, weight, p) || !matches(grad_output, input)) {
     const c10::SymInt bias_size(out_channels);
     return HostOp<at::_ops::convolution_backward>::call(
         grad_output, input, weight, at::OptionalSymIntArrayRef(c10::SymIntArrayRef(bias_size)),

@@ -15,6 +15,8 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -28,8 +30,8 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
          ((a.is_contiguous() && b.is_contiguous()) || (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
 }
 
-// Dense, and no lazy bits.
-bool is_plain(const at::Tensor& tensor) {
+// Its memory is its elements in order: no lazy conjugation or negation either.
+bool holds_values_in_order(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
 
@@ -55,11 +57,11 @@ void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src);
 void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!same_bytes(dst, src)) {
     at::Tensor staged = src;
-    if (src.scalar_type() != dst.scalar_type() || !is_plain(src)) {
+    if (src.scalar_type() != dst.scalar_type() || !holds_values_in_order(src)) {
       staged = empty_on_host(dst, dst.scalar_type());
       staged.copy_(src);
     }
-    if (!is_plain(dst)) {
+    if (!holds_values_in_order(dst)) {
       const at::Tensor arrived = empty_dense(dst.sizes(), dst);
       copy_from_host(arrived, staged, non_blocking);
       copy_on_one_device(dst, arrived);
@@ -79,18 +81,18 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
   }
 }
 
-// `src`, on a device, as bytes can travel: plain, in the destination's dtype.
-at::Tensor made_plain(const at::Tensor& src, c10::ScalarType dtype) {
-  if (src.scalar_type() == dtype && is_plain(src)) return src;
-  const at::Tensor plain = empty_dense(src.sizes(), dtype, src.device());
-  copy_on_one_device(plain, src);
-  return plain;
+// `src`, on a device, as bytes can travel: its values in order, in the destination's dtype.
+at::Tensor packed_values(const at::Tensor& src, c10::ScalarType dtype) {
+  if (src.scalar_type() == dtype && holds_values_in_order(src)) return src;
+  const at::Tensor packed = empty_dense(src.sizes(), dtype, src.device());
+  copy_on_one_device(packed, src);
+  return packed;
 }
 
 void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!same_bytes(dst, src)) {
-    const at::Tensor ready = made_plain(src, dst.scalar_type());
-    if (is_plain(dst)) {
+    const at::Tensor ready = packed_values(src, dst.scalar_type());
+    if (holds_values_in_order(dst)) {
       copy_from_device(dst, ready, non_blocking);
     } else {
       const at::Tensor arrived = empty_on_host(dst, dst.scalar_type());
@@ -117,13 +119,13 @@ void order_after(Stream& later, Stream& earlier) {
   if (!later.asynchronous() && !earlier.asynchronous()) return;
   Event event(earlier.device().index, /*timing=*/false);
   event.record(earlier);
-  later.wait(event);
+  event.block(later);
 }
 
 void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   if (!same_bytes(dst, src)) {
-    const at::Tensor ready = made_plain(src, dst.scalar_type());
-    if (is_plain(dst)) {
+    const at::Tensor ready = packed_values(src, dst.scalar_type());
+    if (holds_values_in_order(dst)) {
       copy_between_devices(dst, ready);
     } else {
       const at::Tensor arrived = empty_dense(dst.sizes(), dst);

@@ -28,7 +28,7 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
 }
 
 at::Tensor& fill_scalar(at::Tensor& self, const c10::Scalar& value) {
-  return launch_fill(self, value) ? self : FallbackForm<ops::fill__Scalar>::call(self, value);
+  return launch_fill(self, value) ? self : BoxedFallback<ops::fill__Scalar>::call(self, value);
 }
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
@@ -39,7 +39,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero(at::Tensor& self) {
-  return launch_fill(self, 0) ? self : FallbackForm<ops::zero_>::call(self);
+  return launch_fill(self, 0) ? self : BoxedFallback<ops::zero_>::call(self);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

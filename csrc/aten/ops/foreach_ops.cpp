@@ -14,10 +14,13 @@ namespace {
 using at::Tensor;
 using at::TensorList;
 
+namespace ops = at::_ops;
+
 struct ForeachRow {
   KernelRef scalar_kernel;  // x and scalars
   KernelRef list_kernel;    // x, other lists, and scalars
   bool negates = false;     // the scalars: x - y is x + (-1) y
+  bool reads_self = true;   // x is an operand of the kernel; else only its place
 };
 
 ForeachRow add_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add")};
@@ -32,11 +35,13 @@ ForeachRow addcdiv_row{KernelRef(""), KernelRef("mydev.foreach_addcdiv")};
 ForeachRow sqrt_row{KernelRef("mydev.foreach_sqrt"), KernelRef("")};
 ForeachRow neg_row{KernelRef("mydev.foreach_neg"), KernelRef("")};
 ForeachRow reciprocal_row{KernelRef("mydev.foreach_reciprocal"), KernelRef("")};
-ForeachRow zero_row{KernelRef("mydev.foreach_fill"), KernelRef("")};
-ForeachRow copy_row{KernelRef(""), KernelRef("mydev.foreach_copy")};
+ForeachRow zero_row{
+    .scalar_kernel = KernelRef("mydev.foreach_fill"), .list_kernel = KernelRef(""), .reads_self = false};
+ForeachRow copy_row{
+    .scalar_kernel = KernelRef(""), .list_kernel = KernelRef("mydev.foreach_copy"), .reads_self = false};
 
 // The arguments of any overload after the first list, told apart by their types.
-struct Request {
+struct ForeachRequest {
   c10::SmallVector<TensorList, 2> lists;
   const Tensor* scalar_tensor = nullptr;
   c10::SmallVector<double, 8> scalars;
@@ -57,7 +62,7 @@ struct Request {
   }
 };
 
-bool is_usable(TensorList self, Request& request) {
+bool is_usable(TensorList self, ForeachRequest& request) {
   if (self.empty() || !on_device(self[0]) || !is_real_float(self[0].scalar_type()) || !request.real ||
       !corresponds(self, self)) {
     return false;
@@ -84,14 +89,14 @@ Tensor empty_like_dense(const Tensor& like) {
   return empty_strided_on(like.sizes(), like.strides(), like.scalar_type(), like.device());
 }
 
-// Launches into out, which is self for in-place forms. kInputs: whether the kernel reads self.
-bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, Request& request, bool reads_self) {
+// Launches into out, which is self for in-place forms.
+bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, ForeachRequest& request) {
   const bool with_lists = !request.lists.empty() || request.scalar_tensor != nullptr;
   const mydev_kernel* kernel = (with_lists ? row.list_kernel : row.scalar_kernel).on(self[0]);
   if (kernel == nullptr) return false;
   ListFrame frame;
   frame.add(out);
-  if (reads_self) frame.add(self);
+  if (row.reads_self) frame.add(self);
   for (const TensorList list : request.lists) frame.add(list);
   if (request.scalar_tensor != nullptr) {
     for (size_t i = 0; i < self.size(); ++i) frame.add(*request.scalar_tensor);
@@ -106,35 +111,37 @@ bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, Request& r
   return true;
 }
 
-template <auto& row, class Result, class... Args>
-auto attempt(TensorList self, Args... args) {
-  Request request;
-  (request.take(std::forward<Args>(args)), ...);
-  const bool usable = is_usable(self, request);
-  if constexpr (std::is_void_v<Result>) {
-    const bool reads_self = &row != &zero_row && &row != &copy_row;
-    if (!usable || !launch_foreach(row, self, self, request, reads_self)) return false;
-    // No kernel of autograd's does this for lists.
-    for (const Tensor& tensor : self) tensor.unsafeGetTensorImpl()->bump_version();
-    return true;
-  } else {
-    std::optional<Result> result;
-    if (usable) {
-      Result out;
-      out.reserve(self.size());
-      for (const Tensor& tensor : self) out.push_back(empty_like_dense(tensor));
-      if (launch_foreach(row, self, out, request, true)) result = std::move(out);
+template <class Op, ForeachRow& row, class Schema = typename Op::schema>
+struct ForeachForm;
+template <class Op, ForeachRow& row, class Result, class... Args>
+struct ForeachForm<Op, row, Result(TensorList, Args...)> {
+  static auto try_native(TensorList self, Args... args) {
+    ForeachRequest request;
+    (request.take(std::forward<Args>(args)), ...);
+    const bool usable = is_usable(self, request);
+    if constexpr (std::is_void_v<Result>) {
+      if (!usable || !launch_foreach(row, self, self, request)) return false;
+      // No kernel of autograd's does this for lists.
+      for (const Tensor& tensor : self) tensor.unsafeGetTensorImpl()->bump_version();
+      return true;
+    } else {
+      std::optional<Result> result;
+      if (usable) {
+        Result out;
+        out.reserve(self.size());
+        for (const Tensor& tensor : self) out.push_back(empty_like_dense(tensor));
+        if (launch_foreach(row, self, out, request)) result = std::move(out);
+      }
+      return result;
     }
-    return result;
   }
-}
-
-template <class Op, auto& row, class Schema = typename Op::schema>
-struct Overload;
-template <class Op, auto& row, class Result, class... Args>
-struct Overload<Op, row, Result(TensorList, Args...)> {
-  static void add(torch::Library& library) { register_native<Op, &attempt<row, Result, Args...>>(library); }
 };
+
+// Registers each of the ops as an overload of the row.
+template <ForeachRow& row, class... Ops>
+void register_foreach(torch::Library& library) {
+  (register_native<Ops, &ForeachForm<Ops, row>::try_native>(library), ...);
+}
 
 // --- norms ---------------------------------------------------------------------------------------------------------
 
@@ -150,7 +157,7 @@ KernelRef* norm_kernel(const at::Scalar& order) {
 }
 
 std::optional<std::vector<Tensor>> norm(TensorList self, const at::Scalar& order, std::optional<at::ScalarType> dtype) {
-  Request request;
+  ForeachRequest request;
   KernelRef* ref = norm_kernel(order);
   if (ref == nullptr || !is_usable(self, request) || dtype.value_or(self[0].scalar_type()) != self[0].scalar_type()) {
     return std::nullopt;
@@ -170,36 +177,31 @@ std::optional<std::vector<Tensor>> norm(TensorList self, const at::Scalar& order
   return out;
 }
 
-// clang-format off
-#define MYDEV_FOREACH(X)                                                                                               \
-  X(_foreach_add_Scalar, add_row) X(_foreach_add__Scalar, add_row) X(_foreach_add_ScalarList, add_row)                 \
-  X(_foreach_add__ScalarList, add_row) X(_foreach_add_List, add_row) X(_foreach_add__List, add_row)                    \
-  X(_foreach_add_Tensor, add_row) X(_foreach_add__Tensor, add_row)                                                     \
-  X(_foreach_sub_Scalar, sub_row) X(_foreach_sub__Scalar, sub_row) X(_foreach_sub_ScalarList, sub_row)                 \
-  X(_foreach_sub__ScalarList, sub_row) X(_foreach_sub_List, sub_row) X(_foreach_sub__List, sub_row)                    \
-  X(_foreach_mul_Scalar, mul_row) X(_foreach_mul__Scalar, mul_row) X(_foreach_mul_ScalarList, mul_row)                 \
-  X(_foreach_mul__ScalarList, mul_row) X(_foreach_mul_List, mul_row) X(_foreach_mul__List, mul_row)                    \
-  X(_foreach_mul_Tensor, mul_row) X(_foreach_mul__Tensor, mul_row)                                                     \
-  X(_foreach_div_Scalar, div_row) X(_foreach_div__Scalar, div_row) X(_foreach_div_ScalarList, div_row)                 \
-  X(_foreach_div__ScalarList, div_row) X(_foreach_div_List, div_row) X(_foreach_div__List, div_row)                    \
-  X(_foreach_div_Tensor, div_row) X(_foreach_div__Tensor, div_row)                                                     \
-  X(_foreach_maximum_List, maximum_row) X(_foreach_maximum__List, maximum_row)                                         \
-  X(_foreach_minimum_List, minimum_row) X(_foreach_minimum__List, minimum_row)                                         \
-  X(_foreach_lerp_Scalar, lerp_row) X(_foreach_lerp__Scalar, lerp_row)                                                 \
-  X(_foreach_addcmul_Scalar, addcmul_row) X(_foreach_addcmul__Scalar, addcmul_row)                                     \
-  X(_foreach_addcmul_ScalarList, addcmul_row) X(_foreach_addcmul__ScalarList, addcmul_row)                             \
-  X(_foreach_addcdiv_Scalar, addcdiv_row) X(_foreach_addcdiv__Scalar, addcdiv_row)                                     \
-  X(_foreach_addcdiv_ScalarList, addcdiv_row) X(_foreach_addcdiv__ScalarList, addcdiv_row)                             \
-  X(_foreach_sqrt, sqrt_row) X(_foreach_sqrt_, sqrt_row) X(_foreach_neg, neg_row) X(_foreach_neg_, neg_row)            \
-  X(_foreach_reciprocal, reciprocal_row) X(_foreach_reciprocal_, reciprocal_row)                                       \
-  X(_foreach_zero_, zero_row) X(_foreach_copy_, copy_row)
-// clang-format on
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-#define MYDEV_ADD(op, row) Overload<at::_ops::op, row>::add(m);
-  MYDEV_FOREACH(MYDEV_ADD)
-#undef MYDEV_ADD
-  register_native<at::_ops::_foreach_norm_Scalar, &norm>(m);
+  register_foreach<add_row, ops::_foreach_add_Scalar, ops::_foreach_add__Scalar, ops::_foreach_add_ScalarList,
+                   ops::_foreach_add__ScalarList, ops::_foreach_add_List, ops::_foreach_add__List,
+                   ops::_foreach_add_Tensor, ops::_foreach_add__Tensor>(m);
+  register_foreach<sub_row, ops::_foreach_sub_Scalar, ops::_foreach_sub__Scalar, ops::_foreach_sub_ScalarList,
+                   ops::_foreach_sub__ScalarList, ops::_foreach_sub_List, ops::_foreach_sub__List>(m);
+  register_foreach<mul_row, ops::_foreach_mul_Scalar, ops::_foreach_mul__Scalar, ops::_foreach_mul_ScalarList,
+                   ops::_foreach_mul__ScalarList, ops::_foreach_mul_List, ops::_foreach_mul__List,
+                   ops::_foreach_mul_Tensor, ops::_foreach_mul__Tensor>(m);
+  register_foreach<div_row, ops::_foreach_div_Scalar, ops::_foreach_div__Scalar, ops::_foreach_div_ScalarList,
+                   ops::_foreach_div__ScalarList, ops::_foreach_div_List, ops::_foreach_div__List,
+                   ops::_foreach_div_Tensor, ops::_foreach_div__Tensor>(m);
+  register_foreach<maximum_row, ops::_foreach_maximum_List, ops::_foreach_maximum__List>(m);
+  register_foreach<minimum_row, ops::_foreach_minimum_List, ops::_foreach_minimum__List>(m);
+  register_foreach<lerp_row, ops::_foreach_lerp_Scalar, ops::_foreach_lerp__Scalar>(m);
+  register_foreach<addcmul_row, ops::_foreach_addcmul_Scalar, ops::_foreach_addcmul__Scalar,
+                   ops::_foreach_addcmul_ScalarList, ops::_foreach_addcmul__ScalarList>(m);
+  register_foreach<addcdiv_row, ops::_foreach_addcdiv_Scalar, ops::_foreach_addcdiv__Scalar,
+                   ops::_foreach_addcdiv_ScalarList, ops::_foreach_addcdiv__ScalarList>(m);
+  register_foreach<sqrt_row, ops::_foreach_sqrt, ops::_foreach_sqrt_>(m);
+  register_foreach<neg_row, ops::_foreach_neg, ops::_foreach_neg_>(m);
+  register_foreach<reciprocal_row, ops::_foreach_reciprocal, ops::_foreach_reciprocal_>(m);
+  register_foreach<zero_row, ops::_foreach_zero_>(m);
+  register_foreach<copy_row, ops::_foreach_copy_>(m);
+  register_native<ops::_foreach_norm_Scalar, &norm>(m);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <ATen/native/Resize.h>
 
 #include "aten/host/native_or_host.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -21,11 +22,6 @@ bool is_index(const Tensor& index, const Tensor& self) {
 
 bool has_frame_type(const Tensor& self) {
   return to_frame_dtype(self.scalar_type()) != MYDEV_DTYPE_INVALID;
-}
-
-mydev_buffer buffer_of(const Tensor& tensor, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  return {const_cast<void*>(tensor.const_data_ptr()), sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()),
-          to_frame_dtype(tensor.scalar_type())};
 }
 
 // out[o, i, :] = self[o, index[i], :], self seen as [outer, limit, inner].
@@ -110,8 +106,7 @@ std::optional<Tensor> embedding_backward(const Tensor& grad, const Tensor& indic
   const Tensor dense = grad.contiguous(), line = indices.contiguous();
   const Tensor out = empty_dense({num_weights.expect_int(), width}, grad);
   const std::array<int64_t, 2> sizes = {count, width}, strides = {width, 1};
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(out, out.sizes(), out.strides()),
-                                               buffer_of(dense, sizes, strides),
+  const std::array<mydev_buffer, 3> buffers = {buffer_of(out), buffer_of(dense, sizes, strides),
                                                buffer_of(line, {&count, 1}, {&stride, 1})};
   const std::array<mydev_attribute, 2> attributes = {int_attribute("padding_idx", padding_idx.expect_int()),
                                                      bool_attribute("scale_by_frequency", scale_grad_by_freq)};

@@ -6,12 +6,13 @@
 #include <ATen/core/Reduction.h>
 
 #include "aten/host/native_or_host.h"
+#include "aten/ops/optional_tensor.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
 
 KernelRef nll_loss_kernel("mydev.nll_loss");
 KernelRef nll_loss_backward_kernel("mydev.nll_loss_backward");
@@ -19,10 +20,6 @@ KernelRef mse_loss_kernel("mydev.mse_loss");
 KernelRef mse_loss_backward_kernel("mydev.mse_loss_backward");
 KernelRef bce_loss_kernel("mydev.bce_loss");
 KernelRef bce_loss_backward_kernel("mydev.bce_loss_backward");
-
-bool given(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
 
 bool beside(const Tensor& self, const Tensor& other) {
   return on_device(other) && other.device() == self.device();
@@ -41,23 +38,17 @@ struct NllOperands {
   std::array<int64_t, 2> target_sizes, target_strides, line_strides, one = {1, 1};
   bool whole;  // the loss is one element
 
-  mydev_buffer input_buffer() const { return buffer(input, input_sizes.data(), input_strides.data(), 3); }
-  mydev_buffer target_buffer() const { return buffer(target, target_sizes.data(), target_strides.data(), 2); }
+  mydev_buffer input_buffer() const { return buffer_of(input, input_sizes, input_strides); }
+  mydev_buffer target_buffer() const { return buffer_of(target, target_sizes, target_strides); }
   // The loss, or its gradient.
   mydev_buffer line_buffer(const Tensor& line) const {
-    return buffer(line, whole ? one.data() : target_sizes.data(), whole ? one.data() : line_strides.data(), 2);
+    return buffer_of(line, whole ? one : target_sizes, whole ? one : line_strides);
   }
   // A dense tensor of the input's sizes.
-  mydev_buffer gradient_buffer(const Tensor& grad) const {
-    return buffer(grad, input_sizes.data(), input_strides.data(), 3);
-  }
+  mydev_buffer gradient_buffer(const Tensor& grad) const { return buffer_of(grad, input_sizes, input_strides); }
 
-  static mydev_buffer buffer(const Tensor& tensor, const int64_t* sizes, const int64_t* strides, int32_t rank) {
-    return {const_cast<void*>(tensor.const_data_ptr()), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};
-  }
   static mydev_buffer vector(const Tensor& tensor, mydev_dtype dtype) {
-    if (!tensor.defined()) return {nullptr, nullptr, nullptr, 0, dtype};
-    return buffer(tensor, tensor.sizes().data(), tensor.strides().data(), static_cast<int32_t>(tensor.dim()));
+    return tensor.defined() ? buffer_of(tensor) : absent_buffer(dtype);
   }
 };
 

@@ -11,6 +11,7 @@
 
 #include "aten/host/host_op.h"
 #include "aten/launch/native_launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -67,7 +68,7 @@ Operand expanded_operand(const Tensor& tensor, const Operand& out, As as, size_t
   return operand;
 }
 
-bool plain(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
+bool matches(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
   return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg();
 }
 
@@ -78,7 +79,7 @@ template <Product kind>
 std::optional<Sizes> native_sizes(const Tensor& a, const Tensor& b) {
   const c10::ScalarType dtype = a.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return std::nullopt;
-  if (!on_device(a) || !plain(a, dtype, a.device()) || !plain(b, dtype, a.device())) return std::nullopt;
+  if (!on_device(a) || !matches(a, dtype, a.device()) || !matches(b, dtype, a.device())) return std::nullopt;
   if (a.dim() != a_dim(kind) || b.dim() != b_dim(kind)) return std::nullopt;
   if (a.sizes().back() != b.size(kind == Product::kBatches ? 1 : 0)) return std::nullopt;
   if (matmul_kernel.on(a) == nullptr) return std::nullopt;
@@ -106,12 +107,13 @@ bool expands_to(const Tensor& tensor, c10::IntArrayRef sizes) {
 
 bool takes_addend(const Tensor& self, const Tensor& a, c10::IntArrayRef sizes, const Scalar& beta,
                   const Scalar& alpha) {
-  return plain(self, a.scalar_type(), a.device()) && expands_to(self, sizes) && !beta.isComplex() && !alpha.isComplex();
+  return matches(self, a.scalar_type(), a.device()) && expands_to(self, sizes) && !beta.isComplex() &&
+         !alpha.isComplex();
 }
 
 // A result that the kernel may write while it reads the factors.
 bool writable(const Tensor& out, const Tensor& a, const Tensor& b) {
-  return plain(out, a.scalar_type(), a.device()) && !out.is_alias_of(a) && !out.is_alias_of(b) &&
+  return matches(out, a.scalar_type(), a.device()) && !out.is_alias_of(a) && !out.is_alias_of(b) &&
          out.is_non_overlapping_and_dense();
 }
 

@@ -5,12 +5,13 @@
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
+#include "aten/ops/optional_tensor.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
 KernelRef training_kernel("mydev.batch_norm_training");
@@ -19,10 +20,6 @@ KernelRef batch_norm_backward_kernel("mydev.batch_norm_backward");
 KernelRef layer_norm_kernel("mydev.layer_norm");
 KernelRef layer_norm_backward_kernel("mydev.layer_norm_backward");
 
-bool given(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
-
 mydev_buffer buffer_of(const Tensor& tensor, const int64_t* sizes, const int64_t* strides, int32_t rank) {
   return {const_cast<void*>(tensor.const_data_ptr()), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};
 }
@@ -30,12 +27,12 @@ mydev_buffer absent_buffer(at::ScalarType dtype) {
   return {nullptr, nullptr, nullptr, 0, to_frame_dtype(dtype)};
 }
 // A tensor with its own sizes and strides, or an absent operand.
-mydev_buffer plain_buffer(const Tensor& tensor, at::ScalarType dtype) {
+mydev_buffer buffer_or_absent(const Tensor& tensor, at::ScalarType dtype) {
   if (!tensor.defined()) return absent_buffer(dtype);
   return buffer_of(tensor, tensor.sizes().data(), tensor.strides().data(), static_cast<int32_t>(tensor.dim()));
 }
-mydev_buffer plain_buffer(const OptionalTensor& tensor, at::ScalarType dtype) {
-  return plain_buffer(given(tensor) ? *tensor : Tensor(), dtype);
+mydev_buffer buffer_or_absent(const OptionalTensor& tensor, at::ScalarType dtype) {
+  return buffer_or_absent(given(tensor) ? *tensor : Tensor(), dtype);
 }
 
 // --- batch norm ----------------------------------------------------------------------------------------------------
@@ -97,20 +94,23 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
   Stream& stream = current_stream(input.device().index());
   if (training) {
     const std::array<mydev_buffer, 8> buffers = {channels.buffer(out),
-                                                 plain_buffer(save_mean, type),
-                                                 plain_buffer(save_invstd, type),
-                                                 plain_buffer(running_mean, type),
-                                                 plain_buffer(running_var, type),
+                                                 buffer_or_absent(save_mean, type),
+                                                 buffer_or_absent(save_invstd, type),
+                                                 buffer_or_absent(running_mean, type),
+                                                 buffer_or_absent(running_var, type),
                                                  channels.buffer(dense),
-                                                 plain_buffer(weight, type),
-                                                 plain_buffer(bias, type)};
+                                                 buffer_or_absent(weight, type),
+                                                 buffer_or_absent(bias, type)};
     const std::array<mydev_attribute, 2> attributes = {float_attribute("momentum", momentum),
                                                        float_attribute("eps", eps)};
     launch_on(*kernel, buffers, 5, attributes, stream);
   } else {
-    const std::array<mydev_buffer, 6> buffers = {
-        channels.buffer(out),     channels.buffer(dense),           plain_buffer(weight, type),
-        plain_buffer(bias, type), plain_buffer(running_mean, type), plain_buffer(running_var, type)};
+    const std::array<mydev_buffer, 6> buffers = {channels.buffer(out),
+                                                 channels.buffer(dense),
+                                                 buffer_or_absent(weight, type),
+                                                 buffer_or_absent(bias, type),
+                                                 buffer_or_absent(running_mean, type),
+                                                 buffer_or_absent(running_var, type)};
     const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
     launch_on(*kernel, buffers, 1, attributes, stream);
   }
@@ -181,13 +181,13 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
   const std::array<mydev_buffer, 8> buffers = {
       grad_in.defined() ? channels.buffer(grad_in) : absent_buffer(input.scalar_type()),
-      plain_buffer(grad_weight, type),
-      plain_buffer(grad_bias, type),
+      buffer_or_absent(grad_weight, type),
+      buffer_or_absent(grad_bias, type),
       channels.buffer(dense_grad),
       channels.buffer(dense),
-      plain_buffer(weight, type),
-      plain_buffer(mean, type),
-      plain_buffer(scale, type)};
+      buffer_or_absent(weight, type),
+      buffer_or_absent(mean, type),
+      buffer_or_absent(scale, type)};
   const std::array<mydev_attribute, 2> attributes = {bool_attribute("training", training), float_attribute("eps", eps)};
   launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
   return Triple(grad_in, grad_weight, grad_bias);
@@ -255,8 +255,8 @@ std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normal
   Tensor mean = empty_dense(shape, statistics_type, input.device());
   Tensor rstd = empty_dense(shape, statistics_type, input.device());
   const std::array<mydev_buffer, 6> buffers = {
-      rows.buffer(out),   plain_buffer(mean, statistics_type),  plain_buffer(rstd, statistics_type),
-      rows.buffer(dense), plain_buffer(w, input.scalar_type()), plain_buffer(b, input.scalar_type())};
+      rows.buffer(out),   buffer_or_absent(mean, statistics_type),  buffer_or_absent(rstd, statistics_type),
+      rows.buffer(dense), buffer_or_absent(w, input.scalar_type()), buffer_or_absent(b, input.scalar_type())};
   const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
   launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
   return Triple(std::move(out), std::move(mean), std::move(rstd));
@@ -283,13 +283,13 @@ std::optional<Triple> layer_norm_backward(const Tensor& grad, const Tensor& inpu
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
   const std::array<mydev_buffer, 8> buffers = {
       grad_in.defined() ? rows.buffer(grad_in) : absent_buffer(input.scalar_type()),
-      plain_buffer(grad_weight, weight_type),
-      plain_buffer(grad_bias, weight_type),
+      buffer_or_absent(grad_weight, weight_type),
+      buffer_or_absent(grad_bias, weight_type),
       rows.buffer(dense_grad),
       rows.buffer(dense),
-      plain_buffer(dense_mean, weight_type),
-      plain_buffer(dense_rstd, weight_type),
-      plain_buffer(w, weight_type)};
+      buffer_or_absent(dense_mean, weight_type),
+      buffer_or_absent(dense_rstd, weight_type),
+      buffer_or_absent(w, weight_type)};
   launch_on(*kernel, buffers, 3, {}, current_stream(input.device().index()));
   return Triple(grad_in, grad_weight, grad_bias);
 }

@@ -4,13 +4,13 @@
 
 #include "aten/host/native_or_host.h"
 #include "aten/launch/tensor_list_frame.h"
+#include "aten/ops/optional_tensor.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
 using at::TensorList;
-using OptionalTensor = std::optional<Tensor>;
 
 KernelRef sgd_kernel("mydev.fused_sgd");
 KernelRef adam_kernel("mydev.fused_adam");
@@ -27,9 +27,8 @@ struct LearningRate {
 };
 
 bool is_device_scalar(const OptionalTensor& tensor, const Tensor& param) {
-  return !tensor.has_value() || !tensor->defined() ||
-         (on_device(*tensor) && tensor->device() == param.device() && tensor->numel() == 1 &&
-          (tensor->scalar_type() == at::kFloat || tensor->scalar_type() == at::kDouble));
+  return !given(tensor) || (on_device(*tensor) && tensor->device() == param.device() && tensor->numel() == 1 &&
+                            (tensor->scalar_type() == at::kFloat || tensor->scalar_type() == at::kDouble));
 }
 
 bool can_step(TensorList params, TensorList grads, const LearningRate& lr, const OptionalTensor& grad_scale,
@@ -45,7 +44,7 @@ bool is_state(TensorList state, TensorList params) {
 }
 
 void add_scalar(ListFrame& frame, const OptionalTensor& tensor) {
-  if (tensor.has_value() && tensor->defined()) {
+  if (given(tensor)) {
     frame.add(*tensor);
   } else {
     frame.add_absent();

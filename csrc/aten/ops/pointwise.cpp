@@ -1,15 +1,9 @@
 #include "aten/ops/pointwise.h"
 
-#include <ATen/MemoryOverlap.h>
-#include <ATen/ScalarOps.h>
-#include <ATen/TensorIterator.h>
-#include <ATen/native/Resize.h>
-#include <ATen/native/TypeProperties.h>
-#include <c10/core/DefaultDtype.h>
-
 #include <algorithm>
 
 #include "aten/core/number.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -51,19 +45,18 @@ bool PointwiseCall::fit(int number_index, ScalarType common) {
 bool PointwiseCall::run() {
   const at::Tensor* first = nullptr;
   for (int i = 0; i < num_inputs_ && first == nullptr; ++i) {
-    const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-    if (input != nullptr && on_device(*input)) first = input;
+    if (input(i) != nullptr && on_device(*input(i))) first = input(i);
   }
   if (first == nullptr) return false;
   const mydev_kernel* kernel = row_.kernel.on(*first);
   return kernel != nullptr && (run_contiguous(*kernel, *first) || run_strided(*kernel, *first));
 }
 
-// --- the short way ---------------------------------------------------------------------------------------------------
+// --- the contiguous path ---------------------------------------------------------------------------------------------
 
 namespace {
 
-// Sizes and strides of contiguous operands that broadcast to one shape. One dimension if they have one shape already.
+// Sizes and strides of contiguous operands that broadcast to one shape.
 class ContiguousShape {
  public:
   explicit ContiguousShape(c10::IntArrayRef sizes) : rank_(static_cast<int>(sizes.size())) {
@@ -103,194 +96,131 @@ class ContiguousShape {
 
 }  // namespace
 
-bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor& first) {
-  const c10::Device device = first.device();
-  const at::Tensor* typed = nullptr;
-  bool one_shape = true;
-  int number_index = -1;
-  DtypeSet given = 0;
-  for (int i = 0; i < num_inputs_; ++i) {
-    const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-    if (input == nullptr) {
-      number_index = i;
-      continue;
-    }
-    given |= dtypes(input->scalar_type());
-    if (!on_device(*input)) {
-      const bool usable = number_index < 0 && !has_number_ && input->defined() && is_cpu_scalar(*input) &&
-                          (first.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number());
-      if (!usable || !read_number(*input, attributes_[0])) return false;
-      number_index = i;
-      continue;
-    }
-    if (input->device() != device || !input->is_contiguous()) return false;
-    one_shape = one_shape && input->sizes() == first.sizes();
-    if (row_.condition_first && i == 0) {
-      if (input->scalar_type() != ScalarType::Bool) return false;
-    } else if (typed == nullptr) {
-      typed = input;
-    } else if (input->scalar_type() != typed->scalar_type()) {
-      return false;
-    }
-  }
-  if (typed == nullptr || first.dim() > kMaxRank) return false;
-  const ScalarType common = typed->scalar_type();
-  if (!covers(common) || (row_.result == ResultDtype::kFloat && promotion_kind(common) < 2)) return false;
-  if (number_index >= 0) {
-    if (promotion_kind(attributes_[0]) > promotion_kind(common) || !fit(number_index, common)) return false;
-  }
-  if (row_.check != nullptr) row_.check(common, given, attributes_.data() + 1);
+// The steps of a launch that small operators spend their time in: inlined into one function, whose state stays in
+// registers.
+class PointwiseCall::ContiguousPath {
+ public:
+  ContiguousPath(PointwiseCall& call, const at::Tensor& first) : call_(call), first_(first), device_(first.device()) {}
 
-  ContiguousShape shape(first.sizes());
-  if (!one_shape) {
-    for (int i = 0; i < num_inputs_; ++i) {
-      const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-      if (i != number_index && (input->dim() > kMaxRank || !shape.expand(input->sizes()))) return false;
-    }
+  C10_ALWAYS_INLINE bool run(const mydev_kernel& kernel) {
+    if (!read_operands() || !read_dtypes()) return false;
+    ContiguousShape shape(first_.sizes());
+    if (!broadcast(shape)) return false;
+    const ScalarType wanted = call_.result_dtype(common_);
+    const at::Tensor* out = output(shape.sizes(), wanted);
+    if (out == nullptr) return false;
+    if (out->numel() > 0) launch(kernel, shape, *out, wanted);
+    return true;
   }
-  const c10::IntArrayRef sizes = shape.sizes();
-  const ScalarType wanted = result_dtype(common);
-  const at::Tensor* out = out_;
-  if (out == nullptr) {
-    result_ = empty_dense(sizes, wanted, device);
-    out = &result_;
-  } else {
-    if (!on_device(*out) || out->device() != device || out->scalar_type() != wanted || !out->is_contiguous() ||
-        out->sizes() != sizes) {
-      return false;
-    }
-    for (int i = 0; i < num_inputs_; ++i) {
-      const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-      if (i != number_index && input != out && overlaps_partly(*out, *input)) return false;
-    }
-  }
-  const int64_t count = out->numel();
-  if (count == 0) return true;
 
-  static constexpr int64_t kOne = 1;
-  std::array<std::array<int64_t, kMaxRank>, 1 + kMaxInputs> strides;
-  std::array<mydev_buffer, 1 + kMaxInputs> buffers;
-  const auto rank = static_cast<int32_t>(one_shape ? 1 : sizes.size());
-  const int64_t* frame_sizes = one_shape ? &count : sizes.data();
-  const auto add_buffer = [&](int index, void* data, const at::Tensor& operand, ScalarType type) {
-    const auto k = static_cast<size_t>(index);
-    if (!one_shape) shape.strides_of(operand.sizes(), strides[k].data());
-    buffers[k] = {data, frame_sizes, one_shape ? &kOne : strides[k].data(), rank, to_frame_dtype(type)};
-  };
-  add_buffer(0, out->mutable_data_ptr(), *out, wanted);
-  for (int i = 0; i < num_inputs_; ++i) {
-    const at::Tensor* input = inputs_[static_cast<size_t>(i)];
-    if (i == number_index) {
-      add_buffer(i + 1, nullptr, *out, common);
-    } else {
-      add_buffer(i + 1, const_cast<void*>(input->const_data_ptr()), *input, input->scalar_type());
-    }
-  }
-  launch_on(kernel, {buffers.data(), static_cast<size_t>(num_inputs_) + 1}, 1, attributes(number_index >= 0),
-            current_stream(device.index()));
-  return true;
-}
-
-// --- the general way -----------------------------------------------------------------------------------------------
-
-bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& first) {
-  const c10::Device device = first.device();
-  std::array<at::Tensor, kMaxInputs> owned;  // numbers as tensors, casts
-  at::native::ResultTypeState promotion;
-  DtypeSet given = 0;
-  for (int i = 0; i < num_inputs_; ++i) {
-    const auto k = static_cast<size_t>(i);
-    if (inputs_[k] == nullptr) {
-      owned[k] = c10::scalar_to_tensor(to_scalar(attributes_[0]));
-      owned[k].unsafeGetTensorImpl()->set_wrapped_number(true);
-    } else {
-      if (!inputs_[k]->defined()) return false;
-      owned[k] = *inputs_[k];
-    }
-    if (row_.condition_first && i == 0) {
-      if (owned[k].scalar_type() != ScalarType::Bool) return false;
-    } else {
-      promotion = at::native::update_result_type_state(owned[k], promotion);
-      given |= dtypes(owned[k].scalar_type());
-    }
-  }
-  if (out_ != nullptr && !on_device(*out_)) return false;
-  check_same_device(row_.kernel.name() + std::string_view("mydev.").size(), {owned[0], owned[1], owned[2]});
-  ScalarType common = at::native::result_type(promotion);
-  if (row_.result == ResultDtype::kFloat && c10::isIntegralType(common, /*includeBool=*/true)) {
-    common = c10::get_default_dtype_as_scalartype();
-  }
-  if (!covers(common)) return false;
-  if (row_.check != nullptr) row_.check(common, given, attributes_.data() + 1);
-
-  int number_index = -1;
-  for (int i = 0; i < num_inputs_; ++i) {
-    at::Tensor& input = owned[static_cast<size_t>(i)];
-    const bool condition = row_.condition_first && i == 0;
-    if (!on_device(input)) {
-      if (number_index < 0 && !condition && (inputs_[static_cast<size_t>(i)] == nullptr || !has_number_) &&
-          read_number(input, attributes_[0]) && promotion_kind(attributes_[0]) <= promotion_kind(common) &&
-          fit(i, common)) {
-        number_index = i;
+ private:
+  // Finds the operand that is a number, and the type of the others.
+  C10_ALWAYS_INLINE bool read_operands() {
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      const at::Tensor* input = call_.input(i);
+      if (input == nullptr) {
+        number_index_ = i;
         continue;
       }
-      if (inputs_[static_cast<size_t>(i)] == nullptr) return false;  // the CPU decides whether that is an error
-      input = input.to(condition ? ScalarType::Bool : common).to(device);
-    } else if (!condition && input.scalar_type() != common) {
-      input = input.to(common);
+      given_ |= dtypes(input->scalar_type());
+      if (!on_device(*input)) {
+        const bool usable = number_index_ < 0 && !call_.has_number_ && input->defined() && is_cpu_scalar(*input) &&
+                            (first_.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number());
+        if (!usable || !read_number(*input, call_.attributes_[0])) return false;
+        number_index_ = i;
+        continue;
+      }
+      if (input->device() != device_ || !input->is_contiguous()) return false;
+      one_shape_ = one_shape_ && input->sizes() == first_.sizes();
+      if (call_.is_condition(i)) {
+        if (input->scalar_type() != ScalarType::Bool) return false;
+      } else if (typed_ == nullptr) {
+        typed_ = input;
+      } else if (input->scalar_type() != typed_->scalar_type()) {
+        return false;
+      }
     }
+    return typed_ != nullptr && first_.dim() <= kMaxRank;
   }
 
-  const ScalarType wanted = result_dtype(common);
-  const bool cast_out = out_ != nullptr && out_->scalar_type() != wanted;
-  if (cast_out) {
-    TORCH_CHECK(c10::canCast(wanted, out_->scalar_type()), "result type ", wanted,
-                " can't be cast to the desired output type ", out_->scalar_type());
+  C10_ALWAYS_INLINE bool read_dtypes() {
+    const PointwiseRow& row = call_.row_;
+    common_ = typed_->scalar_type();
+    if (!call_.covers(common_) || (row.result == ResultDtype::kFloat && promotion_kind(common_) < 2)) return false;
+    if (number_index_ >= 0 &&
+        (promotion_kind(call_.attributes_[0]) > promotion_kind(common_) || !call_.fit(number_index_, common_))) {
+      return false;
+    }
+    if (row.check != nullptr) row.check(common_, given_, call_.attributes_.data() + 1);
+    return true;
   }
-  at::Tensor target = out_ != nullptr && !cast_out ? *out_ : at::Tensor();
-  at::TensorIteratorConfig config;
-  config.set_check_mem_overlap(true)
-      .allow_cpu_scalars(true)
-      .check_all_same_dtype(false)
-      .declare_static_dtype_and_device(wanted, device)
-      .add_output(target);
-  for (int i = 0; i < num_inputs_; ++i) config.add_const_input(owned[static_cast<size_t>(i)]);
-  at::TensorIterator iterator = config.build();
-  if (iterator.ndim() > kMaxRank) return false;
-  const bool in_place = out_ != nullptr && inputs_[0] == out_;
-  if (iterator.numel() > 0) {
-    const auto rank = static_cast<size_t>(iterator.ndim());
-    std::array<int64_t, kMaxRank> sizes;
+
+  C10_ALWAYS_INLINE bool broadcast(ContiguousShape& shape) const {
+    if (one_shape_) return true;
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      if (i == number_index_) continue;
+      const at::Tensor* input = call_.input(i);
+      if (input->dim() > kMaxRank || !shape.expand(input->sizes())) return false;
+    }
+    return true;
+  }
+
+  // A fresh result, or the given one; nullptr if that cannot be written as it is.
+  C10_ALWAYS_INLINE const at::Tensor* output(c10::IntArrayRef sizes, ScalarType wanted) {
+    const at::Tensor* out = call_.out_;
+    if (out == nullptr) {
+      call_.result_ = empty_dense(sizes, wanted, device_);
+      return &call_.result_;
+    }
+    if (!on_device(*out) || out->device() != device_ || out->scalar_type() != wanted || !out->is_contiguous() ||
+        out->sizes() != sizes) {
+      return nullptr;
+    }
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      const at::Tensor* input = call_.input(i);
+      if (i != number_index_ && input != out && overlaps_partly(*out, *input)) return nullptr;
+    }
+    return out;
+  }
+
+  C10_ALWAYS_INLINE void launch(const mydev_kernel& kernel, const ContiguousShape& shape, const at::Tensor& out,
+                                ScalarType wanted) {
+    static constexpr int64_t kOne = 1;
+    const int64_t count = out.numel();
     std::array<std::array<int64_t, kMaxRank>, 1 + kMaxInputs> strides;
     std::array<mydev_buffer, 1 + kMaxInputs> buffers;
-    // The iterator's dimensions go from the innermost out, its strides are in bytes.
-    for (size_t d = 0; d < rank; ++d) sizes[d] = iterator.shape()[rank - 1 - d];
-    for (int k = 0; k <= num_inputs_; ++k) {
-      const auto index = static_cast<size_t>(k);
-      const bool number = k > 0 && k - 1 == number_index;
-      const int64_t itemsize = iterator.element_size(k);
-      for (size_t d = 0; d < rank; ++d) {
-        strides[index][d] = number ? 0 : iterator.strides(k)[rank - 1 - d] / itemsize;
+    const auto rank = static_cast<int32_t>(one_shape_ ? 1 : shape.sizes().size());
+    const int64_t* sizes = one_shape_ ? &count : shape.sizes().data();
+    const auto add_buffer = [&](int index, void* data, const at::Tensor& operand, ScalarType type) {
+      const auto k = static_cast<size_t>(index);
+      if (!one_shape_) shape.strides_of(operand.sizes(), strides[k].data());
+      buffers[k] = {data, sizes, one_shape_ ? &kOne : strides[k].data(), rank, to_frame_dtype(type)};
+    };
+    add_buffer(0, out.mutable_data_ptr(), out, wanted);
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      if (i == number_index_) {
+        add_buffer(i + 1, nullptr, out, common_);
+      } else {
+        const at::Tensor& input = *call_.input(i);
+        add_buffer(i + 1, const_cast<void*>(input.const_data_ptr()), input, input.scalar_type());
       }
-      buffers[index] = {number ? nullptr : iterator.data_ptr(k), sizes.data(), strides[index].data(),
-                        static_cast<int32_t>(rank), to_frame_dtype(number ? common : iterator.dtype(k))};
     }
-    launch_on(kernel, {buffers.data(), static_cast<size_t>(num_inputs_) + 1}, 1, attributes(number_index >= 0),
-              current_stream(device.index()));
+    launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
+              call_.attributes(number_index_ >= 0), current_stream(device_.index()));
   }
-  if (out_ == nullptr) {
-    result_ = iterator.output();
-  } else if (cast_out) {
-    const at::Tensor& computed = iterator.output();
-    if (in_place) {
-      TORCH_CHECK(computed.sizes() == out_->sizes(), "output with shape ", out_->sizes(),
-                  " doesn't match the broadcast shape ", computed.sizes());
-    } else {
-      at::native::resize_output(*out_, computed.sizes());
-    }
-    out_->copy_(computed);
-  }
-  return true;
+
+  PointwiseCall& call_;
+  const at::Tensor& first_;
+  const c10::Device device_;
+  const at::Tensor* typed_ = nullptr;  // has the operands' dtype
+  ScalarType common_ = ScalarType::Undefined;
+  DtypeSet given_ = 0;
+  int number_index_ = -1;
+  bool one_shape_ = true;
+};
+
+bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor& first) {
+  return ContiguousPath(*this, first).run(kernel);
 }
 
 }  // namespace mydev

@@ -2,9 +2,10 @@
 // result's dtype. Functional, in-place and out= forms come from the op's own schema (PointwiseForm), never written out.
 //
 // Semantics are those of PyTorch on the CPU: broadcasting, type promotion, strides of results, resizing and checks of
-// out=, overlap errors, CPU scalars and Python numbers as operands. Operands of one dtype and shape that are contiguous
-// take a short way: the result is made directly and the launch is one-dimensional. All others go through a
-// TensorIterator. What a row does not cover (a dtype, a driver without the kernel) runs the counted fallback.
+// out=, overlap errors, CPU scalars and Python numbers as operands. There are two paths. Contiguous operands of one
+// dtype take the short one (pointwise.cpp): the result is made directly, and operands of one shape launch as one
+// dimension. All others go through a TensorIterator (pointwise_strided.cpp). What a row does not cover (a dtype, a
+// driver without the kernel) runs the counted fallback.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -77,9 +78,15 @@ class PointwiseCall {
  private:
   static constexpr size_t kMaxInputs = 3;
 
+  // The two paths; `first` is the first operand on the device. False: not for this path, and nothing was done.
+  class ContiguousPath;
+  class StridedPath;
   bool run_contiguous(const mydev_kernel& kernel, const at::Tensor& first);
   bool run_strided(const mydev_kernel& kernel, const at::Tensor& first);
+  // Makes the number operand one of the type that is computed in; false if it has no value there.
   bool fit(int number_index, c10::ScalarType common);
+  bool is_condition(int index) const { return row_.condition_first && index == 0; }
+  const at::Tensor* input(int index) const { return inputs_[static_cast<size_t>(index)]; }
   bool covers(c10::ScalarType common) const { return (row_.dtypes >> static_cast<int>(common) & 1) != 0; }
   c10::ScalarType result_dtype(c10::ScalarType common) const {
     return row_.result == ResultDtype::kBool ? c10::ScalarType::Bool : common;
@@ -105,23 +112,10 @@ class PointwiseCall {
 
 // --- from rows to registrations --------------------------------------------------------------------------------------
 
-// The op's counted fallback, called with typed arguments.
-template <class Op, class Schema = typename Op::schema>
-struct FallbackForm;
-template <class Op, class Result, class... Args>
-struct FallbackForm<Op, Result(Args...)> {
-  static Result call(Args... args) {
-    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
-    static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
-    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(kDispatchKey),
-                                                                std::forward<Args>(args)...);
-  }
-};
-
 // Runs a filled call, or the fallback of the op.
 template <class Op, class... Args>
 auto finish(PointwiseCall& call, Args&... args) -> decltype(Op::call(args...)) {
-  if (C10_UNLIKELY(!call.run())) return FallbackForm<Op>::call(args...);
+  if (C10_UNLIKELY(!call.run())) return BoxedFallback<Op>::call(args...);
   if constexpr (std::is_reference_v<decltype(Op::call(args...))>) {
     return call.out();
   } else {

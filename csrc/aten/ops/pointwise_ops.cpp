@@ -167,7 +167,7 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const c10::Sc
   call.take(value);
   call.take(std::as_const(self));
   call.take(self);
-  if (!keeps_dtype(self, value)) return FallbackForm<ops::masked_fill__Scalar>::call(self, mask, value);
+  if (!keeps_dtype(self, value)) return BoxedFallback<ops::masked_fill__Scalar>::call(self, mask, value);
   return finish<ops::masked_fill__Scalar>(call, self, mask, value);
 }
 at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {
@@ -178,7 +178,7 @@ at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10
   call.take(self);
   call.take(result);
   if (keeps_dtype(self, value) && call.run()) return result;
-  return FallbackForm<ops::masked_fill_Scalar>::call(self, mask, value);
+  return BoxedFallback<ops::masked_fill_Scalar>::call(self, mask, value);
 }
 
 // --- registration --------------------------------------------------------------------------------------------------

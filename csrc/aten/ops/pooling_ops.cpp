@@ -12,6 +12,7 @@
 
 #include "aten/host/host_op.h"
 #include "aten/launch/native_launch.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -96,8 +97,7 @@ class ImageFrame {
     const size_t skipped = 4 - static_cast<size_t>(tensor.dim());
     std::copy(tensor.sizes().begin(), tensor.sizes().end(), sizes.begin() + skipped);
     std::copy(tensor.strides().begin(), tensor.strides().end(), strides.begin() + skipped);
-    buffers_[count_++] = {tensor.unsafeGetTensorImpl()->mutable_data(), sizes.data(), strides.data(), 4,
-                          to_frame_dtype(tensor.scalar_type())};
+    buffers_[count_++] = buffer_of(tensor, sizes, strides);
     device_ = tensor.device().index();
     return *this;
   }

@@ -10,6 +10,7 @@
 
 #include "aten/device/generator.h"
 #include "aten/host/native_or_host.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -33,7 +34,7 @@ uint64_t blocks_of(int64_t elements, int64_t per_block) {
 
 mydev_buffer flat_buffer(const Tensor& tensor, const int64_t& size) {
   static constexpr int64_t kStride = 1;
-  return {const_cast<void*>(tensor.const_data_ptr()), &size, &kStride, 1, to_frame_dtype(tensor.scalar_type())};
+  return buffer_of(tensor, &size, &kStride, 1);
 }
 
 // Launches a fill of self with two parameters; nullptr if there is no kernel for it.

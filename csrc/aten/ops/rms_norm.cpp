@@ -1,4 +1,4 @@
-// rms_norm in one kernel each way, in place of PyTorch's composition of pow, mean, rsqrt and mul.
+// rms_norm, forward and backward in one kernel each, in place of PyTorch's composition of pow, mean, rsqrt and mul.
 //
 // torch.nn.functional.rms_norm calls _fused_rms_norm, which is composite (CompositeImplicitAutograd) on most devices.
 // Giving it and its backward kernels of our own overrides the composite there; PyTorch's formula for its derivative
@@ -11,16 +11,12 @@
 #include <numeric>
 
 #include "aten/launch/native_launch.h"
+#include "aten/ops/optional_tensor.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-bool given(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
 
 c10::ScalarType compute_dtype(const Tensor& input) {
   return c10::isReducedFloatingType(input.scalar_type()) ? at::kFloat : input.scalar_type();

@@ -6,6 +6,7 @@
 #include <ATen/native/Resize.h>
 
 #include "aten/host/native_or_host.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -25,8 +26,7 @@ std::array<int64_t, 3> lines_along(const Tensor& self, int64_t dim) {
 
 mydev_buffer lines_buffer(const Tensor& tensor, const std::array<int64_t, 3>& sizes,
                           const std::array<int64_t, 3>& strides) {
-  return {const_cast<void*>(tensor.const_data_ptr()), sizes.data(), strides.data(), 3,
-          to_frame_dtype(tensor.scalar_type())};
+  return buffer_of(tensor, sizes, strides);
 }
 
 // One input for the forward kernels, two for the backward ones; all of one shape and dtype.

@@ -1,4 +1,4 @@
-// Ops that give a tensor other memory: resize_, set_, and the driver's raw copies they rest on.
+// Ops that give a tensor other memory: resize_ and set_.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -6,41 +6,9 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
-
-void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
-  if (bytes > 0) {
-    check_driver(stream.device(),
-                 stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_DEVICE_TO_HOST),
-                 "copy to the host");
-  }
-  if (stream.asynchronous()) stream.synchronize();
-}
-
-void copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
-  if (bytes == 0) return;
-  check_driver(stream.device(),
-               stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_HOST_TO_DEVICE),
-               "copy from the host");
-}
-
-void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
-  if (bytes == 0) return;
-  check_driver(stream.device(),
-               stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_DEVICE_TO_DEVICE),
-               "copy on the device");
-}
-
-void resize_storage(c10::StorageImpl& storage, size_t bytes) {
-  TORCH_CHECK(storage.resizable(), "cannot resize a storage on ", storage.device(), " that is not resizable");
-  const int index = storage.device().index();
-  c10::DataPtr data = allocate_device_memory(index, bytes);
-  copy_on_device(data.get(), storage.data(), std::min(bytes, storage.nbytes()), current_stream(index));
-  storage.set_data_ptr_noswap(std::move(data));
-  storage.set_nbytes(bytes);
-}
-
 namespace {
 
 // Sizes and strides in place, growing the storage where they need more.
@@ -94,9 +62,7 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& set_empty(at::Tensor& self) {
-  at::Storage storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
-                                                            allocate_device_memory(self.device().index(), 0),
-                                                            device_allocator(), /*resizable=*/true));
+  at::Storage storage = device_storage(allocate_device_memory(self.device().index(), 0), 0);
   return set_storage_offset(self, std::move(storage), 0, {0}, {});
 }
 

@@ -4,16 +4,12 @@
 #include <torch/library.h>
 
 #include "aten/launch/native_launch.h"
+#include "aten/ops/optional_tensor.h"
 
 namespace mydev {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-
-bool given(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
 
 Tensor in_compute_type(const Tensor& tensor) {
   return c10::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string_view>
 
-#include "aten/launch/native_launch.h"
 #include "runtime/launch.h"
+#include "runtime/launch_hooks.h"
 
 namespace mydev {
 

@@ -10,7 +10,8 @@
 #include <memory>
 
 #include "runtime/device.h"
-#include "runtime/stream.h"
+#include "runtime/event.h"
+#include "runtime/stream_table.h"
 
 namespace mydev {
 namespace {
@@ -56,7 +57,7 @@ class DeviceProfiler final : public ProfilerStubs {
     exchange_current_device(previous);
   }
 
-  void synchronize() const override { current_device_object().synchronize(); }
+  void synchronize() const override { synchronize_device(current_device_object()); }
 };
 
 [[maybe_unused]] const bool registered = [] {

@@ -222,13 +222,13 @@ struct HardswishBackward {
 };
 
 // Two variants of one kernel; attribute 0 chooses.
-template <Apply plain, Apply alternative>
+template <Apply standard, Apply alternative>
 void apply_either(const Params& params, void* out, const void* const* in, int64_t n) {
-  (params.get<int64_t>(0, 0) != 0 ? alternative : plain)(params, out, in, n);
+  (params.get<int64_t>(0, 0) != 0 ? alternative : standard)(params, out, in, n);
 }
-template <template <typename> typename Plain, template <typename> typename Alternative, int inputs>
+template <template <typename> typename Standard, template <typename> typename Alternative, int inputs>
 constexpr Types either() {
-  constexpr Types a = packed_floats<Plain, inputs>(), b = packed_floats<Alternative, inputs>();
+  constexpr Types a = packed_floats<Standard, inputs>(), b = packed_floats<Alternative, inputs>();
   return {.f32 = apply_either<a.f32, b.f32>, .f64 = apply_either<a.f64, b.f64>};
 }
 

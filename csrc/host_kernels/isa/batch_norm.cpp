@@ -258,12 +258,12 @@ mydev_code entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.batch_norm_training", entry<training_as<float>, training_as<double>>, nullptr,
-     "out, mean, invstd, running_mean, running_var; in [N, C, S], weight, bias; momentum, eps", nullptr},
-    {sizeof(mydev_kernel), "mydev.batch_norm_inference", entry<inference_as<float>, inference_as<double>>, nullptr,
-     "out; in [N, C, S], weight, bias, running_mean, running_var; eps", nullptr},
-    {sizeof(mydev_kernel), "mydev.batch_norm_backward", entry<backward_as<float>, backward_as<double>>, nullptr,
-     "grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps", nullptr},
+    kernel_record("mydev.batch_norm_training", entry<training_as<float>, training_as<double>>,
+                  "out, mean, invstd, running_mean, running_var; in [N, C, S], weight, bias; momentum, eps"),
+    kernel_record("mydev.batch_norm_inference", entry<inference_as<float>, inference_as<double>>,
+                  "out; in [N, C, S], weight, bias, running_mean, running_var; eps"),
+    kernel_record("mydev.batch_norm_backward", entry<backward_as<float>, backward_as<double>>,
+                  "grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps"),
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// Arithmetic modulo 2^bits for integers, plain for the others.
+// Arithmetic modulo 2^bits for integers, the type's own for the others.
 template <typename T>
 struct Wrapping {
   using type = T;

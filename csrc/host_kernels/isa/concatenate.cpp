@@ -31,8 +31,7 @@ mydev_code concatenate_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.concatenate", concatenate_entry, nullptr, "out [O, sum of d, I]; in [O, d, I], ...",
-     nullptr},
+    kernel_record("mydev.concatenate", concatenate_entry, "out [O, sum of d, I]; in [O, d, I], ..."),
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "host_kernels/isa/element_conversion.h"
 #include "host_kernels/isa/simd.h"
+#include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
 #include "runtime/parallel.h"
 
@@ -42,7 +43,7 @@ struct Plan {
   bool by_row;
   int64_t chunk;  // elements that fit a buffer
   StridedLayout layout;
-  bool plain() const { return conversion.count == 0 && !conj && !neg; }
+  bool same_bytes() const { return conversion.count == 0 && !conj && !neg; }
 };
 
 void apply_signs(const Plan& plan, void* data, int64_t n) {
@@ -67,26 +68,17 @@ class Worker {
   explicit Worker(const Plan& plan) : plan_(plan) {}
 
   void run(int64_t begin, int64_t end) {
-    const int64_t row = plan_.layout.sizes[0];
-    // Between dense, unconverted pieces nothing needs a buffer.
-    const bool unbounded = plan_.plain() && (plan_.out_direct || plan_.in_direct);
-    for (int64_t position = begin; position < end;) {
-      int64_t n = end - position;
-      if (!unbounded && n > plan_.chunk) n = plan_.chunk;
-      if (plan_.by_row && plan_.layout.rank > 1) {
-        const int64_t left = row - position % row;
-        if (n > left) n = left;
-      }
-      run_piece(position, n);
-      position += n;
-    }
+    // Between dense runs of the same bytes nothing needs a buffer.
+    const bool unbounded = plan_.same_bytes() && (plan_.out_direct || plan_.in_direct);
+    for_each_run(plan_.layout, plan_.by_row, unbounded ? end - begin : plan_.chunk, begin, end,
+                 [this](int64_t position, int64_t n) { run_piece(position, n); });
   }
 
  private:
   void run_piece(int64_t position, int64_t n) {
     const StridedLayout& layout = plan_.layout;
     char* const out = plan_.out_direct ? plan_.out + layout.offset(kOut, position) : nullptr;
-    if (plan_.plain()) {
+    if (plan_.same_bytes()) {
       if (plan_.in_direct) {
         const char* in = plan_.in + layout.offset(kIn, position);
         if (out != nullptr) {
@@ -245,7 +237,7 @@ bool interleaves(const Plan& plan, int d) {
 // The dimension along which the input runs; 0 if the copy is no transposition.
 int transposed_dimension(const Plan& plan) {
   const StridedLayout& layout = plan.layout;
-  if (!plan.plain() || layout.strides[kOut][0] != plan.out_size || plan.out_size > 8) return 0;
+  if (!plan.same_bytes() || layout.strides[kOut][0] != plan.out_size || plan.out_size > 8) return 0;
   if (layout.strides[kIn][0] == plan.in_size) return 0;
   for (int d = 1; d < layout.rank; ++d) {
     if (layout.strides[kIn][d] != plan.in_size || layout.sizes[d] < 8) continue;
@@ -347,8 +339,7 @@ mydev_code copy_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.copy", copy_entry, nullptr,
-     "out T, in U; conj, neg: in converted to T, conjugated, negated", nullptr},
+    kernel_record("mydev.copy", copy_entry, "out T, in U; conj, neg: in converted to T, conjugated, negated"),
 };
 
 }  // namespace

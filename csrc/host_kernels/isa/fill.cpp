@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "host_kernels/isa/element_conversion.h"
-#include "host_kernels/isa/isa.h"
+#include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
 #include "runtime/parallel.h"
 
@@ -41,36 +41,6 @@ bool make_pattern(const mydev_attribute& value, mydev_dtype dtype, char* pattern
   return true;
 }
 
-struct Pair {
-  uint64_t low, high;
-};
-template <typename T>
-void fill_run(char* out, const char* pattern, int64_t n) {
-  T value;
-  std::memcpy(&value, pattern, sizeof(T));
-  T* to = reinterpret_cast<T*>(out);
-  for (int64_t i = 0; i < n; ++i) to[i] = value;
-}
-void fill_dense(char* out, const char* pattern, int64_t n, int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      std::memset(out, *pattern, static_cast<size_t>(n));
-      break;
-    case 2:
-      fill_run<uint16_t>(out, pattern, n);
-      break;
-    case 4:
-      fill_run<uint32_t>(out, pattern, n);
-      break;
-    case 8:
-      fill_run<uint64_t>(out, pattern, n);
-      break;
-    default:
-      fill_run<Pair>(out, pattern, n);
-      break;
-  }
-}
-
 mydev_code fill_entry(const mydev_frame* frame) {
   if (frame->num_outputs != 1 || frame->num_inputs != 0 || frame->num_attributes < 1) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "needs one output, no input, and the attribute value");
@@ -102,7 +72,7 @@ mydev_code fill_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.fill", fill_entry, nullptr, "out T; value: each element becomes value", nullptr},
+    kernel_record("mydev.fill", fill_entry, "out T; value: each element becomes value"),
 };
 
 }  // namespace

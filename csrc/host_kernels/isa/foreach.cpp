@@ -182,30 +182,27 @@ mydev_code norm_entry(const mydev_frame* frame) {
   return norm_as<Op, float>(frame);
 }
 
-constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const char* doc) {
-  return {sizeof(mydev_kernel), name, entry, nullptr, doc, nullptr};
-}
 constexpr mydev_kernel norm_record(const char* name, mydev_kernel_fn entry, const char* doc) {
-  return {sizeof(mydev_kernel), name, entry, norm_scratch, doc, nullptr};
+  return kernel_record(name, entry, doc, norm_scratch);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    record("mydev.foreach_add_scalar", foreach_entry<AddScalar>, "out[]; x[]; scalars s: x + s"),
-    record("mydev.foreach_mul_scalar", foreach_entry<MulScalar>, "out[]; x[]; scalars s: x s"),
-    record("mydev.foreach_div_scalar", foreach_entry<DivScalar>, "out[]; x[]; scalars s: x / s"),
-    record("mydev.foreach_add", foreach_entry<AddList>, "out[]; x[], y[]; scalars s: x + s y"),
-    record("mydev.foreach_mul", foreach_entry<MulList>, "out[]; x[], y[]: x y"),
-    record("mydev.foreach_div", foreach_entry<DivList>, "out[]; x[], y[]: x / y"),
-    record("mydev.foreach_maximum", foreach_entry<Maximum>, "out[]; x[], y[]: the larger, NaN if either is"),
-    record("mydev.foreach_minimum", foreach_entry<Minimum>, "out[]; x[], y[]: the smaller, NaN if either is"),
-    record("mydev.foreach_lerp", foreach_entry<Lerp>, "out[]; x[], y[]; scalars s: x + s (y - x)"),
-    record("mydev.foreach_addcmul", foreach_entry<Addcmul>, "out[]; x[], y[], z[]; scalars s: x + s y z"),
-    record("mydev.foreach_addcdiv", foreach_entry<Addcdiv>, "out[]; x[], y[], z[]; scalars s: x + s y / z"),
-    record("mydev.foreach_sqrt", foreach_entry<Sqrt>, "out[]; x[]: square root"),
-    record("mydev.foreach_neg", foreach_entry<Neg>, "out[]; x[]: -x"),
-    record("mydev.foreach_reciprocal", foreach_entry<Reciprocal>, "out[]; x[]: 1 / x"),
-    record("mydev.foreach_copy", foreach_entry<Copy>, "out[]; x[]: x in out's dtype"),
-    record("mydev.foreach_fill", foreach_entry<Fill>, "out[]; ; scalars s: s"),
+    kernel_record("mydev.foreach_add_scalar", foreach_entry<AddScalar>, "out[]; x[]; scalars s: x + s"),
+    kernel_record("mydev.foreach_mul_scalar", foreach_entry<MulScalar>, "out[]; x[]; scalars s: x s"),
+    kernel_record("mydev.foreach_div_scalar", foreach_entry<DivScalar>, "out[]; x[]; scalars s: x / s"),
+    kernel_record("mydev.foreach_add", foreach_entry<AddList>, "out[]; x[], y[]; scalars s: x + s y"),
+    kernel_record("mydev.foreach_mul", foreach_entry<MulList>, "out[]; x[], y[]: x y"),
+    kernel_record("mydev.foreach_div", foreach_entry<DivList>, "out[]; x[], y[]: x / y"),
+    kernel_record("mydev.foreach_maximum", foreach_entry<Maximum>, "out[]; x[], y[]: the larger, NaN if either is"),
+    kernel_record("mydev.foreach_minimum", foreach_entry<Minimum>, "out[]; x[], y[]: the smaller, NaN if either is"),
+    kernel_record("mydev.foreach_lerp", foreach_entry<Lerp>, "out[]; x[], y[]; scalars s: x + s (y - x)"),
+    kernel_record("mydev.foreach_addcmul", foreach_entry<Addcmul>, "out[]; x[], y[], z[]; scalars s: x + s y z"),
+    kernel_record("mydev.foreach_addcdiv", foreach_entry<Addcdiv>, "out[]; x[], y[], z[]; scalars s: x + s y / z"),
+    kernel_record("mydev.foreach_sqrt", foreach_entry<Sqrt>, "out[]; x[]: square root"),
+    kernel_record("mydev.foreach_neg", foreach_entry<Neg>, "out[]; x[]: -x"),
+    kernel_record("mydev.foreach_reciprocal", foreach_entry<Reciprocal>, "out[]; x[]: 1 / x"),
+    kernel_record("mydev.foreach_copy", foreach_entry<Copy>, "out[]; x[]: x in out's dtype"),
+    kernel_record("mydev.foreach_fill", foreach_entry<Fill>, "out[]; ; scalars s: s"),
     norm_record("mydev.foreach_norm1", norm_entry<Norm1>, "out[] of one element; x[]: sum of absolute values"),
     norm_record("mydev.foreach_norm2", norm_entry<Norm2>, "out[] of one element; x[]: square root of sum of squares"),
     norm_record("mydev.foreach_norm_inf", norm_entry<NormInf>, "out[] of one element; x[]: largest absolute value"),

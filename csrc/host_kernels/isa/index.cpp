@@ -203,11 +203,10 @@ uint64_t frequency_bytes(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.index_select", index_select, nullptr, "out [O, n, I]; in [O, D, I], index [n]",
-     nullptr},
-    {sizeof(mydev_kernel), "mydev.gather", gather, nullptr, "out; in, index; dim", nullptr},
-    {sizeof(mydev_kernel), "mydev.embedding_backward", embedding_backward, frequency_bytes,
-     "grad_weight [V, I]; grad_out [n, I], index [n]; padding_idx, scale_by_frequency", nullptr},
+    kernel_record("mydev.index_select", index_select, "out [O, n, I]; in [O, D, I], index [n]"),
+    kernel_record("mydev.gather", gather, "out; in, index; dim"),
+    kernel_record("mydev.embedding_backward", embedding_backward,
+                  "grad_weight [V, I]; grad_out [n, I], index [n]; padding_idx, scale_by_frequency", frequency_bytes),
 };
 
 }  // namespace

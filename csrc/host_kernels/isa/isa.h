@@ -15,3 +15,13 @@
 #include <span>
 
 #include "mydev/custom_call.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+// A row of a file's table of kernels.
+constexpr mydev_kernel kernel_record(const char* name, mydev_kernel_fn entry, const char* doc,
+                                     uint64_t (*scratch_bytes)(const mydev_frame*) = nullptr) {
+  return {sizeof(mydev_kernel), name, entry, scratch_bytes, doc, nullptr};
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

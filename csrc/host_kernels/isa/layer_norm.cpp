@@ -225,10 +225,9 @@ mydev_code backward_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.layer_norm", forward_entry, nullptr, "out, mean, rstd; in [M, N], weight, bias; eps",
-     nullptr},
-    {sizeof(mydev_kernel), "mydev.layer_norm_backward", backward_entry, backward_scratch,
-     "grad_in, grad_weight, grad_bias; grad_out, in [M, N], mean, rstd, weight", nullptr},
+    kernel_record("mydev.layer_norm", forward_entry, "out, mean, rstd; in [M, N], weight, bias; eps"),
+    kernel_record("mydev.layer_norm_backward", backward_entry,
+                  "grad_in, grad_weight, grad_bias; grad_out, in [M, N], mean, rstd, weight", backward_scratch),
 };
 
 }  // namespace

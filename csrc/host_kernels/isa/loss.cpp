@@ -276,18 +276,16 @@ uint64_t loss_scratch(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.nll_loss", for_float_type<NllLoss>, nullptr,
-     "out, total_weight; in [N, C, S], target [N, S], weight [C]; reduction, ignore_index", nullptr},
-    {sizeof(mydev_kernel), "mydev.nll_loss_backward", for_float_type<NllLossBackward>, nullptr,
-     "grad_in [N, C, S]; grad_out, target [N, S], weight [C], total_weight; reduction, ignore_index", nullptr},
-    {sizeof(mydev_kernel), "mydev.mse_loss", loss_entry<SquaredError>, loss_scratch, "out; in, target; reduction",
-     nullptr},
-    {sizeof(mydev_kernel), "mydev.mse_loss_backward", loss_backward_entry<SquaredError>, nullptr,
-     "grad_in; grad_out, in, target; reduction", nullptr},
-    {sizeof(mydev_kernel), "mydev.bce_loss", loss_entry<BinaryCrossEntropy>, loss_scratch,
-     "out; in, target, weight; reduction", nullptr},
-    {sizeof(mydev_kernel), "mydev.bce_loss_backward", loss_backward_entry<BinaryCrossEntropy>, nullptr,
-     "grad_in; grad_out, in, target, weight; reduction", nullptr},
+    kernel_record("mydev.nll_loss", for_float_type<NllLoss>,
+                  "out, total_weight; in [N, C, S], target [N, S], weight [C]; reduction, ignore_index"),
+    kernel_record("mydev.nll_loss_backward", for_float_type<NllLossBackward>,
+                  "grad_in [N, C, S]; grad_out, target [N, S], weight [C], total_weight; reduction, ignore_index"),
+    kernel_record("mydev.mse_loss", loss_entry<SquaredError>, "out; in, target; reduction", loss_scratch),
+    kernel_record("mydev.mse_loss_backward", loss_backward_entry<SquaredError>,
+                  "grad_in; grad_out, in, target; reduction"),
+    kernel_record("mydev.bce_loss", loss_entry<BinaryCrossEntropy>, "out; in, target, weight; reduction", loss_scratch),
+    kernel_record("mydev.bce_loss_backward", loss_backward_entry<BinaryCrossEntropy>,
+                  "grad_in; grad_out, in, target, weight; reduction"),
 };
 
 }  // namespace

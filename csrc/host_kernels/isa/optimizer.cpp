@@ -46,23 +46,38 @@ class Column {
   bool present_;
 };
 
-// The gradient to use: unscaled (and stored so), then negated to maximize. `buffer` if it had to change, else `grad`.
+// Gradients as a step uses them: unscaled (and stored so), then negated to maximize.
 template <typename C>
-const C* prepare_gradient(const Column<C>& grads, double grad_scale, bool scaled, bool maximize, int64_t tensor,
-                          int64_t at, int64_t count, C* loaded, C* buffer) {
-  const C* grad = grads.read(tensor, at, count, loaded);
-  if (scaled) {
-    const C scale = static_cast<C>(grad_scale);
-    for (int64_t i = 0; i < count; ++i) buffer[i] = grad[i] / scale;
-    grads.write(buffer, tensor, at, count);
-    grad = buffer;
+class Gradients {
+ public:
+  Gradients(const mydev_buffer* list, const mydev_buffer& grad_scale, bool maximize)
+      : column_(list),
+        scaled_(grad_scale.data != nullptr),
+        scale_(static_cast<C>(scalar_of(grad_scale, 1))),
+        maximize_(maximize) {}
+  bool supported() const { return column_.supported(); }
+
+  // In `changed` if they had to change, else where they lie or in `loaded`.
+  const C* prepare(int64_t tensor, int64_t at, int64_t count, C* loaded, C* changed) const {
+    const C* grad = column_.read(tensor, at, count, loaded);
+    if (scaled_) {
+      for (int64_t i = 0; i < count; ++i) changed[i] = grad[i] / scale_;
+      column_.write(changed, tensor, at, count);
+      grad = changed;
+    }
+    if (maximize_) {
+      for (int64_t i = 0; i < count; ++i) changed[i] = -grad[i];
+      grad = changed;
+    }
+    return grad;
   }
-  if (maximize) {
-    for (int64_t i = 0; i < count; ++i) buffer[i] = -grad[i];
-    grad = buffer;
-  }
-  return grad;
-}
+
+ private:
+  Column<C> column_;
+  bool scaled_;
+  C scale_;
+  bool maximize_;
+};
 
 struct SgdOptions {
   double lr, weight_decay, momentum, dampening;
@@ -93,16 +108,15 @@ template <typename C>
 mydev_code sgd_as(const mydev_frame* frame, const SgdOptions& options) {
   const int64_t length = frame->num_outputs / 3;
   const mydev_buffer* params = frame->buffers;
-  const Column<C> param(params), velocity(params + length), grads(params + 2 * length);
-  if (!param.supported() || !grads.supported()) return MYDEV_UNIMPLEMENTED;
   const mydev_buffer* inputs = params + frame->num_outputs;
-  const bool scaled = inputs[1].data != nullptr;
-  const double grad_scale = scalar_of(inputs[1], 1);
+  const Column<C> param(params), velocity(params + length);
+  const Gradients<C> grads(params + 2 * length, inputs[1], options.maximize);
+  if (!param.supported() || !grads.supported()) return MYDEV_UNIMPLEMENTED;
   for_each_piece(params, length, [&](int64_t tensor, int64_t, int64_t begin, int64_t count) {
     alignas(64) C p_buffer[kChunk], v_buffer[kChunk], g_loaded[kChunk], g_buffer[kChunk];
     for (int64_t at = begin; at < begin + count; at += kChunk) {
       const int64_t n = std::min(kChunk, begin + count - at);
-      const C* g = prepare_gradient(grads, grad_scale, scaled, options.maximize, tensor, at, n, g_loaded, g_buffer);
+      const C* g = grads.prepare(tensor, at, n, g_loaded, g_buffer);
       C* p = param.read(tensor, at, n, p_buffer);
       C* v = options.moves ? velocity.read(tensor, at, n, v_buffer) : nullptr;
       sgd_chunk(options, p, v, g, n);
@@ -136,7 +150,7 @@ struct AdamOptions {
 };
 
 template <typename C>
-struct AdamFactors {  // of one tensor, whose step count they depend on
+struct AdamFactors {  // they depend on the step count, of which each tensor has its own
   C decay_param, decay_grad, weight1, beta2, weight2, root_correction2, eps, step_size;
 
   AdamFactors(const AdamOptions& o, double step) {
@@ -174,19 +188,17 @@ template <typename C>
 mydev_code adam_as(const mydev_frame* frame, const AdamOptions& options) {
   const int64_t length = frame->num_outputs / 5;
   const mydev_buffer* params = frame->buffers;
-  const Column<C> param(params), mean(params + length), square(params + 2 * length), maximum(params + 3 * length),
-      grads(params + 4 * length);
-  if (!param.supported() || !mean.supported() || !square.supported() || !grads.supported()) return MYDEV_UNIMPLEMENTED;
   const mydev_buffer* inputs = params + frame->num_outputs;
-  const bool scaled = inputs[1].data != nullptr;
-  const double grad_scale = scalar_of(inputs[1], 1);
+  const Column<C> param(params), mean(params + length), square(params + 2 * length), maximum(params + 3 * length);
+  const Gradients<C> grads(params + 4 * length, inputs[1], options.maximize);
+  if (!param.supported() || !mean.supported() || !square.supported() || !grads.supported()) return MYDEV_UNIMPLEMENTED;
   for_each_piece(params, length, [&](int64_t tensor, int64_t, int64_t begin, int64_t count) {
     alignas(64) C p_buffer[kChunk], m_buffer[kChunk], s_buffer[kChunk], x_buffer[kChunk], g_loaded[kChunk],
         g_buffer[kChunk];
     const AdamFactors<C> factors(options, scalar_of(inputs[3 + tensor], 1));
     for (int64_t at = begin; at < begin + count; at += kChunk) {
       const int64_t n = std::min(kChunk, begin + count - at);
-      const C* g = prepare_gradient(grads, grad_scale, scaled, options.maximize, tensor, at, n, g_loaded, g_buffer);
+      const C* g = grads.prepare(tensor, at, n, g_loaded, g_buffer);
       C* p = param.read(tensor, at, n, p_buffer);
       C* m = mean.read(tensor, at, n, m_buffer);
       C* s = square.read(tensor, at, n, s_buffer);
@@ -221,14 +233,13 @@ mydev_code fused_adam(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.fused_sgd", fused_sgd, nullptr,
-     "params[], momentum_buffers[], grads[]; lr, grad_scale, found_inf; "
-     "lr, weight_decay, momentum, dampening, nesterov, maximize, first_step",
-     nullptr},
-    {sizeof(mydev_kernel), "mydev.fused_adam", fused_adam, nullptr,
-     "params[], exp_avgs[], exp_avg_sqs[], max_exp_avg_sqs[], grads[]; lr, grad_scale, found_inf, steps[]; "
-     "lr, beta1, beta2, weight_decay, eps, maximize, decoupled",
-     nullptr},
+    kernel_record("mydev.fused_sgd", fused_sgd,
+                  "params[], momentum_buffers[], grads[]; lr, grad_scale, found_inf; "
+                  "lr, weight_decay, momentum, dampening, nesterov, maximize, first_step"),
+    kernel_record(
+        "mydev.fused_adam", fused_adam,
+        "params[], exp_avgs[], exp_avg_sqs[], max_exp_avg_sqs[], grads[]; lr, grad_scale, found_inf, steps[]; "
+        "lr, beta1, beta2, weight_decay, eps, maximize, decoupled"),
 };
 
 }  // namespace

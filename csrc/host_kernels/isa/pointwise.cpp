@@ -2,6 +2,7 @@
 
 #include "host_kernels/isa/complex.h"
 #include "host_kernels/isa/element_conversion.h"
+#include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
 
 namespace mydev::kernels::MYDEV_ISA {
@@ -114,52 +115,14 @@ Access choose_access(const Plan& plan, int k) {
   return plan.by_row && stride == 0 && k > 0 ? Access::kUniform : Access::kGather;
 }
 
-template <typename T>
-void fill_run(void* dst, const void* value, int64_t n) {
-  T v;
-  std::memcpy(&v, value, sizeof(T));
-  T* to = static_cast<T*>(dst);
-  for (int64_t i = 0; i < n; ++i) to[i] = v;
-}
-
-struct Pair {
-  uint64_t low, high;
-};
-
-void fill_uniform(char* dst, const char* value, int64_t n, int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      std::memset(dst, *value, static_cast<size_t>(n));
-      break;
-    case 4:
-      fill_run<uint32_t>(dst, value, n);
-      break;
-    case 8:
-      fill_run<uint64_t>(dst, value, n);
-      break;
-    default:
-      fill_run<Pair>(dst, value, n);
-      break;
-  }
-}
-
 // One thread's share: linear positions [begin, end).
 class Worker {
  public:
   explicit Worker(const Plan& plan) : plan_(plan) {}
 
   void run(int64_t begin, int64_t end) {
-    const int64_t row = plan_.layout.sizes[0];
-    for (int64_t position = begin; position < end;) {
-      int64_t n = end - position;
-      if (plan_.buffered && n > plan_.chunk) n = plan_.chunk;
-      if (plan_.by_row && plan_.layout.rank > 1) {
-        const int64_t left = row - position % row;
-        if (n > left) n = left;
-      }
-      run_piece(position, n);
-      position += n;
-    }
+    for_each_run(plan_.layout, plan_.by_row, plan_.buffered ? plan_.chunk : end - begin, begin, end,
+                 [this](int64_t position, int64_t n) { run_piece(position, n); });
   }
 
  private:
@@ -207,7 +170,7 @@ class Worker {
           operand.convert(converted, value, 1);
           value = converted;
         }
-        fill_uniform(values, value, n, operand.compute_size);
+        fill_dense(values, value, n, operand.compute_size);
         return values;
       }
       case Access::kGather:
@@ -229,6 +192,40 @@ class Worker {
   alignas(64) char raw_[kBufferBytes];
 };
 
+// The operand that has T: the output, or the first input with data where the output is PRED.
+int typed_operand(const PointwiseKernel& kernel, const mydev_buffer* buffers) {
+  if (!kernel.predicate) return 0;
+  return buffers[1].data != nullptr || kernel.inputs == 1 ? 1 : 2;
+}
+
+// nullptr: the kernel lacks T.
+Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType& compute) {
+  if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return kernel.for_pred;
+  if (compute.apply == nullptr || (dtype == MYDEV_PRED && !kernel.pred)) return nullptr;
+  return kernel.types.*compute.apply;
+}
+
+// Describes operand k, whose data is not NULL, to the plan; `wanted` is the type that it is computed in. False if the
+// dtypes do not fit together.
+bool plan_operand(Plan& plan, int k, char* base, mydev_dtype dtype, mydev_dtype wanted) {
+  Operand& operand = plan.operands[k];
+  operand.base = base;
+  operand.size = element_size(dtype);
+  operand.compute_size = element_size(wanted);
+  operand.convert = nullptr;
+  if (dtype != wanted) {
+    // One step: the compute type is the native type that the dtype loads to.
+    const Conversion conversion = k == 0 ? find_conversion(wanted, dtype) : find_conversion(dtype, wanted);
+    if (conversion.count != 1) return false;
+    operand.convert = conversion.steps[0];
+  }
+  operand.access = choose_access(plan, k);
+  plan.buffered = plan.buffered || operand.access != Access::kDirect;
+  const int64_t fits = kBufferBytes / operand.compute_size;
+  if (fits < plan.chunk) plan.chunk = fits;
+  return true;
+}
+
 mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) {
   frame.host->set_error(&frame, message);
   return code;
@@ -241,16 +238,12 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
     return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
   }
   const mydev_buffer* buffers = frame.buffers;
-  // The compute type is that of the output, or of the first input with data where the output is PRED.
-  int typed = 0;
-  if (kernel.predicate) {
-    typed = buffers[1].data != nullptr || kernel.inputs == 1 ? 1 : 2;
-    if (buffers[0].dtype != MYDEV_PRED) return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
+  if (kernel.predicate && buffers[0].dtype != MYDEV_PRED) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
   }
-  const ComputeType compute = compute_type(buffers[typed].dtype);
-  const bool offered = compute.apply != nullptr && (kernel.pred || buffers[typed].dtype != MYDEV_PRED);
-  Apply apply = offered ? kernel.types.*compute.apply : nullptr;
-  if (kernel.for_pred != nullptr && buffers[typed].dtype == MYDEV_PRED) apply = kernel.for_pred;
+  const int32_t dtype = buffers[typed_operand(kernel, buffers)].dtype;
+  const ComputeType compute = compute_type(dtype);
+  const Apply apply = find_apply(kernel, dtype, compute);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
 
   Plan plan;
@@ -266,31 +259,20 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   plan.buffered = false;
   plan.chunk = kBufferBytes;
   for (int k = 0; k <= kernel.inputs; ++k) {
-    Operand& operand = plan.operands[k];
-    mydev_dtype dtype = static_cast<mydev_dtype>(buffers[k].dtype);
     const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
     const mydev_dtype wanted = pred ? MYDEV_PRED : compute.dtype;
-    operand.base = static_cast<char*>(buffers[k].data);
-    if (operand.base == nullptr) {
+    char* base = static_cast<char*>(buffers[k].data);
+    mydev_dtype type = static_cast<mydev_dtype>(buffers[k].dtype);
+    if (base == nullptr) {
       if (k == 0 || frame.num_attributes == 0) return fail(frame, MYDEV_INVALID_ARGUMENT, "an operand has no data");
       own = 1;
       set_scalar(scalar, wanted, Params(frame.attributes, 1));
-      operand.base = reinterpret_cast<char*>(&scalar);
-      dtype = wanted;
+      base = reinterpret_cast<char*>(&scalar);
+      type = wanted;
     }
-    operand.size = element_size(dtype);
-    operand.compute_size = element_size(wanted);
-    operand.convert = nullptr;
-    if (dtype != wanted) {
-      // One step: the compute type is the native type that the dtype loads to.
-      const Conversion conversion = k == 0 ? find_conversion(wanted, dtype) : find_conversion(dtype, wanted);
-      if (conversion.count != 1) return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");
-      operand.convert = conversion.steps[0];
+    if (!plan_operand(plan, k, base, type, wanted)) {
+      return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");
     }
-    operand.access = choose_access(plan, k);
-    plan.buffered = plan.buffered || operand.access != Access::kDirect;
-    const int64_t fits = kBufferBytes / operand.compute_size;
-    if (fits < plan.chunk) plan.chunk = fits;
   }
   const Params params(frame.attributes + own, frame.num_attributes - own);
   plan.params = &params;

@@ -2,7 +2,7 @@
 //
 // Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
 // T, but for PRED inputs that a kernel documents; the output has T, or PRED for predicates. f16 and bf16 compute in
-// f32; PRED, s8, s16, u8 compute in s32 and are cut on the way out. An input whose data is NULL takes its value from
+// f32; PRED, s8, s16, u8 compute in s32 and are cut when stored. An input whose data is NULL takes its value from
 // attribute 0, named "scalar"; the kernel's own attributes follow it. The output may be an input, exactly; any other
 // overlap is the caller's error. A kernel that lacks T returns UNIMPLEMENTED.
 //
@@ -20,7 +20,7 @@
 
 namespace mydev::kernels::MYDEV_ISA {
 
-// The kernel's own attributes, in their documented order, and a way to report failure.
+// The kernel's own attributes, in their documented order, and a report of failure.
 class Params {
  public:
   Params(const mydev_attribute* attributes, uint32_t count) : attributes_(attributes), count_(count) {}
@@ -99,7 +99,7 @@ mydev_code pointwise_entry(const mydev_frame* frame) {
 }
 template <const auto& table, size_t... i>
 constexpr std::array<mydev_kernel, sizeof...(i)> pointwise_records(std::index_sequence<i...>) {
-  return {{{sizeof(mydev_kernel), table[i].name, pointwise_entry<table, i>, nullptr, table[i].doc, nullptr}...}};
+  return {{kernel_record(table[i].name, pointwise_entry<table, i>, table[i].doc)...}};
 }
 template <const auto& table>
 inline constexpr auto kPointwiseRecords = pointwise_records<table>(std::make_index_sequence<std::size(table)>());

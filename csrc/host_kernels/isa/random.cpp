@@ -266,18 +266,14 @@ mydev_code dropout_backward_entry(const mydev_frame* frame) {
   return dropout_backward_as<float>(frame);
 }
 
-constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const char* doc) {
-  return {sizeof(mydev_kernel), name, entry, nullptr, doc, nullptr};
-}
-
 constexpr mydev_kernel kRecords[] = {
-    record("mydev.random_uniform", fill_entry<Uniform>, "out; ; seed, offset, low, high: in [low, high)"),
-    record("mydev.random_normal", fill_entry<Normal>, "out; ; seed, offset, mean, std"),
-    record("mydev.random_exponential", fill_entry<Exponential>, "out; ; seed, offset, rate"),
-    record("mydev.random_bernoulli", bernoulli_entry, "out; ; seed, offset, p: 1 with probability p, else 0"),
-    record("mydev.random_integers", integers_entry, "out; ; seed, offset, low, range: in [low, low + range)"),
-    record("mydev.dropout", dropout_entry, "out, mask; in; seed, offset, p: zeroed with probability p"),
-    record("mydev.dropout_backward", dropout_backward_entry, "grad_in; grad_out, mask; scale"),
+    kernel_record("mydev.random_uniform", fill_entry<Uniform>, "out; ; seed, offset, low, high: in [low, high)"),
+    kernel_record("mydev.random_normal", fill_entry<Normal>, "out; ; seed, offset, mean, std"),
+    kernel_record("mydev.random_exponential", fill_entry<Exponential>, "out; ; seed, offset, rate"),
+    kernel_record("mydev.random_bernoulli", bernoulli_entry, "out; ; seed, offset, p: 1 with probability p, else 0"),
+    kernel_record("mydev.random_integers", integers_entry, "out; ; seed, offset, low, range: in [low, low + range)"),
+    kernel_record("mydev.dropout", dropout_entry, "out, mask; in; seed, offset, p: zeroed with probability p"),
+    kernel_record("mydev.dropout_backward", dropout_backward_entry, "grad_in; grad_out, mask; scale"),
 };
 
 }  // namespace

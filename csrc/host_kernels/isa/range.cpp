@@ -36,8 +36,7 @@ mydev_code arange_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.arange", arange_entry, nullptr, "out; ; start, step (both integers or both floating)",
-     nullptr},
+    kernel_record("mydev.arange", arange_entry, "out; ; start, step (both integers or both floating)"),
 };
 
 }  // namespace

@@ -319,21 +319,24 @@ uint64_t partial_bytes(const mydev_frame* frame) {
   return static_cast<uint64_t>(plan.pieces * plan.outputs) * sizeof(double);
 }
 
-constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const char* doc) {
-  return {sizeof(mydev_kernel), name, entry, partial_bytes, doc, nullptr};
+constexpr mydev_kernel reduction_record(const char* name, mydev_kernel_fn entry, const char* doc) {
+  return kernel_record(name, entry, doc, partial_bytes);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    record("mydev.sum", reduce_numbers<Sum>, "out; in: sum along the dimensions where out has stride 0"),
-    record("mydev.mean", reduce_floats<Mean>, "out; in: mean along the dimensions where out has stride 0"),
-    record("mydev.prod", reduce_numbers<Prod>, "out; in: product along the dimensions where out has stride 0"),
-    record("mydev.amax", reduce_numbers<Amax>, "out; in: maximum along the dimensions where out has stride 0"),
-    record("mydev.amin", reduce_numbers<Amin>, "out; in: minimum along the dimensions where out has stride 0"),
-    record("mydev.any", reduce_truths<Any>, "out pred or u8; in: whether any element is not 0"),
-    record("mydev.all", reduce_truths<All>, "out pred or u8; in: whether no element is 0"),
-    record("mydev.norm1", reduce_floats<Norm1>, "out; in: sum of absolute values"),
-    record("mydev.norm2", reduce_floats<Norm2>, "out; in: square root of the sum of squares"),
-    record("mydev.norm_inf", reduce_floats<NormInf>, "out; in: largest absolute value, 0 of nothing"),
+    reduction_record("mydev.sum", reduce_numbers<Sum>, "out; in: sum along the dimensions where out has stride 0"),
+    reduction_record("mydev.mean", reduce_floats<Mean>, "out; in: mean along the dimensions where out has stride 0"),
+    reduction_record("mydev.prod", reduce_numbers<Prod>,
+                     "out; in: product along the dimensions where out has stride 0"),
+    reduction_record("mydev.amax", reduce_numbers<Amax>,
+                     "out; in: maximum along the dimensions where out has stride 0"),
+    reduction_record("mydev.amin", reduce_numbers<Amin>,
+                     "out; in: minimum along the dimensions where out has stride 0"),
+    reduction_record("mydev.any", reduce_truths<Any>, "out pred or u8; in: whether any element is not 0"),
+    reduction_record("mydev.all", reduce_truths<All>, "out pred or u8; in: whether no element is 0"),
+    reduction_record("mydev.norm1", reduce_floats<Norm1>, "out; in: sum of absolute values"),
+    reduction_record("mydev.norm2", reduce_floats<Norm2>, "out; in: square root of the sum of squares"),
+    reduction_record("mydev.norm_inf", reduce_floats<NormInf>, "out; in: largest absolute value, 0 of nothing"),
 };
 
 }  // namespace

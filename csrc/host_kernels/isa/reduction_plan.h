@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "host_kernels/isa/isa.h"
+#include "runtime/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 namespace {
@@ -120,6 +121,28 @@ class Odometer {
   int64_t in_ = 0, out_ = 0;
   int64_t index_[kMaxPlanRank];
 };
+
+// On all threads, calls columns(kept, column, count) for blocks of a vertical plan's outputs, else line(kept) for each
+// output; `kept` stands at the output or, vertically, at the first of its columns. Reductions are not cut into pieces.
+template <typename Line, typename Columns>
+void for_each_output(const ReductionPlan& plan, const Line& line, const Columns& columns) {
+  const int64_t width = plan.vertical ? plan.kept[0].size : 1;
+  const int64_t blocks = (width + kColumnBlock - 1) / kColumnBlock;
+  const int64_t per_task = std::min(width, kColumnBlock) * std::max<int64_t>(plan.count, 1);
+  const int64_t tasks = plan.outputs / width * blocks;
+  parallel_for(tasks, std::max<int64_t>(kReductionTask / per_task, 1), [&](int64_t first, int64_t last) {
+    Odometer kept(plan.kept, plan.kept_rank, plan.vertical ? 1 : 0);
+    for (int64_t task = first; task < last; ++task) {
+      kept.seek(task / blocks);
+      const int64_t column = task % blocks * kColumnBlock;
+      if (plan.vertical) {
+        columns(kept, column, std::min(kColumnBlock, width - column));
+      } else {
+        line(kept);
+      }
+    }
+  });
+}
 
 }  // namespace
 }  // namespace mydev::kernels::MYDEV_ISA

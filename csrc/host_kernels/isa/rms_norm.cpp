@@ -136,11 +136,12 @@ mydev_code backward_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.rms_norm", forward_entry, nullptr,
-     "out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n]?; eps: rows divided by their root mean square; T is f32, f64",
-     nullptr},
-    {sizeof(mydev_kernel), "mydev.rms_norm_backward", backward_entry, nullptr,
-     "grad_x T[m,n], grad_weight T[n]?; grad T[m,n], x T[m,n], inverse_rms T[m], weight T[n]?; T is f32, f64", nullptr},
+    kernel_record("mydev.rms_norm", forward_entry,
+                  "out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n]?; eps: rows divided by their root mean square; "
+                  "T is f32, f64"),
+    kernel_record(
+        "mydev.rms_norm_backward", backward_entry,
+        "grad_x T[m,n], grad_weight T[n]?; grad T[m,n], x T[m,n], inverse_rms T[m], weight T[n]?; T is f32, f64"),
 };
 
 }  // namespace

@@ -26,12 +26,16 @@ Shape shape_of(const mydev_frame* frame) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-// Calls rows(first, last) over the outer index where inner is 1, else columns(outer, column, count).
-template <typename Rows, typename Columns>
-void for_each_line(const Shape& shape, const Rows& rows, const Columns& columns) {
+// Calls pass.row(at) where inner is 1, else pass.columns(at, count) for neighbouring lines along `dim`; `at` is the
+// position of the (first) line's first element.
+template <typename Pass>
+void for_each_line(const Pass& pass) {
+  const Shape shape = pass.shape();
   if (shape.dim == 0) return;
   if (shape.inner == 1) {
-    parallel_for(shape.outer, std::max<int64_t>(kGrainHeavy / shape.dim, 1), rows);
+    parallel_for(shape.outer, std::max<int64_t>(kGrainHeavy / shape.dim, 1), [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) pass.row(row * shape.dim);
+    });
     return;
   }
   const int64_t blocks = (shape.inner + kColumns - 1) / kColumns;
@@ -39,7 +43,7 @@ void for_each_line(const Shape& shape, const Rows& rows, const Columns& columns)
   parallel_for(shape.outer * blocks, std::max<int64_t>(kGrainHeavy / per_task, 1), [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t column = task % blocks * kColumns;
-      columns(task / blocks, column, std::min(kColumns, shape.inner - column));
+      pass.columns(task / blocks * shape.dim * shape.inner + column, std::min(kColumns, shape.inner - column));
     }
   });
 }
@@ -55,24 +59,9 @@ class Forward {
         reader_(frame->buffers[1].dtype) {}
   bool supported() const { return writer_.supported() && reader_.supported(); }
 
-  void run() const {
-    for_each_line(
-        shape_,
-        [this](int64_t first, int64_t last) {
-          for (int64_t row = first; row < last; ++row) normalise_row(row * shape_.dim);
-        },
-        [this](int64_t outer, int64_t column, int64_t count) {
-          normalise_columns(outer * shape_.dim * shape_.inner + column, count);
-        });
-  }
+  const Shape& shape() const { return shape_; }
 
- private:
-  static constexpr C kLowest = -std::numeric_limits<C>::infinity();
-  const C* read(int64_t at, int64_t count, C* buffer) const {
-    return reader_.read(in_ + at * reader_.element_bytes(), 1, count, buffer);
-  }
-
-  void normalise_row(int64_t at) const {
+  void row(int64_t at) const {
     alignas(64) C source[kChunk];
     alignas(64) C result[kChunk];
     C maximum = kLowest;
@@ -107,7 +96,7 @@ class Forward {
     }
   }
 
-  void normalise_columns(int64_t at, int64_t count) const {
+  void columns(int64_t at, int64_t count) const {
     alignas(64) C source[kChunk];
     alignas(64) C result[kColumns];
     alignas(64) C maximum[kColumns];
@@ -142,6 +131,12 @@ class Forward {
     }
   }
 
+ private:
+  static constexpr C kLowest = -std::numeric_limits<C>::infinity();
+  const C* read(int64_t at, int64_t count, C* buffer) const {
+    return reader_.read(in_ + at * reader_.element_bytes(), 1, count, buffer);
+  }
+
   Shape shape_;
   char* out_;
   const char* in_;
@@ -162,26 +157,9 @@ class Backward {
         out_reader_(frame->buffers[2].dtype) {}
   bool supported() const { return writer_.supported() && grad_reader_.supported() && out_reader_.supported(); }
 
-  void run() const {
-    for_each_line(
-        shape_,
-        [this](int64_t first, int64_t last) {
-          for (int64_t row = first; row < last; ++row) differentiate_row(row * shape_.dim);
-        },
-        [this](int64_t outer, int64_t column, int64_t count) {
-          differentiate_columns(outer * shape_.dim * shape_.inner + column, count);
-        });
-  }
+  const Shape& shape() const { return shape_; }
 
- private:
-  const C* read_grad(int64_t at, int64_t count, C* buffer) const {
-    return grad_reader_.read(grad_ + at * grad_reader_.element_bytes(), 1, count, buffer);
-  }
-  const C* read_out(int64_t at, int64_t count, C* buffer) const {
-    return out_reader_.read(out_ + at * out_reader_.element_bytes(), 1, count, buffer);
-  }
-
-  void differentiate_row(int64_t at) const {
+  void row(int64_t at) const {
     alignas(64) C grads[kChunk];
     alignas(64) C outs[kChunk];
     alignas(64) C result[kChunk];
@@ -209,7 +187,7 @@ class Backward {
     }
   }
 
-  void differentiate_columns(int64_t at, int64_t count) const {
+  void columns(int64_t at, int64_t count) const {
     alignas(64) C grads[kChunk];
     alignas(64) C outs[kChunk];
     alignas(64) C result[kColumns];
@@ -241,6 +219,14 @@ class Backward {
     }
   }
 
+ private:
+  const C* read_grad(int64_t at, int64_t count, C* buffer) const {
+    return grad_reader_.read(grad_ + at * grad_reader_.element_bytes(), 1, count, buffer);
+  }
+  const C* read_out(int64_t at, int64_t count, C* buffer) const {
+    return out_reader_.read(out_ + at * out_reader_.element_bytes(), 1, count, buffer);
+  }
+
   Shape shape_;
   char* grad_in_;
   const char* grad_;
@@ -253,7 +239,7 @@ template <template <typename, bool> class Pass, bool kLog>
 mydev_code softmax_entry(const mydev_frame* frame) {
   const auto run = [](const auto& pass) {
     if (!pass.supported()) return MYDEV_UNIMPLEMENTED;
-    pass.run();
+    for_each_line(pass);
     return MYDEV_OK;
   };
   if (frame->buffers[1].dtype == MYDEV_F64) return run(Pass<double, kLog>(frame));
@@ -261,14 +247,12 @@ mydev_code softmax_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.softmax", softmax_entry<Forward, false>, nullptr,
-     "out; in: dense [outer, dim, inner]", nullptr},
-    {sizeof(mydev_kernel), "mydev.log_softmax", softmax_entry<Forward, true>, nullptr,
-     "out; in: dense [outer, dim, inner]", nullptr},
-    {sizeof(mydev_kernel), "mydev.softmax_backward", softmax_entry<Backward, false>, nullptr,
-     "grad_in; grad_out, out: dense [outer, dim, inner]", nullptr},
-    {sizeof(mydev_kernel), "mydev.log_softmax_backward", softmax_entry<Backward, true>, nullptr,
-     "grad_in; grad_out, out: dense [outer, dim, inner]", nullptr},
+    kernel_record("mydev.softmax", softmax_entry<Forward, false>, "out; in: dense [outer, dim, inner]"),
+    kernel_record("mydev.log_softmax", softmax_entry<Forward, true>, "out; in: dense [outer, dim, inner]"),
+    kernel_record("mydev.softmax_backward", softmax_entry<Backward, false>,
+                  "grad_in; grad_out, out: dense [outer, dim, inner]"),
+    kernel_record("mydev.log_softmax_backward", softmax_entry<Backward, true>,
+                  "grad_in; grad_out, out: dense [outer, dim, inner]"),
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Family swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, in one pass each way.
+// Family swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, and its derivatives, in one pass.
 //
 //   mydev.swiglu(out T; gate T, up T)
 //   mydev.swiglu_backward(grad_gate T, grad_up T; grad T, gate T, up T)
@@ -6,8 +6,7 @@
 // T is f32 or f64; buffers are dense and of one shape.
 #include <cmath>
 
-#include "host_kernels/isa/isa.h"
-#include "runtime/parallel.h"
+#include "host_kernels/isa/tensor_list.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -16,12 +15,6 @@ namespace {
 template <typename T>
 T* data(const mydev_buffer& buffer) {
   return static_cast<T*>(buffer.data);
-}
-
-int64_t num_elements(const mydev_buffer& buffer) {
-  int64_t count = 1;
-  for (int32_t i = 0; i < buffer.rank; ++i) count *= buffer.sizes[i];
-  return count;
 }
 
 template <typename T>
@@ -34,7 +27,7 @@ mydev_code forward(const mydev_frame& frame) {
   T* out = data<T>(frame.buffers[0]);
   const T* gate = data<T>(frame.buffers[1]);
   const T* up = data<T>(frame.buffers[2]);
-  parallel_for(num_elements(frame.buffers[0]), kGrainHeavy, [=](int64_t begin, int64_t end) {
+  parallel_for(element_count(frame.buffers[0]), kGrainHeavy, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) out[i] = gate[i] * logistic(gate[i]) * up[i];
   });
   return MYDEV_OK;
@@ -47,7 +40,7 @@ mydev_code backward(const mydev_frame& frame) {
   const T* grad = data<T>(frame.buffers[2]);
   const T* gate = data<T>(frame.buffers[3]);
   const T* up = data<T>(frame.buffers[4]);
-  parallel_for(num_elements(frame.buffers[0]), kGrainHeavy, [=](int64_t begin, int64_t end) {
+  parallel_for(element_count(frame.buffers[0]), kGrainHeavy, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T s = logistic(gate[i]);
       grad_gate[i] = grad[i] * up[i] * s * (T(1) + gate[i] * (T(1) - s));
@@ -70,10 +63,10 @@ mydev_code entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.swiglu", entry<forward<float>, forward<double>>, nullptr,
-     "out T; gate T, up T: silu(gate) * up; T is f32, f64", nullptr},
-    {sizeof(mydev_kernel), "mydev.swiglu_backward", entry<backward<float>, backward<double>>, nullptr,
-     "grad_gate T, grad_up T; grad T, gate T, up T; T is f32, f64", nullptr},
+    kernel_record("mydev.swiglu", entry<forward<float>, forward<double>>,
+                  "out T; gate T, up T: silu(gate) * up; T is f32, f64"),
+    kernel_record("mydev.swiglu_backward", entry<backward<float>, backward<double>>,
+                  "grad_gate T, grad_up T; grad T, gate T, up T; T is f32, f64"),
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/reduction_plan.h"
-#include "runtime/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -32,22 +31,9 @@ class Variance {
   bool supported() const { return reader_.supported() && writer_.supported(); }
 
   void run() const {
-    const int64_t columns = plan_.vertical ? plan_.kept[0].size : 1;
-    const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
-    const int64_t per_task = std::min(columns, kColumnBlock) * std::max<int64_t>(plan_.count, 1);
-    const int64_t tasks = plan_.outputs / columns * blocks;
-    parallel_for(tasks, std::max<int64_t>(kReductionTask / per_task, 1), [&](int64_t first, int64_t last) {
-      Odometer kept(plan_.kept, plan_.kept_rank, plan_.vertical ? 1 : 0);
-      for (int64_t task = first; task < last; ++task) {
-        kept.seek(task / blocks);
-        const int64_t column = task % blocks * kColumnBlock;
-        if (plan_.vertical) {
-          reduce_columns(kept, column, std::min(kColumnBlock, columns - column));
-        } else {
-          reduce_one(kept);
-        }
-      }
-    });
+    for_each_output(
+        plan_, [this](const Odometer& kept) { reduce_one(kept); },
+        [this](const Odometer& kept, int64_t column, int64_t count) { reduce_columns(kept, column, count); });
   }
 
  private:
@@ -145,8 +131,8 @@ mydev_code variance_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.variance", variance_entry, nullptr,
-     "var, mean; in; correction, take_root: along the dimensions where outputs have stride 0", nullptr},
+    kernel_record("mydev.variance", variance_entry,
+                  "var, mean; in; correction, take_root: along the dimensions where outputs have stride 0"),
 };
 
 }  // namespace

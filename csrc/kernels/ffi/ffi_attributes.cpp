@@ -4,10 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
-#include "runtime/plain_errors.h"
+#include "runtime/dtype.h"
 #include "runtime/status.h"
 
 namespace mydev::ffi {
@@ -21,37 +20,14 @@ void store(std::byte* out, T value) {
   std::memcpy(out, &value, sizeof(value));
 }
 
-template <typename T>
-bool store_integer(std::byte* out, int64_t value) {
-  // The frame has no unsigned 64-bit integers: those come as the bits of a signed one.
-  if constexpr (!std::is_same_v<T, uint64_t>) {
-    if (!std::in_range<T>(value)) return false;
-  }
-  store(out, static_cast<T>(value));
-  return true;
-}
-
 bool store_integer(std::byte* out, int64_t value, int32_t dtype) {
-  switch (dtype) {
-    case MYDEV_S8:
-      return store_integer<int8_t>(out, value);
-    case MYDEV_S16:
-      return store_integer<int16_t>(out, value);
-    case MYDEV_S32:
-      return store_integer<int32_t>(out, value);
-    case MYDEV_S64:
-      return store_integer<int64_t>(out, value);
-    case MYDEV_U8:
-      return store_integer<uint8_t>(out, value);
-    case MYDEV_U16:
-      return store_integer<uint16_t>(out, value);
-    case MYDEV_U32:
-      return store_integer<uint32_t>(out, value);
-    case MYDEV_U64:
-      return store_integer<uint64_t>(out, value);
-    default:
-      return false;
-  }
+  constexpr uint64_t kIntegers = dtypes_of(DtypeKind::kSigned) | dtypes_of(DtypeKind::kUnsigned);
+  if (dtype < 0 || dtype >= 64 || (kIntegers & MYDEV_DTYPE_BIT(dtype)) == 0) return false;
+  // The frame has no unsigned 64-bit integers: those come as the bits of a signed one.
+  if (dtype != MYDEV_U64 && !can_hold(dtype, value)) return false;
+  // Little-endian: the low bytes come first.
+  std::memcpy(out, &value, static_cast<size_t>(dtype_size(static_cast<mydev_dtype>(dtype))));
+  return true;
 }
 
 // To a binary floating type of 16 bits, rounding to even: `mantissa` bits, an exponent of `15 - mantissa`.
@@ -258,7 +234,7 @@ std::shared_ptr<Instance> InstanceCache::find_or_make(std::span<const mydev_attr
     std::rotate(instances_.begin(), position, position + 1);
     return instances_.front();
   }
-  const PlainErrors plain;
+  const RaiserBypass bypass;
   auto instance = std::make_shared<Instance>(attributes);
   if (instances_.size() == kCapacity) {
     gone = std::move(instances_.back());

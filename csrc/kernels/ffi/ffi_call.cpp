@@ -17,7 +17,6 @@
 #include "kernels/registry/kernel_entry.h"
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/config.h"
-#include "runtime/plain_errors.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -124,7 +123,7 @@ void fill_frame(Call& call, const mydev_frame& frame) {
 // --- futures ---------------------------------------------------------------------------------------------------------
 
 std::chrono::nanoseconds future_timeout() {
-  const PlainErrors plain;
+  const RaiserBypass bypass;
   const std::string text = config_string("MYDEV_CUSTOM_CALL_TIMEOUT");
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);

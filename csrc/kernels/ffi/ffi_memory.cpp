@@ -4,7 +4,8 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/device_memory.h"
+#include "runtime/no_reclaim.h"
+#include "runtime/stream_table.h"
 
 namespace mydev::ffi {
 
@@ -18,24 +19,24 @@ Stream& stream_with(int device, mydev_stream handle) {
   return default_stream(device);
 }
 
-// Pools are told apart by their Stream: one that only stands for the stream that runs, and that no one else uses.
+// Pools are told apart by their Stream: an alias of the stream that runs, which no one else uses.
 Stream& pool_of(int device, mydev_stream handle) {
   struct Pools {
     std::mutex mutex;
-    std::map<const Stream*, std::unique_ptr<Stream>> stand_ins;
+    std::map<const Stream*, std::unique_ptr<Stream>> aliases;
   };
   static Pools& pools = *new Pools;
   const Stream& running = stream_with(device, handle);
   const std::lock_guard lock(pools.mutex);
-  std::unique_ptr<Stream>& stand_in = pools.stand_ins[&running];
-  if (stand_in == nullptr) stand_in = Stream::stand_in(running);
-  return *stand_in;
+  std::unique_ptr<Stream>& alias = pools.aliases[&running];
+  if (alias == nullptr) alias = Stream::alias_of(running);
+  return *alias;
 }
 
 }  // namespace
 
 Block* allocate_while_running(int device, mydev_stream stream, size_t bytes) {
-  const DeviceMemory::NoWaiting scope;
+  const NoReclaim scope;
   return allocate(pool_of(device, stream), bytes);
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/registry/library_table.h"
 #include "kernels/registry/shared_object.h"
+#include "runtime/installed_library.h"
 #include "runtime/instruction_set.h"
 #include "runtime/status.h"
 
@@ -13,7 +14,7 @@ namespace mydev {
 
 std::span<const mydev_kernel* const> load_builtin_kernels() {
   instruction_set();  // raises here: what the library's query function throws would be told as the library's fault
-  const std::string file = file_beside_this_library("libmydev_host_kernels.so");
+  const std::string file = installed_library("libmydev_host_kernels.so");
   std::string problem;
   void* library = open_shared_object(file, problem);
   MYDEV_CHECK(library != nullptr, MYDEV_FAILED_PRECONDITION, "the built-in kernels cannot be loaded: ", problem,

@@ -3,11 +3,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <type_traits>
 
+#include "kernels/spec/attribute_array.h"
 #include "kernels/spec/signature.h"
+#include "runtime/dtype.h"
 #include "runtime/frame.h"
-#include "runtime/utf8.h"
 
 namespace mydev {
 
@@ -19,201 +21,181 @@ constexpr std::array kAttributeKindNames = {"bool",      "int",         "float",
                                             "int_array", "float_array", "array", "dictionary"};
 constexpr std::array kBatchingNames = {"none", "sequential", "expand_dims", "broadcast_all"};
 
-template <typename T>
-std::string json_number(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(value)) return "\"nan\"";
-    if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
-  }
-  std::array<char, 40> buffer;
-  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
+using List = Description::List;
+using Dictionary = Description::Dictionary;
+
+Description text(const char* value) {
+  return value != nullptr ? Description{std::string(value)} : Description{};
 }
 
-std::string json_bool(bool value) {
-  return value ? "true" : "false";
+template <typename T>
+Description number(T value) {
+  if constexpr (std::is_same_v<T, Predicate>) {
+    return {static_cast<bool>(value)};
+  } else if constexpr (std::is_same_v<T, float>) {
+    // The double that is written in the same digits: 0.1 and not 0.10000000149011612.
+    std::array<char, 40> digits;
+    double same = value;
+    const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+    std::from_chars(digits.data(), written.ptr, same);
+    return number(same);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(value)) return text("nan");
+    if (std::isinf(value)) return text(value > 0 ? "inf" : "-inf");
+    return {double{value}};
+  } else if constexpr (std::is_unsigned_v<T>) {
+    return {uint64_t{value}};
+  } else {
+    return {int64_t{value}};
+  }
 }
-std::string json_text(const char* text) {
-  return text != nullptr ? json_string(text) : "null";
+
+template <typename T>
+Description numbers(std::span<const T> values) {
+  List items;
+  for (const T value : values) items.push_back(number(value));
+  return {std::move(items)};
 }
 
 template <typename Item>
-std::string json_list(uint32_t count, const Item& item) {
-  std::string text = "[";
-  for (uint32_t i = 0; i < count; ++i) text += (i != 0 ? ", " : "") + item(i);
-  return text + "]";
-}
-template <typename T>
-std::string json_numbers(const void* values, uint32_t count) {
-  return json_list(count, [&](uint32_t i) { return json_number(static_cast<const T*>(values)[i]); });
+Description list(uint32_t count, const Item& item) {
+  List items;
+  for (uint32_t i = 0; i < count; ++i) items.push_back(item(i));
+  return {std::move(items)};
 }
 
-std::string json_array(const mydev_attribute& attribute) {
-  const void* data = attribute.value.data;
-  const uint32_t count = attribute.count;
-  switch (attribute.dtype) {
-    case MYDEV_PRED:
-      return json_list(count, [&](uint32_t i) { return json_bool(static_cast<const uint8_t*>(data)[i] != 0); });
-    case MYDEV_S8:
-      return json_numbers<int8_t>(data, count);
-    case MYDEV_S16:
-      return json_numbers<int16_t>(data, count);
-    case MYDEV_S32:
-      return json_numbers<int32_t>(data, count);
-    case MYDEV_S64:
-      return json_numbers<int64_t>(data, count);
-    case MYDEV_U8:
-      return json_numbers<uint8_t>(data, count);
-    case MYDEV_U16:
-      return json_numbers<uint16_t>(data, count);
-    case MYDEV_U32:
-      return json_numbers<uint32_t>(data, count);
-    case MYDEV_U64:
-      return json_numbers<uint64_t>(data, count);
-    case MYDEV_F32:
-      return json_numbers<float>(data, count);
-    default:
-      return json_numbers<double>(data, count);
-  }
-}
-
-std::string json_default(const mydev_attribute& attribute) {
+Description default_value(const mydev_attribute& attribute) {
   switch (attribute.kind) {
     case MYDEV_ATTRIBUTE_BOOL:
-      return json_bool(attribute.value.i != 0);
+      return {attribute.value.i != 0};
     case MYDEV_ATTRIBUTE_INT:
-      return json_number(attribute.value.i);
+      return number(attribute.value.i);
     case MYDEV_ATTRIBUTE_FLOAT:
-      return json_number(attribute.value.f);
+      return number(attribute.value.f);
     case MYDEV_ATTRIBUTE_COMPLEX:
-      return json_numbers<double>(attribute.value.c, 2);
+      return numbers(std::span<const double>(attribute.value.c, 2));
     case MYDEV_ATTRIBUTE_STRING:
-      return json_string({attribute.value.bytes, attribute.count});
+      return {std::string(attribute.value.bytes, attribute.count)};
     case MYDEV_ATTRIBUTE_INT_ARRAY:
-      return json_numbers<int64_t>(attribute.value.ints, attribute.count);
+      return numbers(std::span(attribute.value.ints, attribute.count));
     case MYDEV_ATTRIBUTE_FLOAT_ARRAY:
-      return json_numbers<double>(attribute.value.floats, attribute.count);
+      return numbers(std::span(attribute.value.floats, attribute.count));
     default:
-      return json_array(attribute);
+      return visit_array(attribute, [](const auto& entries) { return numbers(entries); });
   }
 }
 
-std::string json_dtypes(uint64_t dtypes) {
-  std::string text;
-  for (int dtype = 0; dtype <= MYDEV_F8E4M3FN; ++dtype) {
-    if ((dtypes & MYDEV_DTYPE_BIT(dtype)) == 0) continue;
-    text += (text.empty() ? "" : ", ") + json_string(dtype_name(static_cast<mydev_dtype>(dtype)));
+Description dtype_names(uint64_t dtypes) {
+  List names;
+  for (const DtypeRow& row : kDtypes) {
+    if ((dtypes & MYDEV_DTYPE_BIT(row.dtype)) != 0) names.push_back(text(row.name));
   }
-  return "[" + text + "]";
+  return {std::move(names)};
 }
 
-std::string json_operand_name(const mydev_signature& signature, int32_t operand) {
-  return operand >= 0 ? json_string(signature.operands[operand]->name) : "null";
+Description operand_name(const mydev_signature& signature, int32_t operand) {
+  return text(operand >= 0 ? signature.operands[operand]->name : nullptr);
 }
 
-std::string json_operand(const mydev_signature& signature, const mydev_operand& operand) {
-  return "{\"name\": " + json_string(operand.name) + ", \"dtypes\": " + json_dtypes(operand.dtypes) +
-         ", \"like\": " + json_operand_name(signature, operand.like) +
-         ", \"rank_min\": " + json_number(operand.rank_min) +
-         ", \"rank_max\": " + (operand.rank_max < 0 ? "null" : json_number(operand.rank_max)) +
-         ", \"optional\": " + json_bool((operand.flags & MYDEV_OPERAND_OPTIONAL) != 0) +
-         ", \"variadic\": " + json_bool(is_variadic(operand)) +
-         ", \"strided\": " + json_bool((operand.flags & MYDEV_OPERAND_STRIDED) != 0) +
-         ", \"doc\": " + json_text(operand.doc) + "}";
+Description describe_operand(const mydev_signature& signature, const mydev_operand& operand) {
+  return {Dictionary{{"name", text(operand.name)},
+                     {"dtypes", dtype_names(operand.dtypes)},
+                     {"like", operand_name(signature, operand.like)},
+                     {"rank_min", number(operand.rank_min)},
+                     {"rank_max", operand.rank_max < 0 ? Description{} : number(operand.rank_max)},
+                     {"optional", {(operand.flags & MYDEV_OPERAND_OPTIONAL) != 0}},
+                     {"variadic", {is_variadic(operand)}},
+                     {"strided", {(operand.flags & MYDEV_OPERAND_STRIDED) != 0}},
+                     {"doc", text(operand.doc)}}};
 }
 
-std::string json_result(const mydev_signature& signature, const mydev_operand& result) {
-  return "{\"name\": " + json_string(result.name) + ", \"dtypes\": " + json_dtypes(result.dtypes) +
-         ", \"like\": " + json_operand_name(signature, result.dtypes == 0 ? result.like : -1) +
-         ", \"alias\": " + json_operand_name(signature, result.alias) +
-         ", \"variadic\": " + json_bool(is_variadic(result)) + ", \"doc\": " + json_text(result.doc) + "}";
+Description describe_result(const mydev_signature& signature, const mydev_operand& result) {
+  return {Dictionary{{"name", text(result.name)},
+                     {"dtypes", dtype_names(result.dtypes)},
+                     {"like", operand_name(signature, result.dtypes == 0 ? result.like : -1)},
+                     {"alias", operand_name(signature, result.alias)},
+                     {"variadic", {is_variadic(result)}},
+                     {"doc", text(result.doc)}}};
 }
 
-std::string json_attribute(const mydev_attribute_spec& spec) {
+Description describe_attribute(const mydev_attribute_spec& spec) {
   const mydev_attribute& value = spec.value;
   const bool required = (spec.flags & MYDEV_ATTRIBUTE_REQUIRED) != 0;
   const auto dtype = static_cast<mydev_dtype>(value.dtype);
-  return "{\"name\": " + json_string(value.name) + ", \"kind\": " + json_string(kAttributeKindNames[value.kind]) +
-         ", \"dtype\": " + (dtype == MYDEV_DTYPE_INVALID ? "null" : json_string(dtype_name(dtype))) +
-         ", \"required\": " + json_bool(required) + (required ? "" : ", \"default\": " + json_default(value)) +
-         ", \"doc\": " + json_text(spec.doc) + "}";
+  Dictionary described = {{"name", text(value.name)},
+                          {"kind", text(kAttributeKindNames[value.kind])},
+                          {"dtype", text(dtype != MYDEV_DTYPE_INVALID ? dtype_name(dtype) : nullptr)},
+                          {"required", {required}}};
+  if (!required) described.emplace_back("default", default_value(value));
+  described.emplace_back("doc", text(spec.doc));
+  return {std::move(described)};
 }
 
-std::string json_signature(const mydev_signature& signature) {
-  return "{\"operands\": " +
-         json_list(signature.num_operands,
-                   [&](uint32_t i) { return json_operand(signature, *signature.operands[i]); }) +
-         ", \"results\": " +
-         json_list(signature.num_results, [&](uint32_t i) { return json_result(signature, *signature.results[i]); }) +
-         ", \"attributes\": " +
-         json_list(signature.num_attributes, [&](uint32_t i) { return json_attribute(*signature.attributes[i]); }) +
-         "}";
+Description describe(const mydev_signature& signature) {
+  return {Dictionary{
+      {"operands",
+       list(signature.num_operands, [&](uint32_t i) { return describe_operand(signature, *signature.operands[i]); })},
+      {"results",
+       list(signature.num_results, [&](uint32_t i) { return describe_result(signature, *signature.results[i]); })},
+      {"attributes",
+       list(signature.num_attributes, [&](uint32_t i) { return describe_attribute(*signature.attributes[i]); })}}};
 }
 
-std::string json_gradient(const mydev_gradient& gradient) {
-  return "{\"kernel\": " + json_string(gradient.kernel) +
-         ", \"saved\": " + json_numbers<int32_t>(gradient.saved, gradient.num_saved) +
-         ", \"wrt\": " + json_numbers<int32_t>(gradient.wrt, gradient.num_wrt) + "}";
+Description describe(const mydev_gradient& gradient) {
+  return {Dictionary{{"kernel", text(gradient.kernel)},
+                     {"saved", numbers(std::span(gradient.saved, gradient.num_saved))},
+                     {"wrt", numbers(std::span(gradient.wrt, gradient.num_wrt))}}};
 }
 
-// Appends the names of what is there.
-struct NameList {
-  std::string text;
-  NameList& add(bool there, const char* name) {
-    if (there) text += (text.empty() ? "" : ", ") + json_string(name);
-    return *this;
+// The names of what is there.
+Description present(std::initializer_list<std::pair<bool, const char*>> candidates) {
+  List names;
+  for (const auto& [there, name] : candidates) {
+    if (there) names.push_back(text(name));
   }
-  std::string json() const { return "[" + text + "]"; }
-};
+  return {std::move(names)};
+}
 
 }  // namespace
+
+const Description* Description::find(std::string_view key) const noexcept {
+  const auto* entries = std::get_if<Dictionary>(&value);
+  if (entries == nullptr) return nullptr;
+  for (const auto& [name, entry] : *entries) {
+    if (name == key) return &entry;
+  }
+  return nullptr;
+}
+
+bool operator==(const Description& a, const Description& b) {
+  return a.value == b.value;
+}
 
 const char* kind_name(int32_t kind) noexcept {
   const auto index = static_cast<size_t>(kind);
   return index < kKindNames.size() ? kKindNames[index] : "unknown";
 }
 
-std::string json_string(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  const bool characters = is_utf8(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (byte < ' ' || byte == 0x7F || (byte > 0x7F && !characters)) {
-      quoted += "\\u00";
-      quoted += kHex[byte >> 4];
-      quoted += kHex[byte & 15];
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
-std::string open_description(const mydev_kernel& kernel) {
+Description::Dictionary describe_record(const mydev_kernel& kernel) {
   const mydev_signature* signature = kernel.signature;
-  const bool frame = kernel.kind == MYDEV_KIND_FRAME;
-  return "{\"name\": " + json_string(kernel.name) + ", \"kind\": " + json_string(kind_name(kernel.kind)) +
-         ", \"platform\": " + json_string(kernel.platform != nullptr ? kernel.platform : "Host") + ", \"traits\": " +
-         NameList()
-             .add((kernel.traits & MYDEV_TRAIT_COMMAND_BUFFER_COMPATIBLE) != 0, "command_buffer_compatible")
-             .add((kernel.traits & MYDEV_TRAIT_TUPLE_RESULT) != 0, "tuple_result")
-             .json() +
-         ", \"stages\": " +
-         NameList()
-             .add(kernel.instantiate != nullptr, "instantiate")
-             .add(kernel.prepare != nullptr, "prepare")
-             .add(kernel.initialize != nullptr, "initialize")
-             .add(frame ? kernel.entry != nullptr : kernel.execute != nullptr, "execute")
-             .json() +
-         ", \"signature\": " + (signature != nullptr ? json_signature(*signature) : "null") +
-         ", \"operator\": " + (signature != nullptr ? json_string(operator_name(kernel)) : "null") +
-         ", \"schema\": " + (signature != nullptr ? json_string(operator_schema(kernel)) : "null") +
-         ", \"shapes\": " + json_text(signature != nullptr ? signature->shapes : nullptr) +
-         ", \"gradient\": " + (kernel.gradient != nullptr ? json_gradient(*kernel.gradient) : "null") +
-         ", \"batching\": " + json_string(kBatchingNames[static_cast<size_t>(kernel.batching)]) +
-         ", \"doc\": " + json_text(kernel.doc);
+  const bool executes = kernel.kind == MYDEV_KIND_FRAME ? kernel.entry != nullptr : kernel.execute != nullptr;
+  return {
+      {"name", text(kernel.name)},
+      {"kind", text(kind_name(kernel.kind))},
+      {"platform", text(kernel.platform != nullptr ? kernel.platform : "Host")},
+      {"traits", present({{(kernel.traits & MYDEV_TRAIT_COMMAND_BUFFER_COMPATIBLE) != 0, "command_buffer_compatible"},
+                          {(kernel.traits & MYDEV_TRAIT_TUPLE_RESULT) != 0, "tuple_result"}})},
+      {"stages", present({{kernel.instantiate != nullptr, "instantiate"},
+                          {kernel.prepare != nullptr, "prepare"},
+                          {kernel.initialize != nullptr, "initialize"},
+                          {executes, "execute"}})},
+      {"signature", signature != nullptr ? describe(*signature) : Description{}},
+      {"operator", signature != nullptr ? Description{operator_name(kernel)} : Description{}},
+      {"schema", signature != nullptr ? Description{operator_schema(kernel)} : Description{}},
+      {"shapes", text(signature != nullptr ? signature->shapes : nullptr)},
+      {"gradient", kernel.gradient != nullptr ? describe(*kernel.gradient) : Description{}},
+      {"batching", text(kBatchingNames[static_cast<size_t>(kernel.batching)])},
+      {"doc", text(kernel.doc)}};
 }
 
 }  // namespace mydev

@@ -1,20 +1,32 @@
-// A record as a JSON object, for the command line, for stubs, and for comparing two records.
+// What a record says, as a tree of values: for the command line, and for comparing two records.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "mydev/custom_call.h"
 
 namespace mydev {
 
+// What Python and JSON have words for. Numbers that JSON lacks are strings: "nan", "inf", "-inf".
+struct Description {
+  using List = std::vector<Description>;
+  using Dictionary = std::vector<std::pair<std::string, Description>>;
+  std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, List, Dictionary> value = nullptr;
+
+  // An entry of a dictionary; nullptr if there is none.
+  const Description* find(std::string_view key) const noexcept;
+  friend bool operator==(const Description& a, const Description& b);
+};
+
 const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "original_host", ...
 
-// What the record itself says, without the closing brace: where it comes from is put behind. Of a record of full size
-// whose signature has been compiled.
-std::string open_description(const mydev_kernel& kernel);
-
-// A JSON string, quotes included. Of what is no UTF-8 the bytes above 0x7E are written as \u00XX.
-std::string json_string(std::string_view text);
+// A dictionary of what the record itself says, without where it comes from. Of a record of full size whose signature
+// has been compiled.
+Description::Dictionary describe_record(const mydev_kernel& kernel);
 
 }  // namespace mydev

@@ -13,6 +13,7 @@
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/device_name.h"
 #include "runtime/launch.h"
+#include "runtime/launch_errors.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -265,10 +266,12 @@ KernelOrigin kernel_origin(std::string_view name) {
   return registry_for(name).get(name).second;
 }
 
-std::string describe_kernel(std::string_view name) {
+Description describe_kernel(std::string_view name) {
   const auto [kernel, origin] = registry_for(name).get(name);
-  return open_description(*kernel) + ", \"library\": " + json_string(origin.library) +
-         ", \"file\": " + (origin.file.empty() ? "null" : json_string(origin.file)) + "}";
+  Description::Dictionary described = describe_record(*kernel);
+  described.push_back({"library", {origin.library}});
+  described.push_back({"file", origin.file.empty() ? Description{} : Description{origin.file}});
+  return {std::move(described)};
 }
 
 uint64_t registry_generation() noexcept {

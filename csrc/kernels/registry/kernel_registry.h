@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/registry/description.h"
 #include "mydev/custom_call.h"
 #include "runtime/device.h"
 
@@ -44,9 +45,9 @@ std::vector<std::string> kernel_names_of(const std::string& file);
 // Raises NOT_FOUND.
 KernelOrigin kernel_origin(std::string_view name);
 std::string origin_text(const KernelOrigin& origin);  // "library 1.0 (/path/library.so)"
-// Everything that the record says, as a JSON object: name, kind, platform, traits, stages, signature, schema, shapes,
+// Everything that the record says, a dictionary: name, kind, platform, traits, stages, signature, schema, shapes,
 // operator, gradient, batching, doc, library, file. Raises NOT_FOUND.
-std::string describe_kernel(std::string_view name);
+Description describe_kernel(std::string_view name);
 // Grows whenever a name comes, goes or is given to another record: what was looked up before may be stale.
 uint64_t registry_generation() noexcept;
 

@@ -14,7 +14,6 @@
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/shared_object.h"
 #include "runtime/config.h"
-#include "runtime/plain_errors.h"
 #include "runtime/status.h"
 
 namespace mydev {
@@ -130,7 +129,7 @@ bool may_have(const Candidate& candidate, const char* name) {
 // True if it was loaded; a failure is kept as a refusal.
 bool try_load(Discovery& discovery, Candidate& candidate) {
   candidate.tried = true;
-  const PlainErrors plain;
+  const RaiserBypass bypass;
   try {
     load_kernel_library(candidate.file);
     return true;

@@ -94,7 +94,7 @@ bool same_record(const mydev_kernel& a, const mydev_kernel& b) {
                               a.initialize == b.initialize && a.driver_data == b.driver_data;
   if (!same_functions || (a.signature == nullptr) != (b.signature == nullptr)) return false;
   if (a.signature != nullptr && a.signature->infer_shapes != b.signature->infer_shapes) return false;
-  return open_description(a) == open_description(b);
+  return describe_record(a) == describe_record(b);
 }
 
 RegisteredKernel::RegisteredKernel(const mydev_kernel& kernel, const KernelOrigin& from)

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/installed_library.h"
+
 namespace mydev {
 
 namespace {
@@ -53,17 +55,11 @@ const char* find_elf_fault(const std::string& file) {
   return nullptr;
 }
 
-std::string file_beside_this_library(const char* name) {
-  Dl_info ours;
-  if (::dladdr(reinterpret_cast<const void*>(&find_elf_fault), &ours) == 0) return name;
-  return (std::filesystem::path(ours.dli_fname).parent_path() / name).string();
-}
-
 void provide_status_functions() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (::dlsym(RTLD_DEFAULT, "XlaCustomCallStatusSetFailure") != nullptr) return;
-    ::dlopen(file_beside_this_library(kStatusLibrary).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    ::dlopen(installed_library(kStatusLibrary).c_str(), RTLD_NOW | RTLD_GLOBAL);
   });
 }
 

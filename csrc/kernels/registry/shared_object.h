@@ -9,9 +9,6 @@ namespace mydev {
 // headers say (which dlopen does not check: reading what is missing kills the process). Throws nothing.
 const char* find_elf_fault(const std::string& file);
 
-// The file of that name where this library lies; our libraries are installed side by side.
-std::string file_beside_this_library(const char* name);
-
 // Loads XLA's status functions for everyone, unless the process has them: they must be there when a library of kernels
 // is opened. Once per process; failure is no error here, the library's own loading then tells what is missing.
 void provide_status_functions();

@@ -5,6 +5,7 @@
 
 #include "kernels/spec/signature.h"
 #include "runtime/frame.h"
+#include "runtime/host_services.h"
 #include "runtime/launch.h"
 #include "runtime/status.h"
 
@@ -137,11 +138,6 @@ void call_infer_shapes(const mydev_kernel& kernel, const mydev_frame& frame, std
   }
 }
 
-int32_t declared_dtype(const mydev_kernel& kernel, const mydev_frame& frame, const mydev_operand& result) {
-  if (result.dtypes != 0) return static_cast<int32_t>(__builtin_ctzll(result.dtypes));
-  return frame.buffers[frame.num_outputs + static_cast<uint32_t>(result.like)].dtype;
-}
-
 // The dtype and sizes of an operand.
 void take_shape(const mydev_kernel& kernel, const mydev_frame& frame, uint32_t input, mydev_shape& shape) {
   const mydev_buffer& operand = frame.buffers[frame.num_outputs + input];
@@ -183,8 +179,9 @@ void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::sp
   MYDEV_CHECK(results.size() == count, MYDEV_INVALID_ARGUMENT, kernel.name, " has ", count, " results, not ",
               results.size(), ": ", describe_signature(kernel));
   const uint32_t num_single = num_single_results(signature);
+  const mydev_buffer* inputs = frame.buffers + frame.num_outputs;
   const std::span<mydev_shape> single = results.first(num_single);
-  for (uint32_t i = 0; i < num_single; ++i) single[i].dtype = declared_dtype(kernel, frame, *signature.results[i]);
+  for (uint32_t i = 0; i < num_single; ++i) single[i].dtype = declared_dtype(*signature.results[i], inputs);
   if (signature.rule) {
     signature.rule->apply(kernel, frame, single);
   } else if (signature.infer_shapes != nullptr) {
@@ -199,7 +196,7 @@ void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::sp
   }
   for (uint32_t i = 0; i < num_single; ++i) {
     const mydev_operand& result = *signature.results[i];
-    MYDEV_CHECK(results[i].dtype == declared_dtype(kernel, frame, result), MYDEV_INTERNAL, kernel.name,
+    MYDEV_CHECK(results[i].dtype == declared_dtype(result, inputs), MYDEV_INTERNAL, kernel.name,
                 ": infer_shapes gives result ", i, " the dtype ",
                 dtype_name(static_cast<mydev_dtype>(results[i].dtype)), ", which is not its signature's");
     MYDEV_CHECK(!overflows(results[i]), signature.rule ? MYDEV_INVALID_ARGUMENT : MYDEV_INTERNAL, kernel.name,

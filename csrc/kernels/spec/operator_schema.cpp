@@ -4,9 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <span>
 #include <string_view>
+#include <type_traits>
 
+#include "kernels/spec/attribute_array.h"
 #include "kernels/spec/signature.h"
+#include "runtime/dtype.h"
 #include "runtime/frame.h"
 
 namespace mydev {
@@ -24,7 +28,7 @@ std::string number_text(T value) {
   return text;
 }
 
-// Of the schema language: nullopt for a value that it cannot say.
+// A literal of the schema language; nullopt for a value that it cannot say.
 template <typename T>
 std::optional<std::string> literal(T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -44,45 +48,27 @@ std::optional<std::string> literal(std::string_view text) {
   return quoted + '"';
 }
 
-template <typename T, typename Stored = T>
-std::optional<std::string> array_literal(const void* data, uint32_t count) {
-  const auto* values = static_cast<const Stored*>(data);
+// An array's entry as the schema language would have it.
+template <typename T>
+auto widened(T value) {
+  if constexpr (std::is_same_v<T, Predicate>) {
+    return static_cast<bool>(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return double{value};
+  } else {
+    return static_cast<int64_t>(value);
+  }
+}
+
+template <typename T>
+std::optional<std::string> array_literal(std::span<const T> values) {
   std::string text = "[";
-  for (uint32_t i = 0; i < count; ++i) {
-    const std::optional<std::string> value = literal(static_cast<T>(values[i]));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::optional<std::string> value = literal(widened(values[i]));
     if (!value) return std::nullopt;
     text += (i != 0 ? ", " : "") + *value;
   }
   return text + "]";
-}
-
-std::optional<std::string> typed_array_literal(const mydev_attribute& attribute) {
-  const void* data = attribute.value.data;
-  const uint32_t count = attribute.count;
-  switch (attribute.dtype) {
-    case MYDEV_PRED:
-      return array_literal<bool, uint8_t>(data, count);
-    case MYDEV_S8:
-      return array_literal<int64_t, int8_t>(data, count);
-    case MYDEV_S16:
-      return array_literal<int64_t, int16_t>(data, count);
-    case MYDEV_S32:
-      return array_literal<int64_t, int32_t>(data, count);
-    case MYDEV_S64:
-      return array_literal<int64_t>(data, count);
-    case MYDEV_U8:
-      return array_literal<int64_t, uint8_t>(data, count);
-    case MYDEV_U16:
-      return array_literal<int64_t, uint16_t>(data, count);
-    case MYDEV_U32:
-      return array_literal<int64_t, uint32_t>(data, count);
-    case MYDEV_U64:
-      return array_literal<int64_t, uint64_t>(data, count);
-    case MYDEV_F32:
-      return array_literal<double, float>(data, count);
-    default:
-      return array_literal<double>(data, count);
-  }
 }
 
 std::optional<std::string> default_literal(const mydev_attribute& attribute) {
@@ -96,11 +82,11 @@ std::optional<std::string> default_literal(const mydev_attribute& attribute) {
     case MYDEV_ATTRIBUTE_STRING:
       return literal(std::string_view(attribute.value.bytes, attribute.count));
     case MYDEV_ATTRIBUTE_INT_ARRAY:
-      return array_literal<int64_t>(attribute.value.ints, attribute.count);
+      return array_literal(std::span(attribute.value.ints, attribute.count));
     case MYDEV_ATTRIBUTE_FLOAT_ARRAY:
-      return array_literal<double>(attribute.value.floats, attribute.count);
+      return array_literal(std::span(attribute.value.floats, attribute.count));
     case MYDEV_ATTRIBUTE_ARRAY:
-      return typed_array_literal(attribute);
+      return visit_array(attribute, [](const auto& entries) { return array_literal(entries); });
     default:
       return std::nullopt;
   }
@@ -167,7 +153,7 @@ std::string alias_mark(const mydev_signature& signature, int32_t operand) {
   return mark + "!)";
 }
 
-// Of those from `first` on, each may be left out.
+// Whether each operand from `first` on may be left out.
 bool all_optional(const mydev_signature& signature, uint32_t first) {
   for (uint32_t i = first; i < signature.num_operands; ++i) {
     if (!is_optional(*signature.operands[i])) return false;
@@ -177,9 +163,8 @@ bool all_optional(const mydev_signature& signature, uint32_t first) {
 
 std::string dtype_set(uint64_t dtypes) {
   std::string text;
-  for (int dtype = 0; dtype <= MYDEV_F8E4M3FN; ++dtype) {
-    if ((dtypes & MYDEV_DTYPE_BIT(dtype)) == 0) continue;
-    text += (text.empty() ? "" : "|") + std::string(dtype_name(static_cast<mydev_dtype>(dtype)));
+  for (const DtypeRow& row : kDtypes) {
+    if ((dtypes & MYDEV_DTYPE_BIT(row.dtype)) != 0) text += (text.empty() ? "" : "|") + std::string(row.name);
   }
   return text;
 }

@@ -1,18 +1,15 @@
-// Shape rules, "(...,m,k),(k,n)->(...,m,n)": parsing and applying.
+// Shape rules, "(...,m,k),(k,n)->(...,m,n)": parsing, and applying to a frame's sizes.
+#include "kernels/spec/shape_rule.h"
+
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 
-#include "kernels/spec/signature.h"
-#include "runtime/frame.h"
 #include "runtime/status.h"
 
 namespace mydev {
 
 namespace {
-
-constexpr size_t kMaxNames = 64;
 
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n';
@@ -121,7 +118,7 @@ class Parser {
     const auto known = std::find(names_.begin(), names_.end(), name);
     if (known != names_.end()) return static_cast<int32_t>(known - names_.begin());
     if (!may_name) fail("size '" + std::string(name) + "' of a result is in no operand");
-    if (names_.size() == kMaxNames) fail("more than 64 names");
+    if (names_.size() == ShapeRule::kMaxNames) fail("more than 64 names");
     names_.emplace_back(name);
     return static_cast<int32_t>(names_.size() - 1);
   }
@@ -130,110 +127,6 @@ class Parser {
   const mydev_signature& signature_;
   std::vector<std::string>& names_;
   size_t position_ = 0;
-};
-
-// The sizes that the names have and what "..." stands for, as far as the operands have told.
-class Binding {
- public:
-  Binding(const ShapeRule& rule, const mydev_kernel& kernel, const mydev_frame& frame)
-      : rule_(rule), kernel_(kernel), frame_(frame) {
-    sizes_.fill(-1);
-  }
-
-  void take(uint32_t input) {
-    const mydev_buffer& buffer = frame_.buffers[frame_.num_outputs + input];
-    const uint32_t operand = operand_of_input(*kernel_.signature, input);
-    if (buffer.dtype == MYDEV_DTYPE_INVALID) return;  // absent
-    const ShapeRule::List& list = rule_.operands()[operand];
-    const auto named = static_cast<int32_t>(list.sizes.size());
-    const int32_t leading = buffer.rank - named;
-    MYDEV_CHECK(leading == 0 || (leading > 0 && list.ellipsis), MYDEV_INVALID_ARGUMENT, describe(input), " has rank ",
-                buffer.rank, "; the shape rule asks for ", list.ellipsis ? "at least " : "", named, ": ", expected());
-    for (int32_t d = 0; d < named; ++d) {
-      bind(list.sizes[static_cast<size_t>(d)], buffer.sizes[leading + d], input, leading + d);
-    }
-    if (list.ellipsis) broadcast(buffer.sizes, leading, input);
-  }
-
-  void give(const ShapeRule::List& list, uint32_t index, mydev_shape& result) const {
-    const size_t rank = list.sizes.size() + (list.ellipsis ? static_cast<size_t>(leading_rank_) : 0);
-    MYDEV_CHECK(rank <= MYDEV_MAX_SHAPE_RANK, MYDEV_INVALID_ARGUMENT, kernel_.name, ": result ", index,
-                " would have rank ", rank, "; the limit is ", MYDEV_MAX_SHAPE_RANK);
-    result.rank = static_cast<int32_t>(rank);
-    int64_t* out = result.sizes;
-    if (list.ellipsis) out = std::copy_n(leading_.begin(), leading_rank_, out);
-    for (const ShapeRule::Size& size : list.sizes) {
-      const int64_t value = known(size);
-      MYDEV_CHECK(value >= 0 || size.kind != ShapeRule::Size::kName, MYDEV_INVALID_ARGUMENT, kernel_.name, ": size '",
-                  rule_.names()[static_cast<size_t>(size.name)], "' of result ", index,
-                  " is not known, since the operand that has it is absent: ", expected());
-      MYDEV_CHECK(value >= 0, MYDEV_INVALID_ARGUMENT, kernel_.name, ": attribute '", text(size), "' is ", value,
-                  ", a size of result ", index, "; give 0 or more");
-      *out++ = value;
-    }
-  }
-
- private:
-  // -1: not yet.
-  int64_t known(const ShapeRule::Size& size) const {
-    switch (size.kind) {
-      case ShapeRule::Size::kNumber:
-        return size.number;
-      case ShapeRule::Size::kAttribute:
-        return frame_.attributes[size.attribute].value.i;
-      default:
-        return sizes_[static_cast<size_t>(size.name)];
-    }
-  }
-  std::string text(const ShapeRule::Size& size) const {
-    switch (size.kind) {
-      case ShapeRule::Size::kNumber:
-        return std::to_string(size.number);
-      case ShapeRule::Size::kAttribute:
-        return std::string("@") + kernel_.signature->attributes[size.attribute]->value.name;
-      default:
-        return rule_.names()[static_cast<size_t>(size.name)];
-    }
-  }
-  std::string expected() const { return describe_signature(kernel_); }
-  std::string describe(uint32_t input) const {
-    return std::string(kernel_.name) + ": operand '" +
-           kernel_.signature->operands[operand_of_input(*kernel_.signature, input)]->name + "'";
-  }
-
-  void bind(const ShapeRule::Size& size, int64_t actual, uint32_t input, int32_t dimension) {
-    const int64_t value = known(size);
-    if (value < 0 && size.kind == ShapeRule::Size::kName) {
-      sizes_[static_cast<size_t>(size.name)] = actual;
-      return;
-    }
-    MYDEV_CHECK(value == actual, MYDEV_INVALID_ARGUMENT, describe(input), " has size ", actual, " in dimension ",
-                dimension, ", where '", text(size), "' is ", value, ": ", expected());
-  }
-
-  void broadcast(const int64_t* sizes, int32_t rank, uint32_t input) {
-    MYDEV_CHECK(rank <= MYDEV_MAX_SHAPE_RANK, MYDEV_INVALID_ARGUMENT, describe(input), " has rank ", rank,
-                "; the limit is ", MYDEV_MAX_SHAPE_RANK);
-    if (rank > leading_rank_) {
-      std::copy_backward(leading_.begin(), leading_.begin() + leading_rank_, leading_.begin() + rank);
-      std::fill_n(leading_.begin(), rank - leading_rank_, int64_t{1});
-      leading_rank_ = rank;
-    }
-    int64_t* out = leading_.data() + (leading_rank_ - rank);
-    for (int32_t d = 0; d < rank; ++d) {
-      MYDEV_CHECK(sizes[d] == out[d] || sizes[d] == 1 || out[d] == 1, MYDEV_INVALID_ARGUMENT, describe(input),
-                  " has size ", sizes[d], " in dimension ", d, ", which does not broadcast with ", out[d], ": ",
-                  expected());
-      if (out[d] == 1) out[d] = sizes[d];
-    }
-  }
-
-  const ShapeRule& rule_;
-  const mydev_kernel& kernel_;
-  const mydev_frame& frame_;
-  std::array<int64_t, kMaxNames> sizes_;
-  std::array<int64_t, MYDEV_MAX_SHAPE_RANK> leading_;
-  int32_t leading_rank_ = 0;
 };
 
 }  // namespace
@@ -259,9 +152,14 @@ ShapeRule::ShapeRule(const char* rule, const mydev_signature& signature) {
 }
 
 void ShapeRule::apply(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) const {
-  Binding binding(*this, kernel, frame);
-  for (uint32_t input = 0; input < frame.num_inputs; ++input) binding.take(input);
-  for (uint32_t i = 0; i < results.size(); ++i) binding.give(results_[i], i, results[i]);
+  ShapeBinding<int64_t> binding(*this, kernel, {frame.attributes, frame.num_attributes});
+  for (uint32_t input = 0; input < frame.num_inputs; ++input) {
+    const mydev_buffer& buffer = frame.buffers[frame.num_outputs + input];
+    if (buffer.dtype != MYDEV_DTYPE_INVALID) binding.take(input, {buffer.sizes, static_cast<size_t>(buffer.rank)});
+  }
+  for (uint32_t i = 0; i < results.size(); ++i) {
+    results[i].rank = binding.give(i, std::span<int64_t, MYDEV_MAX_SHAPE_RANK>(results[i].sizes));
+  }
 }
 
 }  // namespace mydev

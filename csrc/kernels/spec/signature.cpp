@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/spec/struct_copy.h"
+#include "runtime/dtype.h"
 #include "runtime/frame.h"
 #include "runtime/status.h"
 
@@ -17,23 +18,18 @@ constexpr uint32_t kMaxEntries = 1024;  // of operands, results, attributes: mor
 constexpr uint32_t kMaxDefaultCount = 1U << 20;
 constexpr uint32_t kOperandFlags = MYDEV_OPERAND_OPTIONAL | MYDEV_OPERAND_VARIADIC | MYDEV_OPERAND_STRIDED;
 
-constexpr uint64_t bits(std::initializer_list<mydev_dtype> dtypes) {
-  uint64_t result = 0;
-  for (const mydev_dtype dtype : dtypes) result |= MYDEV_DTYPE_BIT(dtype);
-  return result;
-}
-constexpr uint64_t kIntegers =
-    bits({MYDEV_S8, MYDEV_S16, MYDEV_S32, MYDEV_S64, MYDEV_U8, MYDEV_U16, MYDEV_U32, MYDEV_U64});
-constexpr uint64_t kFloats = bits({MYDEV_F16, MYDEV_BF16, MYDEV_F32, MYDEV_F64});
-constexpr uint64_t kComplexes = bits({MYDEV_C64, MYDEV_C128});
+constexpr uint64_t kBools = dtypes_of(DtypeKind::kBool);
+constexpr uint64_t kIntegers = dtypes_of(DtypeKind::kSigned) | dtypes_of(DtypeKind::kUnsigned);
+constexpr uint64_t kFloats = dtypes_of(DtypeKind::kFloat);
+constexpr uint64_t kComplexes = dtypes_of(DtypeKind::kComplex);
 constexpr uint64_t kAll =
-    kIntegers | kFloats | kComplexes | bits({MYDEV_PRED, MYDEV_TOKEN, MYDEV_F8E5M2, MYDEV_F8E4M3FN});
+    kBools | kIntegers | kFloats | kComplexes | dtypes_of(DtypeKind::kNarrowFloat) | dtypes_of(DtypeKind::kToken);
 
 // The dtypes that an attribute of a kind may declare; 0: none.
 uint64_t dtypes_of_kind(uint16_t kind) {
   switch (kind) {
     case MYDEV_ATTRIBUTE_BOOL:
-      return bits({MYDEV_PRED});
+      return kBools;
     case MYDEV_ATTRIBUTE_INT:
       return kIntegers;
     case MYDEV_ATTRIBUTE_FLOAT:
@@ -41,7 +37,7 @@ uint64_t dtypes_of_kind(uint16_t kind) {
     case MYDEV_ATTRIBUTE_COMPLEX:
       return kComplexes;
     case MYDEV_ATTRIBUTE_ARRAY:
-      return kIntegers | bits({MYDEV_PRED, MYDEV_F32, MYDEV_F64});
+      return kIntegers | kBools | MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64);
     default:
       return 0;
   }

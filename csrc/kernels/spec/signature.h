@@ -1,6 +1,6 @@
 // What a signature (mydev/custom_call.h) means: checking operands against it, and the shapes of the results.
 //
-// A signature is compiled once, when its record is registered (kernels/kernel_registry.h), and then only read.
+// A signature is compiled once, when its record is registered (kernels/registry/kernel_registry.h), and then only read.
 // check_operands and infer_results take records that the registry gave; the others take any of full size. Thread-safe.
 #pragma once
 
@@ -18,6 +18,7 @@ namespace mydev {
 // The declarative shape rule, "(m,k),(k,n)->(m,n)", compiled.
 class ShapeRule {
  public:
+  static constexpr size_t kMaxNames = 64;
   struct Size {
     enum Kind : uint8_t { kName, kNumber, kAttribute };
     Kind kind;
@@ -38,8 +39,8 @@ class ShapeRule {
   const std::vector<List>& results() const noexcept { return results_; }
   const std::vector<std::string>& names() const noexcept { return names_; }
 
-  // Sizes of the results. `frame` as for infer_results. Raises INVALID_ARGUMENT that names the operand and the size
-  // that does not fit. Of the single results; writes sizes and rank, not dtype.
+  // Sizes and ranks, but not dtypes, of the single results. `frame` as for infer_results. Raises INVALID_ARGUMENT that
+  // names the operand and the size that does not fit. For other sizes than numbers see shape_rule.h.
   void apply(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) const;
 
  private:
@@ -62,15 +63,15 @@ struct CompiledSignature : mydev_signature {
   std::optional<ShapeRule> rule;
 };
 
-// Of a record that the registry gave; nullptr without a signature.
+// The signature of a record that the registry gave; nullptr without one.
 inline const CompiledSignature* compiled_signature(const mydev_kernel& kernel) noexcept {
   return static_cast<const CompiledSignature*>(kernel.signature);
 }
 
 // Words that cannot name an operand, since Python or PyTorch's schema language keeps them for itself.
 bool is_reserved_word(std::string_view name) noexcept;
-// Of the operator that the record becomes: its name with '_' for what an identifier cannot have, and one at the end of
-// a reserved word or of a name that torch.ops gives a meaning of its own.
+// The name of the operator that the record becomes: the record's with '_' for what an identifier cannot have, and one
+// at the end of a reserved word or of a name that torch.ops gives a meaning of its own.
 std::string operator_name(const mydev_kernel& kernel);
 // "scale(Tensor x, Tensor? w=None, *, float eps=1e-05, int[] dims=[0, 1]) -> Tensor": the schema of that operator,
 // without a namespace. A result that aliases an operand makes both `Tensor(a!)`, and is returned only by an operator in
@@ -116,6 +117,11 @@ inline bool is_in_place(const mydev_signature& signature) noexcept {
 // Whether the operator returns the result; the caller has those that are written into its operands.
 inline bool is_returned(const mydev_signature& signature, uint32_t result) noexcept {
   return signature.results[result]->alias < 0 || is_in_place(signature);
+}
+
+// The dtype of a single result; `inputs` are the buffers of the operands.
+inline int32_t declared_dtype(const mydev_operand& result, const mydev_buffer* inputs) noexcept {
+  return result.dtypes != 0 ? __builtin_ctzll(result.dtypes) : inputs[result.like].dtype;
 }
 
 // Raises INVALID_ARGUMENT, with operand, what it is, and describe_signature, unless the inputs' count, dtypes and ranks

@@ -1,0 +1,49 @@
+// Staging tensors: the CPU tensors that stand for device tensors while host code works on them, and the device storages
+// that take ownership of what it leaves.
+//
+// Where the host can reach the device's memory a staging tensor is an alias (alias.h), and nothing is copied.
+// Elsewhere, and where it must be dense but the tensor is not, it is a copy, which copy_back() copies back. The caller
+// orders all this with the device's work and opens its memory (HostScope, HostAccess). Not thread-safe: of one call
+// each.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <utility>
+
+#include "aten/host/alias.h"
+
+namespace mydev {
+
+struct StagingTensor {
+  at::Tensor origin;  // what it stands for; for a copy of an alias, that alias
+  at::Tensor host;
+  c10::intrusive_ptr<c10::StorageImpl> alias;  // the storage that `host` was made over; null for a copy
+};
+
+// Lies like `tensor`, and is a wrapped number if it is one.
+StagingTensor stage(const at::Tensor& tensor);
+
+// Dense, without conj and neg bits; a copy of what the host cannot reach is in pinned memory. Without values, a copy
+// has any.
+StagingTensor stage_dense(const at::Tensor& tensor, bool with_values);
+
+// Copies a copy back into its origin, which takes its sizes.
+void copy_back(const StagingTensor& staging);
+
+// The device storages behind the CPU storages of one call: tensors that share memory on the host share it on the
+// device.
+class DeviceStorages {
+ public:
+  void add(c10::intrusive_ptr<c10::StorageImpl> host, c10::Storage storage) {
+    storages_.emplace_back(std::move(host), std::move(storage));
+  }
+  // One that was added or made before, else one that takes ownership of the memory of `host` (take_host_storage).
+  c10::Storage of(c10::StorageImpl& host, c10::Device device);
+
+ private:
+  c10::SmallVector<std::pair<c10::intrusive_ptr<c10::StorageImpl>, c10::Storage>, 4> storages_;
+};
+
+}  // namespace mydev

@@ -1,0 +1,152 @@
+// Pointwise calls of any operands, through a TensorIterator: type promotion, broadcasting, casts of operands and
+// results.
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TypeProperties.h>
+#include <c10/core/DefaultDtype.h>
+
+#include "aten/core/number.h"
+#include "aten/ops/pointwise.h"
+#include "runtime/stream_table.h"
+
+namespace mydev {
+
+using c10::ScalarType;
+
+class PointwiseCall::StridedPath {
+ public:
+  StridedPath(PointwiseCall& call, const at::Tensor& first) : call_(call), device_(first.device()) {}
+
+  bool run(const mydev_kernel& kernel) {
+    if (!promote() || !place_operands()) return false;
+    const ScalarType wanted = call_.result_dtype(common_);
+    const at::Tensor* out = call_.out_;
+    const bool cast_out = out != nullptr && out->scalar_type() != wanted;
+    if (cast_out) {
+      TORCH_CHECK(c10::canCast(wanted, out->scalar_type()), "result type ", wanted,
+                  " can't be cast to the desired output type ", out->scalar_type());
+    }
+    at::Tensor target = out != nullptr && !cast_out ? *out : at::Tensor();
+    at::TensorIterator iterator = build_iterator(target, wanted);
+    if (iterator.ndim() > kMaxRank) return false;
+    if (iterator.numel() > 0) launch(kernel, iterator);
+    if (out == nullptr) {
+      call_.result_ = iterator.output();
+    } else if (cast_out) {
+      cast_into_out(iterator.output());
+    }
+    return true;
+  }
+
+ private:
+  // Finds the type that is computed in.
+  bool promote() {
+    at::native::ResultTypeState promotion;
+    DtypeSet given = 0;
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      at::Tensor& operand = operands_[static_cast<size_t>(i)];
+      if (call_.input(i) == nullptr) {
+        operand = c10::scalar_to_tensor(to_scalar(call_.attributes_[0]));
+        operand.unsafeGetTensorImpl()->set_wrapped_number(true);
+      } else {
+        if (!call_.input(i)->defined()) return false;
+        operand = *call_.input(i);
+      }
+      if (call_.is_condition(i)) {
+        if (operand.scalar_type() != ScalarType::Bool) return false;
+      } else {
+        promotion = at::native::update_result_type_state(operand, promotion);
+        given |= dtypes(operand.scalar_type());
+      }
+    }
+    const PointwiseRow& row = call_.row_;
+    if (call_.out_ != nullptr && !on_device(*call_.out_)) return false;
+    check_same_device(row.kernel.name() + std::string_view("mydev.").size(),
+                      {operands_[0], operands_[1], operands_[2]});
+    common_ = at::native::result_type(promotion);
+    if (row.result == ResultDtype::kFloat && c10::isIntegralType(common_, /*includeBool=*/true)) {
+      common_ = c10::get_default_dtype_as_scalartype();
+    }
+    if (!call_.covers(common_)) return false;
+    if (row.check != nullptr) row.check(common_, given, call_.attributes_.data() + 1);
+    return true;
+  }
+
+  // Brings the operands to the device and the common type; one number stays a number.
+  bool place_operands() {
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      at::Tensor& operand = operands_[static_cast<size_t>(i)];
+      const bool condition = call_.is_condition(i), is_number = call_.input(i) == nullptr;
+      if (!on_device(operand)) {
+        mydev_attribute& number = call_.attributes_[0];
+        if (number_index_ < 0 && !condition && (is_number || !call_.has_number_) && read_number(operand, number) &&
+            promotion_kind(number) <= promotion_kind(common_) && call_.fit(i, common_)) {
+          number_index_ = i;
+          continue;
+        }
+        if (is_number) return false;  // the CPU decides whether that is an error
+        operand = operand.to(condition ? ScalarType::Bool : common_).to(device_);
+      } else if (!condition && operand.scalar_type() != common_) {
+        operand = operand.to(common_);
+      }
+    }
+    return true;
+  }
+
+  at::TensorIterator build_iterator(at::Tensor& target, ScalarType wanted) {
+    at::TensorIteratorConfig config;
+    config.set_check_mem_overlap(true)
+        .allow_cpu_scalars(true)
+        .check_all_same_dtype(false)
+        .declare_static_dtype_and_device(wanted, device_)
+        .add_output(target);
+    for (int i = 0; i < call_.num_inputs_; ++i) config.add_const_input(operands_[static_cast<size_t>(i)]);
+    return config.build();
+  }
+
+  void launch(const mydev_kernel& kernel, at::TensorIterator& iterator) {
+    const auto rank = static_cast<size_t>(iterator.ndim());
+    std::array<int64_t, kMaxRank> sizes;
+    std::array<std::array<int64_t, kMaxRank>, 1 + kMaxInputs> strides;
+    std::array<mydev_buffer, 1 + kMaxInputs> buffers;
+    // The iterator's dimensions go from the innermost out, its strides are in bytes.
+    for (size_t d = 0; d < rank; ++d) sizes[d] = iterator.shape()[rank - 1 - d];
+    for (int k = 0; k <= call_.num_inputs_; ++k) {
+      const auto index = static_cast<size_t>(k);
+      const bool number = k > 0 && k - 1 == number_index_;
+      const int64_t itemsize = iterator.element_size(k);
+      for (size_t d = 0; d < rank; ++d) {
+        strides[index][d] = number ? 0 : iterator.strides(k)[rank - 1 - d] / itemsize;
+      }
+      buffers[index] = {number ? nullptr : iterator.data_ptr(k), sizes.data(), strides[index].data(),
+                        static_cast<int32_t>(rank), to_frame_dtype(number ? common_ : iterator.dtype(k))};
+    }
+    launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
+              call_.attributes(number_index_ >= 0), current_stream(device_.index()));
+  }
+
+  void cast_into_out(const at::Tensor& computed) const {
+    const at::Tensor& out = *call_.out_;
+    if (call_.input(0) == &out) {  // in place
+      TORCH_CHECK(computed.sizes() == out.sizes(), "output with shape ", out.sizes(),
+                  " doesn't match the broadcast shape ", computed.sizes());
+    } else {
+      at::native::resize_output(out, computed.sizes());
+    }
+    out.copy_(computed);
+  }
+
+  PointwiseCall& call_;
+  const c10::Device device_;
+  std::array<at::Tensor, kMaxInputs> operands_;  // numbers as tensors, casts
+  ScalarType common_ = ScalarType::Undefined;
+  int number_index_ = -1;
+};
+
+bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& first) {
+  return StridedPath(*this, first).run(kernel);
+}
+
+}  // namespace mydev

@@ -1,0 +1,16 @@
+// The errors of collectives: torch.distributed.DistBackendError.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <string>
+
+namespace mydev {
+
+// What an exception says, without a backtrace.
+std::string message_of(const std::exception_ptr& error);
+
+c10::DistBackendError backend_error(const std::string& message);
+
+}  // namespace mydev

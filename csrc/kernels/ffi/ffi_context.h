@@ -1,0 +1,27 @@
+// The functions that handlers call with the context of a call: what it runs on, its states, its memory, its tasks.
+//
+// nullptr, or the error, which is then the handler's. Where a function has a number, that is the version of XLA's FFI,
+// 0.n, since when handlers give it these arguments.
+#pragma once
+
+#include "kernels/ffi/ffi_abi.h"
+
+namespace mydev::ffi {
+
+Error* stream_get(StreamGetArgs* args);
+Error* device_ordinal_get(DeviceOrdinalGetArgs* args);
+Error* run_id_get(RunIdGetArgs* args);
+Error* context_get(ContextGetArgs* args);
+
+Error* state_set_1(void* args);
+Error* state_set_2(void* args);
+Error* state_set_3(void* args);
+Error* state_get_2(void* args);
+Error* state_get_3(void* args);
+
+Error* memory_allocate(MemoryAllocateArgs* args);
+Error* memory_free(MemoryFreeArgs* args);
+
+Error* thread_pool_schedule(ThreadPoolScheduleArgs* args);
+
+}  // namespace mydev::ffi

@@ -1,0 +1,35 @@
+// The life of the process's one driver: loaded from MYDEV_DRIVER by the first call that needs it, refused in a forked
+// child, finalized at exit. Thread-safe.
+//
+// A failure to load is remembered, not tried again. In a forked child of a process that had loaded the driver, whose
+// threads, locks and connections did not survive the fork, there is none: what needs it raises FAILED_PRECONDITION with
+// the advice to use the spawn start method.
+#pragma once
+
+#include <span>
+
+#include "mydev/driver.h"
+
+namespace mydev {
+
+struct LoadedDriver {
+  const mydev_driver_api* api;
+  std::span<const mydev_device_properties> devices;
+};
+
+// Loads the driver, unless that was done before. nullptr without one; driver_error() then says why. Both the driver and
+// the properties live until the process ends.
+const LoadedDriver* load_driver_once() noexcept;
+// For callers that load_driver_once gave nullptr.
+[[noreturn]] void raise_driver_missing();
+// A driver of which each function fails with the advice to spawn: for what a forked child has inherited.
+const mydev_driver_api& forked_driver() noexcept;
+
+// Why no driver is loaded ("" when all is well). Loads it.
+const char* driver_error() noexcept;
+// True once a driver has been loaded in this process (not its forked children).
+bool driver_loaded() noexcept;
+// True in a forked child whose parent had loaded the driver: nothing works there.
+bool in_bad_fork() noexcept;
+
+}  // namespace mydev

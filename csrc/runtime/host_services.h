@@ -1,0 +1,28 @@
+// The services that the runtime gives to drivers and kernels: messages of failures, the thread pool, the end of a
+// launch that a driver accepted for later.
+#pragma once
+
+#include "mydev/custom_call.h"
+
+namespace mydev {
+
+// What a frame's `launch` points to while an asynchronous driver owns the frame.
+class LaunchCompletion {
+ public:
+  LaunchCompletion() = default;
+  virtual ~LaunchCompletion() = default;
+  LaunchCompletion(const LaunchCompletion&) = delete;
+  LaunchCompletion& operator=(const LaunchCompletion&) = delete;
+  // Called once, on any thread, when the work is finished; frame and completion are destroyed after it.
+  virtual void complete(const mydev_frame& frame, mydev_code code) = 0;
+};
+
+namespace detail {
+extern const mydev_host_services services;
+}  // namespace detail
+
+inline const mydev_host_services& host_services() noexcept {
+  return detail::services;
+}
+
+}  // namespace mydev

@@ -1,0 +1,245 @@
+"""``kernels check``: whether a file is a library of kernels that will load, and what is wrong if it is not.
+
+Policy. This process reads the file only; it is loaded in child processes, first with nothing but ctypes, then by the
+package itself. A crash there is a finding that says what was being done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.finding import Finding
+from torch_mydev.cli.kernels import elf_file
+
+TIMEOUT = 60.0  #: seconds that loading a library may take
+QUERY = f"{DEVICE_NAME}_custom_call_query"
+_PACKAGE = Path(__file__).parents[2]
+_PROBE = Path(__file__).parent / "_probe.py"
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_KINDS = 8
+_FFI_LIBRARY = f"lib{DEVICE_NAME}_xla_ffi.so"  # what self-registering handlers are linked with
+_STATUS_PREFIX = "XlaCustomCallStatusSet"
+_FRAMEWORKS = re.compile(r"lib(torch|c10|python)|lib" + DEVICE_NAME)
+
+# Loads a library as a program would; prints one JSON object as its last line.
+_LOAD = """
+import json, sys
+import torch_mydev
+from torch_mydev import custom_call
+try:
+    library = custom_call.load_custom_calls(sys.argv[1])
+    rows = [[name, custom_call.kernel_info(name)["schema"]] for name in library.kernels]
+    result = {"kernels": rows}
+except Exception as error:
+    result = {"error": f"{type(error).__name__}: {error}"}
+print()
+print(json.dumps(result))
+"""
+
+
+@dataclass(frozen=True)
+class Child:
+    """How a child process ended, and the JSON objects that it printed."""
+
+    failure: str  #: "ended with SIGSEGV"; "" if it did not fail
+    objects: list[dict[str, Any]]
+    stderr: str
+
+    def value(self, key: str) -> Any:
+        """The last object's that has the key, or None."""
+        return next((found[key] for found in reversed(self.objects) if key in found), None)
+
+
+def run_child(*arguments: str, timeout: float) -> Child:
+    """Runs this Python in a process of its own, which is killed after ``timeout`` seconds."""
+    path = os.pathsep.join(filter(None, [str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
+    child = subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    try:
+        output, errors = child.communicate(timeout=timeout)
+        failure = _failure(child.returncode)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        output, errors = child.communicate()
+        failure = f"came to no end within {timeout:g} seconds"
+    return Child(failure, list(_objects(output)), errors.strip())
+
+
+def _failure(code: int) -> str:
+    if code == 0:
+        return ""
+    return f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+
+
+def _objects(output: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects among what a library may have printed."""
+    for line in output.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def probe(path: Path, undefined: list[str], timeout: float = TIMEOUT) -> Child:
+    """Loads a library in a process of its own and reads its table."""
+    before = [str(_status_library())] if any(name.startswith(_STATUS_PREFIX) for name in undefined) else []
+    child = run_child(str(_PROBE), str(path), *before, timeout=timeout)
+    if not child.failure and child.value("done") is None:
+        return replace(child, failure="ended with exit code 0")
+    return child
+
+
+def _status_library() -> Path:
+    """Defines XLA's status functions where a process has none."""
+    return _PACKAGE / "lib" / f"lib{DEVICE_NAME}_custom_call_status.so"
+
+
+def check(path: Path, timeout: float = TIMEOUT) -> list[Finding]:
+    """Everything there is to say about the file, in the order in which things depend on each other."""
+    try:
+        elf = elf_file.read_elf(path)
+    except OSError as error:
+        return [Finding("problem", "file", f"{path} cannot be read: {error.strerror}")]
+    except elf_file.ElfError as error:
+        return [Finding("problem", "file", f"{path} {error}", "build it as a shared object: add_library(… MODULE …)")]
+    registers_itself = _FFI_LIBRARY in elf.needed
+    findings = [*_examine_file(path, elf)]
+    findings += _examine_handshake(probe(path, elf.undefined, timeout), registers_itself)
+    if not any(finding.state == "problem" and finding.subject != "security" for finding in findings):
+        findings += _examine_loading(run_child("-c", _LOAD, str(path), timeout=timeout))
+    return findings
+
+
+# --- read -------------------------------------------------------------------------------------------------------------
+
+
+def _examine_file(path: Path, elf: elf_file.ElfFile) -> Iterator[Finding]:
+    machine = {"x86_64": "x86-64"}.get(platform.machine(), platform.machine())
+    state = "ok" if elf.machine == machine else "problem"
+    yield Finding("ok" if state == "ok" else "problem", "file", f"{path}, a shared object for {elf.machine}")
+    if path.stat().st_mode & stat.S_IWOTH:
+        text = "anybody may write to the file; MYDEV_CUSTOM_CALLS will not take it"
+        yield Finding("problem", "security", text, f"chmod o-w {path}")
+    if elf.executable_stack:
+        remedy = "link with -Wl,-z,noexecstack; assembler files need a .note.GNU-stack section"
+        yield Finding("problem", "security", "it asks for an executable stack", remedy)
+    if elf.text_relocations:
+        yield Finding("problem", "security", "its code is written to when it is loaded", "compile with -fPIC")
+    for entry in elf.search_paths:
+        yield from _examine_search_path(entry)
+    frameworks = [name for name in elf.needed if _FRAMEWORKS.match(name)]
+    if frameworks:
+        text = f"it is linked with {', '.join(frameworks)}"
+        yield Finding("note", "libraries", text, "a library of kernels needs the header only, and then runs everywhere")
+    else:
+        yield Finding("ok", "libraries", f"it needs {', '.join(elf.needed) or 'no other'}")
+    others = [name for name in elf.exported if name != QUERY]
+    if others:
+        text = f"it exports {len(others)} symbols besides {QUERY}, such as {others[0]}"
+        yield Finding("note", "symbols", text, "compile with -fvisibility=hidden")
+
+
+def _examine_search_path(entry: str) -> Iterator[Finding]:
+    if not entry or not entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
+        text = f"its RPATH has the relative entry '{entry}': what is loaded depends on the current directory"
+        yield Finding("problem", "security", text, "link without it, or with $ORIGIN")
+    elif entry.startswith("/"):
+        writable = Path(entry).is_dir() and bool(Path(entry).stat().st_mode & stat.S_IWOTH)
+        text = f"its RPATH has {entry}" + (", to which anybody may write" if writable else ": it will not travel")
+        yield Finding("problem" if writable else "note", "security" if writable else "libraries", text, "use $ORIGIN")
+
+
+# --- try --------------------------------------------------------------------------------------------------------------
+
+
+def _examine_handshake(child: Child, registers_itself: bool) -> Iterator[Finding]:
+    if child.failure:
+        step = child.value("step") or "starting Python"
+        yield Finding("problem", "loading", f"a process that loads it {child.failure} while {step}")
+        return
+    error = child.value("load_error")
+    if error is not None:
+        missing = re.search(r"undefined symbol: (\S+)", error)
+        remedy = f"link with the library that defines {missing[1]}" if missing else ""
+        yield Finding("problem", "loading", error, remedy)
+        return
+    if child.value("missing_query") and registers_itself:
+        yield Finding("note", "handshake", f"it does not export {QUERY}: its handlers register themselves")
+        return
+    if child.value("missing_query"):
+        remedy = 'declare it with MYDEV_EXPORT, in C++ also with extern "C"'
+        yield Finding("problem", "handshake", f"it does not export {QUERY}", remedy)
+        return
+    if child.value("refused_version"):
+        text = f"it does not work with version {child.value('refused_version')} of the ABI"
+        yield Finding("problem", "handshake", text, "build it with this package's header")
+        return
+    table = next(found for found in child.objects if "abi" in found)
+    text = f"{table['name']} {table['version']}, {table['num_kernels']} kernels, built with ABI {table['abi']}"
+    yield Finding("ok" if table["same_major"] else "problem", "handshake", text)
+    if table["struct_size"] < table["expected_size"]:
+        text = f"struct_size of mydev_library is {table['struct_size']}, expected {table['expected_size']}"
+        yield Finding("problem", "layout", text, "set struct_size = sizeof(mydev_library)")
+    if child.value("absurd_table"):
+        yield Finding("problem", "layout", "the table of kernels is not one")
+    yield from _examine_records(child)
+
+
+def _examine_records(child: Child) -> Iterator[Finding]:
+    names: set[str] = set()
+    for found in child.objects:
+        if "record" not in found:
+            continue
+        record, expected = found["record"], found["expected_size"]
+        subject = f"record {record['index']}"
+        if record.get("null"):
+            yield Finding("problem", subject, "is NULL")
+            continue
+        name = record["name"] or ""
+        if not _NAME.fullmatch(name):
+            yield Finding("problem", subject, f"is named {name!r}", "use 1 to 128 of A-Z a-z 0-9 _ . : -")
+        if name in names:
+            yield Finding("problem", subject, f"the name {name} is there twice")
+        names.add(name)
+        if record["struct_size"] > expected:
+            text = f"struct_size is {record['struct_size']}, this package's is {expected}: a newer header, or garbage"
+            yield Finding("note", subject, text)
+        if not 0 <= record["kind"] < _KINDS:
+            yield Finding("problem", subject, f"is of kind {record['kind']}; kinds go from 0 to {_KINDS - 1}")
+        elif not record["callable"]:
+            pointer = "entry" if record["kind"] == 0 else "execute"
+            yield Finding("problem", subject, f"{name} has no function", f"set .{pointer}")
+
+
+def _examine_loading(child: Child) -> Iterator[Finding]:
+    if child.failure:
+        last = " ".join(child.stderr.splitlines()[-1:])
+        yield Finding("problem", "registering", f"a process that registers its kernels {child.failure}: {last}")
+        return
+    error = child.value("error")
+    if error is not None:
+        yield Finding("problem", "registering", error)
+        return
+    for name, schema in child.value("kernels"):
+        yield Finding("ok", name, schema or "no signature: called by name")

@@ -1,0 +1,52 @@
+"""The namespace torch.ops.mydev_cc, which finds its operators when they are asked for."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import torch
+
+from torch_mydev import _C
+from torch_mydev.custom_call import operators
+from torch_mydev.custom_call.discovery import discover
+from torch_mydev.custom_call.operators import NAMESPACE
+
+
+class _Namespace(torch._ops._OpNamespace):
+    """torch.ops.mydev_cc: loads what can be discovered when it is asked for an operator that it does not have."""
+
+    def __getattr__(self, name: str) -> Any:
+        operators.sync_operators()
+        if name not in operators.defined and not name.startswith("_"):
+            discover()
+        if name not in operators.defined:  # torch may still know an operator whose kernel has gone
+            near = difflib.get_close_matches(name, list(operators.defined), n=3)  # a copy: other threads may load
+            advice = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise AttributeError(f"no kernel is the operator torch.ops.{NAMESPACE}.{name}{advice}")
+        with operators.lock:
+            if name not in self.__dict__:  # else another thread was first
+                setattr(self, name, self._make_packet(name))
+                self._dir.append(name)
+            return self.__dict__[name]
+
+    def _make_packet(self, name: str) -> torch._ops.OpOverloadPacket[..., Any]:
+        """What torch would make, with functions that call the kernel directly where nothing else wants to see it."""
+        qualified, module = f"{NAMESPACE}::{name}", f"torch.ops.{NAMESPACE}"
+        ordinary, overloads = torch._ops._get_packet(qualified, module)  # type: ignore[no-untyped-call]
+        function = _C.operator_function(name, ordinary)
+        torch.jit._builtins._register_builtin(function, qualified)  # as _get_packet does for its own
+        packet: torch._ops.OpOverloadPacket[..., Any] = torch._ops.OpOverloadPacket(
+            qualified, name, function, overloads
+        )
+        packet.__module__ = module
+        overload: torch._ops.OpOverload[..., Any] = packet.__getattr__("default")
+        direct = _C.operator_function(name, overload._op)
+        direct_overload = torch._ops.OpOverload(packet, direct, overload._op_dk, overload._schema, overload.tags)
+        setattr(packet, "default", direct_overload)  # noqa: B010
+        return packet
+
+
+def install_namespace() -> None:
+    """Puts the namespace where torch would make one of its own at first use."""
+    setattr(torch.ops, NAMESPACE, _Namespace(NAMESPACE))

@@ -1,0 +1,103 @@
+"""What the records of kernels say, and taking records out of the registry."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from torch_mydev import _C
+from torch_mydev.custom_call.discovery import discover, require_kernel
+from torch_mydev.custom_call.operators import sync_operators
+
+
+class OperandInfo(TypedDict):
+    """An operand of a signature. ``dtypes`` are named as in messages: "f32", "s64", "pred", ..."""
+
+    name: str
+    dtypes: list[str]
+    like: str | None  #: the operand that must have the same dtype
+    rank_min: int
+    rank_max: int | None  #: None: any
+    optional: bool
+    variadic: bool
+    strided: bool
+    doc: str | None
+
+
+class ResultInfo(TypedDict):
+    """A result of a signature."""
+
+    name: str
+    dtypes: list[str]  #: the one that it has; empty: that of ``like``
+    like: str | None
+    alias: str | None  #: the operand that is written in place
+    variadic: bool  #: as many as ``like``, which is variadic, and each of the shape of one of them
+    doc: str | None
+
+
+class AttributeInfo(TypedDict):
+    """An attribute of a signature; ``default`` is there unless ``required``."""
+
+    name: str
+    kind: str
+    dtype: str | None
+    required: bool
+    default: Any
+    doc: str | None
+
+
+class SignatureInfo(TypedDict):
+    """What a kernel takes and gives."""
+
+    operands: list[OperandInfo]
+    results: list[ResultInfo]
+    attributes: list[AttributeInfo]
+
+
+class GradientInfo(TypedDict):
+    """Which kernel is the gradient, what it is given, and for which operands."""
+
+    kernel: str
+    saved: list[int]  #: i >= 0: operand i; i < 0: result -1 - i
+    wrt: list[int]
+
+
+class KernelInfo(TypedDict):
+    """Everything that a kernel's record says; see ``mydev_kernel`` in mydev/custom_call.h."""
+
+    name: str
+    kind: str  #: "frame", "typed_ffi", "original_host", "original_device", "status_host", ...
+    platform: str  #: "Host" or the device's name
+    traits: list[str]  #: "command_buffer_compatible", "tuple_result"
+    stages: list[str]  #: "instantiate", "prepare", "initialize", "execute"
+    signature: SignatureInfo | None
+    operator: str | None  #: its name in torch.ops.mydev_cc
+    schema: str | None
+    shapes: str | None
+    gradient: GradientInfo | None
+    batching: Literal["none", "sequential", "expand_dims", "broadcast_all"]
+    doc: str | None
+    library: str  #: name and version, "built-in" or "register_ffi_target"
+    file: str  #: path; "" where there is none
+    dense_copies: int  #: operands that calls of the operator had to make contiguous, so far
+
+
+def kernels() -> list[str]:
+    """Names of all kernels, built-in ones (``mydev.…``) and users', sorted. Loads what can be discovered."""
+    discover()
+    names: list[str] = _C.kernel_names()
+    return names
+
+
+def kernel_info(name: str) -> KernelInfo:
+    """What the record of a kernel says. Raises ValueError, with names that are near, for one that there is not."""
+    require_kernel(name)
+    info: KernelInfo = _C.describe_kernel(name)
+    info["dense_copies"] = _C.dense_copies(name)
+    return info
+
+
+def unregister_kernel(name: str) -> None:
+    """Takes a user's kernel out; launches under way are not disturbed, later calls of its operator are errors."""
+    require_kernel(name)
+    _C.unregister_kernel(name)
+    sync_operators()
