@@ -28,13 +28,16 @@ FORGET_AFTER_DAYS = 30
 
 
 def use() -> None:
-    """Sets the environment. Leaves it alone where the compiler is not GCC, or there is none."""
+    """Sets the environment. Leaves it alone where the compiler is not GCC or nothing can be kept."""
     compiler = os.environ.get("CXX", "g++")
     if "CACHED_COMPILER" in os.environ or "g++" not in Path(compiler).name or not shutil.which(compiler):
         return
-    directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_mydev" / "inductor"
-    directory.mkdir(parents=True, exist_ok=True)
-    _forget(directory)
+    try:
+        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_mydev" / "inductor"
+        directory.mkdir(parents=True, exist_ok=True)
+        _forget(directory)
+    except (OSError, RuntimeError):  # there is no home, or not one to write to
+        return
     os.environ["CACHED_COMPILER"] = str(shutil.which(compiler))
     os.environ["CACHED_COMPILER_DIRECTORY"] = str(directory)
     os.environ["CACHED_COMPILER_PYTHON"] = sys.executable

@@ -1,6 +1,7 @@
 // Ops that run PyTorch's CPU kernel through a typed wrapper (host_op.h) instead of the boxed fallback: everyday ops
 // without a kernel of ours, whose calls are short enough for the boxing to show. Adding one is one word. A row
-// for an op that has a kernel of ours, or none of the CPU's, would do nothing or harm; tests/test_fallback.py finds it.
+// for an op that has a kernel of ours, or none of the CPU's, would do nothing or harm;
+// tests/device/test_fallback.py finds it.
 #include <ATen/Operators.h>
 #include <torch/library.h>
 
