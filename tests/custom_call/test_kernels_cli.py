@@ -183,11 +183,11 @@ def test_attribute_values(text: str, value: object) -> None:
 # --- why --------------------------------------------------------------------------------------------------------------
 
 
-def why(name: str, **environment: str) -> tuple[int, dict[str, str]]:
+def why(name: str, **variables: str) -> tuple[int, dict[str, str]]:
     """In a process of its own, since what is found is found once."""
     result = subprocess.run(
         [sys.executable, "-m", "torch_mydev", "kernels", "why", name, "--json"],
-        env={**environment(), **environment},
+        env={**environment(), **variables},
         cwd=ROOT,
         capture_output=True,
         text=True,
