@@ -22,12 +22,8 @@ from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 
 aten = torch.ops.aten
 
-
-def _kept_whole() -> list[OpOverloadPacket[..., Any]]:
-    kernels = [kernel for kernel in DEVICE_KERNELS.values() if kernel.whole]
-    packets = [kernel.op.overloadpacket for kernel in kernels if not (kernel.trusts_layouts and config.cpp_wrapper)]
-    # masked_scatter stays whole on the CPU too; its decomposition asks for a code generator of the device to say so.
-    return [*packets, aten.masked_scatter]
+#: Is not taken apart on the CPU either; its decomposition asks for a code generator of the device to say so.
+_WHOLE_ON_THE_CPU = aten.masked_scatter
 
 
 class DecompositionTable(dict[Any, Callable[..., Any]]):
@@ -35,7 +31,7 @@ class DecompositionTable(dict[Any, Callable[..., Any]]):
 
     def __init__(self) -> None:
         super().__init__(select_decomp_table())
-        for packet in _kept_whole():
+        for packet in (_WHOLE_ON_THE_CPU, *_whole_on_the_device()):
             for overload in packet.overloads():  # type: ignore[no-untyped-call]
                 self.pop(getattr(packet, overload), None)
         if config.fallback_random:

@@ -191,7 +191,8 @@ class PointwiseCall::ContiguousPath {
     std::array<mydev_buffer, 1 + kMaxInputs> buffers;
     const auto rank = static_cast<int32_t>(one_shape_ ? 1 : shape.sizes().size());
     const int64_t* sizes = one_shape_ ? &count : shape.sizes().data();
-    const auto add_buffer = [&](int index, void* data, const at::Tensor& operand, ScalarType type) {
+    const auto add_buffer = [&](int index, void* data, const at::Tensor& operand,
+                                ScalarType type) __attribute__((always_inline)) {
       const auto k = static_cast<size_t>(index);
       if (!one_shape_) shape.strides_of(operand.sizes(), strides[k].data());
       buffers[k] = {data, sizes, one_shape_ ? &kOne : strides[k].data(), rank, to_frame_dtype(type)};

@@ -50,9 +50,8 @@ ReducedOutput::ReducedOutput(const at::Tensor* out, at::ScalarType dtype, const 
     : ReducedOutput(prepare_output(out, dtype, self, shape.sizes), self, shape) {}
 
 mydev_buffer ReducedOutput::buffer(const at::Tensor& self) const {
-  if (!tensor_.defined()) return {nullptr, nullptr, nullptr, 0, to_frame_dtype(self.scalar_type())};
-  return {tensor_.mutable_data_ptr(), self.sizes().data(), strides_.data(), static_cast<int32_t>(self.dim()),
-          to_frame_dtype(tensor_.scalar_type())};
+  if (!tensor_.defined()) return absent_buffer(to_frame_dtype(self.scalar_type()));
+  return buffer_of(tensor_, self.sizes(), strides_);
 }
 
 }  // namespace mydev
