@@ -57,7 +57,7 @@ def stubs() -> list[Stub]:
 
 def registered() -> set[str]:
     """The stubs that this project registers."""
-    sources = (ROOT / "csrc" / "aten").glob("*.cpp")
+    sources = (ROOT / "csrc" / "aten").rglob("*.cpp")
     return {a or b for path in sources for a, b in _REGISTRATION.findall(path.read_text(encoding="utf-8"))}
 
 

@@ -3,61 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.checkout import ROOT
 from torch_mydev.cli.kernels import elf_file
 
 Cli = Callable[..., tuple[int, str, str]]
-
-
-RECORD = """
-#include "mydev/custom_call.h"
-static mydev_code entry(const mydev_frame* frame) { (void)frame; return MYDEV_OK; }
-static const mydev_kernel record = {.struct_size = sizeof(mydev_kernel), .name = NAME, .entry = entry};
-static const mydev_kernel* const kernels[] = {&record};
-static const mydev_library library = {.struct_size = sizeof(mydev_library), .version_major = MAJOR, .name = "broken",
-                                      .version = "1", .kernels = kernels, .num_kernels = COUNT};
-MYDEV_EXPORT const mydev_library* QUERY(uint32_t major, uint32_t minor) { (void)major, (void)minor; return RESULT; }
-"""
-DEFINITIONS = {
-    "NAME": '"cli.kernel"',
-    "MAJOR": "1",
-    "COUNT": "1",
-    "QUERY": "mydev_custom_call_query",
-    "RESULT": "&library",
-}
-
-
-@pytest.fixture
-def compile_library(tmp_path: Path) -> Callable[..., Path]:
-    """Compiles a library of one record; keyword arguments replace its definitions."""
-
-    def build(*flags: str, extra: str = "", name: str = "library.so", **definitions: str) -> Path:
-        source, target = tmp_path / "library.c", tmp_path / name
-        source.write_text(RECORD + extra)
-        defined = [f"-D{key}={value}" for key, value in {**DEFINITIONS, **definitions}.items()]
-        include = f"-I{ROOT / 'csrc' / 'include'}"
-        command = [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-            include,
-            *defined,
-            "-o",
-            str(target),
-            str(source),
-            *flags,
-        ]
-        subprocess.run(command, check=True)
-        return target
-
-    return build
 
 
 def problems(cli: Cli, path: Path) -> dict[str, str]:

@@ -163,7 +163,7 @@ def test_devices_are_counted_apart() -> None:
 def test_summary_shows_the_figures() -> None:
     kept = torch.empty(48 * MiB, dtype=torch.uint8, device="mydev")
     summary = mydev.memory_summary(kept.device)
-    assert f"{mydev.memory_allocated() // 1024} KiB" in summary
+    assert "48 MiB" in summary
     assert "from large pool" in summary
     assert "from large pool" not in mydev.memory_summary(abbreviated=True)
 
