@@ -7,6 +7,7 @@ leaves tests out for want of GPUs is without effect. Each runs in a process grou
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -38,7 +39,10 @@ def source(name: str = _NAME) -> str:
 
 def names() -> list[str]:
     """Names of all tests of the base class, in alphabetical order."""
-    return sorted(set(re.findall(r"^        def (test_\w+)\(self", source(), re.MULTILINE)))
+    classes = [node for node in ast.walk(ast.parse(source())) if isinstance(node, ast.ClassDef)]
+    (base,) = [node for node in classes if node.name == "_DistTestBase"]
+    functions = {node.name for node in base.body if isinstance(node, ast.FunctionDef)}
+    return sorted(name for name in functions if name.startswith("test_"))
 
 
 def translated() -> str:
