@@ -15,6 +15,7 @@
 #include "aten/core/device_type.h"
 #include "python/bindings.h"
 #include "runtime/device.h"
+#include "runtime/driver_life_cycle.h"
 #include "runtime/stream_table.h"
 
 namespace mydev {

@@ -1,5 +1,5 @@
-// The pooling kernels against reference loops: both dense orders and strided operands, f32, f64 and half types, padding,
-// dilation, NaN, and every variant of the inner loops.
+// The pooling kernels against reference loops: both dense orders and strided operands, f32, f64 and half types,
+// padding, dilation, NaN, and every variant of the inner loops.
 #include <gtest/gtest.h>
 
 #include <cmath>
