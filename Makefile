@@ -41,6 +41,8 @@ test: lint setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(CTEST) --test-dir build/release
 	@echo "== MYDEV_DRIVER=$(MODES)"; MYDEV_DRIVER=$(MODES) $(PYTEST) $(MODE_TESTS)
+	@echo "== MYDEV_DRIVER=host:devices=2, compiled graphs that need two"; \
+	  MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests/compile
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
 
 test-compile-cold: setup-test

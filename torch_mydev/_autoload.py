@@ -31,6 +31,7 @@ _lock = threading.RLock()
 _registered = False
 _running = False
 _failure: ImportError | None = None
+_broken = ""  # why registration broke off halfway; what torch was told by then cannot be taken back, nor told again
 _importing = threading.local()
 
 
@@ -46,9 +47,10 @@ def autoload() -> None:
     if failure is None or getattr(_importing, "by_name", False):
         return
     warnings.warn(f"{failure}\nThe device '{DEVICE_NAME}' is not available in this process.", stacklevel=2)
-    # So that a later `import torch_mydev` starts afresh, and raises.
+    # So that a later `import torch_mydev` starts afresh, and raises; this module stays, and knows what was begun.
     for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
-        del sys.modules[name]
+        if name != __name__:
+            del sys.modules[name]
 
 
 def register_on_import() -> bool:
@@ -102,11 +104,13 @@ def _run_as_program() -> bool:
 
 def _register() -> None:
     """Registers the device, once. Raises ImportError that explains what is wrong and what to do."""
-    global _registered, _running
+    global _registered, _running, _broken
     with _lock:
         # Registration imports modules that import torch, which may call autoload() again on this thread.
         if _registered or _running:
             return
+        if _broken:
+            raise ImportError(_broken, name=_PACKAGE)
         _running = True
         try:
             _check_installation()
@@ -114,7 +118,8 @@ def _register() -> None:
         except ImportError:
             raise
         except Exception as error:
-            raise ImportError(f"{_PACKAGE} could not be set up: {error!r}", name=_PACKAGE) from error
+            _broken = f"{_PACKAGE} could not be set up: {error!r}"
+            raise ImportError(_broken, name=_PACKAGE) from error
         finally:
             _running = False
         _registered = True

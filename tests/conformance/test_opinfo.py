@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 import torch
@@ -56,4 +57,7 @@ def test_harness_tells_a_wrong_answer() -> None:
     op = next(op for op in op_db if op.name == "add")
     with pytest.raises(AssertionError):
         harness.compare(torch.tensor([1.0]), torch.tensor([2.0]), values=True)
-    assert harness.check_forward(op) > 0
+    harness.check_forward(op)
+    nothing = mock.patch.object(harness, "samples", return_value=[])
+    with pytest.raises(AssertionError, match="nothing was compared"), nothing:
+        harness.check_forward(op)

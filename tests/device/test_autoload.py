@@ -192,7 +192,7 @@ def install_other_backend(installation: Installation) -> None:
 
 
 def break_python_part(installation: Installation) -> None:
-    installation.replace("stream.py", b"raise RuntimeError('broken on purpose')\n")
+    installation.replace("device/stream.py", b"raise RuntimeError('broken on purpose')\n")
 
 
 BREAKAGES = [

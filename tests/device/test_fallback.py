@@ -7,13 +7,13 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import torch_mydev
+from support.checkout import ROOT
 
 CPU_SCALAR = torch.tensor(2.0)
 
@@ -292,7 +292,7 @@ except NotImplementedError as error:
 
 def typed_fallbacks() -> list[str]:
     """The operators with a row in host_ops.cpp, by their names in the dispatcher."""
-    source = (Path(__file__).resolve().parents[1] / "csrc/aten/host/host_ops.cpp").read_text()
+    source = (ROOT / "csrc/aten/host/host_ops.cpp").read_text()
     operators = {
         name.removeprefix("aten::").replace(".", "_"): name
         for name in torch._C._dispatch_get_all_op_names()

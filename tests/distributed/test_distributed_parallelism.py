@@ -281,6 +281,12 @@ class DTensorBaseTest(DTensorTestBase):  # type: ignore[misc]
         check_operators(self)
 
 
+@pytest.fixture(autouse=True)
+def _restored_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's bases of tests set the variable for good, and errors of child processes would have stack traces."""
+    monkeypatch.setenv("TORCH_SHOW_CPP_STACKTRACES", "0")
+
+
 class DTensorThreadsTest(DTensorOpTestBase):  # type: ignore[misc]
     """On four ranks that are threads of this process; torch's own backend for that is one for the CPU and CUDA."""
 

@@ -178,7 +178,7 @@ def test_compressing_hooks_average_in_half_precision(two: Ranks, dtype: torch.dt
 def train_power_sgd(place: torch.device | None) -> Result:
     """On ``place``, or the rank's device; with this rank's losses."""
     group = dist.new_group(backend="gloo" if place else None)
-    with mock.patch("ranks.device", return_value=place or ranks.device()):
+    with mock.patch("support.ranks.device", return_value=place or ranks.device()):
         model = DistributedDataParallel(Network().to(ranks.device()), process_group=group)
         state = powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=1, start_powerSGD_iter=2)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
