@@ -244,7 +244,7 @@ void* HostMemory::allocate(uint64_t bytes) {
 void HostMemory::free(void* data) {
   const std::lock_guard lock(mutex_);
   const auto allocation = live_.extract(data);
-  require(allocation.has_value(), MYDEV_INVALID_ARGUMENT, "no allocation begins at ", data);
+  if (!allocation.has_value()) raise(MYDEV_INVALID_ARGUMENT, "no allocation begins at ", data);
   allocated_.store(allocated() - allocation->value, std::memory_order_relaxed);
   give_addresses(reinterpret_cast<uintptr_t>(data), allocation->size);
 }

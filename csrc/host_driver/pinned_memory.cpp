@@ -19,7 +19,7 @@ void* PinnedMemory::allocate(size_t bytes) {
 void PinnedMemory::free(void* data) {
   const std::unique_lock lock(mutex_);
   const auto range = ranges_.extract(data);
-  require(range.has_value(), MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
+  if (!range.has_value()) raise(MYDEV_INVALID_ARGUMENT, "no page-locked memory begins at ", data);
   ::munmap(data, range->size);
 }
 

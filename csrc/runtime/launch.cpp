@@ -43,8 +43,8 @@ mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream
   clone->launch = completion.get();
   const mydev_code code = driver.launch(stream.handle(), &kernel, clone.get());
   if (code == MYDEV_OK) {
-    static_cast<void>(clone.release());
-    static_cast<void>(completion.release());
+    [[maybe_unused]] const mydev_frame* frame_of_driver = clone.release();
+    [[maybe_unused]] const LaunchCompletion* completion_of_driver = completion.release();
   }
   return code;
 }
