@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "runtime/caching_allocator.h"
-#include "runtime/stream_table.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace {
 

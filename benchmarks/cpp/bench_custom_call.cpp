@@ -9,9 +9,9 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_host.h"
 #include "kernels/registry/kernel_registry.h"
-#include "runtime/frame.h"
-#include "runtime/launch.h"
-#include "runtime/stream_table.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

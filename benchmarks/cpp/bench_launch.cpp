@@ -3,10 +3,10 @@
 
 #include <array>
 
-#include "runtime/event.h"
-#include "runtime/launch.h"
-#include "runtime/launch_hooks.h"
-#include "runtime/stream_table.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/launch_hooks.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

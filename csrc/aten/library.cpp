@@ -4,7 +4,7 @@
 
 #include "aten/host/alias.h"
 #include "aten/host/fallback.h"
-#include "runtime/caching_allocator.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev {
 

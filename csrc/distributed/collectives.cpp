@@ -10,7 +10,7 @@
 #include "distributed/device_backend.h"
 #include "distributed/operand_checks.h"
 #include "distributed/reduction.h"
-#include "runtime/device.h"
+#include "runtime/driver/device.h"
 
 namespace mydev {
 namespace {

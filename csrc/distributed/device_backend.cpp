@@ -9,9 +9,9 @@
 #include "aten/core/device_type.h"
 #include "distributed/coalesced_work.h"
 #include "distributed/operand_checks.h"
-#include "runtime/device_name.h"
-#include "runtime/event.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/device_name.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -2,7 +2,7 @@
 
 #include "distributed/collective_error.h"
 #include "distributed/issue_thread.h"
-#include "runtime/device_name.h"
+#include "runtime/base/device_name.h"
 
 namespace mydev {
 

@@ -6,8 +6,8 @@
 #include "distributed/device_work.h"
 #include "distributed/issue_thread.h"
 #include "distributed/stream_wait.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

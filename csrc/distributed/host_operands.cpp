@@ -5,7 +5,7 @@
 #include "aten/core/device_type.h"
 #include "aten/host/sparse.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

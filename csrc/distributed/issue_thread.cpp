@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "runtime/device_name.h"
+#include "runtime/base/device_name.h"
 
 namespace mydev {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/event.h"
+#include "runtime/stream/event.h"
 
 namespace mydev {
 

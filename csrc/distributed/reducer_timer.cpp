@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "runtime/event.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -1,5 +1,5 @@
 #include "distributed/stages.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

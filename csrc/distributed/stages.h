@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "distributed/host_operands.h"
-#include "runtime/stream.h"
+#include "runtime/stream/stream.h"
 
 namespace mydev {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "kernels/registry/kernel_entry.h"
-#include "runtime/frame.h"
-#include "runtime/launch.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
 
 namespace mydev {
 namespace {

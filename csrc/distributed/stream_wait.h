@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "runtime/stream.h"
+#include "runtime/stream/stream.h"
 
 namespace mydev {
 

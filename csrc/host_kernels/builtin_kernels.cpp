@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "host_kernels/isa_variant.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev::kernels {
 

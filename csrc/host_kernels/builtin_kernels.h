@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "mydev/custom_call.h"
-#include "runtime/instruction_set.h"
+#include "runtime/base/instruction_set.h"
 
 #define MYDEV_KERNEL_GROUPS_PER_ISA(GROUP) \
   GROUP(activation)                        \

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "runtime/frame.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

@@ -1,7 +1,7 @@
 // Choosing among the variants of a symbol of csrc/host_kernels/isa, of which there is one per instruction set.
 #pragma once
 
-#include "runtime/instruction_set.h"
+#include "runtime/base/instruction_set.h"
 
 // In namespace mydev::kernels: the symbol's variant for `isa`, one of supported_instruction_sets(). Those that this
 // build does not contain are not named.

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "host_kernels/builtin_kernels.h"
-#include "runtime/frame.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

@@ -22,8 +22,8 @@
 #include "host_kernels/nested_copy.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_entry.h"
-#include "runtime/frame.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/frame.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

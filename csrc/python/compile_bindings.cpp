@@ -12,7 +12,7 @@
 #include "aten/custom_call/device_call.h"
 #include "aten/host/staging.h"
 #include "python/bindings.h"
-#include "runtime/device.h"
+#include "runtime/driver/device.h"
 
 namespace py = pybind11;
 

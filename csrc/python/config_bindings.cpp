@@ -1,7 +1,7 @@
 // Effective settings: environment variables, instruction set.
 #include "python/bindings.h"
-#include "runtime/config.h"
-#include "runtime/instruction_set.h"
+#include "runtime/base/config.h"
+#include "runtime/base/instruction_set.h"
 
 namespace mydev {
 

@@ -6,8 +6,8 @@
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/kernel_registry.h"
 #include "python/bindings.h"
-#include "runtime/dtype.h"
-#include "runtime/utf8.h"
+#include "runtime/base/utf8.h"
+#include "runtime/frame/dtype.h"
 
 namespace py = pybind11;
 

@@ -14,9 +14,9 @@
 
 #include "aten/core/device_type.h"
 #include "python/bindings.h"
-#include "runtime/device.h"
-#include "runtime/driver_life_cycle.h"
-#include "runtime/stream_table.h"
+#include "runtime/driver/device.h"
+#include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -10,9 +10,9 @@
 #include "kernels/registry/kernel_registry.h"
 #include "python/bindings.h"
 #include "python/direct_call.h"
-#include "runtime/dtype.h"
-#include "runtime/frame.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 
 namespace py = pybind11;
 

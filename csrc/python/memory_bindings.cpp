@@ -8,9 +8,9 @@
 #include "aten/core/device_type.h"
 #include "aten/memory/device_allocator.h"
 #include "python/bindings.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

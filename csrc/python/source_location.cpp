@@ -2,9 +2,9 @@
 //
 // Called for asynchronous launches, fallbacks and traces, with or without the GIL held, from any thread. A thread that
 // Python does not know, and a finalizing interpreter, give "".
-#include "runtime/source_location.h"
+#include "runtime/launch/source_location.h"
 #include "python/bindings.h"
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
 
 namespace mydev {
 

@@ -1,8 +1,8 @@
 // Streams by (device, id), as torch.Stream names them. Their work is torch.Stream's own business, through the guard.
 #include "python/bindings.h"
-#include "runtime/event.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <memory>
 
-#include "runtime/caching_allocator.h"
-#include "runtime/launch.h"
-#include "runtime/stream_table.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/device.h"
-#include "runtime/driver_life_cycle.h"
-#include "runtime/stream_table.h"
+#include "runtime/driver/device.h"
+#include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev::conformance {
 

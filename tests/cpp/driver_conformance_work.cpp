@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "driver_conformance_fixture.h"
-#include "runtime/launch.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/launch/launch.h"
 
 namespace mydev::conformance {
 namespace {

@@ -11,10 +11,10 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_host.h"
 #include "kernels/registry/kernel_registry.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/frame.h"
-#include "runtime/launch.h"
-#include "runtime/stream_table.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "host_kernels/builtin_kernels.h"
-#include "runtime/frame.h"
-#include "runtime/host_services.h"
-#include "runtime/instruction_set.h"
-#include "runtime/launch.h"
+#include "runtime/base/instruction_set.h"
+#include "runtime/driver/host_services.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
 
 namespace mydev::kernels {
 

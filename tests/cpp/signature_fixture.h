@@ -11,7 +11,7 @@
 #include "error_fixture.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/signature.h"
-#include "runtime/frame.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev {
 

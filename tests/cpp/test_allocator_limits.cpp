@@ -5,8 +5,8 @@
 
 #include "allocator_fixture.h"
 #include "error_fixture.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

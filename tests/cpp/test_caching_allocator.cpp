@@ -6,9 +6,9 @@
 
 #include "allocator_fixture.h"
 #include "error_fixture.h"
-#include "runtime/size_classes.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/memory/size_classes.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "built_files.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/device.h"
-#include "runtime/driver_life_cycle.h"
-#include "runtime/driver_loader.h"
-#include "runtime/event.h"
-#include "runtime/launch.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/driver/driver_life_cycle.h"
+#include "runtime/driver/driver_loader.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "runtime/dtype.h"
-#include "runtime/frame.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "ffi_handlers.h"
 #include "kernels/ffi/ffi_memory.h"
-#include "runtime/parallel.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/parallel.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -15,11 +15,11 @@
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/device.h"
-#include "runtime/launch.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -6,7 +6,7 @@
 #include "ffi_fixture.h"
 #include "kernels/custom_call/legacy_status.h"
 #include "kernels/registry/kernel_library.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "allocator_fixture.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "kernel_fixture.h"
-#include "runtime/philox.h"
+#include "runtime/base/philox.h"
 
 namespace mydev::kernels {
 namespace {

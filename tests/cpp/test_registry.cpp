@@ -14,12 +14,12 @@
 #include "host_kernels/builtin_kernels.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/registry/registered_kernel.h"
-#include "runtime/frame.h"
-#include "runtime/instruction_set.h"
-#include "runtime/launch.h"
-#include "runtime/parallel.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/instruction_set.h"
+#include "runtime/base/parallel.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "error_fixture.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/config.h"
-#include "runtime/device.h"
-#include "runtime/driver_life_cycle.h"
-#include "runtime/frame.h"
-#include "runtime/host_services.h"
-#include "runtime/launch.h"
-#include "runtime/launch_hooks.h"
-#include "runtime/source_location.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/driver/driver_life_cycle.h"
+#include "runtime/driver/host_services.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/launch_hooks.h"
+#include "runtime/launch/source_location.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <thread>
 
-#include "runtime/device.h"
-#include "runtime/event.h"
-#include "runtime/launch.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/launch/launch.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

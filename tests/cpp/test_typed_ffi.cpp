@@ -7,7 +7,7 @@
 #include "ffi_handlers.h"
 #include "fuzz.h"
 #include "kernels/ffi/ffi_attributes.h"
-#include "runtime/host_services.h"
+#include "runtime/driver/host_services.h"
 
 namespace mydev {
 namespace {

@@ -34,6 +34,7 @@ LAYERS: dict[str, set[str]] = {
 BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels"]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
+    "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "launch"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "custom_call", "ffi"]),
     "torch_mydev": below(
@@ -112,7 +113,7 @@ def test_no_files_use_each_other_in_a_circle(directory: str) -> None:
 
 @pytest.mark.parametrize(
     ("directory", "suffixes", "home"),
-    [("csrc", CPP_SUFFIXES, "csrc/runtime/device_name.h"), ("torch_mydev", {".py"}, "torch_mydev/_device_name.py")],
+    [("csrc", CPP_SUFFIXES, "csrc/runtime/base/device_name.h"), ("torch_mydev", {".py"}, "torch_mydev/_device_name.py")],
 )
 def test_device_name_is_written_once(directory: str, suffixes: set[str], home: str) -> None:
     literal = re.compile(r"""["']mydev["']""")

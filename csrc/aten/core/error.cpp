@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

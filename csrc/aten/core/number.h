@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runtime/frame.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev {
 

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "kernels/spec/signature.h"
-#include "runtime/dtype.h"
-#include "runtime/frame.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev {
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -18,7 +18,7 @@
 #include "aten/launch/native_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/signature.h"
-#include "runtime/device_name.h"
+#include "runtime/base/device_name.h"
 
 namespace mydev {
 

@@ -10,8 +10,8 @@
 
 #include "aten/custom_call/custom_attributes.h"
 #include "kernels/registry/registered_kernel.h"
-#include "runtime/device.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
 
 namespace mydev {
 

@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "aten/custom_call/custom_operator.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

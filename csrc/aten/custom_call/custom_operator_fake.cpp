@@ -13,7 +13,7 @@
 #include "aten/custom_call/custom_attributes.h"
 #include "aten/custom_call/custom_operator.h"
 #include "kernels/spec/shape_rule.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

@@ -7,9 +7,9 @@
 #include "aten/memory/storage.h"
 #include "kernels/registry/description.h"
 #include "kernels/registry/registered_kernel.h"
-#include "runtime/device.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

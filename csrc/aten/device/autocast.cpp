@@ -6,7 +6,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
-#include "runtime/device_name.h"
+#include "runtime/base/device_name.h"
 
 // The macros of autocast_mode.h name things of namespace at unqualified.
 namespace at {

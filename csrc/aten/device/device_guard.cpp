@@ -4,8 +4,8 @@
 
 #include "aten/core/device_type.h"
 #include "aten/memory/device_allocator.h"
-#include "runtime/event.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "aten/core/device_type.h"
-#include "runtime/device.h"
+#include "runtime/driver/device.h"
 
 namespace mydev {
 

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Generator.h>
 
-#include "runtime/philox.h"
+#include "runtime/base/philox.h"
 
 namespace mydev {
 

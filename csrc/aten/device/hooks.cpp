@@ -6,7 +6,7 @@
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/pinned_memory.h"
 #include "aten/memory/storage.h"
-#include "runtime/driver_life_cycle.h"
+#include "runtime/driver/driver_life_cycle.h"
 
 namespace mydev {
 namespace {

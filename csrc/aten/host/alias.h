@@ -12,7 +12,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "runtime/device.h"
+#include "runtime/driver/device.h"
 
 namespace mydev {
 

@@ -8,8 +8,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "runtime/launch.h"
-#include "runtime/source_location.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/source_location.h"
 
 namespace mydev {
 

@@ -19,9 +19,9 @@
 #include "aten/core/device_type.h"
 #include "aten/launch/buffer.h"
 #include "kernels/registry/kernel_registry.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/launch.h"
-#include "runtime/stream_table.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

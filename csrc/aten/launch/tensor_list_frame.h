@@ -2,7 +2,7 @@
 #pragma once
 
 #include "aten/launch/native_launch.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -5,7 +5,7 @@
 
 #include <c10/core/StorageImpl.h>
 
-#include "runtime/caching_allocator.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev {
 

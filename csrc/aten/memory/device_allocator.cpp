@@ -9,8 +9,8 @@
 #include "aten/memory/block_alias.h"
 #include "aten/memory/shared_storage.h"
 #include "aten/memory/storage.h"
-#include "runtime/driver_life_cycle.h"
-#include "runtime/stream_table.h"
+#include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

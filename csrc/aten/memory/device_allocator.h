@@ -9,7 +9,7 @@
 
 #include <utility>
 
-#include "runtime/caching_allocator.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev {
 

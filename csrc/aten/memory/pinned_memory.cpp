@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "aten/core/device_type.h"
-#include "runtime/device.h"
-#include "runtime/event.h"
-#include "runtime/interval_map.h"
-#include "runtime/status.h"
-#include "runtime/stream_table.h"
+#include "runtime/base/interval_map.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

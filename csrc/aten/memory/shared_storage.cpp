@@ -10,9 +10,9 @@
 
 #include "aten/core/device_type.h"
 #include "aten/memory/storage.h"
-#include "runtime/driver_life_cycle.h"
-#include "runtime/event.h"
-#include "runtime/stream_table.h"
+#include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "aten/memory/device_allocator.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

@@ -3,7 +3,7 @@
 
 #include <c10/core/StorageImpl.h>
 
-#include "runtime/stream.h"
+#include "runtime/stream/stream.h"
 
 namespace mydev {
 

@@ -1,6 +1,6 @@
 // max and min along one dimension, with the indices; argmax and argmin.
 #include "aten/ops/reduction.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

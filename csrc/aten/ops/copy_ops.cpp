@@ -15,8 +15,8 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
-#include "runtime/event.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

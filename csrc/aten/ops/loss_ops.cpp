@@ -7,7 +7,7 @@
 
 #include "aten/host/native_or_host.h"
 #include "aten/ops/optional_tensor.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "aten/host/host_op.h"
 #include "aten/launch/native_launch.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

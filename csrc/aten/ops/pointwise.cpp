@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "aten/core/number.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

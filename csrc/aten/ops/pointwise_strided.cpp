@@ -9,7 +9,7 @@
 
 #include "aten/core/number.h"
 #include "aten/ops/pointwise.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 

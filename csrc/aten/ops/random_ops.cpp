@@ -10,7 +10,7 @@
 
 #include "aten/device/generator.h"
 #include "aten/host/native_or_host.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

@@ -2,7 +2,7 @@
 //
 // A row is a kernel and its rule for dtypes.
 #include "aten/ops/reduction.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

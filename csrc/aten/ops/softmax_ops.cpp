@@ -6,7 +6,7 @@
 #include <ATen/native/Resize.h>
 
 #include "aten/host/native_or_host.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

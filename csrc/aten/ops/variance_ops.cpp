@@ -1,6 +1,6 @@
 // var, std, var_mean and std_mean.
 #include "aten/ops/reduction.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

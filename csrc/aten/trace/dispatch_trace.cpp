@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string_view>
 
-#include "runtime/launch.h"
-#include "runtime/launch_hooks.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/launch_hooks.h"
 
 namespace mydev {
 

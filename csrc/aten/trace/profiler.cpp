@@ -9,9 +9,9 @@
 #include <cmath>
 #include <memory>
 
-#include "runtime/device.h"
-#include "runtime/event.h"
-#include "runtime/stream_table.h"
+#include "runtime/driver/device.h"
+#include "runtime/stream/event.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 namespace {

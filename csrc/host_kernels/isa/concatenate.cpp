@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "host_kernels/isa/element_chunk.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

@@ -4,7 +4,7 @@
 #include "host_kernels/isa/element_conversion.h"
 #include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

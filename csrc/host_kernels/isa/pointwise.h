@@ -16,7 +16,7 @@
 
 #include "host_kernels/isa/complex.h"
 #include "host_kernels/isa/simd.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

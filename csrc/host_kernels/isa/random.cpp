@@ -14,7 +14,7 @@
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/tensor_list.h"
 #include "host_kernels/isa/vector_math.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

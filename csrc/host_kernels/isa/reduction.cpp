@@ -10,7 +10,7 @@
 #include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/reduction_plan.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "host_kernels/isa/isa.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 namespace {

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "host_kernels/isa/isa.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

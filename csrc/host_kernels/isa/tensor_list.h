@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "host_kernels/isa/element_chunk.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 namespace {

@@ -31,8 +31,8 @@
 #include "host_kernels/onednn/convolution_problem.h"
 #include "host_kernels/onednn/primitive_plan.h"
 #include "kernels/registry/kernel_entry.h"
-#include "runtime/frame.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

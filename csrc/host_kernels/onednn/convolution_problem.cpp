@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "host_kernels/onednn/primitive_plan.h"
-#include "runtime/frame.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

@@ -24,8 +24,8 @@
 #include "host_kernels/onednn/primitive_plan.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_entry.h"
-#include "runtime/frame.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::kernels {
 

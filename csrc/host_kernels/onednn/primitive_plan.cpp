@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev::kernels {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "runtime/dtype.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::ffi {
 

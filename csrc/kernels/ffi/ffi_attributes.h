@@ -15,7 +15,7 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_host.h"
 #include "mydev/custom_call.h"
-#include "runtime/frame.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev::ffi {
 

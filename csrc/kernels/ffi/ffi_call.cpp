@@ -16,8 +16,8 @@
 #include "kernels/registry/adaptor.h"
 #include "kernels/registry/kernel_entry.h"
 #include "kernels/registry/registered_kernel.h"
-#include "runtime/config.h"
-#include "runtime/status.h"
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

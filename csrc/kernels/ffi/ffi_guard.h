@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/ffi/ffi_host.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev::ffi {
 

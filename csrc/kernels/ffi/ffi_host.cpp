@@ -12,9 +12,9 @@
 #include "kernels/ffi/ffi_future.h"
 #include "kernels/ffi/ffi_guard.h"
 #include "kernels/registry/kernel_registry.h"
-#include "runtime/device_name.h"
-#include "runtime/parallel.h"
-#include "runtime/status.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/parallel.h"
+#include "runtime/base/status.h"
 
 namespace mydev::ffi {
 

@@ -16,7 +16,7 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_thread_pool.h"
 #include "mydev/custom_call.h"
-#include "runtime/caching_allocator.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev::ffi {
 

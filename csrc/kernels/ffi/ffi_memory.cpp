@@ -4,8 +4,8 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/no_reclaim.h"
-#include "runtime/stream_table.h"
+#include "runtime/memory/no_reclaim.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev::ffi {
 

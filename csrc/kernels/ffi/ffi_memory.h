@@ -5,7 +5,7 @@
 // that is ahead of ours. Nothing here waits for a stream, since ours may be the one. Thread-safe.
 #pragma once
 
-#include "runtime/caching_allocator.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev::ffi {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "kernels/ffi/ffi_abi.h"
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 namespace mydev::ffi {
 

@@ -6,9 +6,9 @@
 
 #include "kernels/registry/library_table.h"
 #include "kernels/registry/shared_object.h"
-#include "runtime/installed_library.h"
-#include "runtime/instruction_set.h"
-#include "runtime/status.h"
+#include "runtime/base/installed_library.h"
+#include "runtime/base/instruction_set.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

@@ -8,8 +8,8 @@
 
 #include "kernels/spec/attribute_array.h"
 #include "kernels/spec/signature.h"
-#include "runtime/dtype.h"
-#include "runtime/frame.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev {
 

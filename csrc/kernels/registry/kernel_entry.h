@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "mydev/custom_call.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev::kernels {
 

@@ -10,8 +10,8 @@
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/registry/library_table.h"
 #include "kernels/registry/shared_object.h"
-#include "runtime/status.h"
-#include "runtime/utf8.h"
+#include "runtime/base/status.h"
+#include "runtime/base/utf8.h"
 
 namespace mydev {
 

@@ -11,10 +11,10 @@
 #include "kernels/registry/description.h"
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/registered_kernel.h"
-#include "runtime/device_name.h"
-#include "runtime/launch.h"
-#include "runtime/launch_errors.h"
-#include "runtime/status.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/launch_errors.h"
 
 namespace mydev {
 

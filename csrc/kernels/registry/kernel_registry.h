@@ -14,7 +14,7 @@
 
 #include "kernels/registry/description.h"
 #include "mydev/custom_call.h"
-#include "runtime/device.h"
+#include "runtime/driver/device.h"
 
 namespace mydev {
 

@@ -13,8 +13,8 @@
 
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/shared_object.h"
-#include "runtime/config.h"
-#include "runtime/status.h"
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

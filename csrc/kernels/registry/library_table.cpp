@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "kernels/spec/struct_copy.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

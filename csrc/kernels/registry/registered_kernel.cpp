@@ -6,7 +6,7 @@
 
 #include "kernels/registry/description.h"
 #include "kernels/spec/struct_copy.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/installed_library.h"
+#include "runtime/base/installed_library.h"
 
 namespace mydev {
 

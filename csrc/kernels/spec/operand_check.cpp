@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "kernels/spec/signature.h"
-#include "runtime/frame.h"
-#include "runtime/host_services.h"
-#include "runtime/launch.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/host_services.h"
+#include "runtime/frame/frame.h"
+#include "runtime/launch/launch.h"
 
 namespace mydev {
 

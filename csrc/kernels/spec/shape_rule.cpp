@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

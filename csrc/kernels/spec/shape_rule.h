@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kernels/spec/signature.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "kernels/spec/struct_copy.h"
-#include "runtime/dtype.h"
-#include "runtime/frame.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 
 namespace mydev {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 
 namespace mydev {
 

@@ -7,7 +7,7 @@
 
 #include "../ffi_fixture.h"
 #include "kernels/ffi/ffi_abi.h"
-#include "runtime/stream_table.h"
+#include "runtime/stream/stream_table.h"
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
 

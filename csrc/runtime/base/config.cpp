@@ -1,0 +1,103 @@
+#include "runtime/base/config.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "runtime/base/status.h"
+
+extern char** environ;
+
+namespace mydev {
+
+namespace {
+
+constexpr std::array kVariables = {
+    ConfigVariable{"MYDEV_CUSTOM_CALLS", "", nullptr,
+                   "libraries of kernels, or directories of them, with ':' between: absolute paths"},
+    ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", "600", nullptr,
+                   "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes"},
+    ConfigVariable{"MYDEV_DRIVER", "host", nullptr,
+                   "driver to load: 'host' or the path of a shared object, then ':option,option...'"},
+    ConfigVariable{"MYDEV_FALLBACK", "allow", "allow|warn|error",
+                   "what happens when an operator has no kernel of its own and runs on the host"},
+    ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
+                   "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'"},
+    ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
+                   "instruction set of the built-in kernels; auto: the best that the processor has"},
+    ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
+                   "where the tests find the drivers built for them"},
+};
+
+constexpr std::string_view kPrefix = "MYDEV_";
+
+const ConfigVariable& find_variable(std::string_view name) {
+  const auto* row = std::find_if(kVariables.begin(), kVariables.end(), [&](const auto& v) { return v.name == name; });
+  MYDEV_CHECK(row != kVariables.end(), MYDEV_INTERNAL, "no row for ", name, " in config.cpp");
+  return *row;
+}
+
+bool is_choice(std::string_view choices, std::string_view value) {
+  while (true) {
+    const size_t bar = choices.find('|');
+    if (choices.substr(0, bar) == value) {
+      return true;
+    }
+    if (bar == std::string_view::npos) {
+      return false;
+    }
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::span<const ConfigVariable> config_variables() noexcept {
+  return kVariables;
+}
+
+std::string config_string(std::string_view name) {
+  const ConfigVariable& variable = find_variable(name);
+  const char* text = std::getenv(variable.name);  // NOLINT(concurrency-mt-unsafe): see config.h
+  const std::string value = text != nullptr && *text != '\0' ? text : variable.default_value;
+  MYDEV_CHECK(variable.choices == nullptr || is_choice(variable.choices, value), MYDEV_INVALID_ARGUMENT, variable.name,
+              "='", value, "' is not valid; it takes ", variable.choices);
+  return value;
+}
+
+std::vector<std::string> config_warnings() {
+  std::vector<std::string> warnings;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    const auto is_name = [&](const ConfigVariable& variable) { return variable.name == name; };
+    if (!name.starts_with(kPrefix) || std::any_of(kVariables.begin(), kVariables.end(), is_name)) {
+      continue;
+    }
+    const auto* nearest =
+        std::min_element(kVariables.begin(), kVariables.end(), [&](const ConfigVariable& a, const ConfigVariable& b) {
+          return edit_distance(a.name, name) < edit_distance(b.name, name);
+        });
+    warnings.push_back("unknown environment variable " + std::string(name) + "; did you mean " + nearest->name + "?");
+  }
+  return warnings;
+}
+
+}  // namespace mydev

@@ -1,0 +1,16 @@
+#include "runtime/base/installed_library.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+namespace mydev {
+
+std::string installed_library(const char* name) {
+  Dl_info ours{};
+  const bool known = ::dladdr(reinterpret_cast<const void*>(&installed_library), &ours) != 0;
+  if (!known || ours.dli_fname == nullptr) return name;  // left to the dynamic loader's own search
+  return std::filesystem::path(ours.dli_fname).replace_filename(name).string();
+}
+
+}  // namespace mydev

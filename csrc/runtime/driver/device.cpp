@@ -1,0 +1,103 @@
+#include "runtime/driver/device.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+
+#include "runtime/base/config.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/driver_life_cycle.h"
+
+namespace mydev {
+
+namespace {
+
+std::array<Device, kMaxDevices> device_table;
+
+// Runs alone in the child: devices that were found before fail from now on, and none is found any more.
+void after_fork_in_child() {
+  detail::loaded_device_count.store(0, std::memory_order_release);
+  for (Device& device : device_table) {
+    device.driver = &forked_driver();
+  }
+  detail::forget_current_streams();
+}
+
+// Fills the table from the driver, once. False without a driver.
+bool fill_table() noexcept {
+  const LoadedDriver* driver = load_driver_once();
+  if (driver == nullptr) {
+    return false;
+  }
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    for (size_t index = 0; index < driver->devices.size(); ++index) {
+      device_table[index] = Device{static_cast<int>(index), driver->api, driver->devices[index]};
+    }
+    ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    detail::loaded_device_count.store(static_cast<unsigned>(driver->devices.size()), std::memory_order_release);
+  });
+  return true;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::atomic<unsigned> loaded_device_count{0};
+Device* const devices = device_table.data();
+
+Device& load_device(int index) {
+  if (!fill_table()) {
+    raise_driver_missing();
+  }
+  const int count = static_cast<int>(loaded_device_count.load(std::memory_order_acquire));
+  MYDEV_CHECK(count > 0, MYDEV_FAILED_PRECONDITION, "no " MYDEV_DEVICE_NAME " device: driver '",
+              config_string("MYDEV_DRIVER"), "' finds no hardware");
+  MYDEV_CHECK(index >= 0 && index < count, MYDEV_INVALID_ARGUMENT, "invalid device index ", index, ": there ",
+              count == 1 ? "is 1 " : "are " + std::to_string(count) + " ", MYDEV_DEVICE_NAME " device",
+              count == 1 ? ", number 0" : "s, numbered 0 to " + std::to_string(count - 1));
+  return devices[index];
+}
+
+void raise_driver_error(const Device& device, mydev_code code, const char* what) {
+  const std::string message = device.driver->last_error();
+  raise_formatted(code, what, " failed on device " MYDEV_DEVICE_NAME ":", device.index, ": ", message, " [",
+                  code_name(code), "]");
+}
+
+}  // namespace detail
+
+int device_count() noexcept {
+  fill_table();
+  return static_cast<int>(detail::loaded_device_count.load(std::memory_order_acquire));
+}
+
+void set_current_device(int index) {
+  detail::current_device_index = device(index).index;
+}
+
+int exchange_current_device(int index) noexcept {
+  const int previous = detail::current_device_index;
+  if (index >= 0) {
+    detail::current_device_index = index;
+  }
+  return previous;
+}
+
+HostAccess::HostAccess(Device& device) : device_(device) {
+  if (device.driver->host_access_begin != nullptr) {
+    check_driver(device, device.driver->host_access_begin(device.index), "beginning host access");
+  }
+}
+
+HostAccess::~HostAccess() {
+  if (device_.driver->host_access_end != nullptr) {
+    device_.driver->host_access_end(device_.index);
+  }
+}
+
+}  // namespace mydev

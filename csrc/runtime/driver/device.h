@@ -1,0 +1,72 @@
+// Devices of the loaded driver, and the calling thread's current device.
+//
+// Looking one up loads the driver (driver_life_cycle.h). Device objects live until the process ends. The current device
+// is thread-local and starts at 0. Everything is thread-safe. In a forked child of a process that had used a device,
+// calls that need the driver raise FAILED_PRECONDITION with the advice to use the spawn start method.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "mydev/driver.h"
+#include "runtime/base/thread_state.h"
+
+namespace mydev {
+
+struct Device {
+  int index;
+  const mydev_driver_api* driver;
+  mydev_device_properties properties;
+  bool host_accessible() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_HOST_ACCESSIBLE) != 0; }
+  bool asynchronous() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_ASYNC) != 0; }
+};
+
+// Number of devices; loads the driver. 0 if that fails: driver_error() (driver_life_cycle.h) then says why.
+int device_count() noexcept;
+
+namespace detail {
+extern std::atomic<unsigned> loaded_device_count;  // 0 until the driver is loaded, and in a bad fork
+extern Device* const devices;
+Device& load_device(int index);
+}  // namespace detail
+
+// Raises INVALID_ARGUMENT naming the valid range. Fast: an array look-up once loaded.
+inline Device& device(int index) {
+  if (static_cast<unsigned>(index) < detail::loaded_device_count.load(std::memory_order_acquire)) [[likely]] {
+    return detail::devices[index];
+  }
+  return detail::load_device(index);
+}
+
+inline int current_device() noexcept {
+  return detail::current_device_index;
+}
+inline Device& current_device_object() {
+  return device(current_device());
+}
+void set_current_device(int index);               // checked
+int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
+
+// Brackets host access to a device's memory; free where the driver needs none.
+class HostAccess {
+ public:
+  explicit HostAccess(Device& device);
+  ~HostAccess();
+  HostAccess(const HostAccess&) = delete;
+  HostAccess& operator=(const HostAccess&) = delete;
+
+ private:
+  Device& device_;
+};
+
+namespace detail {
+[[noreturn]] void raise_driver_error(const Device& device, mydev_code code, const char* what);
+}
+// Turns a driver's failing code into an exception: "<what> failed on device 0: <driver's message> [CODE]".
+inline void check_driver(const Device& device, mydev_code code, const char* what) {
+  if (code != MYDEV_OK) [[unlikely]] {
+    detail::raise_driver_error(device, code, what);
+  }
+}
+
+}  // namespace mydev

@@ -1,0 +1,32 @@
+#include "runtime/driver/host_services.h"
+
+#include <memory>
+
+#include "runtime/base/parallel.h"
+#include "runtime/frame/frame.h"
+#include "runtime/frame/kernel_messages.h"
+
+namespace mydev {
+
+namespace {
+
+void run_parallel_for(int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
+  parallel_for(count, grain, body, context);
+}
+
+void complete_launch(mydev_frame* frame, mydev_code code) {
+  const OwnedFrame owned(frame);
+  const std::unique_ptr<LaunchCompletion> completion(static_cast<LaunchCompletion*>(frame->launch));
+  completion->complete(*frame, code);
+}
+
+}  // namespace
+
+namespace detail {
+
+constinit const mydev_host_services services = {sizeof(mydev_host_services), give_kernel_message, run_parallel_for,
+                                                complete_launch};
+
+}  // namespace detail
+
+}  // namespace mydev

@@ -1,0 +1,90 @@
+#include "runtime/launch/launch.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/launch/source_location.h"
+
+namespace mydev::detail {
+
+namespace {
+
+// The end of an asynchronous launch: a failure sticks to the stream.
+class StickyCompletion final : public LaunchCompletion {
+ public:
+  StickyCompletion(const mydev_kernel& kernel, Stream& stream, std::string source)
+      : kernel_(kernel), stream_(stream), source_(std::move(source)) {}
+
+  void complete(const mydev_frame& frame, mydev_code code) override {
+    if (code == MYDEV_OK) {
+      forget_kernel_message(frame);
+      return;
+    }
+    LaunchFailure failure = describe_launch_failure(kernel_, frame, stream_.device(), code, source_);
+    stream_.set_error(code, std::move(failure.message), failure.owner);
+  }
+
+ private:
+  const mydev_kernel& kernel_;
+  Stream& stream_;
+  std::string source_;
+};
+
+// Gives the frame to the driver; on success of an asynchronous launch the driver owns the clone and its completion.
+mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+  const mydev_driver_api& driver = *stream.device().driver;
+  if (!stream.asynchronous()) {
+    return driver.launch(stream.handle(), &kernel, &frame);
+  }
+  std::unique_ptr<LaunchCompletion> completion = std::make_unique<StickyCompletion>(kernel, stream, source_location());
+  OwnedFrame clone = clone_frame(frame);
+  clone->launch = completion.get();
+  const mydev_code code = driver.launch(stream.handle(), &kernel, clone.get());
+  if (code == MYDEV_OK) {
+    [[maybe_unused]] const mydev_frame* frame_of_driver = clone.release();
+    [[maybe_unused]] const LaunchCompletion* completion_of_driver = completion.release();
+  }
+  return code;
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+mydev_code submit_with_hooks(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+  const LaunchHooks hooks = installed_launch_hooks();
+  const int64_t begin = now_ns();
+  const mydev_code code = submit(kernel, frame, stream);
+  const LaunchRecord record{&kernel, &frame, &stream, begin, now_ns(), code};
+  for (const InstalledHook& installed : *hooks) {
+    installed.hook(installed.context, record);
+  }
+  return code;
+}
+
+}  // namespace
+
+void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+  stream.check_open();
+  if (ThreadState* thread = register_thread()) {
+    thread->launches.store(thread->launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  } else {
+    count_unregistered_launch();
+  }
+  frame.device = stream.device().index;
+  frame.stream = stream.handle();
+  frame.host = &services;
+  frame.launch = nullptr;
+  frame.kernel = &kernel;
+  const bool observed = instrumented.load(std::memory_order_acquire);
+  const mydev_code code = observed ? submit_with_hooks(kernel, frame, stream) : submit(kernel, frame, stream);
+  if (code != MYDEV_OK) {
+    raise_launch_error(kernel, frame, stream.device(), code);
+  }
+  forget_kernel_message(frame);
+}
+
+}  // namespace mydev::detail

@@ -1,0 +1,30 @@
+// What is said of a launch that failed: the kernel's message or the driver's, the kernel with its operands, the device,
+// the line that launched it, and what a layer above can explain. Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+
+namespace mydev {
+
+// Gives what the layer that has the registry knows of a failed launch of a user's kernel: where the kernel comes from,
+// what may help. Nothing for a kernel of our own. Called from any thread; must not throw. Set once.
+using FailureExplainer = std::optional<std::string> (*)(const mydev_kernel& kernel, const mydev_frame& frame,
+                                                        mydev_code code);
+void set_failure_explainer(FailureExplainer explainer) noexcept;
+
+struct LaunchFailure {
+  std::string message;
+  ErrorOwner owner;
+};
+
+// Takes the kernel's message. `source` as of source_location(); "" for a launch that is still under way.
+LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
+                                      mydev_code code, const std::string& source);
+[[noreturn]] void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
+                                     mydev_code code);
+
+}  // namespace mydev

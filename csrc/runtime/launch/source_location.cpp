@@ -1,0 +1,22 @@
+#include "runtime/launch/source_location.h"
+
+#include <atomic>
+
+namespace mydev {
+
+namespace {
+
+std::atomic<SourceLocator> installed_locator{nullptr};
+
+}  // namespace
+
+void set_source_locator(SourceLocator locator) noexcept {
+  installed_locator.store(locator, std::memory_order_release);
+}
+
+std::string source_location() {
+  const SourceLocator locator = installed_locator.load(std::memory_order_acquire);
+  return locator != nullptr ? locator() : std::string();
+}
+
+}  // namespace mydev

@@ -1,0 +1,46 @@
+// The streams of the process: how one is found, and which is current.
+//
+// Policy, as in torch.cuda: each device has a default stream (id 0) and two pools of kPoolSize streams, low and high
+// priority, handed out round-robin and never destroyed. External streams wrap a driver's handle until released. The
+// current stream is thread-local per device and starts as the default stream. Streams are made at first use, and at
+// exit their work is waited for. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/thread_state.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev {
+
+inline constexpr int kPoolSize = 32;
+
+namespace detail {
+Stream& look_up_current_stream(int device);
+}  // namespace detail
+
+Stream& default_stream(int device);
+inline Stream& current_stream(int device) {
+  if (static_cast<unsigned>(device) < unsigned{kMaxDevices}) [[likely]] {
+    if (Stream* stream = detail::thread_state->current_streams[static_cast<unsigned>(device)]) [[likely]] {
+      return *stream;
+    }
+  }
+  return detail::look_up_current_stream(device);
+}
+Stream& exchange_current_stream(Stream& stream);  // of its device; returns the previous
+// priority < 0: high pool; else low pool.
+Stream& stream_from_pool(int device, int priority);
+// Raises INVALID_ARGUMENT for an id that names no stream, or one that was released.
+Stream& stream_by_id(int device, int64_t id);
+Stream& register_external_stream(int device, mydev_stream handle);
+// Its id names no stream from now on, and using it raises FAILED_PRECONDITION; the handle stays its owner's.
+void release_external_stream(Stream& stream);
+// Streams of the device that have been used, in order of id.
+std::vector<Stream*> existing_streams(int device);
+
+// Waits for all streams of the device; raises the sticky error of any (and clears it).
+void synchronize_device(Device& device);
+
+}  // namespace mydev
