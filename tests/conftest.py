@@ -35,23 +35,33 @@ def fresh_compiler() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
+    yield from _fork_server("torch")
+
+
+@pytest.fixture(scope="session")
+def compiler_server() -> Iterator[ForkServer]:
+    yield from _fork_server("torch._inductor.compile_fx")
+
+
+def _fork_server(module: str) -> Iterator[ForkServer]:
+    server = ForkServer(module)
     yield server
     server.stop()
 
 
 @pytest.fixture
-def run_python(fork_server: ForkServer) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_python(fork_server: ForkServer, compiler_server: ForkServer) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs ``code``, which imports torch and torch_mydev, in a child; keyword arguments are environment variables.
 
-    The child is forked from a process that has imported torch, which takes a fraction of a start. With ``fresh`` it is
-    an interpreter of its own: for what is about starting, exiting, or variables that torch reads as it is imported.
+    The child is forked from a process that has imported torch, or the compiler with it, which takes a fraction of a
+    start. With ``fresh`` it is an interpreter of its own: for what is about starting, exiting, or variables that torch
+    reads as it is imported.
     """
 
-    def run(code: str, fresh: bool = False, **changes: str) -> subprocess.CompletedProcess[str]:
+    def run(code: str, fresh: bool = False, compiler: bool = False, **changes: str) -> subprocess.CompletedProcess[str]:
         variables = environment(**changes)
         if not fresh:
-            return fork_server.run(code, variables)
+            return (compiler_server if compiler else fork_server).run(code, variables)
         command = [sys.executable, "-c", code]
         return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
@@ -103,6 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = directory.name
         config.add_cleanup(directory.cleanup)
     cached_compiler.use()
+    config.addinivalue_line("markers", "any_driver: about processes, files or packages, whatever the driver's mode")
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
 
 

@@ -252,7 +252,7 @@ def test_interface_is_there_whoever_imports_dynamo_first(order: str, run_python:
     code = f"""
 import torch
 import {order}
-print(torch.compile(lambda x: x + 1, fullgraph=True)(torch.ones(2, device="mydev")).sum().item())
+print(torch.compile(lambda x: x + 1, fullgraph=True, backend="eager")(torch.ones(2, device="mydev")).sum().item())
 from torch._dynamo.device_interface import DeviceInterface, get_interface_for_device
 print(get_interface_for_device("mydev").__name__)
 """

@@ -38,14 +38,14 @@ print("trained")
 
 
 def test_driver_without_host_access_runs_its_own_operators(run_python: Run) -> None:
-    result = run_python(TRAIN, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
+    result = run_python(TRAIN, compiler=True, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
     assert result.stdout == "trained\n", result.stderr
     assert result.stderr.count("is not accessible from the host") == 1
 
 
 def test_without_a_compiler_graphs_run_at_eager_speed(run_python: Run) -> None:
     code = "import torch._inductor.config as config\nconfig.cpp.cxx = ('no-such-compiler',)\n" + TRAIN
-    result = run_python(code)
+    result = run_python(code, compiler=True)
     assert result.stdout == "trained\n", result.stderr
     assert result.stderr.count("found no C++ compiler; install one") == 1
     assert "Traceback" not in result.stderr
@@ -85,7 +85,9 @@ from torch._dynamo.utils import counters
 print(torch.compile(lambda x: (x @ x).sin().sum(0))(torch.ones(3, 3, device="mydev")).shape)
 print(counters["inductor"]["fxgraph_cache_hit"])
 """
-    found = [run_python(code, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).stdout.split()[-1] for _ in range(2)]
+    found = [
+        run_python(code, compiler=True, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).stdout.split()[-1] for _ in range(2)
+    ]
     assert found == ["0", "1"]
 
 
@@ -103,7 +105,7 @@ except torch.OutOfMemoryError as error:
     print("out of memory")
 print(torch.mydev.memory_allocated() - before, run(x, 2).shape[0])
 """
-    result = run_python(code, MYDEV_DRIVER="host:memory=128M")
+    result = run_python(code, compiler=True, MYDEV_DRIVER="host:memory=128M")
     assert result.stdout.split("\n")[:2] == ["out of memory", f"0 {2 << 20}"], result.stdout + result.stderr
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from torch_mydev.cli.kernels import elf_file
 
+pytestmark = pytest.mark.any_driver
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

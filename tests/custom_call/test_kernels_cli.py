@@ -20,6 +20,8 @@ from torch_mydev.cli import main
 from torch_mydev.cli.kernels import new_library
 from torch_mydev.cli.kernels.operands import parse_attribute
 
+pytestmark = pytest.mark.any_driver
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

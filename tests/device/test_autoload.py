@@ -18,6 +18,8 @@ import pytest
 
 from support.checkout import ROOT
 
+pytestmark = pytest.mark.any_driver
+
 ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._autoload:autoload\n"
 USE = "print('value', (torch.ones(2, device='mydev') + 1).sum().item())"
 

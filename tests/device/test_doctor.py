@@ -15,6 +15,8 @@ import pytest
 
 from support.checkout import ROOT
 
+pytestmark = pytest.mark.any_driver
+
 
 def doctor(package_parent: Path, *arguments: str, **environment: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and findings of the doctor of the package in that directory."""

@@ -10,6 +10,8 @@ import pytest
 
 from support.checkout import DRIVERS, environment
 
+pytestmark = pytest.mark.any_driver
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 DISCRETE = str(DRIVERS / "discrete_driver.so")
 

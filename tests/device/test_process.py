@@ -13,6 +13,8 @@ import torch
 
 import torch_mydev  # noqa: F401 - a spawned child imports this file, and with it the device
 
+pytestmark = pytest.mark.any_driver
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -430,8 +430,9 @@ def test_fsdp1_state_dicts_carry_a_training_over(two: Ranks) -> None:
 
 def test_demo_reaches_the_accuracy_of_one_process() -> None:
     script = ROOT / "examples" / "train_digits_distributed.py"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     result = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)],
+        [*torchrun, str(script), "--rounds=1"],
         env=environment(OMP_NUM_THREADS="1"),
         capture_output=True,
         text=True,

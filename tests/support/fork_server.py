@@ -1,14 +1,16 @@
 """Child interpreters without the start of one: forked from a process that has imported torch, and nothing of ours.
 
-Importing torch is nearly all of a child's start. The server imports it alone, without loading backends, so that a child
-reads the environment, registers the device and uses it as a fresh interpreter does: its program must import torch_mydev
-itself. It runs in ``__main__`` and ends as an interpreter ends, with exit handlers and the status of a signal. What
-torch reads as it is imported, as ``OMP_NUM_THREADS``, is the server's: tests of that start a fresh interpreter.
+Importing torch is nearly all of a child's start, and importing the compiler most of its first compilation. The server
+imports one or the other, without loading backends, so that a child reads the environment, registers the device and uses
+it as a fresh interpreter does: its program must import torch_mydev itself. It runs in ``__main__`` and ends as an
+interpreter ends, with exit handlers and the status of a signal. What torch reads as it is imported, as
+``OMP_NUM_THREADS``, is the server's: tests of that start a fresh interpreter.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import socket
@@ -20,13 +22,14 @@ from collections.abc import Mapping
 
 from .checkout import environment
 
-_SERVER = "from support.fork_server import serve; exec(compile(serve(int({0})), '<string>', 'exec'))"
+_SERVER = "from support.fork_server import serve; exec(compile(serve({0}, '{1}'), '<string>', 'exec'))"
 
 
 class ForkServer:
     """Started by its first program; runs one at a time, whichever threads ask for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
+        self._module = module
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -55,7 +58,7 @@ class ForkServer:
         self._connection, other_end = socket.socketpair()
         with other_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _SERVER.format(other_end.fileno())],
+                [sys.executable, "-c", _SERVER.format(other_end.fileno(), self._module)],
                 env=environment(TORCH_DEVICE_BACKEND_AUTOLOAD="0"),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other_end.fileno()],
@@ -63,10 +66,9 @@ class ForkServer:
         return self._connection
 
 
-def serve(descriptor: int) -> str:
+def serve(descriptor: int, module: str) -> str:
     """Forks for each request. Returns in the child alone, with its program; the server itself exits here."""
-    import torch  # noqa: F401 - for the children
-
+    importlib.import_module(module)  # for the children
     gc.collect()
     gc.freeze()  # or each child copies all of torch's objects when it ends, only to look at them
     connection = socket.socket(fileno=descriptor)

@@ -38,7 +38,7 @@ import timm.models  # noqa: E402
 import transformers  # noqa: E402
 
 VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS = 256, 64, 64, 4, 2
-RECURRENT_LENGTH = 16  #: short, because a compiler unrolls it
+RECURRENT_LENGTH = 8  #: short, because a compiler unrolls it
 CLASSES, PIXELS, BATCH = 10, 32, 8
 
 
