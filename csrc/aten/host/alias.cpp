@@ -171,7 +171,9 @@ void finish_device_work() {
 }
 
 at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like) {
-  auto tensor = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
+  // A ZeroTensor stays one: its storage has no memory, and kernels ask.
+  const auto keys = c10::DispatchKeySet(key) | (like.key_set() & c10::DispatchKeySet(c10::DispatchKey::ZeroTensor));
+  auto tensor = c10::make_intrusive<c10::TensorImpl>(std::move(storage), keys, like.dtype());
   tensor->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
   if (C10_UNLIKELY(like.is_conj())) tensor->_set_conj(true);
   if (C10_UNLIKELY(like.is_neg())) tensor->_set_neg(true);

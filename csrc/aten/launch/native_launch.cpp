@@ -16,11 +16,23 @@ const mydev_kernel* KernelRef::resolve(int device_index) {
   return kernel;
 }
 
+namespace {
+
+// Bytes of a contiguous tensor. Core's function raises where they overflow, and knows that a dimension of size 0 makes
+// up for others that do.
+size_t dense_bytes(c10::IntArrayRef sizes, size_t itemsize) {
+  int64_t bytes = static_cast<int64_t>(itemsize);
+  bool overflows = false;
+  for (const int64_t size : sizes) overflows |= __builtin_mul_overflow(bytes, size, &bytes);
+  if (C10_UNLIKELY(overflows)) return at::detail::computeStorageNbytesContiguous(sizes, itemsize);
+  return static_cast<size_t>(bytes);
+}
+
+}  // namespace
+
 at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Device device) {
   const caffe2::TypeMeta meta = c10::scalarTypeToTypeMeta(dtype);
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  const size_t bytes = static_cast<size_t>(count) * meta.itemsize();
+  const size_t bytes = dense_bytes(sizes, meta.itemsize());
   c10::Storage storage = device_storage(allocate_device_memory(device.index(), bytes), bytes);
   auto impl = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(kDispatchKey), meta);
   if (sizes.size() != 1 || sizes[0] != 0) impl->set_sizes_contiguous(sizes);

@@ -183,10 +183,13 @@ void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  TORCH_CHECK(src.defined(), "copy_: expected a tensor to copy from, got an undefined one");
   if (self.is_same(src)) return self;
+  TORCH_CHECK(!self._is_zerotensor(), "copy_: a ZeroTensor has no memory to write to; clone() it first");
   TORCH_CHECK_NOT_IMPLEMENTED(!src.is_meta(), "Cannot copy out of meta tensor; no data!");
   const c10::MaybeOwned<at::Tensor> expanded = at::expand_inplace(self, src, "copy_");
   if (self.numel() == 0) return self;
+  if (C10_UNLIKELY(src._is_zerotensor())) return self.zero_();
   at::assert_no_internal_overlap(self);
   if (src.is_complex() && !self.is_complex()) {
     TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
@@ -220,6 +223,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 c10::Scalar local_scalar_dense(const at::Tensor& self) {
   alignas(16) std::array<std::byte, 16> bytes{};
   const size_t itemsize = self.dtype().itemsize();
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   TORCH_INTERNAL_ASSERT(itemsize <= bytes.size());
   copy_to_host(bytes.data(), self.const_data_ptr(), itemsize, current_stream(self.device().index()));
   return AT_DISPATCH_V2(self.scalar_type(), "item",

@@ -69,7 +69,7 @@ Operand expanded_operand(const Tensor& tensor, const Operand& out, As as, size_t
 }
 
 bool matches(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
-  return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg();
+  return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg() && !tensor._is_zerotensor();
 }
 
 using Sizes = c10::SmallVector<int64_t, 3>;

@@ -3,6 +3,8 @@
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
@@ -11,22 +13,22 @@
 namespace mydev {
 namespace {
 
-// Sizes and strides in place, growing the storage where they need more.
+// Sizes and strides in place, growing the storage where they need more; the tensor is as before if that fails.
 void resize_to(c10::TensorImpl& self, c10::IntArrayRef sizes, c10::OptionalIntArrayRef strides) {
   if (self.sizes() == sizes && (!strides.has_value() || self.strides() == strides.value())) return;
   const size_t itemsize = self.dtype().itemsize();
   const size_t offset = static_cast<size_t>(self.storage_offset());
-  size_t bytes;
+  const size_t bytes = strides.has_value() ? at::detail::computeStorageNbytes(sizes, *strides, itemsize, offset)
+                                           : at::detail::computeStorageNbytesContiguous(sizes, itemsize, offset);
+  c10::StorageImpl& storage = *self.unsafe_storage().unsafeGetStorageImpl();
+  if (bytes > storage.nbytes() && std::find(sizes.begin(), sizes.end(), 0) == sizes.end()) {
+    resize_storage(storage, bytes);
+  }
   if (strides.has_value()) {
     self.set_sizes_and_strides(sizes, *strides);
-    bytes = at::detail::computeStorageNbytes(sizes, *strides, itemsize, offset);
   } else {
     self.set_sizes_contiguous(sizes);
-    bytes = at::detail::computeStorageNbytesContiguous(sizes, itemsize, offset);
   }
-  if (self.numel() == 0) return;
-  c10::StorageImpl& storage = *self.unsafe_storage().unsafeGetStorageImpl();
-  if (bytes > storage.nbytes()) resize_storage(storage, bytes);
 }
 
 const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef sizes,
