@@ -8,6 +8,7 @@
 #   make lint      formatting, static analysis and types
 #   make test-compile-cold  all that torch.compile's tests compile, and all operators, with no compiled code kept
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
+#   make conformance  all questions of tests/conformance/breadth.py, where `make test` asks one in six
 #   make test-all  everything: the above, all Python tests in each mode of the host driver. Several hours
 #   make bench     C++ and Python benchmarks
 #   make build     the package, installed into .venv in editable form
@@ -26,7 +27,7 @@ MODE_TESTS := tests/device tests/ops tests/train tests/custom_call \
 FUZZ_ROUNDS := 1000000
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed test test-compile-cold test-fuzz test-all lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed test test-compile-cold conformance test-fuzz test-all lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -52,10 +53,14 @@ test-compile-cold: setup-test
 	@XDG_CACHE_HOME=$(CURDIR)/build/cold $(PYTEST) --all-models --compiled-operators=10000 \
 	  tests/compile tests/custom_call tests/conformance/test_compiled.py
 
+conformance: setup-test
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTEST) --conformance-share=1 tests/conformance/test_breadth.py
+
 test-fuzz: test sanitize
 	@for build in release asan tsan; do FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CTEST) --test-dir build/$$build -L fuzz || exit 1; done
 
-test-all: test sanitize test-compile-cold test-fuzz
+test-all: test sanitize test-compile-cold conformance test-fuzz
 	@for mode in host:async host:guarded host:devices=2 $(MODES); do \
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) tests || exit 1; done
 

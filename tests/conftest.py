@@ -102,6 +102,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how many operators tests/conformance/test_compiled.py compiles, a second or two each",
     )
     parser.addoption(
+        "--conformance-share",
+        type=int,
+        default=6,
+        metavar="N",
+        help="tests/conformance/test_breadth.py asks one in N of its questions; 1 asks all, for more samples each",
+    )
+    parser.addoption(
         "--all-models", action="store_true", help="compile each model of tests/support/models.py, not three of them"
     )
 

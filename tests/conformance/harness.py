@@ -51,10 +51,14 @@ def samples(op: OpInfo, *, requires_grad: bool) -> Iterator[SampleInput]:
 
 
 def _move(value: Any) -> Any:
-    """A sample's value on the device: a strided tensor keeps its place in its storage, and requires_grad."""
+    """A sample's value on the device: a strided tensor keeps its place in its storage, lazy bits and requires_grad."""
     if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_conj() or value.is_neg():
+        if value.layout != torch.strided:
             return value.detach().to(device_name).requires_grad_(value.requires_grad)
+        if value.is_conj():
+            return _move(value.detach().conj()).conj().requires_grad_(value.requires_grad)
+        if value.is_neg():
+            return torch._neg_view(_move(torch._neg_view(value.detach()))).requires_grad_(value.requires_grad)
         whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
         view = whole.to(device_name).as_strided(value.size(), value.stride(), value.storage_offset())
         return view.detach().requires_grad_(value.requires_grad)

@@ -14,6 +14,11 @@ FORWARD_RAISES: dict[str, str] = {
 #: Backward does not run on the device.
 BACKWARD_RAISES: dict[str, str] = {}
 
+#: Questions of breadth.py that the device answers otherwise than the CPU: patterns of a case's name, and why.
+BREADTH: dict[str, str] = {
+    "tensor_split-*": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
+}
+
 #: Runs on the device in eager mode, but not under torch.compile.
 COMPILED_RAISES: dict[str, str] = {}
 

@@ -1,0 +1,317 @@
+"""Each operator of PyTorch's database asked in many ways, with the CPU's answer as the only reference.
+
+A *question* calls an operator for one of its samples in one way: in place, with ``out=``, under forward-mode
+differentiation, with operands that lie elsewhere in memory …. The function that asks is the same for both devices and
+gets the operands on one of them; what counts is that both give the same values, dtypes, shapes and strides, or that
+both raise the same type of error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_flatten, tree_map
+
+from . import harness, ledger
+
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.complex64,
+    torch.int64,
+    torch.bool,
+)
+
+Results = list[Any]
+Ask = Callable[[OpInfo, SampleInput], Results]
+
+
+@dataclass(frozen=True)
+class Question:
+    ask: Ask
+    applies: Callable[[OpInfo, torch.dtype], bool]
+    prepare: Callable[[torch.Tensor], torch.Tensor] | None = None  #: changes how each operand lies in memory
+    requires_grad: bool = False
+
+
+def _call(op: Callable[..., Any], sample: SampleInput) -> Results:
+    return harness.run(op, sample)
+
+
+# --- ways to ask ------------------------------------------------------------------------------------------------------
+
+
+def _in_place(op: OpInfo, sample: SampleInput) -> Results:
+    target = sample.input.clone()
+    variant = op.inplace_variant
+    assert variant is not None
+    result = variant(target, *sample.args, **sample.kwargs)
+    return [target, result is target]
+
+
+def _outs(op: OpInfo, sample: SampleInput, make: Callable[[torch.Tensor], torch.Tensor]) -> Results:
+    expected = op(sample.input, *sample.args, **sample.kwargs)
+    single = isinstance(expected, torch.Tensor)
+    outs = [make(tensor) for tensor in ([expected] if single else expected)]
+    op(sample.input, *sample.args, **sample.kwargs, out=outs[0] if single else tuple(outs))
+    return outs
+
+
+def _apart(tensor: torch.Tensor) -> torch.Tensor:
+    """Elements of the same sizes with gaps between them."""
+    sizes = (*tensor.shape, 2)
+    return torch.zeros(sizes, dtype=tensor.dtype, device=tensor.device)[..., 0]
+
+
+def _of_other_dtype(tensor: torch.Tensor) -> torch.Tensor:
+    other = torch.float64 if tensor.dtype != torch.float64 else torch.int32
+    return torch.zeros(tensor.shape, dtype=other, device=tensor.device)
+
+
+def _differentiable(results: Results) -> list[torch.Tensor]:
+    return [t for t in results if isinstance(t, torch.Tensor) and t.requires_grad]
+
+
+def _leaves(sample: SampleInput) -> list[torch.Tensor]:
+    leaves = tree_flatten((sample.input, sample.args, sample.kwargs))[0]
+    return [t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad]
+
+
+def _weights(tensor: torch.Tensor) -> torch.Tensor:
+    """Cotangents and tangents that are the same on both devices and of no particular symmetry."""
+    numbers = torch.arange(1, tensor.numel() + 1, dtype=torch.float64).sin().to(tensor.dtype).reshape(tensor.shape)
+    return numbers.to(tensor.device)
+
+
+def _gradients(op: OpInfo, sample: SampleInput) -> Results:
+    outputs = _differentiable(_call(op, sample))
+    if not outputs:
+        return []
+    return list(torch.autograd.grad(outputs, _leaves(sample), [_weights(t) for t in outputs], allow_unused=True))
+
+
+def _second_gradients(op: OpInfo, sample: SampleInput) -> Results:
+    outputs = _differentiable(_call(op, sample))
+    if not outputs:
+        return []
+    leaves = _leaves(sample)
+    seeds = [_weights(t).requires_grad_() for t in outputs]
+    first = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True, create_graph=True)
+    again = _differentiable(list(first))
+    if not again:
+        return []
+    return list(torch.autograd.grad(again, [*leaves, *seeds], [_weights(t) for t in again], allow_unused=True))
+
+
+def _tangents(op: OpInfo, sample: SampleInput) -> Results:
+    with torch.autograd.forward_ad.dual_level():
+
+        def dual(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                return torch.autograd.forward_ad.make_dual(value.detach(), _weights(value))
+            return value
+
+        moved = SampleInput(
+            tree_map(dual, sample.input), args=tree_map(dual, sample.args), kwargs=tree_map(dual, sample.kwargs)
+        )
+        moved.output_process_fn_grad = sample.output_process_fn_grad
+        unpacked = [torch.autograd.forward_ad.unpack_dual(t) for t in _call(op, moved) if isinstance(t, torch.Tensor)]
+        # What has no tangent is constant.
+        return [torch.zeros_like(p) if t is None else t.clone() for p, t in unpacked if p.is_floating_point()]
+
+
+def _mapped(op: OpInfo, sample: SampleInput) -> Results:
+    def call(value: torch.Tensor) -> Any:
+        return op(value, *sample.args, **sample.kwargs)
+
+    return tree_flatten(torch.vmap(call)(torch.stack([sample.input, sample.input.flip(-1)])))[0]
+
+
+# --- ways in which operands lie in memory -----------------------------------------------------------------------------
+
+
+def _conjugated(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.conj().resolve_conj().conj() if tensor.is_complex() else tensor
+
+
+def _negated(tensor: torch.Tensor) -> torch.Tensor:
+    return torch._neg_view(-tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
+
+
+def _odd_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The same bools, whose bytes are neither 0 nor 1 where they are true."""
+    if tensor.dtype != torch.bool:
+        return tensor
+    numbers = torch.arange(tensor.numel()).reshape(tensor.shape) * 2 % 254 + 2
+    return torch.where(tensor.cpu(), numbers, 0).to(torch.uint8).to(tensor.device).view(torch.bool)
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() == 4:
+        return tensor.contiguous(memory_format=torch.channels_last)
+    if tensor.dim() == 5:
+        return tensor.contiguous(memory_format=torch.channels_last_3d)
+    return tensor
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.transpose(0, -1).contiguous().transpose(0, -1) if tensor.dim() > 1 else tensor
+
+
+def _spread(tensor: torch.Tensor) -> torch.Tensor:
+    """With gaps between the elements, and before the first."""
+    spread = torch.zeros((*tensor.shape, 3), dtype=tensor.dtype, device=tensor.device)[..., 1]
+    return spread.copy_(tensor)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _always(op: OpInfo, dtype: torch.dtype) -> bool:
+    return True
+
+
+def _has_gradient(op: OpInfo, dtype: torch.dtype) -> bool:
+    return op.supports_autograd and dtype in op.supported_backward_dtypes("cpu") and dtype == torch.float32
+
+
+QUESTIONS: dict[str, Question] = {
+    "forward": Question(_call, _always),
+    "in-place": Question(_in_place, lambda op, dtype: op.inplace_variant is not None),
+    "out": Question(lambda op, sample: _outs(op, sample, torch.zeros_like), lambda op, dtype: op.supports_out),
+    "out-empty": Question(
+        lambda op, sample: _outs(op, sample, lambda t: t.new_empty(0)), lambda op, d: op.supports_out
+    ),
+    "out-apart": Question(lambda op, sample: _outs(op, sample, _apart), lambda op, dtype: op.supports_out),
+    "out-dtype": Question(lambda op, sample: _outs(op, sample, _of_other_dtype), lambda op, dtype: op.supports_out),
+    "conj": Question(_call, lambda op, dtype: dtype.is_complex, _conjugated),
+    "neg": Question(_call, lambda op, dtype: dtype.is_complex or dtype.is_floating_point, _negated),
+    "odd-bools": Question(_call, lambda op, dtype: dtype in (torch.bool, torch.float32), _odd_bytes),
+    "channels-last": Question(_call, _always, _channels_last),
+    "transposed": Question(_call, _always, _transposed),
+    "spread": Question(_call, _always, _spread),
+    "backward": Question(_gradients, _has_gradient, None, requires_grad=True),
+    "backward-channels-last": Question(_gradients, _has_gradient, _channels_last, requires_grad=True),
+    "second-backward": Question(
+        _second_gradients, lambda op, dtype: _has_gradient(op, dtype) and op.supports_gradgrad, requires_grad=True
+    ),
+    "forward-ad": Question(
+        _tangents, lambda op, dtype: _has_gradient(op, dtype) and op.supports_forward_ad, requires_grad=True
+    ),
+    "vmap": Question(_mapped, lambda op, dtype: dtype == torch.float32),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    op: OpInfo
+    question: str
+    dtype: torch.dtype
+
+    @property
+    def name(self) -> str:
+        return f"{harness.case_name(self.op)}-{self.question}-{str(self.dtype).removeprefix('torch.')}"
+
+
+def cases(share: int) -> list[Case]:
+    """One in ``share`` of all cases, chosen by their names: the same ones each time."""
+    every = [
+        Case(op, name, dtype)
+        for op in harness.OPERATORS
+        for name, question in QUESTIONS.items()
+        for dtype in DTYPES
+        if dtype in op.supported_dtypes("cpu") and question.applies(op, dtype)
+    ]
+    return [case for case in every if zlib.crc32(case.name.encode()) % share == 0]
+
+
+def tolerance(op: OpInfo, dtype: torch.dtype) -> dict[str, float]:
+    """What PyTorch's own tests allow the operator in this dtype, if that is more than assert_close does."""
+    granted = [
+        wrapped.d[dtype]
+        for decorator in op.decorators
+        for wrapped in getattr(decorator, "decorators", [decorator])
+        if isinstance(wrapped, toleranceOverride) and dtype in wrapped.d
+    ]
+    default = torch.testing._comparison.default_tolerances(dtype)
+    return {
+        "rtol": max(default[0], *(t.rtol for t in granted)) if granted else default[0],
+        "atol": max(default[1], *(t.atol for t in granted)) if granted else default[1],
+    }
+
+
+def _samples(case: Case, question: Question, limit: int) -> Iterator[SampleInput]:
+    generated = case.op.sample_inputs("cpu", case.dtype, requires_grad=question.requires_grad)
+    for sample in itertools.islice(generated, limit):
+        if question.prepare is None:
+            yield sample
+        else:
+            yield _prepared(sample, question.prepare)
+
+
+def _prepared(sample: SampleInput, prepare: Callable[[torch.Tensor], torch.Tensor]) -> SampleInput:
+    def change(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            return value
+        return prepare(value.detach()).requires_grad_(value.requires_grad)
+
+    changed = SampleInput(
+        tree_map(change, sample.input), args=tree_map(change, sample.args), kwargs=tree_map(change, sample.kwargs)
+    )
+    changed.output_process_fn_grad = sample.output_process_fn_grad
+    return changed
+
+
+def _answer(question: Question, op: OpInfo, sample: SampleInput) -> Results | Exception:
+    torch.manual_seed(0)
+    try:
+        return question.ask(op, sample)
+    except Exception as error:
+        return error
+
+
+def check(case: Case, limit: int) -> int:
+    """Asks on the CPU and on the device; returns how many samples had an answer to compare."""
+    question = QUESTIONS[case.question]
+    compared = 0
+    for sample in _samples(case, question, limit):
+        moved = harness.on_device(sample)
+        expected, actual = (_answer(question, case.op, s) for s in (sample, moved))
+        if isinstance(expected, Exception) or isinstance(actual, Exception):
+            _compare_errors(actual, expected)
+            continue
+        random = harness.draws_random_numbers(case.op, sample)
+        _compare_results(case, actual, expected, values=not random)
+        compared += 1
+    return compared
+
+
+def _compare_errors(actual: Results | Exception, expected: Results | Exception) -> None:
+    if not isinstance(expected, Exception):
+        raise AssertionError("raises on the device only") from actual
+    # What the CPU has no kernel for, the device may have.
+    if isinstance(actual, Exception) or "not implemented" in str(expected):
+        return
+    raise AssertionError("raises on the CPU only") from expected
+
+
+def _compare_results(case: Case, actual: Results, expected: Results, *, values: bool) -> None:
+    assert len(actual) == len(expected), f"{len(actual)} results, on the CPU {len(expected)}"
+    values = values and harness.case_name(case.op) not in ledger.UNDEFINED_CONTENTS
+    for a, e in zip(actual, expected, strict=True):
+        if isinstance(e, torch.Tensor):
+            allowed = tolerance(case.op, e.dtype)
+            harness.compare(a, e, values=values, tolerance=allowed)
+            if e.layout == torch.strided:
+                assert a.stride() == e.stride(), f"strides {a.stride()}, on the CPU {e.stride()}"
+        else:
+            harness.compare(a, e, values=values)
