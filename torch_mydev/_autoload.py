@@ -178,17 +178,24 @@ def _register_with_torch() -> None:
             f"the native part of {_PACKAGE} cannot be loaded: {error}; rebuild or reinstall it", name=_PACKAGE
         ) from error
 
+    from torch_mydev.observe import fallback
+
+    # Before torch is told of anything, so that nothing has to be taken back.
+    if problem := _C.config_problem() or fallback._apply_environment():
+        raise ImportError(problem, name=_PACKAGE)
+
     rename_privateuse1_backend(DEVICE_NAME)
     from torch_mydev import patches
     from torch_mydev.compile import registration
     from torch_mydev.custom_call.namespace import install_namespace
     from torch_mydev.device import device_module, sharing
     from torch_mydev.distributed import backend
-    from torch_mydev.observe import fallback, trace
+    from torch_mydev.observe import trace
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
+    for name in ("amp", "memory", "random"):  # so that they are imported as torch.cuda's are
+        sys.modules[f"torch.{DEVICE_NAME}.{name}"] = getattr(device_module, name)
     generate_methods_for_privateuse1_backend(for_storage=True)
-    fallback._apply_environment()
     patches.apply()
     sharing.register_reductions()
     install_namespace()

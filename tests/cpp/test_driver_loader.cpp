@@ -57,10 +57,6 @@ TEST(DriverLoader, LoadsASharedObject) {
   EXPECT_STREQ(load_driver(kBrokenDriver).name, "broken");
 }
 
-TEST(DriverLoader, RefusesAnUnknownName) {
-  expect_refusal("hots", MYDEV_NOT_FOUND, "unknown driver 'hots'");
-}
-
 TEST(DriverLoader, RefusesAMissingFile) {
   expect_refusal("/no/such/driver.so", MYDEV_NOT_FOUND, "'/no/such/driver.so': no such file");
 }

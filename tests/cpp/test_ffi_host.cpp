@@ -167,21 +167,74 @@ TEST(FfiHost, RegistersTypesOnce) {
   EXPECT_EQ(error->code, MYDEV_ALREADY_EXISTS);
 }
 
-TEST(FfiHost, RegistersHandlers) {
-  const ffi::Api& api = ffi::api_table(3);
-  const std::string name = "test.from_table", platform = "Host";
-  ffi::HandlerRegisterArgs args{ffi::kHandlerRegisterArgsSize,
-                                nullptr,
-                                {name.data(), name.size()},
-                                {platform.data(), platform.size()},
-                                {{nullptr, nullptr, nullptr, succeed}},
-                                ffi::kCommandBufferCompatible};
-  ASSERT_EQ(api.handler_register(&args), nullptr);
-  const mydev_kernel* kernel = find_kernel(name);
+template <typename Args>
+Args register_args(size_t size) {
+  constexpr std::string_view kName = "test.from_table", kPlatform = "Host";
+  Args args{};
+  args.struct_size = size;
+  args.name = {kName.data(), kName.size()};
+  args.platform = {kPlatform.data(), kPlatform.size()};
+  args.bundle.stages[ffi::kExecute] = succeed;
+  args.traits = ffi::kCommandBufferCompatible;
+  return args;
+}
+
+// By either layout, whatever the table: a library asks for the table before anybody knows its version.
+void expect_registered(int table, void* args) {
+  ASSERT_EQ(ffi::api_table(table).handler_register(args), nullptr);
+  const mydev_kernel* kernel = find_kernel("test.from_table");
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(kernel->traits, MYDEV_TRAIT_COMMAND_BUFFER_COMPATIBLE);
+  EXPECT_EQ(kernel->execute, reinterpret_cast<mydev_function>(succeed));
   run_kernel(*kernel);
-  unregister_kernel(name);
+  unregister_kernel("test.from_table");
+}
+
+TEST(FfiHost, RegistersHandlers) {
+  for (const int table : {2, 3, 4, 5}) {
+    auto without_record = register_args<ffi::HandlerRegisterArgs3>(84);
+    expect_registered(table, &without_record);
+    auto with_record = register_args<ffi::HandlerRegisterArgs>(92);
+    with_record.bundle.record = succeed;
+    expect_registered(table, &with_record);
+  }
+}
+
+TEST(FfiHost, RefusesARegistrationThatIsTooShort) {
+  auto args = register_args<ffi::HandlerRegisterArgs3>(80);
+  const std::unique_ptr<ffi::Error> error(ffi::api_table(5).handler_register(&args));
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(error->code, MYDEV_INVALID_ARGUMENT);
+}
+
+TEST(FfiHost, HasNoExtensionsOfAContext) {
+  const ScopedKernel kernel(ffi_record("test.extension", handler<4>([](CallFrame* frame) -> ffi::Error* {
+                                         ffi::ContextExtension untouched{};
+                                         ffi::FindExtensionArgs args{sizeof(args), nullptr, frame->context,
+                                                                     /*type=*/128, &untouched};
+                                         if (ffi::Error* error = frame->api->find_extension(&args)) return error;
+                                         return args.extension == nullptr ? nullptr : fail(frame, 13, "an extension");
+                                       })));
+  run_kernel(*kernel);
+}
+
+TEST(FfiHost, GivesAnEmptyTableOfCustomOptions) {
+  const ScopedKernel kernel(ffi_record("test.options", handler<5>([](CallFrame* frame) -> ffi::Error* {
+                                         ffi::CustomOptionsGetArgs args{sizeof(args), nullptr, frame->context, nullptr};
+                                         if (ffi::Error* error = frame->api->custom_options_get(&args)) return error;
+                                         const bool right = args.options != nullptr && args.options->size == 0 &&
+                                                            args.options->struct_size == sizeof(ffi::Attributes);
+                                         return right ? nullptr : fail(frame, 13, "options");
+                                       })));
+  run_kernel(*kernel);
+}
+
+TEST(FfiHost, ATableEndsWithTheEntriesOfItsVersion) {
+  EXPECT_EQ(ffi::api_table(3).struct_size, 192U);
+  EXPECT_EQ(ffi::api_table(4).struct_size, 200U);
+  EXPECT_EQ(ffi::api_table(5).struct_size, 208U);
+  EXPECT_EQ(ffi::api_table(3).find_extension, nullptr);
+  EXPECT_EQ(ffi::api_table(4).custom_options_get, nullptr);
 }
 
 TEST(FfiHost, GivesVersion01NoFutures) {

@@ -114,6 +114,43 @@ TEST_F(Config, AValueThatDoesNotFitIsRefusedWithTheChoices) {
   }
 }
 
+struct Misfit {
+  const char *name, *value, *takes;
+};
+class Misfits : public testing::TestWithParam<Misfit> {};
+INSTANTIATE_TEST_SUITE_P(
+    Config, Misfits,
+    testing::Values(Misfit{"MYDEV_CUSTOM_CALLS", "/a.so:b.so", "absolute paths with ':' between"},
+                    Misfit{"MYDEV_CUSTOM_CALL_TIMEOUT", "-1", "seconds from 0 to 1e9, 0 for no limit"},
+                    Misfit{"MYDEV_CUSTOM_CALL_TIMEOUT", "5s", "seconds from 0 to 1e9, 0 for no limit"},
+                    Misfit{"MYDEV_DRIVER", "hots:devices=2",
+                           "'host' or the path of a driver's shared object, then ':option,option...'"},
+                    Misfit{"MYDEV_FALLBACK", "ERROR", "allow|warn|error"},
+                    Misfit{"MYDEV_FALLBACK_OPS", "garbage",
+                           "operator=mode with ',' between, where a mode is allow|warn|error"},
+                    Misfit{"MYDEV_FALLBACK_OPS", "aten::sort=allow,aten::topk=loud",
+                           "operator=mode with ',' between, where a mode is allow|warn|error"},
+                    Misfit{"MYDEV_ISA", "sse", "auto|baseline|avx2|avx512"}));
+
+TEST_P(Misfits, AreRefusedWithNameValueAndWhatIsTaken) {
+  const auto& [name, value, takes] = GetParam();
+  const char* before = std::getenv(name);
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv(name, value, 1);
+  const Error error = error_of([] { check_config(); });
+  before != nullptr ? ::setenv(name, kept.c_str(), 1) : ::unsetenv(name);
+  EXPECT_EQ(error.code(), MYDEV_INVALID_ARGUMENT);
+  EXPECT_EQ(error.what(), std::string(name) + "='" + value + "' is not valid; it takes " + takes);
+}
+
+TEST_F(Config, AValueOfTheRightFormIsTaken) {
+  ::setenv("MYDEV_FALLBACK_OPS", "aten::sort=error,,mine::op.overload=allow", 1);
+  ::setenv("MYDEV_CUSTOM_CALL_TIMEOUT", "0.5", 1);
+  EXPECT_NO_THROW(check_config());
+  ::unsetenv("MYDEV_FALLBACK_OPS");
+  ::unsetenv("MYDEV_CUSTOM_CALL_TIMEOUT");
+}
+
 TEST_F(Config, ASlipOfThePenIsToldTheNearestName) {
   ::setenv("MYDEV_FALBACK", "error", 1);
   const std::vector<std::string> warnings = config_warnings();

@@ -192,21 +192,32 @@ TEST(TypedFfi, SurvivesAThrowingHandler) {
   expect_error(error_of([&] { run_kernel(*odd); }), MYDEV_UNKNOWN, "no std::exception");
 }
 
-TEST(TypedFfi, ErrorsTellTheirMessageAndCode) {
-  const ScopedKernel kernel(ffi_record("test.errors", handler<4>([](CallFrame* frame) -> ffi::Error* {
-                                         if (frame->api->struct_size < sizeof(ffi::Api))
-                                           return fail(frame, 13, "the table is too short");
-                                         ffi::Error* made = fail(frame, 5, "text");
-                                         ffi::ErrorGetMessageArgs message{sizeof(message), nullptr, made, nullptr};
-                                         frame->api->error_get_message(&message);
-                                         ffi::ErrorGetCodeArgs code{ffi::kErrorGetCodeArgsSize, nullptr, made, 0};
-                                         frame->api->error_get_code(&code);
-                                         const bool right = std::strcmp(message.message, "text") == 0 && code.code == 5;
-                                         ffi::ErrorDestroyArgs destroy{sizeof(destroy), nullptr, made};
-                                         frame->api->error_destroy(&destroy);
-                                         return right ? nullptr : fail(frame, 13, "message or code");
-                                       })));
+// To 0.3 handlers are told the message alone, and what lies behind their arguments is theirs.
+template <int kMinor>
+ffi::Error* ask_for_details(CallFrame* frame) {
+  ffi::Error* made = fail(frame, 5, "text");
+  const bool has_code = kMinor >= 4;
+  ffi::ErrorGetDetailsArgs args{has_code ? ffi::kErrorGetDetailsArgsSize : ffi::kErrorGetMessageArgsSize, nullptr, made,
+                                nullptr, -1};
+  frame->api->error_get_details(&args);
+  const bool right = std::strcmp(args.message, "text") == 0 && args.code == (has_code ? 5 : -1);
+  ffi::ErrorDestroyArgs destroy{sizeof(destroy), nullptr, made};
+  frame->api->error_destroy(&destroy);
+  return right ? nullptr : fail(frame, 13, "message or code");
+}
+
+template <int kMinor>
+void expect_details() {
+  const ScopedKernel kernel(
+      ffi_record("test.errors", handler<kMinor>([](CallFrame* frame) { return ask_for_details<kMinor>(frame); })));
   run_kernel(*kernel);
+}
+
+TEST(TypedFfi, ErrorsTellTheirMessageAndCode) {
+  expect_details<1>();
+  expect_details<3>();
+  expect_details<4>();
+  expect_details<5>();
 }
 
 // --- handshake -------------------------------------------------------------------------------------------------------
@@ -227,7 +238,8 @@ INSTANTIATE_TEST_SUITE_P(Handshake, Versions,
                          testing::Values(Version{"v0_0", versioned<0, 0>, false},
                                          Version{"v0_1", versioned<0, 1>, true}, Version{"v0_2", versioned<0, 2>, true},
                                          Version{"v0_3", versioned<0, 3>, true}, Version{"v0_4", versioned<0, 4>, true},
-                                         Version{"v0_5", versioned<0, 5>, false},
+                                         Version{"v0_5", versioned<0, 5>, true},
+                                         Version{"v0_6", versioned<0, 6>, false},
                                          Version{"v1_0", versioned<1, 0>, false},
                                          Version{"negative", versioned<0, -1>, false}),
                          [](const auto& test) { return std::string(test.param.name); });

@@ -249,6 +249,41 @@ def test_swiglu_gradients_of_every_order() -> None:
     assert gradgradcheck(torch.ops.mydev.swiglu, (gate, up))
 
 
+def _swiglu_loss(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return torch.ops.mydev.swiglu(gate, up).square().sum()
+
+
+SWIGLU_TRANSFORMED: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "vmap": lambda g, u: torch.vmap(torch.ops.mydev.swiglu)(g, u),
+    "vmap of the backward": lambda g, u: torch.vmap(torch.ops.mydev.swiglu_backward)(g, g, u),
+    "jvp": lambda g, u: torch.func.jvp(torch.ops.mydev.swiglu, (g, u), (u, g)),
+    "vmap of jvp": lambda g, u: torch.vmap(lambda g, u: torch.func.jvp(torch.ops.mydev.swiglu, (g, u), (u, g)))(g, u),
+    "vjp": lambda g, u: torch.func.vjp(torch.ops.mydev.swiglu, g, u)[1](u),
+    "vmap of vjp": lambda g, u: torch.vmap(lambda g, u: torch.func.vjp(torch.ops.mydev.swiglu, g, u)[1](u))(g, u),
+    "grad": lambda g, u: torch.func.grad(_swiglu_loss, argnums=(0, 1))(g, u),
+    "forward over reverse": lambda g, u: torch.func.jvp(torch.func.grad(_swiglu_loss), (g, u), (u, g)),
+    "jacobian": lambda g, u: torch.func.jacrev(torch.ops.mydev.swiglu)(g, u),
+}
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize("name", SWIGLU_TRANSFORMED)
+def test_swiglu_under_transformations(name: str) -> None:
+    gate, up = values(3, 5), values(3, 5).flip(0) + 1
+    transformed = SWIGLU_TRANSFORMED[name]
+    torch.testing.assert_close(transformed(gate.to("mydev"), up.to("mydev")), transformed(gate, up), check_device=False)
+
+
+def test_swiglu_of_dual_tensors() -> None:
+    def tangent(device: str) -> torch.Tensor:
+        gate, up = values(3, 5).to(device), values(3, 5).flip(0).to(device)
+        with torch.autograd.forward_ad.dual_level():
+            result = torch.ops.mydev.swiglu(torch.autograd.forward_ad.make_dual(gate, up), up)
+            return torch.autograd.forward_ad.unpack_dual(result).tangent
+
+    torch.testing.assert_close(tangent("mydev").cpu(), tangent("cpu"))
+
+
 def test_swiglu_registration_is_consistent() -> None:
     gate, up = (values(3, 5).to("mydev").requires_grad_() for _ in range(2))
     opcheck(torch.ops.mydev.swiglu.default, (gate, up), test_utils=CHECKS)

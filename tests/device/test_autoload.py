@@ -1,78 +1,22 @@
 """``import torch`` makes the device known, whoever imports what first, and survives whatever is wrong with our build.
 
-The package under test is a copy with an installed package's metadata, so that its entry point exists and a test may
-break it.
+The package under test is a copy, which a test may break.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
-import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
-from support.checkout import ROOT
+from support.installation import Installation
 
 pytestmark = pytest.mark.any_driver
 
-ENTRY_POINTS = "[torch.backends]\ntorch_mydev = torch_mydev._autoload:autoload\n"
 USE = "print('value', (torch.ones(2, device='mydev') + 1).sum().item())"
-
-
-class Installation:
-    """A copy of the package in a directory of its own, with metadata."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.package = directory / "torch_mydev"
-        shutil.copytree(ROOT / "torch_mydev", self.package, copy_function=os.symlink)
-        self.path = [directory]
-        self.working_directory = directory / "working_directory"
-        self.working_directory.mkdir()
-        self._add_metadata(directory, "torch_mydev", ENTRY_POINTS)
-
-    def _add_metadata(self, directory: Path, name: str, entry_points: str) -> None:
-        metadata = directory / f"{name}-0.1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-        (metadata / "entry_points.txt").write_text(entry_points)
-
-    def add_backend(self, name: str) -> None:
-        """Installs another out-of-tree backend, which torch loads before ours."""
-        directory = self.directory / "before"
-        directory.mkdir()
-        (directory / f"{name}.py").write_text(
-            f"import torch\ndef autoload():\n    torch.utils.rename_privateuse1_backend('{name}')\n"
-        )
-        self.path.insert(0, directory)
-        self._add_metadata(directory, name, f"[torch.backends]\n{name} = {name}:autoload\n")
-
-    def replace(self, file: str, content: bytes) -> None:
-        """Gives a file other content; the file that it was a link to is left alone."""
-        path = self.package / file
-        path.unlink()
-        path.write_bytes(content)
-
-    def set_build_info(self, **changes: str) -> None:
-        info = json.loads((self.package / "lib" / "build_info.json").read_text())
-        self.replace("lib/build_info.json", json.dumps({**info, **changes}).encode())
-
-    def run(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            # Only this copy of the package is to be found: not the checkout's, nor another installed one. The working
-            # directory, which Python searches first, holds none.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, self.path)), **environment},
-            cwd=self.working_directory,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
 
 
 @pytest.fixture

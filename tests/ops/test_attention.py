@@ -176,7 +176,8 @@ def test_choice_can_be_restricted_to_math() -> None:
         ("operands_3d", SDPBackend.MATH),
         ("value_of_another_width", SDPBackend.MATH),
         ("broadcast_batch", SDPBackend.MATH),
-        ("grouped_heads", SDPBackend.MATH),
+        ("grouped_heads", SDPBackend.OVERRIDEABLE),
+        ("grouped_heads_causal", SDPBackend.OVERRIDEABLE),
     ],
 )
 def test_choice_by_shape(name: str, backend: SDPBackend) -> None:

@@ -213,8 +213,11 @@ def test_second_gradients_agree_with_cpu(device: torch.device, name: str) -> Non
         ((2, 3, 8, 8), (5, 3, 3, 3), {"groups": 2}),
         ((2, 3, 8, 8), (5, 3, 3, 3), {"stride": 0}),
         ((2, 3, 8, 8), (5, 3, 3, 3), {"padding": -1}),
+        ((2, 3, 8, 8), (5, 3, 3, 3), {"dilation": 0}),
+        ((2, 3, 8, 8), (5, 3, 3, 3), {"dilation": (1, 0)}),
+        ((2, 3, 8, 8), (5, 3, 3, 3), {"dilation": -1}),
     ],
-    ids=["channels", "kernel_size", "groups", "stride", "padding"],
+    ids=["channels", "kernel_size", "groups", "stride", "padding", "dilation", "one_dilation", "negative_dilation"],
 )
 def test_wrong_operands_raise_what_the_cpu_raises(
     device: torch.device, x: tuple[int, ...], weight: tuple[int, ...], options: dict[str, int]
@@ -224,3 +227,29 @@ def test_wrong_operands_raise_what_the_cpu_raises(
     with pytest.raises(RuntimeError) as actual:
         F.conv2d(torch.ones(x, device=device), torch.ones(weight, device=device), **options)
     assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+# The CPU's own message, of oneDNN, names nothing.
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dilation": 0}, "non-positive dilation is not supported"),
+        (
+            {"padding": 20},
+            r"per channel: \(7 x 7\). Calculated output size per channel: \(-31 x -31\). Output size is too small",
+        ),
+    ],
+    ids=["dilation", "padding"],
+)
+def test_wrong_transposed_convolution_is_named(options: dict[str, int], message: str) -> None:
+    x, weight = torch.ones(2, 4, 7, 7), torch.ones(4, 4, 3, 3)
+    with pytest.raises(RuntimeError):
+        F.conv_transpose2d(x, weight, **options)
+    with pytest.raises(RuntimeError, match=message):
+        F.conv_transpose2d(x.to("mydev"), weight.to("mydev"), **options)
+
+
+def test_transposed_convolution_of_no_size() -> None:
+    x, weight = torch.ones(2, 4, 7, 7), torch.ones(4, 4, 4, 4)
+    expected = F.conv_transpose2d(x, weight, padding=5)
+    torch.testing.assert_close(F.conv_transpose2d(x.to("mydev"), weight.to("mydev"), padding=5).cpu(), expected)

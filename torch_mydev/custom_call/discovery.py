@@ -56,7 +56,9 @@ def require_kernel(name: str) -> None:
     if not has_kernel(name):
         near = difflib.get_close_matches(name, _C.kernel_names(), n=3)
         advice = f"did you mean {' or '.join(near)}?" if near else "torch_mydev.kernels() lists what there is"
-        raise ValueError(f"there is no kernel '{name}'; {advice}")
+        refused = [f"{file}: {reason}" for file, reason in _C.refused_kernel_libraries()]
+        hint = f" (MYDEV_CUSTOM_CALLS has {len(refused)} refused: {'; '.join(refused)})" if refused else ""
+        raise ValueError(f"there is no kernel '{name}'; {advice}{hint}")
 
 
 require_kernel._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compile asks while it compiles

@@ -78,7 +78,8 @@ def init() -> None:
         if is_initialized():
             return
         if _C.device_count() == 0:
-            raise RuntimeError(_C.driver_error() or f"the driver reports no {DEVICE_NAME} device")
+            driver = _C.config_value("MYDEV_DRIVER")
+            raise RuntimeError(_C.driver_error() or f"no {DEVICE_NAME} device: driver '{driver}' finds no hardware")
         _C.register_fork_handler()
         _initialized = True
         calls = list(_deferred.values())

@@ -7,10 +7,13 @@ or an error.
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Literal
+
+import torch
 
 from torch_mydev import _C
 
@@ -152,12 +155,21 @@ def get_fallback_mode(op: str | None = None) -> str:
     return str(own if own is not None else _C._fallback_mode())
 
 
-def _apply_environment() -> None:
-    """Applies MYDEV_FALLBACK and MYDEV_FALLBACK_OPS; called once, when the package is loaded."""
-    if mode := _C.config_value("MYDEV_FALLBACK"):
-        _C._set_fallback_mode(mode)
-    for item in filter(None, _C.config_value("MYDEV_FALLBACK_OPS").split(",")):
-        op, separator, op_mode = item.rpartition("=")
-        if not separator:
-            raise ValueError(f"MYDEV_FALLBACK_OPS: expected op=mode, got {item!r}")
-        _C._set_fallback_op_mode(op, op_mode)
+def _apply_environment() -> str:
+    """Applies MYDEV_FALLBACK and MYDEV_FALLBACK_OPS, whose form has been checked; called when the package is loaded.
+
+    Returns what is wrong, else "". An operator of PyTorch must exist; those of other libraries may still come.
+    """
+    value = _C.config_value("MYDEV_FALLBACK_OPS")
+    modes = [item.rpartition("=")[::2] for item in filter(None, value.split(","))]
+    if modes:
+        names = torch._C._dispatch_get_all_op_names()
+        for op, _ in modes:
+            if op.startswith("aten::") and op not in names:
+                near = difflib.get_close_matches(op, names, n=1)
+                advice = f"; did you mean {near[0]}?" if near else ""
+                return f"MYDEV_FALLBACK_OPS='{value}' is not valid: there is no operator {op}{advice}"
+    _C._set_fallback_mode(_C.config_value("MYDEV_FALLBACK"))
+    for op, mode in modes:
+        _C._set_fallback_op_mode(op, mode)
+    return ""

@@ -5,8 +5,10 @@
 // operands without elements, output padding beyond the stride) runs core's convolution on the CPU.
 #include <ATen/Operators.h>
 #include <ATen/native/ConvUtils.h>
+#include <c10/util/StringUtil.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 
 #include "aten/host/host_op.h"
@@ -42,6 +44,19 @@ void add_attributes(ConvolutionFrame<kBuffers>& frame, const Parameters& p) {
       .attribute(bool_attribute("transposed", p.transposed))
       .attribute(int_array_attribute("output_padding", ints(p.output_padding)))
       .attribute(int_attribute("groups", p.groups));
+}
+
+// Core has checked the other parameters, and leaves these to its backends.
+void check_dilation(IntArrayRef dilation) {
+  const bool positive = std::all_of(dilation.begin(), dilation.end(), [](int64_t step) { return step > 0; });
+  TORCH_CHECK(positive, "non-positive dilation is not supported");
+}
+
+void check_result(IntArrayRef sizes, const Tensor& input) {
+  if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 0; })) return;
+  const auto text = [](IntArrayRef all) { return "(" + c10::Join(" x ", all.slice(2)) + ")"; };
+  TORCH_CHECK(false, "Given input size per channel: ", text(input.sizes()),
+              ". Calculated output size per channel: ", text(sizes), ". Output size is too small");
 }
 
 // Whether it can be an operand beside `like`.
@@ -87,10 +102,12 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTens
                                                c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
                                                transposed, c10::fromIntArrayRefSlow(output_padding), groups);
   }
+  check_dilation(dilation);
   const auto sizes = transposed
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  check_result(sizes, input);
   Tensor out = empty_result(sizes, input, weight, transposed);
   ConvolutionFrame<4> frame;
   frame.add(out).add(input).add(weight);

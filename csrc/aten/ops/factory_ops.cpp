@@ -11,6 +11,7 @@
 
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
+#include "aten/memory/uninitialized_memory.h"
 
 namespace mydev {
 namespace {
@@ -37,6 +38,8 @@ at::Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<at::ScalarT
   if (memory_format.has_value() && *memory_format != at::MemoryFormat::Contiguous) {
     tensor.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);
   }
+  if (fills_uninitialized_memory()) [[unlikely]]
+    at::native::fill_empty_deterministic_(tensor);
   return tensor;
 }
 
@@ -44,8 +47,11 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::
                          std::optional<at::Layout> layout, std::optional<at::Device> requested,
                          std::optional<bool> pin_memory) {
   const int index = factory_device(requested, layout, pin_memory);
-  return empty_strided_on(sizes, strides, dtype.value_or(at::get_default_dtype_as_scalartype()),
-                          {kDeviceType, static_cast<c10::DeviceIndex>(index)});
+  at::Tensor tensor = empty_strided_on(sizes, strides, dtype.value_or(at::get_default_dtype_as_scalartype()),
+                                       {kDeviceType, static_cast<c10::DeviceIndex>(index)});
+  if (fills_uninitialized_memory()) [[unlikely]]
+    at::native::fill_empty_deterministic_(tensor);
+  return tensor;
 }
 
 // A tensor of zeros without memory, which autograd makes; ops on it end in core's handler of the ZeroTensor key.

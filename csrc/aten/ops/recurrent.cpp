@@ -2,7 +2,9 @@
 //
 // An LSTM of f32 without projections is one call of the CPU's kernel per layer and direction, as on the CPU. PyTorch
 // sends every other LSTM and GRU of an accelerator to fused cells, which its CPU does not have; here they are
-// compositions of native ops.
+// compositions of native ops. Where an operand has a tangent, forward-mode differentiation sees these ops themselves.
+#include <ATen/ops/_thnn_fused_gru_cell_ops.h>
+#include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
 #include <ATen/ops/lstm_native.h>
 #include <torch/library.h>
 
@@ -11,6 +13,7 @@
 #include "aten/host/census.h"
 #include "aten/launch/native_launch.h"
 #include "aten/ops/recurrent_cells.h"
+#include "aten/ops/transformed_tensor.h"
 
 namespace mydev {
 namespace {
@@ -24,7 +27,7 @@ bool is_unwrapped_f32(const Tensor& tensor) {
   constexpr c10::DispatchKeySet kOrdinary({kDispatchKey, c10::DispatchKey::AutogradPrivateUse1,
                                            c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastPrivateUse1});
   return on_device(tensor) && tensor.scalar_type() == at::kFloat && tensor.numel() > 0 &&
-         (tensor.key_set().raw_repr() & ~kOrdinary.raw_repr()) == 0 && !tensor._fw_grad(/*level=*/0).defined();
+         (tensor.key_set().raw_repr() & ~kOrdinary.raw_repr()) == 0 && !has_tangent(tensor);
 }
 
 // Where the CPU's kernels are forbidden, or would be warned of, cells do without.
@@ -65,8 +68,40 @@ std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, at::TensorList hx, 
   return {batch_first ? sequence.transpose(0, 1) : sequence, at::stack(hy), at::stack(cy)};
 }
 
+// --- cells -----------------------------------------------------------------------------------------------------------
+
+template <typename... Tensors>
+bool any_tangent(const OptionalTensor& input_bias, const OptionalTensor& hidden_bias, const Tensors&... tensors) {
+  return (has_tangent(tensors) || ...) || (given(input_bias) && has_tangent(*input_bias)) ||
+         (given(hidden_bias) && has_tangent(*hidden_bias));
+}
+
+std::tuple<Tensor, Tensor, Tensor> differentiable_lstm_cell(c10::DispatchKeySet keys, const Tensor& input_gates,
+                                                            const Tensor& hidden_gates, const Tensor& cx,
+                                                            const OptionalTensor& input_bias,
+                                                            const OptionalTensor& hidden_bias) {
+  if (any_tangent(input_bias, hidden_bias, input_gates, hidden_gates, cx)) {
+    return lstm_cell<CellForm::kFunctional>(input_gates, hidden_gates, cx, input_bias, hidden_bias);
+  }
+  return at::_ops::_thnn_fused_lstm_cell::redispatch(with_core_autograd(keys), input_gates, hidden_gates, cx,
+                                                     input_bias, hidden_bias);
+}
+
+std::tuple<Tensor, Tensor> differentiable_gru_cell(c10::DispatchKeySet keys, const Tensor& input_gates,
+                                                   const Tensor& hidden_gates, const Tensor& hx,
+                                                   const OptionalTensor& input_bias,
+                                                   const OptionalTensor& hidden_bias) {
+  if (any_tangent(input_bias, hidden_bias, input_gates, hidden_gates, hx)) {
+    return gru_cell<CellForm::kFunctional>(input_gates, hidden_gates, hx, input_bias, hidden_bias);
+  }
+  return at::_ops::_thnn_fused_gru_cell::redispatch(with_core_autograd(keys), input_gates, hidden_gates, hx, input_bias,
+                                                    hidden_bias);
+}
+
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("lstm.input", lstm);
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(differentiable_lstm_cell));
+  m.impl("_thnn_fused_gru_cell", TORCH_FN(differentiable_gru_cell));
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -1,6 +1,7 @@
 // Ops that give a tensor other memory: resize_ and set_.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
+#include "aten/memory/uninitialized_memory.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -34,11 +36,14 @@ void resize_to(c10::TensorImpl& self, c10::IntArrayRef sizes, c10::OptionalIntAr
 const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef sizes,
                           std::optional<at::MemoryFormat> memory_format) {
   at::detail::check_size_nonnegative(sizes);
+  const size_t bytes_before = self.storage().nbytes();
   resize_to(*self.unsafeGetTensorImpl(), sizes, std::nullopt);
   if (memory_format.has_value()) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "resize_: unsupported memory format ", *memory_format);
     self.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);
   }
+  if (fills_uninitialized_memory()) [[unlikely]]
+    at::native::fill_resize_deterministic_(self, static_cast<int64_t>(bytes_before));
   return self;
 }
 

@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "aten/launch/native_launch.h"
+#include "aten/ops/transformed_tensor.h"
 
 namespace mydev {
 namespace {
@@ -98,7 +99,10 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
   }
 };
 
+// The function above is for reverse mode alone; transformations see what the operator is made of.
 Tensor swiglu_autograd(const Tensor& gate, const Tensor& up) {
+  const auto needs_composite = [](const Tensor& tensor) { return is_transformed(tensor) || has_tangent(tensor); };
+  if (needs_composite(gate) || needs_composite(up)) return composite(gate, up);
   return Swiglu::apply(gate, up);
 }
 
@@ -116,6 +120,10 @@ TORCH_LIBRARY_IMPL(mydev, PrivateUse1, m) {
 }
 TORCH_LIBRARY_IMPL(mydev, AutogradPrivateUse1, m) {
   m.impl("swiglu", TORCH_FN(swiglu_autograd));
+}
+TORCH_LIBRARY_IMPL(mydev, FuncTorchBatchedDecomposition, m) {
+  m.impl("swiglu", TORCH_FN(composite));
+  m.impl("swiglu_backward", TORCH_FN(composite_backward));
 }
 TORCH_LIBRARY_IMPL(mydev, Meta, m) {
   m.impl("swiglu", TORCH_FN(swiglu_meta));

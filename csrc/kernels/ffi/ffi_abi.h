@@ -1,10 +1,10 @@
 // XLA's typed foreign function interface, as a binary layout: the structs, numbers and table of its versions 0.1 to
-// 0.4, declared by us under our own names. Handlers that were compiled against XLA's headers see these bytes.
+// 0.5, declared by us under our own names. Handlers that were compiled against XLA's headers see these bytes.
 //
 // kXyzSize is the `struct_size` that the other side gives or expects: usually up to the end of the last field, without
 // padding, in a few structs shorter than the struct (each is marked). A version is 0.minor; where a struct differs
-// between versions there is one per layout. What version 0.4 appended is in the table alone; its other layouts are
-// taken to be those of 0.3.
+// between versions there is one per layout, its name ending in the last version that has it, or one whose last fields
+// only later versions have, which struct_size tells.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace mydev::ffi {
 
 inline constexpr int kMajor = 0;
 inline constexpr int kMinMinor = 1;
-inline constexpr int kMaxMinor = 4;
+inline constexpr int kMaxMinor = 5;
 
 // --- extensions and versions -----------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ struct ApiVersion {
 // --- opaque types, each with the host's own body (ffi_host.h) --------------------------------------------------------
 
 struct Error;             // nullptr: no error
-struct ExecutionContext;  // of one call
+struct ExecutionContext;  // of one call; InvokeContext from 0.4
 struct Future;
 
 // --- numbers ---------------------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ struct Future;
 // Data types and error codes have the numbers of mydev_dtype and mydev_code.
 enum BufferType : int32_t { kBuffer = 1 };  // of an argument, and of a result
 enum AttributeType : int32_t { kArray = 1, kDictionary = 2, kScalar = 3, kString = 4 };
+// From 0.4 there is a stage 4, record, for devices that record commands to replay them later.
 enum Stage : int32_t { kInstantiate = 0, kPrepare = 1, kInitialize = 2, kExecute = 3 };
 inline constexpr int kNumStages = 4;
 inline constexpr uint32_t kCommandBufferCompatible = 1;  // a trait
@@ -128,8 +129,12 @@ struct MetadataExtension {
   Metadata* metadata;
 };
 
-struct HandlerBundle {
+struct HandlerBundle3 {
   Handler stages[kNumStages];  // by Stage
+};
+struct HandlerBundle {  // from 0.4
+  Handler stages[kNumStages];
+  Handler record;
 };
 
 // --- arguments of the table's functions ------------------------------------------------------------------------------
@@ -140,24 +145,27 @@ struct ErrorCreateArgs {
   const char* message;
   int32_t code;
 };
-struct ErrorGetMessageArgs {
+struct ErrorGetDetailsArgs {  // ErrorGetMessage to 0.3
   size_t struct_size;
   Extension* extension_start;
   Error* error;
   const char* message;  // out
+  int32_t code;         // out, from 0.4
 };
 struct ErrorDestroyArgs {
   size_t struct_size;
   Extension* extension_start;
   Error* error;
 };
-struct ErrorGetCodeArgs {  // from 0.4
+struct HandlerRegisterArgs3 {
   size_t struct_size;
   Extension* extension_start;
-  Error* error;
-  int32_t code;  // out
+  ByteSpan name;
+  ByteSpan platform;
+  HandlerBundle3 bundle;
+  uint32_t traits;
 };
-struct HandlerRegisterArgs {
+struct HandlerRegisterArgs {  // from 0.4
   size_t struct_size;
   Extension* extension_start;
   ByteSpan name;
@@ -269,20 +277,40 @@ struct DeviceOrdinalGetArgs {
   ExecutionContext* context;
   int32_t ordinal;  // out
 };
+struct ContextExtension {  // what a device's runtime adds to a context, by types that it defines
+  size_t struct_size;
+  int64_t type;
+  int32_t major;
+  int32_t minor;
+  const ContextExtension* next;
+};
+struct FindExtensionArgs {  // from 0.4
+  size_t struct_size;
+  Extension* extension_start;
+  ExecutionContext* context;
+  int64_t type;
+  const ContextExtension* extension;  // out; nullptr: there is none
+};
+struct CustomOptionsGetArgs {  // from 0.5
+  size_t struct_size;
+  Extension* extension_start;
+  ExecutionContext* context;
+  const Attributes* options;  // out
+};
 
 // --- the table -------------------------------------------------------------------------------------------------------
 
-// State functions take the arguments of the table's own version. In a table of 0.1 nothing after thread_pool_schedule
-// has a fixed place: thread_pool_num_threads came in between without a new version.
+// State functions take the arguments of the table's own version; registration takes those of any. In a table of 0.1
+// nothing after thread_pool_schedule has a fixed place: thread_pool_num_threads came in between without a new version.
 struct Api {
   size_t struct_size;
   Extension* extension_start;
   ApiVersion api_version;
   const void* internal_api;
   Error* (*error_create)(ErrorCreateArgs* args);
-  void (*error_get_message)(ErrorGetMessageArgs* args);
+  void (*error_get_details)(ErrorGetDetailsArgs* args);
   void (*error_destroy)(ErrorDestroyArgs* args);
-  Error* (*handler_register)(HandlerRegisterArgs* args);
+  Error* (*handler_register)(void* args);
   Error* (*stream_get)(StreamGetArgs* args);
   Error* (*type_register)(TypeRegisterArgs* args);
   Error* (*context_get)(ContextGetArgs* args);
@@ -297,14 +325,18 @@ struct Api {
   Error* (*future_set_error)(FutureSetErrorArgs* args);
   Error* (*run_id_get)(RunIdGetArgs* args);
   Error* (*device_ordinal_get)(DeviceOrdinalGetArgs* args);
-  void (*error_get_code)(ErrorGetCodeArgs* args);  // from 0.4
+  Error* (*find_extension)(FindExtensionArgs* args);         // from 0.4
+  Error* (*custom_options_get)(CustomOptionsGetArgs* args);  // from 0.5
 };
-inline constexpr size_t kApiSize3 = offsetof(Api, error_get_code);  // of 0.2 and 0.3
+inline constexpr size_t kApiSize3 = offsetof(Api, find_extension);  // of 0.2 and 0.3
+inline constexpr size_t kApiSize4 = offsetof(Api, custom_options_get);
 
 // The size that counts: up to the end of the last field.
 #define MYDEV_FFI_SIZE(type, last_field) (offsetof(type, last_field) + sizeof(type::last_field))
 inline constexpr size_t kErrorCreateArgsSize = MYDEV_FFI_SIZE(ErrorCreateArgs, code);
-inline constexpr size_t kErrorGetCodeArgsSize = MYDEV_FFI_SIZE(ErrorGetCodeArgs, code);
+inline constexpr size_t kErrorGetMessageArgsSize = MYDEV_FFI_SIZE(ErrorGetDetailsArgs, message);  // to 0.3
+inline constexpr size_t kErrorGetDetailsArgsSize = MYDEV_FFI_SIZE(ErrorGetDetailsArgs, code);
+inline constexpr size_t kHandlerRegisterArgsSize3 = MYDEV_FFI_SIZE(HandlerRegisterArgs3, traits);
 inline constexpr size_t kHandlerRegisterArgsSize = MYDEV_FFI_SIZE(HandlerRegisterArgs, traits);
 inline constexpr size_t kDeviceOrdinalGetArgsSize = MYDEV_FFI_SIZE(DeviceOrdinalGetArgs, ordinal);
 inline constexpr size_t kMetadataSize = MYDEV_FFI_SIZE(Metadata, traits);  // short
@@ -331,12 +363,15 @@ static_assert(sizeof(CallFrame) == 176 && kCallFrameSize == 168 && offsetof(Call
 static_assert(sizeof(Metadata) == 48 && kMetadataSize == 36 && offsetof(Metadata, api_version) == 8 &&
               offsetof(Metadata, traits) == 32 && offsetof(Metadata, state_type_id) == 40);
 static_assert(sizeof(MetadataExtension) == 32 && offsetof(MetadataExtension, metadata) == 24);
-static_assert(sizeof(HandlerBundle) == 32);
+static_assert(sizeof(HandlerBundle3) == 32 && sizeof(HandlerBundle) == 40);
 static_assert(sizeof(ErrorCreateArgs) == 32 && kErrorCreateArgsSize == 28 && offsetof(ErrorCreateArgs, code) == 24);
-static_assert(sizeof(ErrorGetMessageArgs) == 32 && sizeof(ErrorDestroyArgs) == 24);
-static_assert(sizeof(ErrorGetCodeArgs) == 32 && kErrorGetCodeArgsSize == 28);
-static_assert(sizeof(HandlerRegisterArgs) == 88 && kHandlerRegisterArgsSize == 84 &&
-              offsetof(HandlerRegisterArgs, bundle) == 48);
+static_assert(kErrorGetMessageArgsSize == 32 && sizeof(ErrorDestroyArgs) == 24);
+static_assert(sizeof(ErrorGetDetailsArgs) == 40 && kErrorGetDetailsArgsSize == 36 &&
+              offsetof(ErrorGetDetailsArgs, message) == 24);
+static_assert(sizeof(HandlerRegisterArgs3) == 88 && kHandlerRegisterArgsSize3 == 84 &&
+              offsetof(HandlerRegisterArgs3, bundle) == 48 && offsetof(HandlerRegisterArgs3, traits) == 80);
+static_assert(sizeof(HandlerRegisterArgs) == 96 && kHandlerRegisterArgsSize == 92 &&
+              offsetof(HandlerRegisterArgs, bundle) == 48 && offsetof(HandlerRegisterArgs, traits) == 88);
 static_assert(sizeof(TypeRegisterArgs) == 48 && kTypeRegisterArgsSize == 40);
 static_assert(sizeof(ContextGetArgs) == 40 && offsetof(ContextGetArgs, data) == 32);
 static_assert(sizeof(StateSetArgs1) == 48 && sizeof(StateSetArgs2) == 40 && sizeof(StateSetArgs3) == 48);
@@ -347,10 +382,15 @@ static_assert(sizeof(ThreadPoolScheduleArgs) == 40 && sizeof(ThreadPoolNumThread
 static_assert(sizeof(FutureCreateArgs) == 24 && kFutureCreateArgsSize == 16);
 static_assert(sizeof(FutureSetAvailableArgs) == 24 && sizeof(FutureSetErrorArgs) == 32);
 static_assert(sizeof(RunIdGetArgs) == 32 && sizeof(DeviceOrdinalGetArgs) == 32 && kDeviceOrdinalGetArgsSize == 28);
-static_assert(sizeof(Api) == 200 && kApiSize3 == 192 && offsetof(Api, api_version) == 16 &&
+static_assert(sizeof(ContextExtension) == 32 && offsetof(ContextExtension, type) == 8 &&
+              offsetof(ContextExtension, major) == 16 && offsetof(ContextExtension, next) == 24);
+static_assert(sizeof(FindExtensionArgs) == 40 && offsetof(FindExtensionArgs, type) == 24 &&
+              offsetof(FindExtensionArgs, extension) == 32);
+static_assert(sizeof(CustomOptionsGetArgs) == 32 && offsetof(CustomOptionsGetArgs, options) == 24);
+static_assert(sizeof(Api) == 208 && kApiSize3 == 192 && kApiSize4 == 200 && offsetof(Api, api_version) == 16 &&
               offsetof(Api, internal_api) == 40 && offsetof(Api, error_create) == 48 &&
-              offsetof(Api, stream_get) == 80 && offsetof(Api, state_set) == 104 &&
-              offsetof(Api, thread_pool_schedule) == 136 && offsetof(Api, future_create) == 152 &&
-              offsetof(Api, device_ordinal_get) == 184);
+              offsetof(Api, error_get_details) == 56 && offsetof(Api, stream_get) == 80 &&
+              offsetof(Api, state_set) == 104 && offsetof(Api, thread_pool_schedule) == 136 &&
+              offsetof(Api, future_create) == 152 && offsetof(Api, device_ordinal_get) == 184);
 
 }  // namespace mydev::ffi

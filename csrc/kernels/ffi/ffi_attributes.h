@@ -19,6 +19,8 @@
 
 namespace mydev::ffi {
 
+inline constexpr Attributes kNoAttributes = {sizeof(Attributes), nullptr, 0, nullptr, nullptr, nullptr};
+
 // Does not move. Borrows names, strings and arrays.
 class AttributeTable {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/ffi/ffi_attributes.h"
 #include "kernels/ffi/ffi_guard.h"
 #include "kernels/ffi/ffi_memory.h"
 #include "kernels/ffi/ffi_types.h"
@@ -62,6 +63,28 @@ Error* context_get(ContextGetArgs* args) {
     args->data = find_user_data(args->type_id->id);
     if (args->data != nullptr) return nullptr;
     return error(MYDEV_NOT_FOUND, "there is no user data of type " + std::to_string(args->type_id->id));
+  });
+}
+
+// Extensions are of XLA's runtimes for particular devices: collectives, recorded commands. This host adds none.
+Error* find_extension(FindExtensionArgs* args) {
+  return guarded([&]() -> Error* {
+    if (!big_enough(args, sizeof(FindExtensionArgs))) {
+      return too_small("InvokeContext_FindExtension", sizeof(FindExtensionArgs));
+    }
+    args->extension = nullptr;
+    return nullptr;
+  });
+}
+
+// A call has no options beside its attributes.
+Error* custom_options_get(CustomOptionsGetArgs* args) {
+  return guarded([&]() -> Error* {
+    if (!big_enough(args, sizeof(CustomOptionsGetArgs))) {
+      return too_small("CustomOptions_Get", sizeof(CustomOptionsGetArgs));
+    }
+    args->options = &kNoAttributes;
+    return nullptr;
   });
 }
 

@@ -12,6 +12,8 @@ Error* stream_get(StreamGetArgs* args);
 Error* device_ordinal_get(DeviceOrdinalGetArgs* args);
 Error* run_id_get(RunIdGetArgs* args);
 Error* context_get(ContextGetArgs* args);
+Error* find_extension(FindExtensionArgs* args);
+Error* custom_options_get(CustomOptionsGetArgs* args);
 
 Error* state_set_1(void* args);
 Error* state_set_2(void* args);

@@ -31,18 +31,15 @@ Error* error_create(ErrorCreateArgs* args) {
   });
 }
 
-void error_get_message(ErrorGetMessageArgs* args) {
-  if (!big_enough(args, sizeof(ErrorGetMessageArgs))) return;
+// To 0.3 the arguments end with the message.
+void error_get_details(ErrorGetDetailsArgs* args) {
+  if (!big_enough(args, kErrorGetMessageArgsSize)) return;
   args->message = args->error != nullptr ? args->error->message.c_str() : "";
+  if (big_enough(args, kErrorGetDetailsArgsSize)) args->code = args->error != nullptr ? args->error->code : MYDEV_OK;
 }
 
 void error_destroy(ErrorDestroyArgs* args) {
   if (big_enough(args, sizeof(ErrorDestroyArgs))) delete args->error;
-}
-
-void error_get_code(ErrorGetCodeArgs* args) {
-  if (!big_enough(args, kErrorGetCodeArgsSize)) return;
-  args->code = args->error != nullptr ? args->error->code : MYDEV_OK;
 }
 
 // --- registration ----------------------------------------------------------------------------------------------------
@@ -66,26 +63,35 @@ std::string file_of(Handler handler) {
   return error ? info.dli_fname : path.string();
 }
 
-// Handlers for platforms that are not here are left to whoever has the platform.
-Error* handler_register(HandlerRegisterArgs* args) {
+// Handlers for platforms that are not here are left to whoever has the platform, and those of the stage record to
+// whoever records commands: no launch of ours is recorded.
+template <typename Args>
+Error* register_bundle(const Args& args) {
+  const std::string_view platform(args.platform.data, args.platform.size);
+  const bool on_host = same_word(platform, "Host") || same_word(platform, "CPU");
+  if (!on_host && !same_word(platform, MYDEV_DEVICE_NAME)) return nullptr;
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(mydev_kernel);
+  kernel.name = keep(args.name);
+  kernel.platform = on_host ? nullptr : MYDEV_DEVICE_NAME;
+  kernel.kind = MYDEV_KIND_TYPED_FFI;
+  kernel.traits = args.traits & kCommandBufferCompatible;
+  const auto function = [&](Stage stage) { return reinterpret_cast<mydev_function>(args.bundle.stages[stage]); };
+  kernel.instantiate = function(kInstantiate);
+  kernel.prepare = function(kPrepare);
+  kernel.initialize = function(kInitialize);
+  kernel.execute = function(kExecute);
+  register_kernel(kernel, {file_of(args.bundle.stages[kExecute]), "XLA_FFI_Handler_Register"});
+  return nullptr;
+}
+
+// A library asks for the table before anybody knows its version; the size says what its bundle is.
+Error* handler_register(void* pointer) {
   return guarded([&]() -> Error* {
-    if (!big_enough(args, kHandlerRegisterArgsSize)) return too_small("Handler_Register", kHandlerRegisterArgsSize);
-    const std::string_view platform(args->platform.data, args->platform.size);
-    const bool on_host = same_word(platform, "Host") || same_word(platform, "CPU");
-    if (!on_host && !same_word(platform, MYDEV_DEVICE_NAME)) return nullptr;
-    mydev_kernel kernel{};
-    kernel.struct_size = sizeof(mydev_kernel);
-    kernel.name = keep(args->name);
-    kernel.platform = on_host ? nullptr : MYDEV_DEVICE_NAME;
-    kernel.kind = MYDEV_KIND_TYPED_FFI;
-    kernel.traits = args->traits & kCommandBufferCompatible;
-    const auto function = [&](Stage stage) { return reinterpret_cast<mydev_function>(args->bundle.stages[stage]); };
-    kernel.instantiate = function(kInstantiate);
-    kernel.prepare = function(kPrepare);
-    kernel.initialize = function(kInitialize);
-    kernel.execute = function(kExecute);
-    register_kernel(kernel, {file_of(args->bundle.stages[kExecute]), "XLA_FFI_Handler_Register"});
-    return nullptr;
+    const auto* args = static_cast<const HandlerRegisterArgs*>(pointer);
+    if (big_enough(args, kHandlerRegisterArgsSize)) return register_bundle(*args);
+    if (!big_enough(args, kHandlerRegisterArgsSize3)) return too_small("Handler_Register", kHandlerRegisterArgsSize3);
+    return register_bundle(*static_cast<const HandlerRegisterArgs3*>(pointer));
   });
 }
 
@@ -162,10 +168,10 @@ Error* unsupported_entry(Args* args) {
 
 constexpr Api make_table(int minor) {
   Api api{};
-  api.struct_size = minor >= 4 ? sizeof(Api) : kApiSize3;
+  api.struct_size = minor <= 3 ? kApiSize3 : minor == 4 ? kApiSize4 : sizeof(Api);
   api.api_version = {sizeof(ApiVersion), nullptr, kMajor, minor};
   api.error_create = error_create;
-  api.error_get_message = error_get_message;
+  api.error_get_details = error_get_details;
   api.error_destroy = error_destroy;
   api.handler_register = handler_register;
   api.stream_get = stream_get;
@@ -182,11 +188,12 @@ constexpr Api make_table(int minor) {
   api.future_set_error = minor == 1 ? unsupported_entry<FutureSetErrorArgs> : future_set_error;
   api.run_id_get = minor == 1 ? unsupported_entry<RunIdGetArgs> : run_id_get;
   api.device_ordinal_get = minor == 1 ? unsupported_entry<DeviceOrdinalGetArgs> : device_ordinal_get;
-  api.error_get_code = minor >= 4 ? error_get_code : nullptr;
+  api.find_extension = minor >= 4 ? find_extension : nullptr;
+  api.custom_options_get = minor >= 5 ? custom_options_get : nullptr;
   return api;
 }
 
-constexpr std::array kTables = {make_table(1), make_table(2), make_table(3), make_table(4)};
+constexpr std::array kTables = {make_table(1), make_table(2), make_table(3), make_table(4), make_table(5)};
 static_assert(kTables.size() == kMaxMinor);
 
 }  // namespace

@@ -88,9 +88,7 @@ void add_file(Discovery& discovery, const fs::path& named) {
 void add_entry(Discovery& discovery, const std::string& entry) {
   const fs::path path(entry);
   std::error_code error;
-  if (!path.is_absolute()) {
-    discovery.refused.push_back({entry, "relative path"});
-  } else if (!fs::is_directory(path, error)) {
+  if (!fs::is_directory(path, error)) {
     add_file(discovery, path);
   } else {
     std::vector<fs::path> files;

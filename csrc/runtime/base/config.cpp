@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 
 #include "runtime/base/status.h"
@@ -11,31 +12,6 @@ extern char** environ;
 namespace mydev {
 
 namespace {
-
-constexpr std::array kVariables = {
-    ConfigVariable{"MYDEV_CUSTOM_CALLS", "", nullptr,
-                   "libraries of kernels, or directories of them, with ':' between: absolute paths"},
-    ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", "600", nullptr,
-                   "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes"},
-    ConfigVariable{"MYDEV_DRIVER", "host", nullptr,
-                   "driver to load: 'host' or the path of a shared object, then ':option,option...'"},
-    ConfigVariable{"MYDEV_FALLBACK", "allow", "allow|warn|error",
-                   "what happens when an operator has no kernel of its own and runs on the host"},
-    ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
-                   "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'"},
-    ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
-                   "instruction set of the built-in kernels; auto: the best that the processor has"},
-    ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
-                   "where the tests find the drivers built for them"},
-};
-
-constexpr std::string_view kPrefix = "MYDEV_";
-
-const ConfigVariable& find_variable(std::string_view name) {
-  const auto* row = std::find_if(kVariables.begin(), kVariables.end(), [&](const auto& v) { return v.name == name; });
-  MYDEV_CHECK(row != kVariables.end(), MYDEV_INTERNAL, "no row for ", name, " in config.cpp");
-  return *row;
-}
 
 bool is_choice(std::string_view choices, std::string_view value) {
   while (true) {
@@ -48,6 +24,82 @@ bool is_choice(std::string_view choices, std::string_view value) {
     }
     choices.remove_prefix(bar + 1);
   }
+}
+
+// --- forms of text ---------------------------------------------------------------------------------------------------
+
+// Calls accepts for what lies between separators; entries may be empty.
+template <typename Accepts>
+bool all_entries(std::string_view text, char separator, const Accepts& accepts) {
+  while (true) {
+    const size_t end = text.find(separator);
+    const std::string_view entry = text.substr(0, end);
+    if (!entry.empty() && !accepts(entry)) {
+      return false;
+    }
+    if (end == std::string_view::npos) {
+      return true;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool are_absolute_paths(std::string_view text) {
+  return all_entries(text, ':', [](std::string_view path) { return path.front() == '/'; });
+}
+
+bool is_driver(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  return name == "host" || name.find('/') != std::string_view::npos || name.ends_with(".so");
+}
+
+constexpr const char* kFallbackModes = "allow|warn|error";
+
+bool are_operator_modes(std::string_view text) {
+  return all_entries(text, ',', [](std::string_view entry) {
+    const size_t equals = entry.rfind('=');
+    const std::string_view op = entry.substr(0, equals);
+    const size_t colons = op.find("::");
+    return equals != std::string_view::npos && colons != std::string_view::npos && colons != 0 &&
+           colons + 2 < op.size() && is_choice(kFallbackModes, entry.substr(equals + 1));
+  });
+}
+
+bool is_timeout(std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return error == std::errc{} && end == text.data() + text.size() && seconds >= 0 && seconds <= 1e9;
+}
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+constexpr std::array kVariables = {
+    ConfigVariable{"MYDEV_CUSTOM_CALLS", "", nullptr,
+                   "libraries of kernels, or directories of them, with ':' between: absolute paths", are_absolute_paths,
+                   "absolute paths with ':' between"},
+    ConfigVariable{"MYDEV_CUSTOM_CALL_TIMEOUT", "600", nullptr,
+                   "seconds that a kernel which finishes later (a future) may take; 0: as long as it likes", is_timeout,
+                   "seconds from 0 to 1e9, 0 for no limit"},
+    ConfigVariable{"MYDEV_DRIVER", "host", nullptr,
+                   "driver to load: 'host' or the path of a shared object, then ':option,option...'", is_driver,
+                   "'host' or the path of a driver's shared object, then ':option,option...'"},
+    ConfigVariable{"MYDEV_FALLBACK", "allow", kFallbackModes,
+                   "what happens when an operator has no kernel of its own and runs on the host"},
+    ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
+                   "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'", are_operator_modes,
+                   "operator=mode with ',' between, where a mode is allow|warn|error"},
+    ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
+                   "instruction set of the built-in kernels; auto: the best that the processor has"},
+    ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
+                   "where the tests find the drivers built for them"},
+};
+
+constexpr std::string_view kPrefix = "MYDEV_";
+
+const ConfigVariable& find_variable(std::string_view name) {
+  const auto* row = std::find_if(kVariables.begin(), kVariables.end(), [&](const auto& v) { return v.name == name; });
+  MYDEV_CHECK(row != kVariables.end(), MYDEV_INTERNAL, "no row for ", name, " in config.cpp");
+  return *row;
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -79,7 +131,15 @@ std::string config_string(std::string_view name) {
   const std::string value = text != nullptr && *text != '\0' ? text : variable.default_value;
   MYDEV_CHECK(variable.choices == nullptr || is_choice(variable.choices, value), MYDEV_INVALID_ARGUMENT, variable.name,
               "='", value, "' is not valid; it takes ", variable.choices);
+  MYDEV_CHECK(variable.accepts == nullptr || variable.accepts(value), MYDEV_INVALID_ARGUMENT, variable.name, "='",
+              value, "' is not valid; it takes ", variable.form);
   return value;
+}
+
+void check_config() {
+  for (const ConfigVariable& variable : kVariables) {
+    static_cast<void>(config_string(variable.name));
+  }
 }
 
 std::vector<std::string> config_warnings() {

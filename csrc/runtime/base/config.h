@@ -15,8 +15,10 @@ namespace mydev {
 struct ConfigVariable {
   const char* name;
   const char* default_value;
-  const char* choices;  // "warn|allow|error"; nullptr: any text
-  const char* doc;      // one line
+  const char* choices;                               // "warn|allow|error"; nullptr: text
+  const char* doc;                                   // one line
+  bool (*accepts)(std::string_view text) = nullptr;  // of text that has a form; nullptr: any
+  const char* form = nullptr;                        // what it then takes
 };
 
 std::span<const ConfigVariable> config_variables() noexcept;
@@ -24,6 +26,9 @@ std::span<const ConfigVariable> config_variables() noexcept;
 // The effective value: the environment's, else the default. Raises INVALID_ARGUMENT, naming the variable and what it
 // takes, for a value that does not fit; INTERNAL for a name that has no row.
 std::string config_string(std::string_view name);
+
+// Raises as config_string does for the first variable whose value does not fit.
+void check_config();
 
 // One line for each MYDEV_* variable of the environment that has no row.
 std::vector<std::string> config_warnings();

@@ -34,9 +34,10 @@ InstructionSet choose() {
   std::string names;
   for (InstructionSet isa : supported) {
     if (wanted == instruction_set_name(isa)) return isa;
-    names += std::string(names.empty() ? "" : ", ") + instruction_set_name(isa);
+    names += std::string("|") + instruction_set_name(isa);
   }
-  raise(MYDEV_INVALID_ARGUMENT, "MYDEV_ISA=" + wanted + " is not possible here; choose from: " + names);
+  raise(MYDEV_INVALID_ARGUMENT,
+        "MYDEV_ISA='" + wanted + "' is not valid with this processor and build; it takes auto" + names);
 }
 
 }  // namespace

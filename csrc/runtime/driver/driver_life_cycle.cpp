@@ -111,13 +111,15 @@ void check_properties(const mydev_device_properties& properties, int index) {
 }
 
 void load(LifeCycle& life) {
-  const mydev_driver_api& driver = load_driver(config_string("MYDEV_DRIVER"));
+  const std::string spec = config_string("MYDEV_DRIVER");
+  const mydev_driver_api& driver = load_driver(spec);
   const auto check = [&](mydev_code code, const std::string& what) {
-    MYDEV_CHECK(code == MYDEV_OK, code, what, " failed: ", driver.last_error(), " [", code_name(code), "]");
+    MYDEV_CHECK(code == MYDEV_OK, code, "driver '", spec, "': ", what, " failed: ", driver.last_error(), " [",
+                code_name(code), "]");
   };
   int32_t count = 0;
-  check(driver.device_count(&count), "counting the driver's devices");
-  MYDEV_CHECK(count >= 0 && count <= kMaxDevices, MYDEV_OUT_OF_RANGE, "the driver reports ", count,
+  check(driver.device_count(&count), "counting its devices");
+  MYDEV_CHECK(count >= 0 && count <= kMaxDevices, MYDEV_OUT_OF_RANGE, "driver '", spec, "' reports ", count,
               " devices; from 0 to ", kMaxDevices, " are supported");
   for (int32_t index = 0; index < count; ++index) {
     mydev_device_properties properties{};
@@ -143,6 +145,7 @@ State ensure_loaded() noexcept {
   if (state != State::kUnloaded) {
     return state;
   }
+  const RaiserBypass bypass;  // torch's errors carry frames of C++ in their text
   try {
     load(life);
     state = State::kLoaded;

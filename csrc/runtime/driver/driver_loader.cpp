@@ -33,10 +33,6 @@ DriverSpec parse_spec(const std::string& spec) {
   return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
 
-bool is_path(std::string_view name) {
-  return name.find('/') != std::string_view::npos || name.ends_with(".so");
-}
-
 struct Entry {
   const char* name;
   size_t offset;
@@ -105,8 +101,6 @@ std::string driver_path(const std::string& name) {
   if (name == "host") {
     return host_driver_path();
   }
-  MYDEV_CHECK(is_path(name), MYDEV_NOT_FOUND, "unknown driver '", name,
-              "' in MYDEV_DRIVER; it takes 'host' or the path of a driver's shared object");
   MYDEV_CHECK(name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
               "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object");
   return name;

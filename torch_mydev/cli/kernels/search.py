@@ -20,7 +20,7 @@ from torch_mydev.custom_call.discovery import ENTRY_POINTS
 
 VARIABLE = "MYDEV_CUSTOM_CALLS"
 # Reasons for which a file is not to be loaded at all, not even to answer the question.
-_DISTRUST = re.compile("relative path|no such file|world-writable|owned by another user|more rights than its user")
+_DISTRUST = re.compile("no such file|world-writable|owned by another user|more rights than its user")
 
 
 def why(name: str) -> list[Finding]:

@@ -24,6 +24,7 @@ _KINDS = {
     "unified_device": 7,
 }
 _STAGES = ("execute", "instantiate", "prepare", "initialize")
+_RECORD = "record"  # accepted for the bundles that JAX takes; no launch here is recorded, so nothing calls it
 _kept_alive: list[Any] = []  # functions that were registered
 
 
@@ -40,7 +41,8 @@ def register_ffi_target(
     Args:
         name: letters, digits or any of ``_ . : -``.
         fn: a PyCapsule of any name, a ctypes function, an address, or a dict of those with the keys "instantiate",
-            "prepare", "initialize" and "execute". It is kept alive for ever.
+            "prepare", "initialize" and "execute". It is kept alive for ever. A stage "record" is accepted and never
+            called, since this device does not record commands.
         platform: "cpu", or the device's name for a handler that enqueues its work on the device's stream.
         api_version: 1 for XLA's typed FFI, 0 for its older interfaces, which ``kind`` tells apart.
         kind: with ``api_version=0``: "original_host" (API version 1), "status_host" (2), "unified_host" (3), or their
@@ -61,11 +63,12 @@ def register_ffi_target(
     if not isinstance(traits, int) or not 0 <= traits < 1 << 32:
         raise ValueError(f"{name}: traits is {traits!r}; give bits, see mydev_trait in mydev/custom_call.h")
     stages = dict(fn) if isinstance(fn, Mapping) else {"execute": fn}
-    if unknown := set(stages) - set(_STAGES):
-        raise ValueError(f"{name}: no such stage: {', '.join(sorted(unknown))}; there are {', '.join(_STAGES)}")
+    known = (*_STAGES, _RECORD)
+    if unknown := set(stages) - set(known):
+        raise ValueError(f"{name}: no such stage: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if "execute" not in stages:
         raise ValueError(f"{name}: the stage 'execute' is missing")
-    addresses = [_address(name, stages.get(stage)) for stage in _STAGES]
+    addresses = [_address(name, stages.get(stage)) for stage in known][: len(_STAGES)]
     _C.register_ffi_target(
         name,
         DEVICE_NAME if platform == DEVICE_NAME else None,

@@ -1,12 +1,13 @@
 // What gives the table of XLA's FFI to handlers that register themselves while their library is loaded: the two
 // functions that XLA's headers declare. In a library of its own, which those handlers are linked with, so that nothing
 // else in the process sees it and an XLA that is there as well keeps its own. Their headers must be of version 0.2 or
-// later: this is the table of 0.3, whose registration of types 0.1 does not have.
+// later, since 0.1 registers types in another way; each entry for registration takes the arguments of every version
+// since.
 #include "kernels/ffi/ffi_host.h"
 #include "mydev/custom_call.h"
 
 extern "C" MYDEV_EXPORT const mydev::ffi::Api* XLA_FFI_GetApi() {
-  return &mydev::ffi::api_table(3);
+  return &mydev::ffi::api_table(mydev::ffi::kMaxMinor);
 }
 
 namespace xla::ffi {

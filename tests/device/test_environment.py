@@ -1,0 +1,118 @@
+"""Environment variables whose value does not fit, and drivers that do not start: one line, the same on each way in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.checkout import DRIVERS, KERNELS, ROOT, environment
+from support.installation import Installation
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+#: A variable, a value, and what is said of it.
+MISFITS = [
+    ("MYDEV_FALLBACK", "ERROR", "it takes allow|warn|error"),
+    ("MYDEV_FALLBACK_OPS", "garbage", "it takes operator=mode with ',' between, where a mode is allow|warn|error"),
+    ("MYDEV_FALLBACK_OPS", "aten::sorted=error", "there is no operator aten::sorted; did you mean aten::sort?"),
+    ("MYDEV_ISA", "sse", "it takes auto|baseline|avx2|avx512"),
+    ("MYDEV_DRIVER", "hots", "it takes 'host' or the path of a driver's shared object, then ':option,option...'"),
+    ("MYDEV_CUSTOM_CALLS", "kernels.so", "it takes absolute paths with ':' between"),
+    ("MYDEV_CUSTOM_CALL_TIMEOUT", "soon", "it takes seconds from 0 to 1e9, 0 for no limit"),
+]
+EACH_MISFIT = pytest.mark.parametrize(("variable", "value", "says"), MISFITS)
+
+IMPORT_TWICE = """
+import os, torch
+print(hasattr(torch, "mydev"), torch._C._get_privateuse1_backend_name())
+for _ in range(2):
+    try:
+        import torch_mydev
+    except ImportError as error:
+        print(error)
+del os.environ["VARIABLE"]
+import torch_mydev
+print(torch.ones(2, device="mydev").sum().item())
+"""
+
+
+def line_of(variable: str, value: str, says: str) -> str:
+    return f"{variable}='{value}' is not valid{';' if says.startswith('it takes') else ':'} {says}"
+
+
+@EACH_MISFIT
+def test_imports_say_the_same_and_leave_nothing_half_made(tmp_path: Path, variable: str, value: str, says: str) -> None:
+    line = line_of(variable, value, says)
+    result = Installation(tmp_path).run(IMPORT_TWICE.replace("VARIABLE", variable), **{variable: value})
+    assert result.stdout.splitlines() == ["False privateuseone", line, line, "2.0"], result.stderr
+    assert result.stderr.count("Warning") == 1
+    assert f"Warning: {line}\nThe device 'mydev' is not available in this process.\n" in result.stderr
+
+
+@EACH_MISFIT
+@pytest.mark.parametrize("command", [["kernels", "list"], ["doctor"]], ids=["kernels", "doctor"])
+def test_commands_say_the_same(variable: str, value: str, says: str, command: list[str]) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "torch_mydev", *command],
+        env=environment(**{variable: value}),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    output = result.stdout + result.stderr
+    assert line_of(variable, value, says) in output
+    assert "Traceback" not in output
+    assert "frame #" not in output
+
+
+# --- drivers that do not start ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def no_shared_object(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("driver") / "text.so"
+    path.write_text("not an ELF file")
+    return path
+
+
+BROKEN = DRIVERS / "broken_driver.so"
+FIRST_USES = {
+    "empty": "torch.empty(1, device='mydev')",
+    "to": "torch.ones(1).to('mydev')",
+    "init": "torch.mydev.init()",
+    "stream": "torch.mydev.current_stream()",
+    "memory": "torch.mydev.mem_get_info()",
+}
+DEFECTS = {
+    "missing": ("/no/such/driver.so", {}, "driver '/no/such/driver.so': no such file"),
+    "text": ("{text}", {}, "cannot be loaded"),
+    "no driver": (str(KERNELS / "xla_kernels.so"), {}, "is not a driver: it does not export"),
+    "version": (str(BROKEN), {"BROKEN_DRIVER_DEFECT": "version"}, "is built for version 2.0 of mydev/driver.h"),
+    "initialize": (f"{BROKEN}:fail=initialize", {}, "initialize fails on request"),
+    "count": (f"{BROKEN}:fail=device_count", {}, "counting its devices failed: device_count fails on request"),
+    "no devices": (f"{BROKEN}:devices=0", {}, "finds no hardware"),
+    "option": ("host:colour=red", {}, "colour"),
+}
+
+
+@pytest.mark.parametrize("use", FIRST_USES)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_driver_that_does_not_start_is_told_in_one_line(
+    run_python: Run, no_shared_object: Path, defect: str, use: str
+) -> None:
+    driver, variables, says = DEFECTS[defect]
+    code = f"import torch, torch_mydev\nprint(torch.mydev.is_available())\n{FIRST_USES[use]}"
+    result = run_python(code, MYDEV_DRIVER=driver.format(text=no_shared_object), **variables)
+    assert result.stdout == "False\n"
+    assert result.returncode == 1
+    lines = [line for line in result.stderr.splitlines() if not line.startswith(" ")]
+    assert lines[0] == "Traceback (most recent call last):"
+    assert len(lines) == 2, result.stderr
+    assert lines[1].startswith("RuntimeError: ")
+    assert says in lines[1]
