@@ -35,7 +35,7 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c
   const Reduction reduction(tensor.scalar_type(), options.reduceOp, size_);
   TORCH_CHECK(reduction.engine_op() == c10d::ReduceOp::SUM, "all_reduce: sparse tensors of ", tensor.scalar_type(),
               " have no such reduction; SUM, AVG and PREMUL_SUM of real numbers are there, for others use .to_dense()");
-  const SparseComponents components = sparse_components(tensor);
+  const Components components = sparse_components(tensor);
   const Tensor indices = held(components[0]), values = held(components[1]);
   // The caller's tensor is given the sum if it is still there; the thread that does so must not be the one to drop it,
   // since Python knows it.
@@ -49,10 +49,10 @@ DeviceBackend::WorkPtr DeviceBackend::allreduce_sparse(Tensors& tensors, const c
     const Tensor wire_values = reduction.to_wire(operands.read(values));
     Tensors wire{at::_sparse_coo_tensor_unsafe(operands.read(indices), wire_values, result.sizes())};
     operands.at_end([=] {
-      const SparseComponents sum = sparse_components(wire[0]);
+      const Components sum = sparse_components(wire[0]);
       const Tensor host_values = at::empty(sum[1].sizes(), wire_values.options().dtype(result.scalar_type()));
       reduction.from_wire(sum[1], host_values);
-      const SparseComponents on_device{on_device_for(stream, sum[0]), on_device_for(stream, host_values)};
+      const Components on_device{on_device_for(stream, sum[0]), on_device_for(stream, host_values)};
       set_sparse(result, on_device, wire[0]);
       if (auto impl = caller.lock()) set_sparse(Tensor(std::move(impl)), on_device, wire[0]);
     });

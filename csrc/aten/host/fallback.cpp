@@ -68,28 +68,43 @@ void map_results(const c10::FunctionSchema& schema, HostCall& call, torch::jit::
   }
 }
 
-constexpr c10::DispatchKeySet kSparseKeys({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr});
+// Tensors that are made of dense ones, by their key: they have kernels of their own, of which the CPU has some.
+struct ComposedKind {
+  c10::DispatchKey key, host;
+  const char *name, *instead;
+};
+constexpr ComposedKind kComposedKinds[] = {
+    {c10::DispatchKey::SparseCsr, c10::DispatchKey::SparseCsrCPU, "compressed sparse",
+     "convert them with to_dense(), or use their values()"},
+    {c10::DispatchKey::Sparse, c10::DispatchKey::SparseCPU, "sparse COO",
+     "convert them with to_dense(), or use their values()"},
+    {c10::DispatchKey::NestedTensor, c10::DispatchKey::NestedTensorCPU, "nested",
+     "convert them with to_padded_tensor(), or unbind() them"},
+    {c10::DispatchKey::Quantized, c10::DispatchKey::QuantizedCPU, "quantized", "dequantize() them"},
+};
+constexpr c10::DispatchKeySet kComposedKeys({c10::DispatchKey::SparseCsr, c10::DispatchKey::Sparse,
+                                             c10::DispatchKey::NestedTensor, c10::DispatchKey::Quantized});
 
-void check_sparse_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
-  using c10::DispatchKey;
-  const bool compressed = keys.has_any(c10::DispatchKeySet(DispatchKey::SparseCsr));
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      op.hasComputedKernelForDispatchKey(compressed ? DispatchKey::SparseCsrCPU : DispatchKey::SparseCPU),
-      op.operator_name(), ": neither ", kDeviceType, " nor the CPU has a kernel for ",
-      compressed ? "compressed sparse" : "sparse COO", " tensors; convert them with to_dense(), or use their values()");
+void check_composed_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
+  for (const ComposedKind& kind : kComposedKinds) {
+    if (!keys.has(kind.key)) continue;
+    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(kind.host), op.operator_name(), ": neither ",
+                                kDeviceType, " nor the CPU has a kernel for ", kind.name, " tensors; ", kind.instead);
+    return;
+  }
 }
 
 void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, c10::DispatchKeySet keys,
                torch::jit::Stack* stack) {
-  const bool sparse = keys.has_any(kSparseKeys);
-  if (C10_UNLIKELY(sparse)) check_sparse_kernel(op, keys);
+  const bool composed = keys.has_any(kComposedKeys);
+  if (C10_UNLIKELY(composed)) check_composed_kernel(op, keys);
   HostCall call(record);
   if (C10_UNLIKELY(takes_cpu_operands(op))) call.allow_cpu_operands();
   map_arguments(op.schema(), call, *stack);
   {
     HostCall::Running running(call);
-    if (C10_UNLIKELY(sparse)) {
-      op.callBoxed(stack);  // by the staging tensors' layouts
+    if (C10_UNLIKELY(composed)) {
+      op.callBoxed(stack);  // by the staging tensors' keys
     } else {
       op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     }
@@ -125,6 +140,8 @@ constexpr HostKernels kHostKernels[] = {
     {kDispatchKey, c10::DispatchKey::CPU},
     {c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCPU},
     {c10::DispatchKey::SparseCsrPrivateUse1, c10::DispatchKey::SparseCsrCPU},
+    {c10::DispatchKey::NestedTensorPrivateUse1, c10::DispatchKey::NestedTensorCPU},
+    {c10::DispatchKey::QuantizedPrivateUse1, c10::DispatchKey::QuantizedCPU},
 };
 
 }  // namespace
@@ -161,6 +178,14 @@ TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
 }
 

@@ -1,10 +1,10 @@
 // The boxed fallback: any op without a kernel of ours runs PyTorch's CPU kernel, counted in the census.
 //
 // Policy. Every op that has a CPU kernel and, on other devices, a slower composite is registered by itself, so that the
-// CPU kernel wins, and so is every op with a kernel for sparse CPU tensors; the rest comes through the backend's `_`
-// fallback. Handles Tensor, Tensor?, Tensor[], Tensor?[], Scalar, Generator, Storage and Device arguments; in-place and
-// out= operands; outputs that are views or the operand itself. See staging.h for devices whose memory the host cannot
-// reach.
+// CPU kernel wins, and so is every op with a kernel for sparse, nested or quantized CPU tensors; the rest comes through
+// the backend's `_` fallbacks. Handles Tensor, Tensor?, Tensor[], Tensor?[], Scalar, Generator, Storage and Device
+// arguments; in-place and out= operands; outputs that are views or the operand itself. See staging.h for devices whose
+// memory the host cannot reach.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,15 +18,16 @@ namespace mydev {
 
 void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// That of one op, called with typed arguments.
+// That of one op, called with typed arguments, for tensors of the given key.
 template <class Op, class Schema = typename Op::schema>
 struct BoxedFallback;
 template <class Op, class Result, class... Args>
 struct BoxedFallback<Op, Result(Args...)> {
-  static Result call(Args... args) {
+  static Result call(Args... args) { return call_for(kDispatchKey, std::forward<Args>(args)...); }
+  static Result call_for(c10::DispatchKey key, Args... args) {
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
     static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
-    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(kDispatchKey),
+    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(key),
                                                                 std::forward<Args>(args)...);
   }
 };

@@ -7,6 +7,7 @@
 
 #include "aten/core/device_type.h"
 #include "aten/device/generator.h"
+#include "aten/host/sparse.h"
 
 namespace mydev {
 
@@ -30,7 +31,7 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   }
   if (!device_.has_index()) device_ = tensor.device();
   if (C10_UNLIKELY(tensor.device() != device_)) raise_device_mismatch(record_.name(), device_, tensor.device());
-  if (C10_UNLIKELY(is_sparse(tensor))) return sparse_operand(tensor, written);
+  if (C10_UNLIKELY(has_components(tensor))) return composed_operand(tensor, written);
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), record_.name(), ": a tensor of layout ", tensor.layout(), " on ",
                               tensor.device(), " cannot fall back to the CPU; convert it to a strided tensor first");
   operands_.push_back({stage(tensor), written});
@@ -39,11 +40,11 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   return operand.host;
 }
 
-at::Tensor HostCall::sparse_operand(const at::Tensor& tensor, bool written) {
-  SparseComponents components = sparse_components(tensor);
-  for (at::Tensor& component : components) component = operand(component, written);
-  sparse_operands_.push_back({{tensor, sparse_over(components, tensor), {}}, written});
-  return sparse_operands_.back().host;
+at::Tensor HostCall::composed_operand(const at::Tensor& tensor, bool written) {
+  Components staged = components(tensor);
+  for (at::Tensor& component : staged) component = operand(component, written);
+  composed_operands_.push_back({{tensor, tensor_of(staged, tensor), {}}, written});
+  return composed_operands_.back().host;
 }
 
 c10::Storage HostCall::operand(const c10::Storage& storage) {
@@ -67,14 +68,15 @@ at::Generator HostCall::default_generator() {
 
 // Some sparse kernels keep what a gradient needs only if an operand requires one.
 void HostCall::mark_requires_grad() {
-  if (sparse_operands_.empty() || !c10::GradMode::is_enabled()) return;
+  if (composed_operands_.empty() || !c10::GradMode::is_enabled()) return;
   const auto requires_grad = [](const auto& operand) { return operand.origin.requires_grad(); };
   if (std::none_of(operands_.begin(), operands_.end(), requires_grad) &&
-      std::none_of(sparse_operands_.begin(), sparse_operands_.end(), requires_grad)) {
+      std::none_of(composed_operands_.begin(), composed_operands_.end(), requires_grad)) {
     return;
   }
-  for (const Operand& operand : sparse_operands_) {
-    if (operand.host.is_floating_point() || operand.host.is_complex()) operand.host.set_requires_grad(true);
+  for (const Operand& operand : composed_operands_) {
+    const bool differentiable = operand.host.is_floating_point() || operand.host.is_complex();
+    if (differentiable && is_sparse(operand.host)) operand.host.set_requires_grad(true);
   }
 }
 
@@ -135,15 +137,22 @@ void HostCall::write_back() {
       copy_back(operand);
     }
   }
-  for (const Operand& operand : sparse_operands_) {
-    if (operand.written) set_sparse(operand.origin, components_to_device(operand.host), operand.host);
+  for (const Operand& operand : composed_operands_) {
+    if (operand.written) set_components(operand.origin, components_to_device(operand.host), operand.host);
   }
 }
 
-SparseComponents HostCall::components_to_device(const at::Tensor& sparse) {
-  SparseComponents components = sparse_components(sparse);
-  for (at::Tensor& component : components) component = to_device(std::move(component));
-  return components;
+Components HostCall::components_to_device(const at::Tensor& host) {
+  Components parts = components(host);
+  for (at::Tensor& part : parts) {
+    // That of a copied operand, seen through another tensor.
+    const auto copied = std::find_if(operands_.begin(), operands_.end(), [&part](const Operand& operand) {
+      return operand.alias == nullptr && operand.host.is_alias_of(part) && operand.host.is_same_size(part) &&
+             operand.host.strides() == part.strides() && operand.host.storage_offset() == part.storage_offset();
+    });
+    part = copied == operands_.end() ? to_device(std::move(part)) : copied->origin;
+  }
+  return parts;
 }
 
 at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
@@ -152,11 +161,11 @@ at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
   for (const Operand& operand : operands_) {
     if (operand.host.unsafeGetTensorImpl() == impl) return operand.origin;
   }
-  for (const Operand& operand : sparse_operands_) {
+  for (const Operand& operand : composed_operands_) {
     if (operand.host.unsafeGetTensorImpl() == impl) return operand.origin;
   }
   if (!result.device().is_cpu()) return result;
-  if (C10_UNLIKELY(is_sparse(result))) return sparse_over(components_to_device(result), result);
+  if (C10_UNLIKELY(has_components(result))) return tensor_of(components_to_device(result), result);
   TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage(), record_.name(), ": the result has layout ", result.layout(),
                               ", which ", kDeviceType, " does not support; compute it on the CPU");
   c10::StorageImpl* host = impl->unsafe_storage().unsafeGetStorageImpl();

@@ -19,7 +19,7 @@
 #include <optional>
 
 #include "aten/host/census.h"
-#include "aten/host/sparse.h"
+#include "aten/host/components.h"
 #include "aten/host/staging.h"
 #include "aten/trace/dispatch_trace.h"
 
@@ -76,15 +76,15 @@ class HostCall {
   };
   bool aliasing() const;
   void mark_requires_grad();
-  at::Tensor sparse_operand(const at::Tensor& tensor, bool written);
-  SparseComponents components_to_device(const at::Tensor& sparse);
+  at::Tensor composed_operand(const at::Tensor& tensor, bool written);
+  Components components_to_device(const at::Tensor& host);
   c10::Storage device_storage_for(c10::StorageImpl* host);
   void write_back_alias(Operand& operand);
 
   FallbackRecord& record_;
   c10::SmallVector<Operand, 4> operands_;
-  c10::SmallVector<Operand, 1> sparse_operands_;  // their components are among the operands, too
-  DeviceStorages storages_;                       // other than the operands'
+  c10::SmallVector<Operand, 1> composed_operands_;  // their components are among the operands, too
+  DeviceStorages storages_;                         // other than the operands'
   c10::SmallVector<const c10::StorageImpl*, 2> cpu_storages_;
   c10::Device device_{c10::DeviceType::PrivateUse1, -1};
   bool has_cpu_operand_ = false;  // that is no scalar

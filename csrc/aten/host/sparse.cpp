@@ -31,13 +31,13 @@ bool is_sparse(const at::Tensor& tensor) noexcept {
   return keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr}));
 }
 
-SparseComponents sparse_components(const at::Tensor& sparse) {
+Components sparse_components(const at::Tensor& sparse) {
   if (sparse.layout() == c10::kSparse) return {coo_impl(sparse)->indices(), coo_impl(sparse)->values()};
   const at::SparseCsrTensorImpl& impl = *compressed_impl(sparse);
   return {impl.compressed_indices(), impl.plain_indices(), impl.values()};
 }
 
-at::Tensor sparse_over(const SparseComponents& components, const at::Tensor& sparse) {
+at::Tensor sparse_over(const Components& components, const at::Tensor& sparse) {
   const c10::Device device = components[0].device();
   const c10::BackendComponent backend = components[0].key_set().highestBackendKey();
   const bool coo = sparse.layout() == c10::kSparse;
@@ -50,7 +50,7 @@ at::Tensor sparse_over(const SparseComponents& components, const at::Tensor& spa
   return result;
 }
 
-void set_sparse(const at::Tensor& destination, const SparseComponents& components, const at::Tensor& like) {
+void set_sparse(const at::Tensor& destination, const Components& components, const at::Tensor& like) {
   if (like.layout() == c10::kSparse) {
     at::SparseTensorImpl& impl = *coo_impl(destination);
     impl.raw_resize_(like.sparse_dim(), like.dense_dim(), like.sizes());

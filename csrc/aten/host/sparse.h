@@ -6,25 +6,21 @@
 // (host_call.h), and is counted. Thread-safe as the tensors are.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/SmallVector.h>
+#include "aten/host/components.h"
 
 namespace mydev {
-
-// Indices and values; for the compressed layouts compressed indices, plain indices and values.
-using SparseComponents = c10::SmallVector<at::Tensor, 3>;
 
 // Whether a tensor, of whatever device, has one of the layouts above.
 bool is_sparse(const at::Tensor& tensor) noexcept;
 
-// The components themselves, not aliases.
-SparseComponents sparse_components(const at::Tensor& sparse);
+// Indices and values; for the compressed layouts compressed indices, plain indices and values. Themselves, not aliases.
+Components sparse_components(const at::Tensor& sparse);
 
 // A tensor like `sparse` (layout, sizes, dtype, whether coalesced) over other components, on their device. Nothing is
 // checked or copied.
-at::Tensor sparse_over(const SparseComponents& components, const at::Tensor& sparse);
+at::Tensor sparse_over(const Components& components, const at::Tensor& sparse);
 
 // Gives `destination` what `like` says (layout, sizes, whether coalesced) and these components.
-void set_sparse(const at::Tensor& destination, const SparseComponents& components, const at::Tensor& like);
+void set_sparse(const at::Tensor& destination, const Components& components, const at::Tensor& like);
 
 }  // namespace mydev
