@@ -60,6 +60,47 @@ T dot_of(const T* x, const T* y, int64_t count) {
   return result;
 }
 
+// As many values as F64 has lanes, in double.
+inline F64 load_wide(const float* x) {
+  HalfF32 half;
+  std::memcpy(&half, x, sizeof(half));
+  return __builtin_convertvector(half, F64);
+}
+inline F64 load_wide(const double* x) {
+  return load(x);
+}
+
+// Sum of map(x[i]) with map, a function of F64 and of double, and the additions in double.
+template <typename T, typename Map>
+double wide_sum(const T* x, int64_t count, const Map& map) {
+  constexpr int64_t n = kLanes<double>;
+  F64 a = {}, b = {}, c = {}, d = {};
+  int64_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    a += map(load_wide(x + i));
+    b += map(load_wide(x + i + n));
+    c += map(load_wide(x + i + 2 * n));
+    d += map(load_wide(x + i + 3 * n));
+  }
+  for (; i + n <= count; i += n) a += map(load_wide(x + i));
+  a = (a + b) + (c + d);
+  double sum = 0;
+  for (int64_t lane = 0; lane < n; ++lane) sum += a[lane];
+  for (; i < count; ++i) sum += map(static_cast<double>(x[i]));
+  return sum;
+}
+
+template <typename T>
+double wide_sum_of(const T* x, int64_t count) {
+  return wide_sum(x, count, [](auto v) { return v; });
+}
+
+// Sum of (x[i] - center)^2.
+template <typename T>
+double squares_about(const T* x, double center, int64_t count) {
+  return wide_sum(x, count, [center](auto v) { return (v - center) * (v - center); });
+}
+
 // y[i] = exp(x[i] - shift); returns their sum. y may be x.
 inline float exp_shifted(const float* x, float shift, float* y, int64_t count) {
   constexpr int64_t n = kLanes<float>;
