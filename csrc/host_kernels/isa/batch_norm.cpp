@@ -126,7 +126,7 @@ struct Statistics {
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
       const C* __restrict x = in.at(at, n, space);
       if (shape.places > 1) {
-        variance[0] += squares_about(x, mean[0], n);
+        variance[0] += wide_squares_about(x, mean[0], n);
       } else {
         for (int64_t j = 0; j < n; ++j) variance[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
       }

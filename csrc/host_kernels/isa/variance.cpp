@@ -82,7 +82,7 @@ class Variance {
     } else {
       mean = sum / count;
     }
-    for_each_element(kept.in(), [&](const C* x, int64_t n) { squares += squares_about(x, mean, n); });
+    for_each_element(kept.in(), [&](const C* x, int64_t n) { squares += wide_squares_about(x, mean, n); });
     put(kept.out(), mean, squares);
   }
 
