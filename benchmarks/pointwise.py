@@ -59,6 +59,7 @@ def main() -> None:
     compare("a + b with grad, 16", lambda a, b: a + b, torch.randn(16, requires_grad=True), torch.randn(16))
     for name, function in LARGE:
         compare(name, function, torch.rand(1 << 20), torch.rand(1 << 20))
+    compare("gelu, 256x256", lambda a: F.gelu(a), torch.randn(256, 256))
     half = torch.randn(1 << 20).to(torch.bfloat16)
     compare("bfloat16 add, 1M", torch.add, half, half.clone())
     compare("bfloat16 exp, 1M", lambda a: torch.exp(a), half)

@@ -33,8 +33,10 @@ def main() -> None:
     compare("sum, 16x16", torch.sum, small)
     compare("sum(0), 16x16", lambda x: x.sum(0), small)
     compare("sum, 1024x1024", torch.sum, square)
-    compare("sum(0), 1024x1024", lambda x: x.sum(0), square)
-    compare("sum(1), 1024x1024", lambda x: x.sum(1), square)
+    for size in (256, 1024, 4096):
+        of_size = torch.randn(size, size)
+        compare(f"sum(0), {size}x{size}", lambda x: x.sum(0), of_size)
+        compare(f"sum(1), {size}x{size}", lambda x: x.sum(1), of_size)
     compare("mean over channels, 32x64x16x16", lambda x: x.mean((0, 2, 3)), image)
     compare("amax(1), 1024x1024", lambda x: x.amax(1), square)
     compare("argmax(1), 64x10", lambda x: x.argmax(1), torch.randn(64, 10))
@@ -42,9 +44,13 @@ def main() -> None:
     compare("max(0), 1024x1024", lambda x: x.max(0), square)
     compare("var_mean(1), 1024x1024", lambda x: torch.var_mean(x, 1), square)
     compare("norm, 1024x1024", torch.linalg.vector_norm, square)
+    compare("adaptive_avg_pool2d(1), 32x64x16x16", lambda x: F.adaptive_avg_pool2d(x, 1), image)
+    compare("adaptive_avg_pool2d(1), 8x512x7x7", lambda x: F.adaptive_avg_pool2d(x, 1), torch.randn(8, 512, 7, 7))
 
     compare("softmax(1), 64x10", lambda x: torch.softmax(x, 1), torch.randn(64, 10))
     compare("softmax(1), 1024x1024", lambda x: torch.softmax(x, 1), square)
+    compare("log_softmax(1), 256x256", lambda x: torch.log_softmax(x, 1), torch.randn(256, 256))
+    compare("log_softmax(1), 1024x1024", lambda x: torch.log_softmax(x, 1), square)
     compare("log_softmax(0), 1024x1024", lambda x: torch.log_softmax(x, 0), square)
     targets = torch.randint(0, 10, (64,))
     compare_gradient("cross_entropy fwd+bwd, 64x10", F.cross_entropy, torch.randn(64, 10), targets)
@@ -59,13 +65,14 @@ def main() -> None:
         weight,
         bias,
     )
-    compare_gradient(
-        "layer_norm fwd+bwd, 1024x1024",
-        lambda x, w, b: F.layer_norm(x, (1024,), w, b),
-        square.clone(),
-        torch.randn(1024),
-        torch.randn(1024),
-    )
+    for size in (256, 1024):
+        compare_gradient(
+            f"layer_norm fwd+bwd, {size}x{size}",
+            lambda x, w, b: F.layer_norm(x, w.shape, w, b),
+            torch.randn(size, size),
+            torch.randn(size),
+            torch.randn(size),
+        )
     indices = torch.randint(0, 5000, (64, 32))
     compare_gradient("embedding fwd+bwd, 5000x64", lambda w, i: F.embedding(i, w), torch.randn(5000, 64), indices)
     compare("cat, 2 of 1024x1024", lambda x: torch.cat([x, x], 1), square)
@@ -75,6 +82,7 @@ def main() -> None:
     compare("arange, 1M", lambda x: torch.arange(1 << 20, device=x.device), small)
     compare("uniform_, 1M", lambda x: x.uniform_(), square.clone())
     compare("normal_, 1M", lambda x: x.normal_(), square.clone())
+    compare("exponential_, 1M", lambda x: x.exponential_(), square.clone())
     compare("bernoulli_, 1M", lambda x: x.bernoulli_(0.3), square.clone())
     compare("dropout, 1M", lambda x: F.dropout(x, 0.2), square)
     compare("dropout, 64x128", lambda x: F.dropout(x, 0.2), torch.randn(64, 128))

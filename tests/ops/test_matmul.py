@@ -135,6 +135,60 @@ def test_zero_beta_hides_the_addend(device: torch.device) -> None:
     torch.testing.assert_close(actual.cpu(), a @ b)
 
 
+UNREAD_FACTORS = {
+    name: sizes for name, (_, sizes) in PRODUCTS.items() if name.startswith(("addmm", "baddbmm", "addmv"))
+}
+
+
+@pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
+@pytest.mark.parametrize("beta", [0, 0.5, 1])
+@pytest.mark.parametrize("form", ["functional", "out", "in_place"])
+@pytest.mark.parametrize("name", UNREAD_FACTORS)
+def test_zero_alpha_hides_the_factors(
+    device: torch.device, name: str, form: str, beta: float, dtype: torch.dtype
+) -> None:
+    function, sizes = PRODUCTS[name]
+    addend, a, b = operands(sizes, dtype)
+    shape = function(addend, a, b).shape
+    factors = torch.full_like(a, torch.nan, device=device), torch.full_like(b, torch.inf, device=device)
+    expected = (addend * beta).expand(shape)
+    with fallback_mode("error"):
+        if form == "in_place":
+            actual = addend.expand(shape).contiguous().to(device)
+            getattr(actual, f"{function.__name__}_")(*factors, beta=beta, alpha=0)
+        elif form == "out":
+            actual = torch.full(shape, torch.nan, dtype=dtype, device=device)
+            function(addend.to(device), *factors, beta=beta, alpha=0, out=actual)
+        else:
+            actual = function(addend.to(device), *factors, beta=beta, alpha=0)
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_zero_alpha_and_beta_hide_all_operands(device: torch.device) -> None:
+    operands = [torch.full((70, 70), torch.nan, device=device) for _ in range(3)]
+    assert torch.addmm(*operands, beta=0, alpha=0).count_nonzero() == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes"),
+    [
+        (torch.addbmm, [(4, 6), (3, 4, 5), (3, 5, 6)]),
+        (torch.addr, [(4, 5), (4,), (5,)]),
+        (torch._addmm_activation, [(6,), (4, 5), (5, 6)]),
+    ],
+    ids=["addbmm", "addr", "_addmm_activation"],
+)
+@pytest.mark.parametrize("beta", [0, 0.5])
+def test_other_scaled_sums_read_what_the_cpu_reads(
+    device: torch.device, function: Callable[..., Tensor], sizes: list[tuple[int, ...]], beta: float
+) -> None:
+    addend, a, b = operands(sizes)
+    a.fill_(torch.nan)
+    expected = function(addend, a, b, beta=beta, alpha=0)
+    actual = function(addend.to(device), a.to(device), b.to(device), beta=beta, alpha=0)
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+
+
 IN_PLACE = {
     "addmm_": [(5, 6), (5, 7), (7, 6)],
     "addmm_large": [(70, 110), (70, 90), (90, 110)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import torch_mydev
-from support.parity import VIEWS, assert_gradient_parity, assert_parity, assert_same
+from support.parity import VIEWS, assert_gradient_parity, assert_parity, assert_same, to_device
 
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
@@ -78,6 +79,94 @@ def test_batch_norm_in_other_types(dtype: torch.dtype, device: torch.device) -> 
         return F.batch_norm(x, None, None, weight, weight, training=True)
 
     assert_parity(run, values(16, 3, 8, dtype=dtype), values(3, dtype=parameter_type), device=device)
+
+
+HALVES = [torch.float16, torch.bfloat16]
+SHAPES = {"rows": (64, 3), "planes": (16, 3, 7, 5)}
+
+
+@pytest.mark.parametrize("stored", ["half", "float"])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("tracked", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_batch_norm_of_halves_saves_what_the_cpu_saves(
+    dtype: torch.dtype, shape: str, training: bool, tracked: bool, affine: bool, stored: str, device: torch.device
+) -> None:
+    if not training and not tracked:
+        pytest.skip("the CPU has no statistics to use, and crashes")
+    type_ = dtype if stored == "half" else torch.float32
+    x = values(*SHAPES[shape], dtype=dtype) + 5  # whose mean rounds
+    weight, bias = (values(3).to(type_), values(3).to(type_) - 1) if affine else (None, None)
+    mean, var = (values(3).to(type_), values(3).abs().to(type_) + 1) if tracked else (None, None)
+
+    def run(*operands: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        x, weight, bias, mean, var = (t if t is None else t.clone() for t in operands)
+        out, saved_mean, saved_invstd = torch.native_batch_norm(x, weight, bias, mean, var, training, 0.1, 1e-5)
+        return out, saved_mean, saved_invstd, mean, var
+
+    operands = x, weight, bias, mean, var
+    expected = run(*operands)
+    with torch_mydev.fallback_mode("error"):
+        actual = run(*to_device(operands, device))
+    # The CPU's statistics are themselves some steps of the half type off.
+    steps = {"rtol": 2 * torch.finfo(dtype).eps, "atol": 8 * torch.finfo(dtype).eps}
+    torch.testing.assert_close(to_device(actual, torch.device("cpu")), expected, **steps)
+    _, saved_mean, saved_invstd, _, _ = expected
+    backward = torch.ops.aten.native_batch_norm_backward
+
+    def differentiate(*operands: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        return backward(*operands, training, 1e-5, [True, True, True])
+
+    gradients = x.flip(0), x, weight, mean, var, saved_mean, saved_invstd
+    with torch_mydev.fallback_mode("error"):
+        actual = differentiate(*to_device(gradients, device))
+    torch.testing.assert_close(to_device(actual, torch.device("cpu")), differentiate(*gradients), **steps)
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_other_batch_norms_of_halves_have_the_cpus_types(
+    dtype: torch.dtype, tracked: bool, device: torch.device
+) -> None:
+    def run(x: torch.Tensor, vector: torch.Tensor) -> Any:
+        mean, var = (vector.clone(), vector.clone()) if tracked else (None, None)
+        statistics = torch.batch_norm_update_stats(x, mean, var, 0.1)
+        if not tracked:
+            return statistics, torch.ops.aten._native_batch_norm_legit.no_stats(x, vector, None, True, 0.1, 1e-5)
+        return (
+            statistics,
+            torch._native_batch_norm_legit(x, vector, vector, mean, var, True, 0.1, 1e-5),
+            torch.ops.aten._batch_norm_with_update(x, vector, vector, mean, var, 0.1, 1e-5),
+            torch.ops.aten._batch_norm_no_update(x, vector, vector, mean, var, 0.1, 1e-5),
+        )
+
+    operands = values(16, 3, 8, dtype=dtype), values(3, dtype=dtype).abs()
+    tolerance = 8 * torch.finfo(dtype).eps
+    actual = to_device(run(*to_device(operands, device)), torch.device("cpu"))
+    torch.testing.assert_close(actual, run(*operands), rtol=tolerance, atol=tolerance)
+
+
+def test_batch_norm_of_mixed_statistics_raises_as_on_cpu(device: torch.device) -> None:
+    def run(place: torch.device) -> None:
+        x, weight = torch.ones(4, 3, dtype=torch.bfloat16, device=place), torch.ones(3, device=place)
+        F.batch_norm(x, weight.bfloat16(), weight.bfloat16(), weight, weight, training=True)
+
+    with pytest.raises(RuntimeError) as expected:
+        run(torch.device("cpu"))
+    with pytest.raises(RuntimeError) as actual:
+        run(device)
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_statistics_about_a_large_mean_are_accurate(device: torch.device) -> None:
+    x = values(64, 30, 20) + 1e5
+    for shape, dims in ((x, (0, 2)), (x[:, :, 0].contiguous(), (0,))):
+        _, mean, invstd = torch.native_batch_norm(shape.to(device), None, None, None, None, True, 0.1, 1e-5)
+        exact = shape.double()
+        torch.testing.assert_close(mean.cpu(), exact.mean(dims).float())
+        torch.testing.assert_close(invstd.cpu(), (exact.var(dims, correction=0) + 1e-5).rsqrt().float())
 
 
 def test_batch_norm_of_a_strided_input(device: torch.device) -> None:

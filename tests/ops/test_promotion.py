@@ -82,6 +82,33 @@ def test_zero_dim_tensor_with_cpu_scalar_promotes_as_on_the_cpu(device: torch.de
     assert (a.to(device) + b).dtype == (a + b).dtype
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (50,)], ids=str)
+@pytest.mark.parametrize(
+    "scalar", [torch.tensor(100_001), torch.tensor(2049.0), torch.tensor(2049.0, dtype=torch.float64)], ids=str
+)
+@pytest.mark.parametrize("function", [torch.mul, torch.div])
+def test_one_element_beside_half_precision_is_not_rounded(
+    device: torch.device,
+    function: Callable[..., torch.Tensor],
+    scalar: torch.Tensor,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+) -> None:
+    tensor = values(50, dtype=dtype)[0] if shape == () else values(50, dtype=dtype)[: shape[0]]
+    check(device, function, tensor, scalar)
+    in_place, expected = tensor.to(device), tensor.clone()
+    if torch.result_type(tensor, scalar) == dtype:
+        assert_close(getattr(in_place, f"{function.__name__}_")(scalar.to(device)).cpu(), function(expected, scalar))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_mean_of_more_halves_than_the_type_counts(device: torch.device, dtype: torch.dtype) -> None:
+    x = torch.rand(100_000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x[3] = torch.nan
+    assert_close(torch.nanmean(x.to(device)).cpu(), torch.nanmean(x))
+
+
 def test_alpha_scales_the_second_operand(device: torch.device) -> None:
     check(device, lambda a, b: torch.add(a, b, alpha=2.5), values(50), values(50, seed=1))
     check(device, lambda a: torch.sub(a, 1.5, alpha=2), values(50))

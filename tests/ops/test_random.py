@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -100,6 +102,91 @@ def test_generator_argument_and_state(device: torch.device) -> None:
     first = torch.rand(100, device=device, generator=generator).cpu()
     generator.set_state(state)
     assert torch.equal(torch.rand(100, device=device, generator=generator).cpu(), first)
+
+
+#: Prints a digest of everything that kernels draw.
+DRAW = """
+import hashlib
+import torch, torch_mydev
+
+digest = hashlib.sha256()
+device = torch.device(torch_mydev.device_name)
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8):
+    fills = [lambda t: t.random_(), lambda t: t.random_(3, 100), lambda t: t.bernoulli_(0.3)]
+    if dtype.is_floating_point:
+        fills += [
+            lambda t: t.uniform_(-0.3, 1.7),
+            lambda t: t.normal_(0.1, 2.3),
+            lambda t: t.exponential_(1.7),
+            lambda t: torch.dropout(t.uniform_(), 0.3, True),
+        ]
+    for fill in fills:
+        torch.manual_seed(7)
+        drawn = fill(torch.empty(70_001, dtype=dtype, device=device)).cpu()
+        digest.update(drawn.view(torch.uint8).numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_instruction_sets_do_not_matter(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    expected = run_python(DRAW)
+    assert expected.returncode == 0, expected.stderr
+    for instruction_set in ("baseline", "avx2", "avx512"):
+        result = run_python(DRAW, MYDEV_ISA=instruction_set)
+        if "is not possible here" in result.stderr:  # this processor lacks it, or the build does
+            continue
+        assert result.returncode == 0, result.stderr
+        assert result.stdout == expected.stdout, instruction_set
+
+
+#: Where, with seed 0, a word begins with 24 zeros.
+ZERO_OFFSET = 4 * 14_883_995
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 50.0, 1e4])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_exponential_is_above_zero(dtype: torch.dtype, rate: float, device: torch.device) -> None:
+    generator = torch.Generator(device).manual_seed(0)
+    generator.set_offset(ZERO_OFFSET)
+    drawn = torch.empty(1000, dtype=dtype, device=device).exponential_(rate, generator=generator).cpu()
+    assert drawn.min().item() > 0
+    if dtype != torch.float64:
+        assert drawn[0].item() <= drawn[1:].min().item()
+
+
+# Each draws from a generator that is not of the device of its tensors.
+FOREIGN_GENERATOR: dict[str, Callable[[torch.device, torch.Generator], Any]] = {
+    "uniform_": lambda device, generator: torch.ones(3, device=device).uniform_(generator=generator),
+    "normal_": lambda device, generator: torch.ones(3, device=device).normal_(generator=generator),
+    "exponential_": lambda device, generator: torch.ones(3, device=device).exponential_(generator=generator),
+    "geometric_": lambda device, generator: torch.ones(3, device=device).geometric_(0.5, generator=generator),
+    "random_": lambda device, generator: torch.ones(3, device=device).random_(generator=generator),
+    "bernoulli": lambda device, generator: torch.bernoulli(torch.full((3,), 0.5, device=device), generator=generator),
+    "multinomial": lambda device, generator: torch.multinomial(torch.ones(3, device=device), 2, generator=generator),
+    "normal": lambda device, generator: torch.normal(torch.zeros(3, device=device), 1.0, generator=generator),
+    "poisson": lambda device, generator: torch.poisson(torch.ones(3, device=device), generator=generator),
+    "rand": lambda device, generator: torch.rand(3, device=device, generator=generator),
+    "randn": lambda device, generator: torch.randn(3, device=device, generator=generator),
+    "randint": lambda device, generator: torch.randint(9, (3,), device=device, generator=generator),
+    "randperm": lambda device, generator: torch.randperm(3, device=device, generator=generator),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN_GENERATOR)
+def test_generator_of_another_device_type_is_refused(name: str, device: torch.device) -> None:
+    cpu = torch.device("cpu")
+    for place, generator in ((cpu, device), (device, cpu)):
+        with pytest.raises(
+            RuntimeError, match=f"Expected a '{place.type}' device type for generator but found '{generator.type}'"
+        ):
+            FOREIGN_GENERATOR[name](place, torch.Generator(generator))
+
+
+@pytest.mark.parametrize("name", FOREIGN_GENERATOR)
+def test_generator_of_the_device_is_taken(name: str, device: torch.device) -> None:
+    first, second = (FOREIGN_GENERATOR[name](device, torch.Generator(device).manual_seed(3)) for _ in range(2))
+    assert first.device.type == device.type
+    assert torch.equal(first.cpu(), second.cpu())
 
 
 def test_uniform_stays_inside(device: torch.device) -> None:

@@ -182,6 +182,37 @@ def test_variance_of_large_offset_is_accurate(device: torch.device) -> None:
     torch.testing.assert_close(torch.var(x.to(device)).cpu(), torch.var(x.double()).float())
 
 
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dim", [0, 1, 2, (0, 2), (0, 1), None])
+def test_variance_about_a_large_mean_is_the_cpus(dim: Any, view: str, device: torch.device) -> None:
+    x = values(40, 60, 36) + 1e5
+    exact = torch.var(VIEWS[view](x.double()), dim).float()
+    torch.testing.assert_close(torch.var(VIEWS[view](x.to(device)), dim).cpu(), exact, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("function", [torch.var, torch.std, torch.var_mean, torch.std_mean])
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.tensor([1e18, 1e18, -1e18, 2e18]),
+        torch.full((120,), 1e38),
+        torch.full((120,), 1e307, dtype=torch.float64),
+        torch.full((120,), 3e38, dtype=torch.bfloat16),
+    ],
+    ids=["squares", "sum", "sum of double", "sum of bfloat16"],
+)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_variance_within_range_of_large_values(
+    x: torch.Tensor, dim: int, function: Callable[..., Any], device: torch.device
+) -> None:
+    rows = x.repeat(8, 1)
+    assert_parity(lambda t: function(t, dim), rows if dim == 1 else rows.t().contiguous(), device=device)
+
+
+def test_standard_deviation_beyond_the_range_of_squares(device: torch.device) -> None:
+    assert_parity(torch.std, torch.tensor([1e30, 1e30, -1e30]), device=device)
+
+
 def test_variance_of_one_element_is_nan_with_a_warning(device: torch.device) -> None:
     with pytest.warns(UserWarning, match="degrees of freedom"):
         assert torch.isnan(torch.var(torch.ones(1, device=device)).cpu())

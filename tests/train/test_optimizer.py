@@ -200,3 +200,70 @@ def test_foreach_in_place_on_transposed_tensors(device: torch.device) -> None:
     x = [torch.arange(6.0, device=device).view(2, 3).t()]
     torch._foreach_mul_(x, 2)
     torch.testing.assert_close(x[0].cpu(), (torch.arange(6.0) * 2).view(2, 3).t())
+
+
+def overlapping_parts(device: torch.device, count: int = 10) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
+    base = (torch.arange(3.0 * count) % 17 + 1).to(device)
+    return base, [[base[i : i + 2 * count]] for i in (0, 3, 5)]
+
+
+OVERLAPPING = {
+    "add": lambda base, x, y, z: torch._foreach_add_(x, y),
+    "mul": lambda base, x, y, z: torch._foreach_mul_(x, y),
+    "div": lambda base, x, y, z: torch._foreach_div_(x, y),
+    "maximum": lambda base, x, y, z: torch._foreach_maximum_(x, y),
+    "copy": lambda base, x, y, z: torch._foreach_copy_(x, y),
+    "lerp": lambda base, x, y, z: torch._foreach_lerp_(x, y, 0.5),
+    "addcmul": lambda base, x, y, z: torch._foreach_addcmul_(x, x, z),
+    "addcdiv": lambda base, x, y, z: torch._foreach_addcdiv_(x, z, x),
+    "mul_tensor": lambda base, x, y, z: torch._foreach_mul_(x, base[4]),
+}
+
+
+@pytest.mark.parametrize("count", [10, 20_000])
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_foreach_over_overlapping_tensors_raises_as_on_cpu(name: str, count: int, device: torch.device) -> None:
+    messages = []
+    for place in (torch.device("cpu"), device):
+        base, lists = overlapping_parts(place, count)
+        with pytest.raises(RuntimeError) as error:
+            OVERLAPPING[name](base, *lists)
+        messages.append(str(error.value).splitlines()[0])
+    assert messages[1] == messages[0]
+
+
+ORDERED = {
+    "one tensor twice": lambda x, y: torch._foreach_add_([x, x, y], 1),
+    "each reads the one before": lambda x, y: torch._foreach_add_([x, y, x], [y, x, y]),
+    "overlapping neighbours": lambda x, y: torch._foreach_mul_([x[:-7], x[7:]], 2),
+    "a step twice": lambda x, y: torch._fused_sgd_(
+        [x, x],
+        [y, y],
+        [],
+        weight_decay=0.1,
+        momentum=0.0,
+        lr=0.5,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+        is_first_step=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("count", [10, 200_000])
+@pytest.mark.parametrize("name", ORDERED)
+def test_lists_that_share_memory_are_gone_through_in_order(name: str, count: int, device: torch.device) -> None:
+    results = []
+    for place in (torch.device("cpu"), device):
+        x, y = ((torch.arange(count) % 100).add(i).float().to(place) for i in (1, 2))
+        ORDERED[name](x, y)
+        results.append((x.cpu(), y.cpu()))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_parts_of_one_storage_are_updated_in_one_launch(device: torch.device) -> None:
+    parts = list(torch.ones(40_000, device=device).split(10_000))
+    with torch_mydev.fallback_mode("error"):
+        torch._foreach_add_(parts[::-1], parts[::-1])
+    assert all((part.cpu() == 2).all() for part in parts)

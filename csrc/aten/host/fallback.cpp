@@ -33,7 +33,7 @@ bool is_view(const c10::Argument& result) {
 void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit::Stack& stack) {
   const auto& arguments = schema.arguments();
   const size_t base = stack.size() - arguments.size();
-  std::optional<size_t> absent_generator;
+  std::optional<size_t> generator;
   for (size_t i = 0; i < arguments.size(); ++i) {
     IValue& value = stack[base + i];
     const bool written = is_written(arguments[i]);
@@ -50,13 +50,13 @@ void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit
     } else if (value.isDevice()) {
       call.set_device(value.toDevice());
       value = c10::Device(c10::kCPU);
-    } else if (value.isGenerator()) {
-      value = call.operand(value.toGenerator());
-    } else if (value.isNone() && arguments[i].name() == "generator") {
-      absent_generator = base + i;
+    } else if (value.isGenerator() || (value.isNone() && arguments[i].name() == "generator")) {
+      generator = base + i;
     }
   }
-  if (absent_generator.has_value()) stack[*absent_generator] = call.default_generator();
+  if (!generator.has_value()) return;
+  IValue& value = stack[*generator];
+  value = value.isNone() ? call.default_generator() : call.operand(value.toGenerator());
 }
 
 void map_results(const c10::FunctionSchema& schema, HostCall& call, torch::jit::Stack& stack) {

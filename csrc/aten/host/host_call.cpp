@@ -58,8 +58,11 @@ c10::Storage HostCall::operand(const c10::Storage& storage) {
 }
 
 at::Generator HostCall::operand(const at::Generator& generator) {
-  if (!generator.defined() || generator.device().type() != kDeviceType) return generator;
-  return host_generator(generator);
+  if (!generator.defined()) return generator;
+  const c10::DeviceType expected = names_device_ || !operands_.empty() ? kDeviceType : c10::DeviceType::CPU;
+  TORCH_CHECK(generator.device().type() == expected, "Expected a '", expected,
+              "' device type for generator but found '", generator.device().type(), "'");
+  return expected == kDeviceType ? host_generator(generator) : generator;
 }
 
 at::Generator HostCall::default_generator() {

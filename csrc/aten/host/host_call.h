@@ -18,6 +18,7 @@
 #include <chrono>
 #include <optional>
 
+#include "aten/core/device_type.h"
 #include "aten/host/census.h"
 #include "aten/host/components.h"
 #include "aten/host/staging.h"
@@ -38,7 +39,8 @@ class HostCall {
   // may resize it or give it another storage.
   at::Tensor operand(const at::Tensor& tensor, bool written);
   c10::Storage operand(const c10::Storage& storage);
-  // A CPU generator that continues the device's random state.
+  // A CPU generator that continues the device's random state. After all other operands and set_device: the generator
+  // must be of the call's device type.
   at::Generator operand(const at::Generator& generator);
   at::Generator default_generator();
 
@@ -46,6 +48,7 @@ class HostCall {
   c10::Device device() const;
   void set_device(c10::Device device) {
     if (device.has_index()) device_ = device;
+    if (device.type() == kDeviceType) names_device_ = true;
   }
 
   // After the kernel, before to_device, once.
@@ -87,6 +90,7 @@ class HostCall {
   DeviceStorages storages_;                         // other than the operands'
   c10::SmallVector<const c10::StorageImpl*, 2> cpu_storages_;
   c10::Device device_{c10::DeviceType::PrivateUse1, -1};
+  bool names_device_ = false;
   bool has_cpu_operand_ = false;  // that is no scalar
   bool cpu_operands_allowed_ = false;
   uint64_t bytes_copied_ = 0;

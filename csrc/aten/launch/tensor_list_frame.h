@@ -1,6 +1,8 @@
 // Frames over lists of tensors, for kernels that update many tensors in one launch.
 #pragma once
 
+#include <initializer_list>
+
 #include "aten/launch/native_launch.h"
 #include "runtime/stream/stream_table.h"
 
@@ -43,5 +45,12 @@ inline bool corresponds(at::TensorList list, at::TensorList model) {
   }
   return true;
 }
+
+// Whether one launch, whose threads share the lists' elements among them, gives what a kernel per position of the lists
+// would, one after the other. `written` and `read` are lists of corresponding tensors; `scalar`, if any, is read at
+// each position. Where it is false, the CPU's kernel says what happens: it refuses operands of one position that
+// overlap partly, and goes through positions that share memory in order.
+bool are_independent(std::initializer_list<at::TensorList> written, c10::ArrayRef<at::TensorList> read,
+                     const at::Tensor* scalar = nullptr);
 
 }  // namespace mydev

@@ -1,8 +1,8 @@
 // The _foreach_ ops that optimizers and gradient clipping use: one launch per list instead of one per tensor.
 //
 // A row is a kernel and what it does with scalars. The overloads (functional, in-place; Scalar, ScalarList, List,
-// Tensor) are derived from it by the types of their arguments. Lists of mixed dtypes or layouts, and integers, fall
-// back.
+// Tensor) are derived from it by the types of their arguments. Lists of mixed dtypes or layouts, integers, and lists
+// that are written where they share memory fall back.
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
@@ -120,7 +120,10 @@ struct ForeachForm<Op, row, Result(TensorList, Args...)> {
     (request.take(std::forward<Args>(args)), ...);
     const bool usable = is_usable(self, request);
     if constexpr (std::is_void_v<Result>) {
-      if (!usable || !launch_foreach(row, self, self, request)) return false;
+      if (!usable || !are_independent({self}, request.lists, request.scalar_tensor) ||
+          !launch_foreach(row, self, self, request)) {
+        return false;
+      }
       // No kernel of autograd's does this for lists.
       for (const Tensor& tensor : self) tensor.unsafeGetTensorImpl()->bump_version();
       return true;

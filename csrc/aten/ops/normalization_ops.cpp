@@ -1,7 +1,7 @@
 // batch_norm and layer_norm, forward and backward, in all their overloads.
 //
 // Running statistics are updated in place by the kernel itself. A channels-last input stays channels-last: to the
-// kernel it is rows of channels. Statistics and weights must be f32 (f64 for f64); other mixes fall back.
+// kernel it is rows of channels. Beside a half type, statistics and weights may all be f32; other mixes fall back.
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
@@ -37,9 +37,20 @@ mydev_buffer buffer_or_absent(const OptionalTensor& tensor, at::ScalarType dtype
 
 // --- batch norm ----------------------------------------------------------------------------------------------------
 
-// The type of statistics and weights.
-at::ScalarType parameter_type(const Tensor& input) {
-  return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+using Vectors = std::initializer_list<std::reference_wrapper<const OptionalTensor>>;
+
+// The type that statistics and weights have: that of those given, f32 beside a half type or the input's. Empty if they
+// disagree.
+std::optional<at::ScalarType> parameter_type(const Tensor& input, Vectors vectors) {
+  std::optional<at::ScalarType> type;
+  for (const OptionalTensor& vector : vectors) {
+    if (!given(vector)) continue;
+    if (type.has_value() && *type != vector->scalar_type()) return std::nullopt;
+    type = vector->scalar_type();
+  }
+  const bool mixed = is_half_type(input.scalar_type()) && type == at::kFloat;
+  return mixed || !type.has_value() || type == input.scalar_type() ? type.value_or(input.scalar_type())
+                                                                   : std::optional<at::ScalarType>();
 }
 
 // The kernel's view of [N, C, ...]: [N, C, S] dense, or rows of channels.
@@ -69,12 +80,11 @@ struct Channels {
 };
 
 bool is_channel_vector(const OptionalTensor& tensor, const Tensor& input) {
-  return !given(tensor) ||
-         (on_device(*tensor) && tensor->device() == input.device() && tensor->scalar_type() == parameter_type(input) &&
-          tensor->is_contiguous() && tensor->dim() == 1 && tensor->size(0) == input.size(1));
+  return !given(tensor) || (on_device(*tensor) && tensor->device() == input.device() && tensor->is_contiguous() &&
+                            tensor->dim() == 1 && tensor->size(0) == input.size(1));
 }
 
-bool can_normalise(const Tensor& input, std::initializer_list<std::reference_wrapper<const OptionalTensor>> vectors) {
+bool can_normalise(const Tensor& input, Vectors vectors) {
   if (!on_device(input) || !is_real_float(input.scalar_type()) || input.dim() < 2 || input.numel() == 0) return false;
   for (const OptionalTensor& vector : vectors) {
     if (!is_channel_vector(vector, input)) return false;
@@ -87,10 +97,10 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
                        const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                        double momentum, double eps, const Channels& channels, const Tensor& out,
                        const Tensor& save_mean, const Tensor& save_invstd) {
+  const at::ScalarType type = save_mean.scalar_type();
   const mydev_kernel* kernel = (training ? training_kernel : inference_kernel).on(input);
   if (kernel == nullptr) return false;
   const Tensor dense = input.contiguous(channels.format);
-  const at::ScalarType type = parameter_type(input);
   Stream& stream = current_stream(input.device().index());
   if (training) {
     const std::array<mydev_buffer, 8> buffers = {channels.buffer(out),
@@ -120,15 +130,16 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
 std::optional<Triple> batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                  const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                                  double momentum, double eps) {
-  if (!can_normalise(input, {weight, bias, running_mean, running_var}) ||
+  const std::optional<at::ScalarType> type = parameter_type(input, {weight, bias, running_mean, running_var});
+  if (!type.has_value() || !can_normalise(input, {weight, bias, running_mean, running_var}) ||
       (!training && (!given(running_mean) || !given(running_var)))) {
     return std::nullopt;
   }
   const Channels channels(input);
   const int64_t saved = training ? input.size(1) : 0;
   Tensor out = channels.empty(input);
-  Tensor save_mean = empty_dense({saved}, parameter_type(input), input.device());
-  Tensor save_invstd = empty_dense({saved}, parameter_type(input), input.device());
+  Tensor save_mean = empty_dense({saved}, *type, input.device());
+  Tensor save_invstd = empty_dense({saved}, *type, input.device());
   if (!launch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, channels, out,
                          save_mean, save_invstd)) {
     return std::nullopt;
@@ -149,14 +160,23 @@ std::optional<Triple> batch_norm_no_stats(const Tensor& input, const OptionalTen
 
 using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
+// The fourth result is what other libraries keep for backward.
+Quadruple with_reserve(Triple&& results, const Tensor& input) {
+  return std::tuple_cat(std::move(results), std::tuple(empty_dense({0}, at::kByte, input.device())));
+}
+
 std::optional<Quadruple> batch_norm_with_update(const Tensor& input, const OptionalTensor& weight,
                                                 const OptionalTensor& bias, Tensor& running_mean, Tensor& running_var,
                                                 double momentum, double eps) {
   auto result = batch_norm(input, weight, bias, running_mean, running_var, true, momentum, eps);
-  if (!result.has_value()) return std::nullopt;
-  auto& [out, save_mean, save_invstd] = *result;
-  return Quadruple(std::move(out), std::move(save_mean), std::move(save_invstd),
-                   empty_dense({0}, at::kByte, input.device()));
+  return result.has_value() ? std::optional(with_reserve(*std::move(result), input)) : std::nullopt;
+}
+
+std::optional<Quadruple> batch_norm_no_update(const Tensor& input, const OptionalTensor& weight,
+                                              const OptionalTensor& bias, const OptionalTensor& running_mean,
+                                              const OptionalTensor& running_var, double momentum, double eps) {
+  auto result = batch_norm(input, weight, bias, running_mean, running_var, false, momentum, eps);
+  return result.has_value() ? std::optional(with_reserve(*std::move(result), input)) : std::nullopt;
 }
 
 std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& input, const OptionalTensor& weight,
@@ -165,29 +185,31 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
                                           bool training, double eps, std::array<bool, 3> output_mask) {
   const OptionalTensor& mean = training ? save_mean : running_mean;
   const OptionalTensor& scale = training ? save_invstd : running_var;
-  if (!can_normalise(input, {weight, mean, scale}) || !given(mean) || !given(scale) || !on_device(grad) ||
-      grad.device() != input.device() || grad.sizes() != input.sizes() || !is_real_float(grad.scalar_type())) {
+  const std::optional<at::ScalarType> type =
+      parameter_type(input, {weight, running_mean, running_var, save_mean, save_invstd});
+  if (!type.has_value() || !can_normalise(input, {weight, mean, scale}) || !given(mean) || !given(scale) ||
+      !on_device(grad) || grad.device() != input.device() || grad.sizes() != input.sizes() ||
+      !is_real_float(grad.scalar_type())) {
     return std::nullopt;
   }
   const mydev_kernel* kernel = batch_norm_backward_kernel.on(input);
   if (kernel == nullptr) return std::nullopt;
   const Channels channels(input);
-  const at::ScalarType type = parameter_type(input);
   const Tensor dense = input.contiguous(channels.format), dense_grad = grad.contiguous(channels.format);
   const Tensor grad_in = output_mask[0] ? channels.empty(input) : Tensor();
   const auto vector = [&](bool wanted) {
-    return wanted ? empty_dense({input.size(1)}, type, input.device()) : Tensor();
+    return wanted ? empty_dense({input.size(1)}, *type, input.device()) : Tensor();
   };
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
   const std::array<mydev_buffer, 8> buffers = {
       grad_in.defined() ? channels.buffer(grad_in) : absent_buffer(input.scalar_type()),
-      buffer_or_absent(grad_weight, type),
-      buffer_or_absent(grad_bias, type),
+      buffer_or_absent(grad_weight, *type),
+      buffer_or_absent(grad_bias, *type),
       channels.buffer(dense_grad),
       channels.buffer(dense),
-      buffer_or_absent(weight, type),
-      buffer_or_absent(mean, type),
-      buffer_or_absent(scale, type)};
+      buffer_or_absent(weight, *type),
+      buffer_or_absent(mean, *type),
+      buffer_or_absent(scale, *type)};
   const std::array<mydev_attribute, 2> attributes = {bool_attribute("training", training), float_attribute("eps", eps)};
   launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
   return Triple(grad_in, grad_weight, grad_bias);
@@ -299,6 +321,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_native<at::_ops::_native_batch_norm_legit, &batch_norm_legit>(m);
   register_native<at::_ops::_native_batch_norm_legit_no_stats, &batch_norm_no_stats>(m);
   register_native<at::_ops::_batch_norm_with_update, &batch_norm_with_update>(m);
+  register_native<at::_ops::_batch_norm_no_update, &batch_norm_no_update>(m);
   register_native<at::_ops::native_batch_norm_backward, &batch_norm_backward>(m);
   register_native<at::_ops::batch_norm_backward, &new_batch_norm_backward>(m);
   register_native<at::_ops::native_layer_norm, &layer_norm>(m);

@@ -43,6 +43,10 @@ bool is_state(TensorList state, TensorList params) {
   return corresponds(state, params) && state[0].scalar_type() == params[0].scalar_type();
 }
 
+TensorList list_if(bool wanted, TensorList list) {
+  return wanted ? list : TensorList();
+}
+
 void add_scalar(ListFrame& frame, const OptionalTensor& tensor) {
   if (given(tensor)) {
     frame.add(*tensor);
@@ -57,8 +61,10 @@ bool fused_sgd(TensorList params, TensorList grads, TensorList momentum_buffers,
                const OptionalTensor& grad_scale, const OptionalTensor& found_inf) {
   const LearningRate lr(given_lr);
   const bool moves = momentum != 0;
-  if (!can_step(params, grads, lr, grad_scale, found_inf) || (moves && !is_state(momentum_buffers, params)))
+  if (!can_step(params, grads, lr, grad_scale, found_inf) || (moves && !is_state(momentum_buffers, params)) ||
+      !are_independent({params, list_if(moves, momentum_buffers), list_if(given(grad_scale), grads)}, grads)) {
     return false;
+  }
   const mydev_kernel* kernel = sgd_kernel.on(params[0]);
   if (kernel == nullptr) return false;
   ListFrame frame;
@@ -99,7 +105,10 @@ bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, Tensor
                 const OptionalTensor& found_inf) {
   const LearningRate lr(given_lr);
   if (!can_step(params, grads, lr, grad_scale, found_inf) || !is_state(exp_avgs, params) ||
-      !is_state(exp_avg_sqs, params) || (amsgrad && !is_state(max_exp_avg_sqs, params)) || !are_steps(steps, params)) {
+      !is_state(exp_avg_sqs, params) || (amsgrad && !is_state(max_exp_avg_sqs, params)) || !are_steps(steps, params) ||
+      !are_independent(
+          {params, exp_avgs, exp_avg_sqs, list_if(amsgrad, max_exp_avg_sqs), list_if(given(grad_scale), grads)},
+          grads)) {
     return false;
   }
   const mydev_kernel* kernel = adam_kernel.on(params[0]);

@@ -7,6 +7,9 @@
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <optional>
+#include <utility>
+
 #include "aten/core/number.h"
 #include "aten/ops/pointwise.h"
 #include "runtime/stream/stream_table.h"
@@ -21,21 +24,22 @@ class PointwiseCall::StridedPath {
 
   bool run(const mydev_kernel& kernel) {
     if (!promote() || !place_operands()) return false;
-    const ScalarType wanted = call_.result_dtype(common_);
+    const ScalarType computed = call_.result_dtype(common_), wanted = narrow_.value_or(computed);
     const at::Tensor* out = call_.out_;
-    const bool cast_out = out != nullptr && out->scalar_type() != wanted;
+    const bool cast_out = out != nullptr && out->scalar_type() != computed;
     if (cast_out) {
       TORCH_CHECK(c10::canCast(wanted, out->scalar_type()), "result type ", wanted,
                   " can't be cast to the desired output type ", out->scalar_type());
     }
     at::Tensor target = out != nullptr && !cast_out ? *out : at::Tensor();
-    at::TensorIterator iterator = build_iterator(target, wanted);
+    at::TensorIterator iterator = build_iterator(target, computed);
     if (iterator.ndim() > kMaxRank) return false;
     if (iterator.numel() > 0) launch(kernel, iterator);
+    const at::Tensor result = narrow_.has_value() ? iterator.output().to(*narrow_) : iterator.output();
     if (out == nullptr) {
-      call_.result_ = iterator.output();
-    } else if (cast_out) {
-      cast_into_out(iterator.output());
+      call_.result_ = result;
+    } else if (cast_out || narrow_.has_value()) {
+      cast_into_out(result);
     }
     return true;
   }
@@ -71,7 +75,15 @@ class PointwiseCall::StridedPath {
     }
     if (!call_.covers(common_)) return false;
     if (row.check != nullptr) row.check(common_, given, call_.attributes_.data() + 1);
+    if (row.wide_number && is_wide_scalar(1)) narrow_ = std::exchange(common_, ScalarType::Float);
     return true;
+  }
+
+  // Whether an operand in half precision's company is one element of another type: the CPU does not round it either.
+  bool is_wide_scalar(int i) const {
+    const at::Tensor& operand = operands_[static_cast<size_t>(i)];
+    return (common_ == ScalarType::Half || common_ == ScalarType::BFloat16) && on_device(operand) &&
+           operand.numel() == 1 && operand.scalar_type() != common_;
   }
 
   // Brings the operands to the device and the common type; one number stays a number.
@@ -142,6 +154,7 @@ class PointwiseCall::StridedPath {
   const c10::Device device_;
   std::array<at::Tensor, kMaxInputs> operands_;  // numbers as tensors, casts
   ScalarType common_ = ScalarType::Undefined;
+  std::optional<ScalarType> narrow_;  // what is computed in common_ is rounded to this
   int number_index_ = -1;
 };
 

@@ -4,9 +4,9 @@
 //   mydev.batch_norm_inference(out; in, weight, bias, running_mean, running_var; eps)
 //   mydev.batch_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps)
 // weight, bias, the running statistics and the outputs of backward may be absent. Without `training`, backward takes
-// the running variance for invstd. in, out and their gradients are f16, bf16 or f32 with statistics and weights in f32,
-// or all f64. Statistics take two passes and sums in double. A task is a channel (S > 1) or a block of channels (S =
-// 1).
+// the running variance for invstd. in, out and their gradients are f16, bf16 or f32, statistics and weights of the same
+// type or f32; or all are f64. Statistics take two passes in double; in a half type, out is that of the rounded
+// ones, which backward will see. A task is a channel (S > 1) or a block of channels (S = 1).
 #include <algorithm>
 #include <cmath>
 
@@ -29,17 +29,42 @@ Shape shape_of(const mydev_buffer& buffer) {
   return {buffer.sizes[0], buffer.sizes[1], buffer.sizes[2]};
 }
 
+// An operand with one value per channel, which may be absent.
 template <typename C>
-const C* values(const mydev_buffer& buffer) {
-  return static_cast<const C*>(buffer.data);
-}
+class ChannelVector {
+ public:
+  explicit ChannelVector(const mydev_buffer& buffer)
+      : data_(static_cast<char*>(buffer.data)), reader_(buffer.dtype), writer_(buffer.dtype) {}
+  bool supported() const { return reader_.supported(); }
+  bool present() const { return data_ != nullptr; }
+  C operator[](int64_t channel) const {
+    C space;
+    return *reader_.read(address(channel), 1, 1, &space);
+  }
+  C value_or(int64_t channel, C otherwise) const { return present() ? (*this)[channel] : otherwise; }
+  void set_if_present(int64_t channel, double value) const {
+    const C rounded = static_cast<C>(value);
+    if (present()) writer_.write(&rounded, address(channel), 1, 1);
+  }
+  // What the vector holds once set: `value`, unless its type is narrower than C.
+  double set(int64_t channel, double value) const {
+    set_if_present(channel, value);
+    return reader_.direct(1) ? value : (*this)[channel];
+  }
+
+ private:
+  char* address(int64_t channel) const { return data_ + channel * reader_.element_bytes(); }
+  char* data_;
+  ChunkReader<C> reader_;
+  ChunkWriter<C> writer_;
+};
+
 template <typename C>
-C value_or(const mydev_buffer& buffer, int64_t channel, C otherwise) {
-  return buffer.data == nullptr ? otherwise : values<C>(buffer)[channel];
-}
-template <typename C>
-void set_if_present(const mydev_buffer& buffer, int64_t channel, double value) {
-  if (buffer.data != nullptr) static_cast<C*>(buffer.data)[channel] = static_cast<C>(value);
+bool supported(std::initializer_list<const ChannelVector<C>*> vectors) {
+  for (const ChannelVector<C>* vector : vectors) {
+    if (!vector->supported()) return false;
+  }
+  return true;
 }
 
 // A dense operand of shape [N, C, S].
@@ -85,33 +110,28 @@ struct Statistics {
   double mean[kChannelBlock], variance[kChannelBlock];  // biased
 
   void compute(const Shape& shape, const Source<C>& in, int64_t channel, int64_t width) {
-    alignas(64) C space[kChunk], squares[kChunk];
-    double sum[kChannelBlock] = {};
-    for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
-      const C* x = in.at(at, n, space);
-      if (shape.places > 1) {
-        sum[0] += sum_of(x, n);
-      } else {
-        for (int64_t j = 0; j < n; ++j) sum[j] += x[j];
-      }
-    });
+    alignas(64) C space[kChunk];
     const double count = static_cast<double>(shape.count());
-    C center[kChannelBlock];
-    for (int64_t j = 0; j < width; ++j) {
-      mean[j] = sum[j] / count;
-      center[j] = static_cast<C>(mean[j]);
-      sum[j] = 0;
-    }
+    std::fill(mean, mean + width, 0.0);
+    std::fill(variance, variance + width, 0.0);
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
-      const C* x = in.at(at, n, space);
+      const C* __restrict x = in.at(at, n, space);
       if (shape.places > 1) {
-        for (int64_t j = 0; j < n; ++j) squares[j] = (x[j] - center[0]) * (x[j] - center[0]);
-        sum[0] += sum_of(squares, n);
+        mean[0] += wide_sum_of(x, n);
       } else {
-        for (int64_t j = 0; j < n; ++j) sum[j] += (x[j] - center[j]) * (x[j] - center[j]);
+        for (int64_t j = 0; j < n; ++j) mean[j] += x[j];
       }
     });
-    for (int64_t j = 0; j < width; ++j) variance[j] = sum[j] / count;
+    for (int64_t j = 0; j < width; ++j) mean[j] /= count;
+    for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
+      const C* __restrict x = in.at(at, n, space);
+      if (shape.places > 1) {
+        variance[0] += wide_squares_about(x, mean[0], n);
+      } else {
+        for (int64_t j = 0; j < n; ++j) variance[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
+      }
+    });
+    for (int64_t j = 0; j < width; ++j) variance[j] /= count;
   }
 };
 
@@ -136,12 +156,16 @@ void scale_and_shift(const Shape& shape, const Source<C>& in, const Target<C>& o
 template <typename C>
 mydev_code training_as(const mydev_frame* frame) {
   const mydev_buffer* b = frame->buffers;
-  const mydev_buffer &running_mean = b[3], &running_var = b[4], &weight = b[6], &bias = b[7];
+  const ChannelVector<C> mean_out(b[1]), invstd_out(b[2]), running_mean(b[3]), running_var(b[4]), weight(b[6]),
+      bias(b[7]);
   const double momentum = frame->attributes[0].value.f, eps = frame->attributes[1].value.f;
   const Shape shape = shape_of(b[5]);
   const Source<C> in{b[5]};
   const Target<C> out{b[0]};
-  if (!in.reader.supported() || !out.writer.supported()) return MYDEV_UNIMPLEMENTED;
+  if (!in.reader.supported() || !out.writer.supported() ||
+      !supported({&mean_out, &invstd_out, &running_mean, &running_var, &weight, &bias})) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   for_each_channel_block(shape, [&](int64_t channel, int64_t width) {
     Statistics<C> statistics;
     statistics.compute(shape, in, channel, width);
@@ -149,20 +173,19 @@ mydev_code training_as(const mydev_frame* frame) {
     const double count = static_cast<double>(shape.count());
     for (int64_t j = 0; j < width; ++j) {
       const int64_t c = channel + j;
-      const double mean = statistics.mean[j], variance = statistics.variance[j];
-      const double invstd = 1 / std::sqrt(variance + eps);
-      set_if_present<C>(b[1], c, mean);
-      set_if_present<C>(b[2], c, invstd);
-      if (running_mean.data != nullptr) {
-        set_if_present<C>(running_mean, c, (1 - momentum) * values<C>(running_mean)[c] + momentum * mean);
+      const double variance = statistics.variance[j];
+      if (running_mean.present()) {
+        running_mean.set_if_present(c, (1 - momentum) * running_mean[c] + momentum * statistics.mean[j]);
       }
-      if (running_var.data != nullptr) {
+      if (running_var.present()) {
         const double unbiased = variance * count / (count - 1);
-        set_if_present<C>(running_var, c, (1 - momentum) * values<C>(running_var)[c] + momentum * unbiased);
+        running_var.set_if_present(c, (1 - momentum) * running_var[c] + momentum * unbiased);
       }
-      const double factor = invstd * value_or<C>(weight, c, 1);
+      const double mean = mean_out.set(c, statistics.mean[j]),
+                   invstd = invstd_out.set(c, 1 / std::sqrt(variance + eps));
+      const double factor = invstd * weight.value_or(c, 1);
       scale[j] = static_cast<C>(factor);
-      shift[j] = static_cast<C>(value_or<C>(bias, c, 0) - mean * factor);
+      shift[j] = static_cast<C>(bias.value_or(c, 0) - mean * factor);
     }
     scale_and_shift(shape, in, out, channel, width, scale, shift);
   });
@@ -172,19 +195,21 @@ mydev_code training_as(const mydev_frame* frame) {
 template <typename C>
 mydev_code inference_as(const mydev_frame* frame) {
   const mydev_buffer* b = frame->buffers;
-  const mydev_buffer &weight = b[2], &bias = b[3], &mean = b[4], &variance = b[5];
+  const ChannelVector<C> weight(b[2]), bias(b[3]), mean(b[4]), variance(b[5]);
   const double eps = frame->attributes[0].value.f;
   const Shape shape = shape_of(b[1]);
   const Source<C> in{b[1]};
   const Target<C> out{b[0]};
-  if (!in.reader.supported() || !out.writer.supported()) return MYDEV_UNIMPLEMENTED;
+  if (!in.reader.supported() || !out.writer.supported() || !supported({&weight, &bias, &mean, &variance})) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   for_each_channel_block(shape, [&](int64_t channel, int64_t width) {
     C scale[kChannelBlock], shift[kChannelBlock];
     for (int64_t j = 0; j < width; ++j) {
       const int64_t c = channel + j;
-      const double factor = value_or<C>(weight, c, 1) / std::sqrt(values<C>(variance)[c] + eps);
+      const double factor = weight.value_or(c, 1) / std::sqrt(variance[c] + eps);
       scale[j] = static_cast<C>(factor);
-      shift[j] = static_cast<C>(value_or<C>(bias, c, 0) - values<C>(mean)[c] * factor);
+      shift[j] = static_cast<C>(bias.value_or(c, 0) - mean[c] * factor);
     }
     scale_and_shift(shape, in, out, channel, width, scale, shift);
   });
@@ -194,20 +219,23 @@ mydev_code inference_as(const mydev_frame* frame) {
 template <typename C>
 mydev_code backward_as(const mydev_frame* frame) {
   const mydev_buffer* b = frame->buffers;
-  const mydev_buffer &grad_weight = b[1], &grad_bias = b[2], &weight = b[5];
+  const ChannelVector<C> grad_weight(b[1]), grad_bias(b[2]), weight(b[5]), mean_in(b[6]), scale_in(b[7]);
   const bool training = frame->attributes[0].value.i != 0;
   const double eps = frame->attributes[1].value.f;
   const Shape shape = shape_of(b[4]);
   const Source<C> grad_out{b[3]}, in{b[4]};
   const Target<C> grad_in{b[0]};
-  if (!in.reader.supported() || !grad_out.reader.supported() || !grad_in.writer.supported()) return MYDEV_UNIMPLEMENTED;
+  if (!in.reader.supported() || !grad_out.reader.supported() || !grad_in.writer.supported() ||
+      !supported({&grad_weight, &grad_bias, &weight, &mean_in, &scale_in})) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   for_each_channel_block(shape, [&](int64_t channel, int64_t width) {
     alignas(64) C x_space[kChunk], g_space[kChunk], product[kChunk];
     double dot[kChannelBlock] = {}, sum[kChannelBlock] = {};
     C mean[kChannelBlock], invstd[kChannelBlock];
     for (int64_t j = 0; j < width; ++j) {
-      mean[j] = values<C>(b[6])[channel + j];
-      const C given = values<C>(b[7])[channel + j];
+      mean[j] = mean_in[channel + j];
+      const C given = scale_in[channel + j];
       invstd[j] = training ? given : static_cast<C>(1 / std::sqrt(given + eps));
     }
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
@@ -227,9 +255,9 @@ mydev_code backward_as(const mydev_frame* frame) {
     const double count = static_cast<double>(shape.count());
     for (int64_t j = 0; j < width; ++j) {
       const int64_t c = channel + j;
-      set_if_present<C>(grad_weight, c, dot[j] * invstd[j]);
-      set_if_present<C>(grad_bias, c, sum[j]);
-      const double factor = static_cast<double>(invstd[j]) * value_or<C>(weight, c, 1);
+      grad_weight.set_if_present(c, dot[j] * invstd[j]);
+      grad_bias.set_if_present(c, sum[j]);
+      const double factor = static_cast<double>(invstd[j]) * weight.value_or(c, 1);
       const double tilt = training ? -factor * invstd[j] * invstd[j] * dot[j] / count : 0;
       scale[j] = static_cast<C>(factor);
       slope[j] = static_cast<C>(tilt);

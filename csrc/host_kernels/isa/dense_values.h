@@ -14,6 +14,22 @@ inline constexpr auto kLarger = [](auto a, auto b) { return ((a > b) | (a != a))
 inline constexpr auto kSmaller = [](auto a, auto b) { return ((a < b) | (a != a)) ? a : b; };
 inline constexpr auto kPlus = [](auto a, auto b) { return a + b; };
 
+// All lanes of a vector, combined in pairs: a chain would take a latency per lane.
+template <typename T, size_t bytes, typename Combine>
+T across_lanes(typename detail::VectorType<T, bytes>::type v, const Combine& combine) {
+  constexpr int64_t n = bytes / sizeof(T);
+  alignas(bytes) T lanes[n];
+  std::memcpy(lanes, &v, bytes);
+  for (int64_t half = n / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) lanes[i] = static_cast<T>(combine(lanes[i], lanes[i + half]));
+  }
+  return lanes[0];
+}
+template <typename T, typename Combine>
+T across_lanes(Vec<T> v, const Combine& combine) {
+  return across_lanes<T, kVectorBytes>(v, combine);
+}
+
 // combine(... combine(identity, x[0]) ..., x[count - 1]) in some order of a commutative, associative combine.
 template <typename T, typename Combine>
 T fold(const T* x, int64_t count, T identity, const Combine& combine) {
@@ -29,8 +45,7 @@ T fold(const T* x, int64_t count, T identity, const Combine& combine) {
       d = combine(d, load(x + i + 3 * n));
     }
     for (; i + n <= count; i += n) a = combine(a, load(x + i));
-    a = combine(combine(a, b), combine(c, d));
-    for (int64_t lane = 0; lane < n; ++lane) result = static_cast<T>(combine(result, static_cast<T>(a[lane])));
+    result = across_lanes<T>(combine(combine(a, b), combine(c, d)), combine);
   }
   for (; i < count; ++i) result = static_cast<T>(combine(result, x[i]));
   return result;
@@ -53,11 +68,69 @@ T dot_of(const T* x, const T* y, int64_t count) {
       a += load(x + i) * load(y + i);
       b += load(x + i + n) * load(y + i + n);
     }
-    a += b;
-    for (int64_t lane = 0; lane < n; ++lane) result += a[lane];
+    result = across_lanes<T>(a + b, kPlus);
   }
   for (; i < count; ++i) result += x[i] * y[i];
   return result;
+}
+
+// As many values as F64 has lanes, in double.
+inline F64 load_wide(const float* x) {
+  HalfF32 half;
+  std::memcpy(&half, x, sizeof(half));
+  return __builtin_convertvector(half, F64);
+}
+inline F64 load_wide(const double* x) {
+  return load(x);
+}
+
+// Sum of map(x[i]) with map, a function of F64 and of double, and the additions in double.
+template <typename T, typename Map>
+double wide_sum(const T* x, int64_t count, const Map& map) {
+  constexpr int64_t n = kLanes<double>;
+  F64 a = {}, b = {}, c = {}, d = {};
+  int64_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    a += map(load_wide(x + i));
+    b += map(load_wide(x + i + n));
+    c += map(load_wide(x + i + 2 * n));
+    d += map(load_wide(x + i + 3 * n));
+  }
+  for (; i + n <= count; i += n) a += map(load_wide(x + i));
+  double sum = across_lanes<double>((a + b) + (c + d), kPlus);
+  for (; i < count; ++i) sum += map(static_cast<double>(x[i]));
+  return sum;
+}
+
+template <typename T>
+double wide_sum_of(const T* x, int64_t count) {
+  return wide_sum(x, count, [](auto v) { return v; });
+}
+
+// Sum of (x[i] - center)^2, in T and in double.
+template <typename T>
+T squares_about(const T* x, T center, int64_t count) {
+  constexpr int64_t n = kLanes<T>;
+  Vec<T> a = {}, b = {}, c = {}, d = {};
+  const auto add = [&](Vec<T>& sum, int64_t at) {
+    const Vec<T> deviation = load(x + at) - center;
+    sum += deviation * deviation;
+  };
+  int64_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    add(a, i);
+    add(b, i + n);
+    add(c, i + 2 * n);
+    add(d, i + 3 * n);
+  }
+  for (; i + n <= count; i += n) add(a, i);
+  T sum = across_lanes<T>((a + b) + (c + d), kPlus);
+  for (; i < count; ++i) sum += (x[i] - center) * (x[i] - center);
+  return sum;
+}
+template <typename T>
+double wide_squares_about(const T* x, double center, int64_t count) {
+  return wide_sum(x, count, [center](auto v) { return (v - center) * (v - center); });
 }
 
 // y[i] = exp(x[i] - shift); returns their sum. y may be x.
@@ -72,11 +145,14 @@ inline float exp_shifted(const float* x, float shift, float* y, int64_t count) {
     a += first;
     b += second;
   }
-  a += b;
-  float sum = 0;
-  for (int64_t lane = 0; lane < n; ++lane) sum += a[lane];
-  for (; i < count; i += n) {
-    const int64_t length = std::min(n, count - i);
+  for (; i + n <= count; i += n) {
+    const F32 value = exp(load(x + i) - shift);
+    store(y + i, value);
+    a += value;
+  }
+  float sum = across_lanes<float>(a + b, kPlus);
+  if (i < count) {
+    const int64_t length = count - i;
     const F32 value = exp(load_partial(x + i, length) - shift);
     store_partial(y + i, value, length);
     for (int64_t lane = 0; lane < length; ++lane) sum += value[lane];

@@ -2,8 +2,8 @@
 //
 //   mydev.layer_norm(out, mean, rstd; in, weight, bias; eps): mean and rstd [M], weight and bias [N] or absent
 //   mydev.layer_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, mean, rstd, weight): outputs may be absent
-// Any mix of f16, bf16 and f32, computed in float; or all f64. Statistics take two passes. The gradients of weight and
-// bias are summed over pieces of rows that the shape alone decides.
+// Any mix of f16, bf16 and f32, computed in float; or all f64. Statistics take two passes, sums in double. The
+// gradients of weight and bias are summed over pieces of rows that the shape alone decides.
 #include <algorithm>
 #include <cmath>
 
@@ -59,14 +59,14 @@ mydev_code forward_as(const mydev_frame* frame) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t start = row * length;
       double sum = 0, squares = 0;
-      for_each_chunk(length, [&](int64_t at, int64_t n) { sum += sum_of(in.read(start + at, n, x_space), n); });
-      const C mean = static_cast<C>(sum / static_cast<double>(length));
-      for_each_chunk(length, [&](int64_t at, int64_t n) {
-        const C* x = in.read(start + at, n, x_space);
-        for (int64_t j = 0; j < n; ++j) result[j] = x[j] - mean;
-        squares += dot_of(result, result, n);
-      });
-      const C rstd = static_cast<C>(1 / std::sqrt(squares / static_cast<double>(length) + eps));
+      for_each_chunk(length, [&](int64_t at, int64_t n) { sum += wide_sum_of(in.read(start + at, n, x_space), n); });
+      const double exact_mean = sum / static_cast<double>(length);
+      const C mean = static_cast<C>(exact_mean);
+      for_each_chunk(
+          length, [&](int64_t at, int64_t n) { squares += squares_about(in.read(start + at, n, x_space), mean, n); });
+      const double rounded = exact_mean - static_cast<double>(mean);
+      const double variance = std::max(squares / static_cast<double>(length) - rounded * rounded, 0.0);
+      const C rstd = static_cast<C>(1 / std::sqrt(variance + eps));
       mean_out.write(&mean, row, 1);
       rstd_out.write(&rstd, row, 1);
       for_each_chunk(length, [&](int64_t at, int64_t n) {
@@ -128,8 +128,7 @@ class Backward {
         C* weight_sum = partial_ + piece * 2 * length_;
         if (sums) std::fill(weight_sum, weight_sum + 2 * length_, C{0});
         for (int64_t row = rows_ * piece / pieces; row < rows_ * (piece + 1) / pieces; ++row) {
-          if (grad_in_.present()) differentiate_row(row);
-          if (sums) add_row(row, weight_sum, weight_sum + length_);
+          differentiate_row(row, sums ? weight_sum : nullptr, sums ? weight_sum + length_ : nullptr);
         }
       }
     });
@@ -138,63 +137,78 @@ class Backward {
   }
 
  private:
-  // g * weight, and the normalised input, of a chunk.
-  void scaled(int64_t row, int64_t at, int64_t n, C* __restrict gradient, C* __restrict normal) const {
-    alignas(64) C space[kChunk];
-    const C* x = in_.read(row * length_ + at, n, space);
-    const C mean = mean_.value(row), rstd = rstd_.value(row);
-    for (int64_t j = 0; j < n; ++j) normal[j] = (x[j] - mean) * rstd;
-    const C* g = grad_out_.read(row * length_ + at, n, space);
-    if (weight_.present()) {
-      alignas(64) C w_space[kChunk];
-      const C* w = weight_.read(at, n, w_space);
-      for (int64_t j = 0; j < n; ++j) gradient[j] = g[j] * w[j];
-    } else {
-      std::memcpy(gradient, g, static_cast<size_t>(n) * sizeof(C));
-    }
-  }
+  struct RowSums {
+    double gradient = 0, product = 0;
+  };
 
-  void differentiate_row(int64_t row) const {
-    alignas(64) C gradient[kChunk], normal[kChunk];
-    double sum = 0, dot = 0;
-    for_each_chunk(length_, [&](int64_t at, int64_t n) {
-      scaled(row, at, n, gradient, normal);
-      sum += sum_of(gradient, n);
-      dot += dot_of(gradient, normal, n);
-    });
-    const C rstd = rstd_.value(row);
-    const C mean_gradient = static_cast<C>(sum / static_cast<double>(length_));
-    const C mean_product = static_cast<C>(dot / static_cast<double>(length_));
-    for_each_chunk(length_, [&](int64_t at, int64_t n) {
-      if (length_ > kChunk) scaled(row, at, n, gradient, normal);
-      for (int64_t j = 0; j < n; ++j) {
-        gradient[j] = rstd * (gradient[j] - mean_gradient - normal[j] * mean_product);
+  // Of a chunk: gradient = g * weight and normal, the normalised input. Returns their sum and dot product, and adds to
+  // the sums of the weight's and the bias's gradient if there are such.
+  RowSums scale(int64_t row, int64_t at, int64_t n, C mean, C rstd, C* gradient, C* normal, C* weight_sum,
+                C* bias_sum) const {
+    alignas(64) C x_space[kChunk], g_space[kChunk], w_space[kChunk];
+    const C* x = in_.read(row * length_ + at, n, x_space);
+    const C* g = grad_out_.read(row * length_ + at, n, g_space);
+    const C* w = weight_.present() ? weight_.read(at, n, w_space) : nullptr;
+    constexpr int64_t lanes = kLanes<C>;
+    Vec<C> sum = {}, dot = {};
+    int64_t j = 0;
+    for (; j + lanes <= n; j += lanes) {
+      const Vec<C> grad = load(g + j), value = (load(x + j) - mean) * rstd;
+      const Vec<C> scaled = w != nullptr ? grad * load(w + j) : grad;
+      store(gradient + j, scaled);
+      store(normal + j, value);
+      sum += scaled;
+      dot += scaled * value;
+      if (weight_sum != nullptr) {
+        store(weight_sum + at + j, load(weight_sum + at + j) + grad * value);
+        store(bias_sum + at + j, load(bias_sum + at + j) + grad);
       }
-      grad_in_.write(gradient, row * length_ + at, n);
-    });
-  }
-
-  void add_row(int64_t row, C* __restrict weight_sum, C* __restrict bias_sum) const {
-    alignas(64) C g_space[kChunk], x_space[kChunk];
-    const C mean = mean_.value(row), rstd = rstd_.value(row);
-    for_each_chunk(length_, [&](int64_t at, int64_t n) {
-      const C* g = grad_out_.read(row * length_ + at, n, g_space);
-      const C* x = in_.read(row * length_ + at, n, x_space);
-      for (int64_t j = 0; j < n; ++j) {
-        weight_sum[at + j] += g[j] * (x[j] - mean) * rstd;
+    }
+    RowSums sums{across_lanes<C>(sum, kPlus), across_lanes<C>(dot, kPlus)};
+    for (; j < n; ++j) {
+      normal[j] = (x[j] - mean) * rstd;
+      gradient[j] = w != nullptr ? g[j] * w[j] : g[j];
+      sums.gradient += gradient[j];
+      sums.product += gradient[j] * normal[j];
+      if (weight_sum != nullptr) {
+        weight_sum[at + j] += g[j] * normal[j];
         bias_sum[at + j] += g[j];
       }
+    }
+    return sums;
+  }
+
+  void differentiate_row(int64_t row, C* weight_sum, C* bias_sum) const {
+    alignas(64) C gradient[kChunk], normal[kChunk];
+    const C mean = mean_.value(row), rstd = rstd_.value(row);
+    RowSums total;
+    for_each_chunk(length_, [&](int64_t at, int64_t n) {
+      const RowSums sums = scale(row, at, n, mean, rstd, gradient, normal, weight_sum, bias_sum);
+      total.gradient += sums.gradient;
+      total.product += sums.product;
+    });
+    if (!grad_in_.present()) return;
+    const C mean_gradient = static_cast<C>(total.gradient / static_cast<double>(length_));
+    const C mean_product = static_cast<C>(total.product / static_cast<double>(length_));
+    for_each_chunk(length_, [&](int64_t at, int64_t n) {
+      if (length_ > kChunk) scale(row, at, n, mean, rstd, gradient, normal, nullptr, nullptr);
+      C* y = grad_in_.place(row * length_ + at, gradient);
+#pragma GCC ivdep
+      for (int64_t j = 0; j < n; ++j) y[j] = rstd * (gradient[j] - mean_gradient - normal[j] * mean_product);
+      grad_in_.write(y, row * length_ + at, n);
     });
   }
 
   void combine(int64_t pieces, int64_t offset, const Operand<C>& target) const {
+    alignas(64) double total[kChunk];
     alignas(64) C result[kChunk];
     for_each_chunk(length_, [&](int64_t at, int64_t n) {
-      for (int64_t j = 0; j < n; ++j) {
-        double total = 0;
-        for (int64_t piece = 0; piece < pieces; ++piece) total += partial_[piece * 2 * length_ + offset + at + j];
-        result[j] = static_cast<C>(total);
+      std::fill(total, total + n, 0.0);
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        const C* from = partial_ + piece * 2 * length_ + offset + at;
+        for (int64_t j = 0; j < n; ++j) total[j] += from[j];
       }
+      for (int64_t j = 0; j < n; ++j) result[j] = static_cast<C>(total[j]);
       target.write(result, at, n);
     });
   }

@@ -1,19 +1,21 @@
 // Kernel group random: fills (out; ; seed, offset, ...) of a dense out from Philox 4x32-10.
 //
-// Element i takes its words from a block that i alone determines, counted from `offset` (in blocks): the numbers do not
-// depend on threads or instruction set. Blocks used: f64 and 64-bit integers kWide elements a block, all else
-// kNarrow; a caller advances its offset by random_blocks(). f16 and bf16 are drawn as float and rounded.
+// Element i takes its words from a block that i alone determines, counted from `offset` (in blocks), and its value from
+// operations that are exact or correctly rounded: the numbers do not depend on threads, instruction set or C library.
+// So this file is compiled without contraction (CMakeLists.txt) and uses neither fma nor vector_math.h. Blocks used:
+// f64 and 64-bit integers kWide elements a block, all else kNarrow; a caller advances its offset by random_blocks().
+// f16 and bf16 are drawn as float and rounded.
 //   mydev.random_uniform: [low, high)       mydev.random_normal: mean, std       mydev.random_exponential: rate
 //   mydev.random_bernoulli: probability     mydev.random_integers: low + [0, range), range 0 meaning 2^64
 //   mydev.dropout(out, mask; in; seed, offset, p): in / (1 - p) where kept, else 0; mask is 1 where kept
 //   mydev.dropout_backward(grad_in; grad_out, mask; scale)
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/tensor_list.h"
-#include "host_kernels/isa/vector_math.h"
 #include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
@@ -81,70 +83,170 @@ void for_each_chunk(const Source& source, int64_t count, const Body& body) {
   });
 }
 
+// --- elementary functions ------------------------------------------------------------------------------------------
+
+template <typename V>
+V horner(V, V last) {
+  return last;
+}
+// c0 + c1 x + c2 x^2 + ...
+template <typename V, typename... Rest>
+V horner(V x, V first, Rest... rest) {
+  return horner(x, rest...) * x + first;
+}
+template <typename... T>
+F32 polynomial_of(F32 x, T... coefficients) {
+  return horner(x, splat(static_cast<float>(coefficients))...);
+}
+template <typename... T>
+F64 polynomial_of(F64 x, T... coefficients) {
+  return horner(x, splat(static_cast<double>(coefficients))...);
+}
+
+// -log(u), for normal u in (0, 1].
+inline F32 negative_log(F32 u) {
+  constexpr int32_t kSqrtHalf = 0x3f3504f3;
+  const I32 exponent = (bits(u) - kSqrtHalf) >> 23;
+  const F32 n = __builtin_convertvector(exponent, F32);
+  const F32 f = from_bits(bits(u) - (exponent << 23)) - 1.0f;  // in [sqrt(1/2) - 1, sqrt(2) - 1)
+  const F32 z = f * f;
+  const F32 p = polynomial_of(f, 0.3333333124f, -0.2499998102f, 0.2000069285f, -0.166691679f, 0.1425098812f,
+                              -0.123962282f, 0.1163605849f, -0.1166381564f, 0.07333003112f);
+  const F32 low = n * 1.42860677e-6f + (f * z * p - z * 0.5f);
+  return -(n * 0.693145752f + (f + low));  // the first product is exact
+}
+inline F64 negative_log(F64 u) {
+  constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
+  const I64 exponent = (bits(u) - kSqrtHalf) >> 52;
+  const F64 n = __builtin_convertvector(exponent, F64);
+  const F64 f = from_bits(bits(u) - (exponent << 52)) - 1.0;
+  const F64 s = f / (f + 2.0);
+  const F64 z = s * s;
+  const F64 p = polynomial_of(z, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19,
+                              2.0 / 21, 2.0 / 23);
+  return -(n * 0.69314718055994531 + (s * z * p + s * 2.0));
+}
+
+// For |r| <= pi / 4.
+inline F32 sin_near_zero(F32 r) {
+  const F32 z = r * r;
+  return r * z * polynomial_of(z, -0.1666666666f, 0.008333331868f, -0.0001984008272f, 2.724939015e-6f) + r;
+}
+inline F32 cos_near_zero(F32 r) {
+  const F32 z = r * r;
+  return z * z * polynomial_of(z, 0.04166666666f, -0.001388888767f, 2.480059694e-5f, -2.730050299e-7f) -
+         (z * 0.5f - 1.0f);
+}
+inline F64 sin_near_zero(F64 r) {  // Taylor
+  const F64 z = r * r;
+  return r * z *
+             polynomial_of(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800,
+                           -1.0 / 1307674368000, 1.0 / 355687428096000) +
+         r;
+}
+inline F64 cos_near_zero(F64 r) {
+  const F64 z = r * r;
+  return z * z *
+             polynomial_of(z, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200,
+                           1.0 / 20922789888000, -1.0 / 6402373705728000) -
+         (z * 0.5 - 1.0);
+}
+
 // --- distributions: n values from words; a and b are the frame's parameters ----------------------------------------
 
-// In [0, 1): 24 bits of a word, 53 of two.
-inline float unit(uint32_t word) {
-  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
-}
-inline double unit(uint64_t word) {
-  return static_cast<double>(static_cast<int64_t>(word >> 11)) * 0x1p-53;
+// What a compute type takes from the words: kBits bits for each value, in the order of the words.
+template <typename C>
+struct Draw;
+template <>
+struct Draw<float> {
+  using Integer = int32_t;
+  static constexpr int kBits = 24;
+  static constexpr float kUnit = 0x1p-24f, kTurn = 6.28318531f * 0x1p-24f;
+  static int32_t at(const uint32_t* words, int64_t i) { return static_cast<int32_t>(words[i] >> 8); }
+};
+template <>
+struct Draw<double> {
+  using Integer = int64_t;
+  static constexpr int kBits = 53;
+  static constexpr double kUnit = 0x1p-53, kTurn = 6.283185307179586 * 0x1p-53;
+  static int64_t at(const uint32_t* words, int64_t i) { return static_cast<int64_t>(joined(words, i) >> 11); }
+};
+
+// In [0, 1).
+template <typename C>
+C unit(const uint32_t* words, int64_t i) {
+  return static_cast<C>(Draw<C>::at(words, i)) * Draw<C>::kUnit;
 }
 
+template <typename C>
+int64_t whole_vectors(int64_t n) {
+  return (n + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
+}
+
+struct Parameters {
+  double first, second;
+  int32_t dtype;  // of the output
+};
+
 struct Uniform {
-  static void draw(const uint32_t* words, float* x, int64_t n, double a, double b) {
-    const float low = static_cast<float>(a), range = static_cast<float>(b - a);
-    for (int64_t i = 0; i < n; ++i) x[i] = unit(words[i]) * range + low;
-  }
-  static void draw(const uint32_t* words, double* x, int64_t n, double a, double b) {
-    for (int64_t i = 0; i < n; ++i) x[i] = unit(joined(words, i)) * (b - a) + a;
+  template <typename C>
+  static void draw(const uint32_t* words, C* x, int64_t n, const Parameters& p) {
+    const C low = static_cast<C>(p.first), range = static_cast<C>(p.second - p.first);
+    for (int64_t i = 0; i < n; ++i) x[i] = unit<C>(words, i) * range + low;
   }
 };
 
-struct Normal {  // Box-Muller: two values from two uniform ones, the first in (0, 1]
-  static void draw(const uint32_t* words, float* x, int64_t n, double a, double b) {
-    const F32 mean = splat(static_cast<float>(a)), std = splat(static_cast<float>(b));
-    constexpr int64_t lanes = kLanes<float>;
-    alignas(64) float u[kChunk / 2], v[kChunk / 2], r[kChunk];
-    const int64_t pairs = (n + 1) / 2;
-    const int64_t padded = (pairs + lanes - 1) / lanes * lanes;
+// Box-Muller: two values from a radius, of a uniform value in (0, 1], and an angle, which an integer counts in parts of
+// a turn.
+struct Normal {
+  template <typename C>
+  static void draw(const uint32_t* words, C* x, int64_t n, const Parameters& p) {
+    using Integer = typename Draw<C>::Integer;
+    constexpr int kQuadrant = Draw<C>::kBits - 2;
+    const C mean = static_cast<C>(p.first), std = static_cast<C>(p.second);
+    alignas(64) C u[kChunk / 2], v[kChunk / 2], r[kChunk];
+    alignas(64) Integer angle[kChunk / 2];
+    const int64_t padded = whole_vectors<C>((n + 1) / 2);
     for (int64_t i = 0; i < padded; ++i) {
-      u[i] = 1.0f - unit(words[2 * i]);
-      v[i] = unit(words[2 * i + 1]) * 6.28318531f;
+      u[i] = C{1} - unit<C>(words, 2 * i);
+      angle[i] = Draw<C>::at(words, 2 * i + 1);
+      const Integer quadrant = (angle[i] + (Integer{1} << (kQuadrant - 1))) >> kQuadrant;  // the nearest multiple
+      v[i] = static_cast<C>(angle[i] - (quadrant << kQuadrant)) * Draw<C>::kTurn;
+      angle[i] = quadrant;
     }
-    for (int64_t i = 0; i < padded; i += lanes) {
-      const F32 radius = sqrt(-2.0f * log(load(u + i))) * std;
-      const F32 angle = load(v + i);
-      store(u + i, radius * sin_shifted(angle, 1) + mean);
-      store(v + i, radius * sin_shifted(angle, 0) + mean);
+    for (int64_t i = 0; i < padded; i += kLanes<C>) {
+      const Vec<C> radius = sqrt(negative_log(load(u + i)) * C{2}) * std;
+      const Vec<C> sine = sin_near_zero(load(v + i)), cosine = cos_near_zero(load(v + i));
+      const Vec<Integer> quadrant = load(angle + i), odd = (quadrant & 1) != 0;
+      constexpr int kSign = 8 * sizeof(C) - 2;  // moves bit 1 into the sign
+      const Vec<Integer> cosine_bits = bits(odd ? sine : cosine) ^ (((quadrant + 1) & 2) << kSign);
+      const Vec<Integer> sine_bits = bits(odd ? cosine : sine) ^ ((quadrant & 2) << kSign);
+      store(u + i, radius * from_bits(cosine_bits) + mean);
+      store(v + i, radius * from_bits(sine_bits) + mean);
     }
     for (int64_t i = 0; i < padded; ++i) {
       r[2 * i] = u[i];
       r[2 * i + 1] = v[i];
     }
-    std::memcpy(x, r, static_cast<size_t>(n) * sizeof(float));
-  }
-  static void draw(const uint32_t* words, double* x, int64_t n, double a, double b) {
-    for (int64_t i = 0; i < n; i += 2) {
-      const double radius = std::sqrt(-2.0 * std::log(1.0 - unit(joined(words, i)))) * b;
-      const double angle = unit(joined(words, i + 1)) * 6.283185307179586;
-      x[i] = radius * std::cos(angle) + a;
-      if (i + 1 < n) x[i + 1] = radius * std::sin(angle) + a;
-    }
+    std::memcpy(x, r, static_cast<size_t>(n) * sizeof(C));
   }
 };
 
+// Above 0: the first of the intervals that uniform values stand for counts with its middle, and what the output's type
+// would round to 0 becomes its smallest normal number (f16: its smallest).
 struct Exponential {
-  static void draw(const uint32_t* words, float* x, int64_t n, double a, double) {
-    const float scale = static_cast<float>(-1 / a);
-    alignas(64) float u[kChunk];
-    const int64_t padded = (n + kLanes<float> - 1) / kLanes<float> * kLanes<float>;
-    for (int64_t i = 0; i < padded; ++i) u[i] = 1.0f - unit(words[i]);
-    for (int64_t i = 0; i < padded; i += kLanes<float>) store(u + i, log(load(u + i)) * scale);
-    std::memcpy(x, u, static_cast<size_t>(n) * sizeof(float));
-  }
-  static void draw(const uint32_t* words, double* x, int64_t n, double a, double) {
-    for (int64_t i = 0; i < n; ++i) x[i] = -std::log(1.0 - unit(joined(words, i))) / a;
+  template <typename C>
+  static void draw(const uint32_t* words, C* x, int64_t n, const Parameters& p) {
+    const Vec<C> least = splat(Draw<C>::kUnit / 2);
+    const Vec<C> smallest = splat(p.dtype == MYDEV_F16 ? static_cast<C>(0x1p-24) : std::numeric_limits<C>::min());
+    const C scale = static_cast<C>(1 / p.first);
+    alignas(64) C u[kChunk];
+    const int64_t padded = whole_vectors<C>(n);
+    for (int64_t i = 0; i < padded; ++i) u[i] = C{1} - unit<C>(words, i);
+    for (int64_t i = 0; i < padded; i += kLanes<C>) {
+      store(u + i, at_least(at_least(negative_log(load(u + i)), least) * scale, smallest));
+    }
+    std::memcpy(x, u, static_cast<size_t>(n) * sizeof(C));
   }
 };
 
@@ -154,8 +256,8 @@ inline uint64_t threshold(double p) {
 }
 
 struct Bernoulli {
-  static void draw(const uint32_t* words, float* x, int64_t n, double a, double) {
-    const uint64_t below = threshold(a);
+  static void draw(const uint32_t* words, float* x, int64_t n, const Parameters& p) {
+    const uint64_t below = threshold(p.first);
     for (int64_t i = 0; i < n; ++i) x[i] = words[i] < below ? 1.0f : 0.0f;
   }
 };
@@ -164,14 +266,14 @@ template <typename Distribution, typename C, int64_t kPerBlock>
 mydev_code fill_with(const mydev_frame* frame) {
   const mydev_buffer& out = frame->buffers[0];
   const mydev_attribute* a = frame->attributes;
-  const double first = a[2].value.f, second = frame->num_attributes > 3 ? a[3].value.f : 0;
+  const Parameters parameters{a[2].value.f, frame->num_attributes > 3 ? a[3].value.f : 0, out.dtype};
   const ChunkWriter<C> writer(out.dtype);
   if (!writer.supported()) return MYDEV_UNIMPLEMENTED;
   for_each_chunk<kPerBlock>(Source(a), element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
     alignas(64) C buffer[kChunk];
     char* target = static_cast<char*>(out.data) + at * writer.element_bytes();
     C* x = writer.place(target, 1, buffer);
-    Distribution::draw(words, x, n, first, second);
+    Distribution::draw(words, x, n, parameters);
     writer.write(x, target, 1, n);
   });
   return MYDEV_OK;

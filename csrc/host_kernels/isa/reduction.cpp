@@ -4,8 +4,10 @@
 // identity. Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into
 // doubles after at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype.
 // NaN propagates through amax and amin. Results do not depend on the number of threads.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/element_chunk.h"
@@ -17,6 +19,7 @@ namespace mydev::kernels::MYDEV_ISA {
 namespace {
 
 constexpr int64_t kFlush = 64;  // additions per lane before a lane is emptied into the wide type
+constexpr int64_t kStoreBlock = 256;
 
 // --- operations: lanes (scalars or vectors) of type A, results of type W ---------------------------------------------
 
@@ -92,36 +95,51 @@ struct NormInf : Norm1 {
 
 // --- the walk --------------------------------------------------------------------------------------------------------
 
+template <typename Op>
+inline constexpr auto kCombine = [](auto a, auto b) { return Op::combine(a, b); };
+
+// The lanes of a vector in the wide type, combined.
+template <typename Op, typename W>
+W empty_lanes(F32 v)
+  requires std::is_same_v<W, double>
+{
+  return across_lanes<double>(Op::combine(widen_low(v), widen_high(v)), kCombine<Op>);
+}
+template <typename Op, typename W>
+W empty_lanes(Vec<W> v) {
+  return across_lanes<W>(v, kCombine<Op>);
+}
+
 template <typename Op, typename A, typename W>
 W reduce_dense(const A* x, int64_t count) {
   constexpr int64_t n = kLanes<A>;
+  const Vec<A> start = splat(Op::template identity<A>());
   W result = Op::template identity<W>();
   int64_t i = 0;
-  if (count >= 4 * n) {
-    const Vec<A> start = splat(Op::template identity<A>());
-    while (count - i >= 4 * n) {
-      Vec<A> a = start, b = start, c = start, d = start;
-      const int64_t steps = std::min(kFlush, (count - i) / (4 * n));
-      for (int64_t step = 0; step < steps; ++step, i += 4 * n) {
-        a = Op::combine(a, Op::map(load(x + i)));
-        b = Op::combine(b, Op::map(load(x + i + n)));
-        c = Op::combine(c, Op::map(load(x + i + 2 * n)));
-        d = Op::combine(d, Op::map(load(x + i + 3 * n)));
-      }
-      a = Op::combine(Op::combine(a, b), Op::combine(c, d));
-      for (int64_t lane = 0; lane < n; ++lane) {
-        result = static_cast<W>(Op::combine(result, static_cast<W>(a[lane])));
-      }
+  while (i + n <= count) {
+    Vec<A> a = start, b = start, c = start, d = start;
+    const int64_t steps = std::min(kFlush, (count - i) / (4 * n));
+    for (int64_t step = 0; step < steps; ++step, i += 4 * n) {
+      a = Op::combine(a, Op::map(load(x + i)));
+      b = Op::combine(b, Op::map(load(x + i + n)));
+      c = Op::combine(c, Op::map(load(x + i + 2 * n)));
+      d = Op::combine(d, Op::map(load(x + i + 3 * n)));
     }
+    if (count - i < 4 * n) {
+      for (; i + n <= count; i += n) a = Op::combine(a, Op::map(load(x + i)));
+    }
+    const W lanes = empty_lanes<Op, W>(Op::combine(Op::combine(a, b), Op::combine(c, d)));
+    result = static_cast<W>(Op::combine(result, lanes));
   }
   A tail[4] = {Op::template identity<A>(), Op::template identity<A>(), Op::template identity<A>(),
                Op::template identity<A>()};
   for (; i + 4 <= count; i += 4) {
     for (int lane = 0; lane < 4; ++lane) tail[lane] = static_cast<A>(Op::combine(tail[lane], Op::map(x[i + lane])));
   }
-  for (; i < count; ++i) tail[0] = static_cast<A>(Op::combine(tail[0], Op::map(x[i])));
-  for (const A value : tail) result = static_cast<W>(Op::combine(result, static_cast<W>(value)));
-  return result;
+  for (int lane = 0; i < count; ++i, ++lane) tail[lane] = static_cast<A>(Op::combine(tail[lane], Op::map(x[i])));
+  const W first = static_cast<W>(Op::combine(static_cast<W>(tail[0]), static_cast<W>(tail[1])));
+  const W second = static_cast<W>(Op::combine(static_cast<W>(tail[2]), static_cast<W>(tail[3])));
+  return static_cast<W>(Op::combine(result, static_cast<W>(Op::combine(first, second))));
 }
 
 // Elements are read as Read, which is A or has its representation.
@@ -179,13 +197,30 @@ class Reduction {
   void reduce_outputs(const ReductionPlan& plan, const char* in, int64_t first, int64_t last, W* partial) {
     Odometer kept(plan.kept, plan.kept_rank, 0);
     kept.seek(first);
-    for (int64_t output = first; output < last; ++output, kept.next()) {
+    store_outputs(first, last, partial, [&](int64_t) {
       const W value = reduce_one(plan, in + kept.in() * reader_.element_bytes());
-      if (partial != nullptr) {
-        partial[output] = value;
-      } else {
-        store(value, kept.out());
-      }
+      kept.next();
+      return value;
+    });
+  }
+
+  // Stores value(output) for the outputs [first, last), in this order: as it is into `partial`, or else finished.
+  template <typename Value>
+  void store_outputs(int64_t first, int64_t last, W* partial, const Value& value) {
+    if (partial != nullptr) {
+      for (int64_t output = first; output < last; ++output) partial[output] = value(output);
+      return;
+    }
+    alignas(64) W block[kStoreBlock];
+    const PlanDimension inner = plan_.kept_rank > 0 ? plan_.kept[0] : PlanDimension{1, 0, 1};
+    Odometer kept(plan_.kept, plan_.kept_rank, 1);
+    for (int64_t output = first; output < last;) {
+      const int64_t column = output % inner.size;
+      const int64_t n = std::min({kStoreBlock, inner.size - column, last - output});
+      kept.seek(output / inner.size);
+      for (int64_t i = 0; i < n; ++i) block[i] = Op::template finish<W>(value(output + i), plan_.count);
+      writer_.write(block, out_ + (kept.out() + column * inner.out) * writer_.element_bytes(), inner.out, n);
+      output += n;
     }
   }
 
@@ -193,6 +228,7 @@ class Reduction {
     W result = Op::template identity<W>();
     if (plan.count == 0) return result;
     if (plan.reduced_rank == 0) return combine_run(result, in, 0, 1);
+    if (plan.reduced_rank == 1) return combine_run(result, in, plan.reduced[0].in, plan.reduced[0].size);
     Odometer outer(plan.reduced, plan.reduced_rank, 1);
     int64_t runs = 1;
     for (int i = 1; i < plan.reduced_rank; ++i) runs *= plan.reduced[i].size;
@@ -249,19 +285,13 @@ class Reduction {
   }
 
   void combine_pieces() {
-    Odometer kept(plan_.kept, plan_.kept_rank, 0);
-    for (int64_t output = 0; output < plan_.outputs; ++output, kept.next()) {
-      W value = partial_[output];
-      for (int64_t piece = 1; piece < plan_.pieces; ++piece) {
-        value = static_cast<W>(Op::combine(value, partial_[piece * plan_.outputs + output]));
+    for (int64_t piece = 1; piece < plan_.pieces; ++piece) {
+      const W* __restrict from = partial_ + piece * plan_.outputs;
+      for (int64_t output = 0; output < plan_.outputs; ++output) {
+        partial_[output] = static_cast<W>(Op::combine(partial_[output], from[output]));
       }
-      store(value, kept.out());
     }
-  }
-
-  void store(W value, int64_t offset) {
-    const W finished = Op::template finish<W>(value, plan_.count);
-    writer_.write(&finished, out_ + offset * writer_.element_bytes(), 0, 1);
+    store_outputs(0, plan_.outputs, nullptr, [this](int64_t output) { return partial_[output]; });
   }
 
   const A* read(const char* in, int64_t stride, int64_t count, Read* buffer) {

@@ -1,8 +1,8 @@
 // Kernel group variance: mydev.variance(var, mean; in; correction, take_root), outputs with stride 0 along reduced
 // dimensions.
 //
-// Either output may be absent. Two passes, sums in double: the mean, then the squared deviations over count -
-// correction (not below 0). take_root gives the standard deviation. f16, bf16 and f32 are read as float, f64 as double.
+// Either output may be absent. Two passes, all in double: the mean, then the squared deviations over count - correction
+// (not below 0). take_root gives the standard deviation.
 #include <cmath>
 
 #include "host_kernels/isa/dense_values.h"
@@ -65,22 +65,31 @@ class Variance {
     }
   }
 
+  // Where a sum of f64 is beyond double's range, the mean need not be.
+  static bool overflowed(double sum) { return sizeof(C) == sizeof(double) && !std::isfinite(sum); }
+
   void reduce_one(const Odometer& kept) const {
-    double sum = 0, squares = 0;
-    for_each_element(kept.in(), [&](const C* x, int64_t n) { sum += sum_of(x, n); });
-    const double mean = sum / static_cast<double>(plan_.count);
-    const C center = static_cast<C>(mean);
-    alignas(64) C deviation[kChunk];
-    for_each_element(kept.in(), [&](const C* x, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) deviation[i] = x[i] - center;
-      squares += dot_of(deviation, deviation, n);
-    });
+    const double count = static_cast<double>(plan_.count);
+    double sum = 0, mean = 0, squares = 0;
+    for_each_element(kept.in(), [&](const C* x, int64_t n) { sum += wide_sum_of(x, n); });
+    if (overflowed(sum)) {
+      for (int pass = 0; pass < 2; ++pass) {  // the second mends what the first rounded
+        const double center = mean;
+        for_each_element(kept.in(), [&](const C* x, int64_t n) {
+          mean += wide_sum(x, n, [=](auto v) { return (v - center) / count; });
+        });
+      }
+    } else {
+      mean = sum / count;
+    }
+    for_each_element(kept.in(), [&](const C* x, int64_t n) { squares += wide_squares_about(x, mean, n); });
     put(kept.out(), mean, squares);
   }
 
   void reduce_columns(const Odometer& kept, int64_t column, int64_t columns) const {
-    alignas(64) C space[kChunk], center[kColumnBlock];
-    double sum[kColumnBlock], squares[kColumnBlock];
+    alignas(64) C space[kChunk];
+    alignas(64) double mean[kColumnBlock], squares[kColumnBlock];
+    const double count = static_cast<double>(plan_.count);
     const PlanDimension& inner = plan_.kept[0];
     const int64_t start = kept.in() + column * inner.in;
     const auto for_each_row = [&](const auto& body) {
@@ -89,19 +98,25 @@ class Variance {
         body(reader_.read(in_ + (start + row.in()) * reader_.element_bytes(), inner.in, columns, space));
       }
     };
-    std::fill(sum, sum + columns, 0.0);
+    std::fill(mean, mean + columns, 0.0);
     std::fill(squares, squares + columns, 0.0);
-    for_each_row([&](const C* x) {
-      for (int64_t j = 0; j < columns; ++j) sum[j] += x[j];
+    for_each_row([&](const C* __restrict x) {
+      for (int64_t j = 0; j < columns; ++j) mean[j] += x[j];
     });
-    for (int64_t j = 0; j < columns; ++j) {
-      sum[j] /= static_cast<double>(plan_.count);
-      center[j] = static_cast<C>(sum[j]);
+    bool overflow = false;
+    for (int64_t j = 0; j < columns; ++j) overflow |= overflowed(mean[j]);
+    for (int64_t j = 0; j < columns; ++j) mean[j] = overflow ? 0 : mean[j] / count;
+    for (int pass = 0; overflow && pass < 2; ++pass) {
+      alignas(64) double shift[kColumnBlock] = {};
+      for_each_row([&](const C* __restrict x) {
+        for (int64_t j = 0; j < columns; ++j) shift[j] += (x[j] - mean[j]) / count;
+      });
+      for (int64_t j = 0; j < columns; ++j) mean[j] += shift[j];
     }
-    for_each_row([&](const C* x) {
-      for (int64_t j = 0; j < columns; ++j) squares[j] += (x[j] - center[j]) * (x[j] - center[j]);
+    for_each_row([&](const C* __restrict x) {
+      for (int64_t j = 0; j < columns; ++j) squares[j] += (x[j] - mean[j]) * (x[j] - mean[j]);
     });
-    for (int64_t j = 0; j < columns; ++j) put(kept.out() + (column + j) * inner.out, sum[j], squares[j]);
+    for (int64_t j = 0; j < columns; ++j) put(kept.out() + (column + j) * inner.out, mean[j], squares[j]);
   }
 
   const ReductionPlan& plan_;

@@ -3,8 +3,9 @@
 //   out = alpha * (a @ b) + beta * addend
 //
 // a is [M, K] or [B, M, K], b is [K, N] or [B, K, N], out and addend are [M, N] or [B, M, N]. Without addend and with
-// beta != 0, out itself is the addend; beta == 0 means that no addend is read. One dtype for all: f32, bf16 or f16. Any
-// strides, 0 and negative ones included; out must not overlap a or b, and may overlap addend only by being it.
+// beta != 0, out itself is the addend; beta == 0 means that no addend is read, alpha == 0 that neither a nor b is, as
+// in BLAS. One dtype for all: f32, bf16 or f16. Any strides, 0 and negative ones included; out must not overlap a or b,
+// and may overlap addend only by being it.
 //
 // Algorithms, in this order:
 //   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
@@ -140,7 +141,7 @@ struct MatmulPlan {
   mydev_dtype compute = MYDEV_F32;
   bool copy_a = false, copy_b = false, copy_out = false;  // into dense scratch of dtype `compute`
   bool fused_bias = false;                                // addend is one row, added inside the primitive
-  bool zero_operands = false;                             // k == 0: the product of two zeros, of k == 1
+  bool zero_operands = false;                             // no product: that of two zeros, of k == 1
   uint64_t a_offset = 0, b_offset = 0, out_offset = 0, primitives_offset = 0;
   uint64_t scratch_bytes = 0;
   std::shared_ptr<PrimitivePlan> primitives;
@@ -255,7 +256,7 @@ MatmulPlan plan_matmul(const mydev_frame& frame) {
   plan.given_a = problem.a;
   plan.given_b = problem.b;
   plan.given_out = problem.out;
-  if (problem.k == 0) {
+  if (problem.k == 0 || problem.alpha == 0) {
     plan.zero_operands = true;
     problem.k = 1;
     problem.alpha = 1;
