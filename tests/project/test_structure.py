@@ -113,7 +113,10 @@ def test_no_files_use_each_other_in_a_circle(directory: str) -> None:
 
 @pytest.mark.parametrize(
     ("directory", "suffixes", "home"),
-    [("csrc", CPP_SUFFIXES, "csrc/runtime/base/device_name.h"), ("torch_mydev", {".py"}, "torch_mydev/_device_name.py")],
+    [
+        ("csrc", CPP_SUFFIXES, "csrc/runtime/base/device_name.h"),
+        ("torch_mydev", {".py"}, "torch_mydev/_device_name.py"),
+    ],
 )
 def test_device_name_is_written_once(directory: str, suffixes: set[str], home: str) -> None:
     literal = re.compile(r"""["']mydev["']""")
