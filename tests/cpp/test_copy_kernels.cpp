@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "pointwise_fixture.h"
@@ -146,6 +148,71 @@ TEST_P(CopyValues, CopyAppliesTheLazyBits) {
   EXPECT_EQ(out.memory, (std::vector<float>{-1, 2, -3, -4}));
 }
 
+TEST_P(CopyValues, CopyNegatesWhatItConverted) {
+  auto in = dense<uint8_t>({0, 5, 251}, MYDEV_U8);
+  auto out = dense(std::vector<float>(3), MYDEV_F32);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {out.buffer(), in.buffer()},
+                       {bool_attribute("conj", false), bool_attribute("neg", true)}),
+            MYDEV_OK);
+  EXPECT_EQ(out.memory, (std::vector<float>{-0.0f, -5, -251}));
+  EXPECT_TRUE(std::signbit(out.memory[0]));
+}
+
+TEST_P(CopyValues, CopyNegatesBfloat16) {
+  auto in = dense<uint16_t>({0x3f80, 0xbf80, 0x0000}, MYDEV_BF16);
+  auto out = dense(std::vector<uint16_t>(3), MYDEV_BF16);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {out.buffer(), in.buffer()},
+                       {bool_attribute("conj", false), bool_attribute("neg", true)}),
+            MYDEV_OK);
+  EXPECT_EQ(out.memory, (std::vector<uint16_t>{0xbf80, 0x3f80, 0x8000}));
+}
+
+TEST_P(CopyValues, CopyRefusesToNegateTruths) {
+  auto in = dense<uint8_t>({0, 1}, MYDEV_PRED);
+  auto out = dense(std::vector<uint8_t>(2), MYDEV_PRED);
+  EXPECT_EQ(run_kernel(kernel("mydev.copy"), {out.buffer(), in.buffer()},
+                       {bool_attribute("conj", false), bool_attribute("neg", true)}),
+            MYDEV_UNIMPLEMENTED);
+}
+
+TEST_P(CopyValues, AnyByteButZeroIsTrue) {
+  auto in = dense<uint8_t>({0, 1, 2, 255}, MYDEV_PRED);
+  auto truths = dense(std::vector<uint8_t>(4), MYDEV_PRED);
+  auto numbers = dense(std::vector<float>(4), MYDEV_F32);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {truths.buffer(), in.buffer()}), MYDEV_OK);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {numbers.buffer(), in.buffer()}), MYDEV_OK);
+  EXPECT_EQ(truths.memory, (std::vector<uint8_t>{0, 1, 1, 1}));
+  EXPECT_EQ(numbers.memory, (std::vector<float>{0, 1, 1, 1}));
+}
+
+TEST_P(CopyValues, CopyRoundsEightBitFloatsToNearestEven) {
+  const std::vector<float> values = {0.0f, -1.0f, 1.0625f, 1.1875f, 448.0f, 480.0f, 0x1p-9f, 0x1p-16f, kInfinity};
+  auto in = dense<float>(values, MYDEV_F32);
+  auto e4m3 = dense(std::vector<uint8_t>(values.size()), MYDEV_F8E4M3FN);
+  auto e5m2 = dense(std::vector<uint8_t>(values.size()), MYDEV_F8E5M2);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {e4m3.buffer(), in.buffer()}), MYDEV_OK);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {e5m2.buffer(), in.buffer()}), MYDEV_OK);
+  EXPECT_EQ(e4m3.memory, (std::vector<uint8_t>{0, 0xB8, 0x38, 0x3A, 0x7E, 0x7F, 0x01, 0x00, 0x7F}));
+  EXPECT_EQ(e5m2.memory, (std::vector<uint8_t>{0, 0xBC, 0x3C, 0x3D, 0x5F, 0x60, 0x18, 0x01, 0x7C}));
+}
+
+// The copy there and back is the identity on all bytes that are numbers.
+TEST_P(CopyValues, CopyOfEightBitFloatsIsExact) {
+  for (const auto& [dtype, last] : {std::pair{MYDEV_F8E4M3FN, 0x7E}, std::pair{MYDEV_F8E5M2, 0x7C}}) {
+    std::vector<uint8_t> bytes;
+    for (int magnitude = 0; magnitude <= last; ++magnitude) {
+      bytes.push_back(static_cast<uint8_t>(magnitude));
+      bytes.push_back(static_cast<uint8_t>(magnitude | 0x80));
+    }
+    auto in = dense<uint8_t>(bytes, dtype);
+    auto wide = dense(std::vector<float>(bytes.size()), MYDEV_F32);
+    auto back = dense(std::vector<uint8_t>(bytes.size()), dtype);
+    ASSERT_EQ(run_kernel(kernel("mydev.copy"), {wide.buffer(), in.buffer()}), MYDEV_OK);
+    ASSERT_EQ(run_kernel(kernel("mydev.copy"), {back.buffer(), wide.buffer()}), MYDEV_OK);
+    EXPECT_EQ(back.memory, bytes);
+  }
+}
+
 TEST_P(CopyValues, CopyRoundsBfloat16ToNearestEven) {
   auto in = dense<float>({1.00390625f, 1.01171875f, kNan, kInfinity, 3.4e38f}, MYDEV_F32);
   auto out = dense(std::vector<uint16_t>(5), MYDEV_BF16);
@@ -156,8 +223,11 @@ TEST_P(CopyValues, CopyRoundsBfloat16ToNearestEven) {
 TEST_P(CopyValues, CopyWrapsNegativeFloatsIntoUnsigned) {
   auto in = dense<float>({-1.5f, 300.0f}, MYDEV_F32);
   auto out = dense(std::vector<uint8_t>(2), MYDEV_U8);
+  auto wide = dense(std::vector<uint64_t>(2), MYDEV_U64);
   ASSERT_EQ(run_kernel(kernel("mydev.copy"), {out.buffer(), in.buffer()}), MYDEV_OK);
+  ASSERT_EQ(run_kernel(kernel("mydev.copy"), {wide.buffer(), in.buffer()}), MYDEV_OK);
   EXPECT_EQ(out.memory, (std::vector<uint8_t>{255, 44}));
+  EXPECT_EQ(wide.memory, (std::vector<uint64_t>{UINT64_MAX, 300}));
 }
 
 class Fill : public testing::TestWithParam<std::tuple<InstructionSet, mydev_dtype>> {};

@@ -81,3 +81,24 @@ def check(
     assert actual.stride() == expected.stride()
     assert_close(actual.cpu(), expected, equal_nan=True)
     assert not native or not census.rows, f"fell back:\n{census}"
+
+
+def check_outcome(device: torch.device, function: Callable[..., Any], *operands: Any) -> None:
+    """The function gives the CPU's values, dtype and signs of zeros, or raises an error of the same type."""
+
+    def outcome(arguments: list[Any]) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            return type(error)
+
+    expected = outcome([operand.clone() if isinstance(operand, torch.Tensor) else operand for operand in operands])
+    actual = outcome([on(device, operand) if isinstance(operand, torch.Tensor) else operand for operand in operands])
+    if not isinstance(expected, torch.Tensor):
+        assert actual == expected
+        return
+    assert isinstance(actual, torch.Tensor), f"{actual}, on the CPU {expected}"
+    assert_close(actual.cpu(), expected, equal_nan=True)
+    if expected.is_floating_point():
+        numbers = ~expected.isnan()
+        assert torch.equal(actual.cpu().signbit()[numbers], expected.signbit()[numbers]), "the sign of a zero differs"

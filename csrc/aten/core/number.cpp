@@ -60,6 +60,10 @@ int promotion_kind(const mydev_attribute& number) {
   }
 }
 
+bool has_attribute(const c10::Scalar& number) {
+  return number.type() != ScalarType::UInt64 || number.toUInt64() <= uint64_t{std::numeric_limits<int64_t>::max()};
+}
+
 mydev_attribute number_attribute(const char* name, const c10::Scalar& number) {
   if (number.isBoolean()) return bool_attribute(name, number.toBool());
   if (number.isIntegral(/*includeBool=*/false)) return int_attribute(name, number.toLong());
@@ -126,6 +130,10 @@ bool fit_number(mydev_attribute& number, ScalarType type, bool round) {
       if (!float_fits(value, 3.3895313892515355e38)) return false;
       if (round) value = static_cast<float>(c10::BFloat16(static_cast<float>(value)));
       return true;
+    case ScalarType::Float8_e5m2:
+      return !(std::fabs(value) > 57344.0);
+    case ScalarType::Float8_e4m3fn:
+      return !(std::fabs(value) > 448.0);
     case ScalarType::Float:
     case ScalarType::ComplexFloat:
       return float_fits(value, std::numeric_limits<float>::max());

@@ -11,6 +11,8 @@ namespace mydev {
 int promotion_kind(c10::ScalarType type);
 int promotion_kind(const mydev_attribute& number);
 
+// Whether an attribute can hold the number: all can but integers from 2^63 on.
+bool has_attribute(const c10::Scalar& number);
 mydev_attribute number_attribute(const char* name, const c10::Scalar& number);
 c10::Scalar to_scalar(const mydev_attribute& number);
 

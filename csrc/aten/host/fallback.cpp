@@ -125,11 +125,17 @@ class OpFallback final : public c10::OperatorKernel {
   FallbackRecord& record_;
 };
 
+// A composite that works on the CPU and CUDA only, and says so.
+bool refuses_other_devices(const c10::OperatorHandle& op) {
+  return op.operator_name() == c10::OperatorName("aten::mode", "values");
+}
+
 // The kernels of the CPU that win against composites, and where they are called from.
 struct HostKernels {
   c10::DispatchKey device, host;
   bool wins(const c10::OperatorHandle& op) const {
     using c10::DispatchKey;
+    if (host == DispatchKey::CPU && refuses_other_devices(op)) return true;
     return op.hasKernelForDispatchKey(host) && !op.hasKernelForDispatchKey(device) &&
            (host != DispatchKey::CPU || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
             op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional));

@@ -158,7 +158,7 @@ void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
   if (kernel != nullptr && known) {
     OpFrame<2> frame;
     frame.add(dst).add(src);
-    frame.attribute(bool_attribute("conj", dst.is_conj() != src.is_conj()));
+    frame.attribute(bool_attribute("conj", src.is_complex() && dst.is_conj() != src.is_conj()));
     frame.attribute(bool_attribute("neg", dst.is_neg() != src.is_neg()));
     frame.launch(*kernel, 1);
   } else if (same_bytes(dst, src)) {
@@ -232,6 +232,11 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
                         AT_EXPAND(AT_FLOAT8_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
 }
 
+// Core's composite ends in a kernel that only the CPU and CUDA have.
+at::Tensor& conj_physical_(at::Tensor& self) {
+  return self.is_complex() ? self.copy_(self.conj()) : self;
+}
+
 void record_stream_(at::Tensor& self, c10::Stream stream) {
   device_allocator()->recordStream(self.storage().data_ptr(), stream);
 }
@@ -250,6 +255,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar_dense);
+  m.impl("conj_physical_", &conj_physical_);
   m.impl("record_stream", &record_stream_);
   m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
 }

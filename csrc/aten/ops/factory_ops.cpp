@@ -28,13 +28,19 @@ int factory_device(std::optional<at::Device> requested, std::optional<at::Layout
   return index;
 }
 
+// The dtype that a factory is asked for. The CPU warns once of a complex half: its factory does that here too.
+at::ScalarType factory_dtype(std::optional<at::ScalarType> requested) {
+  const at::ScalarType dtype = requested.value_or(at::get_default_dtype_as_scalartype());
+  if (C10_UNLIKELY(dtype == at::kComplexHalf)) at::detail::empty_cpu({0}, dtype);
+  return dtype;
+}
+
 at::Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
                                std::optional<at::Layout> layout, std::optional<at::Device> requested,
                                std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
   const int index = factory_device(requested, layout, pin_memory);
   at::detail::check_size_nonnegative(sizes);
-  at::Tensor tensor = empty_dense(sizes, dtype.value_or(at::get_default_dtype_as_scalartype()),
-                                  {kDeviceType, static_cast<c10::DeviceIndex>(index)});
+  at::Tensor tensor = empty_dense(sizes, factory_dtype(dtype), {kDeviceType, static_cast<c10::DeviceIndex>(index)});
   if (memory_format.has_value() && *memory_format != at::MemoryFormat::Contiguous) {
     tensor.unsafeGetTensorImpl()->empty_tensor_restride(*memory_format);
   }
@@ -47,8 +53,8 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::
                          std::optional<at::Layout> layout, std::optional<at::Device> requested,
                          std::optional<bool> pin_memory) {
   const int index = factory_device(requested, layout, pin_memory);
-  at::Tensor tensor = empty_strided_on(sizes, strides, dtype.value_or(at::get_default_dtype_as_scalartype()),
-                                       {kDeviceType, static_cast<c10::DeviceIndex>(index)});
+  at::Tensor tensor =
+      empty_strided_on(sizes, strides, factory_dtype(dtype), {kDeviceType, static_cast<c10::DeviceIndex>(index)});
   if (fills_uninitialized_memory()) [[unlikely]]
     at::native::fill_empty_deterministic_(tensor);
   return tensor;

@@ -1,4 +1,4 @@
-// fill_ and zero_: one launch of mydev.fill over any layout.
+// fill_ and zero_: one launch of mydev.fill over any layout. Elements may share memory: each becomes the same value.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
 
@@ -14,13 +14,13 @@ KernelRef fill_kernel("mydev.fill");
 
 // False if the device has no such kernel, or the value is none of the tensor's.
 bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
+  if (!has_attribute(value)) return false;
   const mydev_kernel* kernel = fill_kernel.on(self);
   mydev_attribute attribute = number_attribute("value", value);
   if (kernel == nullptr || to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || self.dim() > kMaxRank ||
       !fit_number(attribute, self.scalar_type(), /*round=*/false)) {
     return false;
   }
-  at::assert_no_internal_overlap(self);
   if (self.numel() == 0) return true;
   OpFrame<1, 1> frame;
   frame.add(self).attribute(attribute).launch(*kernel, 1);
@@ -34,6 +34,7 @@ at::Tensor& fill_scalar(at::Tensor& self, const c10::Scalar& value) {
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
+  at::assert_no_internal_overlap(self);  // as the CPU, though it fills such elements with a number
   if (value.is_cpu()) return fill_scalar(self, value.item());
   return self.copy_(value);  // broadcast on the device: nothing waits
 }

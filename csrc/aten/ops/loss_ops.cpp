@@ -148,11 +148,36 @@ std::optional<std::vector<Tensor>> dense_operands(std::initializer_list<Tensor> 
   return dense;
 }
 
+// The operands, if all lie in memory as `self` does, without gaps.
+std::optional<std::vector<Tensor>> alike_operands(std::initializer_list<Tensor> operands) {
+  const Tensor& self = *operands.begin();
+  if (!on_device(self) || !is_real_float(self.scalar_type()) || !self.is_non_overlapping_and_dense()) {
+    return std::nullopt;
+  }
+  for (const Tensor& tensor : operands) {
+    if (!same_kind(self, tensor) || tensor.sizes() != self.sizes() || tensor.strides() != self.strides()) {
+      return std::nullopt;
+    }
+  }
+  return std::vector<Tensor>(operands);
+}
+
+// A loss without reduction is laid out as its operands are; where those differ, the CPU decides how.
+std::optional<std::vector<Tensor>> loss_operands(std::initializer_list<Tensor> operands, int64_t reduction) {
+  std::optional<std::vector<Tensor>> alike = alike_operands(operands);
+  return alike.has_value() || reduction == at::Reduction::None ? alike : dense_operands(operands);
+}
+
+Tensor empty_alike(const Tensor& self) {
+  return self.is_contiguous() ? empty_dense(self.sizes(), self)
+                              : empty_strided_on(self.sizes(), self.strides(), self.scalar_type(), self.device());
+}
+
 OptionalTensor launch_loss(KernelRef& ref, const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
   const mydev_kernel* kernel = ref.on(self);
   if (kernel == nullptr) return std::nullopt;
-  const Tensor out = empty_dense(reduction == at::Reduction::None ? self.sizes() : at::IntArrayRef(), self);
+  const Tensor out = reduction == at::Reduction::None ? empty_alike(self) : empty_dense({}, self);
   OpFrame<4, 1> frame;
   frame.add(out);
   for (const Tensor& tensor : operands) frame.add(tensor);
@@ -168,9 +193,9 @@ OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad, const st
   if (kernel == nullptr || !same_kind(self, grad) || (whole ? grad.numel() != 1 : grad.sizes() != self.sizes())) {
     return std::nullopt;
   }
-  const Tensor grad_in = empty_dense(self.sizes(), self);
+  const Tensor grad_in = empty_alike(self);
   OpFrame<5, 1> frame;
-  const Tensor dense_grad = grad.contiguous();
+  const Tensor dense_grad = whole || grad.strides() == self.strides() ? grad : empty_alike(self).copy_(grad);
   frame.add(grad_in).add(dense_grad);
   for (const Tensor& tensor : operands) frame.add(tensor);
   frame.attribute(int_attribute("reduction", reduction)).launch(*kernel, 1);
@@ -178,7 +203,7 @@ OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad, const st
 }
 
 OptionalTensor mse(const Tensor& self, const Tensor& target, int64_t reduction) {
-  const auto operands = dense_operands({self, target});
+  const auto operands = loss_operands({self, target}, reduction);
   return operands.has_value() ? launch_loss(mse_loss_kernel, *operands, reduction) : std::nullopt;
 }
 
@@ -188,20 +213,21 @@ OptionalTensor mse_backward(const Tensor& grad, const Tensor& self, const Tensor
                               : std::nullopt;
 }
 
-std::optional<std::vector<Tensor>> bce_operands(const Tensor& self, const Tensor& target,
-                                                const OptionalTensor& weight) {
+std::optional<std::vector<Tensor>> bce_operands(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
+                                                int64_t reduction) {
   if (self.sizes() != target.sizes()) return std::nullopt;
-  return given(weight) ? dense_operands({self, target, *weight}) : dense_operands({self, target});
+  return given(weight) ? loss_operands({self, target, *weight}, reduction) : loss_operands({self, target}, reduction);
 }
 
 OptionalTensor bce(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction) {
-  const auto operands = bce_operands(self, target, weight);
+  const auto operands = bce_operands(self, target, weight, reduction);
   return operands.has_value() ? launch_loss(bce_loss_kernel, *operands, reduction) : std::nullopt;
 }
 
 OptionalTensor bce_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                             int64_t reduction) {
-  const auto operands = bce_operands(self, target, weight);
+  // The gradient is laid out as the input, whatever the reduction.
+  const auto operands = bce_operands(self, target, weight, at::Reduction::None);
   return operands.has_value() ? launch_loss_backward(bce_loss_backward_kernel, grad, *operands, reduction)
                               : std::nullopt;
 }

@@ -21,10 +21,23 @@ bool overlaps_partly(const at::Tensor& a, const at::Tensor& b) {
   return p < q + b.nbytes() && q < p + a.nbytes() && !(p == q && a.sizes() == b.sizes());
 }
 
+// Strides as of a fresh tensor: those of a contiguous one may differ where a dimension has one element, or none.
+bool has_standard_strides(const at::Tensor& tensor) {
+  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  int64_t expected = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (strides[d] != expected) return false;
+    expected *= std::max<int64_t>(sizes[d], 1);
+  }
+  return true;
+}
+
 }  // namespace
 
 void PointwiseCall::take(const c10::Scalar& number) {
-  if (row_.number_is_operand) {
+  if (C10_UNLIKELY(!has_attribute(number))) {
+    representable_ = false;
+  } else if (row_.number_is_operand) {
     attributes_[0] = number_attribute("scalar", number);
     has_number_ = true;
     inputs_[static_cast<size_t>(num_inputs_++)] = nullptr;
@@ -43,6 +56,7 @@ bool PointwiseCall::fit(int number_index, ScalarType common) {
 }
 
 bool PointwiseCall::run() {
+  if (C10_UNLIKELY(!representable_)) return false;
   const at::Tensor* first = nullptr;
   for (int i = 0; i < num_inputs_ && first == nullptr; ++i) {
     if (input(i) != nullptr && on_device(*input(i))) first = input(i);
@@ -105,7 +119,7 @@ class PointwiseCall::ContiguousPath {
   C10_ALWAYS_INLINE bool run(const mydev_kernel& kernel) {
     if (!read_operands() || !read_dtypes()) return false;
     ContiguousShape shape(first_.sizes());
-    if (!broadcast(shape)) return false;
+    if (!broadcast(shape) || !result_is_contiguous()) return false;
     const ScalarType wanted = call_.result_dtype(common_);
     const at::Tensor* out = output(shape.sizes(), wanted);
     if (out == nullptr) return false;
@@ -120,6 +134,7 @@ class PointwiseCall::ContiguousPath {
       const at::Tensor* input = call_.input(i);
       if (input == nullptr) {
         number_index_ = i;
+        number_broadcasts_ = call_.number_broadcasts(i);
         continue;
       }
       given_ |= dtypes(input->scalar_type());
@@ -128,6 +143,7 @@ class PointwiseCall::ContiguousPath {
                             (first_.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number());
         if (!usable || !read_number(*input, call_.attributes_[0])) return false;
         number_index_ = i;
+        number_broadcasts_ = true;
         continue;
       }
       if (input->device() != device_ || !input->is_contiguous()) return false;
@@ -151,8 +167,7 @@ class PointwiseCall::ContiguousPath {
         (promotion_kind(call_.attributes_[0]) > promotion_kind(common_) || !call_.fit(number_index_, common_))) {
       return false;
     }
-    if (row.check != nullptr) row.check(common_, given_, call_.attributes_.data() + 1);
-    return true;
+    return row.check == nullptr || row.check(common_, given_, call_.attributes_.data() + 1);
   }
 
   C10_ALWAYS_INLINE bool broadcast(ContiguousShape& shape) const {
@@ -161,6 +176,15 @@ class PointwiseCall::ContiguousPath {
       if (i == number_index_) continue;
       const at::Tensor* input = call_.input(i);
       if (input->dim() > kMaxRank || !shape.expand(input->sizes())) return false;
+    }
+    return true;
+  }
+
+  // Contiguous operands of one shape give a contiguous result. Where they broadcast, the CPU looks at their strides.
+  C10_ALWAYS_INLINE bool result_is_contiguous() const {
+    if (call_.out_ != nullptr || (one_shape_ && !number_broadcasts_)) return true;
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      if (i != number_index_ && !has_standard_strides(*call_.input(i))) return false;
     }
     return true;
   }
@@ -217,6 +241,7 @@ class PointwiseCall::ContiguousPath {
   ScalarType common_ = ScalarType::Undefined;
   DtypeSet given_ = 0;
   int number_index_ = -1;
+  bool number_broadcasts_ = false;
   bool one_shape_ = true;
 };
 

@@ -49,8 +49,14 @@ struct PointwiseRow {
   bool number_is_operand = false;  // number arguments are operands (eq.Scalar), not attributes
   bool wide_number = false;        // a number as second operand is not rounded to half precision operands' type
   bool condition_first = false;    // the first operand is a bool that takes no part in promotion
-  // Raises what the CPU raises for senseless operands, of the types `given`; `arguments` are the attributes.
-  void (*check)(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) = nullptr;
+  bool promotes = true;            // false: all operands have one dtype
+  bool casts_out = true;           // false: out= has the result's dtype
+  // On the CPU, a number argument is an operand without dimensions; strides are chosen as for operands that broadcast.
+  bool number_broadcasts = false;
+  bool second_input_first = false;  // where inputs are laid out differently, the result is laid out as the second
+  // Raises what the CPU raises for senseless operands, of the types `given`; `arguments` are the attributes. False: the
+  // call is left to the CPU.
+  bool (*check)(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) = nullptr;
 };
 
 // The arguments of one call of a row, taken in the op's order. Tensors are borrowed.
@@ -92,6 +98,8 @@ class PointwiseCall {
     return row_.result == ResultDtype::kBool ? c10::ScalarType::Bool : common;
   }
   const char* next_name() const { return row_.attributes[static_cast<size_t>(num_arguments_)]; }
+  // Whether the operand without data takes part in the choice of strides.
+  bool number_broadcasts(int index) const { return input(index) != nullptr || row_.number_broadcasts; }
   void add_argument(const mydev_attribute& attribute) {
     attributes_[static_cast<size_t>(1 + num_arguments_++)] = attribute;
   }
@@ -108,6 +116,7 @@ class PointwiseCall {
   int num_inputs_ = 0;
   int num_arguments_ = 0;
   bool has_number_ = false;
+  bool representable_ = true;  // the number arguments, as attributes
 };
 
 // --- from rows to registrations --------------------------------------------------------------------------------------

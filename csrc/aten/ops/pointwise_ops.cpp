@@ -1,5 +1,6 @@
 // Arithmetic, comparison, logic and elementary functions: one row each, and the ops that are its forms.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
 
 #include "aten/ops/pointwise.h"
@@ -25,7 +26,8 @@ namespace ops = at::_ops;
 
 #define MYDEV_FLOAT_ROW(op) \
   PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = kFloats, .result = ResultDtype::kFloat};
-#define MYDEV_SAME_DTYPE_ROW(op, types) PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = types};
+#define MYDEV_SAME_DTYPE_ROW(op, types) \
+  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = types, .casts_out = false};
 MYDEV_FLOAT_FUNCTIONS(MYDEV_FLOAT_ROW)
 MYDEV_SAME_DTYPE_FUNCTIONS(MYDEV_SAME_DTYPE_ROW)
 
@@ -36,23 +38,24 @@ PointwiseRow isinf_row = {.kernel = KernelRef("mydev.isinf"), .dtypes = kFloats,
 
 // --- binary --------------------------------------------------------------------------------------------------------
 
-void check_alpha(c10::ScalarType common, DtypeSet, const mydev_attribute* arguments) {
+bool check_alpha(c10::ScalarType common, DtypeSet, const mydev_attribute* arguments) {
   const int32_t kind = arguments[0].kind;
   TORCH_CHECK(kind != MYDEV_ATTRIBUTE_BOOL || common == at::kBool, "Boolean alpha only supported for Boolean results.");
   TORCH_CHECK(c10::isFloatingType(common) || c10::isComplexType(common) || kind != MYDEV_ATTRIBUTE_FLOAT,
               "For integral input tensors, argument alpha must not be a floating point number.");
   TORCH_CHECK(c10::isComplexType(common) || kind != MYDEV_ATTRIBUTE_COMPLEX,
               "For non-complex input tensors, argument alpha must not be a complex number.");
+  return true;
 }
 
-void check_difference(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) {
+bool check_difference(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) {
   TORCH_CHECK(given != kBools,
               "Subtraction, the `-` operator, with two bool tensors is not supported. "
               "Use the `^` or `logical_xor()` operator instead.");
   TORCH_CHECK((given & kBools) == 0,
               "Subtraction, the `-` operator, with a bool tensor is not supported. "
               "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
-  check_alpha(common, given, arguments);
+  return check_alpha(common, given, arguments);
 }
 
 PointwiseRow add_row = {.kernel = KernelRef("mydev.add"),
@@ -95,7 +98,8 @@ PointwiseRow rshift_row = {.kernel = KernelRef("mydev.rshift"), .dtypes = kInteg
   PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op),  \
                            .dtypes = kNumbers | kBools | more, \
                            .result = ResultDtype::kBool,       \
-                           .number_is_operand = true};
+                           .number_is_operand = true,          \
+                           .number_broadcasts = true};
 MYDEV_COMPARISONS(MYDEV_PREDICATE_ROW)
 MYDEV_LOGIC(MYDEV_PREDICATE_ROW)
 
@@ -104,11 +108,18 @@ MYDEV_LOGIC(MYDEV_PREDICATE_ROW)
 PointwiseRow where_row = {.kernel = KernelRef("mydev.where"),
                           .dtypes = kNumbers | kBools | kComplexes,
                           .number_is_operand = true,
-                          .condition_first = true};
+                          .condition_first = true,
+                          .casts_out = false};
 PointwiseRow addcmul_row = {.kernel = KernelRef("mydev.addcmul"), .dtypes = kNumbers, .attributes = {"value"}};
-PointwiseRow addcdiv_row = {.kernel = KernelRef("mydev.addcdiv"), .dtypes = kFloats, .attributes = {"value"}};
-PointwiseRow lerp_row = {
-    .kernel = KernelRef("mydev.lerp"), .dtypes = kFloats, .number_is_operand = true, .wide_number = true};
+// The CPU refuses to divide integers here, whatever they would promote to.
+PointwiseRow addcdiv_row = {
+    .kernel = KernelRef("mydev.addcdiv"), .dtypes = kFloats, .attributes = {"value"}, .promotes = false};
+PointwiseRow lerp_row = {.kernel = KernelRef("mydev.lerp"),
+                         .dtypes = kFloats,
+                         .number_is_operand = true,
+                         .wide_number = true,
+                         .promotes = false,
+                         .casts_out = false};
 
 // --- ops whose arguments choose the row ----------------------------------------------------------------------------
 
@@ -129,7 +140,14 @@ struct RoundedDivision<Op, Result(Self, const at::Tensor&, std::optional<std::st
   }
 };
 
-// Small exponents are cheaper as other functions.
+// The function that some exponents have, with its own answers for -0.0 and -inf; pow_row for other exponents.
+PointwiseRow& power_row(c10::ScalarType type, const c10::Scalar& exponent) {
+  // The CPU takes no roots in float16.
+  if (!at::isFloatingType(type) || type == at::kHalf || exponent.isComplex() || exponent.isBoolean()) return pow_row;
+  const double value = exponent.toDouble();
+  return value == 0.5 ? sqrt_row : value == -0.5 ? rsqrt_row : pow_row;
+}
+
 template <class Op, class Schema = typename Op::schema>
 struct PowerOfNumber;
 template <class Op, class Result, class Self, class... Out>
@@ -138,18 +156,18 @@ struct PowerOfNumber<Op, Result(Self, const c10::Scalar&, Out...)> {
     TORCH_CHECK(!(c10::isIntegralType(self.scalar_type(), /*includeBool=*/true) &&
                   exponent.isIntegral(/*includeBool=*/true) && exponent.toLong() < 0),
                 "Integers to negative integer powers are not allowed.");
-    const bool floating = at::isFloatingType(self.scalar_type());
     const bool real = !exponent.isComplex() && !exponent.isBoolean();
-    if (real && floating && exponent.toDouble() == 2.0) {
+    if (real && at::isFloatingType(self.scalar_type()) && exponent.toDouble() == 2.0) {
       PointwiseCall call(mul_row);
       call.take(self);
       call.take(std::as_const(self));
       (call.take(out), ...);
       return finish<Op>(call, self, exponent, out...);
     }
-    PointwiseCall call(real && floating && exponent.toDouble() == 0.5 ? sqrt_row : pow_row);
+    PointwiseRow& row = power_row(self.scalar_type(), exponent);
+    PointwiseCall call(row);
     call.take(self);
-    if (!(real && floating && exponent.toDouble() == 0.5)) call.take(exponent);
+    if (&row == &pow_row) call.take(exponent);
     (call.take(out), ...);
     return finish<Op>(call, self, exponent, out...);
   }
@@ -167,7 +185,10 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const c10::Sc
   call.take(value);
   call.take(std::as_const(self));
   call.take(self);
-  if (!keeps_dtype(self, value)) return BoxedFallback<ops::masked_fill__Scalar>::call(self, mask, value);
+  // The CPU warns of elements that share memory, and fills them.
+  const bool shared =
+      C10_UNLIKELY(!self.is_non_overlapping_and_dense()) && at::has_internal_overlap(self) == at::MemOverlap::Yes;
+  if (shared || !keeps_dtype(self, value)) return BoxedFallback<ops::masked_fill__Scalar>::call(self, mask, value);
   return finish<ops::masked_fill__Scalar>(call, self, mask, value);
 }
 at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {

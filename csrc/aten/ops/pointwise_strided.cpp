@@ -7,6 +7,8 @@
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
@@ -28,6 +30,7 @@ class PointwiseCall::StridedPath {
     const at::Tensor* out = call_.out_;
     const bool cast_out = out != nullptr && out->scalar_type() != computed;
     if (cast_out) {
+      if (!call_.row_.casts_out) return false;
       TORCH_CHECK(c10::canCast(wanted, out->scalar_type()), "result type ", wanted,
                   " can't be cast to the desired output type ", out->scalar_type());
     }
@@ -48,7 +51,7 @@ class PointwiseCall::StridedPath {
   // Finds the type that is computed in.
   bool promote() {
     at::native::ResultTypeState promotion;
-    DtypeSet given = 0;
+    DtypeSet given = 0, given_tensors = 0;
     for (int i = 0; i < call_.num_inputs_; ++i) {
       at::Tensor& operand = operands_[static_cast<size_t>(i)];
       if (call_.input(i) == nullptr) {
@@ -63,10 +66,12 @@ class PointwiseCall::StridedPath {
       } else {
         promotion = at::native::update_result_type_state(operand, promotion);
         given |= dtypes(operand.scalar_type());
+        if (call_.input(i) != nullptr) given_tensors |= dtypes(operand.scalar_type());
       }
     }
     const PointwiseRow& row = call_.row_;
     if (call_.out_ != nullptr && !on_device(*call_.out_)) return false;
+    if (!row.promotes && !std::has_single_bit(given_tensors)) return false;
     check_same_device(row.kernel.name() + std::string_view("mydev.").size(),
                       {operands_[0], operands_[1], operands_[2]});
     common_ = at::native::result_type(promotion);
@@ -74,7 +79,7 @@ class PointwiseCall::StridedPath {
       common_ = c10::get_default_dtype_as_scalartype();
     }
     if (!call_.covers(common_)) return false;
-    if (row.check != nullptr) row.check(common_, given, call_.attributes_.data() + 1);
+    if (row.check != nullptr && !row.check(common_, given, call_.attributes_.data() + 1)) return false;
     if (row.wide_number && is_wide_scalar(1)) narrow_ = std::exchange(common_, ScalarType::Float);
     return true;
   }
@@ -114,9 +119,15 @@ class PointwiseCall::StridedPath {
         .check_all_same_dtype(false)
         .declare_static_dtype_and_device(wanted, device_)
         .add_output(target);
-    for (int i = 0; i < call_.num_inputs_; ++i) config.add_const_input(operands_[static_cast<size_t>(i)]);
+    for (int position = 0; position < call_.num_inputs_; ++position) {
+      const int i = input_at(position);
+      if (i != number_index_ || call_.number_broadcasts(i)) config.add_const_input(operands_[static_cast<size_t>(i)]);
+    }
     return config.build();
   }
+
+  // The order of the inputs in the iterator, which lays the result out as the first of them.
+  int input_at(int position) const { return call_.row_.second_input_first && position < 2 ? 1 - position : position; }
 
   void launch(const mydev_kernel& kernel, at::TensorIterator& iterator) {
     const auto rank = static_cast<size_t>(iterator.ndim());
@@ -125,15 +136,25 @@ class PointwiseCall::StridedPath {
     std::array<mydev_buffer, 1 + kMaxInputs> buffers;
     // The iterator's dimensions go from the innermost out, its strides are in bytes.
     for (size_t d = 0; d < rank; ++d) sizes[d] = iterator.shape()[rank - 1 - d];
-    for (int k = 0; k <= call_.num_inputs_; ++k) {
-      const auto index = static_cast<size_t>(k);
-      const bool number = k > 0 && k - 1 == number_index_;
-      const int64_t itemsize = iterator.element_size(k);
-      for (size_t d = 0; d < rank; ++d) {
-        strides[index][d] = number ? 0 : iterator.strides(k)[rank - 1 - d] / itemsize;
+    const auto add_buffer = [&](size_t index, int operand) {
+      const int64_t itemsize = iterator.element_size(operand);
+      for (size_t d = 0; d < rank; ++d) strides[index][d] = iterator.strides(operand)[rank - 1 - d] / itemsize;
+      buffers[index] = {iterator.data_ptr(operand), sizes.data(), strides[index].data(), static_cast<int32_t>(rank),
+                        to_frame_dtype(iterator.dtype(operand))};
+    };
+    add_buffer(0, 0);
+    int operand = 0;
+    for (int position = 0; position < call_.num_inputs_; ++position) {
+      const int i = input_at(position);
+      const auto index = static_cast<size_t>(i) + 1;
+      if (i == number_index_) {
+        std::fill_n(strides[index].begin(), rank, 0);
+        buffers[index] = {nullptr, sizes.data(), strides[index].data(), static_cast<int32_t>(rank),
+                          to_frame_dtype(common_)};
+        operand += call_.number_broadcasts(i) ? 1 : 0;
+      } else {
+        add_buffer(index, ++operand);
       }
-      buffers[index] = {number ? nullptr : iterator.data_ptr(k), sizes.data(), strides[index].data(),
-                        static_cast<int32_t>(rank), to_frame_dtype(number ? common_ : iterator.dtype(k))};
     }
     launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
               call_.attributes(number_index_ >= 0), current_stream(device_.index()));
@@ -145,7 +166,7 @@ class PointwiseCall::StridedPath {
       TORCH_CHECK(computed.sizes() == out.sizes(), "output with shape ", out.sizes(),
                   " doesn't match the broadcast shape ", computed.sizes());
     } else {
-      at::native::resize_output(out, computed.sizes());
+      if (at::native::resize_output(out, computed.sizes())) out.as_strided_(computed.sizes(), computed.strides());
     }
     out.copy_(computed);
   }

@@ -5,6 +5,7 @@
 // dense one. Bad parameters go to the CPU's kernel, which raises the CPU's error.
 #include <ATen/Operators.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -156,7 +157,7 @@ std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p,
       input.numel() == 0) {
     return std::nullopt;
   }
-  const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.clone();
   Tensor out = empty_strided_like(dense, dense.scalar_type()), mask = empty_strided_like(dense, at::kBool);
   const int64_t size = dense.numel();
   const PhiloxState state = reserve_random(std::nullopt, input.device().index(), blocks_of(size, kNarrow));
@@ -175,8 +176,16 @@ std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, d
       mask.scalar_type() != at::kBool || mask.sizes() != grad.sizes()) {
     return std::nullopt;
   }
-  const bool alike = grad.strides() == mask.strides() && grad.is_non_overlapping_and_dense();
-  const Tensor dense = alike ? grad : grad.contiguous(), dense_mask = alike ? mask : mask.contiguous();
+  const auto dense_as = [](const Tensor& tensor, const Tensor& like) {
+    return tensor.strides() == like.strides() ? tensor : empty_strided_like(like, tensor.scalar_type()).copy_(tensor);
+  };
+  // Laid out as the gradient, or as the mask where the gradient is one value for many elements.
+  const auto strides = grad.strides();
+  const bool expanded = std::find(strides.begin(), strides.end(), 0) != strides.end();
+  const Tensor dense = grad.is_non_overlapping_and_dense()               ? grad
+                       : expanded && mask.is_non_overlapping_and_dense() ? dense_as(grad, mask)
+                                                                         : grad.clone();
+  const Tensor dense_mask = dense_as(mask, dense);
   Tensor out = empty_strided_like(dense, dense.scalar_type());
   const int64_t size = dense.numel();
   if (size == 0) return out;

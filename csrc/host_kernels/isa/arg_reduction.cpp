@@ -77,6 +77,7 @@ class ArgReduction {
       best = candidate;
       for (int64_t i = 0; i < n; ++i) {
         if (x[i] == best || (is_nan(best) && is_nan(x[i]))) {
+          best = x[i];  // zeros are equal, whatever their signs
           where = at + i;
           break;
         }

@@ -158,14 +158,14 @@ struct Atan2 {
   }
 };
 
-// NaN wins.
+// NaN wins; of equal numbers, which zeros of either sign are, the first.
 template <typename T>
 struct Maximum {
-  T operator()(T a, T b) const { return a > b || a != a ? a : b; }
+  T operator()(T a, T b) const { return a >= b || a != a ? a : b; }
 };
 template <typename T>
 struct Minimum {
-  T operator()(T a, T b) const { return a < b || a != a ? a : b; }
+  T operator()(T a, T b) const { return a <= b || a != a ? a : b; }
 };
 
 template <typename T>

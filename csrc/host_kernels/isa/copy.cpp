@@ -1,9 +1,10 @@
 // Kernel group copy: mydev.copy(out, in; conj, neg): element by element between any two layouts and element types.
 //
-// conj conjugates a complex input, neg negates; both are lazy bits of PyTorch tensors. Conversions are those of
-// element_conversion.h. Threads: split by output elements.
+// conj conjugates, neg negates the converted values; both are lazy bits of PyTorch tensors. A conjugated real number is
+// that number. Conversions are those of element_conversion.h. Threads: split by output elements.
 #include <cstring>
 
+#include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/element_conversion.h"
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/strided_runs.h"
@@ -18,18 +19,62 @@ constexpr int64_t kBufferBytes = 4096;
 constexpr int64_t kMinRow = 64;  // shorter rows are gathered, several to a buffer
 constexpr int kOut = 0, kIn = 1;
 
-// Flips the sign of parts of dense elements: of the imaginary part (conj), or of everything (neg).
+// Negates dense values.
 template <typename T>
-void flip_signs(void* data, int64_t n, bool complex, bool conj, bool neg) {
+void negate(void* data, int64_t n) {
   T* p = static_cast<T*>(data);
-  if (!complex) {
-    for (int64_t i = 0; i < n; ++i) p[i] = -p[i];
-    return;
-  }
   for (int64_t i = 0; i < n; ++i) {
-    if (neg) p[2 * i] = -p[2 * i];
-    if (neg != conj) p[2 * i + 1] = -p[2 * i + 1];
+    if constexpr (std::is_integral_v<T>) {
+      p[i] = static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(p[i]));
+    } else {
+      p[i] = -p[i];
+    }
   }
+}
+template <>
+void negate<BFloat16Bits>(void* data, int64_t n) {
+  uint16_t* p = static_cast<uint16_t*>(data);
+  for (int64_t i = 0; i < n; ++i) p[i] ^= 0x8000;
+}
+
+// Negates the imaginary parts of complex values, and the real ones too.
+template <typename T>
+void conjugate(void* data, int64_t n) {
+  T* p = static_cast<T*>(data);
+  for (int64_t i = 0; i < n; ++i) p[2 * i + 1] = -p[2 * i + 1];
+}
+template <typename T>
+void negate_complex(void* data, int64_t n) {
+  negate<T>(data, 2 * n);
+}
+template <typename T>
+void negate_conjugate(void* data, int64_t n) {
+  T* p = static_cast<T*>(data);
+  for (int64_t i = 0; i < n; ++i) p[2 * i] = -p[2 * i];
+}
+
+using FlipSigns = void (*)(void* data, int64_t n);
+
+template <typename T>
+FlipSigns complex_signs(bool conj, bool neg) {
+  if (!neg) return conj ? conjugate<T> : nullptr;
+  return conj ? negate_conjugate<T> : negate_complex<T>;
+}
+
+// What conjugation and negation do to elements of a type; nullptr: nothing. False: the type has no negatives.
+bool find_signs(mydev_dtype dtype, bool conj, bool neg, FlipSigns& signs) {
+  signs = nullptr;
+  if (dtype == MYDEV_C64) {
+    signs = complex_signs<float>(conj, neg);
+  } else if (dtype == MYDEV_C128) {
+    signs = complex_signs<double>(conj, neg);
+  } else if (neg) {
+    visit_element_type(dtype, [&]<typename T>() {
+      if constexpr (!std::is_same_v<T, Truth>) signs = negate<T>;
+    });
+    return signs != nullptr;
+  }
+  return true;
 }
 
 struct Plan {
@@ -37,31 +82,13 @@ struct Plan {
   const char* in;
   int64_t out_size, in_size;  // bytes of an element
   Conversion conversion;
-  mydev_dtype in_dtype;
-  bool conj, neg;
+  FlipSigns signs;             // of the converted values; nullptr: as they are
   bool out_direct, in_direct;  // dense along a piece
   bool by_row;
   int64_t chunk;  // elements that fit a buffer
   StridedLayout layout;
-  bool same_bytes() const { return conversion.count == 0 && !conj && !neg; }
+  bool same_bytes() const { return conversion.count == 0 && signs == nullptr; }
 };
-
-void apply_signs(const Plan& plan, void* data, int64_t n) {
-  switch (plan.in_dtype) {
-    case MYDEV_F32:
-      return flip_signs<float>(data, n, false, false, true);
-    case MYDEV_F64:
-      return flip_signs<double>(data, n, false, false, true);
-    case MYDEV_F16:
-      return flip_signs<_Float16>(data, n, false, false, true);
-    case MYDEV_C64:
-      return flip_signs<float>(data, n, true, plan.conj, plan.neg);
-    case MYDEV_C128:
-      return flip_signs<double>(data, n, true, plan.conj, plan.neg);
-    default:
-      return;
-  }
-}
 
 class Worker {
  public:
@@ -93,15 +120,15 @@ class Worker {
       if (out == nullptr) scatter(target, layout, kOut, plan_.out, position, n, plan_.out_size);
       return;
     }
-    int current = 0;
+    convert_piece(position, n, out);
+  }
+
+  void convert_piece(int64_t position, int64_t n, char* out) {
+    const StridedLayout& layout = plan_.layout;
     const char* values = plan_.in + (plan_.in_direct ? layout.offset(kIn, position) : 0);
-    if (!plan_.in_direct || plan_.conj || plan_.neg) {
-      if (plan_.in_direct) {
-        std::memcpy(buffers_[0], values, static_cast<size_t>(n * plan_.in_size));
-      } else {
-        gather(buffers_[0], layout, kIn, plan_.in, position, n, plan_.in_size);
-      }
-      if (plan_.conj || plan_.neg) apply_signs(plan_, buffers_[0], n);
+    int current = 0;
+    if (!plan_.in_direct) {
+      gather(buffers_[0], layout, kIn, plan_.in, position, n, plan_.in_size);
       values = buffers_[0];
       current = 1;
     }
@@ -112,11 +139,10 @@ class Worker {
       values = target;
       current ^= 1;
     }
-    if (out == nullptr) {
-      scatter(values, layout, kOut, plan_.out, position, n, plan_.out_size);
-    } else if (values != out) {
-      std::memcpy(out, values, static_cast<size_t>(n * plan_.out_size));
-    }
+    char* const converted = out != nullptr ? out : buffers_[current ^ 1];
+    if (values != converted) std::memcpy(converted, values, static_cast<size_t>(n * plan_.out_size));
+    if (plan_.signs != nullptr) plan_.signs(converted, n);
+    if (out == nullptr) scatter(converted, layout, kOut, plan_.out, position, n, plan_.out_size);
   }
 
   const Plan& plan_;
@@ -302,14 +328,13 @@ mydev_code copy_entry(const mydev_frame* frame) {
   plan.in = static_cast<const char*>(in.data);
   plan.out_size = element_size(out.dtype);
   plan.in_size = element_size(in.dtype);
-  plan.in_dtype = static_cast<mydev_dtype>(in.dtype);
-  plan.conversion = find_conversion(plan.in_dtype, static_cast<mydev_dtype>(out.dtype));
+  plan.conversion = find_conversion(static_cast<mydev_dtype>(in.dtype), static_cast<mydev_dtype>(out.dtype));
   if (plan.conversion.count < 0 || plan.in_size == 0) {
     return fail(frame, MYDEV_UNIMPLEMENTED, "no conversion between these dtypes");
   }
-  const bool complex = in.dtype == MYDEV_C64 || in.dtype == MYDEV_C128;
-  plan.conj = complex && flag(frame, 0);
-  plan.neg = flag(frame, 1);
+  if (!find_signs(static_cast<mydev_dtype>(out.dtype), flag(frame, 0), flag(frame, 1), plan.signs)) {
+    return fail(frame, MYDEV_UNIMPLEMENTED, "elements of this dtype cannot be negated");
+  }
   plan.by_row = plan.layout.rank == 1 || plan.layout.sizes[0] >= kMinRow;
   const auto direct = [&](int k, int64_t size) {
     return plan.by_row ? plan.layout.strides[k][0] == size : plan.layout.dense(k, size);
@@ -339,7 +364,7 @@ mydev_code copy_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.copy", copy_entry, "out T, in U; conj, neg: in converted to T, conjugated, negated"),
+    kernel_record("mydev.copy", copy_entry, "out T, in U; conj, neg: in converted to T, then conjugated, negated"),
 };
 
 }  // namespace

@@ -38,10 +38,9 @@ inline constexpr mydev_dtype kDtypeOf<double> = MYDEV_F64;
 template <>
 inline constexpr mydev_dtype kDtypeOf<int64_t> = MYDEV_S64;
 
-// Elements as truth values, 0 or 1.
+// PRED elements, of which any byte but 0 is true. As a compute type: 0 or 1. No kDtypeOf: what lies in memory may be
+// neither, and is never used where it lies.
 enum class Truth : uint8_t {};
-template <>
-inline constexpr mydev_dtype kDtypeOf<Truth> = MYDEV_PRED;
 
 template <typename To, typename From>
 To element_cast(From value) {
@@ -51,12 +50,12 @@ To element_cast(From value) {
     } else {
       return static_cast<Truth>(value != From{});
     }
+  } else if constexpr (std::is_same_v<From, Truth>) {
+    return element_cast<To>(static_cast<uint8_t>(value != Truth{}));
   } else if constexpr (std::is_same_v<From, BFloat16Bits>) {
     return static_cast<To>(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, BFloat16Bits>) {
     return BFloat16Bits(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != From{};
   } else {
     return static_cast<To>(value);
   }
@@ -67,6 +66,8 @@ template <typename Body>
 bool visit_element_type(int32_t dtype, const Body& body) {
   switch (dtype) {
     case MYDEV_PRED:
+      body.template operator()<Truth>();
+      return true;
     case MYDEV_U8:
       body.template operator()<uint8_t>();
       return true;
@@ -148,11 +149,7 @@ template <typename From>
 class ChunkWriter {
  public:
   explicit ChunkWriter(int32_t dtype) : size_(element_size(dtype)), direct_(dtype == kDtypeOf<From>) {
-    if (dtype == MYDEV_PRED) {
-      store_ = store_elements<From, bool>;
-    } else {
-      visit_element_type(dtype, [&]<typename To>() { store_ = store_elements<From, To>; });
-    }
+    visit_element_type(dtype, [&]<typename To>() { store_ = store_elements<From, To>; });
   }
   bool supported() const { return store_ != nullptr; }
   int64_t element_bytes() const { return size_; }

@@ -1,5 +1,6 @@
 #include "host_kernels/isa/element_conversion.h"
 
+#include <bit>
 #include <type_traits>
 
 #include "host_kernels/isa/simd.h"
@@ -9,7 +10,7 @@ namespace mydev::kernels::MYDEV_ISA {
 namespace {
 
 struct Pred {
-  uint8_t value;
+  uint8_t value;  // any byte but 0 is true
 };
 
 // --- native to native ----------------------------------------------------------------------------------------------
@@ -17,11 +18,15 @@ struct Pred {
 template <typename To, typename From>
 To cast(From value) {
   if constexpr (std::is_same_v<From, Pred>) {
-    return cast<To>(value.value);
+    return cast<To>(static_cast<uint8_t>(value.value != 0));
   } else if constexpr (std::is_same_v<To, Pred>) {
     return Pred{static_cast<uint8_t>(value != From{})};
-  } else if constexpr (std::is_floating_point_v<From> && std::is_unsigned_v<To> && sizeof(To) < 8) {
-    return static_cast<To>(static_cast<int64_t>(value));  // negative values wrap round
+  } else if constexpr (std::is_floating_point_v<From> && std::is_unsigned_v<To>) {
+    // Negative values wrap round.
+    if constexpr (sizeof(To) == 8) {
+      if (!(value < 0)) return static_cast<To>(value);
+    }
+    return static_cast<To>(static_cast<int64_t>(value));
   } else {
     return static_cast<To>(value);
   }
@@ -100,6 +105,62 @@ void f32_to_f16(void* dst, const void* src, int64_t n) {
   for (; i < n; ++i) to[i] = static_cast<_Float16>(from[i]);
 }
 
+// --- eight bits ----------------------------------------------------------------------------------------------------
+
+// Sign, 7 - kMantissa bits of exponent, kMantissa bits of mantissa. From kOverflow on, a value is kOverflowed.
+struct E5M2 {
+  static constexpr int kMantissa = 2, kBias = 15;
+  static constexpr float kOverflow = 65536;
+  static constexpr uint8_t kOverflowed = 0x7C, kNan = 0x7F;  // infinity; mantissas but 0 with its exponent are NaN
+  static bool is_nan(uint32_t magnitude) { return magnitude > 0x7C; }
+  static bool is_infinite(uint32_t magnitude) { return magnitude == 0x7C; }
+};
+struct E4M3FN {
+  static constexpr int kMantissa = 3, kBias = 7;
+  static constexpr float kOverflow = 480;
+  static constexpr uint8_t kOverflowed = 0x7F, kNan = 0x7F;  // no infinity, and one NaN
+  static bool is_nan(uint32_t magnitude) { return magnitude == 0x7F; }
+  static bool is_infinite(uint32_t) { return false; }
+};
+
+template <typename F>
+void f8_to_f32(void* dst, const void* src, int64_t n) {
+  constexpr int kShift = 23 - F::kMantissa;
+  constexpr float kSmallest = 1.0f / static_cast<float>(1 << (F::kBias + F::kMantissa - 1));
+  float* to = static_cast<float*>(dst);
+  const uint8_t* from = static_cast<const uint8_t*>(src);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t magnitude = from[i] & 0x7F;
+    float value = std::bit_cast<float>((magnitude << kShift) + (uint32_t{127 - F::kBias} << 23));
+    if (magnitude < (1 << F::kMantissa)) value = static_cast<float>(magnitude) * kSmallest;
+    if (F::is_infinite(magnitude)) value = __builtin_inff();
+    if (F::is_nan(magnitude)) value = __builtin_nanf("");
+    to[i] = (from[i] & 0x80) != 0 ? -value : value;
+  }
+}
+
+// To nearest, ties to even.
+template <typename F>
+void f32_to_f8(void* dst, const void* src, int64_t n) {
+  constexpr int kShift = 23 - F::kMantissa;
+  constexpr float kNormal = 2.0f / static_cast<float>(1 << F::kBias);  // the smallest normal number
+  // Adding this leaves the units of the smallest denormal in the last bits of the sum, rounded.
+  constexpr float kAlign = kNormal * static_cast<float>(1 << kShift);
+  uint8_t* to = static_cast<uint8_t*>(dst);
+  const float* from = static_cast<const float*>(src);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(from[i]), magnitude = bits & 0x7FFFFFFF;
+    const float value = std::bit_cast<float>(magnitude);
+    const uint32_t odd = (magnitude >> kShift) & 1;
+    const uint32_t rounded = (magnitude + (1u << (kShift - 1)) - 1 + odd) >> kShift;
+    uint32_t result = rounded - (uint32_t{127 - F::kBias} << F::kMantissa);
+    if (value < kNormal) result = std::bit_cast<uint32_t>(value + kAlign) - std::bit_cast<uint32_t>(kAlign);
+    if (value >= F::kOverflow) result = F::kOverflowed;
+    if (value != value) result = F::kNan;
+    to[i] = static_cast<uint8_t>(result | (bits >> 24 & 0x80));
+  }
+}
+
 // --- complex -------------------------------------------------------------------------------------------------------
 
 template <typename T>
@@ -132,6 +193,8 @@ struct Bridge {
 constexpr Bridge kBridges[] = {
     {MYDEV_F16, MYDEV_F32, f16_to_f32, f32_to_f16},
     {MYDEV_BF16, MYDEV_F32, bf16_to_f32, f32_to_bf16},
+    {MYDEV_F8E5M2, MYDEV_F32, f8_to_f32<E5M2>, f32_to_f8<E5M2>},
+    {MYDEV_F8E4M3FN, MYDEV_F32, f8_to_f32<E4M3FN>, f32_to_f8<E4M3FN>},
     {MYDEV_C64, MYDEV_F32, complex_to_real<float>, real_to_complex<float>},
     {MYDEV_C128, MYDEV_F64, complex_to_real<double>, real_to_complex<double>},
 };
@@ -181,6 +244,7 @@ int64_t element_size(int32_t dtype) {
 
 Conversion find_conversion(mydev_dtype from, mydev_dtype to) {
   Conversion conversion{};
+  if (from == MYDEV_PRED && to == MYDEV_PRED) add_step(conversion, convert<Pred, Pred>, to);
   if (from == to) return conversion;
   if (from == MYDEV_C64 && to == MYDEV_C128) {
     add_step(conversion, complex_to_complex<float, double>, to);

@@ -4,7 +4,8 @@
 //   mydev.gather(out; in, index; dim): index s64 of out's sizes; strided operands of one rank; any dtype of 1 to 16
 //   bytes mydev.embedding_backward(grad_weight; grad_out, index; padding_idx, scale_by_frequency): dense [V, I], dense
 //   [n, I]
-// An index outside its dimension is OUT_OF_RANGE; nothing is read or written beyond the operands.
+// An index outside its dimension is OUT_OF_RANGE, in mydev.gather INVALID_ARGUMENT; nothing is read or written beyond
+// the operands.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -84,10 +85,20 @@ void pick(T* target, const T* source, const int64_t* indices, int64_t count) {
 }
 
 template <size_t kBytes>
+struct Bytes {
+  unsigned char bytes[kBytes];
+};
+// PRED elements become 0 or 1.
+struct Truths {
+  uint8_t value;
+  Truths& operator=(const Truths& other) {
+    value = other.value != 0;
+    return *this;
+  }
+};
+
+template <typename Element>
 mydev_code gather_as(const mydev_frame* frame) {
-  struct Element {
-    unsigned char bytes[kBytes];
-  };
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
   const int32_t dim = static_cast<int32_t>(frame->attributes[0].value.i), last = out.rank - 1;
   const int64_t limit = in.sizes[dim], width = out.sizes[last], count = element_count(out);
@@ -129,22 +140,29 @@ mydev_code gather_as(const mydev_frame* frame) {
       }
     }
   });
-  if (found.load(std::memory_order_relaxed)) return refuse_index(frame, bad.load(std::memory_order_relaxed), limit);
+  if (found.load(std::memory_order_relaxed)) {
+    char message[128];
+    std::snprintf(message, sizeof(message), "index %lld is out of bounds for dimension %d with size %lld",
+                  static_cast<long long>(bad.load(std::memory_order_relaxed)), dim, static_cast<long long>(limit));
+    frame->host->set_error(frame, message);
+    return MYDEV_INVALID_ARGUMENT;  // PyTorch's gather raises RuntimeError, not IndexError
+  }
   return MYDEV_OK;
 }
 
 mydev_code gather(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype == MYDEV_PRED) return gather_as<Truths>(frame);
   switch (element_size(frame->buffers[0].dtype)) {
     case 1:
-      return gather_as<1>(frame);
+      return gather_as<Bytes<1>>(frame);
     case 2:
-      return gather_as<2>(frame);
+      return gather_as<Bytes<2>>(frame);
     case 4:
-      return gather_as<4>(frame);
+      return gather_as<Bytes<4>>(frame);
     case 8:
-      return gather_as<8>(frame);
+      return gather_as<Bytes<8>>(frame);
     case 16:
-      return gather_as<16>(frame);
+      return gather_as<Bytes<16>>(frame);
     default:
       return MYDEV_UNIMPLEMENTED;
   }

@@ -351,7 +351,7 @@ mydev_code dropout_backward_as(const mydev_frame* frame) {
       char* target = static_cast<char*>(out.data) + at * writer.element_bytes();
       const C* g = reader.read(static_cast<const char*>(grad.data) + at * reader.element_bytes(), 1, n, source);
       C* y = writer.place(target, 1, result);
-      for (int64_t i = 0; i < n; ++i) y[i] = g[i] * (static_cast<C>(kept[i]) * scale);
+      for (int64_t i = 0; i < n; ++i) y[i] = g[i] * (static_cast<C>(kept[i] != 0) * scale);
       writer.write(y, target, 1, n);
     }
   });

@@ -1,0 +1,169 @@
+"""Where pointwise operators are particular: out= of another dtype, signed zeros, large numbers, elements that share
+memory, small floating types. What the CPU refuses is refused, what it gives is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from support.pointwise_operands import check_outcome
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+ZEROS = [[0.0, -0.0, 0.0, -0.0], [-0.0, 0.0, 0.0, -0.0]]
+SPECIAL = [0.0, -0.0, 1.5, -1.0, float("inf"), -float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float32),
+        (torch.float32, torch.int64),
+        (torch.int64, torch.float32),
+        (torch.int32, torch.int64),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "name",
+    ["neg", "floor", "ceil", "round", "trunc", "frac", "abs", "sign", "bitwise_not", "exp", "sigmoid", "logical_not"],
+)
+def test_out_of_another_dtype_is_as_on_cpu(
+    device: torch.device, name: str, given: torch.dtype, wanted: torch.dtype
+) -> None:
+    def run(operand: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(3, dtype=wanted, device=operand.device)
+        return getattr(torch, name)(operand, out=out)  # type: ignore[no-any-return]
+
+    check_outcome(device, run, torch.tensor([1.5, -2.5, 3]).to(given))
+
+
+@pytest.mark.parametrize("weight", [0.3, torch.full((2,), 0.3), torch.full((2,), 0.3, dtype=torch.float64)], ids=str)
+@pytest.mark.parametrize("end", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("start", [torch.float32, torch.float64], ids=str)
+def test_lerp_takes_one_dtype(
+    device: torch.device, start: torch.dtype, end: torch.dtype, weight: float | torch.Tensor
+) -> None:
+    check_outcome(device, torch.lerp, torch.ones(2, dtype=start), torch.zeros(2, dtype=end), weight)
+
+
+@pytest.mark.parametrize("number", [0, 2**63 - 1, 2**63, 2**63 + 5, 2**64 - 1, -1, 1.5])
+@pytest.mark.parametrize("dtype", [torch.uint64, torch.int64, torch.uint8, torch.float32], ids=str)
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "ge", "add", "mul", "fill", "masked_fill"])
+def test_integers_beyond_63_bits(device: torch.device, name: str, dtype: torch.dtype, number: float) -> None:
+    def run(operand: torch.Tensor) -> torch.Tensor:
+        if name == "fill":
+            return operand.clone().fill_(number)
+        if name == "masked_fill":
+            return operand.masked_fill(torch.tensor([True, False, True], device=operand.device), number)
+        return getattr(operand, name)(number)  # type: ignore[no-any-return]
+
+    values = torch.tensor([0, 2**63 + 5, 2**64 - 1] if dtype == torch.uint64 else [0, 5, 100], dtype=dtype)
+    check_outcome(device, run, values)
+
+
+@pytest.mark.parametrize("target", [torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8], ids=str)
+@pytest.mark.parametrize("origin", FLOATS, ids=str)
+@pytest.mark.parametrize("count", [5, 100])
+def test_negative_numbers_wrap_into_unsigned(
+    device: torch.device, origin: torch.dtype, target: torch.dtype, count: int
+) -> None:
+    values = torch.tensor([-1.0, -2.5, -100, 3.7, 100] * (count // 5)).to(origin)
+    check_outcome(device, lambda t: t.to(target), values)
+    check_outcome(device, lambda t: t[::2].to(target), values)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: torch.maximum(a, b),
+        lambda a, b: torch.minimum(a, b),
+        lambda a, _: a.clamp_min(0.0),
+        lambda a, _: a.clamp_min(-0.0),
+        lambda a, _: a.clamp_max(0.0),
+        lambda a, _: a.clamp_max(-0.0),
+        lambda a, _: a.clamp(0.0, 1.0),
+        lambda a, _: a.clamp(-1.0, -0.0),
+        lambda a, _: F.relu(a),
+        lambda a, _: a.round(),
+    ],
+    ids=["maximum", "minimum", "min 0", "min -0", "max 0", "max -0", "clamp", "clamp -0", "relu", "round"],
+)
+def test_signs_of_zeros(
+    device: torch.device, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], dtype: torch.dtype
+) -> None:
+    check_outcome(device, function, torch.tensor(ZEROS[0], dtype=dtype), torch.tensor(ZEROS[1], dtype=dtype))
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 2, -2, 3, -3, 1.0, -1, 0.0, 2.5, float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_powers_of_zeros_and_infinities(device: torch.device, dtype: torch.dtype, exponent: float) -> None:
+    values = torch.tensor(SPECIAL, dtype=dtype)
+    check_outcome(device, lambda t: t**exponent, values)
+    check_outcome(device, lambda t: t ** torch.tensor(exponent, dtype=dtype, device=t.device), values)
+
+
+@pytest.mark.parametrize("slope", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("function", [F.leaky_relu, F.leaky_relu_, F.elu, F.elu_], ids=lambda f: f.__name__)
+def test_gradient_of_activation_in_place(
+    device: torch.device, function: Callable[..., torch.Tensor], slope: float
+) -> None:
+    def gradient(operand: torch.Tensor) -> torch.Tensor:
+        leaf = operand.detach().requires_grad_()
+        return torch.autograd.grad(function(leaf * 1, slope).sum(), leaf)[0]
+
+    check_outcome(device, gradient, torch.tensor([1.0, -2.0, 3.0]))
+
+
+EXPANDED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "fill": lambda t: t.fill_(2),
+    "fill_tensor": lambda t: t.fill_(torch.tensor(2.0, device=t.device)),
+    "fill_number_of_cpu": lambda t: t.fill_(torch.tensor(2.0)),
+    "zero": lambda t: t.zero_(),
+    "masked_fill": lambda t: t.masked_fill(t > 1, 3),
+    "masked_fill_in_place": lambda t: t.masked_fill_(t > 1, 3),
+    "assign": lambda t: t.__setitem__(slice(None), 5) or t,
+    "resize": lambda t: t.resize_(3, 4),
+    "resize_smaller": lambda t: t.clone().expand(2, 3, 4).resize_(2, 3),
+    "zeros_like": torch.zeros_like,
+    "ones_like": torch.ones_like,
+    "full_like": lambda t: torch.full_like(t, 2),
+    "rand_like": lambda t: torch.zeros_like(torch.rand_like(t)),
+    "add": lambda t: t.add_(1),
+    "copy": lambda t: t.copy_(t.clone()),
+    "clamp": lambda t: t.clamp_(0, 1),
+    "out": lambda t: torch.add(t, 1, out=t),
+}
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+@pytest.mark.filterwarnings("ignore:Use of masked_fill_ on expanded tensors")
+def test_elements_that_share_memory(device: torch.device, name: str) -> None:
+    check_outcome(device, lambda t: EXPANDED[name](t[:, None].expand(3, 4)), torch.arange(3.0))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2.5, -1, 300, 1e6, float("nan"), True])
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz], ids=str
+)
+def test_eight_bit_floats_are_filled(device: torch.device, dtype: torch.dtype, number: float) -> None:
+    def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.view(torch.uint8)
+
+    check_outcome(device, lambda t: bytes_of(torch.empty(3, dtype=dtype, device=t.device).fill_(number)), torch.ones(1))
+    check_outcome(device, lambda t: bytes_of(torch.full((3,), number, dtype=dtype, device=t.device)), torch.ones(1))
+    check_outcome(device, lambda t: bytes_of(torch.tensor([number] * 2, dtype=dtype, device=t.device)), torch.ones(1))
+    check_outcome(device, lambda t: torch.tensor([number] * 2, device=t.device).to(dtype).float(), torch.ones(1))
+    check_outcome(device, lambda t: bytes_of(t[::2].to(dtype)), torch.full((6,), float(number)))
+
+
+@pytest.mark.parametrize("index", [7, 3, -1])
+def test_gather_beyond_its_dimension_is_refused(device: torch.device, index: int) -> None:
+    source, indices = torch.zeros(3, 3, device=device), torch.full((3, 3), index, device=device)
+    with pytest.raises(RuntimeError, match=rf"index {index} is out of bounds for dimension 0 with size 3") as raised:
+        torch.gather(source, 0, indices).cpu()
+    assert not isinstance(raised.value, IndexError)
