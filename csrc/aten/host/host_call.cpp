@@ -129,6 +129,9 @@ void HostCall::write_back_alias(Operand& operand) {
                    alias->storage_offset() != original->storage_offset())) {
     original->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
   }
+  // Some kernels conjugate their results by the bit.
+  if (C10_UNLIKELY(alias->is_conj() != original->is_conj())) original->_set_conj(alias->is_conj());
+  if (C10_UNLIKELY(alias->is_neg() != original->is_neg())) original->_set_neg(alias->is_neg());
 }
 
 void HostCall::write_back() {
