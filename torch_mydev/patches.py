@@ -44,6 +44,7 @@ def apply() -> None:
     _patch_default_process_group()
     _patch_monitored_barrier()
     _patch_bfloat16_hooks()
+    _patch_higher_order_operators()
     when_imported("torch._inductor.compile_fx", _patch_inductor)
 
 
@@ -216,3 +217,33 @@ def _patch_bfloat16_hooks() -> None:
             original(self, hook)
 
     distributed_data_parallel._check_comm_hook = _check_comm_hook  # type: ignore[method-assign]
+
+
+def _patch_higher_order_operators() -> None:
+    """Lets operators that call functions fall through the device's keys of autograd and autocast, as the CPU's.
+
+    Reason: torch, and whoever writes such an operator, names one by one the devices for which it has nothing to do
+    there. A device of one's own is not among them, and the operator has no kernel for its tensors.
+    Remove when: torch has a key for the autograd of all devices that operators can fall through, and its list of keys
+    that they fall through by default has AutocastPrivateUse1.
+    """
+    from torch._C import DispatchKey
+    from torch._ops import HigherOrderOperator, _higher_order_ops
+
+    own_keys = {
+        DispatchKey.AutogradCPU: DispatchKey.AutogradPrivateUse1,
+        DispatchKey.AutocastCPU: DispatchKey.AutocastPrivateUse1,
+    }
+    original = HigherOrderOperator.fallthrough
+
+    @functools.wraps(original)
+    def fallthrough(self: HigherOrderOperator, dispatch_key: DispatchKey) -> None:
+        original(self, dispatch_key)
+        if dispatch_key in own_keys:
+            original(self, own_keys[dispatch_key])
+
+    for operator in _higher_order_ops.values():
+        for cpu_key, own_key in own_keys.items():
+            if not operator.non_fallthrough_keys.has(cpu_key):
+                original(operator, own_key)
+    HigherOrderOperator.fallthrough = fallthrough  # type: ignore[method-assign]

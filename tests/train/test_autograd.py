@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._C import DispatchKey
+from torch._ops import HigherOrderOperator
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -357,3 +359,37 @@ def test_stacked_graphs_of_a_thousand_nodes() -> None:
     y.sum().backward()
     assert x.grad is not None
     torch.testing.assert_close(x.grad.cpu(), torch.full((2,), 1.001**1000, dtype=torch.float64))
+
+
+# --- operators that call functions ------------------------------------------------------------------------------------
+
+
+class Twice(HigherOrderOperator):
+    """Calls a function twice; falls through the autograd of the CPU by name, as torch's own operators do."""
+
+    def __init__(self) -> None:
+        super().__init__("mydev_test_twice")
+        self.fallthrough(DispatchKey.AutogradCPU)
+        self.py_impl(DispatchKey.CompositeExplicitAutograd)(lambda function, x: function(function(x)))
+
+    def __call__(self, function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return super().__call__(function, x)  # type: ignore[no-any-return]
+
+
+twice = Twice()
+
+
+def test_operators_that_call_functions_fall_through() -> None:
+    x = torch.ones(3, device="mydev", requires_grad=True)
+    y = twice(lambda t: t * 3, x)
+    y.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.cpu(), torch.full((3,), 9.0))
+    with torch.autocast("mydev"):
+        torch.testing.assert_close(twice(lambda t: t + 1, x).cpu(), torch.full((3,), 3.0))
+
+
+def test_torchs_operators_that_call_functions_fall_through(capsys: pytest.CaptureFixture[str]) -> None:
+    torch._higher_order_ops.print("{} elements", torch.ones(3, device="mydev").numel())
+    torch._higher_order_ops.print("shape {x.shape}", x=torch.ones(3, device="mydev", requires_grad=True))
+    assert capsys.readouterr().out.splitlines() == ["3 elements", "shape torch.Size([3])"]

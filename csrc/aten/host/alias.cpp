@@ -83,6 +83,19 @@ c10::intrusive_ptr<c10::StorageImpl> make_alias_storage(c10::DataPtr data, size_
                                                &alias_allocator, /*resizable=*/true);
 }
 
+// An alias storage that keeps the device storage alive.
+c10::intrusive_ptr<c10::StorageImpl> make_owning_alias(c10::StorageImpl& storage, const void* data) {
+  auto* owner = new StorageOwner(StorageOwner::reclaim_copy(&storage));
+  return make_alias_storage({const_cast<void*>(data), owner, &release_owner, c10::Device(c10::kCPU)}, storage.nbytes());
+}
+
+// Materializer of an alias storage over copy-on-write memory: the device storage's, whose memory the alias then has.
+void materialize_owner(c10::StorageImpl* alias) {
+  c10::DataPtr& data = alias->_mutable_data_ptr_no_checks();
+  c10::StorageImpl& owner = **static_cast<StorageOwner*>(data.get_context());
+  data = c10::DataPtr(owner.mutable_data(), data.move_context().release(), &release_owner, c10::Device(c10::kCPU));
+}
+
 // The current stream of a device, whose work is done.
 Stream& finished_stream(int device_index) {
   Stream& stream = current_stream(device_index);
@@ -103,10 +116,10 @@ Block* block_of_host(const c10::StorageImpl& host) {
 c10::intrusive_ptr<c10::StorageImpl> alias_storage(c10::StorageImpl& storage) {
   Block* block = block_of(storage);
   if (C10_UNLIKELY(block == nullptr || block->data == nullptr)) {
-    // Foreign or no memory: an alias storage for this call, which keeps the device storage alive.
-    auto* owner = new StorageOwner(StorageOwner::reclaim_copy(&storage));
-    return make_alias_storage({storage.mutable_data(), owner, &release_owner, c10::Device(c10::kCPU)},
-                              storage.nbytes());
+    // Foreign, no or copy-on-write memory: an alias storage for this call.
+    auto alias = make_owning_alias(storage, storage.data());
+    if (storage.has_materializer()) alias->set_materializer(&materialize_owner);
+    return alias;
   }
   c10::StorageImpl* alias = cached_alias(*block);
   if (C10_UNLIKELY(alias == nullptr)) {

@@ -168,6 +168,7 @@ void set_quantized(const Tensor& destination, const Components& components, cons
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
   m.impl("empty_quantized", &at::native::empty_quantized);
   m.impl("empty_like", &at::native::empty_like_quantized);
+  m.impl("set_.source_Storage_storage_offset", &at::native::set_storage_quantized_);
   m.impl("as_strided", &at::native::as_strided_qtensorimpl);
   m.impl("view", &at::native::view);
   m.impl("_reshape_alias", &at::native::_reshape_alias);

@@ -1,6 +1,7 @@
 #include "aten/memory/device_allocator.h"
 
 #include <c10/core/AllocatorConfig.h>
+#include <c10/core/impl/COW.h>
 
 #include <algorithm>
 #include <functional>
@@ -98,8 +99,11 @@ class Allocator final : public c10::DeviceAllocator {
     collect_shared_storages();
   }
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
-    if (!is_device_memory(data)) return;  // not the allocator's to reuse
-    record_stream(*static_cast<Block*>(data.get_context()), stream_by_id(stream.device_index(), stream.id()));
+    Block* block = is_device_memory(data)                  ? static_cast<Block*>(data.get_context())
+                   : c10::impl::cow::is_cow_data_ptr(data) ? find_block(data.get())
+                                                           : nullptr;
+    if (block == nullptr) return;  // not the allocator's to reuse
+    record_stream(*block, stream_by_id(stream.device_index(), stream.id()));
   }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {

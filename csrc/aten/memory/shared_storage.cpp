@@ -95,6 +95,7 @@ void move_to_shared_memory(const c10::Storage& storage, c10::Storage host) {
   collect_shared_storages();
   synchronize_device(device(index));
   copy_to_host(host.mutable_data(), storage.data(), storage.nbytes(), current_stream(index));
+  impl.clear_materializer();
   impl.set_data_ptr_noswap(shared_data_ptr(std::move(host), index));
   impl.set_resizable(false);
   impl.set_allocator(nullptr);

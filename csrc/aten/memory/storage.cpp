@@ -35,6 +35,7 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   const int index = storage.device().index();
   c10::DataPtr data = allocate_device_memory(index, bytes);
   copy_on_device(data.get(), storage.data(), std::min(bytes, storage.nbytes()), current_stream(index));
+  storage.clear_materializer();
   storage.set_data_ptr_noswap(std::move(data));
   storage.set_nbytes(bytes);
 }

@@ -1,4 +1,4 @@
-// Ops that give a tensor other memory: resize_ and set_.
+// Ops that give a tensor other memory: resize_, set_ and _lazy_clone.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "aten/launch/native_launch.h"
+#include "aten/memory/copy_on_write.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
 #include "aten/memory/uninitialized_memory.h"
@@ -73,7 +74,16 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_storage_offset(self, std::move(storage), 0, {0}, {});
 }
 
+at::Tensor lazy_clone(const at::Tensor& self) {
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(lazy_clone_storage(*self.storage().unsafeGetStorageImpl())),
+                                           c10::DispatchKeySet(kDispatchKey), self.dtype());
+  impl->set_sizes_and_strides(self.sizes(), self.strides(), self.storage_offset());
+  return at::Tensor(std::move(impl));
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_lazy_clone", &lazy_clone);
   m.impl("resize_", &resize_);
   m.impl("set_.source_Storage", &set_storage);
   m.impl("set_.source_Storage_storage_offset", &set_storage_offset);
