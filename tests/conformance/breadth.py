@@ -3,7 +3,7 @@
 A *question* calls an operator for one of its samples in one way: in place, with ``out=``, under forward-mode
 differentiation, with operands that lie elsewhere in memory …. The function that asks is the same for both devices and
 gets the operands on one of them; what counts is that both give the same values, dtypes, shapes and strides, or that
-both raise the same type of error.
+both raise. In half precision, an answer that misses the CPU's is right if it is as close to that of float64.
 """
 
 from __future__ import annotations
@@ -289,10 +289,35 @@ def check(case: Case, limit: int) -> int:
         if isinstance(expected, Exception) or isinstance(actual, Exception):
             _compare_errors(actual, expected)
             continue
-        random = harness.draws_random_numbers(case.op, sample)
-        _compare_results(case, actual, expected, values=not random)
+        try:
+            _compare_results(case, actual, expected, values=not harness.draws_random_numbers(case.op, sample))
+        except AssertionError:
+            if case.dtype not in (torch.float16, torch.bfloat16):
+                raise
+            exact = _answer(question, case.op, _widened(sample))
+            if isinstance(exact, Exception) or not _as_close(actual, expected, exact):
+                raise
         compared += 1
     return compared
+
+
+def _widened(sample: SampleInput) -> SampleInput:
+    def widen(value: Any) -> Any:
+        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    return _prepared(sample, widen)
+
+
+def _as_close(actual: Results, expected: Results, exact: Results) -> bool:
+    """Whether no element is farther from the exact results than the CPU's farthest; strides and all count as before."""
+    _compare_layouts(actual, expected)
+    for a, e, x in zip(actual, expected, exact, strict=True):
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+            return False
+        errors = [(t.cpu().double() - x).abs() for t in (a, e)]
+        if not bool((errors[0] <= errors[1].max()).all()):
+            return False
+    return True
 
 
 def _compare_errors(actual: Results | Exception, expected: Results | Exception) -> None:
@@ -311,7 +336,12 @@ def _compare_results(case: Case, actual: Results, expected: Results, *, values: 
         if isinstance(e, torch.Tensor):
             allowed = tolerance(case.op, e.dtype)
             harness.compare(a, e, values=values, tolerance=allowed)
-            if e.layout == torch.strided:
-                assert a.stride() == e.stride(), f"strides {a.stride()}, on the CPU {e.stride()}"
         else:
             harness.compare(a, e, values=values)
+    _compare_layouts(actual, expected)
+
+
+def _compare_layouts(actual: Results, expected: Results) -> None:
+    for a, e in zip(actual, expected, strict=True):
+        if isinstance(e, torch.Tensor) and e.layout == torch.strided:
+            assert a.stride() == e.stride(), f"strides {a.stride()}, on the CPU {e.stride()}"

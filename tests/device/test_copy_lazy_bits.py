@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-#: 80 x 80 elements out of 160 x 160.
+#: 40 x 40 elements out of 80 x 80.
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "contiguous": lambda t: t.view(-1)[: 80 * 80].view(80, 80),
-    "transposed": lambda t: t.view(-1)[: 80 * 80].view(80, 80).t(),
+    "contiguous": lambda t: t.view(-1)[: 40 * 40].view(40, 40),
+    "transposed": lambda t: t.view(-1)[: 40 * 40].view(40, 40).t(),
     "sliced": lambda t: t[::2, 1::2],
 }
 BITS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -38,9 +38,9 @@ CASES = [
 
 
 def example(dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """160 x 160 values that every dtype can hold, none of them 0."""
+    """80 x 80 values that every dtype can hold, none of them 0."""
     generator = torch.Generator().manual_seed(seed)
-    values = torch.randint(1, 100, (160, 160, 2), generator=generator).double()
+    values = torch.randint(1, 100, (80, 80, 2), generator=generator).double()
     return (torch.view_as_complex(values) if dtype.is_complex else values[..., 0]).to(dtype)
 
 
@@ -48,7 +48,17 @@ def case_name(case: tuple[torch.dtype, str, torch.dtype, str]) -> str:
     return "-".join(str(part).removeprefix("torch.") for part in case)
 
 
-@pytest.mark.parametrize("layouts", itertools.product(LAYOUTS, LAYOUTS), ids="-to-".join)
+@pytest.mark.parametrize(
+    "layouts",
+    [
+        ("contiguous", "contiguous"),
+        ("transposed", "contiguous"),
+        ("contiguous", "transposed"),
+        ("sliced", "transposed"),
+        ("sliced", "sliced"),
+    ],
+    ids="-to-".join,
+)
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 @pytest.mark.filterwarnings("ignore:Casting complex values to real", "ignore:ComplexHalf support")
 def test_copy_applies_lazy_bits(

@@ -52,6 +52,10 @@ OTHERS: dict[str, Make] = {
 }
 
 
+#: CUDA's own, and one whose sample has a weight on the CPU.
+LEFT_OUT = {"jiterator_unary", "jiterator_binary", "jiterator_binary_return_by_ref", "nn.functional.prelu"}
+
+
 def info_name(op: Any) -> str:
     return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
 
@@ -62,7 +66,11 @@ def with_sample_arguments(op: UnaryUfuncInfo) -> Callable[[torch.Tensor], Any]:
 
 
 UNARY: dict[str, Callable[[torch.Tensor], Any]] = {
-    **{info_name(op): with_sample_arguments(op) for op in op_db if isinstance(op, UnaryUfuncInfo)},
+    **{
+        info_name(op): with_sample_arguments(op)
+        for op in op_db
+        if isinstance(op, UnaryUfuncInfo) and op.name not in LEFT_OUT
+    },
     **{
         name: getattr(F, name)
         for name in (
@@ -104,7 +112,7 @@ BACKWARDS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
         lambda g, t: aten.binary_cross_entropy_backward(torch.ones_like(g), g, t, None, 0),
 }  # fmt: skip
 BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
-    **{info_name(op): op.op for op in op_db if isinstance(op, BinaryUfuncInfo)},
+    **{info_name(op): op.op for op in op_db if isinstance(op, BinaryUfuncInfo) and op.name not in LEFT_OUT},
     **BACKWARDS,
     "add_scaled": lambda a, b: torch.add(a, b, alpha=2),
     "mse_loss": lambda a, b: F.mse_loss(a, b, reduction="none"),
@@ -123,7 +131,9 @@ TERNARY: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]] = 
     "where": lambda a, b, c: torch.where(a > 0.5, b, c),
     "clamp": torch.clamp,
 }
-TERNARY_LAYOUTS = ["contiguous", "channels_last", "permuted", "expanded", "ambiguous_channels_last", "channels", "row"]
+#: What every layout meets as the other operand.
+PARTNERS = ["contiguous", "channels_last", "expanded", "ambiguous_channels_last", "channels"]
+TERNARY_LAYOUTS = ["contiguous", "channels_last", "permuted", "expanded", "ambiguous_channels_last", "row"]
 
 
 def on(device: torch.device, tensor: torch.Tensor) -> torch.Tensor:
@@ -136,7 +146,7 @@ def outcome(function: Callable[..., Any], *operands: torch.Tensor) -> list[torch
     """The results of a function; None if it raises."""
     try:
         results = function(*operands)
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         return None
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
@@ -149,8 +159,10 @@ def differences(
     expected = outcome(function, *operands)
     actual = outcome(function, *(on(device, operand) for operand in operands))
     where = " and ".join(layouts)
-    if expected is None or actual is None:
-        return [] if expected is actual else [f"{where}: {'the CPU' if expected is None else 'the device'} raises"]
+    if expected is None:  # oneDNN refuses some layouts on the CPU; no answer to compare with
+        return []
+    if actual is None:
+        return [f"{where}: the device raises"]
     found = []
     for a, e in zip(actual, expected, strict=True):
         if a.stride() != e.stride():
@@ -162,18 +174,20 @@ def differences(
     return found
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary_operators_lay_results_out_as_the_cpu(device: torch.device, name: str, dtype: torch.dtype) -> None:
     cases = [(layout,) for layout in IMAGES | OTHERS]
     assert not [line for case in cases for line in differences(device, UNARY[name], case, dtype)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 @pytest.mark.parametrize("name", BINARY)
-def test_binary_operators_lay_results_out_as_the_cpu(device: torch.device, name: str, dtype: torch.dtype) -> None:
-    cases = [*itertools.product(IMAGES, IMAGES), *((layout, layout) for layout in OTHERS)]
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_binary_operators_lay_results_out_as_the_cpu(device: torch.device, name: str) -> None:
+    cases = [*itertools.product(IMAGES, PARTNERS), *itertools.product(PARTNERS, IMAGES)]
+    cases += [(layout, layout) for layout in IMAGES | OTHERS]
     cases += [("matrix", "matrix_transposed"), ("matrix_transposed", "matrix_sliced"), ("scalar", "column_transposed")]
+    dtype = torch.int64 if name.startswith(("bitwise", "gcd", "lcm", "floor_divide")) else torch.float32
     assert not [line for case in cases for line in differences(device, BINARY[name], case, dtype)]
 
 

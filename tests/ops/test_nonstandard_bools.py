@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +19,15 @@ from torch.utils._pytree import tree_leaves
 from conformance import harness, ledger
 
 #: Samples per operator and dtype: those with a bool operand among the first.
-MAX_SAMPLES = 20
+MAX_SAMPLES = 6
+
+#: Operators that give bool tensors and take none, or whose samples are views of more memory than they show.
+WITHOUT_OPERANDS = frozenset(
+    {
+        "as_strided.partial_views", "eye", "full", "nn.functional.unfold", "ones", "scalar_tensor",
+        "torch.ops.aten._safe_softmax.default", "zeros",
+    }
+)  # fmt: skip
 
 
 def odd_bytes(value: Any) -> Any:
@@ -43,12 +52,16 @@ def takes_bool(sample: SampleInput) -> bool:
 def bool_samples(op: OpInfo) -> list[SampleInput]:
     """Samples with a bool operand, whose results the operator's arguments decide."""
     found: list[SampleInput] = []
-    if harness.case_name(op) in ledger.RANDOM | ledger.UNDEFINED_CONTENTS | set(ledger.FORWARD_RAISES):
-        return found
     for dtype in {torch.bool, torch.float32} & op.supported_dtypes("cpu"):
         samples = itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), MAX_SAMPLES)
         found += [s for s in samples if takes_bool(s) and not harness.draws_random_numbers(op, s)]
     return found
+
+
+LEFT_OUT = WITHOUT_OPERANDS | ledger.RANDOM | ledger.UNDEFINED_CONTENTS | set(ledger.FORWARD_RAISES)
+OPERATORS = [
+    op for op in harness.OPERATORS if torch.bool in op.supported_dtypes("cpu") and harness.case_name(op) not in LEFT_OUT
+]
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=harness.case_name)
@@ -62,3 +75,35 @@ def test_any_byte_but_zero_is_true(op: OpInfo) -> None:
             expected = harness.run(op, sample.transform(fresh))
             for a, e in zip(harness.run(op, odd), expected, strict=True):
                 harness.compare(a, e, values=True, tolerance=harness.tolerance(op))
+
+
+@pytest.mark.parametrize("count", [6, 50])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: t.clone(),
+        lambda t: t.t().contiguous(),
+        lambda t: t[:, ::2].contiguous(),
+        lambda t: t.to(torch.uint8),
+        lambda t: t.float(),
+        lambda t: t.gather(1, torch.zeros(t.shape, dtype=torch.long, device=t.device)),
+        lambda t: t.index_select(0, torch.arange(2, device=t.device)),
+        lambda t: t & t,
+        lambda t: t == t.logical_not(),
+        lambda t: torch.maximum(t, t),
+    ],
+    ids=["clone", "transpose", "slice", "uint8", "float", "gather", "index_select", "and", "equal", "maximum"],
+)
+def test_results_hold_the_bytes_of_the_cpu(
+    device: torch.device, function: Callable[[torch.Tensor], torch.Tensor], count: int
+) -> None:
+    odd = odd_bytes(torch.arange(4 * count).reshape(4, count) % 3 > 0)
+    expected, actual = function(odd), function(odd.view(torch.uint8).to(device).view(torch.bool))
+    assert torch.equal(actual.view(torch.uint8).cpu(), expected.view(torch.uint8))
+
+
+def test_gradient_of_dropout_reads_any_mask(device: torch.device) -> None:
+    gradient, mask = torch.randn(7, 5), odd_bytes(torch.arange(35).reshape(7, 5) % 2 > 0)
+    backward = torch.ops.aten.native_dropout_backward
+    moved = mask.view(torch.uint8).to(device).view(torch.bool)
+    torch.testing.assert_close(backward(gradient.to(device), moved, 2.0).cpu(), backward(gradient, mask, 2.0))

@@ -78,8 +78,9 @@ class WithOutput final : public Structured {
       const c10::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
       output_ = strides.empty() ? empty_dense(sizes, dtype, options.device())
                                 : empty_strided_on(sizes, strides, dtype, options.device());
-    } else if (at::native::resize_output(output_, sizes) && !strides.empty()) {
-      output_.as_strided_(sizes, strides);
+      if (strides.empty()) restride(options);
+    } else if (at::native::resize_output(output_, sizes)) {
+      strides.empty() ? restride(options) : void(output_.as_strided_(sizes, strides));
     }
     Structured::set_output_raw_strided(index, sizes, strides, options);
   }
@@ -90,6 +91,12 @@ class WithOutput final : public Structured {
   const Tensor& maybe_get_output(int64_t /*index*/) override { return output_; }
 
  private:
+  // Without strides, the options say how the output is laid out.
+  void restride(const c10::TensorOptions& options) {
+    const auto format = options.memory_format_opt();
+    if (format.has_value()) output_.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  }
+
   Tensor output_;
   bool given_ = false;
 };

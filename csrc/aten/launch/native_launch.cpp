@@ -1,6 +1,7 @@
 #include "aten/launch/native_launch.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -48,6 +49,11 @@ at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
   auto impl = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(kDispatchKey), meta);
   impl->set_sizes_and_strides(sizes, strides);
   return at::Tensor(std::move(impl));
+}
+
+at::Tensor empty_laid_out_as(const at::TensorBase& like, c10::ScalarType dtype) {
+  if (like.is_non_overlapping_and_dense()) return empty_strided_on(like.sizes(), like.strides(), dtype, like.device());
+  return empty_strided_on(like.sizes(), at::infer_dense_strides(like.sizes(), like.strides()), dtype, like.device());
 }
 
 void Scratch::reserve(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {

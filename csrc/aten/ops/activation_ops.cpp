@@ -75,7 +75,7 @@ bool keeps_dtype(const at::Tensor& self, const std::optional<c10::Scalar>& bound
   return bound->isIntegral(/*includeBool=*/false);
 }
 
-// clamp and hardtanh: one or both bounds.
+// clamp and hardtanh: one or both bounds. hardtanh's result is laid out as its operand.
 template <class Op, class Schema = typename Op::schema>
 struct ClampForm;
 template <class Op, class Result, class Self, class Bound, class... Out>
@@ -90,22 +90,33 @@ struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
     if (low.has_value()) call.take(*low);
     if (high.has_value()) call.take(*high);
     (call.take(out), ...);
-    return finish<Op>(call, self, min, max, out...);
+    if constexpr (std::is_same_v<Op, ops::hardtanh>) {
+      at::Tensor result = empty_laid_out_as(self, self.scalar_type());
+      call.take(result);
+      return call.run() ? result : BoxedFallback<Op>::call(self, min, max);
+    } else {
+      return finish<Op>(call, self, min, max, out...);
+    }
   }
 };
 
 // The forward's buffer serves the CPU's backward; ours computes from the input.
 std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
+  at::Tensor result = empty_dense(self.sizes(), self);  // contiguous, whatever the input is
   PointwiseCall call(log_sigmoid_row);
   call.take(self);
+  call.take(result);
   if (!call.run()) return BoxedFallback<ops::log_sigmoid_forward>::call(self);
-  return {std::move(call.result()), empty_dense({0}, self)};
+  return {std::move(result), empty_dense({0}, self)};
 }
 at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& buffer) {
   PointwiseCall call(log_sigmoid_backward_row);
   call.take(grad);
   call.take(self);
-  return finish<ops::log_sigmoid_backward>(call, grad, self, buffer);
+  if (grad.sizes() != self.sizes()) return finish<ops::log_sigmoid_backward>(call, grad, self, buffer);
+  at::Tensor result = empty_laid_out_as(grad, grad.scalar_type());
+  call.take(result);
+  return call.run() ? result : BoxedFallback<ops::log_sigmoid_backward>::call(grad, self, buffer);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -168,16 +168,10 @@ std::optional<std::vector<Tensor>> loss_operands(std::initializer_list<Tensor> o
   return alike.has_value() || reduction == at::Reduction::None ? alike : dense_operands(operands);
 }
 
-Tensor empty_alike(const Tensor& self) {
-  return self.is_contiguous() ? empty_dense(self.sizes(), self)
-                              : empty_strided_on(self.sizes(), self.strides(), self.scalar_type(), self.device());
-}
-
-OptionalTensor launch_loss(KernelRef& ref, const std::vector<Tensor>& operands, int64_t reduction) {
+OptionalTensor launch_loss(KernelRef& ref, const Tensor& out, const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
   const mydev_kernel* kernel = ref.on(self);
   if (kernel == nullptr) return std::nullopt;
-  const Tensor out = reduction == at::Reduction::None ? empty_alike(self) : empty_dense({}, self);
   OpFrame<4, 1> frame;
   frame.add(out);
   for (const Tensor& tensor : operands) frame.add(tensor);
@@ -185,17 +179,17 @@ OptionalTensor launch_loss(KernelRef& ref, const std::vector<Tensor>& operands, 
   return out;
 }
 
-OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad, const std::vector<Tensor>& operands,
-                                    int64_t reduction) {
+OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad_in, const Tensor& grad,
+                                    const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
   const mydev_kernel* kernel = ref.on(self);
   const bool whole = reduction != at::Reduction::None;
   if (kernel == nullptr || !same_kind(self, grad) || (whole ? grad.numel() != 1 : grad.sizes() != self.sizes())) {
     return std::nullopt;
   }
-  const Tensor grad_in = empty_alike(self);
   OpFrame<5, 1> frame;
-  const Tensor dense_grad = whole || grad.strides() == self.strides() ? grad : empty_alike(self).copy_(grad);
+  const bool alike = whole || grad.strides() == self.strides();
+  const Tensor dense_grad = alike ? grad : empty_laid_out_as(self, self.scalar_type()).copy_(grad);
   frame.add(grad_in).add(dense_grad);
   for (const Tensor& tensor : operands) frame.add(tensor);
   frame.attribute(int_attribute("reduction", reduction)).launch(*kernel, 1);
@@ -204,13 +198,19 @@ OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad, const st
 
 OptionalTensor mse(const Tensor& self, const Tensor& target, int64_t reduction) {
   const auto operands = loss_operands({self, target}, reduction);
-  return operands.has_value() ? launch_loss(mse_loss_kernel, *operands, reduction) : std::nullopt;
+  if (!operands.has_value()) return std::nullopt;
+  const bool whole = reduction != at::Reduction::None;
+  const Tensor out = whole                  ? empty_dense({}, self)
+                     : self.is_contiguous() ? empty_dense(self.sizes(), self)
+                                            : empty_laid_out_as(self, self.scalar_type());
+  return launch_loss(mse_loss_kernel, out, *operands, reduction);
 }
 
 OptionalTensor mse_backward(const Tensor& grad, const Tensor& self, const Tensor& target, int64_t reduction) {
+  if (self.sizes() != target.sizes()) return std::nullopt;
   const auto operands = dense_operands({self, target});
-  return operands.has_value() ? launch_loss_backward(mse_loss_backward_kernel, grad, *operands, reduction)
-                              : std::nullopt;
+  if (!operands.has_value()) return std::nullopt;
+  return launch_loss_backward(mse_loss_backward_kernel, empty_dense(self.sizes(), self), grad, *operands, reduction);
 }
 
 std::optional<std::vector<Tensor>> bce_operands(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
@@ -221,15 +221,19 @@ std::optional<std::vector<Tensor>> bce_operands(const Tensor& self, const Tensor
 
 OptionalTensor bce(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction) {
   const auto operands = bce_operands(self, target, weight, reduction);
-  return operands.has_value() ? launch_loss(bce_loss_kernel, *operands, reduction) : std::nullopt;
+  if (!operands.has_value()) return std::nullopt;
+  const bool whole = reduction != at::Reduction::None;
+  const Tensor out = whole ? empty_dense({}, self) : empty_laid_out_as(self, self.scalar_type());
+  return launch_loss(bce_loss_kernel, out, *operands, reduction);
 }
 
 OptionalTensor bce_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                             int64_t reduction) {
   // The gradient is laid out as the input, whatever the reduction.
   const auto operands = bce_operands(self, target, weight, at::Reduction::None);
-  return operands.has_value() ? launch_loss_backward(bce_loss_backward_kernel, grad, *operands, reduction)
-                              : std::nullopt;
+  if (!operands.has_value()) return std::nullopt;
+  const Tensor grad_in = empty_laid_out_as(self, self.scalar_type());
+  return launch_loss_backward(bce_loss_backward_kernel, grad_in, grad, *operands, reduction);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

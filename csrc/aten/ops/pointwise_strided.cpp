@@ -8,7 +8,6 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <utility>
 
@@ -71,13 +70,13 @@ class PointwiseCall::StridedPath {
     }
     const PointwiseRow& row = call_.row_;
     if (call_.out_ != nullptr && !on_device(*call_.out_)) return false;
-    if (!row.promotes && !std::has_single_bit(given_tensors)) return false;
     check_same_device(row.kernel.name() + std::string_view("mydev.").size(),
                       {operands_[0], operands_[1], operands_[2]});
     common_ = at::native::result_type(promotion);
     if (row.result == ResultDtype::kFloat && c10::isIntegralType(common_, /*includeBool=*/true)) {
       common_ = c10::get_default_dtype_as_scalartype();
     }
+    if (!row.promotes && given_tensors != dtypes(common_)) return false;
     if (!call_.covers(common_)) return false;
     if (row.check != nullptr && !row.check(common_, given, call_.attributes_.data() + 1)) return false;
     if (row.wide_number && is_wide_scalar(1)) narrow_ = std::exchange(common_, ScalarType::Float);

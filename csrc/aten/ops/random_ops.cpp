@@ -5,7 +5,6 @@
 // dense one. Bad parameters go to the CPU's kernel, which raises the CPU's error.
 #include <ATen/Operators.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -146,11 +145,6 @@ Tensor* random_to(Tensor& self, int64_t to, Generator generator) {
 
 // --- dropout -------------------------------------------------------------------------------------------------------
 
-Tensor empty_strided_like(const Tensor& like, at::ScalarType dtype) {
-  if (like.is_contiguous()) return empty_dense(like.sizes(), dtype, like.device());
-  return empty_strided_on(like.sizes(), like.strides(), dtype, like.device());
-}
-
 std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p, std::optional<bool> train) {
   const mydev_kernel* kernel = on_device(input) ? dropout_kernel.on(input) : nullptr;
   if (kernel == nullptr || !is_real_float(input.scalar_type()) || !train.value_or(true) || !(p >= 0 && p <= 1) ||
@@ -158,7 +152,9 @@ std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p,
     return std::nullopt;
   }
   const Tensor dense = input.is_non_overlapping_and_dense() ? input : input.clone();
-  Tensor out = empty_strided_like(dense, dense.scalar_type()), mask = empty_strided_like(dense, at::kBool);
+  Tensor out =
+      dense.is_contiguous() ? empty_dense(dense.sizes(), dense) : empty_laid_out_as(dense, dense.scalar_type());
+  Tensor mask = empty_laid_out_as(dense, at::kBool);
   const int64_t size = dense.numel();
   const PhiloxState state = reserve_random(std::nullopt, input.device().index(), blocks_of(size, kNarrow));
   const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(mask, size),
@@ -176,21 +172,13 @@ std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, d
       mask.scalar_type() != at::kBool || mask.sizes() != grad.sizes()) {
     return std::nullopt;
   }
-  const auto dense_as = [](const Tensor& tensor, const Tensor& like) {
-    return tensor.strides() == like.strides() ? tensor : empty_strided_like(like, tensor.scalar_type()).copy_(tensor);
-  };
-  // Laid out as the gradient, or as the mask where the gradient is one value for many elements.
-  const auto strides = grad.strides();
-  const bool expanded = std::find(strides.begin(), strides.end(), 0) != strides.end();
-  const Tensor dense = grad.is_non_overlapping_and_dense()               ? grad
-                       : expanded && mask.is_non_overlapping_and_dense() ? dense_as(grad, mask)
-                                                                         : grad.clone();
-  const Tensor dense_mask = dense_as(mask, dense);
-  Tensor out = empty_strided_like(dense, dense.scalar_type());
-  const int64_t size = dense.numel();
+  // Where they are laid out differently, the product is laid out as that of any two operands.
+  if (!grad.is_non_overlapping_and_dense() || grad.strides() != mask.strides()) return grad.mul(mask).mul_(scale);
+  Tensor out = grad.is_contiguous() ? empty_dense(grad.sizes(), grad) : empty_laid_out_as(grad, grad.scalar_type());
+  const int64_t size = grad.numel();
   if (size == 0) return out;
-  const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(dense, size),
-                                               flat_buffer(dense_mask, size)};
+  const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(grad, size),
+                                               flat_buffer(mask, size)};
   const std::array<mydev_attribute, 1> attributes = {float_attribute("scale", scale)};
   launch_on(*kernel, buffers, 1, attributes, current_stream(grad.device().index()));
   return out;

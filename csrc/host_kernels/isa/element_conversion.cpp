@@ -117,8 +117,8 @@ struct E5M2 {
 };
 struct E4M3FN {
   static constexpr int kMantissa = 3, kBias = 7;
-  static constexpr float kOverflow = 480;
-  static constexpr uint8_t kOverflowed = 0x7F, kNan = 0x7F;  // no infinity, and one NaN
+  static constexpr float kOverflow = 464;
+  static constexpr uint8_t kOverflowed = 0x7E, kNan = 0x7F;  // no infinity, and one NaN: the largest number
   static bool is_nan(uint32_t magnitude) { return magnitude == 0x7F; }
   static bool is_infinite(uint32_t) { return false; }
 };
