@@ -79,6 +79,8 @@ def main() -> None:
     compare("stack, 8 of 16x16", lambda x: torch.stack([x] * 8), small)
     compare("index_select, 1024x1024", lambda x, i: x.index_select(0, i), square, torch.randint(0, 1024, (1024,)))
     compare("gather(1), 1024x1024", lambda x, i: x.gather(1, i), square, torch.randint(0, 1024, (1024, 1024)))
+    compare("isin, 16 among 4", torch.isin, torch.randint(0, 99, (16,)), torch.randint(0, 99, (4,)))
+    compare("isin, 1000 among 20", torch.isin, torch.randint(0, 99, (1000,)), torch.randint(0, 99, (20,)))
     compare("arange, 1M", lambda x: torch.arange(1 << 20, device=x.device), small)
     compare("uniform_, 1M", lambda x: x.uniform_(), square.clone())
     compare("normal_, 1M", lambda x: x.normal_(), square.clone())

@@ -29,6 +29,7 @@
   GROUP(index)                             \
   GROUP(layer_norm)                        \
   GROUP(loss)                              \
+  GROUP(membership)                        \
   GROUP(optimizer)                         \
   GROUP(random)                            \
   GROUP(range)                             \

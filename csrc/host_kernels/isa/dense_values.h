@@ -14,16 +14,23 @@ inline constexpr auto kLarger = [](auto a, auto b) { return ((a > b) | (a != a))
 inline constexpr auto kSmaller = [](auto a, auto b) { return ((a < b) | (a != a)) ? a : b; };
 inline constexpr auto kPlus = [](auto a, auto b) { return a + b; };
 
-// All lanes of a vector, combined in pairs: a chain would take a latency per lane.
+// All lanes of a vector, combined half by half: a chain would take a latency per lane.
 template <typename T, size_t bytes, typename Combine>
 T across_lanes(typename detail::VectorType<T, bytes>::type v, const Combine& combine) {
-  constexpr int64_t n = bytes / sizeof(T);
-  alignas(bytes) T lanes[n];
-  std::memcpy(lanes, &v, bytes);
-  for (int64_t half = n / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) lanes[i] = static_cast<T>(combine(lanes[i], lanes[i + half]));
+  if constexpr (bytes > 16) {
+    using Half = typename detail::VectorType<T, bytes / 2>::type;
+    Half halves[2];
+    std::memcpy(halves, &v, bytes);
+    return across_lanes<T, bytes / 2>(combine(halves[0], halves[1]), combine);
+  } else {
+    constexpr int64_t n = bytes / sizeof(T);
+    T lanes[n];
+    for (int64_t i = 0; i < n; ++i) lanes[i] = v[i];
+    for (int64_t half = n / 2; half > 0; half /= 2) {
+      for (int64_t i = 0; i < half; ++i) lanes[i] = static_cast<T>(combine(lanes[i], lanes[i + half]));
+    }
+    return lanes[0];
   }
-  return lanes[0];
 }
 template <typename T, typename Combine>
 T across_lanes(Vec<T> v, const Combine& combine) {

@@ -1,0 +1,45 @@
+// isin of two tensors. Few tests are compared one by one; with many, the CPU's kernel sorts.
+#include <ATen/Operators.h>
+
+#include "aten/host/native_or_host.h"
+#include "runtime/stream/stream_table.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+
+KernelRef isin_kernel("mydev.isin");
+
+constexpr int64_t kFewTests = 64;
+
+// The types that the kernel compares; the CPU refuses others.
+bool is_comparable(at::ScalarType type) {
+  return is_real_float(type) || type == at::kByte || type == at::kChar || type == at::kShort || type == at::kInt ||
+         type == at::kLong;
+}
+
+std::optional<Tensor> isin(const Tensor& elements, const Tensor& tests, bool /*assume_unique*/, bool invert) {
+  const at::ScalarType type = elements.scalar_type();
+  const mydev_kernel* kernel = on_device(elements) ? isin_kernel.on(elements) : nullptr;
+  if (kernel == nullptr || !on_device(tests) || tests.device() != elements.device() || tests.scalar_type() != type ||
+      tests.numel() > kFewTests || !is_comparable(type)) {
+    return std::nullopt;
+  }
+  const Tensor dense = elements.contiguous(), dense_tests = tests.contiguous();
+  Tensor out = empty_dense(elements.sizes(), at::kBool, elements.device());
+  if (out.numel() == 0) return out;
+  const int64_t size = out.numel(), num_tests = tests.numel(), stride = 1;
+  const std::array<mydev_buffer, 3> buffers = {buffer_of(out, &size, &stride, 1), buffer_of(dense, &size, &stride, 1),
+                                               buffer_of(dense_tests, &num_tests, &stride, 1)};
+  const std::array<mydev_attribute, 1> attributes = {bool_attribute("invert", invert)};
+  launch_on(*kernel, buffers, 1, attributes, current_stream(elements.device().index()));
+  return out;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::isin_Tensor_Tensor, &isin>(m);
+}
+
+}  // namespace
+}  // namespace mydev
