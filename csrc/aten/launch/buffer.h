@@ -4,12 +4,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
+
 #include "aten/core/dtype.h"
 
 namespace mydev {
 
-// A tensor's memory under sizes and strides of the caller's. Buffers may be written to, so memory that is shared until
-// it is written (copy on write) becomes the tensor's own.
+// What a kernel only reads. Memory that is shared until it is written (copy on write) stays shared.
+inline mydev_buffer input_buffer_of(const at::TensorBase& tensor, const int64_t* sizes, const int64_t* strides,
+                                    int32_t rank) {
+  return {const_cast<void*>(tensor.unsafeGetTensorImpl()->data()), sizes, strides, rank,
+          to_frame_dtype(tensor.scalar_type())};
+}
+inline mydev_buffer input_buffer_of(const at::TensorBase& tensor, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  return input_buffer_of(tensor, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()));
+}
+inline mydev_buffer input_buffer_of(const at::TensorBase& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  return input_buffer_of(tensor, impl->sizes(), impl->strides());
+}
+
+// A tensor's memory under sizes and strides of the caller's, which a kernel may write: memory that was shared becomes
+// the tensor's own.
 inline mydev_buffer buffer_of(const at::TensorBase& tensor, const int64_t* sizes, const int64_t* strides,
                               int32_t rank) {
   return {tensor.unsafeGetTensorImpl()->mutable_data(), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};
@@ -20,6 +36,22 @@ inline mydev_buffer buffer_of(const at::TensorBase& tensor, c10::IntArrayRef siz
 inline mydev_buffer buffer_of(const at::TensorBase& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   return buffer_of(tensor, impl->sizes(), impl->strides());
+}
+
+// Lets a kernel write the first of the buffers that were made as inputs of these tensors; nullptr for an absent one.
+inline void make_writable(std::span<mydev_buffer> buffers, size_t num_outputs, c10::TensorImpl* const* tensors) {
+  bool moved = false;
+  for (size_t i = 0; i < num_outputs; ++i) {
+    if (tensors[i] == nullptr) continue;
+    void* data = tensors[i]->mutable_data();
+    moved |= data != buffers[i].data;
+    buffers[i].data = data;
+  }
+  if (!moved) [[likely]]
+    return;
+  for (size_t i = num_outputs; i < buffers.size(); ++i) {  // which may share an output's storage
+    if (tensors[i] != nullptr) buffers[i].data = const_cast<void*>(tensors[i]->data());
+  }
 }
 
 // An operand that is not given: no data, no dimensions.

@@ -94,11 +94,13 @@ template <int kBuffers, int kAttributes = 4>
 class OpFrame {
  public:
   OpFrame& add(const at::TensorBase& tensor) {
-    buffers_[static_cast<size_t>(count_)] = buffer_of(tensor);
+    buffers_[static_cast<size_t>(count_)] = input_buffer_of(tensor);
+    tensors_[static_cast<size_t>(count_)] = tensor.unsafeGetTensorImpl();
     if (count_++ == 0) device_ = tensor.device().index();
     return *this;
   }
   OpFrame& add_absent(mydev_dtype dtype) {
+    tensors_[static_cast<size_t>(count_)] = nullptr;
     buffers_[static_cast<size_t>(count_++)] = absent_buffer(dtype);
     return *this;
   }
@@ -111,12 +113,14 @@ class OpFrame {
   }
   // The first operand must be on the device.
   void launch(const mydev_kernel& kernel, uint32_t num_outputs) {
+    make_writable({buffers_.data(), static_cast<size_t>(count_)}, num_outputs, tensors_.data());
     launch_on(kernel, {buffers_.data(), static_cast<size_t>(count_)}, num_outputs,
               {attributes_.data(), static_cast<size_t>(num_attributes_)}, current_stream(device_));
   }
 
  private:
   std::array<mydev_buffer, kBuffers> buffers_;
+  std::array<c10::TensorImpl*, kBuffers> tensors_;  // nullptr for absent ones
   std::array<mydev_attribute, kAttributes> attributes_;
   int count_ = 0;
   int num_attributes_ = 0;

@@ -11,21 +11,27 @@ namespace mydev {
 // Collects operands and attributes of any number. Sizes and strides are borrowed: the tensors must stay alive.
 class ListFrame {
  public:
-  void add(const at::Tensor& tensor) { buffers_.push_back(buffer_of(tensor)); }
+  void add(const at::Tensor& tensor) {
+    buffers_.push_back(input_buffer_of(tensor));
+    tensors_.push_back(tensor.unsafeGetTensorImpl());
+  }
   void add(at::TensorList list) {
     for (const at::Tensor& tensor : list) add(tensor);
   }
   void add_absent(size_t count = 1) {
-    for (size_t i = 0; i < count; ++i) buffers_.push_back(absent_buffer(MYDEV_F32));
+    buffers_.resize(buffers_.size() + count, absent_buffer(MYDEV_F32));
+    tensors_.resize(buffers_.size(), nullptr);
   }
   void launch(const mydev_kernel& kernel, size_t num_outputs, std::span<const mydev_attribute> attributes,
               const at::Device& device) {
+    make_writable({buffers_.data(), buffers_.size()}, num_outputs, tensors_.data());
     launch_on(kernel, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_outputs), attributes,
               current_stream(device.index()));
   }
 
  private:
   c10::SmallVector<mydev_buffer, 32> buffers_;
+  c10::SmallVector<c10::TensorImpl*, 32> tensors_;  // nullptr for absent ones
 };
 
 // Corresponding elements of the two lie at corresponding places of dense memory.

@@ -19,7 +19,7 @@ bool takes(const Tensor& self) {
 
 void launch_arg_reduction(const mydev_kernel& kernel, const Tensor& self, const ReducedOutput& values,
                           const ReducedOutput& indices) {
-  const std::array<mydev_buffer, 3> buffers = {values.buffer(self), indices.buffer(self), input_buffer(self)};
+  const std::array<mydev_buffer, 3> buffers = {values.buffer(self), indices.buffer(self), input_buffer_of(self)};
   launch_on(kernel, buffers, 2, {}, current_stream(self.device().index()));
 }
 

@@ -71,8 +71,8 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
   for (const auto& s : sizes) strides.push_back({s[1] * s[2], s[2], 1});
   c10::SmallVector<mydev_buffer, 8> buffers;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const Tensor& tensor = i == 0 ? out : parts[i - 1];
-    buffers.push_back(buffer_of(tensor, sizes[i], strides[i]));
+    buffers.push_back(i == 0 ? buffer_of(out, sizes[i], strides[i])
+                             : input_buffer_of(parts[i - 1], sizes[i], strides[i]));
   }
   launch_on(*kernel, {buffers.data(), buffers.size()}, 1, {}, current_stream(out.device().index()));
   return out;

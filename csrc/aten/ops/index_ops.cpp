@@ -32,8 +32,8 @@ void launch_select(const mydev_kernel& kernel, const Tensor& out, const Tensor& 
   const std::array<int64_t, 3> out_sizes = {outer, picked, inner}, in_sizes = {outer, limit, inner},
                                out_strides = {picked * inner, inner, 1}, in_strides = {limit * inner, inner, 1};
   const std::array<mydev_buffer, 3> buffers = {buffer_of(out, out_sizes, out_strides),
-                                               buffer_of(dense, in_sizes, in_strides),
-                                               buffer_of(index, {&picked, 1}, {&stride, 1})};
+                                               input_buffer_of(dense, in_sizes, in_strides),
+                                               input_buffer_of(index, {&picked, 1}, {&stride, 1})};
   launch_on(kernel, buffers, 1, {}, current_stream(self.device().index()));
 }
 
@@ -106,8 +106,8 @@ std::optional<Tensor> embedding_backward(const Tensor& grad, const Tensor& indic
   const Tensor dense = grad.contiguous(), line = indices.contiguous();
   const Tensor out = empty_dense({num_weights.expect_int(), width}, grad);
   const std::array<int64_t, 2> sizes = {count, width}, strides = {width, 1};
-  const std::array<mydev_buffer, 3> buffers = {buffer_of(out), buffer_of(dense, sizes, strides),
-                                               buffer_of(line, {&count, 1}, {&stride, 1})};
+  const std::array<mydev_buffer, 3> buffers = {buffer_of(out), input_buffer_of(dense, sizes, strides),
+                                               input_buffer_of(line, {&count, 1}, {&stride, 1})};
   const std::array<mydev_attribute, 2> attributes = {int_attribute("padding_idx", padding_idx.expect_int()),
                                                      bool_attribute("scale_by_frequency", scale_grad_by_freq)};
   launch_on(*kernel, buffers, 1, attributes, current_stream(grad.device().index()));

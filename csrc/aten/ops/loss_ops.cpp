@@ -38,8 +38,8 @@ struct NllOperands {
   std::array<int64_t, 2> target_sizes, target_strides, line_strides, one = {1, 1};
   bool whole;  // the loss is one element
 
-  mydev_buffer input_buffer() const { return buffer_of(input, input_sizes, input_strides); }
-  mydev_buffer target_buffer() const { return buffer_of(target, target_sizes, target_strides); }
+  mydev_buffer input_buffer() const { return input_buffer_of(input, input_sizes, input_strides); }
+  mydev_buffer target_buffer() const { return input_buffer_of(target, target_sizes, target_strides); }
   // The loss, or its gradient.
   mydev_buffer line_buffer(const Tensor& line) const {
     return buffer_of(line, whole ? one : target_sizes, whole ? one : line_strides);

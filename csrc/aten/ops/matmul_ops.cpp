@@ -52,13 +52,13 @@ Operand operand_of(const Tensor& tensor, As as) {
     operand.sizes[to] = sizes[i];
     operand.strides[to] = strides[i];
   }
-  operand.data = tensor.unsafeGetTensorImpl()->mutable_data();
+  operand.data = const_cast<void*>(tensor.unsafeGetTensorImpl()->data());
   return operand;
 }
 
 // `tensor` as broadcast to the sizes of `out`.
 Operand expanded_operand(const Tensor& tensor, const Operand& out, As as, size_t rank) {
-  Operand operand{out.sizes, {}, tensor.unsafeGetTensorImpl()->mutable_data()};
+  Operand operand{out.sizes, {}, const_cast<void*>(tensor.unsafeGetTensorImpl()->data())};
   const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
   const size_t last = as == As::kColumn ? 0 : rank - 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -125,6 +125,7 @@ void multiply(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor*
   constexpr As out_as = kind == Product::kMatrixVector ? As::kColumn
                         : kind == Product::kVectors    ? As::kRow
                                                        : As::kMatrix;
+  out.unsafeGetTensorImpl()->mutable_data();  // memory that is shared until it is written becomes its own
   const Operand out_operand = operand_of(out, out_as);
   const Operand a_operand = operand_of(a, kind == Product::kVectors ? As::kRow : As::kMatrix);
   const Operand b_operand = operand_of(b, b_dim(kind) == 1 ? As::kColumn : As::kMatrix);

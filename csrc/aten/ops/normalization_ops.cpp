@@ -20,19 +20,18 @@ KernelRef batch_norm_backward_kernel("mydev.batch_norm_backward");
 KernelRef layer_norm_kernel("mydev.layer_norm");
 KernelRef layer_norm_backward_kernel("mydev.layer_norm_backward");
 
-mydev_buffer buffer_of(const Tensor& tensor, const int64_t* sizes, const int64_t* strides, int32_t rank) {
-  return {const_cast<void*>(tensor.const_data_ptr()), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};
+// An operand with its own sizes and strides, or an absent one.
+mydev_buffer output_or_absent(const Tensor& tensor, at::ScalarType dtype) {
+  return tensor.defined() ? buffer_of(tensor) : absent_buffer(to_frame_dtype(dtype));
 }
-mydev_buffer absent_buffer(at::ScalarType dtype) {
-  return {nullptr, nullptr, nullptr, 0, to_frame_dtype(dtype)};
+mydev_buffer output_or_absent(const OptionalTensor& tensor, at::ScalarType dtype) {
+  return output_or_absent(given(tensor) ? *tensor : Tensor(), dtype);
 }
-// A tensor with its own sizes and strides, or an absent operand.
-mydev_buffer buffer_or_absent(const Tensor& tensor, at::ScalarType dtype) {
-  if (!tensor.defined()) return absent_buffer(dtype);
-  return buffer_of(tensor, tensor.sizes().data(), tensor.strides().data(), static_cast<int32_t>(tensor.dim()));
+mydev_buffer input_or_absent(const Tensor& tensor, at::ScalarType dtype) {
+  return tensor.defined() ? input_buffer_of(tensor) : absent_buffer(to_frame_dtype(dtype));
 }
-mydev_buffer buffer_or_absent(const OptionalTensor& tensor, at::ScalarType dtype) {
-  return buffer_or_absent(given(tensor) ? *tensor : Tensor(), dtype);
+mydev_buffer input_or_absent(const OptionalTensor& tensor, at::ScalarType dtype) {
+  return input_or_absent(given(tensor) ? *tensor : Tensor(), dtype);
 }
 
 // --- batch norm ----------------------------------------------------------------------------------------------------
@@ -69,7 +68,8 @@ struct Channels {
     }
     strides = {sizes[1] * sizes[2], sizes[2], 1};
   }
-  mydev_buffer buffer(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 3); }
+  mydev_buffer output(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 3); }
+  mydev_buffer input(const Tensor& tensor) const { return input_buffer_of(tensor, sizes.data(), strides.data(), 3); }
   Tensor empty(const Tensor& input) const {
     if (format == c10::MemoryFormat::Contiguous) return empty_dense(input.sizes(), input);
     const std::vector<int64_t> dense = format == c10::MemoryFormat::ChannelsLast
@@ -103,24 +103,24 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
   const Tensor dense = input.contiguous(channels.format);
   Stream& stream = current_stream(input.device().index());
   if (training) {
-    const std::array<mydev_buffer, 8> buffers = {channels.buffer(out),
-                                                 buffer_or_absent(save_mean, type),
-                                                 buffer_or_absent(save_invstd, type),
-                                                 buffer_or_absent(running_mean, type),
-                                                 buffer_or_absent(running_var, type),
-                                                 channels.buffer(dense),
-                                                 buffer_or_absent(weight, type),
-                                                 buffer_or_absent(bias, type)};
+    const std::array<mydev_buffer, 8> buffers = {channels.output(out),
+                                                 output_or_absent(save_mean, type),
+                                                 output_or_absent(save_invstd, type),
+                                                 output_or_absent(running_mean, type),
+                                                 output_or_absent(running_var, type),
+                                                 channels.input(dense),
+                                                 input_or_absent(weight, type),
+                                                 input_or_absent(bias, type)};
     const std::array<mydev_attribute, 2> attributes = {float_attribute("momentum", momentum),
                                                        float_attribute("eps", eps)};
     launch_on(*kernel, buffers, 5, attributes, stream);
   } else {
-    const std::array<mydev_buffer, 6> buffers = {channels.buffer(out),
-                                                 channels.buffer(dense),
-                                                 buffer_or_absent(weight, type),
-                                                 buffer_or_absent(bias, type),
-                                                 buffer_or_absent(running_mean, type),
-                                                 buffer_or_absent(running_var, type)};
+    const std::array<mydev_buffer, 6> buffers = {channels.output(out),
+                                                 channels.input(dense),
+                                                 input_or_absent(weight, type),
+                                                 input_or_absent(bias, type),
+                                                 input_or_absent(running_mean, type),
+                                                 input_or_absent(running_var, type)};
     const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
     launch_on(*kernel, buffers, 1, attributes, stream);
   }
@@ -202,14 +202,14 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
   };
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
   const std::array<mydev_buffer, 8> buffers = {
-      grad_in.defined() ? channels.buffer(grad_in) : absent_buffer(input.scalar_type()),
-      buffer_or_absent(grad_weight, *type),
-      buffer_or_absent(grad_bias, *type),
-      channels.buffer(dense_grad),
-      channels.buffer(dense),
-      buffer_or_absent(weight, *type),
-      buffer_or_absent(mean, *type),
-      buffer_or_absent(scale, *type)};
+      grad_in.defined() ? channels.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
+      output_or_absent(grad_weight, *type),
+      output_or_absent(grad_bias, *type),
+      channels.input(dense_grad),
+      channels.input(dense),
+      input_or_absent(weight, *type),
+      input_or_absent(mean, *type),
+      input_or_absent(scale, *type)};
   const std::array<mydev_attribute, 2> attributes = {bool_attribute("training", training), float_attribute("eps", eps)};
   launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
   return Triple(grad_in, grad_weight, grad_bias);
@@ -240,7 +240,8 @@ struct Rows {
     strides = {sizes[1], 1};
     valid = sizes[0] > 0 && sizes[1] > 0;
   }
-  mydev_buffer buffer(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 2); }
+  mydev_buffer output(const Tensor& tensor) const { return buffer_of(tensor, sizes.data(), strides.data(), 2); }
+  mydev_buffer input(const Tensor& tensor) const { return input_buffer_of(tensor, sizes.data(), strides.data(), 2); }
   at::DimVector statistics_shape(const Tensor& input) const {
     at::DimVector shape(input.sizes());
     for (int64_t d = leading; d < input.dim(); ++d) shape[static_cast<size_t>(d)] = 1;
@@ -277,8 +278,8 @@ std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normal
   Tensor mean = empty_dense(shape, statistics_type, input.device());
   Tensor rstd = empty_dense(shape, statistics_type, input.device());
   const std::array<mydev_buffer, 6> buffers = {
-      rows.buffer(out),   buffer_or_absent(mean, statistics_type),  buffer_or_absent(rstd, statistics_type),
-      rows.buffer(dense), buffer_or_absent(w, input.scalar_type()), buffer_or_absent(b, input.scalar_type())};
+      rows.output(out),  output_or_absent(mean, statistics_type), output_or_absent(rstd, statistics_type),
+      rows.input(dense), input_or_absent(w, input.scalar_type()), input_or_absent(b, input.scalar_type())};
   const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
   launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
   return Triple(std::move(out), std::move(mean), std::move(rstd));
@@ -304,14 +305,14 @@ std::optional<Triple> layer_norm_backward(const Tensor& grad, const Tensor& inpu
   };
   const Tensor grad_weight = vector(output_mask[1]), grad_bias = vector(output_mask[2]);
   const std::array<mydev_buffer, 8> buffers = {
-      grad_in.defined() ? rows.buffer(grad_in) : absent_buffer(input.scalar_type()),
-      buffer_or_absent(grad_weight, weight_type),
-      buffer_or_absent(grad_bias, weight_type),
-      rows.buffer(dense_grad),
-      rows.buffer(dense),
-      buffer_or_absent(dense_mean, weight_type),
-      buffer_or_absent(dense_rstd, weight_type),
-      buffer_or_absent(w, weight_type)};
+      grad_in.defined() ? rows.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
+      output_or_absent(grad_weight, weight_type),
+      output_or_absent(grad_bias, weight_type),
+      rows.input(dense_grad),
+      rows.input(dense),
+      input_or_absent(dense_mean, weight_type),
+      input_or_absent(dense_rstd, weight_type),
+      input_or_absent(w, weight_type)};
   launch_on(*kernel, buffers, 3, {}, current_stream(input.device().index()));
   return Triple(grad_in, grad_weight, grad_bias);
 }

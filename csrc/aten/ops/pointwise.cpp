@@ -52,7 +52,7 @@ void PointwiseCall::take(std::string_view approximate) {
 }
 
 bool PointwiseCall::fit(int number_index, ScalarType common) {
-  return fit_number(attributes_[0], common, /*round=*/!(row_.wide_number && number_index == 1));
+  return fit_number(attributes_[0], common, /*round=*/!(row_.wide_number && number_index > 0));
 }
 
 bool PointwiseCall::run() {

@@ -47,7 +47,7 @@ struct PointwiseRow {
   // Names of the kernel's attributes, in the order of the op's arguments that are not tensors.
   std::array<const char*, 4> attributes = {};
   bool number_is_operand = false;  // number arguments are operands (eq.Scalar), not attributes
-  bool wide_number = false;        // a number as second operand is not rounded to half precision operands' type
+  bool wide_number = false;        // a number after the first operand is not rounded to half precision operands' type
   bool condition_first = false;    // the first operand is a bool that takes no part in promotion
   bool promotes = true;            // false: all operands have one dtype
   bool casts_out = true;           // false: out= has the result's dtype

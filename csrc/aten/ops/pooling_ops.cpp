@@ -97,11 +97,13 @@ class ImageFrame {
     const size_t skipped = 4 - static_cast<size_t>(tensor.dim());
     std::copy(tensor.sizes().begin(), tensor.sizes().end(), sizes.begin() + skipped);
     std::copy(tensor.strides().begin(), tensor.strides().end(), strides.begin() + skipped);
-    buffers_[count_++] = buffer_of(tensor, sizes, strides);
+    tensors_[count_] = tensor.unsafeGetTensorImpl();
+    buffers_[count_++] = input_buffer_of(tensor, sizes, strides);
     device_ = tensor.device().index();
     return *this;
   }
   void launch(KernelRef& kernel, uint32_t outputs, std::span<const mydev_attribute> attributes) {
+    make_writable({buffers_.data(), count_}, outputs, tensors_.data());
     launch_on(*kernel.on(device_), {buffers_.data(), count_}, outputs, attributes, current_stream(device_));
   }
 
@@ -111,6 +113,7 @@ class ImageFrame {
   };
   std::array<Shape, 3> shapes_;
   std::array<mydev_buffer, 3> buffers_;
+  std::array<c10::TensorImpl*, 3> tensors_;
   size_t count_ = 0;
   int device_ = 0;
 };

@@ -29,11 +29,6 @@ ReducedShape::ReducedShape(const at::Tensor& self, const ReductionRequest& reque
       keepdim(request.keepdim),
       sizes(at::native::shape_from_dim_mask(self, mask, keepdim)) {}
 
-mydev_buffer input_buffer(const at::Tensor& self) {
-  return {const_cast<void*>(self.const_data_ptr()), self.sizes().data(), self.strides().data(),
-          static_cast<int32_t>(self.dim()), to_frame_dtype(self.scalar_type())};
-}
-
 ReducedOutput::ReducedOutput(at::Tensor tensor, const at::Tensor& self, const ReducedShape& shape)
     : tensor_(std::move(tensor)) {
   if (!tensor_.defined()) return;

@@ -52,8 +52,6 @@ struct ReducedShape {
   at::DimVector sizes;
 };
 
-mydev_buffer input_buffer(const at::Tensor& self);
-
 // A kernel's output: in self's rank and sizes, with stride 0 along reduced dimensions.
 class ReducedOutput {
  public:

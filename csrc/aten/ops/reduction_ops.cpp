@@ -73,7 +73,7 @@ std::optional<Tensor> reduce(ReductionRow& row, const Tensor& self, const Reduct
   const Tensor* given_out = request.out[0];
   if (given_out != nullptr && !writable_as(*given_out, *dtype, self)) return std::nullopt;
   const ReducedOutput out(given_out, *dtype, self, ReducedShape(self, request));
-  const std::array<mydev_buffer, 2> buffers = {out.buffer(self), input_buffer(self)};
+  const std::array<mydev_buffer, 2> buffers = {out.buffer(self), input_buffer_of(self)};
   launch_on(*kernel, buffers, 1, {}, current_stream(self.device().index()));
   return out.tensor();
 }

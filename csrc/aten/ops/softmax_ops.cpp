@@ -24,11 +24,6 @@ std::array<int64_t, 3> lines_along(const Tensor& self, int64_t dim) {
   return sizes;
 }
 
-mydev_buffer lines_buffer(const Tensor& tensor, const std::array<int64_t, 3>& sizes,
-                          const std::array<int64_t, 3>& strides) {
-  return buffer_of(tensor, sizes, strides);
-}
-
 // One input for the forward kernels, two for the backward ones; all of one shape and dtype.
 template <size_t kInputs>
 std::optional<Tensor> launch_softmax(KernelRef& ref, const std::array<Tensor, kInputs>& inputs, int64_t dim,
@@ -51,10 +46,10 @@ std::optional<Tensor> launch_softmax(KernelRef& ref, const std::array<Tensor, kI
   const std::array<int64_t, 3> strides = {sizes[1] * sizes[2], sizes[2], 1};
   std::array<Tensor, kInputs> dense;
   std::array<mydev_buffer, 1 + kInputs> buffers;
-  buffers[0] = lines_buffer(out, sizes, strides);
+  buffers[0] = buffer_of(out, sizes, strides);
   for (size_t i = 0; i < kInputs; ++i) {
     dense[i] = inputs[i].contiguous();
-    buffers[1 + i] = lines_buffer(dense[i], sizes, strides);
+    buffers[1 + i] = input_buffer_of(dense[i], sizes, strides);
   }
   launch_on(*kernel, buffers, 1, {}, current_stream(self.device().index()));
   return out;
