@@ -19,9 +19,9 @@ inline bool is_transformed(const at::Tensor& tensor) {
 }
 
 // Where a kernel for AutogradPrivateUse1 leaves an operator to core's own, which it hides: core's is registered for all
-// keys of autograd, of which this one has no backend.
+// keys of autograd, of which this one has no backend. No key above them may be left: those have been through.
 inline c10::DispatchKeySet with_core_autograd(c10::DispatchKeySet keys) {
-  return keys.remove(c10::DispatchKey::AutogradPrivateUse1).add(c10::DispatchKey::AutogradOther);
+  return (keys & c10::after_autograd_keyset).add(c10::DispatchKey::AutogradOther);
 }
 
 }  // namespace mydev
