@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.testing._internal.common_methods_invocations import BinaryUfuncInfo, UnaryUfuncInfo, op_db
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
 
 aten = torch.ops.aten
 CHANNELS_LAST, CHANNELS_LAST_3D = torch.channels_last, torch.channels_last_3d
@@ -57,7 +58,7 @@ LEFT_OUT = {"jiterator_unary", "jiterator_binary", "jiterator_binary_return_by_r
 
 
 def info_name(op: Any) -> str:
-    return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
 def with_sample_arguments(op: UnaryUfuncInfo) -> Callable[[torch.Tensor], Any]:

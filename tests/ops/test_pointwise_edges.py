@@ -126,7 +126,7 @@ EXPANDED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "zero": lambda t: t.zero_(),
     "masked_fill": lambda t: t.masked_fill(t > 1, 3),
     "masked_fill_in_place": lambda t: t.masked_fill_(t > 1, 3),
-    "assign": lambda t: t.__setitem__(slice(None), 5) or t,
+    "fill_row": lambda t: t[0].fill_(5),
     "resize": lambda t: t.resize_(3, 4),
     "resize_smaller": lambda t: t.clone().expand(2, 3, 4).resize_(2, 3),
     "zeros_like": torch.zeros_like,

@@ -16,7 +16,7 @@ import torch
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves
 
-from conformance import harness, ledger
+from . import harness, ledger
 
 #: Samples per operator and dtype: those with a bool operand among the first.
 MAX_SAMPLES = 6
