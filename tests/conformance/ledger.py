@@ -20,6 +20,7 @@ BREADTH: dict[str, str] = {
     "addr-in-place-*": "on the CPU addr_ of a number resizes the number, then refuses what it reads from it",
     "nn.functional.gelu-out-apart-*": "the CPU writes elsewhere than to the elements of such a result",
     "nn.functional.max_pool1d-neg-*": "the CPU's kernel does not see the negative bit",
+    "nn.functional.normalize-second-backward-*": "products are summed in another order",
     "linalg.householder_product-backward-*": "products are summed in another order",
     "linalg.lstsq-second-backward-*": "products are summed in another order",
 }
