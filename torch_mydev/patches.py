@@ -232,9 +232,9 @@ def _patch_higher_order_operators() -> None:
 
     own_keys = {
         DispatchKey.AutogradCPU: DispatchKey.AutogradPrivateUse1,
-        DispatchKey.AutocastCPU: DispatchKey.AutocastPrivateUse1,
+        DispatchKey.AutocastCPU: DispatchKey.AutocastPrivateUse1,  # type: ignore[attr-defined]
     }
-    original = HigherOrderOperator.fallthrough
+    original: Any = HigherOrderOperator.fallthrough
 
     @functools.wraps(original)
     def fallthrough(self: HigherOrderOperator, dispatch_key: DispatchKey) -> None:

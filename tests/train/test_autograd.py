@@ -387,9 +387,3 @@ def test_operators_that_call_functions_fall_through() -> None:
     torch.testing.assert_close(x.grad.cpu(), torch.full((3,), 9.0))
     with torch.autocast("mydev"):
         torch.testing.assert_close(twice(lambda t: t + 1, x).cpu(), torch.full((3,), 3.0))
-
-
-def test_torchs_operators_that_call_functions_fall_through(capsys: pytest.CaptureFixture[str]) -> None:
-    torch._higher_order_ops.print("{} elements", torch.ones(3, device="mydev").numel())
-    torch._higher_order_ops.print("shape {x.shape}", x=torch.ones(3, device="mydev", requires_grad=True))
-    assert capsys.readouterr().out.splitlines() == ["3 elements", "shape torch.Size([3])"]
