@@ -171,7 +171,6 @@ print(torch.ones(2).sum().item())
 @pytest.mark.parametrize(
     ("driver", "message"),
     [
-        ("nonesuch", "nonesuch"),
         ("/no/such/file.so", "/no/such/file.so"),
         ("host:colour=red", "colour"),
         ("host:devices=many", "many"),
