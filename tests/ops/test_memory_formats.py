@@ -53,8 +53,8 @@ OTHERS: dict[str, Make] = {
 }
 
 
-#: CUDA's own, and one whose sample has a weight on the CPU.
-LEFT_OUT = {"jiterator_unary", "jiterator_binary", "jiterator_binary_return_by_ref", "nn.functional.prelu"}
+#: CUDA's own, one whose sample has a weight on the CPU, and one that the example of extending replaces in its process.
+LEFT_OUT = {"jiterator_unary", "jiterator_binary", "jiterator_binary_return_by_ref", "nn.functional.prelu", "logit"}
 
 
 def info_name(op: Any) -> str:

@@ -51,6 +51,7 @@ class ForkServer:
 
     def stop(self) -> None:
         if self._process is not None and self._connection is not None:
+            self._connection.shutdown(socket.SHUT_RDWR)  # for the copies in processes that were forked meanwhile, too
             self._connection.close()
             assert self._process.wait() == 0
 
