@@ -14,6 +14,9 @@ FORWARD_RAISES: dict[str, str] = {
 #: Backward does not run on the device.
 BACKWARD_RAISES: dict[str, str] = {}
 
+#: What an example of extending replaces for good in the process that runs its tests, for some dtypes only.
+REPLACED: frozenset[str] = frozenset({"logit"})
+
 #: Questions of breadth.py that the device answers otherwise than the CPU: patterns of a case's name, and why.
 BREADTH: dict[str, str] = {
     "tensor_split-*": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
