@@ -11,8 +11,9 @@ from support import upstream_distributed as upstream
 from support import upstream_fsdp
 from support.ranks import Ranks
 
-#: Tests that want their tensors on the CPU until they move them.
+#: Tests that want their tensors, or what a generator of the CPU draws, on the CPU until they move them.
 ON_CPU = {
+    "test_DistributedSampler_padding",
     "test_all_gather_object_default_pg",
     "test_all_gather_object_subgroup",
     "test_ddp_device",
