@@ -3,7 +3,8 @@
 A *question* calls an operator for one of its samples in one way: in place, with ``out=``, under forward-mode
 differentiation, with operands that lie elsewhere in memory …. The function that asks is the same for both devices and
 gets the operands on one of them; what counts is that both give the same values, dtypes, shapes and strides, or that
-both raise. In half precision, an answer that misses the CPU's is right if it is as close to that of float64.
+both raise. In half precision, an answer that misses the CPU's counts as right if no element is farther
+from that of float64 than the CPU's farthest: where the CPU is far off, that says little.
 """
 
 from __future__ import annotations
