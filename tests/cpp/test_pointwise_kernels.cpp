@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -82,16 +83,23 @@ INSTANTIATE_TEST_SUITE_P(Pointwise, Accuracy,
                            return isa_name(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });
 
+// A number in place of an operand like the given one; both outlive the launch.
+mydev_buffer scalar(mydev_buffer like, const mydev_scalar& number) {
+  static constexpr std::array<int64_t, MYDEV_MAX_SHAPE_RANK> kNoStrides = {};
+  like.data = const_cast<mydev_scalar*>(&number);
+  like.strides = kNoStrides.data();
+  like.flags = MYDEV_BUFFER_SCALAR;
+  return like;
+}
+
 class Power : public testing::TestWithParam<std::tuple<InstructionSet, float>> {};
 
 TEST_P(Power, AgreesWithTheCLibraryForEveryBase) {
   const auto& [isa, exponent] = GetParam();
   auto base = dense(sample_floats(), MYDEV_F32);
   auto out = dense(std::vector<float>(base.memory.size()), MYDEV_F32);
-  mydev_buffer scalar = base.buffer();
-  scalar.data = nullptr;
-  ASSERT_EQ(run_kernel(builtin_kernel("mydev.pow", isa), {out.buffer(), base.buffer(), scalar},
-                       {float_attribute("scalar", exponent)}),
+  const mydev_scalar number{.f = exponent};
+  ASSERT_EQ(run_kernel(builtin_kernel("mydev.pow", isa), {out.buffer(), base.buffer(), scalar(base.buffer(), number)}),
             MYDEV_OK);
   double worst = 0;
   for (size_t i = 0; i < base.memory.size(); ++i) {
@@ -157,14 +165,12 @@ TEST_P(PointwiseValues, OutputMayBeAnInput) {
   EXPECT_EQ(a.memory, std::vector<float>(1003, 9.0f));
 }
 
-TEST_P(PointwiseValues, ScalarAttributeStandsForAnInput) {
+TEST_P(PointwiseValues, AnInputMayBeANumber) {
   auto a = dense<int64_t>({1, 2, 3}, MYDEV_S64);
   auto out = dense(std::vector<int64_t>(3), MYDEV_S64);
-  mydev_buffer scalar = a.buffer();
-  scalar.data = nullptr;
   constexpr int64_t kLarge = (int64_t{1} << 53) + 1;  // not a double
-  ASSERT_EQ(run_kernel(kernel("mydev.add"), {out.buffer(), a.buffer(), scalar}, {int_attribute("scalar", kLarge)}),
-            MYDEV_OK);
+  const mydev_scalar number{.i = kLarge};
+  ASSERT_EQ(run_kernel(kernel("mydev.add"), {out.buffer(), a.buffer(), scalar(a.buffer(), number)}), MYDEV_OK);
   EXPECT_EQ(out.memory, (std::vector<int64_t>{kLarge + 1, kLarge + 2, kLarge + 3}));
 }
 
@@ -189,10 +195,9 @@ TEST_P(PointwiseValues, WhereTakesPredBesideT) {
   auto condition = dense<uint8_t>({1, 0, 1}, MYDEV_PRED);
   auto a = dense<double>({1, 2, 3}, MYDEV_F64);
   auto out = dense(std::vector<double>(3), MYDEV_F64);
-  mydev_buffer scalar = a.buffer();
-  scalar.data = nullptr;
-  ASSERT_EQ(run_kernel(kernel("mydev.where"), {out.buffer(), condition.buffer(), a.buffer(), scalar},
-                       {float_attribute("scalar", -1)}),
+  const mydev_scalar number{.f = -1};
+  ASSERT_EQ(run_kernel(kernel("mydev.where"),
+                       {out.buffer(), condition.buffer(), a.buffer(), scalar(a.buffer(), number)}),
             MYDEV_OK);
   EXPECT_EQ(out.memory, (std::vector<double>{1, -1, 3}));
 }

@@ -18,6 +18,13 @@
 
 #include "mydev/driver.h"
 
+// Kernels that a variant of this driver has besides its own (tests/drivers/kernels).
+#ifdef MYDEV_MORE_KERNELS
+extern const std::span<const mydev_kernel> kMoreKernels;
+#else
+static constexpr std::span<const mydev_kernel> kMoreKernels;
+#endif
+
 namespace {
 
 constexpr int32_t kMaxDevices = 4;
@@ -263,24 +270,29 @@ constexpr mydev_kernel kScale = {sizeof(mydev_kernel),
 // [docs: end]
 
 // [docs: launch]
+const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
+  if (std::strcmp(name, kScale.name) == 0) return &kScale;
+  for (const mydev_kernel& kernel : kMoreKernels) {
+    if (std::strcmp(name, kernel.name) == 0) return &kernel;
+  }
+  return nullptr;
+}
+
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
-  if (kernel != &kScale) {
+  if (kernel != find_kernel(frame->device, kernel->name)) {
     return fail(MYDEV_UNIMPLEMENTED, std::string("the discrete device has no kernel ") + kernel->name);
   }
   const Memory& memory = memory_of(stream);
   const mydev_buffer* untranslated = frame->buffers;
   std::vector<mydev_buffer> buffers(untranslated, untranslated + frame->num_outputs + frame->num_inputs);
   for (mydev_buffer& buffer : buffers) {
-    buffer.data = memory.translate(buffer.data);
+    const bool number = (buffer.flags & MYDEV_BUFFER_SCALAR) != 0;  // lies in host memory
+    if (!number && buffer.data != nullptr) buffer.data = memory.translate(buffer.data);
   }
   frame->buffers = buffers.data();
   const mydev_code code = kernel->entry(frame);
   frame->buffers = untranslated;
   return code;
-}
-
-const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
-  return std::strcmp(name, kScale.name) == 0 ? &kScale : nullptr;
 }
 // [docs: end]
 

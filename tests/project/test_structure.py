@@ -36,7 +36,7 @@ BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels"]
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "launch"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
-    "csrc/kernels": below(["spec", "registry", "custom_call", "ffi"]),
+    "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
     "torch_mydev": below(
         [
             ".",

@@ -29,12 +29,13 @@ class FallbackRow:
     bytes_copied: int  #: to the CPU; 0 where the host works on the device's memory
     seconds: float  #: spent in the CPU kernel
     first_frame: str  #: ``file.py:12 in train``: where it was called from first; empty outside Python
+    declined: str  #: why a kernel of the device did not take the operands, the first time; empty if there is none
 
 
 def _rows() -> dict[str, FallbackRow]:
     return {
-        op: FallbackRow(op, calls, copied, nanoseconds * 1e-9, frame)
-        for op, calls, copied, nanoseconds, frame in _C._fallback_rows()
+        op: FallbackRow(op, calls, copied, nanoseconds * 1e-9, frame, declined)
+        for op, calls, copied, nanoseconds, frame, declined in _C._fallback_rows()
     }
 
 
@@ -75,6 +76,7 @@ class FallbackCensus:
                     now.bytes_copied - was.bytes_copied,
                     now.seconds - was.seconds,
                     now.first_frame,
+                    now.declined,
                 )
             if now.calls > 0:
                 rows.append(now)
@@ -102,7 +104,7 @@ class FallbackCensus:
         lines = [f"{'operator':<{width}}  {'calls':>8}  {'copied':>10}  {'time':>10}  first called from"]
         lines += [
             f"{row.op:<{width}}  {row.calls:>8}  {row.bytes_copied:>8} B  {row.seconds * 1e3:>7.2f} ms  "
-            f"{row.first_frame}"
+            f"{row.first_frame}" + (f"\n{'':<{width}}  {row.declined}" if row.declined else "")
             for row in rows
         ]
         return "\n".join(lines)

@@ -89,23 +89,23 @@ bool read_number(const at::Tensor& tensor, mydev_attribute& number) {
   const void* data = tensor.const_data_ptr();
   switch (tensor.scalar_type()) {
     case ScalarType::Double:
-      number = float_attribute("scalar", *static_cast<const double*>(data));
+      number = float_attribute("", *static_cast<const double*>(data));
       return true;
     case ScalarType::Long:
-      number = int_attribute("scalar", *static_cast<const int64_t*>(data));
+      number = int_attribute("", *static_cast<const int64_t*>(data));
       return true;
     case ScalarType::Bool:
-      number = bool_attribute("scalar", *static_cast<const bool*>(data));
+      number = bool_attribute("", *static_cast<const bool*>(data));
       return true;
     case ScalarType::Float:
-      number = float_attribute("scalar", static_cast<double>(*static_cast<const float*>(data)));
+      number = float_attribute("", static_cast<double>(*static_cast<const float*>(data)));
       return true;
     case ScalarType::Int:
-      number = int_attribute("scalar", *static_cast<const int32_t*>(data));
+      number = int_attribute("", *static_cast<const int32_t*>(data));
       return true;
     case ScalarType::ComplexDouble: {
       const auto& value = *static_cast<const c10::complex<double>*>(data);
-      number = complex_attribute("scalar", value.real(), value.imag());
+      number = complex_attribute("", value.real(), value.imag());
       return !tensor.is_conj() && !tensor.is_neg();
     }
     default:
@@ -143,6 +143,41 @@ bool fit_number(mydev_attribute& number, ScalarType type, bool round) {
     default:  // an integral type takes what lies within 64 bits, and then within itself
       return std::fabs(value) < 9.2e18 && integer_fits(static_cast<int64_t>(value), type);
   }
+}
+
+mydev_scalar scalar_value(const mydev_attribute& number, ScalarType type) {
+  const bool is_float = number.kind == MYDEV_ATTRIBUTE_FLOAT, is_complex = number.kind == MYDEV_ATTRIBUTE_COMPLEX;
+  const double real = is_float     ? number.value.f
+                      : is_complex ? number.value.c[0]
+                                   : static_cast<double>(number.value.i);
+  mydev_scalar scalar{.c = {0, 0}};
+  switch (promotion_kind(type)) {
+    case 0:
+      scalar.i = is_float || is_complex ? real != 0 : number.value.i != 0;
+      break;
+    case 1:
+      scalar.i = is_float || is_complex ? static_cast<int64_t>(real) : number.value.i;
+      break;
+    case 2:
+      scalar.f = real;
+      break;
+    default:
+      scalar.c[0] = real;
+      scalar.c[1] = is_complex ? number.value.c[1] : 0;
+      break;
+  }
+  return scalar;
+}
+
+void fit_kind(mydev_attribute& number, ScalarType type) {
+  static constexpr uint16_t kKinds[] = {MYDEV_ATTRIBUTE_INT, MYDEV_ATTRIBUTE_INT, MYDEV_ATTRIBUTE_FLOAT,
+                                        MYDEV_ATTRIBUTE_COMPLEX};
+  const uint16_t kind = kKinds[promotion_kind(type)];
+  if (number.kind == kind) return;
+  const mydev_scalar scalar = scalar_value(number, type);
+  number.kind = kind;
+  number.value.c[0] = scalar.c[0];
+  number.value.c[1] = scalar.c[1];
 }
 
 }  // namespace mydev

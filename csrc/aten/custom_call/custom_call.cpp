@@ -17,23 +17,6 @@ std::atomic<uint64_t>& dense_copy_counter(const std::string& kernel) {
   return counters[kernel];
 }
 
-// Whatever goes wrong is the kernel's: its name, library and operands are told.
-void reserve_scratch(Scratch& scratch, const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
-  const auto fail = [&](mydev_code code, const std::string& reason) {
-    raise(code, "no scratch memory for " + describe_frame(kernel, frame) + ": " + reason + "\nkernel '" + kernel.name +
-                    "' of " + origin_text(kernel_origin(kernel.name)));
-  };
-  try {
-    scratch.reserve(kernel, frame, stream);
-  } catch (const c10::OutOfMemoryError& error) {
-    fail(MYDEV_RESOURCE_EXHAUSTED, error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    fail(MYDEV_INTERNAL, std::string("scratch_bytes threw: ") + error.what());
-  } catch (...) {
-    fail(MYDEV_INTERNAL, "scratch_bytes threw");
-  }
-}
-
 }  // namespace
 
 uint64_t dense_copies(const std::string& kernel) {
@@ -68,9 +51,13 @@ void CustomFrame::launch(const CustomKernel::Resolved& kernel, std::span<const m
                          int device) const {
   mydev_frame launched = frame(attributes);
   Stream& stream = current_stream(device);
-  Scratch scratch;
-  if (kernel.launchable->scratch_bytes != nullptr) reserve_scratch(scratch, *kernel.launchable, launched, stream);
-  mydev::launch(*kernel.launchable, launched, stream);
+  try {
+    launch_kernel(*kernel.launchable, launched, stream);
+  } catch (const KernelDeclined& declined) {
+    raise(MYDEV_UNIMPLEMENTED, std::string("no kernel of device " MYDEV_DEVICE_NAME ":") + std::to_string(device) +
+                                   " takes these operands: " + declined.what(),
+          ErrorOwner::kCustomCall);
+  }
 }
 
 }  // namespace mydev

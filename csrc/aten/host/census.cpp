@@ -27,7 +27,7 @@ struct FallbackCensus {
   static int8_t mode_of(const FallbackRecord& record) { return record.mode_.load(std::memory_order_relaxed); }
   static void set_mode_of(FallbackRecord& record, int8_t mode) { record.mode_.store(mode, std::memory_order_relaxed); }
   static FallbackRow row_of(const FallbackRecord& record) {
-    return {record.name_, record.first_line_, record.calls_.load(std::memory_order_relaxed),
+    return {record.name_, record.first_line_, record.decline_, record.calls_.load(std::memory_order_relaxed),
             record.bytes_.load(std::memory_order_relaxed), record.nanoseconds_.load(std::memory_order_relaxed)};
   }
   static void reset(FallbackRecord& record) {
@@ -35,7 +35,9 @@ struct FallbackCensus {
     record.bytes_ = 0;
     record.nanoseconds_ = 0;
     record.warned_ = false;
+    record.declined_ = false;
     record.first_line_.clear();
+    record.decline_.clear();
   }
 };
 
@@ -48,15 +50,18 @@ void FallbackRecord::enter_slow() {
   FallbackCensus& census = FallbackCensus::instance();
   const FallbackMode mode = effective_mode();
   const std::string line = source_location();
+  std::string declined;
   {
     std::unique_lock lock(census.mutex);
     if (first_line_.empty()) first_line_ = line;
+    declined = decline_;
   }
   if (mode == FallbackMode::kError) {
     calls_.fetch_sub(1, std::memory_order_relaxed);
     TORCH_CHECK_NOT_IMPLEMENTED(
-        false, name_, " has no kernel for this call on the device, and falling back to the CPU is forbidden (",
-        "fallback mode 'error')", line.empty() ? "" : " at ", line,
+        false, name_, " has no kernel for this call on the device",
+        declined.empty() ? "" : " (" + declined + ")", ", and falling back to the CPU is forbidden (fallback mode ",
+        "'error')", line.empty() ? "" : " at ", line,
         "; write a kernel for it, call it with dtypes and layouts that have one, or allow it with "
         "fallback_mode(\"allow\", op=\"",
         name_, "\")");
@@ -65,6 +70,12 @@ void FallbackRecord::enter_slow() {
     TORCH_WARN(name_, " runs on the CPU: the device has no kernel for this call", line.empty() ? "" : " at ", line,
                ". Further calls are only counted; see fallback_census().");
   }
+}
+
+void FallbackRecord::note_declined(const char* reason) {
+  if (declined_.exchange(true, std::memory_order_relaxed)) return;
+  const std::unique_lock lock(FallbackCensus::instance().mutex);
+  decline_ = reason;
 }
 
 FallbackRecord& fallback_record(const std::string& op) {

@@ -27,6 +27,8 @@ class FallbackRecord {
       enter_slow();
     }
   }
+  // Why a kernel of the device did not take the operands; the first reason is kept.
+  void note_declined(const char* reason);
   void leave(int64_t nanoseconds, uint64_t bytes_copied) noexcept {
     nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
     if (bytes_copied != 0) bytes_.fetch_add(bytes_copied, std::memory_order_relaxed);
@@ -42,11 +44,12 @@ class FallbackRecord {
   std::atomic<int64_t> nanoseconds_{0};
   std::atomic<int8_t> mode_{-1};  // -1: the global mode
   std::atomic<bool> warned_{false};
-  std::string first_line_;  // guarded by the census's mutex
+  std::atomic<bool> declined_{false};
+  std::string first_line_, decline_;  // guarded by the census's mutex
 };
 
 struct FallbackRow {
-  std::string op, first_line;
+  std::string op, first_line, declined;
   uint64_t calls, bytes_copied;
   int64_t nanoseconds;
 };

@@ -7,6 +7,10 @@
 // op runs through the fallback, counted in the census. So it holds the common cases and refuses all others, wrong
 // arguments among them: the CPU's kernel raises the CPU's own error. For ops that return a reference it gives a
 // pointer, for those that return nothing bool.
+//
+// A kernel may decline what it is given when it is launched, since a driver's own record takes what it takes
+// (KernelDeclined, kernels/launch). Then, too, the op falls back, and the census keeps the reason; so a function
+// launches before it changes anything that the fallback would read.
 #pragma once
 
 #include <torch/library.h>
@@ -20,6 +24,17 @@
 
 namespace mydev {
 
+// What `native` gives; something empty if a kernel declined, of which the record of Op then tells.
+template <class Op, class Native>
+auto try_kernels(const Native& native) -> decltype(native()) {
+  try {
+    return native();
+  } catch (const KernelDeclined& declined) {
+    host_op_record<Op>().note_declined(declined.what());
+    return {};
+  }
+}
+
 namespace detail {
 
 template <class T>
@@ -27,34 +42,62 @@ inline constexpr bool needs_boxing =
     std::is_same_v<T, at::TensorList> || std::is_same_v<T, const at::ITensorListRef&> ||
     std::is_same_v<T, std::optional<at::Generator>> || std::is_same_v<T, at::ArrayRef<at::Scalar>>;
 
+template <class Op, class... Args>
+typename std::invoke_result_t<decltype(&Op::call), Args...> fall_back(Args&&... args) {
+  if constexpr ((needs_boxing<Args> || ...)) {
+    return BoxedFallback<Op>::call(std::forward<Args>(args)...);
+  } else {
+    return HostOp<Op>::call(std::forward<Args>(args)...);
+  }
+}
+
 template <class Op, auto try_native, class Schema = typename Op::schema>
 struct NativeOrHost;
 
 template <class Op, auto try_native, class Result, class... Args>
 struct NativeOrHost<Op, try_native, Result(Args...)> {
   static Result call(Args... args) {
-    if (auto result = try_native(args...)) {
+    if (auto result = try_kernels<Op>([&] { return try_native(args...); })) {
       if constexpr (std::is_void_v<Result>) {
         return;
       } else {
         return *std::move(result);
       }
     }
-    if constexpr ((needs_boxing<Args> || ...)) {
-      return BoxedFallback<Op>::call(std::forward<Args>(args)...);
-    } else {
-      return HostOp<Op>::call(std::forward<Args>(args)...);
-    }
+    return fall_back<Op, Args...>(args...);
   }
 };
+
+template <class Op, auto function, class Schema = typename Op::schema>
+struct WithFallback;
+
+template <class Op, auto function, class Result, class... Args>
+struct WithFallback<Op, function, Result(Args...)> {
+  static Result call(Args... args) {
+    try {
+      return function(args...);
+    } catch (const KernelDeclined& declined) {
+      host_op_record<Op>().note_declined(declined.what());
+    }
+    return fall_back<Op, Args...>(args...);
+  }
+};
+
+template <class Op>
+std::string op_name() {
+  return Op::overload_name[0] == '\0' ? Op::name : std::string(Op::name) + "." + Op::overload_name;
+}
 
 }  // namespace detail
 
 template <class Op, auto try_native>
 void register_native(torch::Library& library) {
-  std::string name = Op::name;
-  if (Op::overload_name[0] != '\0') name += std::string(".") + Op::overload_name;
-  library.impl(name.c_str(), &detail::NativeOrHost<Op, try_native>::call);
+  library.impl(detail::op_name<Op>().c_str(), &detail::NativeOrHost<Op, try_native>::call);
+}
+// For functions that call the op's fallback themselves where they see before that no kernel applies.
+template <class Op, auto function>
+void register_with_fallback(torch::Library& library) {
+  library.impl(detail::op_name<Op>().c_str(), &detail::WithFallback<Op, function>::call);
 }
 
 // Whether an out= operand of this dtype can be written as it is: no cast, no inner overlap, apart from the inputs.

@@ -56,12 +56,4 @@ at::Tensor empty_laid_out_as(const at::TensorBase& like, c10::ScalarType dtype) 
   return empty_strided_on(like.sizes(), at::infer_dense_strides(like.sizes(), like.strides()), dtype, like.device());
 }
 
-void Scratch::reserve(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
-  const uint64_t bytes = kernel.scratch_bytes(&frame);
-  if (bytes == 0) return;
-  block_ = allocate(stream, bytes);
-  frame.scratch = block_->data;
-  frame.scratch_bytes = bytes;
-}
-
 }  // namespace mydev

@@ -18,9 +18,9 @@
 
 #include "aten/core/device_type.h"
 #include "aten/launch/buffer.h"
+#include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/launch/launch.h"
-#include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -31,7 +31,7 @@ class KernelRef {
   constexpr explicit KernelRef(const char* name) noexcept : name_(name) {}
   const char* name() const noexcept { return name_; }
 
-  // The record to launch on this device; nullptr if it has none.
+  // What to launch on this device, a record or a choice of several; nullptr if it has none.
   const mydev_kernel* on(int device) {
     const mydev_kernel* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
     if (__builtin_expect(kernel == nullptr, 0)) return resolve(device);
@@ -60,29 +60,14 @@ at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
 
 // --- frames ----------------------------------------------------------------------------------------------------------
 
-// Memory that one launch needs, released (stream-ordered) when this goes out of scope.
-class Scratch {
- public:
-  Scratch() = default;
-  ~Scratch() {
-    if (block_ != nullptr) release(*block_);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  void reserve(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
-
- private:
-  Block* block_ = nullptr;
-};
-
-// Launches over buffers and attributes that the caller laid out; asks the kernel for its scratch.
+// Launches over buffers and attributes that the caller laid out. Throws KernelDeclined, with nothing done, where the
+// device's records for the kernel all decline; native_or_host.h makes that a fallback. A plain record without scratch
+// takes every frame of its name, and is launched without a call.
 inline void launch_on(const mydev_kernel& kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
                       std::span<const mydev_attribute> attributes, Stream& stream) {
   mydev_frame frame = make_frame(buffers, num_outputs, attributes);
   if (kernel.scratch_bytes != nullptr) {
-    Scratch scratch;
-    scratch.reserve(kernel, frame, stream);
-    launch(kernel, frame, stream);
+    launch_kernel(kernel, frame, stream);
   } else {
     launch(kernel, frame, stream);
   }

@@ -11,8 +11,7 @@
 #include <algorithm>
 #include <array>
 
-#include "aten/host/host_op.h"
-#include "aten/launch/native_launch.h"
+#include "aten/host/native_or_host.h"
 #include "aten/ops/optional_tensor.h"
 
 namespace mydev {
@@ -90,18 +89,13 @@ Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight
   return empty_strided_on(sizes, strides, input.scalar_type(), input.device());
 }
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                   int64_t groups) {
-  const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
+std::optional<Tensor> try_convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                                      const Parameters& p) {
+  const auto [stride, padding, dilation, transposed, output_padding, groups] = p;
   const bool has_bias = given(bias);
   const bool bias_fits = !has_bias || (bias->scalar_type() == input.scalar_type() && bias->device() == input.device() &&
                                        bias->dim() == 1 && !bias->is_neg());
-  if (!is_native(input, weight, p) || !bias_fits) {
-    return HostOp<at::_ops::convolution>::call(input, weight, bias, c10::fromIntArrayRefSlow(stride),
-                                               c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
-                                               transposed, c10::fromIntArrayRefSlow(output_padding), groups);
-  }
+  if (!is_native(input, weight, p) || !bias_fits) return std::nullopt;
   check_dilation(dilation);
   const auto sizes = transposed
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
@@ -117,20 +111,29 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTens
   return out;
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input,
-                                                        const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
-                                                        IntArrayRef dilation, bool transposed,
-                                                        IntArrayRef output_padding, int64_t groups,
-                                                        std::array<bool, 3> output_mask) {
+Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
+                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                   int64_t groups) {
   const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
-  const int64_t out_channels = transposed ? weight.size(1) * groups : weight.size(0);
-  if (!is_native(input, weight, p) || !matches(grad_output, input)) {
-    const c10::SymInt bias_size(out_channels);
-    return HostOp<at::_ops::convolution_backward>::call(
-        grad_output, input, weight, at::OptionalSymIntArrayRef(c10::SymIntArrayRef(bias_size)),
-        c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
-        transposed, c10::fromIntArrayRefSlow(output_padding), groups, output_mask);
+  if (auto out = try_kernels<at::_ops::convolution>([&] { return try_convolution(input, weight, bias, p); })) {
+    return *std::move(out);
   }
+  return HostOp<at::_ops::convolution>::call(input, weight, bias, c10::fromIntArrayRefSlow(stride),
+                                             c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
+                                             transposed, c10::fromIntArrayRefSlow(output_padding), groups);
+}
+
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+
+int64_t out_channels_of(const Tensor& weight, const Parameters& p) {
+  return p.transposed ? weight.size(1) * p.groups : weight.size(0);
+}
+
+std::optional<Gradients> try_convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+                                                  const Parameters& p, std::array<bool, 3> output_mask) {
+  const bool transposed = p.transposed;
+  const int64_t out_channels = out_channels_of(weight, p);
+  if (!is_native(input, weight, p) || !matches(grad_output, input)) return std::nullopt;
   const auto [wants_input, wants_weight, wants_bias] = output_mask;
   Tensor grad_input, grad_weight, grad_bias;
   if (wants_input) {
@@ -156,7 +159,22 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
     for (int64_t i = 2; i < grad_output.dim(); ++i) all_but_channels.push_back(i);
     grad_bias = at::sum(grad_output, all_but_channels);
   }
-  return {grad_input, grad_weight, grad_bias};
+  return Gradients{grad_input, grad_weight, grad_bias};
+}
+
+Gradients convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight, IntArrayRef stride,
+                               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                               int64_t groups, std::array<bool, 3> output_mask) {
+  const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
+  if (auto gradients = try_kernels<at::_ops::convolution_backward>(
+          [&] { return try_convolution_backward(grad_output, input, weight, p, output_mask); })) {
+    return *std::move(gradients);
+  }
+  const c10::SymInt bias_size(out_channels_of(weight, p));
+  return HostOp<at::_ops::convolution_backward>::call(
+      grad_output, input, weight, at::OptionalSymIntArrayRef(c10::SymIntArrayRef(bias_size)),
+      c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding), c10::fromIntArrayRefSlow(dilation),
+      transposed, c10::fromIntArrayRefSlow(output_padding), groups, output_mask);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -12,7 +12,7 @@
 
 #include <array>
 
-#include "aten/launch/native_launch.h"
+#include "aten/host/native_or_host.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
 #include "runtime/stream/event.h"
@@ -151,17 +151,23 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   order_after(to, from);
 }
 
-void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
+// False if the device has no kernel for these tensors.
+bool copy_by_kernel(const at::Tensor& dst, const at::Tensor& src) {
   const mydev_kernel* kernel = copy_kernel.on(dst);
   const bool known = to_frame_dtype(dst.scalar_type()) != MYDEV_DTYPE_INVALID &&
                      to_frame_dtype(src.scalar_type()) != MYDEV_DTYPE_INVALID;
-  if (kernel != nullptr && known) {
-    OpFrame<2> frame;
-    frame.add(dst).add(src);
-    frame.attribute(bool_attribute("conj", src.is_complex() && dst.is_conj() != src.is_conj()));
-    frame.attribute(bool_attribute("neg", dst.is_neg() != src.is_neg()));
-    frame.launch(*kernel, 1);
-  } else if (same_bytes(dst, src)) {
+  if (kernel == nullptr || !known) return false;
+  OpFrame<2> frame;
+  frame.add(dst).add(src);
+  frame.attribute(bool_attribute("conj", src.is_complex() && dst.is_conj() != src.is_conj()));
+  frame.attribute(bool_attribute("neg", dst.is_neg() != src.is_neg()));
+  frame.launch(*kernel, 1);
+  return true;
+}
+
+void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
+  if (try_kernels<at::_ops::copy_>([&] { return copy_by_kernel(dst, src); })) return;
+  if (same_bytes(dst, src)) {
     copy_on_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), current_stream(dst.device().index()));
   } else {
     // No kernel for these dtypes: the host converts. The storages travel whole, so that strides stay as they are.

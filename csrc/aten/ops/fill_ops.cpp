@@ -28,7 +28,8 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
 }
 
 at::Tensor& fill_scalar(at::Tensor& self, const c10::Scalar& value) {
-  return launch_fill(self, value) ? self : BoxedFallback<ops::fill__Scalar>::call(self, value);
+  const bool filled = try_kernels<ops::fill__Scalar>([&] { return launch_fill(self, value); });
+  return filled ? self : BoxedFallback<ops::fill__Scalar>::call(self, value);
 }
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
@@ -40,7 +41,8 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero(at::Tensor& self) {
-  return launch_fill(self, 0) ? self : BoxedFallback<ops::zero_>::call(self);
+  const bool filled = try_kernels<ops::zero_>([&] { return launch_fill(self, 0); });
+  return filled ? self : BoxedFallback<ops::zero_>::call(self);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -9,8 +9,7 @@
 
 #include <array>
 
-#include "aten/host/host_op.h"
-#include "aten/launch/native_launch.h"
+#include "aten/host/native_or_host.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -211,14 +210,14 @@ Tensor& added_out(const Tensor& self, const Tensor& a, const Tensor& b, const Sc
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 #define MYDEV_REGISTER(op, kind)                     \
-  m.impl(#op, product<Product::kind, at::_ops::op>); \
-  m.impl(#op ".out", product_out<Product::kind, at::_ops::op##_out>);
+  register_with_fallback<at::_ops::op, &product<Product::kind, at::_ops::op>>(m); \
+  register_with_fallback<at::_ops::op##_out, &product_out<Product::kind, at::_ops::op##_out>>(m);
   MYDEV_PRODUCTS(MYDEV_REGISTER)
 #undef MYDEV_REGISTER
 #define MYDEV_REGISTER(op, kind)                                   \
-  m.impl(#op, added<Product::kind, at::_ops::op>);                 \
-  m.impl(#op "_", added_in_place<Product::kind, at::_ops::op##_>); \
-  m.impl(#op ".out", added_out<Product::kind, at::_ops::op##_out>);
+  register_with_fallback<at::_ops::op, &added<Product::kind, at::_ops::op>>(m); \
+  register_with_fallback<at::_ops::op##_, &added_in_place<Product::kind, at::_ops::op##_>>(m); \
+  register_with_fallback<at::_ops::op##_out, &added_out<Product::kind, at::_ops::op##_out>>(m);
   MYDEV_ADDED_PRODUCTS(MYDEV_REGISTER)
 #undef MYDEV_REGISTER
 }

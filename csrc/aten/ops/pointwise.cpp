@@ -38,10 +38,11 @@ void PointwiseCall::take(const c10::Scalar& number) {
   if (C10_UNLIKELY(!has_attribute(number))) {
     representable_ = false;
   } else if (row_.number_is_operand) {
-    attributes_[0] = number_attribute("scalar", number);
+    number_ = number_attribute("", number);
     has_number_ = true;
     inputs_[static_cast<size_t>(num_inputs_++)] = nullptr;
   } else {
+    number_arguments_ |= 1U << num_arguments_;
     add_argument(number_attribute(next_name(), number));
   }
 }
@@ -52,7 +53,7 @@ void PointwiseCall::take(std::string_view approximate) {
 }
 
 bool PointwiseCall::fit(int number_index, ScalarType common) {
-  return fit_number(attributes_[0], common, /*round=*/!(row_.wide_number && number_index > 0));
+  return fit_number(number_, common, /*round=*/!(row_.wide_number && number_index > 0));
 }
 
 bool PointwiseCall::run() {
@@ -141,7 +142,7 @@ class PointwiseCall::ContiguousPath {
       if (!on_device(*input)) {
         const bool usable = number_index_ < 0 && !call_.has_number_ && input->defined() && is_cpu_scalar(*input) &&
                             (first_.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number());
-        if (!usable || !read_number(*input, call_.attributes_[0])) return false;
+        if (!usable || !read_number(*input, call_.number_)) return false;
         number_index_ = i;
         number_broadcasts_ = true;
         continue;
@@ -164,10 +165,10 @@ class PointwiseCall::ContiguousPath {
     common_ = typed_->scalar_type();
     if (!call_.covers(common_) || (row.result == ResultDtype::kFloat && promotion_kind(common_) < 2)) return false;
     if (number_index_ >= 0 &&
-        (promotion_kind(call_.attributes_[0]) > promotion_kind(common_) || !call_.fit(number_index_, common_))) {
+        (promotion_kind(call_.number_) > promotion_kind(common_) || !call_.fit(number_index_, common_))) {
       return false;
     }
-    return row.check == nullptr || row.check(common_, given_, call_.attributes_.data() + 1);
+    return row.check == nullptr || row.check(common_, given_, call_.attributes_.data());
   }
 
   C10_ALWAYS_INLINE bool broadcast(ContiguousShape& shape) const {
@@ -215,23 +216,24 @@ class PointwiseCall::ContiguousPath {
     std::array<mydev_buffer, 1 + kMaxInputs> buffers;
     const auto rank = static_cast<int32_t>(one_shape_ ? 1 : shape.sizes().size());
     const int64_t* sizes = one_shape_ ? &count : shape.sizes().data();
+    static constexpr std::array<int64_t, kMaxRank> kNoStrides = {};
     const auto add_buffer = [&](int index, void* data, const at::Tensor& operand,
                                 ScalarType type) __attribute__((always_inline)) {
       const auto k = static_cast<size_t>(index);
       if (!one_shape_) shape.strides_of(operand.sizes(), strides[k].data());
-      buffers[k] = {data, sizes, one_shape_ ? &kOne : strides[k].data(), rank, to_frame_dtype(type)};
+      buffers[k] = {data, sizes, one_shape_ ? &kOne : strides[k].data(), rank, to_frame_dtype(type), 0};
     };
     add_buffer(0, out.mutable_data_ptr(), out, wanted);
     for (int i = 0; i < call_.num_inputs_; ++i) {
       if (i == number_index_) {
-        add_buffer(i + 1, nullptr, out, common_);
+        buffers[static_cast<size_t>(i) + 1] = call_.number_buffer(common_, sizes, kNoStrides.data(), rank);
       } else {
         const at::Tensor& input = *call_.input(i);
         add_buffer(i + 1, const_cast<void*>(input.const_data_ptr()), input, input.scalar_type());
       }
     }
     launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
-              call_.attributes(number_index_ >= 0), current_stream(device_.index()));
+              call_.attributes(common_), current_stream(device_.index()));
   }
 
   PointwiseCall& call_;

@@ -16,7 +16,8 @@
 #include <string>
 #include <string_view>
 
-#include "aten/host/fallback.h"
+#include "aten/core/number.h"
+#include "aten/host/native_or_host.h"
 #include "aten/launch/native_launch.h"
 
 namespace mydev {
@@ -101,16 +102,27 @@ class PointwiseCall {
   // Whether the operand without data takes part in the choice of strides.
   bool number_broadcasts(int index) const { return input(index) != nullptr || row_.number_broadcasts; }
   void add_argument(const mydev_attribute& attribute) {
-    attributes_[static_cast<size_t>(1 + num_arguments_++)] = attribute;
+    attributes_[static_cast<size_t>(num_arguments_++)] = attribute;
   }
-  std::span<const mydev_attribute> attributes(bool with_number) const {
-    const size_t skipped = with_number ? 0 : 1;
-    return {attributes_.data() + skipped, static_cast<size_t>(num_arguments_) + 1 - skipped};
+  // The kernel's attributes; arguments that are numbers have the kind that goes with the type computed in.
+  std::span<const mydev_attribute> attributes(c10::ScalarType common) {
+    for (int i = 0; i < num_arguments_; ++i) {
+      if ((number_arguments_ >> i & 1) != 0) fit_kind(attributes_[static_cast<size_t>(i)], common);
+    }
+    return {attributes_.data(), static_cast<size_t>(num_arguments_)};
+  }
+  // The number operand as a buffer over the sizes and strides, which are 0.
+  mydev_buffer number_buffer(c10::ScalarType common, const int64_t* sizes, const int64_t* strides, int32_t rank) {
+    scalar_ = scalar_value(number_, common);
+    return {&scalar_, sizes, strides, rank, to_frame_dtype(common), MYDEV_BUFFER_SCALAR};
   }
 
   PointwiseRow& row_;
   std::array<const at::Tensor*, kMaxInputs> inputs_;  // nullptr: the number
-  std::array<mydev_attribute, 5> attributes_;         // 0: "scalar", the number operand; then the arguments
+  mydev_attribute number_;                            // the number operand
+  mydev_scalar scalar_;                               // and its value as the kernel sees it
+  std::array<mydev_attribute, 4> attributes_;         // the arguments
+  uint32_t number_arguments_ = 0;                     // a bit for each that is a number of any kind
   at::Tensor* out_ = nullptr;
   at::Tensor result_;
   int num_inputs_ = 0;
@@ -124,7 +136,7 @@ class PointwiseCall {
 // Runs a filled call, or the fallback of the op.
 template <class Op, class... Args>
 auto finish(PointwiseCall& call, Args&... args) -> decltype(Op::call(args...)) {
-  if (C10_UNLIKELY(!call.run())) return BoxedFallback<Op>::call(args...);
+  if (C10_UNLIKELY(!try_kernels<Op>([&] { return call.run(); }))) return BoxedFallback<Op>::call(args...);
   if constexpr (std::is_reference_v<decltype(Op::call(args...))>) {
     return call.out();
   } else {

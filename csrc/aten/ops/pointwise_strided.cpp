@@ -54,7 +54,7 @@ class PointwiseCall::StridedPath {
     for (int i = 0; i < call_.num_inputs_; ++i) {
       at::Tensor& operand = operands_[static_cast<size_t>(i)];
       if (call_.input(i) == nullptr) {
-        operand = c10::scalar_to_tensor(to_scalar(call_.attributes_[0]));
+        operand = c10::scalar_to_tensor(to_scalar(call_.number_));
         operand.unsafeGetTensorImpl()->set_wrapped_number(true);
       } else {
         if (!call_.input(i)->defined()) return false;
@@ -78,7 +78,7 @@ class PointwiseCall::StridedPath {
     }
     if (!row.promotes && given_tensors != dtypes(common_)) return false;
     if (!call_.covers(common_)) return false;
-    if (row.check != nullptr && !row.check(common_, given, call_.attributes_.data() + 1)) return false;
+    if (row.check != nullptr && !row.check(common_, given, call_.attributes_.data())) return false;
     if (row.wide_number && is_wide_scalar(1)) narrow_ = std::exchange(common_, ScalarType::Float);
     return true;
   }
@@ -96,7 +96,7 @@ class PointwiseCall::StridedPath {
       at::Tensor& operand = operands_[static_cast<size_t>(i)];
       const bool condition = call_.is_condition(i), is_number = call_.input(i) == nullptr;
       if (!on_device(operand)) {
-        mydev_attribute& number = call_.attributes_[0];
+        mydev_attribute& number = call_.number_;
         if (number_index_ < 0 && !condition && (is_number || !call_.has_number_) && read_number(operand, number) &&
             promotion_kind(number) <= promotion_kind(common_) && call_.fit(i, common_)) {
           number_index_ = i;
@@ -139,7 +139,7 @@ class PointwiseCall::StridedPath {
       const int64_t itemsize = iterator.element_size(operand);
       for (size_t d = 0; d < rank; ++d) strides[index][d] = iterator.strides(operand)[rank - 1 - d] / itemsize;
       buffers[index] = {iterator.data_ptr(operand), sizes.data(), strides[index].data(), static_cast<int32_t>(rank),
-                        to_frame_dtype(iterator.dtype(operand))};
+                        to_frame_dtype(iterator.dtype(operand)), 0};
     };
     add_buffer(0, 0);
     int operand = 0;
@@ -148,15 +148,15 @@ class PointwiseCall::StridedPath {
       const auto index = static_cast<size_t>(i) + 1;
       if (i == number_index_) {
         std::fill_n(strides[index].begin(), rank, 0);
-        buffers[index] = {nullptr, sizes.data(), strides[index].data(), static_cast<int32_t>(rank),
-                          to_frame_dtype(common_)};
+        buffers[index] =
+            call_.number_buffer(common_, sizes.data(), strides[index].data(), static_cast<int32_t>(rank));
         operand += call_.number_broadcasts(i) ? 1 : 0;
       } else {
         add_buffer(index, ++operand);
       }
     }
     launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
-              call_.attributes(number_index_ >= 0), current_stream(device_.index()));
+              call_.attributes(common_), current_stream(device_.index()));
   }
 
   void cast_into_out(const at::Tensor& computed) const {

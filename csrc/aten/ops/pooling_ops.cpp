@@ -10,8 +10,7 @@
 
 #include <array>
 
-#include "aten/host/host_op.h"
-#include "aten/launch/native_launch.h"
+#include "aten/host/native_or_host.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -214,12 +213,12 @@ Tensor adaptive_average_pool_backward(const Tensor& grad_output, const Tensor& s
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("max_pool2d_with_indices", max_pool);
-  m.impl("max_pool2d_with_indices_backward", max_pool_backward);
-  m.impl("avg_pool2d", average_pool);
-  m.impl("avg_pool2d_backward", average_pool_backward);
-  m.impl("_adaptive_avg_pool2d", adaptive_average_pool);
-  m.impl("_adaptive_avg_pool2d_backward", adaptive_average_pool_backward);
+  register_with_fallback<at::_ops::max_pool2d_with_indices, &max_pool>(m);
+  register_with_fallback<at::_ops::max_pool2d_with_indices_backward, &max_pool_backward>(m);
+  register_with_fallback<at::_ops::avg_pool2d, &average_pool>(m);
+  register_with_fallback<at::_ops::avg_pool2d_backward, &average_pool_backward>(m);
+  register_with_fallback<at::_ops::_adaptive_avg_pool2d, &adaptive_average_pool>(m);
+  register_with_fallback<at::_ops::_adaptive_avg_pool2d_backward, &adaptive_average_pool_backward>(m);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <limits>
 #include <numeric>
 
-#include "aten/launch/native_launch.h"
+#include "aten/host/native_or_host.h"
 #include "aten/ops/optional_tensor.h"
 
 namespace mydev {
@@ -43,14 +43,14 @@ std::vector<int64_t> statistics_shape(const Tensor& input, c10::IntArrayRef norm
   return shape;
 }
 
-std::tuple<Tensor, Tensor> rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape,
-                                    const OptionalTensor& weight, std::optional<double> eps) {
+using Normalized = std::tuple<Tensor, Tensor>;  // and the inverse of each row's root mean square
+
+std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape,
+                                       const OptionalTensor& weight, std::optional<double> eps) {
   static KernelRef kernel("mydev.rms_norm");
   const mydev_kernel* record = kernel.on(input);
   const Rows rows(input, normalized_shape);
-  if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) {
-    return at::compositeimplicitautograd::_fused_rms_norm(input, normalized_shape, weight, eps);
-  }
+  if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;
   const Tensor x = rows.of(input);
   const Tensor out = empty_dense(x.sizes(), x);
   Tensor inverse_rms = empty_dense({rows.count}, x);
@@ -61,7 +61,16 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& input, c10::IntArrayRef normal
   OpFrame<4, 1> frame;
   frame.add(out).add(inverse_rms).add(x).add_optional(dense_weight, to_frame_dtype(rows.dtype));
   frame.attribute(float_attribute("eps", eps.value_or(default_eps))).launch(*record, 2);
-  return {out.view(input.sizes()).to(input.scalar_type()), inverse_rms.view(statistics_shape(input, normalized_shape))};
+  return Normalized{out.view(input.sizes()).to(input.scalar_type()),
+                    inverse_rms.view(statistics_shape(input, normalized_shape))};
+}
+
+Normalized rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape, const OptionalTensor& weight,
+                    std::optional<double> eps) {
+  auto normalized = try_kernels<at::_ops::_fused_rms_norm>(
+      [&] { return try_rms_norm(input, normalized_shape, weight, eps); });
+  if (normalized.has_value()) return *std::move(normalized);
+  return at::compositeimplicitautograd::_fused_rms_norm(input, normalized_shape, weight, eps);
 }
 
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input, c10::IntArrayRef normalized_shape,
@@ -74,14 +83,18 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& i
   const Tensor scale = inverse_rms.to(rows.dtype).contiguous().view({rows.count, 1});
   const OptionalTensor dense_weight = rows.weight(weight);
   Tensor grad_x, grad_weight;
-  if (record != nullptr && rows.count > 0) {
+  const bool done = try_kernels<at::_ops::_fused_rms_norm_backward>([&] {
+    if (record == nullptr || rows.count == 0) return false;
     grad_x = empty_dense(x.sizes(), x);
     if (wanted[1] && given(dense_weight)) grad_weight = empty_dense({rows.length}, x);
     const mydev_dtype dtype = to_frame_dtype(rows.dtype);
     OpFrame<6> frame;
     frame.add(grad_x).add_optional(grad_weight, dtype).add(g).add(x).add(scale).add_optional(dense_weight, dtype);
     frame.launch(*record, 2);
-  } else {
+    return true;
+  });
+  if (!done) {
+    grad_weight = Tensor();
     const Tensor y = x * scale;
     const Tensor weighted = given(dense_weight) ? g * *dense_weight : g;
     grad_x = scale * (weighted - y * (weighted * y).mean(1, /*keepdim=*/true));

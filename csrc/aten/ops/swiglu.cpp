@@ -45,8 +45,12 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
   if (!kernel_takes(record, gate)) return composite(gate, up);
   const Tensor g = gate.contiguous(), u = up.contiguous();
   Tensor out = empty_dense(g.sizes(), g);
-  OpFrame<3>().add(out).add(g).add(u).launch(*record, 1);
-  return out;
+  try {
+    OpFrame<3>().add(out).add(g).add(u).launch(*record, 1);
+    return out;
+  } catch (const KernelDeclined&) {
+    return composite(gate, up);
+  }
 }
 
 std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gate, const Tensor& up) {
@@ -55,8 +59,12 @@ std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gat
   if (!kernel_takes(record, gate)) return composite_backward(grad, gate, up);
   const Tensor d = grad.contiguous(), g = gate.contiguous(), u = up.contiguous();
   Tensor grad_gate = empty_dense(g.sizes(), g), grad_up = empty_dense(g.sizes(), g);
-  OpFrame<5>().add(grad_gate).add(grad_up).add(d).add(g).add(u).launch(*record, 2);
-  return {std::move(grad_gate), std::move(grad_up)};
+  try {
+    OpFrame<5>().add(grad_gate).add(grad_up).add(d).add(g).add(u).launch(*record, 2);
+    return {std::move(grad_gate), std::move(grad_up)};
+  } catch (const KernelDeclined&) {
+    return composite_backward(grad, gate, up);
+  }
 }
 
 Tensor swiglu_meta(const Tensor& gate, const Tensor& up) {

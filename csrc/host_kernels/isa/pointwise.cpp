@@ -43,7 +43,7 @@ ComputeType compute_type(int32_t dtype) {
   }
 }
 
-// The value of attribute "scalar" as an element of a compute type.
+// The value of a scalar operand as an element of a compute type.
 union ScalarValue {
   float f32;
   double f64;
@@ -54,28 +54,28 @@ union ScalarValue {
   uint8_t pred;
 };
 
-void set_scalar(ScalarValue& value, mydev_dtype dtype, const Params& scalar) {
+void set_scalar(ScalarValue& value, mydev_dtype dtype, const mydev_scalar& scalar) {
   switch (dtype) {
     case MYDEV_F32:
-      value.f32 = scalar.get<float>(0, 0);
+      value.f32 = static_cast<float>(scalar.f);
       break;
     case MYDEV_F64:
-      value.f64 = scalar.get<double>(0, 0);
+      value.f64 = scalar.f;
       break;
     case MYDEV_S32:
-      value.s32 = static_cast<int32_t>(scalar.get<int64_t>(0, 0));
+      value.s32 = static_cast<int32_t>(scalar.i);
       break;
     case MYDEV_S64:
-      value.s64 = scalar.get<int64_t>(0, 0);
+      value.s64 = scalar.i;
       break;
     case MYDEV_C64:
-      value.c64 = scalar.get<Complex<float>>(0, {});
+      value.c64 = {static_cast<float>(scalar.c[0]), static_cast<float>(scalar.c[1])};
       break;
     case MYDEV_C128:
-      value.c128 = scalar.get<Complex<double>>(0, {});
+      value.c128 = {scalar.c[0], scalar.c[1]};
       break;
     default:
-      value.pred = scalar.get<double>(0, 0) != 0;
+      value.pred = scalar.i != 0;
       break;
   }
 }
@@ -192,12 +192,6 @@ class Worker {
   alignas(64) char raw_[kBufferBytes];
 };
 
-// The operand that has T: the output, or the first input with data where the output is PRED.
-int typed_operand(const PointwiseKernel& kernel, const mydev_buffer* buffers) {
-  if (!kernel.predicate) return 0;
-  return buffers[1].data != nullptr || kernel.inputs == 1 ? 1 : 2;
-}
-
 // nullptr: the kernel lacks T.
 Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType& compute) {
   if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return kernel.for_pred;
@@ -205,7 +199,7 @@ Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType
   return kernel.types.*compute.apply;
 }
 
-// Describes operand k, whose data is not NULL, to the plan; `wanted` is the type that it is computed in. False if the
+// Describes operand k to the plan; `wanted` is the type that it is computed in. False if the
 // dtypes do not fit together.
 bool plan_operand(Plan& plan, int k, char* base, mydev_dtype dtype, mydev_dtype wanted) {
   Operand& operand = plan.operands[k];
@@ -241,7 +235,7 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   if (kernel.predicate && buffers[0].dtype != MYDEV_PRED) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
   }
-  const int32_t dtype = buffers[typed_operand(kernel, buffers)].dtype;
+  const int32_t dtype = buffers[kernel.predicate ? 1 : 0].dtype;
   const ComputeType compute = compute_type(dtype);
   const Apply apply = find_apply(kernel, dtype, compute);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
@@ -252,8 +246,7 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   }
   if (plan.layout.count == 0) return MYDEV_OK;
 
-  uint32_t own = 0;  // the first attribute of the kernel's own
-  ScalarValue scalar;
+  ScalarValue scalars[kOperands];
   plan.inputs = kernel.inputs;
   plan.by_row = plan.layout.rank == 1 || plan.layout.sizes[0] >= kMinRow;
   plan.buffered = false;
@@ -263,18 +256,17 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
     const mydev_dtype wanted = pred ? MYDEV_PRED : compute.dtype;
     char* base = static_cast<char*>(buffers[k].data);
     mydev_dtype type = static_cast<mydev_dtype>(buffers[k].dtype);
-    if (base == nullptr) {
-      if (k == 0 || frame.num_attributes == 0) return fail(frame, MYDEV_INVALID_ARGUMENT, "an operand has no data");
-      own = 1;
-      set_scalar(scalar, wanted, Params(frame.attributes, 1));
-      base = reinterpret_cast<char*>(&scalar);
+    if (base == nullptr) return fail(frame, MYDEV_INVALID_ARGUMENT, "an operand has no data");
+    if ((buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0) {
+      set_scalar(scalars[k], wanted, *static_cast<const mydev_scalar*>(buffers[k].data));
+      base = reinterpret_cast<char*>(&scalars[k]);
       type = wanted;
     }
     if (!plan_operand(plan, k, base, type, wanted)) {
       return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");
     }
   }
-  const Params params(frame.attributes + own, frame.num_attributes - own);
+  const Params params(frame.attributes, frame.num_attributes);
   plan.params = &params;
   plan.apply = apply;
   parallel_for(plan.layout.count, kernel.grain, [&plan](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define MYDEV_CUSTOM_CALL_VERSION_MAJOR 1
-#define MYDEV_CUSTOM_CALL_VERSION_MINOR 0
+#define MYDEV_CUSTOM_CALL_VERSION_MINOR 1
 
 /* The 16 canonical codes, numbered as in absl, gRPC and PJRT. */
 typedef enum mydev_code {
@@ -75,13 +75,28 @@ typedef enum mydev_dtype {
   MYDEV_F8E4M3FN = 20
 } mydev_dtype;
 
+/* The value of an operand that is one number. */
+typedef union mydev_scalar {
+  int64_t i;   /* PRED (0 or 1) and integers */
+  double f;    /* floating dtypes */
+  double c[2]; /* complex dtypes: real, imaginary */
+} mydev_scalar;
+
+typedef enum mydev_buffer_flag {
+  /* Since 1.1. The operand is one number: `data` is a const mydev_scalar* in *host* memory, valid as long as the frame,
+   * `dtype` what the kernel is to compute it as, all strides 0. The value is not rounded to `dtype`. Only kernels whose
+   * signature marks the operand SCALAR are given one, and never a record that was built for 1.0. */
+  MYDEV_BUFFER_SCALAR = 1u << 0
+} mydev_buffer_flag;
+
 /* A strided view of device memory. */
 typedef struct mydev_buffer {
   void* data;             /* first element, offset applied; NULL for an absent operand or one of no elements */
   const int64_t* sizes;   /* `rank` entries, >= 0 */
   const int64_t* strides; /* `rank` entries, in elements; 0 where the operand is broadcast; may be negative */
   int32_t rank;           /* >= 0 */
-  int32_t dtype;          /* mydev_dtype */
+  int16_t dtype;          /* mydev_dtype */
+  uint16_t flags;         /* mydev_buffer_flag; 0 in 1.0, where `dtype` had 32 bits */
 } mydev_buffer;
 
 typedef enum mydev_attribute_kind {
@@ -148,6 +163,7 @@ typedef struct mydev_frame {
   const mydev_host_services* host;
   void* launch;                      /* private to the runtime */
   const struct mydev_kernel* kernel; /* the record that is running */
+  void* decision;                    /* since 1.1: what the record's `plan` decided for this frame; NULL without one */
 } mydev_frame;
 
 typedef mydev_code (*mydev_kernel_fn)(const mydev_frame* frame);
@@ -192,7 +208,8 @@ typedef enum mydev_operand_flag {
                                        are not given it at all */
   MYDEV_OPERAND_VARIADIC = 1u << 1, /* any number of buffers; the last operand only. Of a result, the last one, `like`
                                        that operand: a buffer for each of its buffers, of the same dtype and sizes */
-  MYDEV_OPERAND_STRIDED = 1u << 2   /* FRAME kernels: any strides are welcome; else the buffer is made dense */
+  MYDEV_OPERAND_STRIDED = 1u << 2,  /* FRAME kernels: any strides are welcome; else the buffer is made dense */
+  MYDEV_OPERAND_SCALAR = 1u << 3    /* built-in kernels: may be one number, MYDEV_BUFFER_SCALAR */
 } mydev_operand_flag;
 
 /* An operand or a result. */
@@ -269,6 +286,40 @@ typedef enum mydev_batching {
   MYDEV_BATCHING_BROADCAST_ALL = 3 /* once: every operand gets the leading dimension in full */
 } mydev_batching;
 
+/* --- taking a frame or declining it, since 1.1 -------------------------------------------------------------------- */
+
+/* What a record takes of what its name's signature allows. A frame that is beyond it is declined without asking. */
+typedef enum mydev_limit_flag {
+  MYDEV_LIMIT_DENSE = 1u << 0,     /* every buffer is dense and row-major: nothing transposed, broadcast or with gaps */
+  MYDEV_LIMIT_NO_SCALARS = 1u << 1 /* no operand is one number */
+} mydev_limit_flag;
+
+typedef struct mydev_limits {
+  size_t struct_size;
+  uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that a buffer of the frame may have; 0: any */
+  int32_t rank_max; /* of any buffer; -1: any */
+  uint32_t flags;   /* mydev_limit_flag */
+} mydev_limits;
+
+/* What a kernel decided for a frame before its launch. */
+typedef struct mydev_plan {
+  size_t struct_size;             /* set by the caller */
+  uint64_t scratch_bytes;         /* scratch for this frame; 0: none */
+  void* decision;                 /* what frame->decision is to be when the kernel runs; NULL: nothing */
+  void (*release)(void* decision); /* called once `decision` is used no more; any thread; NULL: nothing to release */
+} mydev_plan;
+
+/* Who runs a record. */
+typedef enum mydev_runs {
+  MYDEV_RUNS_BY_PLATFORM = 0,  /* as in 1.0: the driver its own records; of others those for platform Host as
+                                  HOST_COMPUTE, those for the device as HOST_ENQUEUE */
+  MYDEV_RUNS_HOST_COMPUTE = 1, /* `entry` does the work on the host, when the stream comes to it: the driver's launch
+                                  calls it. Only where the host reaches the device's memory */
+  MYDEV_RUNS_HOST_ENQUEUE = 2, /* `entry` enqueues the work on frame->stream and returns: the runtime calls it on the
+                                  launching thread. It keeps nothing of the frame */
+  MYDEV_RUNS_DRIVER = 3        /* the driver's launch knows what to do; `entry` may be NULL */
+} mydev_runs;
+
 /* --- records and libraries ---------------------------------------------------------------------------------------- */
 
 /* A kernel record. Static storage: it must outlive the registry. Fields after `driver_data` may be left out. */
@@ -291,6 +342,13 @@ typedef struct mydev_kernel {
   const mydev_signature* signature; /* NULL: a kernel by name only, not an operator */
   const mydev_gradient* gradient;   /* NULL: not differentiable */
   int32_t batching;                 /* mydev_batching */
+  int32_t runs;                     /* mydev_runs. Since 1.1, as what follows */
+  const mydev_limits* limits;       /* NULL: takes all that its signature allows */
+  /* Can the kernel take this frame? Asked once before each launch, with everything in the frame but `scratch`, `launch`
+   * and `decision`; buffers' data must not be read. OK: fills in *out. UNIMPLEMENTED: no, for the reason given with
+   * set_error, and the next record of that name is asked, then the operator falls back; later refusals are errors. Any
+   * other code is an error. With it scratch_bytes is not called. NULL: takes what `limits` allows. */
+  mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
 } mydev_kernel;
 
 /* What a library offers. Static storage. */

@@ -9,6 +9,7 @@
 
 #include "kernels/registry/builtin_library.h"
 #include "kernels/registry/description.h"
+#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/device_name.h"
@@ -204,10 +205,6 @@ const mydev_kernel* register_copies(std::span<const mydev_kernel* const> kernels
   return KernelRegistry::instance().add(std::move(copies), origin, replace);
 }
 
-bool runs_on_host(const mydev_kernel& kernel) {
-  return kernel.platform == nullptr || std::string_view(kernel.platform) == "Host";
-}
-
 }  // namespace
 
 const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin) {
@@ -234,16 +231,13 @@ const mydev_kernel* find_kernel(std::string_view name) {
 }
 
 const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
-  if (device.driver->find_kernel != nullptr) {
-    if (const mydev_kernel* own = device.driver->find_kernel(device.index, name)) return own;
-  }
+  const auto find_own = device.driver->find_kernel;
+  const mydev_kernel* own = find_own != nullptr ? find_own(device.index, name) : nullptr;
   // Built-in kernels are of no use to a device whose memory the host does not reach: they are not loaded for it.
   const bool may_load = device.host_accessible() || !is_builtin_name(name);
-  const mydev_kernel* kernel = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
-  if (kernel == nullptr) return nullptr;
-  if (runs_on_host(*kernel)) return device.host_accessible() ? kernel : nullptr;
-  const std::string_view platform(kernel->platform);
-  return platform == MYDEV_DEVICE_NAME || platform == device.driver->name ? kernel : nullptr;
+  const mydev_kernel* registered = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
+  return choose_record(device, name, own, registered,
+                       registered != nullptr ? origin_text(kernel_origin(name)) : std::string());
 }
 
 std::vector<const mydev_kernel*> all_kernels() {

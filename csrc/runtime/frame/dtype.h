@@ -67,6 +67,20 @@ constexpr const DtypeRow& dtype_row(int32_t dtype) noexcept {
   return detail::kDtypeByValue[value < detail::kDtypeByValue.size() ? value : 0];
 }
 
+// Which member of mydev_scalar holds a number of this dtype.
+enum class ScalarKind : uint8_t { kInteger, kFloat, kComplex };
+constexpr ScalarKind scalar_kind(int32_t dtype) noexcept {
+  switch (dtype_row(dtype).kind) {
+    case DtypeKind::kFloat:
+    case DtypeKind::kNarrowFloat:
+      return ScalarKind::kFloat;
+    case DtypeKind::kComplex:
+      return ScalarKind::kComplex;
+    default:
+      return ScalarKind::kInteger;
+  }
+}
+
 // Whether a boolean or an integer of this type can have the value; true for other types.
 constexpr bool can_hold(int32_t dtype, int64_t value) noexcept {
   const DtypeRow& row = dtype_row(dtype);

@@ -82,7 +82,24 @@ mydev_attribute* copy_attributes(Carver& carver, std::span<const mydev_attribute
   return copies;
 }
 
+void print_scalar(std::ostream& out, const mydev_buffer& buffer) {
+  const mydev_scalar& value = *static_cast<const mydev_scalar*>(buffer.data);
+  out << dtype_name(static_cast<mydev_dtype>(buffer.dtype)) << ' ';
+  switch (scalar_kind(buffer.dtype)) {
+    case ScalarKind::kInteger:
+      out << value.i;
+      break;
+    case ScalarKind::kFloat:
+      out << value.f;
+      break;
+    case ScalarKind::kComplex:
+      out << '(' << value.c[0] << ',' << value.c[1] << ')';
+      break;
+  }
+}
+
 void print_buffer(std::ostream& out, const mydev_buffer& buffer) {
+  if (is_scalar(buffer)) return print_scalar(out, buffer);
   int64_t elements = 1;
   bool dense = true;
   for (int32_t d = buffer.rank - 1; d >= 0; --d) {
@@ -178,6 +195,7 @@ OwnedFrame clone_frame(const mydev_frame& frame) {
   size_t bytes = round_up(sizeof(mydev_frame)) + round_up(buffers.size_bytes()) + copied_bytes(attributes);
   for (const mydev_buffer& buffer : buffers) {
     bytes += 2 * static_cast<size_t>(buffer.rank) * sizeof(int64_t);
+    if (is_scalar(buffer)) bytes += sizeof(mydev_scalar);
   }
   void* block = std::malloc(bytes);
   if (block == nullptr) {
@@ -192,6 +210,7 @@ OwnedFrame clone_frame(const mydev_frame& frame) {
     const auto rank = static_cast<size_t>(buffers[i].rank);
     buffer_copies[i].sizes = carver.copy(buffers[i].sizes, rank);
     buffer_copies[i].strides = carver.copy(buffers[i].strides, rank);
+    if (is_scalar(buffers[i])) buffer_copies[i].data = carver.copy(static_cast<mydev_scalar*>(buffers[i].data), 1);
   }
   return copy;
 }

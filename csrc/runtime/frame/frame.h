@@ -19,6 +19,10 @@ inline constexpr int kMaxRank = 16;  // of a frame built on the stack; higher ra
 int64_t dtype_size(mydev_dtype dtype) noexcept;      // bytes; 0 if not a fixed-size element type
 const char* dtype_name(mydev_dtype dtype) noexcept;  // "f32", ...; "invalid"
 
+inline bool is_scalar(const mydev_buffer& buffer) noexcept {
+  return (buffer.flags & MYDEV_BUFFER_SCALAR) != 0;
+}
+
 inline mydev_attribute int_attribute(const char* name, int64_t value) noexcept {
   mydev_attribute a{name, MYDEV_ATTRIBUTE_INT, 0, 0, {}};
   a.value.i = value;
@@ -63,7 +67,8 @@ struct FrameDeleter {
   void operator()(mydev_frame* frame) const noexcept;
 };
 using OwnedFrame = std::unique_ptr<mydev_frame, FrameDeleter>;
-// Deep copy: buffers, sizes, strides, attributes with their names and arrays. Scratch and device memory are shared.
+// Deep copy: buffers, sizes, strides, scalar operands, attributes with their names and arrays. Scratch, device memory
+// and the plan's decision are shared.
 OwnedFrame clone_frame(const mydev_frame& frame);
 
 // "mydev.add(out f32[2,3], f32[2,3]{1,0}, f32[2,3] {strides}; alpha=1)": kernel, operands, attributes.

@@ -14,8 +14,8 @@ namespace {
 // The end of an asynchronous launch: a failure sticks to the stream.
 class StickyCompletion final : public LaunchCompletion {
  public:
-  StickyCompletion(const mydev_kernel& kernel, Stream& stream, std::string source)
-      : kernel_(kernel), stream_(stream), source_(std::move(source)) {}
+  StickyCompletion(const mydev_kernel& kernel, Stream& stream, std::string source, Decision decision)
+      : kernel_(kernel), stream_(stream), source_(std::move(source)), decision_(std::move(decision)) {}
 
   void complete(const mydev_frame& frame, mydev_code code) override {
     if (code == MYDEV_OK) {
@@ -30,15 +30,19 @@ class StickyCompletion final : public LaunchCompletion {
   const mydev_kernel& kernel_;
   Stream& stream_;
   std::string source_;
+  Decision decision_;
 };
 
-// Gives the frame to the driver; on success of an asynchronous launch the driver owns the clone and its completion.
-mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+// Gives the frame to the driver; on success of an asynchronous launch the driver owns the clone and its completion. A
+// record that enqueues for itself borrows the frame.
+mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const mydev_driver_api& driver = *stream.device().driver;
+  if (mode.enqueues) return kernel.entry(&frame);
   if (!stream.asynchronous()) {
     return driver.launch(stream.handle(), &kernel, &frame);
   }
-  std::unique_ptr<LaunchCompletion> completion = std::make_unique<StickyCompletion>(kernel, stream, source_location());
+  std::unique_ptr<LaunchCompletion> completion =
+      std::make_unique<StickyCompletion>(kernel, stream, source_location(), std::move(mode.decision));
   OwnedFrame clone = clone_frame(frame);
   clone->launch = completion.get();
   const mydev_code code = driver.launch(stream.handle(), &kernel, clone.get());
@@ -54,10 +58,10 @@ int64_t now_ns() {
       .count();
 }
 
-mydev_code submit_with_hooks(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+mydev_code submit_with_hooks(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const LaunchHooks hooks = installed_launch_hooks();
   const int64_t begin = now_ns();
-  const mydev_code code = submit(kernel, frame, stream);
+  const mydev_code code = submit(kernel, frame, stream, mode);
   const LaunchRecord record{&kernel, &frame, &stream, begin, now_ns(), code};
   for (const InstalledHook& installed : *hooks) {
     installed.hook(installed.context, record);
@@ -65,9 +69,8 @@ mydev_code submit_with_hooks(const mydev_kernel& kernel, mydev_frame& frame, Str
   return code;
 }
 
-}  // namespace
-
-void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+// Launches and tells how it went; does not raise the kernel's error.
+mydev_code launch_with_care(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   stream.check_open();
   if (ThreadState* thread = register_thread()) {
     thread->launches.store(thread->launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -79,12 +82,35 @@ void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   frame.host = &services;
   frame.launch = nullptr;
   frame.kernel = &kernel;
+  frame.decision = mode.decision.get();
   const bool observed = instrumented.load(std::memory_order_acquire);
-  const mydev_code code = observed ? submit_with_hooks(kernel, frame, stream) : submit(kernel, frame, stream);
-  if (code != MYDEV_OK) {
+  return observed ? submit_with_hooks(kernel, frame, stream, mode) : submit(kernel, frame, stream, mode);
+}
+
+}  // namespace
+
+void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+  LaunchMode mode;
+  if (const mydev_code code = launch_with_care(kernel, frame, stream, mode); code != MYDEV_OK) {
     raise_launch_error(kernel, frame, stream.device(), code);
   }
   forget_kernel_message(frame);
 }
 
 }  // namespace mydev::detail
+
+namespace mydev {
+
+std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
+                                             LaunchMode mode) {
+  const mydev_code code = detail::launch_with_care(kernel, frame, stream, mode);
+  if (code == MYDEV_UNIMPLEMENTED && mode.may_decline) {
+    std::optional<std::string> reason = take_kernel_message(frame);
+    return reason ? *std::move(reason) : std::string(stream.device().driver->last_error());
+  }
+  if (code != MYDEV_OK) raise_launch_error(kernel, frame, stream.device(), code);
+  forget_kernel_message(frame);
+  return std::nullopt;
+}
+
+}  // namespace mydev

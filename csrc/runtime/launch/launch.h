@@ -9,6 +9,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "runtime/base/thread_state.h"
 #include "runtime/driver/host_services.h"
@@ -23,6 +26,37 @@ namespace mydev {
 // Runs kernel on stream. Fills in frame.device, stream, host, kernel. Scratch must be set by the caller. Raises the
 // kernel's error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+
+// What a kernel's plan decided for one frame (mydev_plan); released when the kernel has run, or if it never will.
+class Decision {
+ public:
+  Decision() = default;
+  Decision(void* decision, void (*release)(void*)) noexcept : decision_(decision), release_(release) {}
+  Decision(Decision&& other) noexcept : decision_(other.decision_), release_(std::exchange(other.release_, nullptr)) {}
+  Decision& operator=(Decision&& other) noexcept {
+    std::swap(decision_, other.decision_);
+    std::swap(release_, other.release_);
+    return *this;
+  }
+  ~Decision() {
+    if (release_ != nullptr) release_(decision_);
+  }
+  void* get() const noexcept { return decision_; }
+
+ private:
+  void* decision_ = nullptr;
+  void (*release_)(void*) = nullptr;
+};
+
+// How a record is launched that asks for more than launch() gives.
+struct LaunchMode {
+  bool enqueues = false;     // the runtime calls the record's entry, which enqueues (MYDEV_RUNS_HOST_ENQUEUE)
+  bool may_decline = false;  // UNIMPLEMENTED before the driver accepted the frame is no error
+  Decision decision;
+};
+// As launch(). Gives the reason of a record that declined, and nothing when the launch was accepted.
+std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
+                                             LaunchMode mode);
 
 // Launches since the process began; for tests and statistics.
 inline uint64_t launch_count() noexcept {
@@ -50,6 +84,7 @@ inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   frame.host = &detail::services;
   frame.launch = nullptr;
   frame.kernel = &kernel;
+  frame.decision = nullptr;
   if (const mydev_code code = device.driver->launch(stream.handle(), &kernel, &frame); code != MYDEV_OK) [[unlikely]] {
     raise_launch_error(kernel, frame, device, code);
   }

@@ -1,0 +1,29 @@
+// Launching a kernel by what resolve_kernel gave for it: asks its records in order, gives the one that takes the frame
+// its scratch, and runs it. Waits for nothing. Thread-safe.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "mydev/custom_call.h"
+#include "runtime/launch/launch.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev {
+
+// No record of the kernel takes the frame; nothing was run or written. Operators then fall back.
+class KernelDeclined : public std::exception {
+ public:
+  KernelDeclined(const char* kernel, std::string reasons);
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;  // "mydev.add: driver 'x' takes f32, and operand 1 is s64"
+};
+
+// Runs `kernel`, a record or a choice of several, on a frame without scratch. Throws KernelDeclined where each record
+// declines; raises what a plan or a launch fails with, and what the allocator raises if there is no memory for scratch,
+// with the kernel's name and operands.
+void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+
+}  // namespace mydev

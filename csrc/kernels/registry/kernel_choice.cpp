@@ -1,0 +1,181 @@
+#include "kernels/registry/kernel_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "kernels/registry/adaptor.h"
+#include "kernels/spec/struct_copy.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev {
+
+namespace detail {
+
+uint64_t choice_marker(const mydev_frame* /*frame*/) {
+  return 0;
+}
+
+}  // namespace detail
+
+namespace {
+
+constexpr mydev_limits kNoLimits = {sizeof(mydev_limits), 0, -1, 0};
+
+bool is_for_host(const mydev_kernel& kernel) {
+  return kernel.platform == nullptr || std::string_view(kernel.platform) == "Host";
+}
+
+// Whether the device can run a record of the registry at all.
+bool can_run(const Device& device, const mydev_kernel& kernel) {
+  if (kernel.runs == MYDEV_RUNS_HOST_COMPUTE || (kernel.runs == MYDEV_RUNS_BY_PLATFORM && is_for_host(kernel))) {
+    return device.host_accessible();
+  }
+  const std::string_view platform(is_for_host(kernel) ? "" : kernel.platform);
+  return platform == MYDEV_DEVICE_NAME || platform == device.driver->name;
+}
+
+// Drivers that reach host memory run other platforms' records in the order of the stream, as they always have.
+bool enqueues(const Device& device, const mydev_kernel& kernel) {
+  return kernel.runs == MYDEV_RUNS_HOST_ENQUEUE ||
+         (kernel.runs == MYDEV_RUNS_BY_PLATFORM && !is_for_host(kernel) && !device.host_accessible());
+}
+
+void check(const KernelCandidate& candidate, const mydev_kernel& record) {
+  const auto require = [&](bool condition, const auto&... what) {
+    MYDEV_CHECK(condition, MYDEV_INVALID_ARGUMENT, "kernel '", record.name, "' of ", candidate.owner, ": ", what...);
+  };
+  require(record.runs >= MYDEV_RUNS_BY_PLATFORM && record.runs <= MYDEV_RUNS_DRIVER, "unknown `runs` ", record.runs,
+          "; see mydev_runs");
+  require(!candidate.enqueues || record.entry != nullptr, "it runs by HOST_ENQUEUE and its entry is NULL");
+  constexpr uint32_t kFlags = MYDEV_LIMIT_DENSE | MYDEV_LIMIT_NO_SCALARS;
+  require((candidate.limits.flags & ~kFlags) == 0, "unknown limits ", candidate.limits.flags,
+          "; see mydev_limit_flag");
+  require(candidate.limits.rank_max >= -1, "its limits have rank_max ", candidate.limits.rank_max,
+          "; give -1 for any");
+}
+
+// `full` is the record with all fields.
+mydev_limits limits_of(const mydev_kernel& full) {
+  if (full.limits == nullptr) return kNoLimits;
+  return copy_struct(full.limits, MYDEV_END_OF(mydev_limits, flags), "the limits of a kernel record");
+}
+
+KernelCandidate candidate_of_driver(const Device& device, const char* name, const mydev_kernel& own) {
+  const std::string owner = std::string("driver '") + device.driver->name + "'";
+  const std::string what = "kernel record '" + std::string(name) + "' of " + owner;
+  const mydev_kernel full = copy_struct(&own, MYDEV_END_OF(mydev_kernel, driver_data), what.c_str());
+  MYDEV_CHECK(full.name != nullptr && std::string_view(full.name) == name, MYDEV_INVALID_ARGUMENT, what,
+              " calls itself '", full.name != nullptr ? full.name : "(null)", "'");
+  KernelCandidate candidate{&own,
+                            owner,
+                            limits_of(full),
+                            full.scratch_bytes,
+                            full.plan,
+                            full.runs == MYDEV_RUNS_HOST_ENQUEUE,
+                            /*may_decline=*/full.plan == nullptr};
+  // What was built for 1.0 knows no scalar operands.
+  if (own.struct_size < MYDEV_END_OF(mydev_kernel, plan)) candidate.limits.flags |= MYDEV_LIMIT_NO_SCALARS;
+  check(candidate, full);
+  return candidate;
+}
+
+KernelCandidate candidate_of_registry(const Device& device, const mydev_kernel& kernel, const std::string& owner) {
+  KernelCandidate candidate{&kernel,
+                            owner,
+                            limits_of(kernel),
+                            kernel.scratch_bytes,
+                            kernel.plan,
+                            enqueues(device, kernel),
+                            /*may_decline=*/false};
+  check(candidate, kernel);
+  return candidate;
+}
+
+bool is_plain(const KernelCandidate& candidate) {
+  return candidate.plan == nullptr && !candidate.enqueues && !candidate.may_decline &&
+         candidate.record->limits == nullptr;
+}
+
+bool same_candidates(const std::vector<KernelCandidate>& a, const std::vector<KernelCandidate>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const KernelCandidate& x, const KernelCandidate& y) { return x.record == y.record; });
+}
+
+// One choice for each list of candidates of a name on a device.
+const KernelChoice* kept_choice(int device, const char* name, std::vector<KernelCandidate> candidates) {
+  static auto& mutex = *new std::mutex;
+  static auto& choices = *new std::multimap<std::pair<int, std::string>, std::unique_ptr<const KernelChoice>>;
+  const std::lock_guard lock(mutex);
+  const auto [begin, end] = choices.equal_range({device, name});
+  for (auto at = begin; at != end; ++at) {
+    if (same_candidates(at->second->candidates, candidates)) return at->second.get();
+  }
+  auto choice = std::make_unique<KernelChoice>();
+  static_cast<mydev_kernel&>(*choice) = mydev_kernel{};
+  choice->struct_size = sizeof(mydev_kernel);
+  choice->name = candidates.front().record->name;
+  choice->scratch_bytes = &detail::choice_marker;
+  choice->candidates = std::move(candidates);
+  return choices.emplace(std::pair{device, std::string(name)}, std::move(choice))->second.get();
+}
+
+std::string dtype_list(uint64_t dtypes) {
+  std::string text;
+  for (const DtypeRow& row : kDtypes) {
+    if ((dtypes & MYDEV_DTYPE_BIT(row.dtype)) != 0) text += (text.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return text;
+}
+
+// "result 0", "operand 2".
+std::string place(const mydev_frame& frame, uint32_t buffer) {
+  return buffer < frame.num_outputs ? "result " + std::to_string(buffer)
+                                    : "operand " + std::to_string(buffer - frame.num_outputs);
+}
+
+}  // namespace
+
+const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
+                                  const mydev_kernel* registered, const std::string& registered_owner) {
+  std::vector<KernelCandidate> candidates;
+  if (own != nullptr) candidates.push_back(candidate_of_driver(device, name, *own));
+  if (registered != nullptr && registered != own && can_run(device, *registered)) {
+    candidates.push_back(candidate_of_registry(device, *registered, registered_owner));
+  }
+  if (candidates.empty()) return nullptr;
+  if (candidates.size() == 1 && is_plain(candidates.front())) return candidates.front().record;
+  return kept_choice(device.index, name, std::move(candidates));
+}
+
+std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame) {
+  const mydev_limits& limits = candidate.limits;
+  if (limits.dtypes == 0 && limits.rank_max < 0 && limits.flags == 0) return {};
+  std::ostringstream reason;
+  for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs && reason.tellp() == 0; ++i) {
+    const mydev_buffer& buffer = frame.buffers[i];
+    const bool absent = !is_scalar(buffer) && buffer.data == nullptr && buffer.rank == 0;
+    if (absent) continue;
+    if (is_scalar(buffer)) {
+      if ((limits.flags & MYDEV_LIMIT_NO_SCALARS) != 0) reason << "takes no numbers, and " << place(frame, i) << " is one";
+    } else if ((limits.flags & MYDEV_LIMIT_DENSE) != 0 && !is_dense(buffer)) {
+      reason << "takes dense operands, and " << place(frame, i) << " is strided";
+    } else if (limits.rank_max >= 0 && buffer.rank > limits.rank_max) {
+      reason << "takes up to " << limits.rank_max << " dimensions, and " << place(frame, i) << " has " << buffer.rank;
+    }
+    if (reason.tellp() == 0 && limits.dtypes != 0 && (limits.dtypes & MYDEV_DTYPE_BIT(buffer.dtype)) == 0) {
+      reason << "takes " << dtype_list(limits.dtypes) << ", and " << place(frame, i) << " is "
+             << dtype_name(static_cast<mydev_dtype>(buffer.dtype));
+    }
+  }
+  return reason.str();
+}
+
+}  // namespace mydev

@@ -1,0 +1,52 @@
+// The records that may run one kernel on one device, in the order in which they are asked: the driver's own, then that
+// of the registry. A record that takes every frame of its name and is launched without a question needs no choice.
+//
+// A choice passes for a record, so that whoever keeps one pointer for a kernel keeps it for either; launch_kernel
+// (kernels/launch) tells them apart. It is never freed: operators hold such pointers. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mydev/custom_call.h"
+#include "runtime/driver/device.h"
+
+namespace mydev {
+
+// A record and what it says of itself, with the fields that its writer did not know at their defaults.
+struct KernelCandidate {
+  const mydev_kernel* record;  // what is launched: the driver knows its own by the pointer
+  std::string owner;           // "driver 'x'", "built-in", "library 1.0 (/path)", for messages
+  mydev_limits limits;
+  uint64_t (*scratch_bytes)(const mydev_frame* frame);
+  mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
+  bool enqueues;     // the runtime calls its entry
+  bool may_decline;  // it cannot be asked before, so that UNIMPLEMENTED at the launch means no
+};
+
+struct KernelChoice : mydev_kernel {
+  std::vector<KernelCandidate> candidates;
+};
+
+namespace detail {
+// Marks the records that are choices: `scratch_bytes`, which each launch looks at.
+uint64_t choice_marker(const mydev_frame* frame);
+}  // namespace detail
+
+// nullptr for a plain record.
+inline const KernelChoice* as_choice(const mydev_kernel& kernel) noexcept {
+  return kernel.scratch_bytes == &detail::choice_marker ? static_cast<const KernelChoice*>(&kernel) : nullptr;
+}
+
+// What runs `name` on the device: a plain record or a choice; nullptr where neither is given. `own` is the driver's,
+// `registered` the registry's, of `registered_owner`; either may be nullptr. Raises INVALID_ARGUMENT, naming the driver,
+// for a record of the driver's that contradicts itself.
+const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
+                                  const mydev_kernel* registered, const std::string& registered_owner);
+
+// Why the candidate does not take the frame, by the limits that it declares: "takes f32, operand 1 is s64". Empty: they
+// do not stand in the way.
+std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame);
+
+}  // namespace mydev

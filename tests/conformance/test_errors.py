@@ -1,0 +1,39 @@
+"""What PyTorch's own database calls wrong input raises on the device, as on the CPU and with the same words."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from torch.testing._internal.opinfo.core import ErrorInput, OpInfo
+
+from . import harness, ledger
+
+CASES = [
+    pytest.param(op, id=harness.case_name(op))
+    for op in harness.OPERATORS
+    if op.error_inputs_func is not None and op.name not in ledger.REPLACED
+]
+
+
+def _errors(op: OpInfo) -> Iterator[ErrorInput]:
+    """Those wrong inputs that the CPU refuses: some are wrong on other devices only."""
+    for wrong in op.error_inputs("cpu"):
+        try:
+            harness.run(op, wrong.sample_input)
+        except wrong.error_type:
+            yield wrong
+        except Exception as error:
+            raise AssertionError(f"the CPU raises {error!r}") from error
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_raises_as_the_cpu_does(op: OpInfo) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for wrong in _errors(op):
+            with pytest.raises(wrong.error_type) as caught:
+                harness.run(op, harness.on_device(wrong.sample_input))
+            assert re.search(wrong.error_regex, str(caught.value)), str(caught.value)
