@@ -1,0 +1,282 @@
+// Launching a kernel by what its records say of themselves: limits, plans, who runs them; with the host driver in its
+// ways, and with a driver that has records of its own for seven built-in kernels (tests/drivers/kernels).
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "error_fixture.h"
+#include "kernels/launch/kernel_launch.h"
+#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/kernel_registry.h"
+#include "runtime/frame/frame.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
+
+namespace mydev {
+namespace {
+
+constexpr std::array<int64_t, 2> kSizes = {2, 3}, kDense = {3, 1}, kTransposed = {1, 2};
+
+mydev_buffer floats(const std::array<int64_t, 2>& strides = kDense) {
+  static std::array<float, 6> memory;
+  return {memory.data(), kSizes.data(), strides.data(), 2, MYDEV_F32, 0};
+}
+
+std::string launched(const char* name, std::vector<mydev_buffer> buffers) {
+  mydev_frame frame = make_frame(buffers, 1);
+  const mydev_kernel* kernel = resolve_kernel(device(0), name);
+  if (kernel == nullptr) return "none";
+  try {
+    launch_kernel(*kernel, frame, default_stream(0));
+    default_stream(0).synchronize();
+    return "ran";
+  } catch (const KernelDeclined& declined) {
+    return declined.what();
+  }
+}
+
+// --- limits ----------------------------------------------------------------------------------------------------------
+
+mydev_code succeed(const mydev_frame* /*frame*/) {
+  return MYDEV_OK;
+}
+
+mydev_kernel record(const char* name, mydev_kernel_fn entry = succeed) {
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(mydev_kernel);
+  kernel.name = name;
+  kernel.entry = entry;
+  return kernel;
+}
+
+class KernelLaunch : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device(0).host_accessible()) GTEST_SKIP() << "records of the registry run on memory that the host reaches";
+  }
+};
+
+std::string with_limits(const char* name, const mydev_limits& limits, mydev_buffer operand) {
+  mydev_kernel kernel = record(name);
+  kernel.limits = &limits;
+  register_kernel(kernel);
+  const std::string result = launched(name, {floats(), operand});
+  unregister_kernel(name);
+  return result;
+}
+
+TEST_F(KernelLaunch, LimitsOfDtypesDecline) {
+  const mydev_limits limits = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F32), -1, 0};
+  mydev_buffer integers = floats();
+  integers.dtype = MYDEV_S64;
+  EXPECT_EQ(with_limits("test.f32", limits, floats()), "ran");
+  EXPECT_EQ(with_limits("test.f32", limits, integers), "test.f32: this process takes f32, and operand 0 is s64");
+}
+
+TEST_F(KernelLaunch, LimitsOfLayoutDecline) {
+  const mydev_limits limits = {sizeof(mydev_limits), 0, -1, MYDEV_LIMIT_DENSE};
+  EXPECT_EQ(with_limits("test.dense", limits, floats()), "ran");
+  EXPECT_EQ(with_limits("test.dense", limits, floats(kTransposed)),
+            "test.dense: this process takes dense operands, and operand 0 is strided");
+}
+
+TEST_F(KernelLaunch, LimitsOfRankDecline) {
+  const mydev_limits limits = {sizeof(mydev_limits), 0, 1, 0};
+  EXPECT_EQ(with_limits("test.rank", limits, floats()),
+            "test.rank: this process takes up to 1 dimensions, and result 0 has 2");
+}
+
+TEST_F(KernelLaunch, LimitsDeclineNumbers) {
+  static const mydev_scalar number{.f = 1.5};
+  const mydev_limits limits = {sizeof(mydev_limits), 0, -1, MYDEV_LIMIT_NO_SCALARS};
+  mydev_buffer scalar = floats();
+  scalar.data = const_cast<mydev_scalar*>(&number);
+  scalar.flags = MYDEV_BUFFER_SCALAR;
+  EXPECT_EQ(with_limits("test.no_scalars", limits, scalar),
+            "test.no_scalars: this process takes no numbers, and operand 0 is one");
+}
+
+TEST_F(KernelLaunch, LimitsLetAbsentOperandsPass) {
+  const mydev_limits limits = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F32), -1, MYDEV_LIMIT_DENSE};
+  EXPECT_EQ(with_limits("test.absent", limits, {nullptr, nullptr, nullptr, 0, MYDEV_DTYPE_INVALID, 0}), "ran");
+}
+
+TEST_F(KernelLaunch, UnknownLimitsAreRefused) {
+  const mydev_limits limits = {sizeof(mydev_limits), 0, -1, 1U << 20};
+  const Error error = error_of([&] { with_limits("test.unknown_limits", limits, floats()); });
+  expect_error(error, MYDEV_INVALID_ARGUMENT, "unknown limits 1048576");
+  unregister_kernel("test.unknown_limits");
+}
+
+// --- plans -----------------------------------------------------------------------------------------------------------
+
+int decisions_left = 0;
+std::atomic<int> decision_seen{0};
+
+mydev_code plan_five(const mydev_frame* /*frame*/, mydev_plan* out) {
+  ++decisions_left;
+  out->scratch_bytes = 100;
+  out->decision = new int(5);
+  out->release = [](void* decision) {
+    delete static_cast<int*>(decision);
+    --decisions_left;
+  };
+  return MYDEV_OK;
+}
+mydev_code see_decision(const mydev_frame* frame) {
+  decision_seen = *static_cast<int*>(frame->decision) + static_cast<int>(frame->scratch_bytes);
+  return frame->scratch != nullptr ? MYDEV_OK : MYDEV_INTERNAL;
+}
+mydev_code fail_after_plan(const mydev_frame* frame) {
+  frame->host->set_error(frame, "after all");
+  return MYDEV_UNIMPLEMENTED;
+}
+
+std::string with_plan(mydev_kernel kernel, decltype(mydev_kernel::plan) plan) {
+  kernel.plan = plan;
+  register_kernel(kernel);
+  struct Unregister {
+    const char* name;
+    ~Unregister() { unregister_kernel(name); }
+  } const unregister{kernel.name};
+  return launched(kernel.name, {floats(), floats()});
+}
+
+TEST_F(KernelLaunch, APlanGivesScratchAndADecisionThatIsReleased) {
+  EXPECT_EQ(with_plan(record("test.plan", see_decision), plan_five), "ran");
+  EXPECT_EQ(decision_seen, 105);
+  EXPECT_EQ(decisions_left, 0);
+}
+
+TEST_F(KernelLaunch, APlanDeclinesWithItsReason) {
+  const auto decline = [](const mydev_frame* frame, mydev_plan*) {
+    frame->host->set_error(frame, "wants more elements");
+    return MYDEV_UNIMPLEMENTED;
+  };
+  EXPECT_EQ(with_plan(record("test.declines"), decline), "test.declines: this process wants more elements");
+}
+
+TEST_F(KernelLaunch, APlanThatFailsIsAnError) {
+  const auto fail = [](const mydev_frame*, mydev_plan*) { return MYDEV_DATA_LOSS; };
+  expect_error(error_of([&] { with_plan(record("test.plan_fails"), fail); }), MYDEV_DATA_LOSS,
+               "no plan for test.plan_fails(out f32[2,3], f32[2,3])");
+}
+
+TEST_F(KernelLaunch, APlanThatThrowsIsAnError) {
+  const auto fail = [](const mydev_frame*, mydev_plan*) -> mydev_code { throw std::runtime_error("boom"); };
+  expect_error(error_of([&] { with_plan(record("test.plan_throws"), fail); }), MYDEV_INTERNAL, "its plan threw: boom");
+}
+
+TEST_F(KernelLaunch, ARefusalAfterThePlanIsAnError) {
+  const Error error = error_of([] { with_plan(record("test.late", fail_after_plan), plan_five); });
+  expect_error(error, MYDEV_UNIMPLEMENTED, "after all");
+  EXPECT_EQ(decisions_left, 0);
+}
+
+// --- who runs a record -----------------------------------------------------------------------------------------------
+
+std::atomic<std::thread::id> ran_on;
+
+mydev_code note_thread(const mydev_frame* /*frame*/) {
+  ran_on = std::this_thread::get_id();
+  return MYDEV_OK;
+}
+
+TEST_F(KernelLaunch, TheRuntimeCallsWhatEnqueues) {
+  mydev_kernel kernel = record("test.enqueues", note_thread);
+  kernel.platform = "mydev";
+  kernel.runs = MYDEV_RUNS_HOST_ENQUEUE;
+  register_kernel(kernel);
+  EXPECT_EQ(launched("test.enqueues", {floats(), floats()}), "ran");
+  EXPECT_EQ(ran_on.load(), std::this_thread::get_id());
+}
+
+TEST_F(KernelLaunch, WhatAnotherPlatformEnqueuesIsNotForThisDevice) {
+  mydev_kernel kernel = record("test.other_platform");
+  kernel.platform = "CUDA";
+  kernel.runs = MYDEV_RUNS_HOST_ENQUEUE;
+  register_kernel(kernel);
+  EXPECT_EQ(launched("test.other_platform", {floats(), floats()}), "none");
+}
+
+TEST_F(KernelLaunch, ARecordWithoutQuestionsIsNoChoice) {
+  register_kernel(record("test.plain"));
+  EXPECT_EQ(resolve_kernel(device(0), "test.plain"), find_kernel("test.plain"));
+}
+
+TEST_F(KernelLaunch, AChoiceStaysTheSame) {
+  mydev_kernel kernel = record("test.kept");
+  kernel.plan = plan_five;
+  register_kernel(kernel);
+  const mydev_kernel* resolved = resolve_kernel(device(0), "test.kept");
+  ASSERT_NE(as_choice(*resolved), nullptr);
+  EXPECT_EQ(resolve_kernel(device(0), "test.kept"), resolved);
+}
+
+// --- a driver with records of its own --------------------------------------------------------------------------------
+
+class DriverKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device(0).driver->find_kernel == nullptr || device(0).driver->find_kernel(0, "mydev.add") == nullptr) {
+      GTEST_SKIP() << "this driver has no mydev.add; partial_driver.so has";
+    }
+    block_ = allocate(default_stream(0), 64);
+  }
+  void TearDown() override {
+    if (block_ != nullptr) release(*block_);
+  }
+  mydev_buffer buffer(int16_t dtype, const std::array<int64_t, 2>& strides = kDense) const {
+    return {block_->data, kSizes.data(), strides.data(), 2, dtype, 0};
+  }
+  Block* block_ = nullptr;
+};
+
+TEST_F(DriverKernels, RunWhereTheyTakeTheOperands) {
+  EXPECT_EQ(launched("mydev.relu", {buffer(MYDEV_F32), buffer(MYDEV_F32)}), "ran");
+}
+
+TEST_F(DriverKernels, DeclineOtherOperandsAndNoOneElseIsThere) {
+  EXPECT_EQ(launched("mydev.relu", {buffer(MYDEV_F64), buffer(MYDEV_F64)}),
+            "mydev.relu: driver 'discrete' takes f32, and result 0 is f64");
+  EXPECT_EQ(launched("mydev.relu", {buffer(MYDEV_F32), buffer(MYDEV_F32, kTransposed)}),
+            "mydev.relu: driver 'discrete' takes dense operands, and operand 0 is strided");
+}
+
+TEST_F(DriverKernels, OfVersionOneTakeNoNumbersAndDeclineAtTheLaunch) {
+  static const mydev_scalar number{.f = 1.5};
+  static mydev_kernel old = [] {
+    mydev_kernel kernel = *device(0).driver->find_kernel(0, "mydev.add");
+    kernel.struct_size = offsetof(mydev_kernel, runs);  // as 1.0 wrote it
+    return kernel;
+  }();
+  const mydev_kernel* kernel = choose_record(device(0), "mydev.add", &old, nullptr, "");
+  const KernelChoice* choice = as_choice(*kernel);
+  ASSERT_NE(choice, nullptr);
+  EXPECT_TRUE(choice->candidates.front().may_decline);
+  mydev_buffer scalar = buffer(MYDEV_F32);
+  scalar.data = const_cast<mydev_scalar*>(&number);
+  scalar.flags = MYDEV_BUFFER_SCALAR;
+  const std::vector<mydev_buffer> buffers = {buffer(MYDEV_F32), buffer(MYDEV_F32), scalar};
+  EXPECT_EQ(declared_refusal(choice->candidates.front(), make_frame(buffers, 1)),
+            "takes no numbers, and operand 1 is one");
+}
+
+TEST_F(DriverKernels, ThatContradictThemselvesAreRefusedWithTheDriversName) {
+  mydev_kernel odd = *device(0).driver->find_kernel(0, "mydev.add");
+  odd.runs = 77;
+  expect_error(error_of([&] { choose_record(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
+               "kernel 'mydev.add' of driver 'discrete': unknown `runs` 77");
+  odd.name = "mydev.sub";
+  expect_error(error_of([&] { choose_record(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
+               "calls itself 'mydev.sub'");
+}
+
+}  // namespace
+}  // namespace mydev
