@@ -296,34 +296,21 @@ def check(case: Case, limit: int) -> int:
         except AssertionError:
             if case.dtype not in (torch.float16, torch.bfloat16):
                 raise
-            exact = _answer(question, case.op, _widened(sample))
+            exact = _answer(question, case.op, harness.widened(sample))
             if isinstance(exact, Exception) or not _near_float64(case, actual, expected, exact):
                 raise
         compared += 1
     return compared
 
 
-def _widened(sample: SampleInput) -> SampleInput:
-    def widen(value: Any) -> Any:
-        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-    return _prepared(sample, widen)
-
-
 def _near_float64(case: Case, actual: Results, expected: Results, exact: Results) -> bool:
-    """Whether each element is near what float64 gives, or as near as the CPU's; layouts count as before."""
+    """Whether each result is near what float64 gives, or as near as the CPU's; layouts count as before."""
     _compare_layouts(actual, expected)
     for a, e, x in zip(actual, expected, exact, strict=True):
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             if not torch.equal(torch.as_tensor(a).cpu(), torch.as_tensor(e)):
                 return False
-            continue
-        allowed = tolerance(case.op, case.dtype)
-        of_device, of_cpu = ((t.detach().cpu().double() - x).abs() for t in (a, e))
-        near = (of_device <= allowed["atol"] + allowed["rtol"] * x.abs()) | (of_device <= of_cpu)
-        # Where float64 has infinity or NaN, the half's own range decides.
-        same = torch.isclose(a.detach().cpu(), e.detach(), equal_nan=True, **allowed)
-        if not bool((near | same).all()):
+        elif not harness.near_float64(a, e, x, tolerance(case.op, case.dtype)):
             return False
     return True
 

@@ -21,7 +21,6 @@ REPLACED: frozenset[str] = frozenset({"logit"})
 #: Questions of breadth.py that the device answers otherwise than the CPU: patterns of a case's name, and why.
 BREADTH: dict[str, str] = {
     "tensor_split-*": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
-    "addr-in-place-*": "on the CPU addr_ of a number resizes the number, then refuses what it reads from it",
     "nn.functional.gelu-out-apart-*": "the CPU writes elsewhere than to the elements of such a result",
     "nn.functional.max_pool1d-neg-*": "the CPU's kernel does not see the negative bit",
     "nn.functional.normalize-second-backward-*": "both are that far from float64; no cause was sought",

@@ -98,7 +98,7 @@ DISCRETE: dict[str, tuple[Draw, list[float]]] = {
         WEIGHTS,
     ),
     "dropout": (lambda t: (F.dropout(t + 1, 0.25) != 0).float(), [0.25, 0.75]),
-    "alpha_dropout": (lambda t: (F.alpha_dropout(t + 1, 0.3) > 0).float(), [0.3, 0.7]),
+    "alpha_dropout": (lambda t: (F.alpha_dropout(t + 1, 0.3, training=True) > 0).float(), [0.3, 0.7]),
     "feature_dropout": (lambda t: (F.dropout1d((t + 1).view(-1, 1, 1), 0.4).flatten() != 0).float(), [0.4, 0.6]),
 }
 

@@ -292,3 +292,31 @@ def test_mixed_dtypes_raise_what_the_cpu_raises(device: torch.device) -> None:
 def test_mixed_devices_are_refused(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(2, 2, device=device) @ torch.ones(2, 2)
+
+
+def test_outer_product_into_a_number_raises_what_the_cpu_raises(device: torch.device) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        torch.tensor(0.0).addr_(torch.ones(2), torch.ones(3))
+    with pytest.raises(RuntimeError) as actual:
+        torch.tensor(0.0, device=device).addr_(torch.ones(2, device=device), torch.ones(3, device=device))
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_outer_product_in_place(device: torch.device) -> None:
+    total, a, b = torch.arange(6.0).reshape(2, 3), torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5, 1.0])
+    expected = total.clone().addr_(a, b, beta=0.5, alpha=2)
+    actual = total.to(device).addr_(a.to(device), b.to(device), beta=0.5, alpha=2)
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+def test_complex_svd_into_given_results(device: torch.device) -> None:
+    torch.manual_seed(0)
+    matrix = torch.randn(3, 3, dtype=torch.complex64)
+    out = (
+        torch.empty(0, dtype=torch.complex64, device=device),
+        torch.empty(0, device=device),
+        torch.empty(0, dtype=torch.complex64, device=device),
+    )
+    u, s, v = torch.linalg.svd(matrix.to(device), out=out)
+    assert u is out[0]
+    torch.testing.assert_close((u * s @ v).cpu(), matrix)

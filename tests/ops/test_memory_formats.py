@@ -196,3 +196,24 @@ def test_binary_operators_lay_results_out_as_the_cpu(device: torch.device, name:
 def test_ternary_operators_lay_results_out_as_the_cpu(device: torch.device, name: str) -> None:
     cases = itertools.product(TERNARY_LAYOUTS, repeat=3)
     assert not [line for case in cases for line in differences(device, TERNARY[name], case, torch.float32)]
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("input_last", "weight_last"), [(False, True), (True, False), (True, True)])
+def test_convolution_of_volumes_is_laid_out_as_on_cpu(
+    device: torch.device, batch: int, transposed: bool, input_last: bool, weight_last: bool
+) -> None:
+    convolve = torch.nn.functional.conv_transpose3d if transposed else torch.nn.functional.conv3d
+
+    def strides(place: torch.device) -> list[tuple[int, ...]]:
+        volume, weight = torch.ones(max(batch, 1), 4, 3, 4, 5), torch.ones(*((4, 5) if transposed else (5, 4)), 3, 3, 3)
+        volume = volume.contiguous(memory_format=torch.channels_last_3d) if input_last else volume
+        weight = weight.contiguous(memory_format=torch.channels_last_3d) if weight_last else weight
+        volume = (volume if batch else volume[0]).to(place).requires_grad_()
+        weight = weight.to(place).requires_grad_()
+        result = convolve(volume, weight, padding=1)
+        gradients = torch.autograd.grad(result.sum(), [volume, weight])
+        return [tensor.stride() for tensor in (result, *gradients)]
+
+    assert strides(device) == strides(torch.device("cpu"))

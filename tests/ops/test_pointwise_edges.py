@@ -3,6 +3,7 @@ memory, small floating types. What the CPU refuses is refused, what it gives is 
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -167,3 +168,23 @@ def test_gather_beyond_its_dimension_is_refused(device: torch.device, index: int
     with pytest.raises(RuntimeError, match=rf"index {index} is out of bounds for dimension 0 with size 3") as raised:
         torch.gather(source, 0, indices).cpu()
     assert not isinstance(raised.value, IndexError)
+
+
+def test_conj_physical_in_place(device: torch.device) -> None:
+    numbers = torch.tensor([1 + 2j, -3j, 4.0], dtype=torch.complex64)
+    assert torch.equal(numbers.to(device).conj_physical_().cpu(), numbers.clone().conj_physical_())
+
+
+def test_complex_half_warns_once_as_on_cpu(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    code = """
+import warnings
+import torch, torch_mydev
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        numbers = torch.zeros(2, dtype=torch.complex32, device=torch_mydev.device_name)
+print(len(caught), caught[0].message)
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("1 ComplexHalf support is experimental")

@@ -24,7 +24,7 @@
   X(_linalg_det) X(_linalg_svd) X(_linalg_eigh) X(linalg_qr) X(_linalg_solve_ex) X(linalg_lu_factor_ex) X(_fft_r2c)    \
   X(_fft_c2r) X(_fft_c2c) X(smooth_l1_loss) X(smooth_l1_loss_backward_grad_input) X(huber_loss) X(multi_margin_loss)   \
   X(_ctc_loss) X(_embedding_bag) X(reflection_pad1d) X(reflection_pad2d) X(replication_pad2d) X(pixel_shuffle)         \
-  X(channel_shuffle) X(mkldnn_rnn_layer) X(mkldnn_rnn_layer_backward) X(addr_)
+  X(channel_shuffle) X(mkldnn_rnn_layer) X(mkldnn_rnn_layer_backward)
 // clang-format on
 
 namespace mydev {

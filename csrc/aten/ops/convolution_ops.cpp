@@ -80,10 +80,19 @@ bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
   return forward_kernel.on(input) != nullptr && data_kernel.on(input) != nullptr && weights_kernel.on(input) != nullptr;
 }
 
-// A result of the CPU's memory format. The CPU's transposed convolution of volumes knows no channels-last.
-Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight, bool transposed) {
+// Small float convolutions of one volume run on the CPU without oneDNN, and that code knows no channels-last.
+bool ignores_channels_last(const Tensor& input, const Tensor& weight, int64_t groups) {
+  constexpr int64_t kSmall = 20480;
+  return input.dim() == 5 && input.scalar_type() == at::kFloat && groups == 1 && input.size(0) == 1 &&
+         (weight.size(-1) <= 3 || weight.size(-2) <= 3) && input.size(1) * input.size(2) * input.size(3) <= kSmall;
+}
+
+// A result of the CPU's memory format.
+Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight, int64_t groups) {
   const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight);
-  if (!channels_last || sizes.size() < 4 || (transposed && sizes.size() == 5)) return empty_dense(sizes, input);
+  if (!channels_last || sizes.size() < 4 || ignores_channels_last(input, weight, groups)) {
+    return empty_dense(sizes, input);
+  }
   const auto strides =
       sizes.size() == 5 ? c10::get_channels_last_strides_3d(sizes) : c10::get_channels_last_strides_2d(sizes);
   return empty_strided_on(sizes, strides, input.scalar_type(), input.device());
@@ -102,7 +111,7 @@ std::optional<Tensor> try_convolution(const Tensor& input, const Tensor& weight,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   check_result(sizes, input);
-  Tensor out = empty_result(sizes, input, weight, transposed);
+  Tensor out = empty_result(sizes, input, weight, groups);
   ConvolutionFrame<4> frame;
   frame.add(out).add(input).add(weight);
   if (has_bias) frame.add(*bias);
@@ -137,7 +146,7 @@ std::optional<Gradients> try_convolution_backward(const Tensor& grad_output, con
   const auto [wants_input, wants_weight, wants_bias] = output_mask;
   Tensor grad_input, grad_weight, grad_bias;
   if (wants_input) {
-    grad_input = empty_result(input.sizes(), input, weight, transposed);
+    grad_input = empty_result(input.sizes(), input, weight, p.groups);
     ConvolutionFrame<3> frame;
     frame.add(grad_input).add(grad_output).add(weight);
     add_attributes(frame, p);
@@ -145,7 +154,7 @@ std::optional<Gradients> try_convolution_backward(const Tensor& grad_output, con
   }
   const bool bias_with_weight = wants_bias && wants_weight && !transposed;
   if (wants_weight) {
-    grad_weight = empty_result(weight.sizes(), input, weight, transposed);
+    grad_weight = empty_result(weight.sizes(), input, weight, p.groups);
     if (bias_with_weight) grad_bias = empty_dense({out_channels}, input);
     ConvolutionFrame<4> frame;
     frame.add(grad_weight);

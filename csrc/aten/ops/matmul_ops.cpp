@@ -220,6 +220,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_with_fallback<at::_ops::op##_out, &added_out<Product::kind, at::_ops::op##_out>>(m);
   MYDEV_ADDED_PRODUCTS(MYDEV_REGISTER)
 #undef MYDEV_REGISTER
+  // Not by way of addr.out, where the CPU's kernel could not tell that self and out are one tensor.
+  m.impl("addr_", &HostOp<at::_ops::addr_>::call);
 }
 
 }  // namespace

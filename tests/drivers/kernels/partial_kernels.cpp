@@ -117,12 +117,12 @@ mydev_code matmul(const mydev_frame* frame) {
   const int64_t rows = out.sizes[0], columns = out.sizes[1], inner = *static_cast<const int64_t*>(frame->decision);
   if (frame->scratch == nullptr || frame->scratch_bytes < sizeof(double)) return MYDEV_INTERNAL;
   const float *a = floats(frame->buffers[1]), *b = floats(frame->buffers[2]);
-  const double alpha = frame->attributes[0].value.f;
+  const auto alpha = static_cast<float>(frame->attributes[0].value.f);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) {
-      double total = 0;
-      for (int64_t k = 0; k < inner; ++k) total += static_cast<double>(a[i * inner + k]) * b[k * columns + j];
-      floats(out)[i * columns + j] = static_cast<float>(alpha * total);
+      float total = 0;
+      for (int64_t k = 0; k < inner; ++k) total += a[i * inner + k] * b[k * columns + j];
+      floats(out)[i * columns + j] = alpha * total;
     }
   }
   return MYDEV_OK;
