@@ -289,9 +289,12 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
     const bool number = (buffer.flags & MYDEV_BUFFER_SCALAR) != 0;  // lies in host memory
     if (!number && buffer.data != nullptr) buffer.data = memory.translate(buffer.data);
   }
+  void* const scratch = frame->scratch;
+  if (scratch != nullptr) frame->scratch = memory.translate(scratch);
   frame->buffers = buffers.data();
   const mydev_code code = kernel->entry(frame);
   frame->buffers = untranslated;
+  frame->scratch = scratch;
   return code;
 }
 // [docs: end]
