@@ -23,6 +23,7 @@ BREADTH: dict[str, str] = {
     "tensor_split-*": "torch wants the indices of tensor_split on the CPU, whatever the accelerator",
     "nn.functional.gelu-out-apart-*": "the CPU writes elsewhere than to the elements of such a result",
     "nn.functional.max_pool1d-neg-*": "the CPU's kernel does not see the negative bit",
+    "nn.functional.linear_cross_entropy.chunked_none-*-float16": "six operators, each rounded to half precision",
     "nn.functional.normalize-second-backward-*": "both are that far from float64; no cause was sought",
     "linalg.householder_product-backward-*": "both are that far from float64; no cause was sought",
     "linalg.lstsq-second-backward-*": "both are that far from float64; no cause was sought",

@@ -46,11 +46,6 @@ class ChannelVector {
     const C rounded = static_cast<C>(value);
     if (present()) writer_.write(&rounded, address(channel), 1, 1);
   }
-  // What the vector holds once set: `value`, unless its type is narrower than C.
-  double set(int64_t channel, double value) const {
-    set_if_present(channel, value);
-    return reader_.direct(1) ? value : (*this)[channel];
-  }
 
  private:
   char* address(int64_t channel) const { return data_ + channel * reader_.element_bytes(); }
@@ -181,11 +176,12 @@ mydev_code training_as(const mydev_frame* frame) {
         const double unbiased = variance * count / (count - 1);
         running_var.set_if_present(c, (1 - momentum) * running_var[c] + momentum * unbiased);
       }
-      const double mean = mean_out.set(c, statistics.mean[j]),
-                   invstd = invstd_out.set(c, 1 / std::sqrt(variance + eps));
+      const double invstd = 1 / std::sqrt(variance + eps);
+      mean_out.set_if_present(c, statistics.mean[j]);  // in half precision, rounded; what follows is not
+      invstd_out.set_if_present(c, invstd);
       const double factor = invstd * weight.value_or(c, 1);
       scale[j] = static_cast<C>(factor);
-      shift[j] = static_cast<C>(bias.value_or(c, 0) - mean * factor);
+      shift[j] = static_cast<C>(bias.value_or(c, 0) - statistics.mean[j] * factor);
     }
     scale_and_shift(shape, in, out, channel, width, scale, shift);
   });

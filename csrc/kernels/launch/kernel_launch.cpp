@@ -35,10 +35,11 @@ class Scratch {
   Block* block_ = nullptr;
 };
 
-// Whatever goes wrong is the kernel's: its name, owner and operands are told. `bytes` gives how much.
-template <typename Bytes>
-void reserve_scratch(Scratch& scratch, const mydev_kernel& kernel, const std::string& owner, mydev_frame& frame,
-                     Stream& stream, const Bytes& bytes) {
+// Whatever goes wrong is the kernel's: its name, owner and operands are told. `bytes()` gives how much, `owner()` whose
+// kernel it is.
+template <typename Bytes, typename Owner>
+void reserve_scratch(Scratch& scratch, const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
+                     const Bytes& bytes, const Owner& owner) {
   mydev_code code = MYDEV_INTERNAL;
   std::string problem;
   {
@@ -56,7 +57,7 @@ void reserve_scratch(Scratch& scratch, const mydev_kernel& kernel, const std::st
     }
   }
   raise(code, "no scratch memory for " + describe_frame(kernel, frame) + ": " + problem + "\nkernel '" + kernel.name +
-                  "' of " + owner);
+                  "' of " + owner());
 }
 
 // The record's plan for the frame, or why it declines.
@@ -101,16 +102,15 @@ Planned make_plan(const KernelCandidate& candidate, mydev_frame& frame, Stream& 
 std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream) {
   if (std::string refusal = declared_refusal(candidate, frame); !refusal.empty()) return refusal;
   Scratch scratch;
+  const auto owner = [&] { return candidate.owner; };
   LaunchMode mode{.enqueues = candidate.enqueues, .may_decline = candidate.may_decline, .decision = {}};
   if (candidate.plan != nullptr) {
     Planned planned = make_plan(candidate, frame, stream);
     if (planned.refusal) return std::move(planned.refusal);
     mode.decision = std::move(planned.decision);
-    reserve_scratch(scratch, *candidate.record, candidate.owner, frame, stream,
-                    [&] { return planned.scratch_bytes; });
+    reserve_scratch(scratch, *candidate.record, frame, stream, [&] { return planned.scratch_bytes; }, owner);
   } else if (candidate.scratch_bytes != nullptr) {
-    reserve_scratch(scratch, *candidate.record, candidate.owner, frame, stream,
-                    [&] { return candidate.scratch_bytes(&frame); });
+    reserve_scratch(scratch, *candidate.record, frame, stream, [&] { return candidate.scratch_bytes(&frame); }, owner);
   }
   return launch_or_decline(*candidate.record, frame, stream, std::move(mode));
 }
@@ -125,8 +125,9 @@ void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   if (choice == nullptr) {
     Scratch scratch;
     if (kernel.scratch_bytes != nullptr) {
-      reserve_scratch(scratch, kernel, origin_text(kernel_origin(kernel.name)), frame, stream,
-                      [&] { return kernel.scratch_bytes(&frame); });
+      reserve_scratch(
+          scratch, kernel, frame, stream, [&] { return kernel.scratch_bytes(&frame); },
+          [&] { return origin_text(kernel_origin(kernel.name)); });
     }
     launch(kernel, frame, stream);
     return;
