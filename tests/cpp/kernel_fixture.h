@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host_kernels/builtin_kernels.h"
+#include "planned_launch.h"
 #include "runtime/base/instruction_set.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
@@ -54,14 +55,7 @@ class KernelTest : public testing::TestWithParam<InstructionSet> {
                         const std::vector<mydev_attribute>& attributes = {}) {
     const mydev_kernel& kernel = builtin_kernel(name, GetParam());
     mydev_frame frame = make_frame(buffers, num_outputs, attributes);
-    frame.host = &host_services();
-    std::vector<double> scratch;
-    if (kernel.scratch_bytes != nullptr) {
-      frame.scratch_bytes = kernel.scratch_bytes(&frame);
-      scratch.resize(frame.scratch_bytes / sizeof(double) + 1);
-      frame.scratch = scratch.data();
-    }
-    return kernel.entry(&frame);
+    return run_record(kernel, frame);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
+#include "planned_launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/launch/launch.h"
@@ -122,11 +123,7 @@ mydev_code run_kernel(const char* name, const std::vector<mydev_buffer>& buffers
                       const std::vector<mydev_attribute>& attributes) {
   const mydev_kernel* kernel = find_kernel(name);
   mydev_frame frame = make_frame(buffers, outputs, attributes);
-  frame.host = &host_services();
-  std::vector<char> scratch(kernel->scratch_bytes(&frame) + 64);
-  frame.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-  frame.scratch_bytes = scratch.size() - 64;
-  return kernel->entry(&frame);
+  return run_record(*kernel, frame);
 }
 
 void expect_equal(Tensor& actual, Tensor& expected) {

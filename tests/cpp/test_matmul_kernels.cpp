@@ -12,6 +12,7 @@
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_registry.h"
+#include "planned_launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/launch/launch.h"
@@ -90,11 +91,7 @@ mydev_code run_matmul(const std::vector<mydev_buffer>& buffers, double alpha, do
   const mydev_kernel* kernel = find_kernel("mydev.matmul");
   const std::vector<mydev_attribute> attributes = {float_attribute("alpha", alpha), float_attribute("beta", beta)};
   mydev_frame frame = make_frame(buffers, 1, attributes);
-  frame.host = &host_services();
-  std::vector<char> scratch(kernel->scratch_bytes(&frame) + 64);
-  frame.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-  frame.scratch_bytes = scratch.size() - 64;
-  return kernel->entry(&frame);
+  return run_record(*kernel, frame);
 }
 
 struct Shape {

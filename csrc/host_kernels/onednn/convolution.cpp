@@ -75,7 +75,7 @@ void run_depthwise_loops(const ConvolutionProblem& problem) {
 
 // --- the plan --------------------------------------------------------------------------------------------------------
 
-// How a frame will be computed; the same for scratch_bytes and for the run.
+// How a frame will be computed.
 struct ConvolutionPlan {
   ConvolutionProblem problem{};
   bool depthwise_loops = false;
@@ -124,14 +124,12 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   return plan;
 }
 
-void run(const mydev_frame& frame, const char* kernel, PlanKind kind) {
-  const ConvolutionPlan plan = plan_convolution(frame, kernel, kind);
-  if (plan.depthwise_loops) return run_depthwise_loops(plan.problem);
+void run(const mydev_frame& frame, const char* kernel) {
+  const auto& plan = planned<ConvolutionPlan>(frame);
+  ConvolutionProblem problem = plan.problem;
+  problem.move_to(frame);
+  if (plan.depthwise_loops) return run_depthwise_loops(problem);
   if (plan.primitives == nullptr) return;
-  if (frame.scratch_bytes < plan.scratch_bytes) {
-    throw Error(MYDEV_INTERNAL, std::string(kernel) + ": was given less scratch than it asked for");
-  }
-  const ConvolutionProblem& problem = plan.problem;
   char* const scratch = static_cast<char*>(frame.scratch);
   std::array<void*, kRoles> data{};
   std::array<std::array<int64_t, kMaxConvolutionRank>, kRoles> strides;
@@ -163,23 +161,24 @@ constexpr const char* name_of() {
 }
 
 template <PlanKind kind>
-mydev_code convolution_entry(const mydev_frame* frame) {
-  return run_entry(*frame, [&] { run(*frame, name_of<kind>(), kind); });
+ConvolutionPlan plan_of_kind(const mydev_frame& frame) {
+  return plan_convolution(frame, name_of<kind>(), kind);
 }
 
 template <PlanKind kind>
-uint64_t convolution_scratch_bytes(const mydev_frame* frame) {
-  try {
-    return plan_convolution(*frame, name_of<kind>(), kind).scratch_bytes;
-  } catch (const std::exception&) {
-    return 0;  // the entry meets the same error and reports it
-  }
+mydev_code convolution_entry(const mydev_frame* frame) {
+  return run_entry(*frame, [&] { run(*frame, name_of<kind>()); });
 }
 
 template <PlanKind kind>
 constexpr mydev_kernel record(const char* doc) {
-  return {
-      sizeof(mydev_kernel), name_of<kind>(), convolution_entry<kind>, convolution_scratch_bytes<kind>, doc, nullptr};
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(mydev_kernel);
+  kernel.name = name_of<kind>();
+  kernel.entry = convolution_entry<kind>;
+  kernel.doc = doc;
+  kernel.plan = plan_entry<ConvolutionPlan, plan_of_kind<kind>>;
+  return kernel;
 }
 
 #define MYDEV_CONVOLUTION_ATTRIBUTES \

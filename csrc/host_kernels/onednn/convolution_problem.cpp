@@ -68,6 +68,9 @@ ConvolutionProblem convolution_problem_of(const mydev_frame& frame, const char* 
   problem[kWeights].buffer = weights;
   problem[kDestination].buffer = out;
   problem[kBias].buffer = bias;
+  for (ConvolutionOperand& operand : problem.operands) {
+    if (operand.present()) operand.index = static_cast<uint32_t>(operand.buffer - frame.buffers);
+  }
   problem.rank = x->rank;
   if (x->rank < 3 || x->rank > kMaxConvolutionRank || weights->rank != x->rank || out->rank != x->rank ||
       (bias != nullptr && bias->rank != 1)) {

@@ -16,6 +16,7 @@ inline constexpr int kMaxConvolutionRank = 5;
 // One operand: what the frame gives, and what the plan works on.
 struct ConvolutionOperand {
   const mydev_buffer* buffer = nullptr;
+  uint32_t index = 0;  // of the buffer in the frame
   unsigned orders = kNeitherOrder;
   bool copied = false;       // the plan works on a dense copy in scratch
   uint64_t copy_offset = 0;  // of it
@@ -39,6 +40,12 @@ struct ConvolutionProblem {
 
   const ConvolutionOperand& operator[](ConvolutionRole role) const noexcept { return operands[role]; }
   ConvolutionOperand& operator[](ConvolutionRole role) noexcept { return operands[role]; }
+  // Takes the buffers from another copy of the frame.
+  void move_to(const mydev_frame& frame) noexcept {
+    for (ConvolutionOperand& operand : operands) {
+      if (operand.present()) operand.buffer = &frame.buffers[operand.index];
+    }
+  }
   bool is_output(ConvolutionRole role) const noexcept {
     switch (kind) {
       case PlanKind::kConvolution:

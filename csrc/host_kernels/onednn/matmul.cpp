@@ -133,7 +133,7 @@ bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
 
 enum class Algorithm { kNothing, kSmall, kDot, kOnednn };
 
-// How a frame will be computed; the same for scratch_bytes and for the run.
+// How a frame will be computed. It points to the operands' memory, and to nothing else of the frame.
 struct MatmulPlan {
   Problem problem{};
   Matrix given_a, given_b, given_out;  // before copies were planned
@@ -358,11 +358,8 @@ void run_own_loops(const MatmulPlan& plan) {
 }
 
 void run(const mydev_frame& frame) {
-  MatmulPlan plan = plan_matmul(frame);
+  MatmulPlan plan = planned<MatmulPlan>(frame);  // a copy, which gets the scratch's addresses
   if (plan.algorithm == Algorithm::kNothing) return;
-  if (frame.scratch_bytes < plan.scratch_bytes) {
-    throw Error(MYDEV_INTERNAL, "mydev.matmul: was given less scratch than it asked for");
-  }
   Problem& problem = plan.problem;
   char* const scratch = static_cast<char*>(frame.scratch);
   if (plan.zero_operands) {
@@ -401,19 +398,20 @@ mydev_code matmul_entry(const mydev_frame* frame) {
   return run_entry(*frame, [&] { run(*frame); });
 }
 
-uint64_t matmul_scratch_bytes(const mydev_frame* frame) {
-  try {
-    return plan_matmul(*frame).scratch_bytes;
-  } catch (const std::exception&) {
-    return 0;  // the entry meets the same error and reports it
-  }
+constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const char* doc) {
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(mydev_kernel);
+  kernel.name = name;
+  kernel.entry = entry;
+  kernel.doc = doc;
+  kernel.plan = plan_entry<MatmulPlan, plan_matmul>;
+  return kernel;
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.matmul", matmul_entry, matmul_scratch_bytes,
-     "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a @ b) "
-     "+ beta * addend, or beta * out without addend",
-     nullptr},
+    record("mydev.matmul", matmul_entry,
+           "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a "
+           "@ b) + beta * addend, or beta * out without addend"),
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ Planned make_plan(const KernelCandidate& candidate, mydev_frame& frame, Stream& 
   std::optional<std::string> message;
   try {
     code = candidate.plan(&frame, &plan);
-    message = take_kernel_message(frame);
+    if (code != MYDEV_OK) message = take_kernel_message(frame);
   } catch (const std::exception& error) {
     message = std::string("its plan threw: ") + error.what();
   } catch (...) {

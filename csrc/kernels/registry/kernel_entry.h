@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 
 #include "mydev/custom_call.h"
 #include "runtime/base/status.h"
@@ -22,6 +23,22 @@ mydev_code run_entry(const mydev_frame& frame, Body&& body) noexcept {
   } catch (const std::exception& error) {
     return fail(frame, MYDEV_INTERNAL, error.what());
   }
+}
+
+// The `plan` of a record: keeps what make(frame) gives, which has `scratch_bytes`, until the launch is over. What make
+// raises declines the frame, if it is UNIMPLEMENTED, or is the launch's error.
+template <typename Plan, Plan (*make)(const mydev_frame& frame)>
+mydev_code plan_entry(const mydev_frame* frame, mydev_plan* out) noexcept {
+  return run_entry(*frame, [&] {
+    auto plan = std::make_unique<Plan>(make(*frame));
+    out->scratch_bytes = plan->scratch_bytes;
+    out->decision = plan.release();
+    out->release = [](void* decision) { delete static_cast<Plan*>(decision); };
+  });
+}
+template <typename Plan>
+const Plan& planned(const mydev_frame& frame) noexcept {
+  return *static_cast<const Plan*>(frame.decision);
 }
 
 }  // namespace mydev::kernels
