@@ -26,7 +26,7 @@ namespace mydev {
 
 // What `native` gives; something empty if a kernel declined, of which the record of Op then tells.
 template <class Op, class Native>
-auto try_kernels(const Native& native) -> decltype(native()) {
+C10_ALWAYS_INLINE auto try_kernels(const Native& native) -> decltype(native()) {
   try {
     return native();
   } catch (const KernelDeclined& declined) {

@@ -106,8 +106,8 @@ class PointwiseCall {
   }
   // The kernel's attributes; arguments that are numbers have the kind that goes with the type computed in.
   std::span<const mydev_attribute> attributes(c10::ScalarType common) {
-    for (int i = 0; i < num_arguments_; ++i) {
-      if ((number_arguments_ >> i & 1) != 0) fit_kind(attributes_[static_cast<size_t>(i)], common);
+    for (uint32_t left = number_arguments_; left != 0; left &= left - 1) {
+      fit_kind(attributes_[static_cast<size_t>(__builtin_ctz(left))], common);
     }
     return {attributes_.data(), static_cast<size_t>(num_arguments_)};
   }

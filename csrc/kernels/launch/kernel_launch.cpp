@@ -112,6 +112,10 @@ std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev
   } else if (candidate.scratch_bytes != nullptr) {
     reserve_scratch(scratch, *candidate.record, frame, stream, [&] { return candidate.scratch_bytes(&frame); }, owner);
   }
+  if (!candidate.enqueues && !candidate.may_decline && !stream.needs_care()) {
+    launch(*candidate.record, frame, stream, mode.decision.get());
+    return std::nullopt;
+  }
   return launch_or_decline(*candidate.record, frame, stream, std::move(mode));
 }
 

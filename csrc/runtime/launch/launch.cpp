@@ -89,8 +89,8 @@ mydev_code launch_with_care(const mydev_kernel& kernel, mydev_frame& frame, Stre
 
 }  // namespace
 
-void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
-  LaunchMode mode;
+void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision) {
+  LaunchMode mode{.decision = Decision(decision, nullptr)};
   if (const mydev_code code = launch_with_care(kernel, frame, stream, mode); code != MYDEV_OK) {
     raise_launch_error(kernel, frame, stream.device(), code);
   }

@@ -23,9 +23,10 @@
 
 namespace mydev {
 
-// Runs kernel on stream. Fills in frame.device, stream, host, kernel. Scratch must be set by the caller. Raises the
-// kernel's error, described with describe_frame, at once (inline) or at a later wait (asynchronous).
-inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+// Runs kernel on stream. Fills in frame.device, stream, host, kernel, decision. Scratch must be set by the caller.
+// Raises the kernel's error, described with describe_frame, at once (inline) or at a later wait (asynchronous). A
+// decision is the caller's, who may give one on a stream that needs no care only.
+inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision = nullptr);
 
 // What a kernel's plan decided for one frame (mydev_plan); released when the kernel has run, or if it never will.
 class Decision {
@@ -64,16 +65,16 @@ inline uint64_t launch_count() noexcept {
 }
 
 namespace detail {
-void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision);
 }  // namespace detail
 
-inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
+inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision) {
   detail::ThreadState* thread = detail::thread_state;
   const bool slow = static_cast<bool>(static_cast<int>(stream.needs_care()) |
                                       static_cast<int>(detail::instrumented.load(std::memory_order_relaxed)) |
                                       static_cast<int>(!thread->registered));
   if (slow) [[unlikely]] {
-    detail::launch_slowly(kernel, frame, stream);
+    detail::launch_slowly(kernel, frame, stream, decision);
     return;
   }
   // Only this thread writes its counter, so that no locked instruction is needed.
@@ -84,7 +85,7 @@ inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   frame.host = &detail::services;
   frame.launch = nullptr;
   frame.kernel = &kernel;
-  frame.decision = nullptr;
+  frame.decision = decision;
   if (const mydev_code code = device.driver->launch(stream.handle(), &kernel, &frame); code != MYDEV_OK) [[unlikely]] {
     raise_launch_error(kernel, frame, device, code);
   }
