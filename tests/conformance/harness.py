@@ -88,9 +88,7 @@ def moved(values: Any) -> Any:
 def on_device(sample: SampleInput) -> SampleInput:
     """The same sample on the device."""
     sample_input, args, kwargs = moved((sample.input, sample.args, sample.kwargs))
-    return SampleInput(
-        sample_input, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad
-    )
+    return SampleInput(sample_input, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad)
 
 
 def run(function: Callable[..., Any], sample: SampleInput) -> list[Any]:
@@ -148,14 +146,10 @@ def widened_values(values: Any) -> Any:
 def widened(sample: SampleInput) -> SampleInput:
     """The same sample in float64."""
     sample_input, args, kwargs = widened_values((sample.input, sample.args, sample.kwargs))
-    return SampleInput(
-        sample_input, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad
-    )
+    return SampleInput(sample_input, args=args, kwargs=kwargs, output_process_fn_grad=sample.output_process_fn_grad)
 
 
-def near_float64(
-    actual: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor, allowed: dict[str, float]
-) -> bool:
+def near_float64(actual: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor, allowed: dict[str, float]) -> bool:
     """Whether each element is within the tolerance of what float64 gives, or no farther from it than the CPU's."""
     of_device, of_cpu = ((t.detach().cpu().double() - exact.detach()).abs() for t in (actual, expected))
     near = (of_device <= allowed["atol"] + allowed["rtol"] * exact.detach().abs()) | (of_device <= of_cpu)

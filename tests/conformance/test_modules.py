@@ -28,7 +28,9 @@ DTYPES = (torch.float32, torch.float64)
 
 def _cases() -> list[Any]:
     return [
-        pytest.param(info, dtype, training, layout, id=f"{info.name}-{dtype}-{'train' if training else 'eval'}-{layout}")
+        pytest.param(
+            info, dtype, training, layout, id=f"{info.name}-{dtype}-{'train' if training else 'eval'}-{layout}"
+        )
         for info in module_db
         for dtype in DTYPES
         for training in ((True, False) if info.train_and_eval_differ else (True,))

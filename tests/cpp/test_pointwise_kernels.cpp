@@ -196,9 +196,9 @@ TEST_P(PointwiseValues, WhereTakesPredBesideT) {
   auto a = dense<double>({1, 2, 3}, MYDEV_F64);
   auto out = dense(std::vector<double>(3), MYDEV_F64);
   const mydev_scalar number{.f = -1};
-  ASSERT_EQ(run_kernel(kernel("mydev.where"),
-                       {out.buffer(), condition.buffer(), a.buffer(), scalar(a.buffer(), number)}),
-            MYDEV_OK);
+  ASSERT_EQ(
+      run_kernel(kernel("mydev.where"), {out.buffer(), condition.buffer(), a.buffer(), scalar(a.buffer(), number)}),
+      MYDEV_OK);
   EXPECT_EQ(out.memory, (std::vector<double>{1, -1, 3}));
 }
 

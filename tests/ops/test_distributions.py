@@ -47,7 +47,10 @@ CONTINUOUS: dict[str, tuple[Draw, Function]] = {
     ),
     "trunc_normal_": (
         lambda t: torch.nn.init.trunc_normal_(t, 0, 1, -1, 2),
-        lambda x: (_normal(x) - _normal(-torch.ones_like(x))) / float(_normal(torch.tensor(2.0)) - _normal(-torch.tensor(1.0))),
+        lambda x: (
+            (_normal(x) - _normal(-torch.ones_like(x)))
+            / float(_normal(torch.tensor(2.0)) - _normal(-torch.tensor(1.0)))
+        ),
     ),
 }
 

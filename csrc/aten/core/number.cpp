@@ -147,9 +147,7 @@ bool fit_number(mydev_attribute& number, ScalarType type, bool round) {
 
 mydev_scalar scalar_value(const mydev_attribute& number, ScalarType type) {
   const bool is_float = number.kind == MYDEV_ATTRIBUTE_FLOAT, is_complex = number.kind == MYDEV_ATTRIBUTE_COMPLEX;
-  const double real = is_float     ? number.value.f
-                      : is_complex ? number.value.c[0]
-                                   : static_cast<double>(number.value.i);
+  const double real = is_float ? number.value.f : is_complex ? number.value.c[0] : static_cast<double>(number.value.i);
   mydev_scalar scalar{.c = {0, 0}};
   switch (promotion_kind(type)) {
     case 0:

@@ -54,8 +54,9 @@ void CustomFrame::launch(const CustomKernel::Resolved& kernel, std::span<const m
   try {
     launch_kernel(*kernel.launchable, launched, stream);
   } catch (const KernelDeclined& declined) {
-    raise(MYDEV_UNIMPLEMENTED, std::string("no kernel of device " MYDEV_DEVICE_NAME ":") + std::to_string(device) +
-                                   " takes these operands: " + declined.what(),
+    raise(MYDEV_UNIMPLEMENTED,
+          std::string("no kernel of device " MYDEV_DEVICE_NAME ":") + std::to_string(device) +
+              " takes these operands: " + declined.what(),
           ErrorOwner::kCustomCall);
   }
 }

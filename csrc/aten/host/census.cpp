@@ -27,8 +27,12 @@ struct FallbackCensus {
   static int8_t mode_of(const FallbackRecord& record) { return record.mode_.load(std::memory_order_relaxed); }
   static void set_mode_of(FallbackRecord& record, int8_t mode) { record.mode_.store(mode, std::memory_order_relaxed); }
   static FallbackRow row_of(const FallbackRecord& record) {
-    return {record.name_, record.first_line_, record.decline_, record.calls_.load(std::memory_order_relaxed),
-            record.bytes_.load(std::memory_order_relaxed), record.nanoseconds_.load(std::memory_order_relaxed)};
+    return {record.name_,
+            record.first_line_,
+            record.decline_,
+            record.calls_.load(std::memory_order_relaxed),
+            record.bytes_.load(std::memory_order_relaxed),
+            record.nanoseconds_.load(std::memory_order_relaxed)};
   }
   static void reset(FallbackRecord& record) {
     record.calls_ = 0;
@@ -59,9 +63,8 @@ void FallbackRecord::enter_slow() {
   if (mode == FallbackMode::kError) {
     calls_.fetch_sub(1, std::memory_order_relaxed);
     TORCH_CHECK_NOT_IMPLEMENTED(
-        false, name_, " has no kernel for this call on the device",
-        declined.empty() ? "" : " (" + declined + ")", ", and falling back to the CPU is forbidden (fallback mode ",
-        "'error')", line.empty() ? "" : " at ", line,
+        false, name_, " has no kernel for this call on the device", declined.empty() ? "" : " (" + declined + ")",
+        ", and falling back to the CPU is forbidden (fallback mode ", "'error')", line.empty() ? "" : " at ", line,
         "; write a kernel for it, call it with dtypes and layouts that have one, or allow it with "
         "fallback_mode(\"allow\", op=\"",
         name_, "\")");

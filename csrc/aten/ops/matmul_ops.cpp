@@ -209,13 +209,13 @@ Tensor& added_out(const Tensor& self, const Tensor& a, const Tensor& b, const Sc
   Y(addmv, kMatrixVector)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-#define MYDEV_REGISTER(op, kind)                     \
+#define MYDEV_REGISTER(op, kind)                                                  \
   register_with_fallback<at::_ops::op, &product<Product::kind, at::_ops::op>>(m); \
   register_with_fallback<at::_ops::op##_out, &product_out<Product::kind, at::_ops::op##_out>>(m);
   MYDEV_PRODUCTS(MYDEV_REGISTER)
 #undef MYDEV_REGISTER
-#define MYDEV_REGISTER(op, kind)                                   \
-  register_with_fallback<at::_ops::op, &added<Product::kind, at::_ops::op>>(m); \
+#define MYDEV_REGISTER(op, kind)                                                               \
+  register_with_fallback<at::_ops::op, &added<Product::kind, at::_ops::op>>(m);                \
   register_with_fallback<at::_ops::op##_, &added_in_place<Product::kind, at::_ops::op##_>>(m); \
   register_with_fallback<at::_ops::op##_out, &added_out<Product::kind, at::_ops::op##_out>>(m);
   MYDEV_ADDED_PRODUCTS(MYDEV_REGISTER)

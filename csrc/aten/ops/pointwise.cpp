@@ -232,8 +232,8 @@ class PointwiseCall::ContiguousPath {
         add_buffer(i + 1, const_cast<void*>(input.const_data_ptr()), input, input.scalar_type());
       }
     }
-    launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
-              call_.attributes(common_), current_stream(device_.index()));
+    launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1, call_.attributes(common_),
+              current_stream(device_.index()));
   }
 
   PointwiseCall& call_;

@@ -138,8 +138,12 @@ class PointwiseCall::StridedPath {
     const auto add_buffer = [&](size_t index, int operand) {
       const int64_t itemsize = iterator.element_size(operand);
       for (size_t d = 0; d < rank; ++d) strides[index][d] = iterator.strides(operand)[rank - 1 - d] / itemsize;
-      buffers[index] = {iterator.data_ptr(operand), sizes.data(), strides[index].data(), static_cast<int32_t>(rank),
-                        to_frame_dtype(iterator.dtype(operand)), 0};
+      buffers[index] = {iterator.data_ptr(operand),
+                        sizes.data(),
+                        strides[index].data(),
+                        static_cast<int32_t>(rank),
+                        to_frame_dtype(iterator.dtype(operand)),
+                        0};
     };
     add_buffer(0, 0);
     int operand = 0;
@@ -148,15 +152,14 @@ class PointwiseCall::StridedPath {
       const auto index = static_cast<size_t>(i) + 1;
       if (i == number_index_) {
         std::fill_n(strides[index].begin(), rank, 0);
-        buffers[index] =
-            call_.number_buffer(common_, sizes.data(), strides[index].data(), static_cast<int32_t>(rank));
+        buffers[index] = call_.number_buffer(common_, sizes.data(), strides[index].data(), static_cast<int32_t>(rank));
         operand += call_.number_broadcasts(i) ? 1 : 0;
       } else {
         add_buffer(index, ++operand);
       }
     }
-    launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1,
-              call_.attributes(common_), current_stream(device_.index()));
+    launch_on(kernel, {buffers.data(), static_cast<size_t>(call_.num_inputs_) + 1}, 1, call_.attributes(common_),
+              current_stream(device_.index()));
   }
 
   void cast_into_out(const at::Tensor& computed) const {

@@ -67,8 +67,8 @@ std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef nor
 
 Normalized rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape, const OptionalTensor& weight,
                     std::optional<double> eps) {
-  auto normalized = try_kernels<at::_ops::_fused_rms_norm>(
-      [&] { return try_rms_norm(input, normalized_shape, weight, eps); });
+  auto normalized =
+      try_kernels<at::_ops::_fused_rms_norm>([&] { return try_rms_norm(input, normalized_shape, weight, eps); });
   if (normalized.has_value()) return *std::move(normalized);
   return at::compositeimplicitautograd::_fused_rms_norm(input, normalized_shape, weight, eps);
 }

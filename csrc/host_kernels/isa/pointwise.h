@@ -3,7 +3,8 @@
 // Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
 // T, but for PRED inputs that a kernel documents; the output has T, or PRED for predicates. f16 and bf16 compute in
 // f32; PRED, s8, s16, u8 compute in s32 and are cut when stored. Inputs may be numbers (MYDEV_BUFFER_SCALAR). The
-// output may be an input, exactly; any other overlap is the caller's error. A kernel that lacks T returns UNIMPLEMENTED.
+// output may be an input, exactly; any other overlap is the caller's error. A kernel that lacks T returns
+// UNIMPLEMENTED.
 //
 // An operator is written once, for dense runs of compute values (Apply). What is strided, broadcast or of another type
 // passes through small buffers in the L1 cache; what is dense and of the compute type is used where it lies.

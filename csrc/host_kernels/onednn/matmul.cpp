@@ -409,9 +409,10 @@ constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const cha
 }
 
 constexpr mydev_kernel kRecords[] = {
-    record("mydev.matmul", matmul_entry,
-           "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a "
-           "@ b) + beta * addend, or beta * out without addend"),
+    record(
+        "mydev.matmul", matmul_entry,
+        "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a "
+        "@ b) + beta * addend, or beta * out without addend"),
 };
 
 }  // namespace

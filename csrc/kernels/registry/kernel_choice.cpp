@@ -56,10 +56,8 @@ void check(const KernelCandidate& candidate, const mydev_kernel& record) {
           "; see mydev_runs");
   require(!candidate.enqueues || record.entry != nullptr, "it runs by HOST_ENQUEUE and its entry is NULL");
   constexpr uint32_t kFlags = MYDEV_LIMIT_DENSE | MYDEV_LIMIT_NO_SCALARS;
-  require((candidate.limits.flags & ~kFlags) == 0, "unknown limits ", candidate.limits.flags,
-          "; see mydev_limit_flag");
-  require(candidate.limits.rank_max >= -1, "its limits have rank_max ", candidate.limits.rank_max,
-          "; give -1 for any");
+  require((candidate.limits.flags & ~kFlags) == 0, "unknown limits ", candidate.limits.flags, "; see mydev_limit_flag");
+  require(candidate.limits.rank_max >= -1, "its limits have rank_max ", candidate.limits.rank_max, "; give -1 for any");
 }
 
 // `full` is the record with all fields.
@@ -164,7 +162,8 @@ std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame
     const bool absent = !is_scalar(buffer) && buffer.data == nullptr && buffer.rank == 0;
     if (absent) continue;
     if (is_scalar(buffer)) {
-      if ((limits.flags & MYDEV_LIMIT_NO_SCALARS) != 0) reason << "takes no numbers, and " << place(frame, i) << " is one";
+      if ((limits.flags & MYDEV_LIMIT_NO_SCALARS) != 0)
+        reason << "takes no numbers, and " << place(frame, i) << " is one";
     } else if ((limits.flags & MYDEV_LIMIT_DENSE) != 0 && !is_dense(buffer)) {
       reason << "takes dense operands, and " << place(frame, i) << " is strided";
     } else if (limits.rank_max >= 0 && buffer.rank > limits.rank_max) {

@@ -40,8 +40,8 @@ inline const KernelChoice* as_choice(const mydev_kernel& kernel) noexcept {
 }
 
 // What runs `name` on the device: a plain record or a choice; nullptr where neither is given. `own` is the driver's,
-// `registered` the registry's, of `registered_owner`; either may be nullptr. Raises INVALID_ARGUMENT, naming the driver,
-// for a record of the driver's that contradicts itself.
+// `registered` the registry's, of `registered_owner`; either may be nullptr. Raises INVALID_ARGUMENT, naming the
+// driver, for a record of the driver's that contradicts itself.
 const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
                                   const mydev_kernel* registered, const std::string& registered_owner);
 

@@ -1,5 +1,5 @@
-// What a vendor brings second: matrix products, convolutions, pointwise operators and reductions. The work is that of the
-// host's kernels, on the memory behind the device's addresses; all else falls back through copies.
+// What a vendor brings second: matrix products, convolutions, pointwise operators and reductions. The work is that of
+// the host's kernels, on the memory behind the device's addresses; all else falls back through copies.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -15,10 +15,10 @@ namespace {
 
 // The other groups: copies and fills, optimizers and lists, pooling, normalisation, softmax, losses, indices, random
 // numbers.
-constexpr std::string_view kOthers[] = {"copy",          "fill",     "foreach_", "fused_",  "max_pool2d", "avg_pool2d",
-                                        "adaptive_avg_", "layer_",   "rms_norm", "batch_",  "softmax",    "log_softmax",
-                                        "nll_loss",      "mse_loss", "bce_loss", "random_", "dropout",    "index_select",
-                                        "gather",        "embedding", "concatenate", "arange", "isin",    "swiglu"};
+constexpr std::string_view kOthers[] = {
+    "copy",     "fill",         "foreach_", "fused_",      "max_pool2d",  "avg_pool2d", "adaptive_avg_", "layer_",
+    "rms_norm", "batch_",       "softmax",  "log_softmax", "nll_loss",    "mse_loss",   "bce_loss",      "random_",
+    "dropout",  "index_select", "gather",   "embedding",   "concatenate", "arange",     "isin",          "swiglu"};
 
 bool is_core(std::string_view name) {
   name.remove_prefix(std::strlen("mydev."));

@@ -1,5 +1,5 @@
-// Seven kernels as a vendor's first ones are: dense f32, the plain case of each, and nothing else. What they do not take
-// must reach the CPU, with the same answers as without them.
+// Seven kernels as a vendor's first ones are: dense f32, the plain case of each, and nothing else. What they do not
+// take must reach the CPU, with the same answers as without them.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
