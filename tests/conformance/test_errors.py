@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 
 import pytest
 from torch.testing._internal.opinfo.core import ErrorInput, OpInfo
@@ -18,22 +17,22 @@ CASES = [
 ]
 
 
-def _errors(op: OpInfo) -> Iterator[ErrorInput]:
-    """Those wrong inputs that the CPU refuses: some are wrong on other devices only."""
-    for wrong in op.error_inputs("cpu"):
-        try:
-            harness.run(op, wrong.sample_input)
-        except wrong.error_type:
-            yield wrong
-        except Exception as error:
-            raise AssertionError(f"the CPU raises {error!r}") from error
+def _refused_by_cpu(op: OpInfo, wrong: ErrorInput) -> bool:
+    """Some inputs are wrong on other devices only."""
+    try:
+        harness.run(op, wrong.sample_input)
+    except wrong.error_type:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("op", CASES)
 def test_raises_as_the_cpu_does(op: OpInfo) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for wrong in _errors(op):
+        for wrong in op.error_inputs("cpu"):
+            if not _refused_by_cpu(op, wrong):
+                continue
             with pytest.raises(wrong.error_type) as caught:
                 harness.run(op, harness.on_device(wrong.sample_input))
             assert re.search(wrong.error_regex, str(caught.value)), str(caught.value)
