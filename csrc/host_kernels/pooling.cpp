@@ -186,7 +186,7 @@ void run(const mydev_frame& frame, Pool pool) {
   const auto dense_copy = [&](uint32_t i) {
     const mydev_buffer& buffer = frame.buffers[i];
     const mydev_dtype dtype = buffer.dtype == MYDEV_S64 ? MYDEV_S64 : plan.compute;
-    return mydev_buffer{data[i], buffer.sizes, strides[i].data(), buffer.rank, dtype};
+    return mydev_buffer{data[i], buffer.sizes, strides[i].data(), buffer.rank, static_cast<int16_t>(dtype), 0};
   };
   for (uint32_t i = 0; i < num_buffers; ++i) {
     data[i] = plan.copied[i] ? static_cast<char*>(frame.scratch) + plan.offsets[i] : frame.buffers[i].data;

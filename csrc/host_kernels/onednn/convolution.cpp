@@ -135,7 +135,8 @@ void run(const mydev_frame& frame, const char* kernel) {
   std::array<std::array<int64_t, kMaxConvolutionRank>, kRoles> strides;
   const auto dense_copy = [&](ConvolutionRole role) {
     const mydev_buffer& buffer = *problem[role].buffer;
-    return mydev_buffer{data[role], buffer.sizes, strides[role].data(), buffer.rank, problem.compute};
+    return mydev_buffer{
+        data[role], buffer.sizes, strides[role].data(), buffer.rank, static_cast<int16_t>(problem.compute), 0};
   };
   for (const ConvolutionRole role : {kSource, kWeights, kDestination, kBias}) {
     const ConvolutionOperand& operand = problem[role];

@@ -314,8 +314,8 @@ void copy(const mydev_frame& frame, const Problem& problem, int64_t rows, int64_
   const std::array<int64_t, 3> sizes = {problem.batch, rows, columns};
   const std::array<int64_t, 3> to_strides = {to.batch_stride, to.row_stride, to.col_stride};
   const std::array<int64_t, 3> from_strides = {from.batch_stride, from.row_stride, from.col_stride};
-  nested_copy(frame, "mydev.matmul", {to.data, sizes.data(), to_strides.data(), 3, to.dtype},
-              {from.data, sizes.data(), from_strides.data(), 3, from.dtype});
+  nested_copy(frame, "mydev.matmul", {to.data, sizes.data(), to_strides.data(), 3, static_cast<int16_t>(to.dtype), 0},
+              {from.data, sizes.data(), from_strides.data(), 3, static_cast<int16_t>(from.dtype), 0});
 }
 
 F32Matrix f32_matrix(const Matrix& matrix, int64_t index) noexcept {
