@@ -162,8 +162,8 @@ typedef struct mydev_host_services {
   void (*log)(mydev_log_level level, const char* message);
   /* Memory of a device from the runtime's caching allocator, in the order of the stream: for workspaces of libraries.
    * Usable at once by work on `stream`, a stream that a frame came with; 64-byte aligned; bytes > 0. On failure
-   * *out_data stays as it is, and last_error gives the message. Waits for no stream where it is called in the
-   * course of a stream's work. Any thread. */
+   * *out_data stays as it is, and last_error gives the message. Call it with no lock held that entries of the driver
+   * take: out of memory, the runtime waits for streams and gives memory back, if this thread is in a launch. */
   mydev_code (*device_alloc)(int32_t device, mydev_stream stream, uint64_t bytes, void** out_data);
   /* Gives it back; work given to `stream` before may still use it. `stream` may be another of the same device. */
   mydev_code (*device_free)(int32_t device, mydev_stream stream, void* data);

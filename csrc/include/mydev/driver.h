@@ -57,6 +57,7 @@ typedef struct mydev_device_properties {
   int32_t multi_processor_count;
   int32_t stream_priority_low;  /* least urgent; larger number = less urgent, as in CUDA */
   int32_t stream_priority_high; /* most urgent; <= stream_priority_low */
+  int32_t reserved;             /* 0 */
   /* Since 1.1. What is left 0 or "" is not known, and the runtime shows what is said here. */
   uint8_t uuid[16];          /* of the hardware, the same in every process; else made of names and index (version 8) */
   char architecture[64];     /* what code is compiled for, e.g. "sm_90"; else `name` */

@@ -1,11 +1,15 @@
 #include "runtime/launch/launch.h"
 
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "runtime/launch/source_location.h"
+#include "runtime/memory/workspace.h"
 
 namespace mydev::detail {
 
@@ -33,12 +37,28 @@ class StickyCompletion final : public LaunchCompletion {
   Decision decision_;
 };
 
+// Whether the driver offers this record itself. Records of drivers live as long as the process, so that what is known
+// of one stays true; others are asked for each time. Slots hold nothing but the pointers that they are compared with.
+bool is_drivers_own(const mydev_kernel& kernel, const Device& device) {
+  if (kernel.struct_size > offsetof(mydev_kernel, runs) && kernel.runs == MYDEV_RUNS_DRIVER) return true;
+  const auto find = device.driver->find_kernel;
+  if (find == nullptr) return false;
+  constexpr size_t kSlots = 1024;
+  static std::array<std::atomic<const mydev_kernel*>, kSlots> known{};
+  auto& slot = known[reinterpret_cast<uintptr_t>(&kernel) / alignof(mydev_kernel) % kSlots];
+  if (slot.load(std::memory_order_relaxed) == &kernel) return true;
+  const bool own = find(device.index, kernel.name) == &kernel;
+  if (own) slot.store(&kernel, std::memory_order_relaxed);
+  return own;
+}
+
 // Gives the frame to the driver; on success of an asynchronous launch the driver owns the clone and its completion. A
 // record that enqueues for itself borrows the frame.
 mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const mydev_driver_api& driver = *stream.device().driver;
+  const LaunchScope scope;
   if (mode.enqueues) return kernel.entry(&frame);
-  if (!stream.asynchronous()) {
+  if (!stream.asynchronous() || (stream.launch_copies() && is_drivers_own(kernel, stream.device()))) {
     return driver.launch(stream.handle(), &kernel, &frame);
   }
   std::unique_ptr<LaunchCompletion> completion =

@@ -4,7 +4,8 @@
 // are PyTorch's CPU kernels on aliases of device memory: launch hooks do not see them.
 //
 // An inline launch without hooks is one predicted branch and the driver's launch. On an asynchronous stream the frame
-// is cloned, and the Python line is noted, so that an error can name it. Thread-safe.
+// is cloned, and the Python line is noted, so that an error can name it; unless the driver copies what it needs of its
+// own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream. Thread-safe.
 #pragma once
 
 #include <atomic>
