@@ -98,6 +98,7 @@ mydev_pointer_info driver_pointer_info(const void* pointer) noexcept {
   if (driver.pointer_info == nullptr || driver.pointer_info(pointer, &info) != MYDEV_OK) {
     info.kind = MYDEV_MEMORY_ORDINARY;
   }
+  if (info.kind != MYDEV_MEMORY_DEVICE) info.device = -1;
   return info;
 }
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "runtime/base/status.h"
 #include "runtime/driver/host_services.h"
@@ -50,7 +50,7 @@ Block* allocate_running(const Stream& stream, size_t bytes) {
 
 struct Workspaces {
   std::mutex mutex;
-  std::unordered_map<void*, Block*> blocks;
+  std::map<std::pair<int, void*>, Block*> blocks;  // two devices may use one address
 };
 
 // Never destroyed: drivers and libraries give memory back until the process is gone.
@@ -114,7 +114,7 @@ mydev_code allocate_workspace(int32_t device, mydev_stream handle, uint64_t byte
     Block* block = in_order ? allocate(stream, bytes) : allocate_running(stream, bytes);
     Workspaces& all = workspaces();
     const std::lock_guard lock(all.mutex);
-    all.blocks[block->data] = block;
+    all.blocks[{device, block->data}] = block;
     *out_data = block->data;
   });
 }
@@ -126,8 +126,8 @@ mydev_code free_workspace(int32_t device, mydev_stream handle, void* data) {
     {
       Workspaces& all = workspaces();
       const std::lock_guard lock(all.mutex);
-      const auto node = all.blocks.extract(data);
-      MYDEV_CHECK(!node.empty(), MYDEV_INVALID_ARGUMENT, "device_free: ", data, " is not from device_alloc");
+      const auto node = all.blocks.extract({device, data});
+      MYDEV_CHECK(!node.empty(), MYDEV_INVALID_ARGUMENT, "device_free: ", data, " is not from device_alloc of device ", device);
       block = node.mapped();
     }
     // Its pool hands it out in another order than the one in which it is given back: the stream must have passed.
