@@ -64,10 +64,9 @@ print(x.tolist())
 """
 
 
-@pytest.mark.parametrize("driver", ["discrete", "asynchronous", "discrete_driver_1_0", "discrete_driver_1_2"])
+@pytest.mark.parametrize("driver", ["discrete_driver", "asynchronous_driver", "discrete_driver_1_0", "discrete_driver_1_2"])
 def test_memory_that_the_host_cannot_reach(run_python: Run, driver: str) -> None:
-    name = driver if "driver" in driver else f"{driver}_driver"
-    result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / f"{name}.so"))
+    result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / f"{driver}.so"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.rstrip().endswith("agrees")
 

@@ -51,9 +51,10 @@ void complete(mydev_device_properties& properties, const mydev_driver_api& drive
   }
 }
 
-void check(const mydev_device_properties& properties, const mydev_driver_api& driver, int32_t index) {
+void check(const mydev_device_properties& properties, const mydev_driver_api& driver, const std::string& spec,
+           int32_t index) {
   const auto require = [&](bool condition, const auto&... what) {
-    MYDEV_CHECK(condition, MYDEV_FAILED_PRECONDITION, "the driver gives device ", index, what...);
+    MYDEV_CHECK(condition, MYDEV_FAILED_PRECONDITION, "driver '", spec, "' gives device ", index, what...);
   };
   const uint32_t alignment = properties.alignment;
   require(alignment >= 64 && (alignment & (alignment - 1)) == 0, " an alignment of ", alignment,
@@ -78,7 +79,7 @@ mydev_device_properties read_properties(const mydev_driver_api& driver, const st
   MYDEV_CHECK(code == MYDEV_OK, code, "driver '", spec, "': reading the properties of device ", index,
               " failed: ", driver.last_error(), " [", code_name(code), "]");
   complete(properties, driver, index);
-  check(properties, driver, index);
+  check(properties, driver, spec, index);
   return properties;
 }
 
