@@ -40,7 +40,7 @@ int64_t element_size(int16_t dtype) {
   }
 }
 
-constexpr int64_t kTile = 64;               // elements on a side
+constexpr int64_t kTile = 64;                 // elements on a side
 constexpr int64_t kBytesOfAThread = 1 << 19;  // that make a second thread worth its while
 
 }  // namespace

@@ -1,10 +1,9 @@
 // Streams and events of the host driver.
 //
 // A stream of the inline driver runs each task at once, on the caller's thread. An asynchronous stream runs them in
-// order on a thread of its own, started by the first task; the first that throws there is the stream's failure, until it
-// is taken. An event is the completion of one
-// recorded task; recording again makes a new completion, so that waits for the old one are not disturbed and an event
-// may be destroyed while others wait. Thread-safe.
+// order on a thread of its own, started by the first task; the first that throws there is the stream's failure, until
+// it is taken. An event is the completion of one recorded task; recording again makes a new completion, so that waits
+// for the old one are not disturbed and an event may be destroyed while others wait. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -50,7 +49,7 @@ class HostStream {
   bool idle();
   void wait();
   Failure take_failure();  // of a task on the stream's thread
-  void stop_thread();  // after the work it has; a later task starts a new one
+  void stop_thread();      // after the work it has; a later task starts a new one
 
  private:
   void work(const std::stop_token& stop);

@@ -27,9 +27,7 @@ class IntervalMap {
     auto node = ranges_.extract(reinterpret_cast<uintptr_t>(begin));
     return node.empty() ? std::nullopt : std::optional<Range>(std::move(node.mapped()));
   }
-  bool contains(const void* data) const {
-    return find(data) != ranges_.end();
-  }
+  bool contains(const void* data) const { return find(data) != ranges_.end(); }
 
   // The range that the address lies in: its first address and itself; end() if none.
   auto find(const void* data) const {

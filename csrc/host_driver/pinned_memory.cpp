@@ -20,8 +20,8 @@ void* PinnedMemory::allocate(size_t bytes) {
 size_t PinnedMemory::take(void* data, Origin origin) {
   const std::unique_lock lock(mutex_);
   const auto range = ranges_.find(data);
-  const bool known = range != ranges_.end() && range->first == reinterpret_cast<uintptr_t>(data) &&
-                     range->second.value == origin;
+  const bool known =
+      range != ranges_.end() && range->first == reinterpret_cast<uintptr_t>(data) && range->second.value == origin;
   require(known, MYDEV_INVALID_ARGUMENT, "no page-locked memory ",
           origin == Origin::kAllocated ? "that was allocated" : "that was registered", " begins at ", data);
   return ranges_.extract(data)->size;

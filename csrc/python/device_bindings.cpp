@@ -118,7 +118,8 @@ void bind_device(pybind11::module_& m) {
           return exchange_current_device(index);
         }));
   m.def("synchronize", wrap_pybind_function_no_gil([](int index) { synchronize_device(device(index)); }));
-  m.def("can_access_peer", wrap_pybind_function([](int index, int peer) { return device(index).reaches(device(peer)); }));
+  m.def("can_access_peer",
+        wrap_pybind_function([](int index, int peer) { return device(index).reaches(device(peer)); }));
   m.def("driver_extensions", driver_extensions);
   m.def("device_properties", wrap_pybind_function(describe_device));
 

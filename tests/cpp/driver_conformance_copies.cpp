@@ -95,10 +95,18 @@ TEST_P(DriverConformanceStrided, CopiesElementsToTheirPlaces) {
   const auto rank = static_cast<int32_t>(views.sizes.size());
   const bool from_host = kind == MYDEV_COPY_HOST_TO_DEVICE;
   const bool to_host = kind == MYDEV_COPY_DEVICE_TO_HOST;
-  const mydev_buffer dst = {to_host ? to.data() : device_to.data(), views.sizes.data(), views.dst.strides.data(), rank,
-                            static_cast<int16_t>(element.dtype), 0};
-  const mydev_buffer src = {from_host ? from.data() : device_from.data(), views.sizes.data(),
-                            views.src.strides.data(), rank, static_cast<int16_t>(element.dtype), 0};
+  const mydev_buffer dst = {to_host ? to.data() : device_to.data(),
+                            views.sizes.data(),
+                            views.dst.strides.data(),
+                            rank,
+                            static_cast<int16_t>(element.dtype),
+                            0};
+  const mydev_buffer src = {from_host ? from.data() : device_from.data(),
+                            views.sizes.data(),
+                            views.src.strides.data(),
+                            rank,
+                            static_cast<int16_t>(element.dtype),
+                            0};
   ASSERT_EQ(driver().copy_strided(stream().handle(), &dst, &src, kind), MYDEV_OK) << driver().last_error();
   if (to_host) {
     EXPECT_EQ(to, expected) << "copies to ordinary host memory are done on return";

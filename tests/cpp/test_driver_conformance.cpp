@@ -59,9 +59,9 @@ TEST_F(DriverConformance, PropertiesBeyondWhatTheRuntimeKnowsAreLeftAlone) {
   properties.struct_size = offsetof(mydev_device_properties, uuid);  // as 1.0 has it
   ASSERT_EQ(driver().device_properties(0, &properties), MYDEV_OK);
   const auto* bytes = reinterpret_cast<const unsigned char*>(&properties);
-  EXPECT_TRUE(std::all_of(bytes + properties.struct_size, bytes + sizeof(properties),
-                          [](unsigned char byte) { return byte == 0x5a; }))
-      << "write a field only if struct_size covers it";
+  EXPECT_TRUE(std::all_of(bytes + properties.struct_size, bytes + sizeof(properties), [](unsigned char byte) {
+    return byte == 0x5a;
+  })) << "write a field only if struct_size covers it";
 }
 
 TEST_F(DriverConformance, DevicesThatAreTheSameHardwareSayIt) {

@@ -77,7 +77,7 @@ TEST(DriverLoader, RefusesASharedObjectThatIsNoDriver) {
 
 TEST(DriverLoader, RefusesAnotherVersion) {
   const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "version");
-  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.0 of mydev/driver.h");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.1 of mydev/driver.h");
 }
 
 TEST(DriverLoader, RefusesADriverThatRefusesUs) {
@@ -121,8 +121,9 @@ TEST_P(PairedEntry, IsRefusedAlone) {
 }
 
 class OptionalEntry : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Entries, OptionalEntry, testing::Values("memory_info", "copy_peer", "stream_status", "stream_host_call", "event_on_done",
-                                         "copy_strided", "peer_access", "pointer_info"),
+INSTANTIATE_TEST_SUITE_P(Entries, OptionalEntry,
+                         testing::Values("memory_info", "copy_peer", "stream_status", "stream_host_call",
+                                         "event_on_done", "copy_strided", "peer_access", "pointer_info"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(OptionalEntry, MayBeAbsent) {
@@ -297,20 +298,18 @@ std::vector<std::string> use_everything() {
 }
 
 class FailingEntry : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
-INSTANTIATE_TEST_SUITE_P(Entries, FailingEntry,
-                         testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc",
-                                                          "host_free", "host_access_begin", "copy", "copy_peer", "fill",
-                                                          "stream_create", "stream_destroy", "stream_query",
-                                                          "stream_synchronize", "stream_wait_event", "event_create",
-                                                          "event_record", "event_query", "event_synchronize",
-                                                          "event_elapsed", "launch", "stream_status",
-                                                          "stream_host_call", "event_on_done", "copy_strided",
-                                                          "host_register", "pointer_info"),
-                                          testing::Values("", "async,")),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) +
-                                  (*std::get<1>(test.param) != '\0' ? "_async" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Entries, FailingEntry,
+    testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc", "host_free",
+                                     "host_access_begin", "copy", "copy_peer", "fill", "stream_create",
+                                     "stream_destroy", "stream_query", "stream_synchronize", "stream_wait_event",
+                                     "event_create", "event_record", "event_query", "event_synchronize",
+                                     "event_elapsed", "launch", "stream_status", "stream_host_call", "event_on_done",
+                                     "copy_strided", "host_register", "pointer_info"),
+                     testing::Values("", "async,")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + (*std::get<1>(test.param) != '\0' ? "_async" : "");
+    });
 
 TEST_P(FailingEntry, IsReportedOnceAndTheProcessStaysUsable) {
   const auto& [entry, mode] = GetParam();

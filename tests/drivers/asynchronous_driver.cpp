@@ -1,7 +1,7 @@
-// A driver whose devices work on their own: a launch, a copy or a fill is a task in a stream's queue, and the call returns
-// before it has run. Each stream has a thread, which stands for the card; the host cannot touch the card's memory
-// (simulated_memory.h). Launches take copies of what they need (MYDEV_CAPABILITY_LAUNCH_COPIES), and what fails later is
-// told by stream_status. For mydev/driver.h 1.1.
+// A driver whose devices work on their own: a launch, a copy or a fill is a task in a stream's queue, and the call
+// returns before it has run. Each stream has a thread, which stands for the card; the host cannot touch the card's
+// memory (simulated_memory.h). Launches take copies of what they need (MYDEV_CAPABILITY_LAUNCH_COPIES), and what fails
+// later is told by stream_status. For mydev/driver.h 1.1.
 //
 // Two kernels: "conformance.scale" and "conformance.fail", as tests/cpp/test_driver_conformance.cpp describes them.
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
@@ -277,7 +277,6 @@ mydev_code device_properties(int32_t /*device*/, mydev_device_properties* out) {
   out->alignment = SimulatedMemory::kAlignment;
   out->capabilities = MYDEV_CAPABILITY_ASYNC | MYDEV_CAPABILITY_LAUNCH_COPIES;
   out->multi_processor_count = 1;
-  out->native_dtypes = MYDEV_DTYPE_BIT(MYDEV_F32);
   return MYDEV_OK;
 }
 // [docs: end]

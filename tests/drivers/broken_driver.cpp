@@ -118,13 +118,12 @@ mydev_code do_nothing(Args... /*args*/) {
   return MYDEV_OK;
 }
 
-constexpr mydev_profiler_extension kProfiler = {
-    {sizeof(mydev_profiler_extension), MYDEV_PROFILER_VERSION, 0},
-    do_nothing,
-    do_nothing,
-    [](uint64_t) {},
-    do_nothing,
-    do_nothing};
+constexpr mydev_profiler_extension kProfiler = {{sizeof(mydev_profiler_extension), MYDEV_PROFILER_VERSION, 0},
+                                                do_nothing,
+                                                do_nothing,
+                                                [](uint64_t) {},
+                                                do_nothing,
+                                                do_nothing};
 constexpr std::array kListed = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
                                 mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION}};
 
@@ -134,13 +133,15 @@ struct ExtensionDefect {
 };
 constexpr std::array kExtensionDefects = {
     ExtensionDefect{"extension_whole", [](auto&, auto&, auto&) {}},
-    ExtensionDefect{"extension_without_table",
-                    [](auto& api, auto&, auto&) { api.extension = [](const char*, uint32_t) -> const void* { return nullptr; }; }},
+    ExtensionDefect{
+        "extension_without_table",
+        [](auto& api, auto&, auto&) { api.extension = [](const char*, uint32_t) -> const void* { return nullptr; }; }},
     ExtensionDefect{"extension_without_entry", [](auto& api, auto&, auto&) { api.extension = nullptr; }},
     ExtensionDefect{"extension_without_list", [](auto& api, auto&, auto&) { api.extensions = nullptr; }},
     ExtensionDefect{"extension_without_name", [](auto&, auto& listed, auto&) { listed.name = nullptr; }},
     ExtensionDefect{"extension_of_version_0", [](auto&, auto& listed, auto&) { listed.version = 0; }},
-    ExtensionDefect{"extension_twice", [](auto& api, auto&, auto&) { api.extensions = kListed.data(), api.num_extensions = 2; }},
+    ExtensionDefect{"extension_twice",
+                    [](auto& api, auto&, auto&) { api.extensions = kListed.data(), api.num_extensions = 2; }},
     ExtensionDefect{"extension_too_small", [](auto&, auto&, auto& profiler) { profiler.head.struct_size = 24; }},
     ExtensionDefect{"extension_too_new", [](auto&, auto&, auto& profiler) { profiler.head.version = 9; }},
     ExtensionDefect{"extension_incomplete", [](auto&, auto&, auto& profiler) { profiler.flush = nullptr; }},
@@ -172,7 +173,8 @@ constexpr std::array kPropertyDefects = {
     PropertyDefect{"small_alignment", [](auto& properties) { properties.alignment = 32; }},
     PropertyDefect{"priorities", [](auto& properties) { properties.stream_priority_high = 5; }},
     PropertyDefect{"max_allocation", [](auto& properties) { properties.max_allocation = properties.total_memory + 1; }},
-    PropertyDefect{"launch_copies", [](auto& properties) { properties.capabilities |= MYDEV_CAPABILITY_LAUNCH_COPIES; }},
+    PropertyDefect{"launch_copies",
+                   [](auto& properties) { properties.capabilities |= MYDEV_CAPABILITY_LAUNCH_COPIES; }},
 };
 const PropertyDefect* property_defect = nullptr;
 decltype(mydev_driver_api::device_properties) whole_properties = nullptr;

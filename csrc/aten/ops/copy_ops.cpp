@@ -1,9 +1,9 @@
 // Copies in every direction, dtype and stride pattern, and the ops that read a tensor back.
 //
 // Between a device and the host, bytes travel in the destination's dtype: casts from the host happen on the host, those
-// to the host on the device. Layouts change on the way where the driver copies strided views; else in the same places as
-// dtypes, and bytes travel dense. A copy to the host waits unless non_blocking is set and the host memory is pinned; a
-// copy from the host waits under the same rule. Copies between devices are ordered after earlier work of both current
+// to the host on the device. Layouts change on the way where the driver copies strided views; else in the same places
+// as dtypes, and bytes travel dense. A copy to the host waits unless non_blocking is set and the host memory is pinned;
+// a copy from the host waits under the same rule. Copies between devices are ordered after earlier work of both current
 // streams and before later work of the destination's.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>

@@ -326,9 +326,9 @@ typedef struct mydev_limits {
 
 /* What a kernel decided for a frame before its launch. */
 typedef struct mydev_plan {
-  size_t struct_size;             /* set by the caller */
-  uint64_t scratch_bytes;         /* scratch for this frame; 0: none */
-  void* decision;                 /* what frame->decision is to be when the kernel runs; NULL: nothing */
+  size_t struct_size;              /* set by the caller */
+  uint64_t scratch_bytes;          /* scratch for this frame; 0: none */
+  void* decision;                  /* what frame->decision is to be when the kernel runs; NULL: nothing */
   void (*release)(void* decision); /* called once `decision` is used no more; any thread; NULL: nothing to release */
 } mydev_plan;
 

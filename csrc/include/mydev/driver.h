@@ -210,7 +210,7 @@ typedef struct mydev_driver_api {
   /* Copies elements between two views of equal sizes and dtype, whose strides may differ; the kind says where each
    * lies. No two elements of dst are one, and none lies in src. The rule of `copy` for ordinary host memory holds. The
    * dtype tells no more than the size of an element. Used between the host and a device, and on a device that has no
-   * kernel for the copy. Optional: NULL, elements are packed into dense memory on either side, and copied from there. */
+   * kernel for the copy. Optional: NULL, elements are packed into dense memory on either side and copied densely. */
   mydev_code (*copy_strided)(mydev_stream stream, const mydev_buffer* dst, const mydev_buffer* src,
                              mydev_copy_kind kind);
   /* *out_can = 1 where copy_peer copies from `device` to `peer`, another one; asked once for each pair. Where it is 0

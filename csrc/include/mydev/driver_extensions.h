@@ -1,13 +1,13 @@
 /* driver_extensions.h: what some devices can do beyond driver.h. Public C11 header.
  *
  * An extension is a table of functions under a name. The driver lists what it has, and the runtime asks for the tables
- * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says what
- * its absence means. The runtime checks the tables when it loads the driver; it calls none of them yet, and shows what a
- * driver has in `mydev doctor`.
+ * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says
+ * what its absence means. The runtime checks the tables when it loads the driver; it calls none of them yet, and shows
+ * what a driver has in `mydev doctor`.
  *
  * Version rules. An extension has one number. A higher one only appends to the table; what cannot be appended gets
- * another name. The runtime asks with the highest version that it knows, or the one that is listed if that is lower; the
- * driver gives a table whose `version` is at most that, and whose struct_size covers it. Unknown names are let be.
+ * another name. The runtime asks with the highest version that it knows, or the one that is listed if that is lower;
+ * the driver gives a table whose `version` is at most that, and whose struct_size covers it. Unknown names are let be.
  * Entries that are not marked optional must be given.
  *
  * Errors, threads and order are those of driver.h; handles belong to the driver. Structs that the runtime gives to be
@@ -29,8 +29,9 @@ typedef struct mydev_extension_head {
   uint32_t reserved;
 } mydev_extension_head;
 
-/* --- profiler: what the device did when -------------------------------------------------------------------------------
- * Absent: profiles show when work was given, not when it ran. */
+/* --- profiler: what the device did when --------------------------------------------------------------------------- */
+
+/* Absent: profiles show when work was given, not when it ran. */
 
 #define MYDEV_PROFILER_EXTENSION "profiler"
 #define MYDEV_PROFILER_VERSION 1
@@ -74,8 +75,9 @@ typedef struct mydev_profiler_extension {
   mydev_code (*clock_pair)(int32_t device, mydev_clock_pair* out_pair);
 } mydev_profiler_extension;
 
-/* --- compiler: kernels from source or binaries at run time ---------------------------------------------------------------
- * Absent: the device runs the driver's own kernels only, and torch.compile generates no code for it. */
+/* --- compiler: kernels from source or binaries at run time -------------------------------------------------------- */
+
+/* Absent: the device runs the driver's own kernels only, and torch.compile generates no code for it. */
 
 #define MYDEV_COMPILER_EXTENSION "compiler"
 #define MYDEV_COMPILER_VERSION 1
@@ -116,8 +118,9 @@ typedef struct mydev_compiler_extension {
                        const mydev_geometry* geometry);
 } mydev_compiler_extension;
 
-/* --- graph: work that is recorded once and launched often -----------------------------------------------------------------
- * Absent: there are no graphs; work is given piece by piece. A driver gives capture, or nodes, or both. */
+/* --- graph: work that is recorded once and launched often --------------------------------------------------------- */
+
+/* Absent: there are no graphs; work is given piece by piece. A driver gives capture, or nodes, or both. */
 
 #define MYDEV_GRAPH_EXTENSION "graph"
 #define MYDEV_GRAPH_VERSION 1
@@ -147,8 +150,9 @@ typedef struct mydev_graph_extension {
   mydev_code (*exec_destroy)(mydev_graph_exec exec); /* waits for its work */
 } mydev_graph_extension;
 
-/* --- virtual_memory: addresses apart from the memory behind them ----------------------------------------------------------
- * Absent: segments of the allocator do not grow; expandable_segments is refused. */
+/* --- virtual_memory: addresses apart from the memory behind them -------------------------------------------------- */
+
+/* Absent: segments of the allocator do not grow. */
 
 #define MYDEV_VIRTUAL_MEMORY_EXTENSION "virtual_memory"
 #define MYDEV_VIRTUAL_MEMORY_VERSION 1
@@ -169,8 +173,9 @@ typedef struct mydev_virtual_memory_extension {
   mydev_code (*allow)(void* address, uint64_t bytes, int32_t device);
 } mydev_virtual_memory_extension;
 
-/* --- ipc: memory and events of another process --------------------------------------------------------------------------
- * Absent: torch.multiprocessing sends tensors of the device only where the driver has UNIFIED_MEMORY. */
+/* --- ipc: memory and events of another process -------------------------------------------------------------------- */
+
+/* Absent: torch.multiprocessing sends tensors of the device only where the driver has UNIFIED_MEMORY. */
 
 #define MYDEV_IPC_EXTENSION "ipc"
 #define MYDEV_IPC_VERSION 1
@@ -191,18 +196,19 @@ typedef struct mydev_ipc_extension {
   mydev_code (*event_open)(int32_t device, const mydev_ipc_handle* handle, mydev_event* out_event);
 } mydev_ipc_extension;
 
-/* --- memory_spaces: more than one kind of memory on a device --------------------------------------------------------------
- * Absent: a device has one, that of memory_alloc. */
+/* --- memory_spaces: more than one kind of memory on a device ------------------------------------------------------ */
+
+/* Absent: a device has one, that of memory_alloc. */
 
 #define MYDEV_MEMORY_SPACES_EXTENSION "memory_spaces"
 #define MYDEV_MEMORY_SPACES_VERSION 1
 
 typedef struct mydev_memory_space {
   size_t struct_size;
-  char name[32];          /* "hbm", "sram", "host" ... */
-  uint64_t total_memory;  /* bytes */
-  uint64_t bandwidth;     /* bytes per second; 0: not known */
-  uint32_t alignment;     /* as in mydev_device_properties */
+  char name[32];           /* "hbm", "sram", "host" ... */
+  uint64_t total_memory;   /* bytes */
+  uint64_t bandwidth;      /* bytes per second; 0: not known */
+  uint32_t alignment;      /* as in mydev_device_properties */
   int32_t host_accessible; /* 1: as MYDEV_CAPABILITY_HOST_ACCESSIBLE says of the whole device */
 } mydev_memory_space;
 

@@ -5,8 +5,8 @@
 
 namespace mydev {
 
-// Takes a message to its reader, or returns false where it cannot, or no longer. Must not throw nor wait for a lock that
-// is held while a driver is called. Set by the Python layer, before any driver is loaded.
+// Takes a message to its reader, or returns false where it cannot, or no longer. Must not throw nor wait for a lock
+// that is held while a driver is called. Set by the Python layer, before any driver is loaded.
 using LogSink = bool (*)(mydev_log_level level, const char* message);
 void set_log_sink(LogSink sink) noexcept;
 

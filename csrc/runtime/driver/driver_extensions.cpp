@@ -30,9 +30,8 @@ constexpr std::array kGraphCapture = {GRAPH(capture_begin), GRAPH(capture_end)};
 constexpr std::array kGraphNodes = {GRAPH(create), GRAPH(add_launch), GRAPH(add_copy), GRAPH(add_fill)};
 constexpr std::array<EntryGroup, 2> kGraphGroups = {kGraphCapture, kGraphNodes};
 constexpr std::array kVirtualMemoryEntries = {
-    VIRTUAL_MEMORY(granularity),     VIRTUAL_MEMORY(reserve),          VIRTUAL_MEMORY(release),
-    VIRTUAL_MEMORY(physical_create), VIRTUAL_MEMORY(physical_destroy), VIRTUAL_MEMORY(map),
-    VIRTUAL_MEMORY(unmap),           VIRTUAL_MEMORY(allow)};
+    VIRTUAL_MEMORY(granularity),      VIRTUAL_MEMORY(reserve), VIRTUAL_MEMORY(release), VIRTUAL_MEMORY(physical_create),
+    VIRTUAL_MEMORY(physical_destroy), VIRTUAL_MEMORY(map),     VIRTUAL_MEMORY(unmap),   VIRTUAL_MEMORY(allow)};
 constexpr std::array kIpcEntries = {IPC(memory_export), IPC(memory_open), IPC(memory_close)};
 constexpr std::array kIpcEvents = {IPC(event_export), IPC(event_open)};
 constexpr std::array<EntryGroup, 1> kIpcGroups = {kIpcEvents};
@@ -140,8 +139,7 @@ std::vector<DriverExtension> load_extensions(const std::string& driver, const my
             driver, "it lists the extension '", listed.name, "' twice");
     DriverExtension extension{listed.name, listed.version, {}};
     if (const KnownExtension* known = known_extension(listed.name)) {
-      extension.table =
-          load_table(driver, api, *known, std::min(listed.version, known->version), extension.version);
+      extension.table = load_table(driver, api, *known, std::min(listed.version, known->version), extension.version);
     }
     loaded.push_back(std::move(extension));
   }

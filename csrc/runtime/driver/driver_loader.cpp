@@ -36,26 +36,11 @@ DriverSpec parse_spec(const std::string& spec) {
 
 #define ENTRY(name) MYDEV_TABLE_ENTRY(mydev_driver_api, name)
 constexpr std::array kRequiredEntries = {
-    ENTRY(initialize),
-    ENTRY(last_error),
-    ENTRY(device_count),
-    ENTRY(device_properties),
-    ENTRY(memory_alloc),
-    ENTRY(memory_free),
-    ENTRY(copy),
-    ENTRY(fill),
-    ENTRY(stream_create),
-    ENTRY(stream_destroy),
-    ENTRY(stream_query),
-    ENTRY(stream_synchronize),
-    ENTRY(stream_wait_event),
-    ENTRY(event_create),
-    ENTRY(event_destroy),
-    ENTRY(event_record),
-    ENTRY(event_query),
-    ENTRY(event_synchronize),
-    ENTRY(event_elapsed),
-    ENTRY(launch),
+    ENTRY(initialize),        ENTRY(last_error),        ENTRY(device_count),  ENTRY(device_properties),
+    ENTRY(memory_alloc),      ENTRY(memory_free),       ENTRY(copy),          ENTRY(fill),
+    ENTRY(stream_create),     ENTRY(stream_destroy),    ENTRY(stream_query),  ENTRY(stream_synchronize),
+    ENTRY(stream_wait_event), ENTRY(event_create),      ENTRY(event_destroy), ENTRY(event_record),
+    ENTRY(event_query),       ENTRY(event_synchronize), ENTRY(event_elapsed), ENTRY(launch),
 };
 
 // Entries of which a driver gives both or neither.

@@ -13,9 +13,9 @@ struct TableEntry {
   size_t offset;
 };
 
-#define MYDEV_TABLE_ENTRY(table, name)   \
-  ::mydev::TableEntry {                  \
-    #name, offsetof(table, name) \
+#define MYDEV_TABLE_ENTRY(table, name) \
+  ::mydev::TableEntry {                \
+    #name, offsetof(table, name)       \
   }
 
 // Entries of which a table has all or none.

@@ -127,7 +127,8 @@ mydev_code free_workspace(int32_t device, mydev_stream handle, void* data) {
       Workspaces& all = workspaces();
       const std::lock_guard lock(all.mutex);
       const auto node = all.blocks.extract({device, data});
-      MYDEV_CHECK(!node.empty(), MYDEV_INVALID_ARGUMENT, "device_free: ", data, " is not from device_alloc of device ", device);
+      MYDEV_CHECK(!node.empty(), MYDEV_INVALID_ARGUMENT, "device_free: ", data, " is not from device_alloc of device ",
+                  device);
       block = node.mapped();
     }
     // Its pool hands it out in another order than the one in which it is given back: the stream must have passed.
