@@ -64,7 +64,9 @@ print(x.tolist())
 """
 
 
-@pytest.mark.parametrize("driver", ["discrete_driver", "asynchronous_driver", "discrete_driver_1_0", "discrete_driver_1_2"])
+@pytest.mark.parametrize(
+    "driver", ["discrete_driver", "asynchronous_driver", "discrete_driver_1_0", "discrete_driver_1_2"]
+)
 def test_memory_that_the_host_cannot_reach(run_python: Run, driver: str) -> None:
     result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / f"{driver}.so"))
     assert result.returncode == 0, result.stderr
@@ -202,7 +204,7 @@ def test_a_driver_with_a_broken_table_is_refused(run_python: Run, defect: str) -
     assert "broken_driver.so" in result.stdout
 
 
-# --- what a driver says ------------------------------------------------------------------------------------------------
+# --- what a driver says ----------------------------------------------------------------------------------------------
 
 LOG = """
 import logging, sys
@@ -218,7 +220,9 @@ def test_a_driver_logs_to_pythons_logger(run_python: Run) -> None:
 
 
 def test_a_driver_that_logs_in_silence(run_python: Run) -> None:
-    result = run_python("import torch, torch_mydev; torch.mydev.init()", MYDEV_DRIVER=str(DRIVERS / "asynchronous_driver.so"))
+    result = run_python(
+        "import torch, torch_mydev; torch.mydev.init()", MYDEV_DRIVER=str(DRIVERS / "asynchronous_driver.so")
+    )
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
@@ -241,9 +245,10 @@ HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h"]
 
 
 @pytest.mark.parametrize("header", HEADERS)
-@pytest.mark.parametrize("compiler", [["cc", "-std=c11", "-xc"], ["c++", "-std=c++17", "-xc++"]], ids=["c", "c++"])
-def test_public_headers_need_nothing_else(compiler: list[str], header: str) -> None:
-    command = [*compiler, "-pedantic-errors", "-Wall", "-Werror", "-fsyntax-only", f"-I{torch_mydev.include_dir()}", "-"]
+@pytest.mark.parametrize("compiler", ["cc -std=c11 -xc", "c++ -std=c++17 -xc++"])
+def test_public_headers_need_nothing_else(compiler: str, header: str) -> None:
+    options = "-pedantic-errors -Wall -Werror -fsyntax-only"
+    command = [*compiler.split(), *options.split(), f"-I{torch_mydev.include_dir()}", "-"]
     code = f'#include "mydev/{header}"\n#include "mydev/{header}"\nint main(void) {{ return 0; }}\n'
     result = subprocess.run(command, input=code, text=True, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
