@@ -24,7 +24,9 @@ size_t PinnedMemory::take(void* data, Origin origin) {
       range != ranges_.end() && range->first == reinterpret_cast<uintptr_t>(data) && range->second.value == origin;
   require(known, MYDEV_INVALID_ARGUMENT, "no page-locked memory ",
           origin == Origin::kAllocated ? "that was allocated" : "that was registered", " begins at ", data);
-  return ranges_.extract(data)->size;
+  const size_t size = range->second.size;
+  ranges_.extract(data);
+  return size;
 }
 
 void PinnedMemory::free(void* data) {

@@ -40,7 +40,7 @@ constexpr std::array kMemorySpacesEntries = {MEMORY_SPACES(count), MEMORY_SPACES
 
 // An extension that the runtime knows.
 struct KnownExtension {
-  std::string_view name;
+  const char* name;
   uint32_t version;                    // the highest
   size_t size;                         // of its table; also the least, as long as there is one version
   std::span<const TableEntry> needed;  // entries that must be given
@@ -79,7 +79,7 @@ constexpr std::array kKnownExtensions = {
 
 const KnownExtension* known_extension(std::string_view name) {
   const auto* const found = std::find_if(kKnownExtensions.begin(), kKnownExtensions.end(),
-                                         [&](const KnownExtension& known) { return known.name == name; });
+                                         [&](const KnownExtension& known) { return name == known.name; });
   return found != kKnownExtensions.end() ? found : nullptr;
 }
 
@@ -108,7 +108,7 @@ void check_entries(const std::string& driver, const KnownExtension& known, const
 // Asks for the table, and gives a copy in the runtime's own size.
 std::vector<std::byte> load_table(const std::string& driver, const mydev_driver_api& api, const KnownExtension& known,
                                   uint32_t version, uint32_t& out_version) {
-  const auto* head = static_cast<const mydev_extension_head*>(api.extension(known.name.data(), version));
+  const auto* head = static_cast<const mydev_extension_head*>(api.extension(known.name, version));
   require(head != nullptr, driver, "it lists the extension '", known.name, "' and gives no table for version ", version,
           ": its entry `extension` returned NULL; give the table, or do not list the extension");
   require(head->struct_size >= known.size, driver, "the table of its extension '", known.name, "' has struct_size ",
