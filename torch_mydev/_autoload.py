@@ -203,4 +203,5 @@ def _register_with_torch() -> None:
     registration.register_with_compiler()
     backend.register()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
+    atexit.register(_C.close_log)
     atexit.register(_C.stop_autograd_threads)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 
 def include_dir() -> str:
-    """The directory to give to a compiler with -I: ``mydev/custom_call.h`` and ``mydev/driver.h`` lie in it."""
+    """The directory to give to a compiler with -I: ``mydev/custom_call.h``, ``mydev/driver.h`` and
+    ``mydev/driver_extensions.h`` lie in it."""
     return str(Path(__file__).resolve().parent / "include")
 
 

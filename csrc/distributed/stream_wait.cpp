@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "kernels/registry/kernel_entry.h"
 #include "runtime/frame/frame.h"
@@ -28,10 +29,15 @@ constexpr mydev_kernel kWaitKernel = {
 }  // namespace
 
 bool can_wait_in(const Stream& stream) noexcept {
-  return stream.asynchronous() && stream.device().host_accessible();
+  const Device& device = stream.device();
+  return stream.asynchronous() && (device.host_accessible() || device.driver->stream_host_call != nullptr);
 }
 
 void wait_in(Stream& stream, Wait wait) {
+  if (!stream.device().host_accessible()) {
+    stream.host_call(std::move(wait));
+    return;
+  }
   auto owned = std::make_unique<Wait>(std::move(wait));
   const std::array attributes{int_attribute("wait", static_cast<int64_t>(reinterpret_cast<intptr_t>(owned.get())))};
   mydev_frame frame = make_frame({}, 0, attributes);

@@ -7,7 +7,8 @@
 
 namespace mydev {
 
-// Whether the stream can run host code in its order, as kernels of host-accessible devices are.
+// Whether the stream can run host code in its order: as a kernel of a host-accessible device, which errors and traces
+// name, or by the driver's stream_host_call.
 bool can_wait_in(const Stream& stream) noexcept;
 
 // Later work on the stream waits until `wait` has returned; it runs on the stream's thread, once. What it throws

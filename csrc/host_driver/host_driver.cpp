@@ -4,18 +4,21 @@
 // Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
 // stream is a thread, and with `guarded` device memory is out of the host's reach between launches: the behaviour of
 // real devices, for tests. See host_options.h.
+#include <sys/utsname.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "host_driver/host_copy.h"
 #include "host_driver/host_error.h"
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
@@ -121,6 +124,32 @@ mydev_code device_count(int32_t* out_count) {
   return MYDEV_OK;
 }
 
+// 16 bytes that are this machine's, where it has them; the last tells its devices apart.
+void read_machine_id(int32_t device, uint8_t (&uuid)[16]) {
+  std::ifstream file("/etc/machine-id");
+  std::string digits;
+  if (!(file >> digits) || digits.size() != 2 * std::size(uuid) ||
+      digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return;
+  }
+  for (size_t i = 0; i < std::size(uuid); ++i) {
+    uuid[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+  }
+  uuid[15] = static_cast<uint8_t>(uuid[15] + device);
+}
+
+void describe_hardware(int32_t device, mydev_device_properties& out) {
+  read_machine_id(device, out.uuid);
+  utsname system{};
+  if (::uname(&system) == 0) {
+    std::snprintf(out.architecture, sizeof(out.architecture), "%s", system.machine);
+  }
+  constexpr std::array kNative = {MYDEV_PRED, MYDEV_S8,  MYDEV_S16, MYDEV_S32, MYDEV_S64, MYDEV_U8,
+                                  MYDEV_U16,  MYDEV_U32, MYDEV_U64, MYDEV_F32, MYDEV_F64};
+  for (const mydev_dtype dtype : kNative) out.native_dtypes |= MYDEV_DTYPE_BIT(dtype);
+  out.max_allocation = out.total_memory;
+}
+
 mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   const HostOptions& options = driver().options;
   std::snprintf(out->name, sizeof(out->name), "host");
@@ -133,6 +162,9 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   out->multi_processor_count = static_cast<int32_t>(std::thread::hardware_concurrency());
   out->stream_priority_low = 0;
   out->stream_priority_high = -1;
+  if (out->struct_size >= sizeof(*out)) {  // the runtime knows 1.1
+    describe_hardware(device, *out);
+  }
   return MYDEV_OK;
 }
 
@@ -161,6 +193,28 @@ mydev_code host_free(void* data, uint64_t /*bytes*/) {
   return run_checked([&] { driver().pinned.free(data); });
 }
 
+mydev_code host_register(void* data, uint64_t bytes) {
+  return run_checked([&] { driver().pinned.register_range(data, bytes); });
+}
+
+mydev_code host_unregister(void* data, uint64_t /*bytes*/) {
+  return run_checked([&] { driver().pinned.unregister_range(data); });
+}
+
+mydev_code pointer_info(const void* pointer, mydev_pointer_info* out) {
+  return run_checked([&] {
+    HostDriver& self = driver();
+    mydev_pointer_info info{out->struct_size, MYDEV_MEMORY_ORDINARY, -1, nullptr, 0};
+    if (self.pinned.find(pointer, info.base, info.bytes)) info.kind = MYDEV_MEMORY_PINNED;
+    for (int32_t device = 0; device < self.options.devices; ++device) {
+      if (!memory_of(device).find(pointer, info.base, info.bytes)) continue;
+      info.kind = MYDEV_MEMORY_DEVICE;
+      info.device = device;
+    }
+    *out = info;
+  });
+}
+
 mydev_code host_access_begin(int32_t device) {
   return run_checked([&] { memory_of(device).begin_access(); });
 }
@@ -171,41 +225,30 @@ mydev_code host_access_end(int32_t device) {
 
 // --- copies ----------------------------------------------------------------------------------------------------------
 
-struct CopyTask {
-  char* dst;
-  const char* src;
-};
-
 // Several threads only on the caller's thread: a stream's own thread would bring a thread pool of its own.
-void copy_bytes(void* dst, const void* src, uint64_t bytes, bool asynchronous) {
-  constexpr int64_t kGrain = int64_t{512} << 10;
-  if (asynchronous || static_cast<int64_t>(bytes) < 2 * kGrain) {
-    std::memcpy(dst, src, bytes);
-    return;
-  }
-  CopyTask task{static_cast<char*>(dst), static_cast<const char*>(src)};
-  const auto copy_piece = [](void* context, int64_t begin, int64_t end) {
-    const CopyTask& task = *static_cast<CopyTask*>(context);
-    std::memcpy(task.dst + begin, task.src + begin, static_cast<size_t>(end - begin));
-  };
-  driver().host->parallel_for(static_cast<int64_t>(bytes), kGrain, copy_piece, &task);
+const mydev_host_services* threads_for(const HostStream& stream) {
+  return stream.asynchronous() ? nullptr : driver().host;
+}
+
+// Whether the host's side of a copy may be used after the call has returned.
+bool may_return_early(const void* dst, const void* src, mydev_copy_kind kind) {
+  const void* host_side = kind == MYDEV_COPY_HOST_TO_DEVICE ? src : dst;
+  return kind == MYDEV_COPY_DEVICE_TO_DEVICE || driver().pinned.contains(host_side);
 }
 
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   HostStream& host_stream = as_stream(stream);
   if (host_stream.direct()) {
-    copy_bytes(dst, src, bytes, false);
+    copy_bytes(dst, src, bytes, driver().host);
     return MYDEV_OK;
   }
   return run_checked([&] {
-    const bool asynchronous = host_stream.asynchronous();
     HostMemory& memory = host_stream.memory();
-    const auto task = [=, &memory] {
+    const auto task = [=, threads = threads_for(host_stream), &memory] {
       const MemoryAccess access(memory);
-      copy_bytes(dst, src, bytes, asynchronous);
+      copy_bytes(dst, src, bytes, threads);
     };
-    const void* host_side = kind == MYDEV_COPY_HOST_TO_DEVICE ? src : dst;
-    if (kind == MYDEV_COPY_DEVICE_TO_DEVICE || driver().pinned.contains(host_side)) {
+    if (may_return_early(dst, src, kind)) {
       host_stream.run(task);
     } else {
       host_stream.run_and_wait(task);
@@ -217,36 +260,33 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
                      uint64_t bytes) {
   return run_checked([&] {
     HostStream& host_stream = as_stream(stream);
-    const bool asynchronous = host_stream.asynchronous();
-    host_stream.run([=] {
+    host_stream.run([=, threads = threads_for(host_stream)] {
       const MemoryAccess to(memory_of(dst_device));
       const MemoryAccess from(memory_of(src_device));
-      copy_bytes(dst, src, bytes, asynchronous);
+      copy_bytes(dst, src, bytes, threads);
     });
   });
 }
 
-struct Pattern {
-  std::array<char, 16> bytes{};
-  uint32_t size;
-};
+mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const mydev_buffer* src, mydev_copy_kind kind) {
+  return run_checked([&] {
+    HostStream& host_stream = as_stream(stream);
+    HostMemory& memory = host_stream.memory();
+    const auto task = [copy = StridedCopy(*dst, *src), threads = threads_for(host_stream), &memory] {
+      const MemoryAccess access(memory);
+      copy.run(threads);
+    };
+    if (may_return_early(dst->data, src->data, kind)) {
+      host_stream.run(task);
+    } else {
+      host_stream.run_and_wait(task);
+    }
+  });
+}
 
-void fill_bytes(void* dst, uint64_t bytes, const Pattern& pattern) {
-  auto* out = static_cast<char*>(dst);
-  if (std::all_of(pattern.bytes.begin(), pattern.bytes.begin() + pattern.size,
-                  [&](char byte) { return byte == pattern.bytes[0]; })) {
-    std::memset(out, pattern.bytes[0], bytes);
-    return;
-  }
-  // What is filled already is the source of the next, twice as long, piece; pieces stay within the cache.
-  constexpr uint64_t kLongestPiece = uint64_t{16} << 10;
-  uint64_t done = std::min<uint64_t>(pattern.size, bytes);
-  std::memcpy(out, pattern.bytes.data(), done);
-  while (done < bytes) {
-    const uint64_t piece = std::min({done, bytes - done, kLongestPiece});
-    std::memcpy(out + done, out, piece);
-    done += piece;
-  }
+mydev_code peer_access(int32_t /*device*/, int32_t /*peer*/, int32_t* out_can) {
+  *out_can = 1;
+  return MYDEV_OK;
 }
 
 mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
@@ -306,6 +346,17 @@ mydev_code stream_wait_event(mydev_stream stream, mydev_event event) {
   return run_checked([&] { as_event(event).make_wait(as_stream(stream)); });
 }
 
+mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
+  const HostStream::Failure failure = as_stream(stream).take_failure();
+  *out_status = failure.code;
+  if (failure.code != MYDEV_OK) fail(failure.code, failure.message.c_str());
+  return MYDEV_OK;
+}
+
+mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context) {
+  return run_checked([&] { as_stream(stream).run([=] { function(context); }); });
+}
+
 // --- events ----------------------------------------------------------------------------------------------------------
 
 mydev_code event_create(int32_t /*device*/, uint32_t /*flags*/, mydev_event* out_event) {
@@ -329,6 +380,10 @@ mydev_code event_query(mydev_event event, int32_t* out_done) {
 mydev_code event_synchronize(mydev_event event) {
   as_event(event).wait();
   return MYDEV_OK;
+}
+
+mydev_code event_on_done(mydev_event event, mydev_host_function function, void* context) {
+  return run_checked([&] { as_event(event).on_done([=] { function(context); }); });
 }
 
 mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_milliseconds) {
@@ -363,25 +418,16 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
   if (host_stream.direct()) [[likely]] {
     return run_kernel(kernel, frame);
   }
-  HostMemory& memory = host_stream.memory();
-  if (!host_stream.asynchronous()) {
+  const auto run = [kernel, frame, &memory = host_stream.memory()] {
     mydev_code code = MYDEV_OK;
     const mydev_code access_code = run_checked([&] {
       const MemoryAccess access(memory);
       code = run_kernel(kernel, frame);
     });
     return access_code != MYDEV_OK ? access_code : code;
-  }
-  return run_checked([&] {
-    host_stream.run([kernel, frame, &memory] {
-      mydev_code code = MYDEV_OK;
-      {
-        const MemoryAccess access(memory);
-        code = run_kernel(kernel, frame);
-      }
-      frame->host->complete(frame, code);
-    });
-  });
+  };
+  if (!host_stream.asynchronous()) return run();
+  return run_checked([&] { host_stream.run([run, frame] { frame->host->complete(frame, run()); }); });
 }
 
 constexpr mydev_driver_api kApi = {
@@ -389,7 +435,7 @@ constexpr mydev_driver_api kApi = {
     .version_major = MYDEV_DRIVER_VERSION_MAJOR,
     .version_minor = MYDEV_DRIVER_VERSION_MINOR,
     .name = "host",
-    .version = "1.0",
+    .version = "1.1",
     .initialize = initialize,
     .finalize = finalize,
     .last_error = last_error,
@@ -419,6 +465,17 @@ constexpr mydev_driver_api kApi = {
     .event_elapsed = event_elapsed,
     .launch = launch,
     .find_kernel = nullptr,
+    .stream_status = stream_status,
+    .stream_host_call = stream_host_call,
+    .event_on_done = event_on_done,
+    .copy_strided = copy_strided,
+    .peer_access = peer_access,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
+    .pointer_info = pointer_info,
+    .extensions = nullptr,
+    .num_extensions = 0,
+    .extension = nullptr,
 };
 
 }  // namespace

@@ -249,6 +249,15 @@ void HostMemory::free(void* data) {
   give_addresses(reinterpret_cast<uintptr_t>(data), allocation->size);
 }
 
+bool HostMemory::find(const void* data, void*& out_base, uint64_t& out_bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto allocation = live_.find(data);
+  if (allocation == live_.end()) return false;
+  out_base = as_pointer(allocation->first);
+  out_bytes = allocation->second.value;
+  return true;
+}
+
 void HostMemory::change_access(int by) {
   const std::lock_guard lock(mutex_);
   const int before = accessors_.load(std::memory_order_relaxed);

@@ -29,6 +29,8 @@ class HostMemory {
 
   void* allocate(uint64_t bytes);  // raises RESOURCE_EXHAUSTED
   void free(void* data);           // raises INVALID_ARGUMENT for what allocate did not give
+  // Whether the address lies in an allocation; then also where that begins, and the bytes asked for.
+  bool find(const void* data, void*& out_base, uint64_t& out_bytes);
   uint64_t limit() const noexcept { return limit_; }
   uint64_t allocated() const noexcept { return allocated_.load(std::memory_order_relaxed); }
 

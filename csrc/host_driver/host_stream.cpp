@@ -2,7 +2,11 @@
 
 #include <pthread.h>
 
+#include <exception>
+#include <new>
 #include <utility>
+
+#include "host_driver/host_error.h"
 
 namespace mydev::host_driver {
 
@@ -55,6 +59,27 @@ void HostStream::stop_thread() {
   thread.request_stop();  // its destructor joins
 }
 
+void HostStream::run_task(const Task& task) noexcept {
+  Failure failure;
+  try {
+    task();
+    return;
+  } catch (const HostError& error) {
+    failure = {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    failure = {MYDEV_RESOURCE_EXHAUSTED, "out of host memory"};
+  } catch (const std::exception& error) {
+    failure = {MYDEV_INTERNAL, error.what()};
+  }
+  const std::lock_guard lock(mutex_);
+  if (failure_.code == MYDEV_OK) failure_ = std::move(failure);
+}
+
+HostStream::Failure HostStream::take_failure() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(failure_, {});
+}
+
 void HostStream::work(const std::stop_token& stop) {
   ::pthread_setname_np(::pthread_self(), kThreadName);
   std::unique_lock lock(mutex_);
@@ -62,7 +87,7 @@ void HostStream::work(const std::stop_token& stop) {
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task();
+    run_task(task);
     lock.lock();
     ++finished_;
     progress_.notify_all();
@@ -74,13 +99,32 @@ std::shared_ptr<HostEvent::Completion> HostEvent::latest() const {
   return latest_;
 }
 
+void HostEvent::Completion::finish() {
+  time = std::chrono::steady_clock::now();
+  std::vector<std::function<void()>> functions;
+  {
+    const std::lock_guard lock(mutex);
+    done.store(true, std::memory_order_release);
+    functions.swap(waiting);
+  }
+  done.notify_all();
+  for (const auto& function : functions) function();
+}
+
+void HostEvent::on_done(std::function<void()> function) const {
+  if (const auto completion = latest()) {
+    const std::lock_guard lock(completion->mutex);
+    if (!completion->done.load(std::memory_order_acquire)) {
+      completion->waiting.push_back(std::move(function));
+      return;
+    }
+  }
+  function();
+}
+
 void HostEvent::record(HostStream& stream) {
   auto completion = std::make_shared<Completion>();
-  stream.run([completion] {
-    completion->time = std::chrono::steady_clock::now();
-    completion->done.store(true, std::memory_order_release);
-    completion->done.notify_all();
-  });
+  stream.run([completion] { completion->finish(); });
   const std::lock_guard lock(mutex_);
   latest_ = std::move(completion);
 }

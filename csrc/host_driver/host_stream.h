@@ -1,9 +1,9 @@
 // Streams and events of the host driver.
 //
 // A stream of the inline driver runs each task at once, on the caller's thread. An asynchronous stream runs them in
-// order on a thread of its own, started by the first task. Tasks must not throw. An event is the completion of one
-// recorded task; recording again makes a new completion, so that waits for the old one are not disturbed and an event
-// may be destroyed while others wait. Thread-safe.
+// order on a thread of its own, started by the first task; the first that throws there is the stream's failure, until
+// it is taken. An event is the completion of one recorded task; recording again makes a new completion, so that waits
+// for the old one are not disturbed and an event may be destroyed while others wait. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,22 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "host_driver/host_memory.h"
+#include "mydev/driver.h"
 
 namespace mydev::host_driver {
 
 class HostStream {
  public:
   using Task = std::function<void()>;
+  struct Failure {
+    mydev_code code = MYDEV_OK;
+    std::string message;
+  };
 
   // What `top -H` and debuggers call an asynchronous stream's thread.
   static constexpr const char* kThreadName = MYDEV_HOST_DEVICE_NAME "-stream";
@@ -41,10 +48,12 @@ class HostStream {
   void run_and_wait(Task task);
   bool idle();
   void wait();
-  void stop_thread();  // after the work it has; a later task starts a new one
+  Failure take_failure();  // of a task on the stream's thread
+  void stop_thread();      // after the work it has; a later task starts a new one
 
  private:
   void work(const std::stop_token& stop);
+  void run_task(const Task& task) noexcept;
 
   HostMemory& memory_;
   const bool asynchronous_;
@@ -55,6 +64,7 @@ class HostStream {
   std::deque<Task> tasks_;
   uint64_t submitted_ = 0;
   uint64_t finished_ = 0;
+  Failure failure_;
   std::jthread thread_;
 };
 
@@ -64,13 +74,18 @@ class HostEvent {
   void make_wait(HostStream& stream) const;
   bool done() const;
   void wait() const;
+  void on_done(std::function<void()> function) const;  // calls it when the latest record is done, or now if it is
   bool recorded() const { return latest() != nullptr; }
   std::chrono::steady_clock::time_point time() const { return latest()->time; }  // recorded and done
 
  private:
   struct Completion {
-    std::atomic<bool> done{false};
+    std::atomic<bool> done{false};               // written under mutex
     std::chrono::steady_clock::time_point time;  // set before done
+    std::mutex mutex;
+    std::vector<std::function<void()>> waiting;  // called once done; guarded by mutex
+
+    void finish();
   };
   std::shared_ptr<Completion> latest() const;
 

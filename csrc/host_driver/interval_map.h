@@ -27,10 +27,15 @@ class IntervalMap {
     auto node = ranges_.extract(reinterpret_cast<uintptr_t>(begin));
     return node.empty() ? std::nullopt : std::optional<Range>(std::move(node.mapped()));
   }
-  bool contains(const void* data) const {
+  bool contains(const void* data) const { return find(data) != ranges_.end(); }
+
+  // The range that the address lies in: its first address and itself; end() if none.
+  auto find(const void* data) const {
     const auto address = reinterpret_cast<uintptr_t>(data);
-    const auto after = ranges_.upper_bound(address);
-    return after != ranges_.begin() && address - std::prev(after)->first < std::prev(after)->second.size;
+    auto range = ranges_.upper_bound(address);
+    if (range == ranges_.begin()) return ranges_.end();
+    --range;
+    return address - range->first < range->second.size ? range : ranges_.end();
   }
 
   // Pairs of address and Range, by address.

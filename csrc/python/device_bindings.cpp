@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -16,11 +17,41 @@
 #include "python/bindings.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/frame/dtype.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
 namespace {
+
+// As attributes of the module torch.
+pybind11::list dtype_names(uint64_t bits) {
+  pybind11::list names;
+  for (const DtypeRow& row : kDtypes) {
+    if ((bits & MYDEV_DTYPE_BIT(row.dtype)) != 0 && row.python_name != nullptr) names.append(row.python_name);
+  }
+  return names;
+}
+
+std::string hexadecimal(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+// Name and version of each extension that the driver lists, and whether the runtime knows it.
+pybind11::list driver_extensions() {
+  pybind11::list extensions;
+  const LoadedDriver* driver = load_driver_once();
+  if (driver == nullptr) return extensions;
+  for (const DriverExtension& extension : driver->extensions) {
+    extensions.append(pybind11::make_tuple(extension.name, extension.version, extension.known()));
+  }
+  return extensions;
+}
 
 pybind11::dict describe_device(int index) {
   const Device& object = device(index);
@@ -38,8 +69,14 @@ pybind11::dict describe_device(int index) {
   result["asynchronous"] = object.asynchronous();
   result["peer_access"] = (properties.capabilities & MYDEV_CAPABILITY_PEER) != 0;
   result["unified_memory"] = (properties.capabilities & MYDEV_CAPABILITY_UNIFIED_MEMORY) != 0;
+  result["uuid"] = hexadecimal(properties.uuid);
+  result["architecture"] = properties.architecture;
+  result["native_dtypes"] = dtype_names(properties.native_dtypes);
+  result["max_allocation"] = properties.max_allocation;
+  result["shared_memory_per_block"] = properties.local_memory;
+  result["memory_bandwidth"] = properties.memory_bandwidth;
   result["driver"] = object.driver->name;
-  result["driver_version"] = object.driver->version;
+  result["driver_version"] = properties.driver_version;
   return result;
 }
 
@@ -81,6 +118,9 @@ void bind_device(pybind11::module_& m) {
           return exchange_current_device(index);
         }));
   m.def("synchronize", wrap_pybind_function_no_gil([](int index) { synchronize_device(device(index)); }));
+  m.def("can_access_peer",
+        wrap_pybind_function([](int index, int peer) { return device(index).reaches(device(peer)); }));
+  m.def("driver_extensions", driver_extensions);
   m.def("device_properties", wrap_pybind_function(describe_device));
 
   m.def("register_fork_handler",

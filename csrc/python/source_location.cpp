@@ -4,6 +4,7 @@
 // Python does not know, and a finalizing interpreter, give "".
 #include "runtime/launch/source_location.h"
 #include "python/bindings.h"
+#include "python/interpreter.h"
 #include "runtime/launch/launch.h"
 
 namespace mydev {
@@ -14,14 +15,6 @@ namespace {
 std::vector<std::string>& internal_directories() {
   static auto& directories = *new std::vector<std::string>;
   return directories;
-}
-
-bool is_finalizing() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
 }
 
 bool is_internal(std::string_view file) {
@@ -63,7 +56,7 @@ std::string locate_frame() {
 }
 
 std::string locate_source() {
-  if (Py_IsInitialized() == 0 || is_finalizing() || PyGILState_GetThisThreadState() == nullptr) {
+  if (Py_IsInitialized() == 0 || interpreter_is_finalizing() || PyGILState_GetThisThreadState() == nullptr) {
     return "";
   }
   const PyGILState_STATE state = PyGILState_Ensure();

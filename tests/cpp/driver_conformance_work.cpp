@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <future>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -150,6 +151,88 @@ TEST_F(DriverConformance, SynchronizingTheDeviceFinishesAllStreams) {
   EXPECT_EQ(done, 1);
 }
 
+class DriverConformanceHostCalls : public DriverConformance {
+ protected:
+  void SetUp() override {
+    DriverConformance::SetUp();
+    if (driver().stream_host_call == nullptr) {
+      GTEST_SKIP() << "the driver leaves host calls to the runtime";
+    }
+  }
+  void call(mydev_host_function function, void* context) {
+    ASSERT_EQ(driver().stream_host_call(stream().handle(), function, context), MYDEV_OK) << driver().last_error();
+  }
+};
+
+TEST_F(DriverConformanceHostCalls, ComeOnceAndInOrder) {
+  std::vector<int> calls;
+  for (int number = 0; number < 3; ++number) {
+    call([](void* context) { static_cast<std::vector<int>*>(context)->push_back(0); }, &calls);
+    call([](void* context) { static_cast<std::vector<int>*>(context)->push_back(1); }, &calls);
+  }
+  stream().synchronize();
+  EXPECT_EQ(calls, (std::vector<int>{0, 1, 0, 1, 0, 1}));
+}
+
+TEST_F(DriverConformanceHostCalls, HoldUpLaterWork) {
+  if (!device(0).asynchronous()) {
+    GTEST_SKIP() << "work of this device is done when a call returns";
+  }
+  std::promise<void> go_on;
+  std::shared_future<void> allowed = go_on.get_future().share();
+  call([](void* context) { static_cast<std::shared_future<void>*>(context)->wait(); }, &allowed);
+  const DeviceMemory memory(1000);
+  fill(stream(), memory, {5});
+  int32_t done = 1;
+  EXPECT_EQ(driver().stream_query(stream().handle(), &done), MYDEV_OK);
+  EXPECT_EQ(done, 0);
+  go_on.set_value();
+  EXPECT_EQ(download(stream(), memory), Bytes(1000, 5));
+}
+
+class DriverConformanceOnDone : public DriverConformance {
+ protected:
+  void SetUp() override {
+    DriverConformance::SetUp();
+    if (driver().event_on_done == nullptr) {
+      GTEST_SKIP() << "the driver does not call back for events";
+    }
+  }
+  static void set(void* context) { static_cast<std::promise<void>*>(context)->set_value(); }
+};
+
+TEST_F(DriverConformanceOnDone, IsCalledWhenTheRecordIsDone) {
+  std::promise<void> called;
+  const DeviceMemory memory(4 << 20);
+  {
+    const DriverEvent event;
+    fill(stream(), memory, {1});
+    ASSERT_EQ(driver().event_record(event.handle(), stream().handle()), MYDEV_OK);
+    ASSERT_EQ(driver().event_on_done(event.handle(), set, &called), MYDEV_OK);
+  }  // the event may go before
+  called.get_future().get();
+  stream().synchronize();
+}
+
+TEST_F(DriverConformanceOnDone, IsCalledAtOnceForAnEventNeverRecorded) {
+  std::promise<void> called;
+  const DriverEvent event;
+  ASSERT_EQ(driver().event_on_done(event.handle(), set, &called), MYDEV_OK);
+  called.get_future().get();
+}
+
+TEST_F(DriverConformance, AStreamThatDidWellHasNoFailure) {
+  if (driver().stream_status == nullptr) {
+    GTEST_SKIP() << "the driver tells failures by launch and complete alone";
+  }
+  const DeviceMemory memory(1000);
+  fill(stream(), memory, {1});
+  stream().synchronize();
+  mydev_code status = MYDEV_UNKNOWN;
+  ASSERT_EQ(driver().stream_status(stream().handle(), &status), MYDEV_OK);
+  EXPECT_EQ(status, MYDEV_OK);
+}
+
 // --- work ------------------------------------------------------------------------------------------------------------
 
 mydev_code host_scale(const mydev_frame* frame) {
@@ -256,6 +339,81 @@ TEST_F(DriverConformanceLaunch, AStreamWorksOnAfterAnError) {
       Error);
   scale(stream(), memory, memory, 100, 2);
   EXPECT_EQ(download(stream(), memory), as_bytes(std::vector<float>(100, 6)));
+}
+
+TEST_F(DriverConformanceLaunch, TheFrameIsTheCallersOnceTheLaunchReturned) {
+  const DeviceMemory memory(4 * 1000);
+  upload(stream(), memory, as_bytes(std::vector<float>(1000, 1)));
+  for (int step = 0; step < 10; ++step) {
+    int64_t count = 1000;
+    int64_t stride = 1;
+    std::array<mydev_buffer, 2> operands = {
+        {{memory.data(), &count, &stride, 1, MYDEV_F32}, {memory.data(), &count, &stride, 1, MYDEV_F32}}};
+    mydev_attribute attribute = float_attribute("factor", 2);
+    mydev_frame frame = make_frame(operands, 1, {&attribute, 1});
+    launch(*kernel_, frame, stream());
+    count = -1;
+    stride = 1 << 30;
+    attribute.value.f = 77;
+    operands = {};
+    frame = {};
+  }
+  EXPECT_EQ(download(stream(), memory), as_bytes(std::vector<float>(1000, 1024)));
+}
+
+class DriverConformanceLateFailure : public DriverConformance {
+ protected:
+  void SetUp() override {
+    DriverConformance::SetUp();
+    if (driver().find_kernel != nullptr) kernel_ = driver().find_kernel(0, "conformance.fail");
+    if (kernel_ == nullptr || !device(0).asynchronous()) {
+      GTEST_SKIP() << "the driver offers no conformance.fail, or its work is done when a launch returns";
+    }
+  }
+  void fail_with(mydev_code code) {
+    const mydev_attribute attribute = int_attribute("code", code);
+    mydev_frame frame = make_frame({}, 0, {&attribute, 1});
+    launch(*kernel_, frame, stream());
+  }
+  // What the next wait raises.
+  Error waited() {
+    try {
+      stream().synchronize();
+    } catch (const Error& error) {
+      return error;
+    }
+    return {MYDEV_OK, ""};
+  }
+  const mydev_kernel* kernel_ = nullptr;
+};
+
+TEST_F(DriverConformanceLateFailure, IsRaisedByTheNextWaitWithItsMessage) {
+  fail_with(MYDEV_DATA_LOSS);
+  const Error error = waited();
+  EXPECT_EQ(error.code(), MYDEV_DATA_LOSS);
+  EXPECT_NE(std::string(error.what()), "");
+  EXPECT_EQ(waited().code(), MYDEV_OK) << "a failure is told once";
+}
+
+TEST_F(DriverConformanceLateFailure, TheFirstOfSeveralIsTold) {
+  fail_with(MYDEV_DATA_LOSS);
+  fail_with(MYDEV_OUT_OF_RANGE);
+  EXPECT_EQ(waited().code(), MYDEV_DATA_LOSS);
+  EXPECT_EQ(waited().code(), MYDEV_OK);
+}
+
+TEST_F(DriverConformanceLateFailure, LeavesTheStreamUsable) {
+  fail_with(MYDEV_DATA_LOSS);
+  const DeviceMemory memory(100);
+  fill(stream(), memory, {3});
+  EXPECT_EQ(waited().code(), MYDEV_DATA_LOSS);
+  EXPECT_EQ(download(stream(), memory), Bytes(100, 3));
+}
+
+TEST_F(DriverConformanceLateFailure, IsFoundBySynchronizingTheDevice) {
+  fail_with(MYDEV_DATA_LOSS);
+  EXPECT_THROW(synchronize_device(device(0)), Error);
+  EXPECT_EQ(waited().code(), MYDEV_OK);
 }
 
 TEST_F(DriverConformance, AnUnknownKernelIsNotFound) {

@@ -5,15 +5,19 @@
 //
 // Launches need a kernel. On a HOST_ACCESSIBLE device the suite brings a host function; any other driver should offer,
 // through find_kernel, "conformance.scale": out f32[n], in f32[n], both 1-D and strided; attribute factor (float);
-// out = factor * in; operands of another dtype are MYDEV_INVALID_ARGUMENT, with a message.
+// out = factor * in; operands of another dtype are MYDEV_INVALID_ARGUMENT, with a message. An asynchronous driver may
+// offer "conformance.fail": no operands; attribute code (int): the work fails with that code and a message when the
+// stream comes to it.
 //
-// Here: handshake, devices, memory, fills and copies. Streams, events, launches and threads are in
-// driver_conformance_work.cpp, part of the same program.
+// Here: handshake, devices, memory, fills and copies. Strided copies are in driver_conformance_copies.cpp; streams,
+// events, launches and threads in driver_conformance_work.cpp: parts of the same program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "driver_conformance_fixture.h"
@@ -47,6 +51,45 @@ TEST_F(DriverConformance, EachDeviceDescribesItself) {
   EXPECT_TRUE(std::has_single_bit(properties.alignment));
   EXPECT_LE(properties.stream_priority_high, properties.stream_priority_low);
   EXPECT_GE(properties.multi_processor_count, 1);
+}
+
+TEST_F(DriverConformance, PropertiesBeyondWhatTheRuntimeKnowsAreLeftAlone) {
+  mydev_device_properties properties;
+  std::memset(&properties, 0x5a, sizeof(properties));
+  properties.struct_size = offsetof(mydev_device_properties, uuid);  // as 1.0 has it
+  ASSERT_EQ(driver().device_properties(0, &properties), MYDEV_OK);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&properties);
+  EXPECT_TRUE(std::all_of(bytes + properties.struct_size, bytes + sizeof(properties), [](unsigned char byte) {
+    return byte == 0x5a;
+  })) << "write a field only if struct_size covers it";
+}
+
+TEST_F(DriverConformance, DevicesThatAreTheSameHardwareSayIt) {
+  const mydev_device_properties& properties = device(0).properties;
+  EXPECT_NE(std::string(properties.architecture), "");
+  EXPECT_GE(properties.max_allocation, 1U);
+  EXPECT_LE(properties.max_allocation, properties.total_memory);
+  mydev_device_properties again{};
+  again.struct_size = sizeof(again);
+  ASSERT_EQ(driver().device_properties(0, &again), MYDEV_OK);
+  const Bytes uuid(std::begin(again.uuid), std::end(again.uuid));
+  if (uuid == Bytes(16, 0)) {
+    GTEST_SKIP() << "the driver tells no uuid";
+  }
+  EXPECT_EQ(uuid, Bytes(std::begin(properties.uuid), std::end(properties.uuid)));
+  if (device_count() > 1) {
+    EXPECT_NE(uuid, Bytes(std::begin(device(1).properties.uuid), std::end(device(1).properties.uuid)));
+  }
+}
+
+TEST_F(DriverConformance, TellsWhichPeersItReaches) {
+  if (driver().peer_access == nullptr || device_count() < 2) {
+    GTEST_SKIP() << "needs peer_access and two devices";
+  }
+  int32_t can = -1;
+  ASSERT_EQ(driver().peer_access(0, 1, &can), MYDEV_OK);
+  EXPECT_TRUE(can == 0 || can == 1) << can;
+  EXPECT_TRUE(can == 0 || driver().copy_peer != nullptr) << "it reaches a peer and has no copy_peer";
 }
 
 TEST_F(DriverConformance, OnlyHostAccessibleDevicesBracketHostAccess) {
@@ -123,6 +166,72 @@ TEST_F(DriverConformance, PageLockedMemoryIsOrdinaryMemoryToTheHost) {
   std::memset(data, 3, 10000);
   EXPECT_EQ(static_cast<unsigned char*>(data)[9999], 3);
   EXPECT_EQ(driver().host_free(data, 10000), MYDEV_OK);
+}
+
+TEST_F(DriverConformance, RegistersOrdinaryMemory) {
+  if (driver().host_register == nullptr) {
+    GTEST_SKIP() << "the driver registers no memory";
+  }
+  Bytes data(3 << 20, 1);
+  ASSERT_EQ(driver().host_register(data.data(), data.size()), MYDEV_OK) << driver().last_error();
+  std::fill(data.begin(), data.end(), 2);
+  const DeviceMemory memory(data.size());
+  upload(stream(), memory, data);
+  EXPECT_EQ(download(stream(), memory), data);
+  EXPECT_EQ(driver().host_unregister(data.data(), data.size()), MYDEV_OK) << driver().last_error();
+}
+
+class DriverConformancePointers : public DriverConformance {
+ protected:
+  void SetUp() override {
+    DriverConformance::SetUp();
+    if (driver().pointer_info == nullptr) {
+      GTEST_SKIP() << "the driver tells nothing of pointers";
+    }
+  }
+  mydev_pointer_info info(const void* pointer) {
+    mydev_pointer_info result{.struct_size = sizeof(mydev_pointer_info), .kind = -1, .device = -1};
+    EXPECT_EQ(driver().pointer_info(pointer, &result), MYDEV_OK);
+    return result;
+  }
+};
+
+TEST_F(DriverConformancePointers, IntoDeviceMemory) {
+  const DeviceMemory memory(10000, device_count() - 1);
+  const mydev_pointer_info inside = info(static_cast<const char*>(memory.data()) + 9999);
+  EXPECT_EQ(inside.kind, MYDEV_MEMORY_DEVICE);
+  EXPECT_EQ(inside.device, device_count() - 1);
+  EXPECT_EQ(inside.base, memory.data());
+  EXPECT_EQ(inside.bytes, 10000U);
+}
+
+TEST_F(DriverConformancePointers, IntoOrdinaryMemory) {
+  const Bytes data(100);
+  EXPECT_EQ(info(data.data()).kind, MYDEV_MEMORY_ORDINARY);
+  EXPECT_EQ(info(nullptr).kind, MYDEV_MEMORY_ORDINARY);
+}
+
+TEST_F(DriverConformancePointers, IntoPageLockedMemory) {
+  if (driver().host_alloc == nullptr) {
+    GTEST_SKIP() << "the driver has no page-locked memory";
+  }
+  void* data = nullptr;
+  ASSERT_EQ(driver().host_alloc(10000, &data), MYDEV_OK);
+  EXPECT_EQ(info(static_cast<const char*>(data) + 5000).kind, MYDEV_MEMORY_PINNED);
+  EXPECT_EQ(info(static_cast<const char*>(data) + 5000).base, data);
+  EXPECT_EQ(driver().host_free(data, 10000), MYDEV_OK);
+  EXPECT_EQ(info(data).kind, MYDEV_MEMORY_ORDINARY);
+}
+
+TEST_F(DriverConformancePointers, IntoRegisteredMemory) {
+  if (driver().host_register == nullptr) {
+    GTEST_SKIP() << "the driver registers no memory";
+  }
+  Bytes data(3 << 20);
+  ASSERT_EQ(driver().host_register(data.data(), data.size()), MYDEV_OK);
+  EXPECT_EQ(info(data.data()).kind, MYDEV_MEMORY_PINNED);
+  EXPECT_EQ(driver().host_unregister(data.data(), data.size()), MYDEV_OK);
+  EXPECT_EQ(info(data.data()).kind, MYDEV_MEMORY_ORDINARY);
 }
 
 // --- fill, copies ----------------------------------------------------------------------------------------------------

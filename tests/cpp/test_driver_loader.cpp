@@ -2,14 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "built_files.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/device.h"
+#include "runtime/driver/device_properties.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/driver/driver_loader.h"
 #include "runtime/launch/launch.h"
@@ -50,11 +53,11 @@ void expect_refusal(const std::string& spec, mydev_code code, const std::string&
 }
 
 TEST(DriverLoader, LoadsTheHostDriver) {
-  EXPECT_STREQ(load_driver("host").name, "host");
+  EXPECT_STREQ(load_driver("host").api.name, "host");
 }
 
 TEST(DriverLoader, LoadsASharedObject) {
-  EXPECT_STREQ(load_driver(kBrokenDriver).name, "broken");
+  EXPECT_STREQ(load_driver(kBrokenDriver).api.name, "broken");
 }
 
 TEST(DriverLoader, RefusesAMissingFile) {
@@ -74,7 +77,7 @@ TEST(DriverLoader, RefusesASharedObjectThatIsNoDriver) {
 
 TEST(DriverLoader, RefusesAnotherVersion) {
   const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "version");
-  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.0 of mydev/driver.h");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.1 of mydev/driver.h");
 }
 
 TEST(DriverLoader, RefusesADriverThatRefusesUs) {
@@ -108,7 +111,8 @@ TEST_P(RequiredEntry, ItsAbsenceIsNamed) {
 
 class PairedEntry : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Entries, PairedEntry,
-                         testing::Values("host_alloc", "host_free", "host_access_begin", "host_access_end"),
+                         testing::Values("host_alloc", "host_free", "host_access_begin", "host_access_end",
+                                         "host_register", "host_unregister"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(PairedEntry, IsRefusedAlone) {
@@ -117,12 +121,82 @@ TEST_P(PairedEntry, IsRefusedAlone) {
 }
 
 class OptionalEntry : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Entries, OptionalEntry, testing::Values("memory_info", "copy_peer"),
+INSTANTIATE_TEST_SUITE_P(Entries, OptionalEntry,
+                         testing::Values("memory_info", "copy_peer", "stream_status", "stream_host_call",
+                                         "event_on_done", "copy_strided", "peer_access", "pointer_info"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(OptionalEntry, MayBeAbsent) {
   const ScopedVariable defect("BROKEN_DRIVER_DEFECT", GetParam());
-  EXPECT_STREQ(load_driver(kBrokenDriver).name, "broken");
+  EXPECT_STREQ(load_driver(kBrokenDriver).api.name, "broken");
+}
+
+// --- extensions ------------------------------------------------------------------------------------------------------
+
+TEST(DriverExtensions, AreLoadedWithTheDriver) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "extension_whole");
+  const OpenDriver& driver = load_driver(kBrokenDriver);
+  ASSERT_EQ(driver.extensions.size(), 1U);
+  EXPECT_EQ(driver.extensions[0].name, "profiler");
+  ASSERT_TRUE(driver.extensions[0].known());
+  EXPECT_NE(driver.extensions[0].as<mydev_profiler_extension>().flush, nullptr);
+}
+
+using Refusal = std::tuple<const char*, const char*>;
+class BrokenExtension : public testing::TestWithParam<Refusal> {};
+INSTANTIATE_TEST_SUITE_P(
+    Defects, BrokenExtension,
+    testing::Values(Refusal{"extension_without_table", "lists the extension 'profiler' and gives no table"},
+                    Refusal{"extension_without_entry", "its entry `extension` is NULL"},
+                    Refusal{"extension_without_list", "the list of them is NULL"},
+                    Refusal{"extension_without_name", "an extension without a name"},
+                    Refusal{"extension_of_version_0", "'profiler' with version 0; versions begin with 1"},
+                    Refusal{"extension_twice", "'profiler' twice"},
+                    Refusal{"extension_too_small", "'profiler' has struct_size 24"},
+                    Refusal{"extension_too_new", "'profiler' says version 9, asked was for at most 1"},
+                    Refusal{"extension_incomplete", "'profiler' lacks the entry 'flush'"},
+                    Refusal{"extensions_absurd", "lists 1099511627776 extensions"}),
+    [](const auto& test) { return std::string(std::get<0>(test.param)); });
+
+TEST_P(BrokenExtension, IsRefusedWithTheNamesOfDriverAndExtension) {
+  const auto& [name, message] = GetParam();
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", name);
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, message);
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "driver '" + kBrokenDriver + "'");
+}
+
+// --- other minor versions --------------------------------------------------------------------------------------------
+
+TEST(OlderDriver, HasNoneOfTheLaterEntries) {
+  const OpenDriver& driver = load_driver(built_file("drivers/discrete_driver_1_0.so"));
+  EXPECT_EQ(driver.api.version_minor, 0U);
+  EXPECT_EQ(driver.api.stream_status, nullptr);
+  EXPECT_EQ(driver.api.pointer_info, nullptr);
+  EXPECT_EQ(driver.api.num_extensions, 0U);
+  EXPECT_TRUE(driver.extensions.empty());
+}
+
+TEST(OlderDriver, HasPropertiesThatTheRuntimeFillsIn) {
+  const OpenDriver& driver = load_driver(built_file("drivers/discrete_driver_1_0.so"));
+  const mydev_device_properties first = read_properties(driver.api, "old", 0);
+  const mydev_device_properties second = read_properties(driver.api, "old", 1);
+  EXPECT_STREQ(first.architecture, "discrete");
+  EXPECT_STREQ(first.driver_version, "1.0");
+  EXPECT_EQ(first.max_allocation, first.total_memory);
+  EXPECT_EQ(first.native_dtypes, 0U);
+  EXPECT_EQ(first.uuid[6] >> 4, 8);
+  EXPECT_NE(std::memcmp(first.uuid, second.uuid, sizeof(first.uuid)), 0);
+}
+
+TEST(NewerDriver, IsReadAsFarAsItIsKnown) {
+  const OpenDriver& driver = load_driver(built_file("drivers/discrete_driver_1_2.so"));
+  EXPECT_EQ(driver.api.version_minor, 2U);
+  ASSERT_EQ(driver.extensions.size(), 2U);
+  EXPECT_EQ(driver.extensions[0].version, 1U) << "of a profiler that knows version 2";
+  EXPECT_TRUE(driver.extensions[0].known());
+  EXPECT_EQ(driver.extensions[1].name, "time_travel");
+  EXPECT_EQ(driver.extensions[1].version, 7U);
+  EXPECT_FALSE(driver.extensions[1].known());
 }
 
 // --- a driver that fails ---------------------------------------------------------------------------------------------
@@ -164,6 +238,22 @@ std::vector<std::string> use_everything() {
   });
   attempt([&] { check(device(0).driver->copy_peer(default_stream(0).handle(), data, 0, data, 0, 1)); });
   attempt([&] { check(device(0).driver->fill(default_stream(0).handle(), data, host.size(), "x", 1)); });
+  attempt([&] {
+    const int64_t size = 8;
+    const int64_t stride = 2;
+    const mydev_buffer to = {data, &size, &stride, 1, MYDEV_F32, 0};
+    const mydev_buffer from = {host.data(), &size, &stride, 1, MYDEV_F32, 0};
+    check(device(0).driver->copy_strided(default_stream(0).handle(), &to, &from, MYDEV_COPY_HOST_TO_DEVICE));
+  });
+  attempt([&] {
+    check(device(0).driver->host_register(host.data(), host.size()));
+    check(device(0).driver->host_unregister(host.data(), host.size()));
+  });
+  attempt([&] {
+    mydev_pointer_info info{.struct_size = sizeof(info)};
+    check(device(0).driver->pointer_info(data, &info));
+  });
+  attempt([&] { default_stream(0).host_call([] {}); });
   attempt([&] { stream_from_pool(0, 0).query(); });
   attempt([&] { default_stream(0).synchronize(); });
   attempt([&] {
@@ -175,6 +265,7 @@ std::vector<std::string> use_everything() {
     end.query();
     end.synchronize();
     start.elapsed(end);
+    check(device(0).driver->event_on_done(end.handle(), [](void*) {}, nullptr));
   });
   attempt([&] {
     mydev_stream made = nullptr;
@@ -207,18 +298,18 @@ std::vector<std::string> use_everything() {
 }
 
 class FailingEntry : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
-INSTANTIATE_TEST_SUITE_P(Entries, FailingEntry,
-                         testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc",
-                                                          "host_free", "host_access_begin", "copy", "copy_peer", "fill",
-                                                          "stream_create", "stream_destroy", "stream_query",
-                                                          "stream_synchronize", "stream_wait_event", "event_create",
-                                                          "event_record", "event_query", "event_synchronize",
-                                                          "event_elapsed", "launch"),
-                                          testing::Values("", "async,")),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) +
-                                  (*std::get<1>(test.param) != '\0' ? "_async" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Entries, FailingEntry,
+    testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc", "host_free",
+                                     "host_access_begin", "copy", "copy_peer", "fill", "stream_create",
+                                     "stream_destroy", "stream_query", "stream_synchronize", "stream_wait_event",
+                                     "event_create", "event_record", "event_query", "event_synchronize",
+                                     "event_elapsed", "launch", "stream_status", "stream_host_call", "event_on_done",
+                                     "copy_strided", "host_register", "pointer_info"),
+                     testing::Values("", "async,")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + (*std::get<1>(test.param) != '\0' ? "_async" : "");
+    });
 
 TEST_P(FailingEntry, IsReportedOnceAndTheProcessStaysUsable) {
   const auto& [entry, mode] = GetParam();
@@ -247,10 +338,27 @@ TEST_P(FailingCleanup, IsSurvived) {
   std::exit(consistent && std::string(error.what()).find(expected) != std::string::npos ? 0 : 1);
 }
 
+class BrokenProperties : public testing::TestWithParam<Refusal> {};
+INSTANTIATE_TEST_SUITE_P(Defects, BrokenProperties,
+                         testing::Values(Refusal{"alignment", "an alignment of 96 bytes"},
+                                         Refusal{"small_alignment", "an alignment of 32 bytes"},
+                                         Refusal{"priorities", "stream priorities from 5 to 0"},
+                                         Refusal{"max_allocation", "a largest allocation of "},
+                                         Refusal{"launch_copies", "LAUNCH_COPIES without ASYNC"}),
+                         [](const auto& test) { return std::string(std::get<0>(test.param)); });
+
+TEST_P(BrokenProperties, AreRefusedWithTheirValues) {
+  const auto& [name, message] = GetParam();
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", name);
+  EXPECT_EXIT(report_missing_devices("", message), testing::ExitedWithCode(0), "");
+}
+
 TEST(FailingStart, LeavesNoDevicesAndAReason) {
   EXPECT_EXIT(report_missing_devices("fail=device_count", "device_count fails on request"), testing::ExitedWithCode(0),
               "");
   EXPECT_EXIT(report_missing_devices("fail=device_properties", "device_properties fails on request"),
+              testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(report_missing_devices("devices=2,fail=peer_access", "peer_access fails on request"),
               testing::ExitedWithCode(0), "");
   EXPECT_EXIT(report_missing_devices("fail=initialize", "initialize fails on request"), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(report_missing_devices("devices=0", "finds no hardware"), testing::ExitedWithCode(0), "");

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "ffi_handlers.h"
-#include "kernels/ffi/ffi_memory.h"
 #include "runtime/base/parallel.h"
+#include "runtime/memory/workspace.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -73,7 +73,7 @@ TEST(FfiHost, GivesDeviceMemoryAndTakesItBack) {
 TEST(FfiHost, GivesMemoryOfTheStreamThatRuns) {
   Stream& other = stream_from_pool(0, 0);
   Stream& external = register_external_stream(0, other.handle());
-  Block* block = ffi::allocate_while_running(0, external.handle(), 1000);
+  Block* block = allocate_while_running(0, external.handle(), 1000);
   EXPECT_EQ(block->stream->handle(), external.handle());
   EXPECT_NE(block->stream, &external);
   EXPECT_FALSE(block->stream->released());
@@ -83,7 +83,7 @@ TEST(FfiHost, GivesMemoryOfTheStreamThatRuns) {
 TEST(FfiHost, MemoryOfAnExternalStreamIsReleasedWithIt) {
   int handle = 0;
   Stream& external = register_external_stream(0, reinterpret_cast<mydev_stream>(&handle));
-  Block* block = ffi::allocate_while_running(0, external.handle(), 1000);
+  Block* block = allocate_while_running(0, external.handle(), 1000);
   EXPECT_EQ(block->stream->handle(), external.handle());
   release_external_stream(external);
   EXPECT_TRUE(block->stream->released());

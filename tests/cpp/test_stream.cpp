@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/driver/device.h"
@@ -113,6 +114,39 @@ TEST_F(ExternalStream, IsNoLongerCurrentOnceReleased) {
 
 TEST(Stream, TheDevicesOwnAreNeverReleased) {
   EXPECT_THROW(release_external_stream(default_stream(0)), Error);
+}
+
+TEST(Stream, HostCallsRunInOrder) {
+  Stream& stream = stream_from_pool(0, 0);
+  std::vector<int> order;
+  stream.host_call([&] { order.push_back(1); });
+  stream.host_call([&] { order.push_back(2); });
+  stream.synchronize();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(Stream, AnErrorThatAHostCallThrowsIsTheStreams) {
+  Stream& stream = stream_from_pool(0, 0);
+  stream.host_call([] { raise(MYDEV_OUT_OF_RANGE, "no such page"); });
+  try {
+    stream.synchronize();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), MYDEV_OUT_OF_RANGE);
+    EXPECT_NE(std::string(error.what()).find("a host call failed: no such page [OUT_OF_RANGE on stream"),
+              std::string::npos)
+        << error.what();
+  }
+  stream.synchronize();
+}
+
+TEST(Stream, WhateverAHostCallThrowsIsTheStreamsError) {
+  Stream& stream = stream_from_pool(0, 0);
+  stream.host_call([] { throw std::runtime_error("odd"); });
+  EXPECT_THROW(stream.synchronize(), Error);
+  stream.host_call([] { throw 7; });
+  EXPECT_THROW(stream.synchronize(), Error);
+  stream.synchronize();
 }
 
 TEST(Stream, TheFirstErrorSticksUntilAWaitRaisesIt) {

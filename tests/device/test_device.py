@@ -190,6 +190,20 @@ def test_properties(spelling: object) -> None:
     assert (properties.major, properties.minor) == mydev.get_device_capability(spelling)
 
 
+def test_properties_tell_the_hardware_as_torch_cuda_does() -> None:
+    properties = mydev.get_device_properties()
+    assert len(str(properties.uuid)) == 36
+    assert properties.architecture
+    assert properties.max_allocation <= properties.total_memory
+    assert all(isinstance(dtype, torch.dtype) for dtype in properties.native_dtypes)
+    assert properties.shared_memory_per_block >= 0
+
+
+@pytest.mark.devices(2)
+def test_each_device_has_a_uuid_of_its_own() -> None:
+    assert mydev.get_device_properties(0).uuid != mydev.get_device_properties(1).uuid
+
+
 def test_every_dtype_is_a_capability() -> None:
     supported = torch.accelerator.get_device_capability()["supported_dtypes"]
     assert {torch.float32, torch.bfloat16, torch.int64, torch.bool} <= set(supported)

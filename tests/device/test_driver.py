@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+import torch_mydev
 from support.checkout import DRIVERS, environment
 from support.fork_server import ForkServer
 
@@ -63,8 +64,11 @@ print(x.tolist())
 """
 
 
-def test_memory_that_the_host_cannot_reach(run_python: Run) -> None:
-    result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
+@pytest.mark.parametrize(
+    "driver", ["discrete_driver", "asynchronous_driver", "discrete_driver_1_0", "discrete_driver_1_2"]
+)
+def test_memory_that_the_host_cannot_reach(run_python: Run, driver: str) -> None:
+    result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / f"{driver}.so"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.rstrip().endswith("agrees")
 
@@ -84,7 +88,9 @@ USES = {
     "host_alloc": "torch.empty(1000).pin_memory()",
     "copy": "torch.ones(1 << 20).to(d).cpu()",
     "copy_peer": "torch.ones(2, device=f'{d}:0').to(f'{d}:1')",
+    "copy_strided": "torch.empty(4, 3, device=d).copy_(torch.ones(3, 4).t())",
     "stream_create": "mydev.Stream()",
+    "stream_status": "mydev.current_stream().synchronize()",
     "stream_query": "mydev.current_stream().query()",
     "stream_synchronize": "mydev.current_stream().synchronize()",
     "stream_wait_event": "e = mydev.Event(); e.record(); mydev.current_stream().wait_event(e)",
@@ -176,6 +182,7 @@ print(torch.ones(2).sum().item())
         ("host:devices=many", "many"),
         ("host:memory=-1", "-1"),
         (str(BROKEN) + ":fail=device_count", "device_count"),
+        (str(BROKEN) + ":devices=2,fail=peer_access", "asking whether device 0 reaches device 1 failed"),
     ],
 )
 def test_a_driver_that_does_not_load_is_explained(run_python: Run, driver: str, message: str) -> None:
@@ -187,9 +194,61 @@ def test_a_driver_that_does_not_load_is_explained(run_python: Run, driver: str, 
     assert message in result.stdout, result.stdout
 
 
-@pytest.mark.parametrize("defect", ["version", "null", "small", "memory_alloc"])
+@pytest.mark.parametrize(
+    "defect", ["version", "null", "small", "memory_alloc", "extension_without_table", "alignment", "launch_copies"]
+)
 def test_a_driver_with_a_broken_table_is_refused(run_python: Run, defect: str) -> None:
     result = run_python(LOAD, MYDEV_DRIVER=str(BROKEN), BROKEN_DRIVER_DEFECT=defect)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("False 0")
     assert "broken_driver.so" in result.stdout
+
+
+# --- what a driver says ----------------------------------------------------------------------------------------------
+
+LOG = """
+import logging, sys
+logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+import torch, torch_mydev
+torch.mydev.init()
+"""
+
+
+def test_a_driver_logs_to_pythons_logger(run_python: Run) -> None:
+    result = run_python(LOG, MYDEV_DRIVER=str(DRIVERS / "asynchronous_driver.so:devices=2"))
+    assert result.stdout == "INFO torch_mydev the asynchronous driver simulates 2 devices\n", result.stderr
+
+
+def test_a_driver_that_logs_in_silence(run_python: Run) -> None:
+    result = run_python(
+        "import torch, torch_mydev; torch.mydev.init()", MYDEV_DRIVER=str(DRIVERS / "asynchronous_driver.so")
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+PROPERTIES = """
+import torch, torch_mydev
+for index in range(2):
+    properties = torch.mydev.get_device_properties(index)
+    print(properties.uuid.version, properties.architecture, properties.driver_version, properties.native_dtypes,
+          properties.max_allocation == properties.total_memory, properties.memory_bandwidth)
+print(torch.mydev.can_device_access_peer(0, 1))
+"""
+
+
+def test_properties_that_an_older_driver_does_not_tell(run_python: Run) -> None:
+    result = run_python(PROPERTIES, MYDEV_DRIVER=str(DRIVERS / "discrete_driver_1_0.so:devices=2"))
+    assert result.stdout.splitlines() == ["8 discrete 1.0 () True 0"] * 2 + ["False"], result.stderr
+
+
+HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h"]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("compiler", ["cc -std=c11 -xc", "c++ -std=c++17 -xc++"])
+def test_public_headers_need_nothing_else(compiler: str, header: str) -> None:
+    options = "-pedantic-errors -Wall -Werror -fsyntax-only"
+    command = [*compiler.split(), *options.split(), f"-I{torch_mydev.include_dir()}", "-"]
+    code = f'#include "mydev/{header}"\n#include "mydev/{header}"\nint main(void) {{ return 0; }}\n'
+    result = subprocess.run(command, input=code, text=True, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -2,8 +2,8 @@
 //
 // Options: fail=ENTRY (that entry fails), times=N (at most N times); any other option is the host driver's. Later,
 // broken_driver_fail(entry, times) does the same. What is wrong with the table itself must be known before there are
-// options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, or the name of an entry to
-// leave out.
+// options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, the name of an entry to leave
+// out, or a row of kExtensionDefects or kPropertyDefects.
 #include <dlfcn.h>
 
 #include <array>
@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "mydev/driver.h"
+#include "mydev/driver_extensions.h"
 
 namespace {
 
@@ -55,7 +55,15 @@ bool must_fail(const char* entry) {
   ENTRY(event_query)               \
   ENTRY(event_synchronize)         \
   ENTRY(event_elapsed)             \
-  ENTRY(launch)
+  ENTRY(launch)                    \
+  ENTRY(stream_status)             \
+  ENTRY(stream_host_call)          \
+  ENTRY(event_on_done)             \
+  ENTRY(copy_strided)              \
+  ENTRY(peer_access)               \
+  ENTRY(host_register)             \
+  ENTRY(host_unregister)           \
+  ENTRY(pointer_info)
 
 // Breakable<Entry>::call<&name> has the entry's own type and asks must_fail first.
 template <typename Entry>
@@ -103,6 +111,89 @@ const char* last_error() {
   return error_message[0] == '\0' ? host_driver->last_error() : error_message.data();
 }
 
+// --- extensions: a profiler that is whole, and what can be wrong with one --------------------------------------------
+
+template <typename... Args>
+mydev_code do_nothing(Args... /*args*/) {
+  return MYDEV_OK;
+}
+
+constexpr mydev_profiler_extension kProfiler = {{sizeof(mydev_profiler_extension), MYDEV_PROFILER_VERSION, 0},
+                                                do_nothing,
+                                                do_nothing,
+                                                [](uint64_t) {},
+                                                do_nothing,
+                                                do_nothing};
+constexpr std::array kListed = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
+                                mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION}};
+
+struct ExtensionDefect {
+  std::string_view name;
+  void (*apply)(mydev_driver_api& api, mydev_extension& listed, mydev_profiler_extension& profiler);
+};
+constexpr std::array kExtensionDefects = {
+    ExtensionDefect{"extension_whole", [](auto&, auto&, auto&) {}},
+    ExtensionDefect{
+        "extension_without_table",
+        [](auto& api, auto&, auto&) { api.extension = [](const char*, uint32_t) -> const void* { return nullptr; }; }},
+    ExtensionDefect{"extension_without_entry", [](auto& api, auto&, auto&) { api.extension = nullptr; }},
+    ExtensionDefect{"extension_without_list", [](auto& api, auto&, auto&) { api.extensions = nullptr; }},
+    ExtensionDefect{"extension_without_name", [](auto&, auto& listed, auto&) { listed.name = nullptr; }},
+    ExtensionDefect{"extension_of_version_0", [](auto&, auto& listed, auto&) { listed.version = 0; }},
+    ExtensionDefect{"extension_twice",
+                    [](auto& api, auto&, auto&) { api.extensions = kListed.data(), api.num_extensions = 2; }},
+    ExtensionDefect{"extension_too_small", [](auto&, auto&, auto& profiler) { profiler.head.struct_size = 24; }},
+    ExtensionDefect{"extension_too_new", [](auto&, auto&, auto& profiler) { profiler.head.version = 9; }},
+    ExtensionDefect{"extension_incomplete", [](auto&, auto&, auto& profiler) { profiler.flush = nullptr; }},
+    ExtensionDefect{"extensions_absurd", [](auto& api, auto&, auto&) { api.num_extensions = uint64_t{1} << 40; }},
+};
+
+void break_extension(mydev_driver_api& api, std::string_view defect) {
+  static mydev_extension listed;
+  static mydev_profiler_extension profiler;
+  for (const ExtensionDefect& row : kExtensionDefects) {
+    if (row.name != defect) continue;
+    listed = kListed[0];
+    profiler = kProfiler;
+    api.extensions = &listed;
+    api.num_extensions = 1;
+    api.extension = [](const char*, uint32_t) -> const void* { return &profiler; };
+    row.apply(api, listed, profiler);
+  }
+}
+
+// --- properties that contradict themselves ---------------------------------------------------------------------------
+
+struct PropertyDefect {
+  std::string_view name;
+  void (*apply)(mydev_device_properties& properties);
+};
+constexpr std::array kPropertyDefects = {
+    PropertyDefect{"alignment", [](auto& properties) { properties.alignment = 96; }},
+    PropertyDefect{"small_alignment", [](auto& properties) { properties.alignment = 32; }},
+    PropertyDefect{"priorities", [](auto& properties) { properties.stream_priority_high = 5; }},
+    PropertyDefect{"max_allocation", [](auto& properties) { properties.max_allocation = properties.total_memory + 1; }},
+    PropertyDefect{"launch_copies",
+                   [](auto& properties) { properties.capabilities |= MYDEV_CAPABILITY_LAUNCH_COPIES; }},
+};
+const PropertyDefect* property_defect = nullptr;
+decltype(mydev_driver_api::device_properties) whole_properties = nullptr;
+
+mydev_code broken_properties(int32_t device, mydev_device_properties* out) {
+  const mydev_code code = whole_properties(device, out);
+  if (code == MYDEV_OK) property_defect->apply(*out);
+  return code;
+}
+
+void break_properties(mydev_driver_api& api, std::string_view defect) {
+  for (const PropertyDefect& row : kPropertyDefects) {
+    if (row.name != defect) continue;
+    property_defect = &row;
+    whole_properties = api.device_properties;
+    api.device_properties = broken_properties;
+  }
+}
+
 mydev_driver_api make_table(const char* defect) {
   mydev_driver_api api = *host_driver;
   api.name = "broken";
@@ -124,6 +215,8 @@ mydev_driver_api make_table(const char* defect) {
   BROKEN_OMIT(initialize)
   BROKEN_OMIT(last_error)
 #undef BROKEN_OMIT
+  break_extension(api, defect);
+  break_properties(api, defect);
   return api;
 }
 

@@ -1,22 +1,19 @@
-// A driver whose devices have memory of their own, which the host cannot touch: the addresses that it hands out are
-// reserved and inaccessible, the data lie elsewhere. It leaves out every optional entry but find_kernel, runs work at
-// once, and brings one kernel: "conformance.scale", as tests/cpp/test_driver_conformance.cpp describes it.
+// A driver whose devices have memory of their own, which the host cannot touch (simulated_memory.h). It leaves out
+// every optional entry but find_kernel, runs work at once, and brings one kernel: "conformance.scale", as
+// tests/cpp/test_driver_conformance.cpp describes it.
 //
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
-#include <sys/mman.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "mydev/driver.h"
+#include "simulated_memory.h"
 
 // Kernels that a variant of this driver has besides its own (tests/drivers/kernels).
 #ifdef MYDEV_MORE_KERNELS
@@ -28,7 +25,6 @@ static constexpr std::span<const mydev_kernel> kMoreKernels;
 namespace {
 
 constexpr int32_t kMaxDevices = 4;
-constexpr uint32_t kAlignment = 256;
 
 thread_local std::array<char, 256> error_message;
 
@@ -36,21 +32,6 @@ mydev_code fail(mydev_code code, const std::string& message) {
   std::snprintf(error_message.data(), error_message.size(), "%s", message.c_str());
   return code;
 }
-
-// `size` bytes at `data`, known to the world as addresses from `address` on.
-struct Memory {
-  std::mutex mutex;
-  char* address = nullptr;
-  char* data = nullptr;
-  uint64_t size = 0;
-  std::map<uint64_t, uint64_t> free_ranges;  // offset, bytes
-
-  void* translate(const void* pointer) const { return data + (static_cast<const char*>(pointer) - address); }
-  bool holds(const void* pointer, uint64_t bytes) const {
-    const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - address);
-    return pointer >= address && offset <= size && bytes <= size - offset;
-  }
-};
 
 struct Stream {
   int32_t device;
@@ -63,9 +44,9 @@ struct Event {
 
 int32_t num_devices = 1;
 uint64_t memory_bytes = uint64_t{256} << 20;
-std::array<Memory, kMaxDevices> memories;
+std::array<SimulatedMemory, kMaxDevices> memories;
 
-Memory& memory_of(mydev_stream stream) {
+SimulatedMemory& memory_of(mydev_stream stream) {
   return memories[static_cast<size_t>(reinterpret_cast<Stream*>(stream)->device)];
 }
 
@@ -85,15 +66,10 @@ mydev_code initialize(const char* options, const mydev_host_services* /*host*/) 
                   "bad option '" + option + "'; the discrete driver takes devices=N (1 to 4), memory=MIB");
     }
   }
-  for (Memory& memory : std::span(memories).first(static_cast<size_t>(num_devices))) {
-    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    memory.size = memory_bytes;
-    memory.address = static_cast<char*>(mmap(nullptr, memory_bytes, PROT_NONE, kFlags, -1, 0));
-    memory.data = static_cast<char*>(mmap(nullptr, memory_bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0));
-    if (memory.address == MAP_FAILED || memory.data == MAP_FAILED) {
+  for (SimulatedMemory& memory : std::span(memories).first(static_cast<size_t>(num_devices))) {
+    if (!memory.reserve(memory_bytes)) {
       return fail(MYDEV_RESOURCE_EXHAUSTED, "no address space for the devices' memory");
     }
-    memory.free_ranges = {{0, memory_bytes}};
   }
   return MYDEV_OK;
 }
@@ -111,7 +87,7 @@ mydev_code device_count(int32_t* out_count) {
 mydev_code device_properties(int32_t /*device*/, mydev_device_properties* out) {
   std::snprintf(out->name, sizeof(out->name), "discrete");
   out->total_memory = memory_bytes;
-  out->alignment = kAlignment;
+  out->alignment = SimulatedMemory::kAlignment;
   out->capabilities = 0;
   out->multi_processor_count = 1;
   return MYDEV_OK;
@@ -120,57 +96,25 @@ mydev_code device_properties(int32_t /*device*/, mydev_device_properties* out) {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-uint64_t round_up(uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
-  Memory& memory = memories[static_cast<size_t>(device)];
-  const std::lock_guard lock(memory.mutex);
-  const uint64_t size = round_up(bytes);
-  for (auto range = memory.free_ranges.begin(); range != memory.free_ranges.end(); ++range) {
-    const auto [offset, available] = *range;
-    if (bytes <= available && size <= available) {
-      memory.free_ranges.erase(range);
-      if (size < available) {
-        memory.free_ranges[offset + size] = available - size;
-      }
-      *out_data = memory.address + offset;
-      return MYDEV_OK;
-    }
+  void* data = memories[static_cast<size_t>(device)].allocate(bytes);
+  if (data == nullptr) {
+    return fail(MYDEV_RESOURCE_EXHAUSTED, "no free range of " + std::to_string(bytes) + " bytes on the device");
   }
-  return fail(MYDEV_RESOURCE_EXHAUSTED, "no free range of " + std::to_string(bytes) + " bytes on the device");
+  *out_data = data;
+  return MYDEV_OK;
 }
 
 mydev_code memory_free(int32_t device, void* data, uint64_t bytes) {
-  Memory& memory = memories[static_cast<size_t>(device)];
-  const std::lock_guard lock(memory.mutex);
-  if (!memory.holds(data, bytes)) {
-    return fail(MYDEV_INVALID_ARGUMENT, "not a pointer of this device");
-  }
-  auto offset = static_cast<uint64_t>(static_cast<char*>(data) - memory.address);
-  uint64_t size = round_up(bytes);
-  auto next = memory.free_ranges.lower_bound(offset);
-  if (next != memory.free_ranges.end() && next->first == offset + size) {
-    size += next->second;
-    next = memory.free_ranges.erase(next);
-  }
-  if (next != memory.free_ranges.begin()) {
-    const auto previous = std::prev(next);
-    if (previous->first + previous->second == offset) {
-      previous->second += size;
-      return MYDEV_OK;
-    }
-  }
-  memory.free_ranges[offset] = size;
-  return MYDEV_OK;
+  const bool ours = memories[static_cast<size_t>(device)].free(data, bytes);
+  return ours ? MYDEV_OK : fail(MYDEV_INVALID_ARGUMENT, "not a pointer of this device");
 }
 
 // --- copies ----------------------------------------------------------------------------------------------------------
 
 // [docs: copy]
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
-  const Memory& memory = memory_of(stream);
+  const SimulatedMemory& memory = memory_of(stream);
   const bool from_device = kind != MYDEV_COPY_HOST_TO_DEVICE;
   const bool to_device = kind != MYDEV_COPY_DEVICE_TO_HOST;
   if ((from_device && !memory.holds(src, bytes)) || (to_device && !memory.holds(dst, bytes))) {
@@ -182,7 +126,7 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
 // [docs: end]
 
 mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
-  const Memory& memory = memory_of(stream);
+  const SimulatedMemory& memory = memory_of(stream);
   if (!memory.holds(dst, bytes)) {
     return fail(MYDEV_INVALID_ARGUMENT, "a fill reaches beyond the device's memory");
   }
@@ -282,7 +226,7 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
   if (kernel != find_kernel(frame->device, kernel->name)) {
     return fail(MYDEV_UNIMPLEMENTED, std::string("the discrete device has no kernel ") + kernel->name);
   }
-  const Memory& memory = memory_of(stream);
+  const SimulatedMemory& memory = memory_of(stream);
   const mydev_buffer* untranslated = frame->buffers;
   std::vector<mydev_buffer> buffers(untranslated, untranslated + frame->num_outputs + frame->num_inputs);
   for (mydev_buffer& buffer : buffers) {

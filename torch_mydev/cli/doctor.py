@@ -13,6 +13,7 @@ import platform
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, entry_points
@@ -141,6 +142,7 @@ try:
     module = getattr(torch, torch_mydev.device_name)
     result["count"] = module.device_count()
     result["driver_error"] = _C.driver_error()
+    result["extensions"] = _C.driver_extensions()
     result["devices"] = [_C.device_properties(index) for index in range(result["count"])]
     if result["count"]:
         ones = torch.ones(2, device=torch_mydev.device_name)
@@ -182,6 +184,21 @@ def _examine_environment(result: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("ok", "kernels", f"use {result['instruction_set']}; this processor and build have {others}")
 
 
+def _hardware(properties: dict[str, Any]) -> str:
+    parts = [
+        f"architecture {properties['architecture']}",
+        f"{properties['multi_processor_count']} multiprocessors",
+        f"largest allocation {properties['max_allocation'] / 2**30:.1f} GiB",
+    ]
+    if properties["shared_memory_per_block"]:
+        parts.append(f"{properties['shared_memory_per_block'] / 2**10:g} KiB of local memory each")
+    if properties["memory_bandwidth"]:
+        parts.append(f"memory bandwidth {properties['memory_bandwidth'] / 1e9:g} GB/s")
+    if properties["native_dtypes"]:
+        parts.append(f"computes in {', '.join(properties['native_dtypes'])}")
+    return f"{', '.join(parts)}, uuid {uuid.UUID(hex=properties['uuid'])}"
+
+
 def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
     if result.get("driver_error"):
         yield Finding("problem", "driver", result["driver_error"], f"see {_PREFIX}DRIVER in docs/driver.md")
@@ -196,6 +213,10 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
             f"{properties['driver_version']}, {', '.join(kinds) or 'discrete'}"
         )
         yield Finding("ok", f"{DEVICE_NAME}:{index}", text)
+        yield Finding("ok", f"{DEVICE_NAME}:{index}", _hardware(properties))
+    for name, version, known in result.get("extensions", []):
+        text = f"offers extension '{name}', version {version}{'' if known else ', which this runtime does not know'}"
+        yield Finding("ok" if known else "note", "driver", text)
     if "sum" in result:
         state: Literal["ok", "problem"] = "ok" if result["sum"] == 4 else "problem"
         yield Finding(state, "computation", f"1 + 1, twice, summed on the device is {result['sum']:g}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -26,12 +27,18 @@ class DeviceProperties:
 
     name: str
     driver: str
-    driver_version: str
+    driver_version: str  #: of the vendor's software where the driver tells it, else of the driver
     total_memory: int  #: bytes
     alignment: int  #: bytes, of every allocation
     major: int  #: of the compute capability
     minor: int
     multi_processor_count: int
+    uuid: uuid.UUID  #: the same for the same hardware in each process; of version 8 where the driver tells none
+    architecture: str  #: what code is compiled for, as ``"sm_90"``
+    native_dtypes: tuple[torch.dtype, ...]  #: that the hardware computes in; empty where the driver does not tell
+    max_allocation: int  #: bytes of the largest allocation
+    shared_memory_per_block: int  #: bytes that the threads of one multiprocessor share; 0: not known
+    memory_bandwidth: int  #: bytes per second, at most; 0: not known
     stream_priority_low: int  #: the least urgent; the larger number
     stream_priority_high: int
     host_accessible: bool  #: the host reads and writes device memory in place
@@ -181,7 +188,10 @@ def synchronize(device: DeviceLike = None) -> None:
 
 @functools.cache
 def _properties(index: int) -> DeviceProperties:
-    return DeviceProperties(**_C.device_properties(index))
+    told = _C.device_properties(index)
+    told["uuid"] = uuid.UUID(hex=told["uuid"])
+    told["native_dtypes"] = tuple(getattr(torch, name) for name in told["native_dtypes"])
+    return DeviceProperties(**told)
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
@@ -203,5 +213,5 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
     """Whether copies between the two devices need no host memory."""
-    one, other = get_device_properties(device), get_device_properties(peer_device)
-    return device_index(device) != device_index(peer_device) and one.peer_access and other.peer_access
+    init()
+    return bool(_C.can_access_peer(device_index(device), device_index(peer_device)))

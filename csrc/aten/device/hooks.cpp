@@ -30,7 +30,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return exchangeDevice(index); }
 
   c10::Device getDeviceFromPtr(void* data) const override {
-    const int index = device_of_pointer(data);
+    int index = device_of_pointer(data);
+    if (index < 0) index = driver_pointer_info(data).device;
     TORCH_CHECK(index >= 0, "the pointer ", data, " is not in the memory of any ", kDeviceType, " device");
     return torch_device(index);
   }

@@ -121,7 +121,7 @@ c10::Allocator* pinned_memory_allocator() {
 }
 
 bool is_pinned_pointer(const void* data) {
-  return pinned_ranges().contain(data);
+  return pinned_ranges().contain(data) || driver_pointer_info(data).kind == MYDEV_MEMORY_PINNED;
 }
 
 }  // namespace mydev

@@ -7,7 +7,7 @@ namespace mydev {
 
 c10::Allocator* pinned_memory_allocator();
 
-// True if `data` lies in memory from the allocator above.
+// True if `data` lies in memory from the allocator above, or in other memory that the driver knows as page-locked.
 bool is_pinned_pointer(const void* data);
 
 }  // namespace mydev

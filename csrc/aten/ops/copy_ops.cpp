@@ -1,9 +1,10 @@
 // Copies in every direction, dtype and stride pattern, and the ops that read a tensor back.
 //
-// Between a device and the host, bytes travel dense and in the destination's dtype: casts and layout changes from the
-// host happen on the host, those to the host on the device. A copy to the host waits unless non_blocking is set and the
-// host memory is pinned; a copy from the host waits under the same rule. Copies between devices are ordered after
-// earlier work of both current streams and before later work of the destination's.
+// Between a device and the host, bytes travel in the destination's dtype: casts from the host happen on the host, those
+// to the host on the device. Layouts change on the way where the driver copies strided views; else in the same places
+// as dtypes, and bytes travel dense. A copy to the host waits unless non_blocking is set and the host memory is pinned;
+// a copy from the host waits under the same rule. Copies between devices are ordered after earlier work of both current
+// streams and before later work of the destination's.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -15,6 +16,7 @@
 #include "aten/host/native_or_host.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
+#include "aten/memory/strided_copy.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
 
@@ -54,8 +56,23 @@ void note_pinned_use(const at::Tensor& host, Stream& stream) {
 
 void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src);
 
+// A copy from the host waits unless it is told not to and the memory is pinned. (The driver waits for ordinary memory.)
+void settle_copy_from_host(const at::Tensor& src, Stream& stream, bool non_blocking) {
+  if (!stream.asynchronous() || !is_pinned(src)) return;
+  if (non_blocking) {
+    note_pinned_use(src, stream);
+  } else {
+    stream.synchronize();
+  }
+}
+
 void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  Stream& stream = current_stream(dst.device().index());
   if (!same_bytes(dst, src)) {
+    if (try_copy_strided(dst, src, stream, MYDEV_COPY_HOST_TO_DEVICE)) {
+      settle_copy_from_host(src, stream, non_blocking);
+      return;
+    }
     at::Tensor staged = src;
     if (src.scalar_type() != dst.scalar_type() || !holds_values_in_order(src)) {
       staged = empty_on_host(dst, dst.scalar_type());
@@ -70,15 +87,8 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
     copy_from_host(dst, staged, non_blocking);
     return;
   }
-  Stream& stream = current_stream(dst.device().index());
   copy_to_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
-  if (stream.asynchronous() && is_pinned(src)) {
-    if (non_blocking) {
-      note_pinned_use(src, stream);
-    } else {
-      stream.synchronize();
-    }
-  }
+  settle_copy_from_host(src, stream, non_blocking);
 }
 
 // `src`, on a device, as bytes can travel: its values in order, in the destination's dtype.
@@ -90,7 +100,17 @@ at::Tensor packed_values(const at::Tensor& src, c10::ScalarType dtype) {
 }
 
 void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  Stream& stream = current_stream(src.device().index());
+  const bool wait = !(non_blocking && stream.asynchronous() && is_pinned(dst));
   if (!same_bytes(dst, src)) {
+    if (try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_HOST)) {
+      if (!wait) {
+        note_pinned_use(dst, stream);
+      } else if (stream.asynchronous()) {
+        stream.synchronize();
+      }
+      return;
+    }
     const at::Tensor ready = packed_values(src, dst.scalar_type());
     if (holds_values_in_order(dst)) {
       copy_from_device(dst, ready, non_blocking);
@@ -101,8 +121,6 @@ void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blo
     }
     return;
   }
-  Stream& stream = current_stream(src.device().index());
-  const bool wait = !(non_blocking && stream.asynchronous() && is_pinned(dst));
   if (wait) {
     copy_to_host(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
     return;
@@ -137,7 +155,8 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   Stream& from = current_stream(src.device().index());
   Stream& to = current_stream(dst.device().index());
   const mydev_driver_api& driver = *from.device().driver;
-  if (driver.copy_peer == nullptr) {
+  const bool direct = driver.peer_access == nullptr || from.device().reaches(to.device());
+  if (driver.copy_peer == nullptr || !direct) {
     const at::Tensor staged = at::empty_like(src, src.options().device(c10::kCPU));
     copy_to_host(staged.mutable_data_ptr(), src.const_data_ptr(), src.nbytes(), from);
     copy_to_device(dst.mutable_data_ptr(), staged.const_data_ptr(), dst.nbytes(), to);
@@ -167,9 +186,10 @@ bool copy_by_kernel(const at::Tensor& dst, const at::Tensor& src) {
 
 void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
   if (try_kernels<at::_ops::copy_>([&] { return copy_by_kernel(dst, src); })) return;
+  Stream& stream = current_stream(dst.device().index());
   if (same_bytes(dst, src)) {
-    copy_on_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), current_stream(dst.device().index()));
-  } else {
+    copy_on_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
+  } else if (!try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_DEVICE)) {
     // No kernel for these dtypes: the host converts. The storages travel whole, so that strides stay as they are.
     auto on_host = [](const at::Tensor& tensor) {
       const c10::Storage& storage = tensor.storage();

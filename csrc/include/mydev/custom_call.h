@@ -134,6 +134,14 @@ typedef struct mydev_event_s* mydev_event;   /* a driver's event */
 
 struct mydev_frame;
 
+/* Numbered as in Python's logging. Since 1.1. */
+typedef enum mydev_log_level {
+  MYDEV_LOG_DEBUG = 10,
+  MYDEV_LOG_INFO = 20,
+  MYDEV_LOG_WARNING = 30,
+  MYDEV_LOG_ERROR = 40
+} mydev_log_level;
+
 /* What the runtime offers to kernels and drivers. Lives as long as the process. */
 typedef struct mydev_host_services {
   size_t struct_size;
@@ -146,6 +154,21 @@ typedef struct mydev_host_services {
   /* Ends a launch that a driver accepted for later execution: called exactly once for such a frame, after the work is
    * finished; `code` non-OK makes the stream's error stick. The frame is freed by this call. Any thread. */
   void (*complete)(struct mydev_frame* frame, mydev_code code);
+
+  /* Since 1.1. */
+
+  /* Says something to people: Python's logger "torch_mydev", or stderr where there is no Python. One line, copied, of
+   * UTF-8. Waits for nobody: Python's main thread writes it when it comes to it. Thread-safe. */
+  void (*log)(mydev_log_level level, const char* message);
+  /* Memory of a device from the runtime's caching allocator, in the order of the stream: for workspaces of libraries.
+   * Usable at once by work on `stream`, a stream that a frame came with; 64-byte aligned; bytes > 0. On failure
+   * *out_data stays as it is, and last_error gives the message. Call it with no lock held that entries of the driver
+   * take: out of memory, the runtime waits for streams and gives memory back, if this thread is in a launch. */
+  mydev_code (*device_alloc)(int32_t device, mydev_stream stream, uint64_t bytes, void** out_data);
+  /* Gives it back; work given to `stream` before may still use it. `stream` may be another of the same device. */
+  mydev_code (*device_free)(int32_t device, mydev_stream stream, void* data);
+  /* Message of this thread's last failure of the two above; never NULL; valid until its next call. */
+  const char* (*last_error)(void);
 } mydev_host_services;
 
 /* One call of one kernel. */

@@ -5,9 +5,11 @@
  * MYDEV_DRIVER=<name or path>[:option,option...]; "host" is built in.
  *
  * Version rules: those of custom_call.h. A driver is accepted when its MAJOR equals the runtime's; entries beyond the
- * driver's struct_size count as NULL.
+ * driver's struct_size count as NULL, and it leaves alone what lies beyond the struct_size that the runtime sets. What
+ * came with a later MINOR than 0 is marked.
  *
- * Optional entries are marked; NULL there means what the comment says. All others must be given.
+ * Optional entries are marked; NULL there means what the comment says. All others must be given. What only some devices
+ * can do (graphs, a compiler, a profiler, ...) has tables of its own: driver_extensions.h.
  *
  * Errors. Each function returns a mydev_code; on failure last_error() of the same thread gives the message, which the
  * runtime copies at once. Out of memory is MYDEV_RESOURCE_EXHAUSTED. A function that fails leaves its outputs alone.
@@ -26,7 +28,7 @@ extern "C" {
 #endif
 
 #define MYDEV_DRIVER_VERSION_MAJOR 1
-#define MYDEV_DRIVER_VERSION_MINOR 0
+#define MYDEV_DRIVER_VERSION_MINOR 1
 #define MYDEV_DRIVER_QUERY_SYMBOL "mydev_driver_query"
 
 enum mydev_device_capability {
@@ -39,7 +41,9 @@ enum mydev_device_capability {
   MYDEV_CAPABILITY_PEER = 1u << 2,
   /* launch, copy and fill take any memory of the process as if it were the device's own. Lets tensors lie in memory
    * that processes share. */
-  MYDEV_CAPABILITY_UNIFIED_MEMORY = 1u << 3
+  MYDEV_CAPABILITY_UNIFIED_MEMORY = 1u << 3,
+  /* Since 1.1, with ASYNC and stream_status: launch takes what it needs of the frame before it returns. See launch. */
+  MYDEV_CAPABILITY_LAUNCH_COPIES = 1u << 4
 };
 
 typedef struct mydev_device_properties {
@@ -53,6 +57,15 @@ typedef struct mydev_device_properties {
   int32_t multi_processor_count;
   int32_t stream_priority_low;  /* least urgent; larger number = less urgent, as in CUDA */
   int32_t stream_priority_high; /* most urgent; <= stream_priority_low */
+  int32_t reserved;             /* 0 */
+  /* Since 1.1. What is left 0 or "" is not known, and the runtime shows what is said here. */
+  uint8_t uuid[16];          /* of the hardware, the same in every process; else made of names and index (version 8) */
+  char architecture[64];     /* what code is compiled for, e.g. "sm_90"; else `name` */
+  char driver_version[64];   /* of the vendor's software below this driver; else the `version` of its table */
+  uint64_t native_dtypes;    /* MYDEV_DTYPE_BIT of each that the hardware computes in; else none is shown */
+  uint64_t max_allocation;   /* bytes of the largest memory_alloc, at most total_memory; else total_memory */
+  uint64_t local_memory;     /* bytes that the threads of one multi-processor share */
+  uint64_t memory_bandwidth; /* bytes per second, at most */
 } mydev_device_properties;
 
 typedef enum mydev_copy_kind {
@@ -64,6 +77,30 @@ typedef enum mydev_copy_kind {
 enum mydev_event_flag {
   MYDEV_EVENT_TIMING = 1u << 0 /* event_elapsed will be asked for */
 };
+
+/* A function of the runtime's, since 1.1. It throws nothing and calls no entry of the driver. */
+typedef void (*mydev_host_function)(void* context);
+
+typedef enum mydev_memory_kind {
+  MYDEV_MEMORY_ORDINARY = 0, /* nothing that the driver knows of */
+  MYDEV_MEMORY_PINNED = 1,   /* from host_alloc, or registered with host_register */
+  MYDEV_MEMORY_DEVICE = 2
+} mydev_memory_kind;
+
+/* What a pointer points into, since 1.1. */
+typedef struct mydev_pointer_info {
+  size_t struct_size; /* set by the runtime before the call */
+  int32_t kind;       /* mydev_memory_kind */
+  int32_t device;     /* of DEVICE; else -1 */
+  void* base;         /* of the allocation; NULL for ORDINARY */
+  uint64_t bytes;     /* of the allocation, as asked for; 0 for ORDINARY */
+} mydev_pointer_info;
+
+/* Something that the driver has beyond this table, since 1.1: driver_extensions.h. */
+typedef struct mydev_extension {
+  const char* name;
+  uint32_t version; /* the highest that the driver knows, from 1 */
+} mydev_extension;
 
 typedef struct mydev_driver_api {
   size_t struct_size;
@@ -140,12 +177,59 @@ typedef struct mydev_driver_api {
 
   /* Runs kernel on stream. Without CAPABILITY_ASYNC: runs it now and returns its code; the frame is borrowed. With it:
    * MYDEV_OK means accepted; the driver owns the frame until it has called host->complete on it, exactly once. On
-   * another code the frame stays the caller's. */
+   * another code the frame stays the caller's.
+   *
+   * With LAUNCH_COPIES too, that holds for the host's records only. For a record of the driver's own (the one that
+   * find_kernel gives for its name, or one that says MYDEV_RUNS_DRIVER) the frame is borrowed, `launch` in it is NULL,
+   * and complete is not called: the driver copies operands, attributes and numbers before it returns, and a failure
+   * after that is told by stream_status. A plan's decision is released when launch has returned. This saves a copy of
+   * the frame and a callback for each launch. */
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame);
   /* This driver's own version of a well-known kernel, or NULL where it has none; the record lives as long as the
    * process. Optional: NULL, none. Without a version of its own the built-in host kernel is used if the device is
    * HOST_ACCESSIBLE, else the operator falls back. */
   const mydev_kernel* (*find_kernel)(int32_t device, const char* name);
+
+  /* --- since 1.1: streams ---------------------------------------------------------------------------------------- */
+
+  /* The first failure of the work given to the stream so far, or MYDEV_OK; last_error then gives its message. What is
+   * told here was not given to complete, and is told once: asking again gives MYDEV_OK, unless the stream is beyond
+   * use. Does not wait. Asked at each wait for a stream, after the wait, where the failure becomes the stream's sticky
+   * error. Optional: NULL, work fails in launch or by complete only. */
+  mydev_code (*stream_status)(mydev_stream stream, mydev_code* out_status);
+  /* Calls the function when the work given so far is done, failed or not; later work waits until it has returned.
+   * MYDEV_OK: it will be called exactly once, on any thread. Used where a stream waits for the host (collectives on
+   * memory that the host does not reach). Optional: NULL, the runtime waits and calls it itself. */
+  mydev_code (*stream_host_call)(mydev_stream stream, mydev_host_function function, void* context);
+  /* Calls the function once what `event` recorded last is done; at once if it is, or was never recorded. Holds up no
+   * work. The event may be recorded again or destroyed before. Not used yet. Optional: NULL, events are asked. */
+  mydev_code (*event_on_done)(mydev_event event, mydev_host_function function, void* context);
+
+  /* --- since 1.1: memory ----------------------------------------------------------------------------------------- */
+
+  /* Copies elements between two views of equal sizes and dtype, whose strides may differ; the kind says where each
+   * lies. No two elements of dst are one, and none lies in src. The rule of `copy` for ordinary host memory holds. The
+   * dtype tells no more than the size of an element. Used between the host and a device, and on a device that has no
+   * kernel for the copy. Optional: NULL, elements are packed into dense memory on either side and copied densely. */
+  mydev_code (*copy_strided)(mydev_stream stream, const mydev_buffer* dst, const mydev_buffer* src,
+                             mydev_copy_kind kind);
+  /* *out_can = 1 where copy_peer copies from `device` to `peer`, another one; asked once for each pair. Where it is 0
+   * copies go through host memory. Optional: NULL, CAPABILITY_PEER of both tells. */
+  mydev_code (*peer_access)(int32_t device, int32_t peer, int32_t* out_can);
+  /* Makes ordinary host memory page-locked, and ordinary again. Not used yet. Optional (both or neither). */
+  mydev_code (*host_register)(void* data, uint64_t bytes);
+  mydev_code (*host_unregister)(void* data, uint64_t bytes);
+  /* Never fails for a pointer that the driver does not know. Used for pointers that are not the runtime's own: is the
+   * memory page-locked, on which device does it lie. Optional: NULL, the runtime knows its own memory only. */
+  mydev_code (*pointer_info)(const void* pointer, mydev_pointer_info* out_info);
+
+  /* --- since 1.1: extensions ------------------------------------------------------------------------------------- */
+
+  const mydev_extension* extensions; /* `num_extensions` of them; NULL if none */
+  uint64_t num_extensions;
+  /* The table of an extension that is listed, of at most this version, asked for once after initialize; it lives as
+   * long as the process. Must be given where an extension is listed. */
+  const void* (*extension)(const char* name, uint32_t version);
 } mydev_driver_api;
 
 /* Exported by the driver. Takes the runtime's version; returns NULL when it cannot work with that. */

@@ -4,8 +4,8 @@
 
 #include "kernels/ffi/ffi_attributes.h"
 #include "kernels/ffi/ffi_guard.h"
-#include "kernels/ffi/ffi_memory.h"
 #include "kernels/ffi/ffi_types.h"
+#include "runtime/memory/workspace.h"
 
 namespace mydev::ffi {
 

@@ -103,7 +103,10 @@ std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev
   if (std::string refusal = declared_refusal(candidate, frame); !refusal.empty()) return refusal;
   Scratch scratch;
   const auto owner = [&] { return candidate.owner; };
-  LaunchMode mode{.enqueues = candidate.enqueues, .may_decline = candidate.may_decline, .decision = {}};
+  LaunchMode mode{.enqueues = candidate.enqueues,
+                  .may_decline = candidate.may_decline,
+                  .of_driver = candidate.of_driver,
+                  .decision = {}};
   if (candidate.plan != nullptr) {
     Planned planned = make_plan(candidate, frame, stream);
     if (planned.refusal) return std::move(planned.refusal);

@@ -77,6 +77,7 @@ KernelCandidate candidate_of_driver(const Device& device, const char* name, cons
                             limits_of(full),
                             full.scratch_bytes,
                             full.plan,
+                            /*of_driver=*/true,
                             full.runs == MYDEV_RUNS_HOST_ENQUEUE,
                             /*may_decline=*/full.plan == nullptr};
   // What was built for 1.0 knows no scalar operands.
@@ -91,6 +92,7 @@ KernelCandidate candidate_of_registry(const Device& device, const mydev_kernel& 
                             limits_of(kernel),
                             kernel.scratch_bytes,
                             kernel.plan,
+                            /*of_driver=*/false,
                             enqueues(device, kernel),
                             /*may_decline=*/false};
   check(candidate, kernel);

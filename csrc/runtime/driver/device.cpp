@@ -16,6 +16,7 @@ namespace mydev {
 namespace {
 
 std::array<Device, kMaxDevices> device_table;
+static_assert(kMaxDevices <= 64, "Device::peers has a bit for each");
 
 // Runs alone in the child: devices that were found before fail from now on, and none is found any more.
 void after_fork_in_child() {
@@ -35,7 +36,7 @@ bool fill_table() noexcept {
   static std::once_flag once;
   std::call_once(once, [&] {
     for (size_t index = 0; index < driver->devices.size(); ++index) {
-      device_table[index] = Device{static_cast<int>(index), driver->api, driver->devices[index]};
+      device_table[index] = Device{static_cast<int>(index), driver->api, driver->devices[index], driver->peers[index]};
     }
     ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
     detail::loaded_device_count.store(static_cast<unsigned>(driver->devices.size()), std::memory_order_release);
@@ -86,6 +87,19 @@ int exchange_current_device(int index) noexcept {
     detail::current_device_index = index;
   }
   return previous;
+}
+
+mydev_pointer_info driver_pointer_info(const void* pointer) noexcept {
+  mydev_pointer_info info{};
+  info.struct_size = sizeof(info);
+  info.device = -1;
+  if (!driver_loaded() || device_count() == 0) return info;
+  const mydev_driver_api& driver = *detail::devices[0].driver;
+  if (driver.pointer_info == nullptr || driver.pointer_info(pointer, &info) != MYDEV_OK) {
+    info.kind = MYDEV_MEMORY_ORDINARY;
+  }
+  if (info.kind != MYDEV_MEMORY_DEVICE) info.device = -1;
+  return info;
 }
 
 HostAccess::HostAccess(Device& device) : device_(device) {

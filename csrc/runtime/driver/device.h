@@ -17,8 +17,11 @@ struct Device {
   int index;
   const mydev_driver_api* driver;
   mydev_device_properties properties;
+  uint64_t peers;  // bit i: copy_peer reaches device i
   bool host_accessible() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_HOST_ACCESSIBLE) != 0; }
   bool asynchronous() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_ASYNC) != 0; }
+  bool launch_copies() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_LAUNCH_COPIES) != 0; }
+  bool reaches(const Device& peer) const noexcept { return ((peers >> peer.index) & 1) != 0; }
 };
 
 // Number of devices; loads the driver. 0 if that fails: driver_error() (driver_life_cycle.h) then says why.
@@ -46,6 +49,9 @@ inline Device& current_device_object() {
 }
 void set_current_device(int index);               // checked
 int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
+
+// What the driver knows of a pointer that may be anyone's; kind ORDINARY where it cannot tell, or none is loaded.
+mydev_pointer_info driver_pointer_info(const void* pointer) noexcept;
 
 // Brackets host access to a device's memory; free where the driver needs none.
 class HostAccess {

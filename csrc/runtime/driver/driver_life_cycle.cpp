@@ -12,6 +12,7 @@
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/base/thread_state.h"
+#include "runtime/driver/device_properties.h"
 #include "runtime/driver/driver_loader.h"
 
 namespace mydev {
@@ -30,6 +31,7 @@ struct LifeCycle {
   std::atomic<State> state{State::kUnloaded};
   LoadedDriver driver{};  // kLoaded
   std::vector<mydev_device_properties> devices;
+  std::vector<uint64_t> peers;
   mydev_code code = MYDEV_OK;  // kFailed: why
   std::string message;
 };
@@ -82,6 +84,17 @@ constexpr mydev_driver_api kForkedDriver = {
     .event_elapsed = refuse,
     .launch = refuse,
     .find_kernel = nullptr,
+    .stream_status = refuse,
+    .stream_host_call = refuse,
+    .event_on_done = refuse,
+    .copy_strided = refuse,
+    .peer_access = refuse,
+    .host_register = refuse,
+    .host_unregister = refuse,
+    .pointer_info = refuse,
+    .extensions = nullptr,
+    .num_extensions = 0,
+    .extension = nullptr,
 };
 
 void after_fork_in_child() {
@@ -100,36 +113,43 @@ void at_exit() {
 
 // --- load ------------------------------------------------------------------------------------------------------------
 
-void check_properties(const mydev_device_properties& properties, int index) {
-  const uint32_t alignment = properties.alignment;
-  MYDEV_CHECK(alignment >= 64 && (alignment & (alignment - 1)) == 0, MYDEV_FAILED_PRECONDITION,
-              "the driver gives device ", index, " an alignment of ", alignment,
-              " bytes; it must be a power of two and at least 64");
-  MYDEV_CHECK(properties.stream_priority_high <= properties.stream_priority_low, MYDEV_FAILED_PRECONDITION,
-              "the driver gives device ", index, " stream priorities from ", properties.stream_priority_high, " to ",
-              properties.stream_priority_low, "; the more urgent one must be the smaller number");
+// Bit i: the device copies to device i without the host.
+uint64_t find_peers(const mydev_driver_api& driver, const std::vector<mydev_device_properties>& devices, int32_t index,
+                    const std::string& spec) {
+  const auto claims = [&](int32_t device) {
+    return (devices[static_cast<size_t>(device)].capabilities & MYDEV_CAPABILITY_PEER) != 0;
+  };
+  uint64_t peers = 0;
+  for (int32_t peer = 0; peer < static_cast<int32_t>(devices.size()); ++peer) {
+    if (peer == index || driver.copy_peer == nullptr) continue;
+    int32_t can = claims(index) && claims(peer) ? 1 : 0;
+    if (driver.peer_access != nullptr) {
+      const mydev_code code = driver.peer_access(index, peer, &can);
+      MYDEV_CHECK(code == MYDEV_OK, code, "driver '", spec, "': asking whether device ", index, " reaches device ",
+                  peer, " failed: ", driver.last_error(), " [", code_name(code), "]");
+    }
+    if (can != 0) peers |= uint64_t{1} << peer;
+  }
+  return peers;
 }
 
 void load(LifeCycle& life) {
   const std::string spec = config_string("MYDEV_DRIVER");
-  const mydev_driver_api& driver = load_driver(spec);
-  const auto check = [&](mydev_code code, const std::string& what) {
-    MYDEV_CHECK(code == MYDEV_OK, code, "driver '", spec, "': ", what, " failed: ", driver.last_error(), " [",
-                code_name(code), "]");
-  };
+  const OpenDriver& opened = load_driver(spec);
+  const mydev_driver_api& driver = opened.api;
   int32_t count = 0;
-  check(driver.device_count(&count), "counting its devices");
+  const mydev_code code = driver.device_count(&count);
+  MYDEV_CHECK(code == MYDEV_OK, code, "driver '", spec, "': counting its devices failed: ", driver.last_error(), " [",
+              code_name(code), "]");
   MYDEV_CHECK(count >= 0 && count <= kMaxDevices, MYDEV_OUT_OF_RANGE, "driver '", spec, "' reports ", count,
               " devices; from 0 to ", kMaxDevices, " are supported");
   for (int32_t index = 0; index < count; ++index) {
-    mydev_device_properties properties{};
-    properties.struct_size = sizeof(properties);
-    check(driver.device_properties(index, &properties), "reading the properties of device " + std::to_string(index));
-    properties.name[sizeof(properties.name) - 1] = '\0';
-    check_properties(properties, index);
-    life.devices.push_back(properties);
+    life.devices.push_back(read_properties(driver, spec, index));
   }
-  life.driver = {&driver, life.devices};
+  for (int32_t index = 0; index < count; ++index) {
+    life.peers.push_back(find_peers(driver, life.devices, index, spec));
+  }
+  life.driver = {&driver, life.devices, life.peers, opened.extensions};
   ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
   std::atexit(at_exit);
 }

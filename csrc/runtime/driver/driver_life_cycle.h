@@ -6,15 +6,19 @@
 // the advice to use the spawn start method.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "mydev/driver.h"
+#include "runtime/driver/driver_extensions.h"
 
 namespace mydev {
 
 struct LoadedDriver {
   const mydev_driver_api* api;
   std::span<const mydev_device_properties> devices;
+  std::span<const uint64_t> peers;  // of each device: bit i, whether it copies to device i without the host
+  std::span<const DriverExtension> extensions;
 };
 
 // Loads the driver, unless that was done before. nullptr without one; driver_error() then says why. Both the driver and

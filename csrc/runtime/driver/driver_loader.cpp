@@ -14,6 +14,7 @@
 
 #include "runtime/base/installed_library.h"
 #include "runtime/base/status.h"
+#include "runtime/driver/driver_table.h"
 #include "runtime/driver/host_services.h"
 
 namespace mydev {
@@ -33,55 +34,21 @@ DriverSpec parse_spec(const std::string& spec) {
   return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
 
-struct Entry {
-  const char* name;
-  size_t offset;
-};
-#define MYDEV_ENTRY(name)                   \
-  Entry {                                   \
-    #name, offsetof(mydev_driver_api, name) \
-  }
+#define ENTRY(name) MYDEV_TABLE_ENTRY(mydev_driver_api, name)
 constexpr std::array kRequiredEntries = {
-    MYDEV_ENTRY(initialize),
-    MYDEV_ENTRY(last_error),
-    MYDEV_ENTRY(device_count),
-    MYDEV_ENTRY(device_properties),
-    MYDEV_ENTRY(memory_alloc),
-    MYDEV_ENTRY(memory_free),
-    MYDEV_ENTRY(copy),
-    MYDEV_ENTRY(fill),
-    MYDEV_ENTRY(stream_create),
-    MYDEV_ENTRY(stream_destroy),
-    MYDEV_ENTRY(stream_query),
-    MYDEV_ENTRY(stream_synchronize),
-    MYDEV_ENTRY(stream_wait_event),
-    MYDEV_ENTRY(event_create),
-    MYDEV_ENTRY(event_destroy),
-    MYDEV_ENTRY(event_record),
-    MYDEV_ENTRY(event_query),
-    MYDEV_ENTRY(event_synchronize),
-    MYDEV_ENTRY(event_elapsed),
-    MYDEV_ENTRY(launch),
+    ENTRY(initialize),        ENTRY(last_error),        ENTRY(device_count),  ENTRY(device_properties),
+    ENTRY(memory_alloc),      ENTRY(memory_free),       ENTRY(copy),          ENTRY(fill),
+    ENTRY(stream_create),     ENTRY(stream_destroy),    ENTRY(stream_query),  ENTRY(stream_synchronize),
+    ENTRY(stream_wait_event), ENTRY(event_create),      ENTRY(event_destroy), ENTRY(event_record),
+    ENTRY(event_query),       ENTRY(event_synchronize), ENTRY(event_elapsed), ENTRY(launch),
 };
-#undef MYDEV_ENTRY
 
 // Entries of which a driver gives both or neither.
-struct EntryPair {
-  const char* names;
-  size_t first, second;
-};
-constexpr std::array kPairs = {
-    EntryPair{"host_alloc and host_free", offsetof(mydev_driver_api, host_alloc),
-              offsetof(mydev_driver_api, host_free)},
-    EntryPair{"host_access_begin and host_access_end", offsetof(mydev_driver_api, host_access_begin),
-              offsetof(mydev_driver_api, host_access_end)},
-};
-
-bool has_entry(const mydev_driver_api& api, size_t offset) {
-  void* entry = nullptr;
-  std::memcpy(static_cast<void*>(&entry), reinterpret_cast<const char*>(&api) + offset, sizeof(entry));
-  return entry != nullptr;
-}
+constexpr std::array kHostMemory = {ENTRY(host_alloc), ENTRY(host_free)};
+constexpr std::array kHostAccess = {ENTRY(host_access_begin), ENTRY(host_access_end)};
+constexpr std::array kHostRegistration = {ENTRY(host_register), ENTRY(host_unregister)};
+constexpr std::array<EntryGroup, 3> kPairs = {kHostMemory, kHostAccess, kHostRegistration};
+#undef ENTRY
 
 bool file_exists(const std::string& path) {
   std::error_code error;
@@ -139,36 +106,42 @@ void check_table(const std::string& name, const mydev_driver_api* table) {
               ours);
 }
 
-const mydev_driver_api& keep(std::unique_ptr<mydev_driver_api> api) {
+const OpenDriver& keep(std::unique_ptr<OpenDriver> driver) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& tables = *new std::vector<std::unique_ptr<mydev_driver_api>>;
+  static auto& drivers = *new std::vector<std::unique_ptr<OpenDriver>>;
   const std::lock_guard lock(mutex);
-  return *tables.emplace_back(std::move(api));
+  return *drivers.emplace_back(std::move(driver));
+}
+
+void check_entries(const std::string& name, const mydev_driver_api& api) {
+  for (const TableEntry& entry : kRequiredEntries) {
+    MYDEV_CHECK(has_entry(&api, entry), MYDEV_FAILED_PRECONDITION, "driver '", name, "' lacks the entry '", entry.name,
+                "', which mydev/driver.h requires");
+  }
+  for (const EntryGroup pair : kPairs) {
+    MYDEV_CHECK(entries_given(&api, pair) != 1, MYDEV_FAILED_PRECONDITION, "driver '", name, "' gives only one of ",
+                names_of(pair), "; mydev/driver.h wants both or neither");
+  }
 }
 
 }  // namespace
 
-const mydev_driver_api& load_driver(const std::string& spec) {
+const OpenDriver& load_driver(const std::string& spec) {
   const DriverSpec parsed = parse_spec(spec);
   const mydev_driver_query_fn query = open_driver(driver_path(parsed.name));
   const mydev_driver_api* theirs = query(MYDEV_DRIVER_VERSION_MAJOR, MYDEV_DRIVER_VERSION_MINOR);
   check_table(parsed.name, theirs);
 
   // A copy of our own size, so that entries which an older driver does not know read as NULL.
-  auto api = std::make_unique<mydev_driver_api>();
-  std::memcpy(api.get(), theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));
-  for (const Entry& entry : kRequiredEntries) {
-    MYDEV_CHECK(has_entry(*api, entry.offset), MYDEV_FAILED_PRECONDITION, "driver '", parsed.name,
-                "' lacks the entry '", entry.name, "', which mydev/driver.h requires");
+  auto driver = std::make_unique<OpenDriver>();
+  mydev_driver_api& api = driver->api;
+  std::memcpy(&api, theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));
+  check_entries(parsed.name, api);
+  if (const mydev_code code = api.initialize(parsed.options.c_str(), &host_services()); code != MYDEV_OK) {
+    raise(code, "driver '" + parsed.name + "' does not start: " + api.last_error());
   }
-  for (const EntryPair& pair : kPairs) {
-    MYDEV_CHECK(has_entry(*api, pair.first) == has_entry(*api, pair.second), MYDEV_FAILED_PRECONDITION, "driver '",
-                parsed.name, "' gives only one of ", pair.names, "; mydev/driver.h wants both or neither");
-  }
-  if (const mydev_code code = api->initialize(parsed.options.c_str(), &host_services()); code != MYDEV_OK) {
-    raise(code, "driver '" + parsed.name + "' does not start: " + api->last_error());
-  }
-  return keep(std::move(api));
+  driver->extensions = load_extensions(parsed.name, api);
+  return keep(std::move(driver));
 }
 
 }  // namespace mydev

@@ -6,14 +6,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "mydev/driver.h"
+#include "runtime/driver/driver_extensions.h"
 
 namespace mydev {
 
-// Opens, checks and initializes the driver. The table lives until the process ends; entries that the driver's
-// struct_size does not cover are NULL. Raises NOT_FOUND (no such driver), FAILED_PRECONDITION (not a driver, wrong
-// version, entry missing), or what initialize returned.
-const mydev_driver_api& load_driver(const std::string& spec);
+struct OpenDriver {
+  mydev_driver_api api{};  // entries that the driver's struct_size does not cover are NULL
+  std::vector<DriverExtension> extensions;
+};
+
+// Opens, checks and initializes the driver, which lives until the process ends. Raises NOT_FOUND (no such driver),
+// FAILED_PRECONDITION (not a driver, wrong version, entry or table of an extension missing), or what initialize
+// returned.
+const OpenDriver& load_driver(const std::string& spec);
 
 }  // namespace mydev

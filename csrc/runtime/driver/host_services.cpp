@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "runtime/base/log.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/frame.h"
 #include "runtime/frame/kernel_messages.h"
@@ -24,8 +25,16 @@ void complete_launch(mydev_frame* frame, mydev_code code) {
 
 namespace detail {
 
-constinit const mydev_host_services services = {sizeof(mydev_host_services), give_kernel_message, run_parallel_for,
-                                                complete_launch};
+constinit const mydev_host_services services = {
+    .struct_size = sizeof(mydev_host_services),
+    .set_error = give_kernel_message,
+    .parallel_for = run_parallel_for,
+    .complete = complete_launch,
+    .log = log,
+    .device_alloc = allocate_workspace,
+    .device_free = free_workspace,
+    .last_error = workspace_error,
+};
 
 }  // namespace detail
 

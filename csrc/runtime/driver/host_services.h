@@ -1,5 +1,5 @@
 // The services that the runtime gives to drivers and kernels: messages of failures, the thread pool, the end of a
-// launch that a driver accepted for later.
+// launch that a driver accepted for later, a log, workspaces.
 #pragma once
 
 #include "mydev/custom_call.h"
@@ -19,6 +19,11 @@ class LaunchCompletion {
 
 namespace detail {
 extern const mydev_host_services services;
+
+// memory/workspace.cpp has them: the allocator lies above this room.
+mydev_code allocate_workspace(int32_t device, mydev_stream handle, uint64_t bytes, void** out_data);
+mydev_code free_workspace(int32_t device, mydev_stream handle, void* data);
+const char* workspace_error();
 }  // namespace detail
 
 inline const mydev_host_services& host_services() noexcept {

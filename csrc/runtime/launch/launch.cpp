@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/launch/source_location.h"
+#include "runtime/memory/workspace.h"
 
 namespace mydev::detail {
 
@@ -37,8 +38,9 @@ class StickyCompletion final : public LaunchCompletion {
 // record that enqueues for itself borrows the frame.
 mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const mydev_driver_api& driver = *stream.device().driver;
+  const LaunchScope scope;
   if (mode.enqueues) return kernel.entry(&frame);
-  if (!stream.asynchronous()) {
+  if (!stream.asynchronous() || (mode.of_driver && stream.launch_copies())) {
     return driver.launch(stream.handle(), &kernel, &frame);
   }
   std::unique_ptr<LaunchCompletion> completion =

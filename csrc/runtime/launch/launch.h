@@ -4,7 +4,8 @@
 // are PyTorch's CPU kernels on aliases of device memory: launch hooks do not see them.
 //
 // An inline launch without hooks is one predicted branch and the driver's launch. On an asynchronous stream the frame
-// is cloned, and the Python line is noted, so that an error can name it. Thread-safe.
+// is cloned, and the Python line is noted, so that an error can name it; unless the driver copies what it needs of its
+// own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -53,6 +54,7 @@ class Decision {
 struct LaunchMode {
   bool enqueues = false;     // the runtime calls the record's entry, which enqueues (MYDEV_RUNS_HOST_ENQUEUE)
   bool may_decline = false;  // UNIMPLEMENTED before the driver accepted the frame is no error
+  bool of_driver = false;    // the record is the driver's own
   Decision decision;
 };
 // As launch(). Gives the reason of a record that declined, and nothing when the launch was accepted.

@@ -82,6 +82,10 @@ std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
       format_bytes(requested) + ". The device has a total of " + format_bytes(total_bytes) + ", of which " +
       format_bytes(free_bytes) + " is free; this process has " + format_bytes(allocated) + " allocated and " +
       format_bytes(reserved) + " reserved (" + format_bytes(reserved - allocated) + " reserved but unallocated).";
+  if (requested > device_.properties.max_allocation) {
+    message +=
+        " No allocation of this device may be larger than " + format_bytes(device_.properties.max_allocation) + ".";
+  }
   if (fraction < 1.0) {
     message +=
         " It may reserve at most " + format_bytes(allowed) + ", the limit set by set_per_process_memory_fraction.";

@@ -50,6 +50,7 @@ void Event::synchronize() const {
   }
   Device& device = stream_->device();
   check_driver(device, device.driver->event_synchronize(handle_), "synchronizing an event");
+  stream_->collect_status();
   stream_->raise_error_if_any();
 }
 

@@ -6,13 +6,46 @@
 
 namespace mydev {
 
+namespace {
+
+struct HostCall {
+  Stream* stream;
+  std::function<void()> function;
+};
+
+// What a driver calls: nothing is thrown across the boundary. Deletes the call.
+void run_host_call(void* context) noexcept {
+  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(context));
+  const RaiserBypass bypass;
+  mydev_code code = MYDEV_INTERNAL;
+  std::string message;
+  try {
+    call->function();
+    return;
+  } catch (const Error& error) {
+    code = error.code();
+    message = error.what();
+  } catch (const std::exception& error) {
+    message = error.what();
+  } catch (...) {
+    message = "it threw something that is no std::exception";
+  }
+  Stream& stream = *call->stream;
+  stream.set_error(code, "a host call failed: " + message + " [" + code_name(code) + " on stream " +
+                             std::to_string(stream.id()) + " of device " MYDEV_DEVICE_NAME ":" +
+                             std::to_string(stream.device().index) + "]");
+}
+
+}  // namespace
+
 Stream::Stream(Device& device, mydev_stream handle, int64_t id, int priority) noexcept
     : device_(&device),
       handle_(handle),
       id_(id),
       priority_(priority),
       asynchronous_(device.asynchronous()),
-      needs_care_(device.asynchronous()) {}
+      needs_care_(device.asynchronous()),
+      launch_copies_(device.launch_copies()) {}
 
 std::unique_ptr<Stream> Stream::alias_of(const Stream& other) {
   auto stream = std::make_unique<Stream>(other.device(), other.handle(), other.id(), other.priority());
@@ -29,6 +62,7 @@ bool Stream::query() {
   check_open();
   int32_t done = 0;
   check_driver(*device_, device_->driver->stream_query(handle_, &done), "querying a stream");
+  collect_status();
   raise_error_if_any();
   return done != 0;
 }
@@ -36,7 +70,33 @@ bool Stream::query() {
 void Stream::synchronize() {
   check_open();
   check_driver(*device_, device_->driver->stream_synchronize(handle_), "synchronizing a stream");
+  collect_status();
   raise_error_if_any();
+}
+
+void Stream::collect_status() {
+  const mydev_driver_api& driver = *device_->driver;
+  if (driver.stream_status == nullptr) return;
+  mydev_code status = MYDEV_OK;
+  check_driver(*device_, driver.stream_status(handle_, &status), "asking for the status of a stream");
+  if (status == MYDEV_OK) return;
+  std::string message = driver.last_error();
+  message += std::string(" [") + code_name(status) + " in work of stream " + std::to_string(id_) +
+             " on device " MYDEV_DEVICE_NAME ":" + std::to_string(device_->index) + "]";
+  set_error(status, std::move(message));
+}
+
+void Stream::host_call(std::function<void()> function) {
+  check_open();
+  const mydev_driver_api& driver = *device_->driver;
+  auto call = std::make_unique<HostCall>(HostCall{this, std::move(function)});
+  if (driver.stream_host_call != nullptr) {
+    check_driver(*device_, driver.stream_host_call(handle_, run_host_call, call.get()), "giving a stream a host call");
+    [[maybe_unused]] const HostCall* call_of_driver = call.release();
+    return;
+  }
+  if (asynchronous_) check_driver(*device_, driver.stream_synchronize(handle_), "synchronizing a stream");
+  run_host_call(call.release());
 }
 
 void Stream::set_error(mydev_code code, std::string message, ErrorOwner owner) {

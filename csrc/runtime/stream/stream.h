@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,15 +38,22 @@ class Stream {
 
   bool query();        // all work given so far is done; raises a sticky error
   void synchronize();  // waits; raises a sticky error
+  // Calls the function once all work given so far is done, and holds up later work until it returns; at once on this
+  // thread where the driver has no such call. What it throws becomes the sticky error. It must not use the device.
+  void host_call(std::function<void()> function);
 
   void check_open() const;  // raises FAILED_PRECONDITION for a released stream
 
   // Used by launch() and by the completion of a frame; the first error wins.
   void set_error(mydev_code code, std::string message, ErrorOwner owner = ErrorOwner::kRuntime);
+  // Makes the failure that the driver tells of (stream_status), if any, the sticky error. After a wait.
+  void collect_status();
   void raise_error_if_any();
   void drop_error() noexcept;
   // A launch on it takes the careful path: asynchronous, or released.
   bool needs_care() const noexcept { return needs_care_; }
+  // The driver's own kernels borrow their frames (MYDEV_CAPABILITY_LAUNCH_COPIES).
+  bool launch_copies() const noexcept { return launch_copies_; }
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
  private:
@@ -57,6 +65,7 @@ class Stream {
   int priority_;
   bool asynchronous_;
   bool needs_care_;
+  bool launch_copies_;
   bool released_ = false;  // an external stream after release_external_stream
   const Stream* aliased_ = nullptr;
   std::atomic<bool> failed_{false};

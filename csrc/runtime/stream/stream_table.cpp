@@ -80,6 +80,9 @@ Stream& own_stream(int index, int64_t id) {
 void raise_first_stream_error(int device) {
   Stream* first = nullptr;
   for (Stream* stream : existing_streams(device)) {
+    if (!stream->released()) {
+      stream->collect_status();
+    }
     if (!stream->failed()) {
       continue;
     }

@@ -1,0 +1,227 @@
+/* driver_extensions.h: what some devices can do beyond driver.h. Public C11 header.
+ *
+ * An extension is a table of functions under a name. The driver lists what it has, and the runtime asks for the tables
+ * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says
+ * what its absence means. The runtime checks the tables when it loads the driver; it calls none of them yet, and shows
+ * what a driver has in `mydev doctor`.
+ *
+ * Version rules. An extension has one number. A higher one only appends to the table; what cannot be appended gets
+ * another name. The runtime asks with the highest version that it knows, or the one that is listed if that is lower;
+ * the driver gives a table whose `version` is at most that, and whose struct_size covers it. Unknown names are let be.
+ * Entries that are not marked optional must be given.
+ *
+ * Errors, threads and order are those of driver.h; handles belong to the driver. Structs that the runtime gives to be
+ * filled in have their struct_size set.
+ */
+#ifndef MYDEV_DRIVER_EXTENSIONS_H_
+#define MYDEV_DRIVER_EXTENSIONS_H_
+
+#include "mydev/driver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How each table begins. */
+typedef struct mydev_extension_head {
+  size_t struct_size;
+  uint32_t version; /* that the table is of */
+  uint32_t reserved;
+} mydev_extension_head;
+
+/* --- profiler: what the device did when --------------------------------------------------------------------------- */
+
+/* Absent: profiles show when work was given, not when it ran. */
+
+#define MYDEV_PROFILER_EXTENSION "profiler"
+#define MYDEV_PROFILER_VERSION 1
+
+typedef enum mydev_activity_kind {
+  MYDEV_ACTIVITY_LAUNCH = 0,
+  MYDEV_ACTIVITY_COPY = 1,
+  MYDEV_ACTIVITY_FILL = 2,
+  MYDEV_ACTIVITY_WAIT = 3, /* of a stream for an event */
+  MYDEV_ACTIVITY_HOST_CALL = 4
+} mydev_activity_kind;
+
+/* One piece of work that has run. */
+typedef struct mydev_activity {
+  size_t struct_size;
+  int32_t kind; /* mydev_activity_kind */
+  int32_t device;
+  mydev_stream stream;
+  const char* name;   /* of the kernel; NULL for others; valid during the call that gives the record */
+  uint64_t launch_id; /* see set_launch_id */
+  uint64_t begin;     /* ticks of the device's clock */
+  uint64_t end;
+  uint64_t bytes; /* of a copy or a fill; else 0 */
+} mydev_activity;
+
+/* One moment on both clocks. Two pairs give the ticks' length and drift. */
+typedef struct mydev_clock_pair {
+  size_t struct_size;
+  uint64_t device_ticks;
+  int64_t host_nanoseconds; /* of CLOCK_MONOTONIC */
+} mydev_clock_pair;
+
+typedef struct mydev_profiler_extension {
+  mydev_extension_head head;
+  mydev_code (*start)(int32_t device); /* records from now on */
+  mydev_code (*stop)(int32_t device);
+  /* What the calling thread gives to streams from now on carries this id, until the next call; 0: none. */
+  void (*set_launch_id)(uint64_t id);
+  /* Gives each record of finished work once, in any order, and forgets it. `sink` is called before this returns. */
+  mydev_code (*flush)(int32_t device, void (*sink)(void* context, const mydev_activity* activity), void* context);
+  mydev_code (*clock_pair)(int32_t device, mydev_clock_pair* out_pair);
+} mydev_profiler_extension;
+
+/* --- compiler: kernels from source or binaries at run time -------------------------------------------------------- */
+
+/* Absent: the device runs the driver's own kernels only, and torch.compile generates no code for it. */
+
+#define MYDEV_COMPILER_EXTENSION "compiler"
+#define MYDEV_COMPILER_VERSION 1
+
+typedef struct mydev_module_s* mydev_module; /* code that is ready for a device */
+
+typedef struct mydev_module_source {
+  size_t struct_size;
+  const char* language; /* one of `languages`, or "binary": what module_binary gave, on the same architecture */
+  const void* data;
+  uint64_t bytes;
+  const char* options; /* of the compiler, as it takes them; "" if none */
+} mydev_module_source;
+
+/* How many threads run a kernel: grid[i] groups of group[i]. What is not used is 1. */
+typedef struct mydev_geometry {
+  size_t struct_size;
+  uint32_t grid[3];
+  uint32_t group[3];
+  uint64_t local_memory; /* bytes of each group, besides what the code declares */
+} mydev_geometry;
+
+typedef struct mydev_compiler_extension {
+  mydev_extension_head head;
+  /* NULL-terminated: "opencl-c", "cuda-c", "msl", "spir-v", ...; the best first. Lives as long as the process. */
+  mydev_code (*languages)(int32_t device, const char* const** out_languages);
+  /* What the compiler says of bad source is last_error, with MYDEV_INVALID_ARGUMENT. May take seconds. */
+  mydev_code (*module_create)(int32_t device, const mydev_module_source* source, mydev_module* out_module);
+  /* No launch of its kernels comes later; those given before run to their end. */
+  mydev_code (*module_destroy)(mydev_module module);
+  /* The module as bytes, for a cache: valid as long as the module. Optional: NULL, modules are compiled anew. */
+  mydev_code (*module_binary)(mydev_module module, const void** out_data, uint64_t* out_bytes);
+  /* A record for the function of that name, MYDEV_RUNS_DRIVER; lives as long as the module. Its parameters are the
+   * pointers of the frame's buffers in their order, then its attributes by value. */
+  mydev_code (*module_kernel)(mydev_module module, const char* name, const mydev_kernel** out_kernel);
+  /* `launch` of driver.h with a geometry, for such a record. */
+  mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
+                       const mydev_geometry* geometry);
+} mydev_compiler_extension;
+
+/* --- graph: work that is recorded once and launched often --------------------------------------------------------- */
+
+/* Absent: there are no graphs; work is given piece by piece. A driver gives capture, or nodes, or both. */
+
+#define MYDEV_GRAPH_EXTENSION "graph"
+#define MYDEV_GRAPH_VERSION 1
+
+typedef struct mydev_graph_s* mydev_graph;           /* what to do */
+typedef struct mydev_graph_exec_s* mydev_graph_exec; /* the same, ready to launch */
+
+typedef struct mydev_graph_extension {
+  mydev_extension_head head;
+  /* What is given to the stream, and to streams that wait for its events, is recorded instead of run. Waits for the
+   * host, copies with ordinary host memory and records without TRAIT_COMMAND_BUFFER_COMPATIBLE then fail with
+   * MYDEV_FAILED_PRECONDITION. Optional (both or neither): NULL, graphs are built from nodes. */
+  mydev_code (*capture_begin)(mydev_stream stream);
+  mydev_code (*capture_end)(mydev_stream stream, mydev_graph* out_graph);
+  /* A graph without work, and work that runs after the nodes in `after`. Nodes are numbered from 0 as they are added.
+   * What a frame points to is copied. Optional (all or none): NULL, graphs are captured. */
+  mydev_code (*create)(int32_t device, mydev_graph* out_graph);
+  mydev_code (*add_launch)(mydev_graph graph, const mydev_kernel* kernel, const mydev_frame* frame,
+                           const uint32_t* after, uint32_t num_after);
+  mydev_code (*add_copy)(mydev_graph graph, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind,
+                         const uint32_t* after, uint32_t num_after);
+  mydev_code (*add_fill)(mydev_graph graph, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes,
+                         const uint32_t* after, uint32_t num_after);
+  mydev_code (*instantiate)(mydev_graph graph, mydev_graph_exec* out_exec); /* the graph may be destroyed then */
+  mydev_code (*launch)(mydev_graph_exec exec, mydev_stream stream);         /* not while an earlier one is running */
+  mydev_code (*destroy)(mydev_graph graph);
+  mydev_code (*exec_destroy)(mydev_graph_exec exec); /* waits for its work */
+} mydev_graph_extension;
+
+/* --- virtual_memory: addresses apart from the memory behind them -------------------------------------------------- */
+
+/* Absent: segments of the allocator do not grow. */
+
+#define MYDEV_VIRTUAL_MEMORY_EXTENSION "virtual_memory"
+#define MYDEV_VIRTUAL_MEMORY_VERSION 1
+
+typedef struct mydev_physical_s* mydev_physical; /* memory without an address */
+
+typedef struct mydev_virtual_memory_extension {
+  mydev_extension_head head;
+  /* Bytes of which addresses and sizes below are multiples. */
+  mydev_code (*granularity)(int32_t device, uint64_t* out_bytes);
+  mydev_code (*reserve)(int32_t device, uint64_t bytes, void** out_address);
+  mydev_code (*release)(int32_t device, void* address, uint64_t bytes); /* nothing is mapped there */
+  mydev_code (*physical_create)(int32_t device, uint64_t bytes, mydev_physical* out_physical);
+  mydev_code (*physical_destroy)(mydev_physical physical); /* freed once it is mapped nowhere */
+  mydev_code (*map)(void* address, mydev_physical physical, uint64_t offset, uint64_t bytes);
+  mydev_code (*unmap)(void* address, uint64_t bytes); /* no work that uses it is pending */
+  /* Lets `device` use what is mapped there. The device that it was created for may from the start. */
+  mydev_code (*allow)(void* address, uint64_t bytes, int32_t device);
+} mydev_virtual_memory_extension;
+
+/* --- ipc: memory and events of another process -------------------------------------------------------------------- */
+
+/* Absent: torch.multiprocessing sends tensors of the device only where the driver has UNIFIED_MEMORY. */
+
+#define MYDEV_IPC_EXTENSION "ipc"
+#define MYDEV_IPC_VERSION 1
+
+/* Plain bytes, to be sent to another process of the machine. */
+typedef struct mydev_ipc_handle {
+  uint8_t bytes[64];
+} mydev_ipc_handle;
+
+typedef struct mydev_ipc_extension {
+  mydev_extension_head head;
+  mydev_code (*memory_export)(int32_t device, void* data, mydev_ipc_handle* out_handle); /* data: from memory_alloc */
+  /* In another process. The memory lives until its owner has freed it and all have closed it. */
+  mydev_code (*memory_open)(int32_t device, const mydev_ipc_handle* handle, void** out_data);
+  mydev_code (*memory_close)(int32_t device, void* data);
+  /* Optional (both or neither): NULL, the sender waits for its work before it sends. event_destroy ends either. */
+  mydev_code (*event_export)(mydev_event event, mydev_ipc_handle* out_handle);
+  mydev_code (*event_open)(int32_t device, const mydev_ipc_handle* handle, mydev_event* out_event);
+} mydev_ipc_extension;
+
+/* --- memory_spaces: more than one kind of memory on a device ------------------------------------------------------ */
+
+/* Absent: a device has one, that of memory_alloc. */
+
+#define MYDEV_MEMORY_SPACES_EXTENSION "memory_spaces"
+#define MYDEV_MEMORY_SPACES_VERSION 1
+
+typedef struct mydev_memory_space {
+  size_t struct_size;
+  char name[32];           /* "hbm", "sram", "host" ... */
+  uint64_t total_memory;   /* bytes */
+  uint64_t bandwidth;      /* bytes per second; 0: not known */
+  uint32_t alignment;      /* as in mydev_device_properties */
+  int32_t host_accessible; /* 1: as MYDEV_CAPABILITY_HOST_ACCESSIBLE says of the whole device */
+} mydev_memory_space;
+
+typedef struct mydev_memory_spaces_extension {
+  mydev_extension_head head;
+  mydev_code (*count)(int32_t device, int32_t* out_count); /* space 0 is that of memory_alloc */
+  mydev_code (*describe)(int32_t device, int32_t space, mydev_memory_space* out_space);
+  mydev_code (*alloc)(int32_t device, int32_t space, uint64_t bytes, void** out_data); /* freed by memory_free */
+  mydev_code (*space_of)(int32_t device, const void* data, int32_t* out_space);
+} mydev_memory_spaces_extension;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MYDEV_DRIVER_EXTENSIONS_H_ */
