@@ -92,7 +92,7 @@ KernelCandidate candidate_of_registry(const Device& device, const mydev_kernel& 
                             limits_of(kernel),
                             kernel.scratch_bytes,
                             kernel.plan,
-                            /*of_driver=*/false,
+                            /*of_driver=*/kernel.runs == MYDEV_RUNS_DRIVER,
                             enqueues(device, kernel),
                             /*may_decline=*/false};
   check(candidate, kernel);

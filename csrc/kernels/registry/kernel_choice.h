@@ -21,7 +21,7 @@ struct KernelCandidate {
   mydev_limits limits;
   uint64_t (*scratch_bytes)(const mydev_frame* frame);
   mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
-  bool of_driver;    // the driver's own
+  bool of_driver;    // the driver runs it: its own, or one that says so
   bool enqueues;     // the runtime calls its entry
   bool may_decline;  // it cannot be asked before, so that UNIMPLEMENTED at the launch means no
 };

@@ -54,7 +54,7 @@ class Decision {
 struct LaunchMode {
   bool enqueues = false;     // the runtime calls the record's entry, which enqueues (MYDEV_RUNS_HOST_ENQUEUE)
   bool may_decline = false;  // UNIMPLEMENTED before the driver accepted the frame is no error
-  bool of_driver = false;    // the record is the driver's own
+  bool of_driver = false;    // the driver knows the record: its own, or one that says so
   Decision decision;
 };
 // As launch(). Gives the reason of a record that declined, and nothing when the launch was accepted.
