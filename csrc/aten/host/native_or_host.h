@@ -64,7 +64,7 @@ struct NativeOrHost<Op, try_native, Result(Args...)> {
         return *std::move(result);
       }
     }
-    return fall_back<Op, Args...>(args...);
+    return fall_back<Op, Args...>(std::forward<Args>(args)...);
   }
 };
 
@@ -79,7 +79,7 @@ struct WithFallback<Op, function, Result(Args...)> {
     } catch (const KernelDeclined& declined) {
       host_op_record<Op>().note_declined(declined.what());
     }
-    return fall_back<Op, Args...>(args...);
+    return fall_back<Op, Args...>(std::forward<Args>(args)...);
   }
 };
 
