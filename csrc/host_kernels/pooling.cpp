@@ -94,7 +94,7 @@ PoolingPlan plan_pooling(const mydev_frame& frame, Pool pool) {
   const uint32_t num_buffers = signature.outputs + signature.inputs;
   if (frame.num_outputs != signature.outputs || frame.num_inputs != signature.inputs ||
       frame.num_attributes != signature.attributes) {
-    refuse(signature, "takes other operands or attributes; see its doc");
+    refuse(signature, "takes other operands or attributes; see its contract");
   }
   const mydev_buffer &x = frame.buffers[signature.x], &out = frame.buffers[signature.out];
   PoolingPlan plan;
@@ -219,22 +219,18 @@ uint64_t pooling_scratch_bytes(const mydev_frame* frame) {
 }
 
 template <Pool pool>
-constexpr mydev_kernel record(const char* doc) {
-  return {
-      sizeof(mydev_kernel), signature_of(pool).name, pooling_entry<pool>, pooling_scratch_bytes<pool>, doc, nullptr};
+constexpr mydev_kernel record() {
+  return {sizeof(mydev_kernel),
+          signature_of(pool).name,
+          pooling_entry<pool>,
+          pooling_scratch_bytes<pool>,
+          nullptr,
+          nullptr};
 }
 
-#define MYDEV_WINDOW "kernel[2], stride[2], padding[2], "
-constexpr mydev_kernel kRecords[] = {
-    record<Pool::kMax>("out T [N,C,h,w], indices s64 [N,C,h,w], x T [N,C,H,W]; " MYDEV_WINDOW "dilation[2]"),
-    record<Pool::kMaxBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w], indices s64 [N,C,h,w]"),
-    record<Pool::kAverage>("out T [N,C,h,w], x T [N,C,H,W]; " MYDEV_WINDOW "count_include_pad, divisor"),
-    record<Pool::kAverageBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w]; " MYDEV_WINDOW
-                                   "count_include_pad, divisor"),
-    record<Pool::kAdaptive>("out T [N,C,h,w], x T [N,C,H,W]: windows split x evenly"),
-    record<Pool::kAdaptiveBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w]: windows split x evenly"),
-};
-#undef MYDEV_WINDOW
+constexpr mydev_kernel kRecords[] = {record<Pool::kMax>(),      record<Pool::kMaxBackward>(),
+                                     record<Pool::kAverage>(),  record<Pool::kAverageBackward>(),
+                                     record<Pool::kAdaptive>(), record<Pool::kAdaptiveBackward>()};
 
 }  // namespace
 

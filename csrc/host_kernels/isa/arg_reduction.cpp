@@ -125,6 +125,9 @@ mydev_code search_as(const mydev_frame* frame, const ReductionPlan& plan) {
 
 template <typename Op>
 mydev_code search_entry(const mydev_frame* frame) {
+  if (!have_dtype(frame, 0, 1, frame->buffers[2].dtype) || frame->buffers[1].dtype != MYDEV_S64) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   ReductionPlan plan;
   if (!make_reduction_plan(frame->buffers[1], frame->buffers[2], plan) || plan.reduced_rank > 1) {
     return MYDEV_UNIMPLEMENTED;
@@ -147,10 +150,8 @@ mydev_code search_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.max_with_index", search_entry<Largest>,
-                  "values, indices s64; in: largest along the dimension where outputs have stride 0"),
-    kernel_record("mydev.min_with_index", search_entry<Smallest>,
-                  "values, indices s64; in: smallest along the dimension where outputs have stride 0"),
+    kernel_record("mydev.max_with_index", search_entry<Largest>),
+    kernel_record("mydev.min_with_index", search_entry<Smallest>),
 };
 
 }  // namespace

@@ -364,7 +364,7 @@ mydev_code copy_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.copy", copy_entry, "out T, in U; conj, neg: in converted to T, then conjugated, negated"),
+    kernel_record("mydev.copy", copy_entry),
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ class Operand {
  public:
   explicit Operand(const mydev_buffer& buffer)
       : data_(static_cast<char*>(buffer.data)), reader_(buffer.dtype), writer_(buffer.dtype) {}
-  bool supported() const { return reader_.supported() && writer_.supported(); }
+  bool supported() const { return !present() || (reader_.supported() && writer_.supported()); }
   bool present() const { return data_ != nullptr; }
   const C* read(int64_t at, int64_t count, C* space) const { return reader_.read(address(at), 1, count, space); }
   C value(int64_t at) const {
@@ -232,16 +232,17 @@ uint64_t backward_scratch(const mydev_frame* frame) {
 }
 
 mydev_code forward_entry(const mydev_frame* frame) {
+  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
   return frame->buffers[3].dtype == MYDEV_F64 ? forward_as<double>(frame) : forward_as<float>(frame);
 }
 mydev_code backward_entry(const mydev_frame* frame) {
+  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
   return frame->buffers[4].dtype == MYDEV_F64 ? backward_as<double>(frame) : backward_as<float>(frame);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.layer_norm", forward_entry, "out, mean, rstd; in [M, N], weight, bias; eps"),
-    kernel_record("mydev.layer_norm_backward", backward_entry,
-                  "grad_in, grad_weight, grad_bias; grad_out, in [M, N], mean, rstd, weight", backward_scratch),
+    kernel_record("mydev.layer_norm", forward_entry),
+    kernel_record("mydev.layer_norm_backward", backward_entry, backward_scratch),
 };
 
 }  // namespace

@@ -45,6 +45,9 @@ mydev_code isin_as(const mydev_frame* frame) {
 }
 
 mydev_code isin_entry(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype != MYDEV_PRED || frame->buffers[1].dtype != frame->buffers[2].dtype) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   switch (frame->buffers[1].dtype) {
     case MYDEV_F16:
     case MYDEV_BF16:
@@ -58,7 +61,7 @@ mydev_code isin_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.isin", isin_entry, "out PRED [N]; elements [N], tests [M]; invert: dense"),
+    kernel_record("mydev.isin", isin_entry),
 };
 
 }  // namespace

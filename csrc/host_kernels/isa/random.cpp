@@ -281,6 +281,7 @@ mydev_code fill_with(const mydev_frame* frame) {
 
 template <typename Distribution>
 mydev_code fill_entry(const mydev_frame* frame) {
+  if (!is_floating(frame->buffers[0].dtype)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return fill_with<Distribution, double, kWide>(frame);
   return fill_with<Distribution, float, kNarrow>(frame);
 }
@@ -358,24 +359,33 @@ mydev_code dropout_backward_as(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
+// Whether the operands are floating and of one type, but for the mask.
+bool takes(const mydev_frame* frame, uint32_t mask) {
+  const int32_t dtype = frame->buffers[0].dtype;
+  return is_floating(dtype) && have_dtype(frame, 1, mask, dtype) && have_dtype(frame, mask, mask + 1, MYDEV_PRED) &&
+         have_dtype(frame, mask + 1, 3, dtype);
+}
+
 mydev_code dropout_entry(const mydev_frame* frame) {
+  if (!takes(frame, 1)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return dropout_as<double>(frame);
   return dropout_as<float>(frame);
 }
 
 mydev_code dropout_backward_entry(const mydev_frame* frame) {
+  if (!takes(frame, 2)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return dropout_backward_as<double>(frame);
   return dropout_backward_as<float>(frame);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.random_uniform", fill_entry<Uniform>, "out; ; seed, offset, low, high: in [low, high)"),
-    kernel_record("mydev.random_normal", fill_entry<Normal>, "out; ; seed, offset, mean, std"),
-    kernel_record("mydev.random_exponential", fill_entry<Exponential>, "out; ; seed, offset, rate"),
-    kernel_record("mydev.random_bernoulli", bernoulli_entry, "out; ; seed, offset, p: 1 with probability p, else 0"),
-    kernel_record("mydev.random_integers", integers_entry, "out; ; seed, offset, low, range: in [low, low + range)"),
-    kernel_record("mydev.dropout", dropout_entry, "out, mask; in; seed, offset, p: zeroed with probability p"),
-    kernel_record("mydev.dropout_backward", dropout_backward_entry, "grad_in; grad_out, mask; scale"),
+    kernel_record("mydev.random_uniform", fill_entry<Uniform>),
+    kernel_record("mydev.random_normal", fill_entry<Normal>),
+    kernel_record("mydev.random_exponential", fill_entry<Exponential>),
+    kernel_record("mydev.random_bernoulli", bernoulli_entry),
+    kernel_record("mydev.random_integers", integers_entry),
+    kernel_record("mydev.dropout", dropout_entry),
+    kernel_record("mydev.dropout_backward", dropout_backward_entry),
 };
 
 }  // namespace

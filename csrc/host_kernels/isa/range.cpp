@@ -36,7 +36,7 @@ mydev_code arange_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.arange", arange_entry, "out; ; start, step (both integers or both floating)"),
+    kernel_record("mydev.arange", arange_entry),
 };
 
 }  // namespace

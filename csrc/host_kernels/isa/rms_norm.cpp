@@ -105,6 +105,7 @@ void backward_weight(const mydev_frame& frame) {
 }
 
 mydev_code forward_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
       forward<float>(*frame);
@@ -125,6 +126,7 @@ mydev_code backward(const mydev_frame& frame) {
 }
 
 mydev_code backward_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
       return backward<float>(*frame);
@@ -136,12 +138,8 @@ mydev_code backward_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.rms_norm", forward_entry,
-                  "out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n]?; eps: rows divided by their root mean square; "
-                  "T is f32, f64"),
-    kernel_record(
-        "mydev.rms_norm_backward", backward_entry,
-        "grad_x T[m,n], grad_weight T[n]?; grad T[m,n], x T[m,n], inverse_rms T[m], weight T[n]?; T is f32, f64"),
+    kernel_record("mydev.rms_norm", forward_entry),
+    kernel_record("mydev.rms_norm_backward", backward_entry),
 };
 
 }  // namespace

@@ -138,6 +138,7 @@ mydev_code variance_as(const mydev_frame* frame, const ReductionPlan& plan) {
 }
 
 mydev_code variance_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   ReductionPlan plan;
   if (!make_reduction_plan(frame->buffers[0], frame->buffers[2], plan)) return MYDEV_UNIMPLEMENTED;
   if (plan.outputs == 0) return MYDEV_OK;
@@ -146,8 +147,7 @@ mydev_code variance_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.variance", variance_entry,
-                  "var, mean; in; correction, take_root: along the dimensions where outputs have stride 0"),
+    kernel_record("mydev.variance", variance_entry),
 };
 
 }  // namespace

@@ -177,22 +177,17 @@ uint64_t convolution_scratch_bytes(const mydev_frame* frame) {
 }
 
 template <PlanKind kind>
-constexpr mydev_kernel record(const char* doc) {
-  return {
-      sizeof(mydev_kernel), name_of<kind>(), convolution_entry<kind>, convolution_scratch_bytes<kind>, doc, nullptr};
+constexpr mydev_kernel record() {
+  return {sizeof(mydev_kernel),
+          name_of<kind>(),
+          convolution_entry<kind>,
+          convolution_scratch_bytes<kind>,
+          nullptr,
+          nullptr};
 }
 
-#define MYDEV_CONVOLUTION_ATTRIBUTES \
-  "all f32, bf16 or f16; stride[], padding[], dilation[], transposed, output_padding[], groups"
-constexpr mydev_kernel kRecords[] = {
-    record<PlanKind::kConvolution>(
-        "out [N,O,...], x [N,C,...], weight [O,C/groups,...], bias? [O], " MYDEV_CONVOLUTION_ATTRIBUTES),
-    record<PlanKind::kConvolutionBackwardData>(
-        "grad_x [N,C,...], grad_out [N,O,...], weight [O,C/groups,...], " MYDEV_CONVOLUTION_ATTRIBUTES),
-    record<PlanKind::kConvolutionBackwardWeights>(
-        "grad_weight [O,C/groups,...], grad_bias? [O], grad_out [N,O,...], x [N,C,...], " MYDEV_CONVOLUTION_ATTRIBUTES),
-};
-#undef MYDEV_CONVOLUTION_ATTRIBUTES
+constexpr mydev_kernel kRecords[] = {record<PlanKind::kConvolution>(), record<PlanKind::kConvolutionBackwardData>(),
+                                     record<PlanKind::kConvolutionBackwardWeights>()};
 
 }  // namespace
 

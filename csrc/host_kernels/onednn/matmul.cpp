@@ -410,10 +410,7 @@ uint64_t matmul_scratch_bytes(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    {sizeof(mydev_kernel), "mydev.matmul", matmul_entry, matmul_scratch_bytes,
-     "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a @ b) "
-     "+ beta * addend, or beta * out without addend",
-     nullptr},
+    {sizeof(mydev_kernel), "mydev.matmul", matmul_entry, matmul_scratch_bytes, nullptr, nullptr},
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string describe_contract(const KernelContract& contract) {
   return text;
 }
 
-std::string dtype_names(uint64_t dtypes) {
+std::string dtype_list(uint64_t dtypes) {
   std::string text;
   for (const DtypeRow& row : kDtypes) {
     if ((dtypes & MYDEV_DTYPE_BIT(row.dtype)) != 0) text += (text.empty() ? "" : " ") + std::string(row.name);

@@ -150,6 +150,6 @@ std::string contract_violation(const KernelContract& contract, const mydev_frame
 // "mydev.add: (out T) <- (a T|number, b T|number; alpha: number = 1), T: pred ints floats complex".
 std::string describe_contract(const KernelContract& contract);
 // "s8 s16 f32": names of dtypes.
-std::string dtype_names(uint64_t dtypes);
+std::string dtype_list(uint64_t dtypes);
 
 }  // namespace mydev

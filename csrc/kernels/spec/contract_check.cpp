@@ -145,7 +145,7 @@ class FrameCheck {
     if (is_absent(buffer)) return operand.may_be_absent ? "" : text_of(describe(given), " is absent");
     if (is_scalar(buffer) && !operand.may_be_number) return text_of(describe(given), " is one number");
     if (static_cast<uint32_t>(buffer.dtype) >= 64 || (operand.dtypes & MYDEV_DTYPE_BIT(buffer.dtype)) == 0) {
-      return text_of(describe(given), " is ", name_of(buffer.dtype), ", and may be ", dtype_names(operand.dtypes));
+      return text_of(describe(given), " is ", name_of(buffer.dtype), ", and may be ", dtype_list(operand.dtypes));
     }
     if (operand.variable >= 0) {
       if (std::string why = check_variable(static_cast<size_t>(operand.variable), given); !why.empty()) return why;
@@ -170,7 +170,7 @@ class FrameCheck {
     if (like == MYDEV_DTYPE_INVALID) like = dtype;
     if (like == dtype) return "";
     return text_of(describe(given), " is ", name_of(dtype), ", and may be ", name_of(like), " ",
-                   dtype_names(variable.own));
+                   dtype_list(variable.own));
   }
 
   // --- sizes ---

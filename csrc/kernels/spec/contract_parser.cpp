@@ -257,7 +257,8 @@ class OperandsParser {
         operand.shapes.push_back(shape());
       }
     }
-    if (operand.shapes.empty()) operand.shapes.push_back({ContractSize{ContractSize::kList, 0, size_name("...", true)}});
+    if (operand.shapes.empty())
+      operand.shapes.push_back({ContractSize{ContractSize::kList, 0, size_name("...", true)}});
     return operand;
   }
 

@@ -136,12 +136,9 @@ constexpr ContractRow kPoolingRows[] = {
     {"mydev.adaptive_avg_pool2d_backward", "(grad_x T[n,c,h,w]) <- (grad_out T[n,c,p,q])", kFloats, "", kSplits},
 };
 
-constexpr ContractGroup kGroups[] = {{"softmax", kSoftmaxRows},
-                                     {"loss", kLossRows},
-                                     {"normalisation, gating", kNormalizationRows},
-                                     {"matmul", kMatmulRows},
-                                     {"convolution", kConvolutionRows},
-                                     {"pooling", kPoolingRows}};
+constexpr ContractGroup kGroups[] = {
+    {"softmax, loss", kSoftmaxRows}, {"softmax, loss", kLossRows},      {"normalisation, gating", kNormalizationRows},
+    {"matmul", kMatmulRows},         {"convolution", kConvolutionRows}, {"pooling", kPoolingRows}};
 
 }  // namespace
 
