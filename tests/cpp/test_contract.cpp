@@ -57,8 +57,12 @@ std::vector<Variation> variations_of(const KernelContract& contract) {
                                        {.name = "gaps", .gaps = true},
                                        {.name = "broadcast", .broadcast = true},
                                        {.name = "absent", .absent = true},
-                                       {.name = "defaults", .defaults = true},
-                                       {.name = "other shapes", .other_shapes = true}};
+                                       {.name = "defaults", .defaults = true}};
+  const auto has_choice = [](const ContractOperand& operand) { return operand.shapes.size() > 1; };
+  if (std::any_of(contract.results.begin(), contract.results.end(), has_choice) ||
+      std::any_of(contract.operands.begin(), contract.operands.end(), has_choice)) {
+    variations.push_back({.name = "other shapes", .other_shapes = true});
+  }
   if (contract.may_be_empty) variations.push_back({.name = "empty", .empty = true});
   if (!contract.expression.empty()) variations.push_back({.name = "flags", .flags = true});
   for (Variation& variation : variations) variation.reduced = one;

@@ -156,6 +156,11 @@ mydev_code gather(const mydev_frame* frame) {
   if (frame->buffers[0].dtype != frame->buffers[1].dtype || frame->buffers[2].dtype != MYDEV_S64) {
     return MYDEV_UNIMPLEMENTED;
   }
+  const int64_t dim = frame->attributes[0].value.i;
+  if (dim < 0 || dim >= frame->buffers[0].rank) {
+    frame->host->set_error(frame, "dim must be a dimension of the operands, from 0 on");
+    return MYDEV_INVALID_ARGUMENT;
+  }
   if (frame->buffers[0].dtype == MYDEV_PRED) return gather_as<Truths>(frame);
   switch (element_size(frame->buffers[0].dtype)) {
     case 1:

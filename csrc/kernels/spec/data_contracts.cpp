@@ -45,7 +45,8 @@ constexpr ContractRow kIndexRows[] = {
     {"mydev.index_select", "dense (out T[o,n,i]) <- (in T[o,d,i], index strided I[n])", "T: any; I: s32 s64", "",
      "out[o,n,i] = in[o,index[n],i]; an index outside of 0..d-1 is OUT_OF_RANGE"},
     {"mydev.gather", "(out T[s...]) <- (in T[d...], index s64[s...]; dim: int 0..15) where s: 1..16", "T: any", "",
-     "out[p] = in[p with index[p] along dim]; in has at least the sizes of out but along dim; an index outside of in "
+     "out[p] = in[p with index[p] along dim], a dimension of theirs; in has at least the sizes of out but along dim; "
+     "an index outside of in "
      "is INVALID_ARGUMENT; pred becomes 0 or 1"},
     {"mydev.embedding_backward",
      "dense (grad_weight T[v,i]) <- (grad_out T[n,i], index strided I[n]; padding_idx: int, scale_by_frequency: bool)",
