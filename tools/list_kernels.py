@@ -40,7 +40,7 @@ computed of it. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use
 | `reduced` | a result that has the operand's sizes, and stride 0 along the dimensions that are reduced |
 | `dense`, `packed` | row-major without gaps; without gaps, in an order of dimensions that all share. Else any strides |
 | `n: int 1..3 = 2` | an attribute, the values that are defined, and its default, with which it may be left out at the end |
-| `number`, `scalar` | an attribute of the kind that goes with `T` (INT, FLOAT or COMPLEX); of any of the three |
+| `number`, `scalar` | an attribute of the kind that goes with `T` (INT, FLOAT or COMPLEX); of any of these, or BOOL |
 | `out may be a` | the result may lie exactly where the operand does; else no results share memory with operands |
 
 The third line is what is computed: element by element, but for sum, prod, mean, amax, amin, any, all, argmax, argmin

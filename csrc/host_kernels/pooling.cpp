@@ -1,16 +1,8 @@
-// Kernel group pooling, over [N, C, H, W]:
+// Kernel group pooling, over [N, C, H, W].
 //
-//   mydev.max_pool2d(out, indices s64, x; kernel[], stride[], padding[], dilation[])
-//   mydev.max_pool2d_backward(grad_x, grad_out, indices s64)
-//   mydev.avg_pool2d(out, x; kernel[], stride[], padding[], count_include_pad, divisor)
-//   mydev.avg_pool2d_backward(grad_x, grad_out; the same)
-//   mydev.adaptive_avg_pool2d(out, x)
-//   mydev.adaptive_avg_pool2d_backward(grad_x, grad_out)
-//
-// Indices are positions in the H x W plane of x, as PyTorch's; divisor 0 means the number of elements. Data is f32,
-// f64, bf16 or f16, averages of the last two are taken in f32. Any strides: where all operands lie channels-last, or
-// all channels-first, the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied
-// to scratch first. Planes of 2^31 elements or more are refused.
+// Averages of bf16 and f16 are taken in f32. Any strides: where all operands lie channels-last, or all channels-first,
+// the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied to scratch first.
+// Planes of 2^31 elements or more are refused.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -190,13 +190,19 @@ class ContractFrame {
     frame.host = &host_services();
     frame.kernel = &kernel;
     violation_ = contract_violation(contract_, frame);
-    std::vector<double> scratch;
-    if (kernel.scratch_bytes != nullptr) {
-      frame.scratch_bytes = kernel.scratch_bytes(&frame);
-      scratch.resize(frame.scratch_bytes / sizeof(double) + 8);
-      frame.scratch = scratch.data();
+    mydev_plan plan{.struct_size = sizeof(mydev_plan)};
+    if (kernel.plan != nullptr) {
+      if (const mydev_code code = kernel.plan(&frame, &plan); code != MYDEV_OK) return code;
+    } else if (kernel.scratch_bytes != nullptr) {
+      plan.scratch_bytes = kernel.scratch_bytes(&frame);
     }
-    return kernel.entry(&frame);
+    std::vector<double> scratch(plan.scratch_bytes / sizeof(double) + 8);
+    frame.scratch = scratch.data();
+    frame.scratch_bytes = plan.scratch_bytes;
+    frame.decision = plan.decision;
+    const mydev_code code = kernel.entry(&frame);
+    if (plan.release != nullptr) plan.release(plan.decision);
+    return code;
   }
   const std::string& violation() const { return violation_; }
 

@@ -1,8 +1,4 @@
 // Kernel group arg_reduction: where the largest or smallest element lies along one dimension.
-//
-//   mydev.max_with_index, mydev.min_with_index(values, indices; in): values in in's dtype, or absent; indices s64
-// Outputs have one set of strides, 0 along the reduced dimension, of which there is one. The first of equal elements
-// counts; a NaN counts as larger and smaller than any other, the first one. Reducing no elements is INVALID_ARGUMENT.
 #include <limits>
 
 #include "host_kernels/isa/dense_values.h"

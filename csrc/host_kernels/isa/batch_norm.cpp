@@ -1,12 +1,7 @@
 // Kernel group batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
 //
-//   mydev.batch_norm_training(out, mean, invstd, running_mean, running_var; in, weight, bias; momentum, eps)
-//   mydev.batch_norm_inference(out; in, weight, bias, running_mean, running_var; eps)
-//   mydev.batch_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps)
-// weight, bias, the running statistics and the outputs of backward may be absent. Without `training`, backward takes
-// the running variance for invstd. in, out and their gradients are f16, bf16 or f32, statistics and weights of the same
-// type or f32; or all are f64. Statistics take two passes in double; in a half type, out is that of the rounded
-// ones, which backward will see. A task is a channel (S > 1) or a block of channels (S = 1).
+// Statistics take two passes in double; in a half type, out is that of the rounded ones, which backward will see. A task
+// is a channel (S > 1) or a block of channels (S = 1).
 #include <algorithm>
 #include <cmath>
 

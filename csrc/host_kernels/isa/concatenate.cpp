@@ -1,6 +1,4 @@
-// Kernel group concatenate: mydev.concatenate(out; in, ...), tensors joined along one dimension.
-//
-// All dense, of one element size: in[k] is [O, d_k, I], out [O, sum of d_k, I].
+// Kernel group concatenate: tensors joined along the middle of three dimensions, as bytes.
 #include <algorithm>
 #include <cstring>
 

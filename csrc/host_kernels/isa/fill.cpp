@@ -1,4 +1,4 @@
-// Kernel group fill: mydev.fill(out; value).
+// Kernel group fill: one value for all elements, of any layout.
 #include <cstring>
 
 #include "host_kernels/isa/element_conversion.h"

@@ -1,9 +1,6 @@
-// Kernel group foreach: one elementwise operation over lists of dense tensors, in one launch.
+// Kernel group foreach: one elementwise operation over lists of packed tensors, in one launch; norms of each of a list.
 //
-// mydev.foreach_<op>(out[]; in[], ...; scalars): lists of one length, corresponding tensors of one size; an input of
-// rank 0 stands for all elements. scalars is one value for all, or one for each tensor. Computed in float for f16, bf16
-// and f32, in double for f64. An output may be one of the inputs. mydev.foreach_norm1, norm2 and norm_inf give one
-// value per tensor; their result does not depend on the number of threads.
+// Computed in float for f16, bf16 and f32, in double for f64. Norms do not depend on the number of threads.
 #include <cmath>
 
 #include "host_kernels/isa/dense_values.h"

@@ -1,11 +1,6 @@
-// Kernel group index: rows and elements picked by a tensor of indices.
+// Kernel group index: rows and elements picked by a tensor of indices, and the gradient of picking rows.
 //
-//   mydev.index_select(out; in, index): dense out [O, n, I], dense in [O, D, I], index s64 or s32 [n] of any stride
-//   mydev.gather(out; in, index; dim): index s64 of out's sizes; strided operands of one rank; any dtype of 1 to 16
-//   bytes mydev.embedding_backward(grad_weight; grad_out, index; padding_idx, scale_by_frequency): dense [V, I], dense
-//   [n, I]
-// An index outside its dimension is OUT_OF_RANGE, in mydev.gather INVALID_ARGUMENT; nothing is read or written beyond
-// the operands.
+// Nothing is read or written beyond the operands, whatever the indices are.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>

@@ -1,9 +1,7 @@
 // Kernel group layer_norm: over the rows of dense [M, N].
 //
-//   mydev.layer_norm(out, mean, rstd; in, weight, bias; eps): mean and rstd [M], weight and bias [N] or absent
-//   mydev.layer_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, mean, rstd, weight): outputs may be absent
-// Any mix of f16, bf16 and f32, computed in float; or all f64. Statistics take two passes, sums in double. The
-// gradients of weight and bias are summed over pieces of rows that the shape alone decides.
+// f16, bf16 and f32, also mixed, are computed in float. Statistics take two passes, sums in double. The gradients of
+// weight and bias are summed over pieces of rows that the shape alone decides.
 #include <algorithm>
 #include <cmath>
 

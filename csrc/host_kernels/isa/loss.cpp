@@ -1,13 +1,6 @@
 // Kernel group loss: negative log likelihood, mean squared error, binary cross entropy.
 //
-// reduction is 0 (none), 1 (mean) or 2 (sum), as in torch. Sums are taken in double, in an order that the shape alone
-// decides.
-//   mydev.nll_loss(out, total_weight; in, target, weight; reduction, ignore_index): in [N, C, S], target s64 [N, S],
-//     weight [C] or absent; out [N, S], or one element. A target outside [0, C) is OUT_OF_RANGE.
-//   mydev.nll_loss_backward(grad_in; grad_out, target, weight, total_weight; reduction, ignore_index): grad_in dense
-//   mydev.mse_loss(out; in, target; reduction), mydev.bce_loss(out; in, target, weight; reduction): all dense
-//   mydev.mse_loss_backward(grad_in; grad_out, in, target; reduction), mydev.bce_loss_backward(...; , weight): dense,
-//     grad_out has stride 0 if reduced
+// Sums are taken in double, in an order that the shape alone decides.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

@@ -1,7 +1,5 @@
-// Kernel group membership: mydev.isin(out PRED [N]; elements [N], tests [M]; invert), all dense, of one type.
-//
-// Whether an element equals any of the tests, each with each: meant for few tests. As ==, NaN equals nothing. f16, bf16
-// and f32 are compared as float, f64 as double, integers in 64 bits.
+// Kernel group membership: compares each element with each of the tests; meant for few tests. f16, bf16 and f32 are
+// compared as float, f64 as double, integers in 64 bits.
 #include <algorithm>
 
 #include "host_kernels/isa/element_chunk.h"

@@ -1,11 +1,5 @@
-// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of dense tensors, in one launch.
-//
-// mydev.fused_sgd(params, momentum_buffers, grads; lr, grad_scale, found_inf)
-// mydev.fused_adam(params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, grads; lr, grad_scale, found_inf, steps)
-// Outputs are lists of one length, all updated in place; momentum_buffers and max_exp_avg_sqs may be absent operands.
-// lr, grad_scale and found_inf are absent or one f32 (lr also f64); steps are one f32 per tensor, not changed.
-// Gradients are written only with grad_scale, unscaled. Nothing changes if found_inf is not 0. Computed in float, for
-// f64 in double.
+// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of packed tensors, in one launch. Computed in float,
+// for f64 in double.
 #include <cmath>
 
 #include "host_kernels/isa/tensor_list.h"

@@ -1,14 +1,10 @@
-// Kernel group random: fills (out; ; seed, offset, ...) of a dense out from Philox 4x32-10.
+// Kernel group random: fills from Philox 4x32-10, and dropout.
 //
 // Element i takes its words from a block that i alone determines, counted from `offset` (in blocks), and its value from
 // operations that are exact or correctly rounded: the numbers do not depend on threads, instruction set or C library.
 // So this file is compiled without contraction (CMakeLists.txt) and uses neither fma nor vector_math.h. Blocks used:
 // f64 and 64-bit integers kWide elements a block, all else kNarrow; a caller advances its offset by random_blocks().
 // f16 and bf16 are drawn as float and rounded.
-//   mydev.random_uniform: [low, high)       mydev.random_normal: mean, std       mydev.random_exponential: rate
-//   mydev.random_bernoulli: probability     mydev.random_integers: low + [0, range), range 0 meaning 2^64
-//   mydev.dropout(out, mask; in; seed, offset, p): in / (1 - p) where kept, else 0; mask is 1 where kept
-//   mydev.dropout_backward(grad_in; grad_out, mask; scale)
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,9 +1,8 @@
-// Kernel group reduction: (out; in) -> out, where out has stride 0 along each reduced dimension.
+// Kernel group reduction: sums, products, extrema, truths and norms along some dimensions.
 //
-// mydev.sum, mean, prod, amax, amin, any, all, norm1, norm2, norm_inf. An empty reduction gives the operation's
-// identity. Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into
-// doubles after at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype.
-// NaN propagates through amax and amin. Results do not depend on the number of threads.
+// Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into doubles after
+// at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype. Results do not
+// depend on the number of threads.
 #include <algorithm>
 #include <cmath>
 #include <limits>

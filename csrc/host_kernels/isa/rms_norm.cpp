@@ -1,12 +1,7 @@
 // Kernel group rms_norm: normalisation of rows by their root mean square, forward and backward.
 //
-//   mydev.rms_norm(out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n] or absent; eps)
-//     out = x * inverse_rms * weight, inverse_rms = 1 / sqrt(mean(x^2) + eps)
-//   mydev.rms_norm_backward(grad_x T[m,n], grad_weight T[n] or absent; grad T[m,n], x T[m,n], inverse_rms T[m],
-//                           weight T[n] or absent)
-//
-// T is f32 or f64; buffers are dense. Rows are independent; the gradient of the weight sums over them column by column,
-// in their order, so that results do not depend on the number of threads.
+// Rows are independent; the gradient of the weight sums over them column by column, in their order, so that results do
+// not depend on the number of threads.
 #include <algorithm>
 #include <cmath>
 

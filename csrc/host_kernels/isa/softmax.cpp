@@ -1,6 +1,5 @@
-// Kernel group softmax: (out; in) and (grad_in; grad_out, out), all dense [outer, dim, inner].
+// Kernel group softmax: softmax, its logarithm, and their backwards along the middle of three dimensions.
 //
-// mydev.softmax, mydev.log_softmax, mydev.softmax_backward, mydev.log_softmax_backward. Normalised along `dim`.
 // Computed in float for f16, bf16 and f32, in double for f64. A row is one task where inner is 1, else a block of
 // kColumns columns.
 #include <cmath>

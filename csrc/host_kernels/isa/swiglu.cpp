@@ -1,9 +1,4 @@
 // Kernel group swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, and its derivatives.
-//
-//   mydev.swiglu(out T; gate T, up T)
-//   mydev.swiglu_backward(grad_gate T, grad_up T; grad T, gate T, up T)
-//
-// T is f32 or f64; buffers are dense and of one shape.
 #include <cmath>
 
 #include "host_kernels/isa/tensor_list.h"

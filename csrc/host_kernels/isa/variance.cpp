@@ -1,8 +1,4 @@
-// Kernel group variance: mydev.variance(var, mean; in; correction, take_root), outputs with stride 0 along reduced
-// dimensions.
-//
-// Either output may be absent. Two passes, all in double: the mean, then the squared deviations over count - correction
-// (not below 0). take_root gives the standard deviation.
+// Kernel group variance: two passes, all in double: the mean, then the squared deviations.
 #include <cmath>
 
 #include "host_kernels/isa/dense_values.h"

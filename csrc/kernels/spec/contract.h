@@ -17,7 +17,7 @@
 //   attribute = name ":" kind [ low ".." [ high ] ] [ "=" default ]
 //   kind      = bool | int | float | number | scalar | ( ints | floats ) "[" [ number | "..." ] "]"
 //   fact      = ( list | operand ) ":" low ".." high | size "=" expression | result "may be" operand { "or" operand }
-//             | "operands are not empty"
+//             | "operands are not empty", but where the results are
 //
 // The frame has the results' buffers, then the operands', in the order of the text. `[x T]` may be left out at the end.
 // `x?` may be absent: data NULL, rank 0. `x...` is a list of buffers; all lists of a frame have one length, and results
@@ -34,8 +34,9 @@
 // others and of attributes, entry by entry if it is a list. "n*" alone in a shape is any sizes whose product is n.
 //
 // Attributes come in the order of the text; those with a default may be left out from the end. `number` is INT, FLOAT
-// or COMPLEX as the first variable's dtype is an integer (or pred), floating or complex; `scalar` is any of the three.
-// `low..high`, there and of an operand, is what is defined. `ints[...]` has an entry for each entry of a list of sizes.
+// or COMPLEX as the first variable's dtype is an integer (or pred), floating or complex; `scalar` is any of these or
+// BOOL. `low..high`, there and of an operand, is what is defined. `ints[...]` has an entry for each entry of a list of
+// sizes.
 //
 // Types: "T: f32 f64; S: T f32" gives each variable its set; a variable that names another may have that one's dtype.
 // Sets: pred; ints (s8 s16 s32 s64 u8); floats (f16 bf16 f32 f64); complex (c64 c128); any (all but token).
@@ -123,7 +124,7 @@ struct KernelContract {
   std::vector<ContractSizeName> sizes;
   std::vector<SizeFact> facts;
   int64_t least_list = 0, greatest_list = 64;  // entries of the lists of sizes
-  bool may_be_empty = true;                    // operands may be without elements
+  bool may_be_empty = true;                    // operands may have no elements where results have some
   Expression expression;                       // empty: none. Over operands, then attributes
 
   // One shape for everything, element by element.

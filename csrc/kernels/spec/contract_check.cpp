@@ -44,10 +44,6 @@ std::string sizes_of(const mydev_buffer& buffer) {
   return text + "]";
 }
 
-bool is_empty(const mydev_buffer& buffer) {
-  return std::find(buffer.sizes, buffer.sizes + buffer.rank, 0) != buffer.sizes + buffer.rank;
-}
-
 bool is_dense(const mydev_buffer& buffer) {
   int64_t stride = 1;
   for (int32_t d = buffer.rank; d-- > 0;) {
@@ -76,6 +72,7 @@ class FrameCheck {
     for (const Given& given : given_) {
       if (why.empty()) why = check(given);
     }
+    if (why.empty() && !contract_.may_be_empty) why = check_elements();
     // What may have several shapes comes last: the others tell what sizes stand for.
     for (const bool several : {false, true}) {
       for (const Given& given : given_) {
@@ -150,11 +147,31 @@ class FrameCheck {
     if (operand.variable >= 0) {
       if (std::string why = check_variable(static_cast<size_t>(operand.variable), given); !why.empty()) return why;
     }
-    if (!contract_.may_be_empty && is_empty(buffer)) return text_of(describe(given), " has no elements");
     if (operand.layout == ContractLayout::kDense && !is_dense(buffer)) {
       return text_of(describe(given), " of sizes ", sizes_of(buffer), " is not dense");
     }
     return "";
+  }
+
+  std::string check_elements() const {
+    const auto gives = [&](const Given& g) { return is_result(g) && !is_absent(*g.buffer) && !is_empty(g); };
+    if (std::none_of(given_.begin(), given_.end(), gives)) return "";
+    for (const Given& given : given_) {
+      if (!is_result(given) && !is_absent(*given.buffer) && is_empty(given)) {
+        return text_of(describe(given), " has no elements");
+      }
+    }
+    return "";
+  }
+  bool is_result(const Given& given) const { return given.buffer < frame_.buffers + frame_.num_outputs; }
+  // Reduced dimensions of results may have size 0.
+  static bool is_empty(const Given& given) {
+    const mydev_buffer& buffer = *given.buffer;
+    for (int32_t d = 0; d < buffer.rank; ++d) {
+      const bool reduced = given.operand->layout == ContractLayout::kReduced && buffer.strides[d] == 0;
+      if (buffer.sizes[d] == 0 && !reduced) return true;
+    }
+    return false;
   }
 
   std::string check_variable(size_t index, const Given& given) {
@@ -258,7 +275,8 @@ class FrameCheck {
                         : scalar == ScalarKind::kFloat ? MYDEV_ATTRIBUTE_FLOAT
                                                        : MYDEV_ATTRIBUTE_COMPLEX);
       case ContractKind::kScalar:
-        return kind == MYDEV_ATTRIBUTE_INT || kind == MYDEV_ATTRIBUTE_FLOAT || kind == MYDEV_ATTRIBUTE_COMPLEX;
+        return kind == MYDEV_ATTRIBUTE_BOOL || kind == MYDEV_ATTRIBUTE_INT || kind == MYDEV_ATTRIBUTE_FLOAT ||
+               kind == MYDEV_ATTRIBUTE_COMPLEX;
       case ContractKind::kInts:
         return kind == MYDEV_ATTRIBUTE_INT_ARRAY;
       case ContractKind::kFloats:
