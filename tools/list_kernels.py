@@ -39,7 +39,7 @@ computed of it. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use
 | `&x T` | a result whose old value is read |
 | `reduced` | a result that has the operand's sizes, and stride 0 along the dimensions that are reduced |
 | `dense`, `packed` | row-major without gaps; without gaps, in an order of dimensions that all share. Else any strides |
-| `n: int 1..3 = 2` | an attribute, the values that are defined, and its default, with which it may be left out at the end |
+| `n: int 1..3 = 2` | an attribute, what is defined, and its default: it may then be left out at the end |
 | `number`, `scalar` | an attribute of the kind that goes with `T` (INT, FLOAT or COMPLEX); of any of these, or BOOL |
 | `out may be a` | the result may lie exactly where the operand does; else no results share memory with operands |
 

@@ -1,7 +1,7 @@
 // Kernel group batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
 //
-// Statistics take two passes in double; in a half type, out is that of the rounded ones, which backward will see. A task
-// is a channel (S > 1) or a block of channels (S = 1).
+// Statistics take two passes in double; in a half type, out is that of the rounded ones, which backward will see. A
+// task is a channel (S > 1) or a block of channels (S = 1).
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of packed tensors, in one launch. Computed in float,
-// for f64 in double.
+// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of packed tensors, in one launch. Computed in
+// float, for f64 in double.
 #include <cmath>
 
 #include "host_kernels/isa/tensor_list.h"
