@@ -1,5 +1,5 @@
-// The groups of built-in kernels. A kernel group is one file that gives its records and documents their frames at its
-// top and in each record's `doc`.
+// The groups of built-in kernels. A kernel group is one file that gives its records. What they take is said by their
+// contracts, csrc/kernels/spec/builtin_contracts.h; the comment at a file's top tells how it computes.
 //
 // A group under MYDEV_KERNEL_GROUPS_PER_ISA lies in csrc/host_kernels/isa/<group>.cpp, is compiled once per instruction
 // set, and defines `std::span<const mydev_kernel> <group>()` in namespace mydev::kernels::MYDEV_ISA (a macro that CMake

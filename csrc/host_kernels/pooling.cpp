@@ -1,16 +1,8 @@
-// Kernel group pooling, over [N, C, H, W]:
+// Kernel group pooling, over [N, C, H, W].
 //
-//   mydev.max_pool2d(out, indices s64, x; kernel[], stride[], padding[], dilation[])
-//   mydev.max_pool2d_backward(grad_x, grad_out, indices s64)
-//   mydev.avg_pool2d(out, x; kernel[], stride[], padding[], count_include_pad, divisor)
-//   mydev.avg_pool2d_backward(grad_x, grad_out; the same)
-//   mydev.adaptive_avg_pool2d(out, x)
-//   mydev.adaptive_avg_pool2d_backward(grad_x, grad_out)
-//
-// Indices are positions in the H x W plane of x, as PyTorch's; divisor 0 means the number of elements. Data is f32,
-// f64, bf16 or f16, averages of the last two are taken in f32. Any strides: where all operands lie channels-last, or
-// all channels-first, the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied
-// to scratch first. Planes of 2^31 elements or more are refused.
+// Averages of bf16 and f16 are taken in f32. Any strides: where all operands lie channels-last, or all channels-first,
+// the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied to scratch first.
+// Planes of 2^31 elements or more are refused.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -94,7 +86,7 @@ PoolingPlan plan_pooling(const mydev_frame& frame, Pool pool) {
   const uint32_t num_buffers = signature.outputs + signature.inputs;
   if (frame.num_outputs != signature.outputs || frame.num_inputs != signature.inputs ||
       frame.num_attributes != signature.attributes) {
-    refuse(signature, "takes other operands or attributes; see its doc");
+    refuse(signature, "takes other operands or attributes; see its contract");
   }
   const mydev_buffer &x = frame.buffers[signature.x], &out = frame.buffers[signature.out];
   PoolingPlan plan;
@@ -219,22 +211,18 @@ uint64_t pooling_scratch_bytes(const mydev_frame* frame) {
 }
 
 template <Pool pool>
-constexpr mydev_kernel record(const char* doc) {
-  return {
-      sizeof(mydev_kernel), signature_of(pool).name, pooling_entry<pool>, pooling_scratch_bytes<pool>, doc, nullptr};
+constexpr mydev_kernel record() {
+  return {sizeof(mydev_kernel),
+          signature_of(pool).name,
+          pooling_entry<pool>,
+          pooling_scratch_bytes<pool>,
+          nullptr,
+          nullptr};
 }
 
-#define MYDEV_WINDOW "kernel[2], stride[2], padding[2], "
-constexpr mydev_kernel kRecords[] = {
-    record<Pool::kMax>("out T [N,C,h,w], indices s64 [N,C,h,w], x T [N,C,H,W]; " MYDEV_WINDOW "dilation[2]"),
-    record<Pool::kMaxBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w], indices s64 [N,C,h,w]"),
-    record<Pool::kAverage>("out T [N,C,h,w], x T [N,C,H,W]; " MYDEV_WINDOW "count_include_pad, divisor"),
-    record<Pool::kAverageBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w]; " MYDEV_WINDOW
-                                   "count_include_pad, divisor"),
-    record<Pool::kAdaptive>("out T [N,C,h,w], x T [N,C,H,W]: windows split x evenly"),
-    record<Pool::kAdaptiveBackward>("grad_x T [N,C,H,W], grad_out T [N,C,h,w]: windows split x evenly"),
-};
-#undef MYDEV_WINDOW
+constexpr mydev_kernel kRecords[] = {record<Pool::kMax>(),      record<Pool::kMaxBackward>(),
+                                     record<Pool::kAverage>(),  record<Pool::kAverageBackward>(),
+                                     record<Pool::kAdaptive>(), record<Pool::kAdaptiveBackward>()};
 
 }  // namespace
 

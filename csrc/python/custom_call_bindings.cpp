@@ -108,6 +108,11 @@ void bind_custom_call(py::module_& m) {
   });
   m.def("has_kernel", wrap_custom_call(+[](const std::string& name) { return find_kernel(name) != nullptr; }));
   m.def("describe_kernel", wrap_custom_call(+[](const std::string& name) { return to_python(describe_kernel(name)); }));
+  m.def("kernel_contracts", [] {
+    py::list contracts;
+    for (const KernelContract& contract : builtin_contracts()) contracts.append(to_python(describe(contract)));
+    return contracts;
+  });
   m.def("unregister_kernel", wrap_custom_call(+[](const std::string& name) { unregister_kernel(name); }));
   m.def("registry_generation", &registry_generation);
   m.def("dense_copies", &dense_copies);

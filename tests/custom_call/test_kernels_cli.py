@@ -68,6 +68,28 @@ def test_info_as_json(cli: Cli, library: str) -> None:
     assert json.loads(out)["gradient"]["wrt"] == [2, 3]
 
 
+def test_info_of_a_built_in_kernel_shows_its_contract(cli: Cli) -> None:
+    code, out, _ = cli("info", "mydev.add")
+    assert code == 0
+    assert "(out T) <- (a T|number, b T|number; alpha: number = 1) where out may be a or b" in out
+    assert "T: pred ints floats complex" in out
+    assert "a + alpha * b" in out
+
+
+def test_info_of_a_built_in_kernel_as_json(cli: Cli) -> None:
+    code, out, _ = cli("info", "mydev.matmul", "--json")
+    assert code == 0
+    contract = json.loads(out)["contract"]
+    assert contract["group"] == "matmul"
+    assert contract["dtypes"] == {"T": ["f16", "f32", "bf16"]}
+
+
+def test_info_of_another_kernel_has_no_contract(cli: Cli, library: str) -> None:
+    code, out, _ = cli("info", "example.softcap", "--json")
+    assert code == 0
+    assert json.loads(out)["contract"] is None
+
+
 def test_info_of_no_kernel_is_a_problem_that_names_near_ones(cli: Cli, library: str) -> None:
     code, _, err = cli("info", "example.softcab")
     assert code == 1

@@ -27,14 +27,18 @@ def without_code(text: str) -> str:
 # --- code -------------------------------------------------------------------------------------------------------------
 
 
-def updated(text: str) -> str:
-    """The page with its code blocks as their sources are now."""
-    spec = importlib.util.spec_from_file_location("docs_code", ROOT / "tools" / "docs_code.py")
+def load_tool(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    result: str = tool.updated(text)
+    return tool
+
+
+def updated(text: str) -> str:
+    """The page with its code blocks as their sources are now."""
+    result: str = load_tool("docs_code").updated(text)
     return result
 
 
@@ -65,6 +69,17 @@ def test_example_runs(run_python: Callable[..., Any], example: str, expected: st
     result = run_python(code)
     assert result.returncode == 0, result.stderr
     assert re.search(expected, result.stdout), result.stdout
+
+
+def test_reference_of_kernels_is_that_of_the_program() -> None:
+    tool = load_tool("list_kernels")
+    assert tool.page() == read("docs/reference/kernels.md"), "run python tools/list_kernels.py"
+
+
+def test_kernel_groups_are_those_of_the_reference() -> None:
+    documented = re.findall(r"^## (.*)$", read("docs/reference/kernels.md"), re.MULTILINE)
+    rows = re.findall(r"^\| ([a-z, ]+) \| .*`csrc/host_kernels/", read("docs/kernels.md"), re.MULTILINE)
+    assert documented == rows
 
 
 # --- links ------------------------------------------------------------------------------------------------------------

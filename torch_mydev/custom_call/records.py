@@ -61,6 +61,18 @@ class GradientInfo(TypedDict):
     wrt: list[int]
 
 
+class ContractInfo(TypedDict):
+    """What a built-in kernel takes and computes, as text; docs/reference/kernels.md has the language."""
+
+    kernel: str
+    group: str
+    operands: str  #: "(out T) <- (a T, b T; alpha: number = 1)"
+    types: str  #: "T: ints floats"
+    dtypes: dict[str, list[str]]  #: of each variable in ``types``
+    expression: str  #: "" where there is none
+    notes: str
+
+
 class KernelInfo(TypedDict):
     """Everything that a kernel's record says; see ``mydev_kernel`` in mydev/custom_call.h."""
 
@@ -76,6 +88,7 @@ class KernelInfo(TypedDict):
     gradient: GradientInfo | None
     batching: Literal["none", "sequential", "expand_dims", "broadcast_all"]
     doc: str | None
+    contract: ContractInfo | None  #: of built-in kernels
     library: str  #: name and version, "built-in" or "register_ffi_target"
     file: str  #: path; "" where there is none
     dense_copies: int  #: operands that calls of the operator had to make contiguous, so far

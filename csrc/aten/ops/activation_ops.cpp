@@ -13,35 +13,31 @@ namespace {
 namespace ops = at::_ops;
 
 // Operands of different dtypes are rare here, and some ops refuse them: left to the CPU.
-#define MYDEV_ROW(op, types, ...)                             \
-  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), \
-                           .dtypes = types,                   \
-                           .attributes = {__VA_ARGS__},       \
-                           .promotes = false,                 \
-                           .casts_out = false};
-MYDEV_ROW(relu, kNumbers)
-MYDEV_ROW(gelu, kFloats, "tanh")
-MYDEV_ROW(gelu_backward, kFloats, "tanh")
-MYDEV_ROW(silu, kFloats)
-MYDEV_ROW(silu_backward, kFloats)
-MYDEV_ROW(mish, kFloats)
-MYDEV_ROW(mish_backward, kFloats)
-MYDEV_ROW(elu, kFloats, "alpha", "scale", "input_scale")
-MYDEV_ROW(softplus, kFloats, "beta", "threshold")
-MYDEV_ROW(softplus_backward, kFloats, "beta", "threshold")
-MYDEV_ROW(log_sigmoid, kFloats)
-MYDEV_ROW(log_sigmoid_backward, kFloats)
-MYDEV_ROW(sigmoid_backward, kFloats)
-MYDEV_ROW(tanh_backward, kFloats)
-MYDEV_ROW(leaky_relu, kFloats, "negative_slope")
-MYDEV_ROW(clamp, kNumbers, "min", "max")
-MYDEV_ROW(hardtanh_backward, kFloats, "min_val", "max_val")
-MYDEV_ROW(hardsigmoid, kFloats)
-MYDEV_ROW(hardsigmoid_backward, kFloats)
-MYDEV_ROW(hardswish, kFloats)
-MYDEV_ROW(hardswish_backward, kFloats)
+#define MYDEV_ROW(op, ...)  \
+  PointwiseRow op##_row = { \
+      .kernel = KernelRef("mydev." #op), .attributes = {__VA_ARGS__}, .promotes = false, .casts_out = false};
+MYDEV_ROW(relu)
+MYDEV_ROW(gelu, "tanh")
+MYDEV_ROW(gelu_backward, "tanh")
+MYDEV_ROW(silu)
+MYDEV_ROW(silu_backward)
+MYDEV_ROW(mish)
+MYDEV_ROW(mish_backward)
+MYDEV_ROW(elu, "alpha", "scale", "input_scale")
+MYDEV_ROW(softplus, "beta", "threshold")
+MYDEV_ROW(softplus_backward, "beta", "threshold")
+MYDEV_ROW(log_sigmoid)
+MYDEV_ROW(log_sigmoid_backward)
+MYDEV_ROW(sigmoid_backward)
+MYDEV_ROW(tanh_backward)
+MYDEV_ROW(leaky_relu, "negative_slope")
+MYDEV_ROW(clamp, "min", "max")
+MYDEV_ROW(hardtanh_backward, "min_val", "max_val")
+MYDEV_ROW(hardsigmoid)
+MYDEV_ROW(hardsigmoid_backward)
+MYDEV_ROW(hardswish)
+MYDEV_ROW(hardswish_backward)
 PointwiseRow threshold_backward_row = {.kernel = KernelRef("mydev.threshold_backward"),
-                                       .dtypes = kNumbers,
                                        .attributes = {"threshold"},
                                        .promotes = false,
                                        .casts_out = false,
@@ -53,18 +49,17 @@ bool gradient_is_defined(c10::ScalarType, DtypeSet, const mydev_attribute* argum
   return arguments[is_result].value.i == 0 || to_scalar(arguments[slope]).toDouble() >= 0;
 }
 PointwiseRow elu_backward_row = {.kernel = KernelRef("mydev.elu_backward"),
-                                 .dtypes = kFloats,
                                  .attributes = {"alpha", "scale", "input_scale", "is_result"},
                                  .promotes = false,
                                  .casts_out = false,
                                  .check = gradient_is_defined<0, 3>};
 PointwiseRow leaky_relu_backward_row = {.kernel = KernelRef("mydev.leaky_relu_backward"),
-                                        .dtypes = kFloats,
                                         .attributes = {"negative_slope", "self_is_result"},
                                         .promotes = false,
                                         .casts_out = false,
                                         .second_input_first = true,
                                         .check = gradient_is_defined<0, 1>};
+// The CPU clamps no bools.
 PointwiseRow lower_bound_row = {.kernel = KernelRef("mydev.maximum"), .dtypes = kNumbers, .number_is_operand = true};
 PointwiseRow upper_bound_row = {.kernel = KernelRef("mydev.minimum"), .dtypes = kNumbers, .number_is_operand = true};
 

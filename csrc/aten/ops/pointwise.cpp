@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "aten/core/dtype.h"
 #include "aten/core/number.h"
+#include "kernels/spec/contract.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -33,6 +35,16 @@ bool has_standard_strides(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+DtypeSet contract_types(const KernelRef& kernel) {
+  const uint64_t taken = contract_dtypes(kernel.name(), 'T');
+  DtypeSet types = 0;
+  for (int type = 0; type < static_cast<int>(ScalarType::NumOptions); ++type) {
+    const mydev_dtype dtype = to_frame_dtype(static_cast<ScalarType>(type));
+    if (dtype != MYDEV_DTYPE_INVALID && (taken & MYDEV_DTYPE_BIT(dtype)) != 0) types |= dtypes(ScalarType(type));
+  }
+  return types;
+}
 
 void PointwiseCall::take(const c10::Scalar& number) {
   if (C10_UNLIKELY(!has_attribute(number))) {

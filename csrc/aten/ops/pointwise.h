@@ -1,5 +1,6 @@
-// Pointwise operators as rows: an ATen op is a kernel's name, the dtypes that the kernel takes, and a rule for the
-// result's dtype. Functional, in-place and out= forms come from the op's own schema (PointwiseForm), never written out.
+// Pointwise operators as rows: an ATen op is a kernel's name, whose contract says which dtypes it takes, and a rule for
+// the result's dtype. Functional, in-place and out= forms come from the op's own schema (PointwiseForm), never written
+// out.
 //
 // Semantics are those of PyTorch on the CPU: broadcasting, type promotion, strides of results, resizing and checks of
 // out=, overlap errors, CPU scalars and Python numbers as operands. There are two paths. Contiguous operands of one
@@ -35,6 +36,9 @@ inline constexpr DtypeSet kComplexes = dtypes(at::kComplexFloat, at::kComplexDou
 inline constexpr DtypeSet kNumbers = kFloats | kIntegers;
 inline constexpr DtypeSet kWideNumbers = kIntegers | dtypes(at::kFloat, at::kDouble);  // without half precision
 
+// The types of a built-in kernel's T, by its contract. For rows, which ask once, when they are made.
+DtypeSet contract_types(const KernelRef& kernel);
+
 enum class ResultDtype {
   kCommon,  // what the operands promote to
   kFloat,   // that, but integers promote to the default dtype
@@ -43,7 +47,8 @@ enum class ResultDtype {
 
 struct PointwiseRow {
   KernelRef kernel;
-  DtypeSet dtypes;  // of the promoted operands
+  // Of the promoted operands: all that the kernel's contract names, unless the row says otherwise.
+  DtypeSet dtypes = contract_types(kernel);
   ResultDtype result = ResultDtype::kCommon;
   // Names of the kernel's attributes, in the order of the op's arguments that are not tensors.
   std::array<const char*, 4> attributes = {};

@@ -19,22 +19,18 @@ namespace ops = at::_ops;
   ROW(asin) ROW(acos) ROW(atan) ROW(sinh) ROW(cosh) ROW(tanh) ROW(asinh) ROW(acosh) ROW(atanh) ROW(erf)      \
   ROW(erfc) ROW(sqrt) ROW(rsqrt) ROW(reciprocal) ROW(sigmoid)
 // Same dtype out as in.
-#define MYDEV_SAME_DTYPE_FUNCTIONS(ROW)                                                                               \
-  ROW(floor, kFloats) ROW(ceil, kFloats) ROW(round, kFloats) ROW(trunc, kFloats) ROW(frac, kFloats)                   \
-  ROW(abs, kNumbers) ROW(neg, kNumbers | kComplexes) ROW(sign, kNumbers) ROW(bitwise_not, kIntegers | kBools)
+#define MYDEV_SAME_DTYPE_FUNCTIONS(ROW) \
+  ROW(floor) ROW(ceil) ROW(round) ROW(trunc) ROW(frac) ROW(abs) ROW(neg) ROW(sign) ROW(bitwise_not)
 // clang-format on
 
-#define MYDEV_FLOAT_ROW(op) \
-  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = kFloats, .result = ResultDtype::kFloat};
-#define MYDEV_SAME_DTYPE_ROW(op, types) \
-  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .dtypes = types, .casts_out = false};
+#define MYDEV_FLOAT_ROW(op) PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .result = ResultDtype::kFloat};
+#define MYDEV_SAME_DTYPE_ROW(op) PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), .casts_out = false};
 MYDEV_FLOAT_FUNCTIONS(MYDEV_FLOAT_ROW)
 MYDEV_SAME_DTYPE_FUNCTIONS(MYDEV_SAME_DTYPE_ROW)
 
-PointwiseRow logical_not_row = {
-    .kernel = KernelRef("mydev.logical_not"), .dtypes = kNumbers | kBools, .result = ResultDtype::kBool};
-PointwiseRow isnan_row = {.kernel = KernelRef("mydev.isnan"), .dtypes = kFloats, .result = ResultDtype::kBool};
-PointwiseRow isinf_row = {.kernel = KernelRef("mydev.isinf"), .dtypes = kFloats, .result = ResultDtype::kBool};
+PointwiseRow logical_not_row = {.kernel = KernelRef("mydev.logical_not"), .result = ResultDtype::kBool};
+PointwiseRow isnan_row = {.kernel = KernelRef("mydev.isnan"), .result = ResultDtype::kBool};
+PointwiseRow isinf_row = {.kernel = KernelRef("mydev.isinf"), .result = ResultDtype::kBool};
 
 // --- binary --------------------------------------------------------------------------------------------------------
 
@@ -58,64 +54,50 @@ bool check_difference(c10::ScalarType common, DtypeSet given, const mydev_attrib
   return check_alpha(common, given, arguments);
 }
 
-PointwiseRow add_row = {.kernel = KernelRef("mydev.add"),
-                        .dtypes = kNumbers | kBools | kComplexes,
-                        .attributes = {"alpha"},
-                        .wide_number = true,
-                        .check = check_alpha};
+PointwiseRow add_row = {
+    .kernel = KernelRef("mydev.add"), .attributes = {"alpha"}, .wide_number = true, .check = check_alpha};
+// Bools are let in for the check to refuse them.
 PointwiseRow sub_row = {.kernel = KernelRef("mydev.sub"),
                         .dtypes = kNumbers | kBools | kComplexes,
                         .attributes = {"alpha"},
                         .wide_number = true,
                         .check = check_difference};
-PointwiseRow mul_row = {
-    .kernel = KernelRef("mydev.mul"), .dtypes = kNumbers | kBools | kComplexes, .wide_number = true};
-PointwiseRow div_row = {.kernel = KernelRef("mydev.div"),
-                        .dtypes = kFloats | kComplexes,
-                        .result = ResultDtype::kFloat,
-                        .wide_number = true};
+PointwiseRow mul_row = {.kernel = KernelRef("mydev.mul"), .wide_number = true};
+PointwiseRow div_row = {.kernel = KernelRef("mydev.div"), .result = ResultDtype::kFloat, .wide_number = true};
 // The CPU rounds the quotient to half precision before it rounds it to an integer: those types fall back.
 PointwiseRow div_trunc_row = {.kernel = KernelRef("mydev.div_trunc"), .dtypes = kWideNumbers};
 PointwiseRow div_floor_row = {.kernel = KernelRef("mydev.div_floor"), .dtypes = kWideNumbers};
-PointwiseRow remainder_row = {.kernel = KernelRef("mydev.remainder"), .dtypes = kNumbers};
-PointwiseRow fmod_row = {.kernel = KernelRef("mydev.fmod"), .dtypes = kNumbers};
-PointwiseRow pow_row = {.kernel = KernelRef("mydev.pow"), .dtypes = kNumbers, .number_is_operand = true};
-PointwiseRow maximum_row = {
-    .kernel = KernelRef("mydev.maximum"), .dtypes = kNumbers | kBools, .number_is_operand = true};
-PointwiseRow minimum_row = {
-    .kernel = KernelRef("mydev.minimum"), .dtypes = kNumbers | kBools, .number_is_operand = true};
-PointwiseRow atan2_row = {.kernel = KernelRef("mydev.atan2"), .dtypes = kFloats, .result = ResultDtype::kFloat};
-PointwiseRow bitwise_and_row = {.kernel = KernelRef("mydev.bitwise_and"), .dtypes = kIntegers | kBools};
-PointwiseRow bitwise_or_row = {.kernel = KernelRef("mydev.bitwise_or"), .dtypes = kIntegers | kBools};
-PointwiseRow bitwise_xor_row = {.kernel = KernelRef("mydev.bitwise_xor"), .dtypes = kIntegers | kBools};
-PointwiseRow lshift_row = {.kernel = KernelRef("mydev.lshift"), .dtypes = kIntegers};
-PointwiseRow rshift_row = {.kernel = KernelRef("mydev.rshift"), .dtypes = kIntegers};
+PointwiseRow remainder_row = {.kernel = KernelRef("mydev.remainder")};
+PointwiseRow fmod_row = {.kernel = KernelRef("mydev.fmod")};
+PointwiseRow pow_row = {.kernel = KernelRef("mydev.pow"), .number_is_operand = true};
+PointwiseRow maximum_row = {.kernel = KernelRef("mydev.maximum"), .number_is_operand = true};
+PointwiseRow minimum_row = {.kernel = KernelRef("mydev.minimum"), .number_is_operand = true};
+PointwiseRow atan2_row = {.kernel = KernelRef("mydev.atan2"), .result = ResultDtype::kFloat};
+PointwiseRow bitwise_and_row = {.kernel = KernelRef("mydev.bitwise_and")};
+PointwiseRow bitwise_or_row = {.kernel = KernelRef("mydev.bitwise_or")};
+PointwiseRow bitwise_xor_row = {.kernel = KernelRef("mydev.bitwise_xor")};
+PointwiseRow lshift_row = {.kernel = KernelRef("mydev.lshift")};
+PointwiseRow rshift_row = {.kernel = KernelRef("mydev.rshift")};
 
 // Comparisons and logic: bool results.
-#define MYDEV_COMPARISONS(ROW) ROW(eq, kComplexes) ROW(ne, kComplexes) ROW(lt, 0) ROW(le, 0) ROW(gt, 0) ROW(ge, 0)
-#define MYDEV_LOGIC(ROW) ROW(logical_and, 0) ROW(logical_or, 0) ROW(logical_xor, 0)
-#define MYDEV_PREDICATE_ROW(op, more)                          \
-  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op),  \
-                           .dtypes = kNumbers | kBools | more, \
-                           .result = ResultDtype::kBool,       \
-                           .number_is_operand = true,          \
+#define MYDEV_COMPARISONS(ROW) ROW(eq) ROW(ne) ROW(lt) ROW(le) ROW(gt) ROW(ge)
+#define MYDEV_LOGIC(ROW) ROW(logical_and) ROW(logical_or) ROW(logical_xor)
+#define MYDEV_PREDICATE_ROW(op)                               \
+  PointwiseRow op##_row = {.kernel = KernelRef("mydev." #op), \
+                           .result = ResultDtype::kBool,      \
+                           .number_is_operand = true,         \
                            .number_broadcasts = true};
 MYDEV_COMPARISONS(MYDEV_PREDICATE_ROW)
 MYDEV_LOGIC(MYDEV_PREDICATE_ROW)
 
 // --- ternary -------------------------------------------------------------------------------------------------------
 
-PointwiseRow where_row = {.kernel = KernelRef("mydev.where"),
-                          .dtypes = kNumbers | kBools | kComplexes,
-                          .number_is_operand = true,
-                          .condition_first = true,
-                          .casts_out = false};
-PointwiseRow addcmul_row = {.kernel = KernelRef("mydev.addcmul"), .dtypes = kNumbers, .attributes = {"value"}};
+PointwiseRow where_row = {
+    .kernel = KernelRef("mydev.where"), .number_is_operand = true, .condition_first = true, .casts_out = false};
+PointwiseRow addcmul_row = {.kernel = KernelRef("mydev.addcmul"), .attributes = {"value"}};
 // The CPU refuses to divide integers here, whatever they would promote to.
-PointwiseRow addcdiv_row = {
-    .kernel = KernelRef("mydev.addcdiv"), .dtypes = kFloats, .attributes = {"value"}, .promotes = false};
+PointwiseRow addcdiv_row = {.kernel = KernelRef("mydev.addcdiv"), .attributes = {"value"}, .promotes = false};
 PointwiseRow lerp_row = {.kernel = KernelRef("mydev.lerp"),
-                         .dtypes = kFloats,
                          .number_is_operand = true,
                          .wide_number = true,
                          .promotes = false,
@@ -205,7 +187,7 @@ at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10
 // --- registration --------------------------------------------------------------------------------------------------
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-#define MYDEV_REGISTER_UNARY(op, ...) register_forms<op##_row, ops::op, ops::op##_, ops::op##_out>(m);
+#define MYDEV_REGISTER_UNARY(op) register_forms<op##_row, ops::op, ops::op##_, ops::op##_out>(m);
   MYDEV_FLOAT_FUNCTIONS(MYDEV_REGISTER_UNARY)
   MYDEV_SAME_DTYPE_FUNCTIONS(MYDEV_REGISTER_UNARY)
   MYDEV_REGISTER_UNARY(logical_not)
@@ -236,7 +218,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   MYDEV_REGISTER_TENSOR_FORMS(bitwise_xor_row, bitwise_xor)
   MYDEV_REGISTER_TENSOR_FORMS(lshift_row, bitwise_left_shift)
   MYDEV_REGISTER_TENSOR_FORMS(rshift_row, bitwise_right_shift)
-#define MYDEV_REGISTER_COMPARISON(op, more) \
+#define MYDEV_REGISTER_COMPARISON(op)       \
   MYDEV_REGISTER_TENSOR_FORMS(op##_row, op) \
   register_forms<op##_row, ops::op##_Scalar, ops::op##__Scalar, ops::op##_Scalar_out>(m);
   MYDEV_COMPARISONS(MYDEV_REGISTER_COMPARISON)

@@ -1,5 +1,6 @@
 // Kernel group activation: neural-network activations of floating point, and their backwards (out, grad, x), where x is
-// the forward's input unless `doc` says its result. Attributes have the names and the order of PyTorch's arguments.
+// the forward's input unless the contract says its result. Attributes have the names and the order of PyTorch's
+// arguments.
 #include <limits>
 
 #include "host_kernels/isa/pointwise.h"
@@ -248,39 +249,37 @@ constexpr Types either() {
   return {.f32 = apply_either<a.f32, b.f32>, .f64 = apply_either<a.f64, b.f64>};
 }
 
-constexpr PointwiseKernel heavy(const char* name, const char* doc, int inputs, Types types) {
-  return {.name = name, .doc = doc, .inputs = inputs, .types = types, .grain = kGrainHeavy};
+constexpr PointwiseKernel heavy(const char* name, int inputs, Types types) {
+  return {.name = name, .inputs = inputs, .types = types, .grain = kGrainHeavy};
 }
-constexpr PointwiseKernel cheap(const char* name, const char* doc, int inputs, Types types) {
-  return {.name = name, .doc = doc, .inputs = inputs, .types = types, .pred = false};
+constexpr PointwiseKernel cheap(const char* name, int inputs, Types types) {
+  return {.name = name, .inputs = inputs, .types = types, .pred = false};
 }
 
 constexpr PointwiseKernel kKernels[] = {
-    heavy("mydev.gelu", "out T, in T; tanh: use the tanh approximation", 1, either<Gelu, GeluTanh, 1>()),
-    heavy("mydev.gelu_backward", "out T, grad T, x T; tanh", 2, either<GeluBackward, GeluTanhBackward, 2>()),
-    heavy("mydev.silu", "out T, in T", 1, packed_floats<Silu, 1>()),
-    heavy("mydev.silu_backward", "out T, grad T, x T", 2, packed_floats<SiluBackward, 2>()),
-    heavy("mydev.mish", "out T, in T", 1, packed_floats<Mish, 1>()),
-    heavy("mydev.mish_backward", "out T, grad T, x T", 2, packed_floats<MishBackward, 2>()),
-    heavy("mydev.elu", "out T, in T; alpha, scale, input_scale", 1, packed_floats<Elu, 1>()),
-    heavy("mydev.elu_backward", "out T, grad T, x T; alpha, scale, input_scale, is_result: x is the forward's result",
-          2, packed_floats<EluBackward, 2>()),
-    heavy("mydev.softplus", "out T, in T; beta, threshold", 1, packed_floats<Softplus, 1>()),
-    heavy("mydev.softplus_backward", "out T, grad T, x T; beta, threshold", 2, packed_floats<SoftplusBackward, 2>()),
-    heavy("mydev.log_sigmoid", "out T, in T", 1, packed_floats<LogSigmoid, 1>()),
-    heavy("mydev.log_sigmoid_backward", "out T, grad T, x T", 2, packed_floats<LogSigmoidBackward, 2>()),
-    cheap("mydev.sigmoid_backward", "out T, grad T, y T: y is the forward's result", 2, floats<SigmoidBackward, 2>()),
-    cheap("mydev.tanh_backward", "out T, grad T, y T: y is the forward's result", 2, floats<TanhBackward, 2>()),
-    cheap("mydev.leaky_relu", "out T, in T; negative_slope", 1, floats<LeakyRelu, 1>()),
-    cheap("mydev.leaky_relu_backward", "out T, grad T, x T; negative_slope", 2, floats<LeakyReluBackward, 2>()),
-    cheap("mydev.threshold_backward", "out T, grad T, x T; threshold: 0 where x <= threshold", 2,
-          numbers<ThresholdBackward, 2>()),
-    cheap("mydev.clamp", "out T, in T; min, max", 1, numbers<Clamp, 1>()),
-    cheap("mydev.hardtanh_backward", "out T, grad T, x T; min_val, max_val", 2, floats<HardtanhBackward, 2>()),
-    cheap("mydev.hardsigmoid", "out T, in T", 1, floats<Hardsigmoid, 1>()),
-    cheap("mydev.hardsigmoid_backward", "out T, grad T, x T", 2, floats<HardsigmoidBackward, 2>()),
-    cheap("mydev.hardswish", "out T, in T", 1, floats<Hardswish, 1>()),
-    cheap("mydev.hardswish_backward", "out T, grad T, x T", 2, floats<HardswishBackward, 2>()),
+    heavy("mydev.gelu", 1, either<Gelu, GeluTanh, 1>()),
+    heavy("mydev.gelu_backward", 2, either<GeluBackward, GeluTanhBackward, 2>()),
+    heavy("mydev.silu", 1, packed_floats<Silu, 1>()),
+    heavy("mydev.silu_backward", 2, packed_floats<SiluBackward, 2>()),
+    heavy("mydev.mish", 1, packed_floats<Mish, 1>()),
+    heavy("mydev.mish_backward", 2, packed_floats<MishBackward, 2>()),
+    heavy("mydev.elu", 1, packed_floats<Elu, 1>()),
+    heavy("mydev.elu_backward", 2, packed_floats<EluBackward, 2>()),
+    heavy("mydev.softplus", 1, packed_floats<Softplus, 1>()),
+    heavy("mydev.softplus_backward", 2, packed_floats<SoftplusBackward, 2>()),
+    heavy("mydev.log_sigmoid", 1, packed_floats<LogSigmoid, 1>()),
+    heavy("mydev.log_sigmoid_backward", 2, packed_floats<LogSigmoidBackward, 2>()),
+    cheap("mydev.sigmoid_backward", 2, floats<SigmoidBackward, 2>()),
+    cheap("mydev.tanh_backward", 2, floats<TanhBackward, 2>()),
+    cheap("mydev.leaky_relu", 1, floats<LeakyRelu, 1>()),
+    cheap("mydev.leaky_relu_backward", 2, floats<LeakyReluBackward, 2>()),
+    cheap("mydev.threshold_backward", 2, numbers<ThresholdBackward, 2>()),
+    cheap("mydev.clamp", 1, numbers<Clamp, 1>()),
+    cheap("mydev.hardtanh_backward", 2, floats<HardtanhBackward, 2>()),
+    cheap("mydev.hardsigmoid", 1, floats<Hardsigmoid, 1>()),
+    cheap("mydev.hardsigmoid_backward", 2, floats<HardsigmoidBackward, 2>()),
+    cheap("mydev.hardswish", 1, floats<Hardswish, 1>()),
+    cheap("mydev.hardswish_backward", 2, floats<HardswishBackward, 2>()),
 };
 
 }  // namespace

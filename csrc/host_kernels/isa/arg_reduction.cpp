@@ -1,8 +1,4 @@
 // Kernel group arg_reduction: where the largest or smallest element lies along one dimension.
-//
-//   mydev.max_with_index, mydev.min_with_index(values, indices; in): values in in's dtype, or absent; indices s64
-// Outputs have one set of strides, 0 along the reduced dimension, of which there is one. The first of equal elements
-// counts; a NaN counts as larger and smaller than any other, the first one. Reducing no elements is INVALID_ARGUMENT.
 #include <limits>
 
 #include "host_kernels/isa/dense_values.h"
@@ -125,6 +121,9 @@ mydev_code search_as(const mydev_frame* frame, const ReductionPlan& plan) {
 
 template <typename Op>
 mydev_code search_entry(const mydev_frame* frame) {
+  if (!have_dtype(frame, 0, 1, frame->buffers[2].dtype) || frame->buffers[1].dtype != MYDEV_S64) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   ReductionPlan plan;
   if (!make_reduction_plan(frame->buffers[1], frame->buffers[2], plan) || plan.reduced_rank > 1) {
     return MYDEV_UNIMPLEMENTED;
@@ -147,10 +146,8 @@ mydev_code search_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.max_with_index", search_entry<Largest>,
-                  "values, indices s64; in: largest along the dimension where outputs have stride 0"),
-    kernel_record("mydev.min_with_index", search_entry<Smallest>,
-                  "values, indices s64; in: smallest along the dimension where outputs have stride 0"),
+    kernel_record("mydev.max_with_index", search_entry<Largest>),
+    kernel_record("mydev.min_with_index", search_entry<Smallest>),
 };
 
 }  // namespace

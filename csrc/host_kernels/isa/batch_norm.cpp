@@ -1,12 +1,7 @@
 // Kernel group batch_norm: over dense [N, C, S], or [N, C] rows (S = 1: channels last, or no spatial dimensions).
 //
-//   mydev.batch_norm_training(out, mean, invstd, running_mean, running_var; in, weight, bias; momentum, eps)
-//   mydev.batch_norm_inference(out; in, weight, bias, running_mean, running_var; eps)
-//   mydev.batch_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps)
-// weight, bias, the running statistics and the outputs of backward may be absent. Without `training`, backward takes
-// the running variance for invstd. in, out and their gradients are f16, bf16 or f32, statistics and weights of the same
-// type or f32; or all are f64. Statistics take two passes in double; in a half type, out is that of the rounded
-// ones, which backward will see. A task is a channel (S > 1) or a block of channels (S = 1).
+// Statistics take two passes in double; in a half type, out is that of the rounded ones, which backward will see. A
+// task is a channel (S > 1) or a block of channels (S = 1).
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +30,7 @@ class ChannelVector {
  public:
   explicit ChannelVector(const mydev_buffer& buffer)
       : data_(static_cast<char*>(buffer.data)), reader_(buffer.dtype), writer_(buffer.dtype) {}
-  bool supported() const { return reader_.supported(); }
+  bool supported() const { return !present() || reader_.supported(); }
   bool present() const { return data_ != nullptr; }
   C operator[](int64_t channel) const {
     C space;
@@ -221,7 +216,8 @@ mydev_code backward_as(const mydev_frame* frame) {
   const Shape shape = shape_of(b[4]);
   const Source<C> grad_out{b[3]}, in{b[4]};
   const Target<C> grad_in{b[0]};
-  if (!in.reader.supported() || !grad_out.reader.supported() || !grad_in.writer.supported() ||
+  const bool writes = grad_in.buffer.data != nullptr;
+  if (!in.reader.supported() || !grad_out.reader.supported() || (writes && !grad_in.writer.supported()) ||
       !supported({&grad_weight, &grad_bias, &weight, &mean_in, &scale_in})) {
     return MYDEV_UNIMPLEMENTED;
   }
@@ -259,7 +255,7 @@ mydev_code backward_as(const mydev_frame* frame) {
       slope[j] = static_cast<C>(tilt);
       shift[j] = static_cast<C>(training ? -factor * sum[j] / count : 0);
     }
-    if (grad_in.buffer.data == nullptr) return;
+    if (!writes) return;
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
       const C* x = in.at(at, n, x_space);
       const C* g = grad_out.at(at, n, g_space);
@@ -276,18 +272,17 @@ mydev_code backward_as(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-template <mydev_code (*kFloat)(const mydev_frame*), mydev_code (*kDouble)(const mydev_frame*)>
+// `in`: the operand whose type decides, and is never absent.
+template <mydev_code (*kFloat)(const mydev_frame*), mydev_code (*kDouble)(const mydev_frame*), size_t in>
 mydev_code entry(const mydev_frame* frame) {
-  return frame->buffers[0].dtype == MYDEV_F64 ? kDouble(frame) : kFloat(frame);
+  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
+  return frame->buffers[in].dtype == MYDEV_F64 ? kDouble(frame) : kFloat(frame);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.batch_norm_training", entry<training_as<float>, training_as<double>>,
-                  "out, mean, invstd, running_mean, running_var; in [N, C, S], weight, bias; momentum, eps"),
-    kernel_record("mydev.batch_norm_inference", entry<inference_as<float>, inference_as<double>>,
-                  "out; in [N, C, S], weight, bias, running_mean, running_var; eps"),
-    kernel_record("mydev.batch_norm_backward", entry<backward_as<float>, backward_as<double>>,
-                  "grad_in, grad_weight, grad_bias; grad_out, in, weight, mean, invstd; training, eps"),
+    kernel_record("mydev.batch_norm_training", entry<training_as<float>, training_as<double>, 5>),
+    kernel_record("mydev.batch_norm_inference", entry<inference_as<float>, inference_as<double>, 1>),
+    kernel_record("mydev.batch_norm_backward", entry<backward_as<float>, backward_as<double>, 4>),
 };
 
 }  // namespace

@@ -41,11 +41,7 @@ constexpr Types float_predicates() {
 }
 
 constexpr PointwiseKernel predicate(const char* name, int inputs, Types types) {
-  return {.name = name,
-          .doc = inputs == 1 ? "out pred, a T" : "out pred, a T, b T",
-          .inputs = inputs,
-          .types = types,
-          .predicate = true};
+  return {.name = name, .inputs = inputs, .types = types, .predicate = true};
 }
 
 constexpr PointwiseKernel kKernels[] = {

@@ -1,6 +1,4 @@
-// Kernel group concatenate: mydev.concatenate(out; in, ...), tensors joined along one dimension.
-//
-// All dense, of one element size: in[k] is [O, d_k, I], out [O, sum of d_k, I].
+// Kernel group concatenate: tensors joined along the middle of three dimensions, as bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -13,6 +11,9 @@ namespace {
 
 mydev_code concatenate_entry(const mydev_frame* frame) {
   const mydev_buffer& out = frame->buffers[0];
+  if (element_size(out.dtype) == 0 || !have_dtype(frame, 1, 1 + frame->num_inputs, out.dtype)) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   const int64_t inner = out.sizes[2] * element_size(out.dtype), row = out.sizes[1] * inner;
   if (row == 0) return MYDEV_OK;
   parallel_for(out.sizes[0], std::max<int64_t>(kGrainCheap * 4 / row, 1), [&](int64_t begin, int64_t end) {
@@ -31,7 +32,7 @@ mydev_code concatenate_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.concatenate", concatenate_entry, "out [O, sum of d, I]; in [O, d, I], ..."),
+    kernel_record("mydev.concatenate", concatenate_entry),
 };
 
 }  // namespace

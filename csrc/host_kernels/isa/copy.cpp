@@ -1,7 +1,7 @@
-// Kernel group copy: mydev.copy(out, in; conj, neg): element by element between any two layouts and element types.
+// Kernel group copy: element by element between any two layouts and element types.
 //
-// conj conjugates, neg negates the converted values; both are lazy bits of PyTorch tensors. A conjugated real number is
-// that number. Conversions are those of element_conversion.h. Threads: split by output elements.
+// conj and neg are lazy bits of PyTorch tensors; they change the converted values. Conversions are those of
+// element_conversion.h. Threads: split by output elements.
 #include <cstring>
 
 #include "host_kernels/isa/element_chunk.h"
@@ -364,7 +364,7 @@ mydev_code copy_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.copy", copy_entry, "out T, in U; conj, neg: in converted to T, then conjugated, negated"),
+    kernel_record("mydev.copy", copy_entry),
 };
 
 }  // namespace

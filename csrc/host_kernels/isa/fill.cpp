@@ -1,4 +1,4 @@
-// Kernel group fill: mydev.fill(out; value).
+// Kernel group fill: one value for all elements, of any layout.
 #include <cstring>
 
 #include "host_kernels/isa/element_conversion.h"
@@ -72,7 +72,7 @@ mydev_code fill_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.fill", fill_entry, "out T; value: each element becomes value"),
+    kernel_record("mydev.fill", fill_entry),
 };
 
 }  // namespace

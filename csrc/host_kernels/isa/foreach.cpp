@@ -1,9 +1,6 @@
-// Kernel group foreach: one elementwise operation over lists of dense tensors, in one launch.
+// Kernel group foreach: one elementwise operation over lists of packed tensors, in one launch; norms of each of a list.
 //
-// mydev.foreach_<op>(out[]; in[], ...; scalars): lists of one length, corresponding tensors of one size; an input of
-// rank 0 stands for all elements. scalars is one value for all, or one for each tensor. Computed in float for f16, bf16
-// and f32, in double for f64. An output may be one of the inputs. mydev.foreach_norm1, norm2 and norm_inf give one
-// value per tensor; their result does not depend on the number of threads.
+// Computed in float for f16, bf16 and f32, in double for f64. Norms do not depend on the number of threads.
 #include <cmath>
 
 #include "host_kernels/isa/dense_values.h"
@@ -88,9 +85,6 @@ template <typename Op, typename C>
 mydev_code apply_as(const mydev_frame* frame) {
   const int64_t length = frame->num_outputs;
   const mydev_buffer* outs = frame->buffers;
-  for (const mydev_buffer *b = outs, *end = outs + length * (1 + Op::kInputs); b != end; ++b) {
-    if (!ChunkReader<C>(b->dtype).supported()) return MYDEV_UNIMPLEMENTED;
-  }
   for_each_piece(outs, length, [&](int64_t tensor, int64_t, int64_t begin, int64_t count) {
     const C scalar = static_cast<C>(scalar_at(frame, tensor));
     const ChunkWriter<C> writer(outs[tensor].dtype);
@@ -117,6 +111,7 @@ mydev_code apply_as(const mydev_frame* frame) {
 template <typename Op>
 mydev_code foreach_entry(const mydev_frame* frame) {
   if (frame->num_outputs == 0) return MYDEV_OK;
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return apply_as<Op, double>(frame);
   return apply_as<Op, float>(frame);
 }
@@ -146,9 +141,6 @@ template <typename Op, typename C>
 mydev_code norm_as(const mydev_frame* frame) {
   const int64_t length = frame->num_outputs;
   const mydev_buffer* in = frame->buffers + length;
-  for (int64_t t = 0; t < length; ++t) {
-    if (!ChunkReader<C>(in[t].dtype).supported()) return MYDEV_UNIMPLEMENTED;
-  }
   double* partial = static_cast<double*>(frame->scratch);
   for_each_piece(in, length, [&](int64_t tensor, int64_t piece, int64_t begin, int64_t count) {
     const ChunkReader<C> reader(in[tensor].dtype);
@@ -178,34 +170,35 @@ mydev_code norm_as(const mydev_frame* frame) {
 template <typename Op>
 mydev_code norm_entry(const mydev_frame* frame) {
   if (frame->num_outputs == 0) return MYDEV_OK;
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return norm_as<Op, double>(frame);
   return norm_as<Op, float>(frame);
 }
 
-constexpr mydev_kernel norm_record(const char* name, mydev_kernel_fn entry, const char* doc) {
-  return kernel_record(name, entry, doc, norm_scratch);
+constexpr mydev_kernel norm_record(const char* name, mydev_kernel_fn entry) {
+  return kernel_record(name, entry, norm_scratch);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.foreach_add_scalar", foreach_entry<AddScalar>, "out[]; x[]; scalars s: x + s"),
-    kernel_record("mydev.foreach_mul_scalar", foreach_entry<MulScalar>, "out[]; x[]; scalars s: x s"),
-    kernel_record("mydev.foreach_div_scalar", foreach_entry<DivScalar>, "out[]; x[]; scalars s: x / s"),
-    kernel_record("mydev.foreach_add", foreach_entry<AddList>, "out[]; x[], y[]; scalars s: x + s y"),
-    kernel_record("mydev.foreach_mul", foreach_entry<MulList>, "out[]; x[], y[]: x y"),
-    kernel_record("mydev.foreach_div", foreach_entry<DivList>, "out[]; x[], y[]: x / y"),
-    kernel_record("mydev.foreach_maximum", foreach_entry<Maximum>, "out[]; x[], y[]: the larger, NaN if either is"),
-    kernel_record("mydev.foreach_minimum", foreach_entry<Minimum>, "out[]; x[], y[]: the smaller, NaN if either is"),
-    kernel_record("mydev.foreach_lerp", foreach_entry<Lerp>, "out[]; x[], y[]; scalars s: x + s (y - x)"),
-    kernel_record("mydev.foreach_addcmul", foreach_entry<Addcmul>, "out[]; x[], y[], z[]; scalars s: x + s y z"),
-    kernel_record("mydev.foreach_addcdiv", foreach_entry<Addcdiv>, "out[]; x[], y[], z[]; scalars s: x + s y / z"),
-    kernel_record("mydev.foreach_sqrt", foreach_entry<Sqrt>, "out[]; x[]: square root"),
-    kernel_record("mydev.foreach_neg", foreach_entry<Neg>, "out[]; x[]: -x"),
-    kernel_record("mydev.foreach_reciprocal", foreach_entry<Reciprocal>, "out[]; x[]: 1 / x"),
-    kernel_record("mydev.foreach_copy", foreach_entry<Copy>, "out[]; x[]: x in out's dtype"),
-    kernel_record("mydev.foreach_fill", foreach_entry<Fill>, "out[]; ; scalars s: s"),
-    norm_record("mydev.foreach_norm1", norm_entry<Norm1>, "out[] of one element; x[]: sum of absolute values"),
-    norm_record("mydev.foreach_norm2", norm_entry<Norm2>, "out[] of one element; x[]: square root of sum of squares"),
-    norm_record("mydev.foreach_norm_inf", norm_entry<NormInf>, "out[] of one element; x[]: largest absolute value"),
+    kernel_record("mydev.foreach_add_scalar", foreach_entry<AddScalar>),
+    kernel_record("mydev.foreach_mul_scalar", foreach_entry<MulScalar>),
+    kernel_record("mydev.foreach_div_scalar", foreach_entry<DivScalar>),
+    kernel_record("mydev.foreach_add", foreach_entry<AddList>),
+    kernel_record("mydev.foreach_mul", foreach_entry<MulList>),
+    kernel_record("mydev.foreach_div", foreach_entry<DivList>),
+    kernel_record("mydev.foreach_maximum", foreach_entry<Maximum>),
+    kernel_record("mydev.foreach_minimum", foreach_entry<Minimum>),
+    kernel_record("mydev.foreach_lerp", foreach_entry<Lerp>),
+    kernel_record("mydev.foreach_addcmul", foreach_entry<Addcmul>),
+    kernel_record("mydev.foreach_addcdiv", foreach_entry<Addcdiv>),
+    kernel_record("mydev.foreach_sqrt", foreach_entry<Sqrt>),
+    kernel_record("mydev.foreach_neg", foreach_entry<Neg>),
+    kernel_record("mydev.foreach_reciprocal", foreach_entry<Reciprocal>),
+    kernel_record("mydev.foreach_copy", foreach_entry<Copy>),
+    kernel_record("mydev.foreach_fill", foreach_entry<Fill>),
+    norm_record("mydev.foreach_norm1", norm_entry<Norm1>),
+    norm_record("mydev.foreach_norm2", norm_entry<Norm2>),
+    norm_record("mydev.foreach_norm_inf", norm_entry<NormInf>),
 };
 
 }  // namespace

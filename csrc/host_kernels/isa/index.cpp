@@ -1,11 +1,6 @@
-// Kernel group index: rows and elements picked by a tensor of indices.
+// Kernel group index: rows and elements picked by a tensor of indices, and the gradient of picking rows.
 //
-//   mydev.index_select(out; in, index): dense out [O, n, I], dense in [O, D, I], index s64 or s32 [n] of any stride
-//   mydev.gather(out; in, index; dim): index s64 of out's sizes; strided operands of one rank; any dtype of 1 to 16
-//   bytes mydev.embedding_backward(grad_weight; grad_out, index; padding_idx, scale_by_frequency): dense [V, I], dense
-//   [n, I]
-// An index outside its dimension is OUT_OF_RANGE, in mydev.gather INVALID_ARGUMENT; nothing is read or written beyond
-// the operands.
+// Nothing is read or written beyond the operands, whatever the indices are.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -22,6 +17,7 @@ namespace {
 struct Indices {
   const mydev_buffer& buffer;
   int64_t stride = buffer.rank > 0 ? buffer.strides[0] : 0;
+  bool supported() const { return buffer.dtype == MYDEV_S64 || buffer.dtype == MYDEV_S32; }
   int64_t operator[](int64_t i) const {
     return buffer.dtype == MYDEV_S64 ? static_cast<const int64_t*>(buffer.data)[i * stride]
                                      : static_cast<const int32_t*>(buffer.data)[i * stride];
@@ -47,6 +43,7 @@ mydev_code refuse_index(const mydev_frame* frame, int64_t index, int64_t limit) 
 mydev_code index_select(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
   const Indices indices{frame->buffers[2]};
+  if (!indices.supported() || in.dtype != out.dtype || element_size(out.dtype) == 0) return MYDEV_UNIMPLEMENTED;
   const int64_t outer = out.sizes[0], picked = out.sizes[1], limit = in.sizes[1];
   const int64_t bytes = out.sizes[2] * element_size(out.dtype);
   if (const int64_t bad = indices.find_bad(limit); bad >= 0) return refuse_index(frame, indices[bad], limit);
@@ -151,6 +148,14 @@ mydev_code gather_as(const mydev_frame* frame) {
 }
 
 mydev_code gather(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype != frame->buffers[1].dtype || frame->buffers[2].dtype != MYDEV_S64) {
+    return MYDEV_UNIMPLEMENTED;
+  }
+  const int64_t dim = frame->attributes[0].value.i;
+  if (dim < 0 || dim >= frame->buffers[0].rank) {
+    frame->host->set_error(frame, "dim must be a dimension of the operands, from 0 on");
+    return MYDEV_INVALID_ARGUMENT;
+  }
   if (frame->buffers[0].dtype == MYDEV_PRED) return gather_as<Truths>(frame);
   switch (element_size(frame->buffers[0].dtype)) {
     case 1:
@@ -206,6 +211,9 @@ mydev_code embedding_backward_as(const mydev_frame* frame) {
 }
 
 mydev_code embedding_backward(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype != frame->buffers[1].dtype || !Indices{frame->buffers[2]}.supported()) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
       return embedding_backward_as<float>(frame);
@@ -221,10 +229,9 @@ uint64_t frequency_bytes(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.index_select", index_select, "out [O, n, I]; in [O, D, I], index [n]"),
-    kernel_record("mydev.gather", gather, "out; in, index; dim"),
-    kernel_record("mydev.embedding_backward", embedding_backward,
-                  "grad_weight [V, I]; grad_out [n, I], index [n]; padding_idx, scale_by_frequency", frequency_bytes),
+    kernel_record("mydev.index_select", index_select),
+    kernel_record("mydev.gather", gather),
+    kernel_record("mydev.embedding_backward", embedding_backward, frequency_bytes),
 };
 
 }  // namespace

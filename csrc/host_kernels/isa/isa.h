@@ -18,10 +18,33 @@
 
 namespace mydev::kernels::MYDEV_ISA {
 
-// A row of a file's table of kernels.
-constexpr mydev_kernel kernel_record(const char* name, mydev_kernel_fn entry, const char* doc,
+// A row of a file's table of kernels. What they take is in csrc/kernels/spec, their contracts.
+constexpr mydev_kernel kernel_record(const char* name, mydev_kernel_fn entry,
                                      uint64_t (*scratch_bytes)(const mydev_frame*) = nullptr) {
-  return {sizeof(mydev_kernel), name, entry, scratch_bytes, doc, nullptr};
+  return {sizeof(mydev_kernel), name, entry, scratch_bytes, nullptr, nullptr};
+}
+
+// Whether the operands [first, last), as far as they are there, have the dtype.
+inline bool have_dtype(const mydev_frame* frame, uint32_t first, uint32_t last, int32_t dtype) {
+  for (uint32_t i = first; i < last; ++i) {
+    if (frame->buffers[i].data != nullptr && frame->buffers[i].dtype != dtype) return false;
+  }
+  return true;
+}
+inline bool is_floating(int32_t dtype) {
+  return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F32 || dtype == MYDEV_F64;
+}
+// Whether all operands have one floating dtype.
+inline bool have_one_floating_dtype(const mydev_frame* frame) {
+  const int32_t dtype = frame->buffers[0].dtype;
+  return is_floating(dtype) && have_dtype(frame, 0, frame->num_outputs + frame->num_inputs, dtype);
+}
+// Whether each operand that is there has a floating dtype.
+inline bool have_floating_dtypes(const mydev_frame* frame) {
+  for (uint32_t i = 0; i < frame->num_outputs + frame->num_inputs; ++i) {
+    if (frame->buffers[i].data != nullptr && !is_floating(frame->buffers[i].dtype)) return false;
+  }
+  return true;
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA

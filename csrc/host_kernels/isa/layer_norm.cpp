@@ -1,9 +1,7 @@
 // Kernel group layer_norm: over the rows of dense [M, N].
 //
-//   mydev.layer_norm(out, mean, rstd; in, weight, bias; eps): mean and rstd [M], weight and bias [N] or absent
-//   mydev.layer_norm_backward(grad_in, grad_weight, grad_bias; grad_out, in, mean, rstd, weight): outputs may be absent
-// Any mix of f16, bf16 and f32, computed in float; or all f64. Statistics take two passes, sums in double. The
-// gradients of weight and bias are summed over pieces of rows that the shape alone decides.
+// f16, bf16 and f32, also mixed, are computed in float. Statistics take two passes, sums in double. The gradients of
+// weight and bias are summed over pieces of rows that the shape alone decides.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +20,7 @@ class Operand {
  public:
   explicit Operand(const mydev_buffer& buffer)
       : data_(static_cast<char*>(buffer.data)), reader_(buffer.dtype), writer_(buffer.dtype) {}
-  bool supported() const { return reader_.supported() && writer_.supported(); }
+  bool supported() const { return !present() || (reader_.supported() && writer_.supported()); }
   bool present() const { return data_ != nullptr; }
   const C* read(int64_t at, int64_t count, C* space) const { return reader_.read(address(at), 1, count, space); }
   C value(int64_t at) const {
@@ -232,16 +230,17 @@ uint64_t backward_scratch(const mydev_frame* frame) {
 }
 
 mydev_code forward_entry(const mydev_frame* frame) {
+  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
   return frame->buffers[3].dtype == MYDEV_F64 ? forward_as<double>(frame) : forward_as<float>(frame);
 }
 mydev_code backward_entry(const mydev_frame* frame) {
+  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
   return frame->buffers[4].dtype == MYDEV_F64 ? backward_as<double>(frame) : backward_as<float>(frame);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.layer_norm", forward_entry, "out, mean, rstd; in [M, N], weight, bias; eps"),
-    kernel_record("mydev.layer_norm_backward", backward_entry,
-                  "grad_in, grad_weight, grad_bias; grad_out, in [M, N], mean, rstd, weight", backward_scratch),
+    kernel_record("mydev.layer_norm", forward_entry),
+    kernel_record("mydev.layer_norm_backward", backward_entry, backward_scratch),
 };
 
 }  // namespace

@@ -1,13 +1,6 @@
 // Kernel group loss: negative log likelihood, mean squared error, binary cross entropy.
 //
-// reduction is 0 (none), 1 (mean) or 2 (sum), as in torch. Sums are taken in double, in an order that the shape alone
-// decides.
-//   mydev.nll_loss(out, total_weight; in, target, weight; reduction, ignore_index): in [N, C, S], target s64 [N, S],
-//     weight [C] or absent; out [N, S], or one element. A target outside [0, C) is OUT_OF_RANGE.
-//   mydev.nll_loss_backward(grad_in; grad_out, target, weight, total_weight; reduction, ignore_index): grad_in dense
-//   mydev.mse_loss(out; in, target; reduction), mydev.bce_loss(out; in, target, weight; reduction): all dense
-//   mydev.mse_loss_backward(grad_in; grad_out, in, target; reduction), mydev.bce_loss_backward(...; , weight): dense,
-//     grad_out has stride 0 if reduced
+// Sums are taken in double, in an order that the shape alone decides.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -24,8 +17,14 @@ namespace {
 
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
-template <template <typename> class Loss>
+// `target` is the one operand of another type.
+template <template <typename> class Loss, uint32_t target>
 mydev_code for_float_type(const mydev_frame* frame) {
+  const int32_t dtype = frame->buffers[0].dtype;
+  if (frame->buffers[target].dtype != MYDEV_S64 || !have_dtype(frame, 1, target, dtype) ||
+      !have_dtype(frame, target + 1, 5, dtype)) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   switch (frame->buffers[0].dtype) {
     case MYDEV_F16:
       return Loss<_Float16>::run(frame);
@@ -261,12 +260,14 @@ mydev_code loss_backward_as(const mydev_frame* frame) {
 
 template <typename Loss>
 mydev_code loss_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return loss_as<Loss, double>(frame);
   return loss_as<Loss, float>(frame);
 }
 
 template <typename Loss>
 mydev_code loss_backward_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return loss_backward_as<Loss, double>(frame);
   return loss_backward_as<Loss, float>(frame);
 }
@@ -276,16 +277,12 @@ uint64_t loss_scratch(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.nll_loss", for_float_type<NllLoss>,
-                  "out, total_weight; in [N, C, S], target [N, S], weight [C]; reduction, ignore_index"),
-    kernel_record("mydev.nll_loss_backward", for_float_type<NllLossBackward>,
-                  "grad_in [N, C, S]; grad_out, target [N, S], weight [C], total_weight; reduction, ignore_index"),
-    kernel_record("mydev.mse_loss", loss_entry<SquaredError>, "out; in, target; reduction", loss_scratch),
-    kernel_record("mydev.mse_loss_backward", loss_backward_entry<SquaredError>,
-                  "grad_in; grad_out, in, target; reduction"),
-    kernel_record("mydev.bce_loss", loss_entry<BinaryCrossEntropy>, "out; in, target, weight; reduction", loss_scratch),
-    kernel_record("mydev.bce_loss_backward", loss_backward_entry<BinaryCrossEntropy>,
-                  "grad_in; grad_out, in, target, weight; reduction"),
+    kernel_record("mydev.nll_loss", for_float_type<NllLoss, 3>),
+    kernel_record("mydev.nll_loss_backward", for_float_type<NllLossBackward, 2>),
+    kernel_record("mydev.mse_loss", loss_entry<SquaredError>, loss_scratch),
+    kernel_record("mydev.mse_loss_backward", loss_backward_entry<SquaredError>),
+    kernel_record("mydev.bce_loss", loss_entry<BinaryCrossEntropy>, loss_scratch),
+    kernel_record("mydev.bce_loss_backward", loss_backward_entry<BinaryCrossEntropy>),
 };
 
 }  // namespace

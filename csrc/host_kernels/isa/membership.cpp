@@ -1,7 +1,5 @@
-// Kernel group membership: mydev.isin(out PRED [N]; elements [N], tests [M]; invert), all dense, of one type.
-//
-// Whether an element equals any of the tests, each with each: meant for few tests. As ==, NaN equals nothing. f16, bf16
-// and f32 are compared as float, f64 as double, integers in 64 bits.
+// Kernel group membership: compares each element with each of the tests; meant for few tests. f16, bf16 and f32 are
+// compared as float, f64 as double, integers in 64 bits.
 #include <algorithm>
 
 #include "host_kernels/isa/element_chunk.h"
@@ -45,6 +43,9 @@ mydev_code isin_as(const mydev_frame* frame) {
 }
 
 mydev_code isin_entry(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype != MYDEV_PRED || frame->buffers[1].dtype != frame->buffers[2].dtype) {
+    return MYDEV_UNIMPLEMENTED;
+  }
   switch (frame->buffers[1].dtype) {
     case MYDEV_F16:
     case MYDEV_BF16:
@@ -58,7 +59,7 @@ mydev_code isin_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.isin", isin_entry, "out PRED [N]; elements [N], tests [M]; invert: dense"),
+    kernel_record("mydev.isin", isin_entry),
 };
 
 }  // namespace

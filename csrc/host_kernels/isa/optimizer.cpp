@@ -1,11 +1,5 @@
-// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of dense tensors, in one launch.
-//
-// mydev.fused_sgd(params, momentum_buffers, grads; lr, grad_scale, found_inf)
-// mydev.fused_adam(params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, grads; lr, grad_scale, found_inf, steps)
-// Outputs are lists of one length, all updated in place; momentum_buffers and max_exp_avg_sqs may be absent operands.
-// lr, grad_scale and found_inf are absent or one f32 (lr also f64); steps are one f32 per tensor, not changed.
-// Gradients are written only with grad_scale, unscaled. Nothing changes if found_inf is not 0. Computed in float, for
-// f64 in double.
+// Kernel group optimizer: one step of SGD, Adam or AdamW over lists of packed tensors, in one launch. Computed in
+// float, for f64 in double.
 #include <cmath>
 
 #include "host_kernels/isa/tensor_list.h"
@@ -13,6 +7,17 @@
 namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
+
+// Whether the lists have one floating type, and the scalars after them one of theirs.
+bool has_types(const mydev_frame* frame) {
+  const mydev_buffer* inputs = frame->buffers + frame->num_outputs;
+  const int32_t dtype = frame->buffers[0].dtype;
+  if (!is_floating(dtype) || !have_dtype(frame, 1, frame->num_outputs, dtype)) return false;
+  for (uint32_t i = 0; i < 3; ++i) {
+    if (inputs[i].data != nullptr && inputs[i].dtype != MYDEV_F32 && inputs[i].dtype != MYDEV_F64) return false;
+  }
+  return have_dtype(frame, frame->num_outputs + 3, frame->num_outputs + frame->num_inputs, MYDEV_F32);
+}
 
 double scalar_of(const mydev_buffer& buffer, double otherwise) {
   if (buffer.data == nullptr) return otherwise;
@@ -128,6 +133,7 @@ mydev_code sgd_as(const mydev_frame* frame, const SgdOptions& options) {
 }
 
 mydev_code fused_sgd(const mydev_frame* frame) {
+  if (!has_types(frame)) return MYDEV_UNIMPLEMENTED;
   const mydev_buffer* inputs = frame->buffers + frame->num_outputs;
   const mydev_attribute* a = frame->attributes;
   if (scalar_of(inputs[2], 0) != 0) return MYDEV_OK;
@@ -218,6 +224,7 @@ mydev_code adam_as(const mydev_frame* frame, const AdamOptions& options) {
 }
 
 mydev_code fused_adam(const mydev_frame* frame) {
+  if (!has_types(frame)) return MYDEV_UNIMPLEMENTED;
   const mydev_buffer* inputs = frame->buffers + frame->num_outputs;
   const mydev_attribute* a = frame->attributes;
   if (scalar_of(inputs[2], 0) != 0) return MYDEV_OK;
@@ -233,13 +240,8 @@ mydev_code fused_adam(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.fused_sgd", fused_sgd,
-                  "params[], momentum_buffers[], grads[]; lr, grad_scale, found_inf; "
-                  "lr, weight_decay, momentum, dampening, nesterov, maximize, first_step"),
-    kernel_record(
-        "mydev.fused_adam", fused_adam,
-        "params[], exp_avgs[], exp_avg_sqs[], max_exp_avg_sqs[], grads[]; lr, grad_scale, found_inf, steps[]; "
-        "lr, beta1, beta2, weight_decay, eps, maximize, decoupled"),
+    kernel_record("mydev.fused_sgd", fused_sgd),
+    kernel_record("mydev.fused_adam", fused_adam),
 };
 
 }  // namespace

@@ -261,6 +261,8 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
       set_scalar(scalars[k], wanted, *static_cast<const mydev_scalar*>(buffers[k].data));
       base = reinterpret_cast<char*>(&scalars[k]);
       type = wanted;
+    } else if (type != (pred ? MYDEV_PRED : dtype)) {
+      return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype, and conditions be pred");
     }
     if (!plan_operand(plan, k, base, type, wanted)) {
       return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");

@@ -1,7 +1,7 @@
 // Pointwise kernels: out[i] = f(in0[i], in1[i], ...), over strided operands of any layout.
 //
 // Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
-// T, but for PRED inputs that a kernel documents; the output has T, or PRED for predicates. f16 and bf16 compute in
+// T, but for PRED inputs that its contract names; the output has T, or PRED for predicates. f16 and bf16 compute in
 // f32; PRED, s8, s16, u8 compute in s32 and are cut when stored. Inputs may be numbers (MYDEV_BUFFER_SCALAR). The
 // output may be an input, exactly; any other overlap is the caller's error. A kernel that lacks T returns
 // UNIMPLEMENTED.
@@ -79,7 +79,6 @@ inline constexpr int kMaxInputs = 3;
 
 struct PointwiseKernel {
   const char* name;
-  const char* doc;
   int inputs;
   Types types;
   int64_t grain = kGrainCheap;
@@ -99,7 +98,7 @@ mydev_code pointwise_entry(const mydev_frame* frame) {
 }
 template <const auto& table, size_t... i>
 constexpr std::array<mydev_kernel, sizeof...(i)> pointwise_records(std::index_sequence<i...>) {
-  return {{kernel_record(table[i].name, pointwise_entry<table, i>, table[i].doc)...}};
+  return {{kernel_record(table[i].name, pointwise_entry<table, i>)...}};
 }
 template <const auto& table>
 inline constexpr auto kPointwiseRecords = pointwise_records<table>(std::make_index_sequence<std::size(table)>());

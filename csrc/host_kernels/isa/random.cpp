@@ -1,14 +1,10 @@
-// Kernel group random: fills (out; ; seed, offset, ...) of a dense out from Philox 4x32-10.
+// Kernel group random: fills from Philox 4x32-10, and dropout.
 //
 // Element i takes its words from a block that i alone determines, counted from `offset` (in blocks), and its value from
 // operations that are exact or correctly rounded: the numbers do not depend on threads, instruction set or C library.
 // So this file is compiled without contraction (CMakeLists.txt) and uses neither fma nor vector_math.h. Blocks used:
 // f64 and 64-bit integers kWide elements a block, all else kNarrow; a caller advances its offset by random_blocks().
 // f16 and bf16 are drawn as float and rounded.
-//   mydev.random_uniform: [low, high)       mydev.random_normal: mean, std       mydev.random_exponential: rate
-//   mydev.random_bernoulli: probability     mydev.random_integers: low + [0, range), range 0 meaning 2^64
-//   mydev.dropout(out, mask; in; seed, offset, p): in / (1 - p) where kept, else 0; mask is 1 where kept
-//   mydev.dropout_backward(grad_in; grad_out, mask; scale)
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -281,6 +277,7 @@ mydev_code fill_with(const mydev_frame* frame) {
 
 template <typename Distribution>
 mydev_code fill_entry(const mydev_frame* frame) {
+  if (!is_floating(frame->buffers[0].dtype)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return fill_with<Distribution, double, kWide>(frame);
   return fill_with<Distribution, float, kNarrow>(frame);
 }
@@ -358,24 +355,33 @@ mydev_code dropout_backward_as(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
+// Whether the operands are floating and of one type, but for the mask.
+bool takes(const mydev_frame* frame, uint32_t mask) {
+  const int32_t dtype = frame->buffers[0].dtype;
+  return is_floating(dtype) && have_dtype(frame, 1, mask, dtype) && have_dtype(frame, mask, mask + 1, MYDEV_PRED) &&
+         have_dtype(frame, mask + 1, 3, dtype);
+}
+
 mydev_code dropout_entry(const mydev_frame* frame) {
+  if (!takes(frame, 1)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return dropout_as<double>(frame);
   return dropout_as<float>(frame);
 }
 
 mydev_code dropout_backward_entry(const mydev_frame* frame) {
+  if (!takes(frame, 2)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return dropout_backward_as<double>(frame);
   return dropout_backward_as<float>(frame);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.random_uniform", fill_entry<Uniform>, "out; ; seed, offset, low, high: in [low, high)"),
-    kernel_record("mydev.random_normal", fill_entry<Normal>, "out; ; seed, offset, mean, std"),
-    kernel_record("mydev.random_exponential", fill_entry<Exponential>, "out; ; seed, offset, rate"),
-    kernel_record("mydev.random_bernoulli", bernoulli_entry, "out; ; seed, offset, p: 1 with probability p, else 0"),
-    kernel_record("mydev.random_integers", integers_entry, "out; ; seed, offset, low, range: in [low, low + range)"),
-    kernel_record("mydev.dropout", dropout_entry, "out, mask; in; seed, offset, p: zeroed with probability p"),
-    kernel_record("mydev.dropout_backward", dropout_backward_entry, "grad_in; grad_out, mask; scale"),
+    kernel_record("mydev.random_uniform", fill_entry<Uniform>),
+    kernel_record("mydev.random_normal", fill_entry<Normal>),
+    kernel_record("mydev.random_exponential", fill_entry<Exponential>),
+    kernel_record("mydev.random_bernoulli", bernoulli_entry),
+    kernel_record("mydev.random_integers", integers_entry),
+    kernel_record("mydev.dropout", dropout_entry),
+    kernel_record("mydev.dropout_backward", dropout_backward_entry),
 };
 
 }  // namespace

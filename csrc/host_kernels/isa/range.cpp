@@ -1,6 +1,4 @@
-// Kernel group range: mydev.arange(out; ; start, step), out[i] = start + i step for 1-D out of any stride.
-//
-// Integers take start and step as integers and are exact; floating types compute in double and round once.
+// Kernel group range: numbers at equal distances. Integers are exact; floating types compute in double and round once.
 #include <algorithm>
 
 #include "host_kernels/isa/element_chunk.h"
@@ -36,7 +34,7 @@ mydev_code arange_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.arange", arange_entry, "out; ; start, step (both integers or both floating)"),
+    kernel_record("mydev.arange", arange_entry),
 };
 
 }  // namespace

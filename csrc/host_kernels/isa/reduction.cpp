@@ -1,9 +1,8 @@
-// Kernel group reduction: (out; in) -> out, where out has stride 0 along each reduced dimension.
+// Kernel group reduction: sums, products, extrema, truths and norms along some dimensions.
 //
-// mydev.sum, mean, prod, amax, amin, any, all, norm1, norm2, norm_inf. An empty reduction gives the operation's
-// identity. Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into
-// doubles after at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype.
-// NaN propagates through amax and amin. Results do not depend on the number of threads.
+// Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into doubles after
+// at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype. Results do not
+// depend on the number of threads.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -333,13 +332,25 @@ mydev_code reduce_numbers(const mydev_frame* frame) {
 }
 
 template <typename Op>
+mydev_code reduce_into_numbers(const mydev_frame* frame) {
+  return frame->buffers[0].dtype == MYDEV_PRED ? MYDEV_UNIMPLEMENTED : reduce_numbers<Op>(frame);
+}
+
+template <typename Op>
+mydev_code reduce_same_dtype(const mydev_frame* frame) {
+  return frame->buffers[0].dtype != frame->buffers[1].dtype ? MYDEV_UNIMPLEMENTED : reduce_numbers<Op>(frame);
+}
+
+template <typename Op>
 mydev_code reduce_floats(const mydev_frame* frame) {
+  if (!is_floating(frame->buffers[0].dtype)) return MYDEV_UNIMPLEMENTED;
   if (frame->buffers[0].dtype == MYDEV_F64) return reduce_as<Op, double, double>(frame);
   return reduce_as<Op, float, double>(frame);
 }
 
 template <typename Op>
 mydev_code reduce_truths(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype != MYDEV_PRED && frame->buffers[0].dtype != MYDEV_U8) return MYDEV_UNIMPLEMENTED;
   return reduce_as<Op, uint8_t, uint8_t, Truth>(frame);
 }
 
@@ -349,24 +360,21 @@ uint64_t partial_bytes(const mydev_frame* frame) {
   return static_cast<uint64_t>(plan.pieces * plan.outputs) * sizeof(double);
 }
 
-constexpr mydev_kernel reduction_record(const char* name, mydev_kernel_fn entry, const char* doc) {
-  return kernel_record(name, entry, doc, partial_bytes);
+constexpr mydev_kernel reduction_record(const char* name, mydev_kernel_fn entry) {
+  return kernel_record(name, entry, partial_bytes);
 }
 
 constexpr mydev_kernel kRecords[] = {
-    reduction_record("mydev.sum", reduce_numbers<Sum>, "out; in: sum along the dimensions where out has stride 0"),
-    reduction_record("mydev.mean", reduce_floats<Mean>, "out; in: mean along the dimensions where out has stride 0"),
-    reduction_record("mydev.prod", reduce_numbers<Prod>,
-                     "out; in: product along the dimensions where out has stride 0"),
-    reduction_record("mydev.amax", reduce_numbers<Amax>,
-                     "out; in: maximum along the dimensions where out has stride 0"),
-    reduction_record("mydev.amin", reduce_numbers<Amin>,
-                     "out; in: minimum along the dimensions where out has stride 0"),
-    reduction_record("mydev.any", reduce_truths<Any>, "out pred or u8; in: whether any element is not 0"),
-    reduction_record("mydev.all", reduce_truths<All>, "out pred or u8; in: whether no element is 0"),
-    reduction_record("mydev.norm1", reduce_floats<Norm1>, "out; in: sum of absolute values"),
-    reduction_record("mydev.norm2", reduce_floats<Norm2>, "out; in: square root of the sum of squares"),
-    reduction_record("mydev.norm_inf", reduce_floats<NormInf>, "out; in: largest absolute value, 0 of nothing"),
+    reduction_record("mydev.sum", reduce_into_numbers<Sum>),
+    reduction_record("mydev.mean", reduce_floats<Mean>),
+    reduction_record("mydev.prod", reduce_into_numbers<Prod>),
+    reduction_record("mydev.amax", reduce_same_dtype<Amax>),
+    reduction_record("mydev.amin", reduce_same_dtype<Amin>),
+    reduction_record("mydev.any", reduce_truths<Any>),
+    reduction_record("mydev.all", reduce_truths<All>),
+    reduction_record("mydev.norm1", reduce_floats<Norm1>),
+    reduction_record("mydev.norm2", reduce_floats<Norm2>),
+    reduction_record("mydev.norm_inf", reduce_floats<NormInf>),
 };
 
 }  // namespace

@@ -1,12 +1,7 @@
 // Kernel group rms_norm: normalisation of rows by their root mean square, forward and backward.
 //
-//   mydev.rms_norm(out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n] or absent; eps)
-//     out = x * inverse_rms * weight, inverse_rms = 1 / sqrt(mean(x^2) + eps)
-//   mydev.rms_norm_backward(grad_x T[m,n], grad_weight T[n] or absent; grad T[m,n], x T[m,n], inverse_rms T[m],
-//                           weight T[n] or absent)
-//
-// T is f32 or f64; buffers are dense. Rows are independent; the gradient of the weight sums over them column by column,
-// in their order, so that results do not depend on the number of threads.
+// Rows are independent; the gradient of the weight sums over them column by column, in their order, so that results do
+// not depend on the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -105,6 +100,7 @@ void backward_weight(const mydev_frame& frame) {
 }
 
 mydev_code forward_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
       forward<float>(*frame);
@@ -125,6 +121,7 @@ mydev_code backward(const mydev_frame& frame) {
 }
 
 mydev_code backward_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
       return backward<float>(*frame);
@@ -136,12 +133,8 @@ mydev_code backward_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.rms_norm", forward_entry,
-                  "out T[m,n], inverse_rms T[m]; x T[m,n], weight T[n]?; eps: rows divided by their root mean square; "
-                  "T is f32, f64"),
-    kernel_record(
-        "mydev.rms_norm_backward", backward_entry,
-        "grad_x T[m,n], grad_weight T[n]?; grad T[m,n], x T[m,n], inverse_rms T[m], weight T[n]?; T is f32, f64"),
+    kernel_record("mydev.rms_norm", forward_entry),
+    kernel_record("mydev.rms_norm_backward", backward_entry),
 };
 
 }  // namespace

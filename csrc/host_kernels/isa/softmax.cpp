@@ -1,6 +1,5 @@
-// Kernel group softmax: (out; in) and (grad_in; grad_out, out), all dense [outer, dim, inner].
+// Kernel group softmax: softmax, its logarithm, and their backwards along the middle of three dimensions.
 //
-// mydev.softmax, mydev.log_softmax, mydev.softmax_backward, mydev.log_softmax_backward. Normalised along `dim`.
 // Computed in float for f16, bf16 and f32, in double for f64. A row is one task where inner is 1, else a block of
 // kColumns columns.
 #include <cmath>
@@ -237,22 +236,21 @@ class Backward {
 
 template <template <typename, bool> class Pass, bool kLog>
 mydev_code softmax_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   const auto run = [](const auto& pass) {
     if (!pass.supported()) return MYDEV_UNIMPLEMENTED;
     for_each_line(pass);
     return MYDEV_OK;
   };
-  if (frame->buffers[1].dtype == MYDEV_F64) return run(Pass<double, kLog>(frame));
+  if (frame->buffers[0].dtype == MYDEV_F64) return run(Pass<double, kLog>(frame));
   return run(Pass<float, kLog>(frame));
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.softmax", softmax_entry<Forward, false>, "out; in: dense [outer, dim, inner]"),
-    kernel_record("mydev.log_softmax", softmax_entry<Forward, true>, "out; in: dense [outer, dim, inner]"),
-    kernel_record("mydev.softmax_backward", softmax_entry<Backward, false>,
-                  "grad_in; grad_out, out: dense [outer, dim, inner]"),
-    kernel_record("mydev.log_softmax_backward", softmax_entry<Backward, true>,
-                  "grad_in; grad_out, out: dense [outer, dim, inner]"),
+    kernel_record("mydev.softmax", softmax_entry<Forward, false>),
+    kernel_record("mydev.log_softmax", softmax_entry<Forward, true>),
+    kernel_record("mydev.softmax_backward", softmax_entry<Backward, false>),
+    kernel_record("mydev.log_softmax_backward", softmax_entry<Backward, true>),
 };
 
 }  // namespace

@@ -1,9 +1,4 @@
 // Kernel group swiglu: the gated unit of transformer feed-forward layers, silu(gate) * up, and its derivatives.
-//
-//   mydev.swiglu(out T; gate T, up T)
-//   mydev.swiglu_backward(grad_gate T, grad_up T; grad T, gate T, up T)
-//
-// T is f32 or f64; buffers are dense and of one shape.
 #include <cmath>
 
 #include "host_kernels/isa/tensor_list.h"
@@ -52,6 +47,7 @@ mydev_code backward(const mydev_frame& frame) {
 
 template <mydev_code (*kFloat)(const mydev_frame&), mydev_code (*kDouble)(const mydev_frame&)>
 mydev_code entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
       return kFloat(*frame);
@@ -63,10 +59,8 @@ mydev_code entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.swiglu", entry<forward<float>, forward<double>>,
-                  "out T; gate T, up T: silu(gate) * up; T is f32, f64"),
-    kernel_record("mydev.swiglu_backward", entry<backward<float>, backward<double>>,
-                  "grad_gate T, grad_up T; grad T, gate T, up T; T is f32, f64"),
+    kernel_record("mydev.swiglu", entry<forward<float>, forward<double>>),
+    kernel_record("mydev.swiglu_backward", entry<backward<float>, backward<double>>),
 };
 
 }  // namespace

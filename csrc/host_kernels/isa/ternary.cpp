@@ -50,24 +50,10 @@ struct Lerp {
 };
 
 constexpr PointwiseKernel kKernels[] = {
-    {.name = "mydev.where",
-     .doc = "out T, condition pred, a T, b T: a where the condition holds, else b",
-     .inputs = 3,
-     .types = kWhere,
-     .pred_input = 0},
-    {.name = "mydev.addcmul",
-     .doc = "out T, a T, b T, c T; value: a + value * b * c",
-     .inputs = 3,
-     .types = numbers<Addcmul, 3>(),
-     .pred = false},
-    {.name = "mydev.addcdiv",
-     .doc = "out T, a T, b T, c T; value: a + value * b / c; floating point",
-     .inputs = 3,
-     .types = floats<Addcdiv, 3>()},
-    {.name = "mydev.lerp",
-     .doc = "out T, start T, end T, weight T: start + weight * (end - start); floating point",
-     .inputs = 3,
-     .types = floats<Lerp, 3>()},
+    {.name = "mydev.where", .inputs = 3, .types = kWhere, .pred_input = 0},
+    {.name = "mydev.addcmul", .inputs = 3, .types = numbers<Addcmul, 3>(), .pred = false},
+    {.name = "mydev.addcdiv", .inputs = 3, .types = floats<Addcdiv, 3>()},
+    {.name = "mydev.lerp", .inputs = 3, .types = floats<Lerp, 3>()},
 };
 
 }  // namespace

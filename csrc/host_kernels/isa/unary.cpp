@@ -77,20 +77,13 @@ struct Abs {
   }
 };
 
-constexpr char kFloatDoc[] = "out T, in T: floating point";
-constexpr char kNumberDoc[] = "out T, in T";
-
 template <template <typename> typename Op>
 constexpr PointwiseKernel packed(const char* name) {
-  return {.name = name, .doc = kFloatDoc, .inputs = 1, .types = packed_floats<Op, 1>(), .grain = kGrainHeavy};
+  return {.name = name, .inputs = 1, .types = packed_floats<Op, 1>(), .grain = kGrainHeavy};
 }
 template <template <typename> typename Op>
 constexpr PointwiseKernel lanes(const char* name, Types more = {}) {
-  return {.name = name,
-          .doc = more.s32 != nullptr ? kNumberDoc : kFloatDoc,
-          .inputs = 1,
-          .types = floats<Op, 1>() | more,
-          .pred = false};
+  return {.name = name, .inputs = 1, .types = floats<Op, 1>() | more, .pred = false};
 }
 
 constexpr PointwiseKernel kKernels[] = {

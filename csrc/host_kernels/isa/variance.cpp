@@ -1,8 +1,4 @@
-// Kernel group variance: mydev.variance(var, mean; in; correction, take_root), outputs with stride 0 along reduced
-// dimensions.
-//
-// Either output may be absent. Two passes, all in double: the mean, then the squared deviations over count - correction
-// (not below 0). take_root gives the standard deviation.
+// Kernel group variance: two passes, all in double: the mean, then the squared deviations.
 #include <cmath>
 
 #include "host_kernels/isa/dense_values.h"
@@ -138,6 +134,7 @@ mydev_code variance_as(const mydev_frame* frame, const ReductionPlan& plan) {
 }
 
 mydev_code variance_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
   ReductionPlan plan;
   if (!make_reduction_plan(frame->buffers[0], frame->buffers[2], plan)) return MYDEV_UNIMPLEMENTED;
   if (plan.outputs == 0) return MYDEV_OK;
@@ -146,8 +143,7 @@ mydev_code variance_entry(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.variance", variance_entry,
-                  "var, mean; in; correction, take_root: along the dimensions where outputs have stride 0"),
+    kernel_record("mydev.variance", variance_entry),
 };
 
 }  // namespace

@@ -172,27 +172,17 @@ mydev_code convolution_entry(const mydev_frame* frame) {
 }
 
 template <PlanKind kind>
-constexpr mydev_kernel record(const char* doc) {
+constexpr mydev_kernel record() {
   mydev_kernel kernel{};
   kernel.struct_size = sizeof(mydev_kernel);
   kernel.name = name_of<kind>();
   kernel.entry = convolution_entry<kind>;
-  kernel.doc = doc;
   kernel.plan = plan_entry<ConvolutionPlan, plan_of_kind<kind>>;
   return kernel;
 }
 
-#define MYDEV_CONVOLUTION_ATTRIBUTES \
-  "all f32, bf16 or f16; stride[], padding[], dilation[], transposed, output_padding[], groups"
-constexpr mydev_kernel kRecords[] = {
-    record<PlanKind::kConvolution>(
-        "out [N,O,...], x [N,C,...], weight [O,C/groups,...], bias? [O], " MYDEV_CONVOLUTION_ATTRIBUTES),
-    record<PlanKind::kConvolutionBackwardData>(
-        "grad_x [N,C,...], grad_out [N,O,...], weight [O,C/groups,...], " MYDEV_CONVOLUTION_ATTRIBUTES),
-    record<PlanKind::kConvolutionBackwardWeights>(
-        "grad_weight [O,C/groups,...], grad_bias? [O], grad_out [N,O,...], x [N,C,...], " MYDEV_CONVOLUTION_ATTRIBUTES),
-};
-#undef MYDEV_CONVOLUTION_ATTRIBUTES
+constexpr mydev_kernel kRecords[] = {record<PlanKind::kConvolution>(), record<PlanKind::kConvolutionBackwardData>(),
+                                     record<PlanKind::kConvolutionBackwardWeights>()};
 
 }  // namespace
 

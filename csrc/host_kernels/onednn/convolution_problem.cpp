@@ -39,7 +39,7 @@ ConvolutionProblem convolution_problem_of(const mydev_frame& frame, const char* 
   const uint32_t outputs = weights_gradient && has_bias ? 2 : 1;
   if (num_buffers < 3 || num_buffers > 4 || frame.num_outputs != outputs || frame.num_attributes != kAttributes ||
       (has_bias && kind == PlanKind::kConvolutionBackwardData)) {
-    refuse_convolution(kernel, "takes other operands or attributes; see its doc");
+    refuse_convolution(kernel, "takes other operands or attributes; see its contract");
   }
   const mydev_attribute* attributes = frame.attributes;
   ConvolutionProblem problem{};

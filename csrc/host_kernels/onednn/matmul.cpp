@@ -398,21 +398,17 @@ mydev_code matmul_entry(const mydev_frame* frame) {
   return run_entry(*frame, [&] { run(*frame); });
 }
 
-constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry, const char* doc) {
+constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry) {
   mydev_kernel kernel{};
   kernel.struct_size = sizeof(mydev_kernel);
   kernel.name = name;
   kernel.entry = entry;
-  kernel.doc = doc;
   kernel.plan = plan_entry<MatmulPlan, plan_matmul>;
   return kernel;
 }
 
 constexpr mydev_kernel kRecords[] = {
-    record(
-        "mydev.matmul", matmul_entry,
-        "out [B?,M,N], a [B?,M,K], b [B?,K,N], addend? [B?,M,N], all f32, bf16 or f16; alpha, beta: out = alpha * (a "
-        "@ b) + beta * addend, or beta * out without addend"),
+    record("mydev.matmul", matmul_entry),
 };
 
 }  // namespace

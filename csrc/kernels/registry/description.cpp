@@ -171,6 +171,20 @@ bool operator==(const Description& a, const Description& b) {
   return a.value == b.value;
 }
 
+Description describe(const KernelContract& contract) {
+  Description::Dictionary variables;
+  for (const ContractVariable& variable : contract.variables) {
+    variables.emplace_back(std::string(1, variable.name), dtype_names(variable.dtypes));
+  }
+  return {Description::Dictionary{{"kernel", {contract.name}},
+                                  {"group", text(contract.group)},
+                                  {"operands", text(contract.operands_text)},
+                                  {"types", text(contract.types_text)},
+                                  {"dtypes", {std::move(variables)}},
+                                  {"expression", {contract.expression.text()}},
+                                  {"notes", text(contract.notes)}}};
+}
+
 const char* kind_name(int32_t kind) noexcept {
   const auto index = static_cast<size_t>(kind);
   return index < kKindNames.size() ? kKindNames[index] : "unknown";

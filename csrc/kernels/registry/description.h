@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/spec/contract.h"
 #include "mydev/custom_call.h"
 
 namespace mydev {
@@ -28,5 +29,7 @@ const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "origina
 // A dictionary of what the record itself says, without where it comes from. Of a record of full size whose signature
 // has been compiled.
 Description::Dictionary describe_record(const mydev_kernel& kernel);
+// The parts of a contract as text, and the dtypes of its variables.
+Description describe(const KernelContract& contract);
 
 }  // namespace mydev

@@ -98,7 +98,7 @@ def _list(options: argparse.Namespace) -> int:
         _print_json(infos)
         return 0
     if infos:
-        rows = [(info["name"], info["kind"], info["platform"], info["library"], info["doc"] or "") for info in infos]
+        rows = [(info["name"], info["kind"], info["platform"], info["library"], _summary(info)) for info in infos]
         _table(("kernel", "kind", "platform", "library", ""), rows)
     else:
         print("no kernels" + (f" with '{options.pattern}' in the name" if options.pattern else ""))
@@ -107,15 +107,24 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
+def _summary(info: Any) -> str:
+    """A line about a kernel: its own, or what its contract says that it takes."""
+    return str(info["doc"] or (info["contract"] or {}).get("operands", ""))
+
+
 def _describe(options: argparse.Namespace) -> int:
     info = _info(options)
     if options.json:
         _print_json(info)
         return 0
-    gradient, signature = info["gradient"], info["signature"]
+    gradient, signature, contract = info["gradient"], info["signature"], info["contract"] or {}
     facts = {
         "kernel": info["name"],
         "": info["doc"],
+        "takes": contract.get("operands"),
+        "types": contract.get("types"),
+        "computes": contract.get("expression"),
+        "notes": contract.get("notes"),
         "library": info["library"],
         "file": info["file"],
         "kind": f"{info['kind']}, on {info['platform']}",

@@ -1,0 +1,151 @@
+// Contracts of reductions, indexing, random numbers, lists of tensors, optimizers, copies and fills.
+#include "kernels/spec/builtin_contracts.h"
+
+namespace mydev {
+
+namespace {
+
+constexpr char kFloats[] = "T: floats";
+constexpr char kReduction[] = "(out reduced T) <- (in U) where ...: 0..16";
+constexpr char kSameReduction[] = "(out reduced T) <- (in T) where ...: 0..16";
+constexpr char kArgReduction[] =
+    "(values? reduced T, indices reduced s64) <- (in T) where ...: 0..16, operands are not empty";
+constexpr char kNumberFromAny[] = "T: ints floats; U: pred ints floats";
+constexpr char kTruthFromAny[] = "T: pred u8; U: pred ints floats";
+constexpr char kFloatFromAny[] = "T: floats; U: pred ints floats";
+constexpr char kWithPred[] = "T: pred ints floats";
+constexpr char kArgNotes[] =
+    "along one dimension; the first of equal elements, and of NaN, counts; the results have the same strides; reducing "
+    "nothing is INVALID_ARGUMENT";
+
+constexpr ContractRow kReductionRows[] = {
+    {"mydev.sum", kReduction, kNumberFromAny, "sum(in)",
+     "elements are read as s64 or floats, by T, and added in s64, which wraps round, or in double; of nothing: 0"},
+    {"mydev.mean", kReduction, kFloatFromAny, "mean(in)", "of nothing: NaN"},
+    {"mydev.prod", kReduction, kNumberFromAny, "prod(in)", "as mydev.sum; of nothing: 1"},
+    {"mydev.amax", kSameReduction, kWithPred, "amax(in)",
+     "NaN if an element is; of nothing: -inf, integers and pred undefined"},
+    {"mydev.amin", kSameReduction, kWithPred, "amin(in)",
+     "NaN if an element is; of nothing: inf, integers and pred undefined"},
+    {"mydev.any", kReduction, kTruthFromAny, "any(in)", "1 or 0; NaN is true; of nothing: 0"},
+    {"mydev.all", kReduction, kTruthFromAny, "all(in)", "1 or 0; NaN is true; of nothing: 1"},
+    {"mydev.norm1", kReduction, kFloatFromAny, "sum(abs(in))", "of nothing: 0"},
+    {"mydev.norm2", kReduction, kFloatFromAny, "sqrt(sum(in * in))", "of nothing: 0"},
+    {"mydev.norm_inf", kReduction, kFloatFromAny, "max(amax(abs(in)), 0)", "of nothing: 0"},
+    {"mydev.max_with_index", kArgReduction, kWithPred, "values = amax(in); indices = argmax(in)", kArgNotes},
+    {"mydev.min_with_index", kArgReduction, kWithPred, "values = amin(in); indices = argmin(in)", kArgNotes},
+    {"mydev.variance",
+     "(var reduced T, mean? reduced T) <- (in T; correction: float, take_root: bool) where ...: 0..16", kFloats,
+     "mean = mean(in); v = sum((in - mean) * (in - mean)) / max(count(in) - correction, 0); "
+     "var = where(take_root, sqrt(v), v)",
+     "in double; the results have the same strides; of nothing: NaN"},
+};
+
+constexpr ContractRow kIndexRows[] = {
+    {"mydev.index_select", "dense (out T[o,n,i]) <- (in T[o,d,i], index strided I[n])", "T: any; I: s32 s64", "",
+     "out[o,n,i] = in[o,index[n],i]; an index outside of 0..d-1 is OUT_OF_RANGE"},
+    {"mydev.gather", "(out T[s...]) <- (in T[d...], index s64[s...]; dim: int 0..15) where s: 1..16", "T: any", "",
+     "out[p] = in[p with index[p] along dim], a dimension of theirs; in has at least the sizes of out but along dim; "
+     "an index outside of in "
+     "is INVALID_ARGUMENT; pred becomes 0 or 1"},
+    {"mydev.embedding_backward",
+     "dense (grad_weight T[v,i]) <- (grad_out T[n,i], index strided I[n]; padding_idx: int, scale_by_frequency: bool)",
+     "T: f32 f64; I: s32 s64", "",
+     "grad_weight[index[n]] is the sum of its grad_out[n], divided by their number with scale_by_frequency; 0 for "
+     "padding_idx; an index outside of 0..v-1 is OUT_OF_RANGE"},
+    {"mydev.concatenate", "dense (out T[o,n,i]) <- (in... T[o,d,i]) where n = sum(d)", "T: any", "", "in their order"},
+    {"mydev.arange", "(out T[n]) <- (; start: number, step: number)", kWithPred, "",
+     "out[i] = start + i * step; integers exactly, floats in double, rounded once"},
+};
+
+constexpr char kDraws[] =
+    "numbers of Philox 4x32-10, from block `offset` on, four elements to a block, or two of f64; the same on every "
+    "processor";
+constexpr ContractRow kRandomRows[] = {
+    {"mydev.random_uniform", "packed (out T) <- (; seed: int, offset: int, low: float, high: float)", kFloats, "",
+     "in [low, high), before rounding to T"},
+    {"mydev.random_normal", "packed (out T) <- (; seed: int, offset: int, mean: float, std: float)", kFloats, "",
+     kDraws},
+    {"mydev.random_exponential", "packed (out T) <- (; seed: int, offset: int, rate: float, unused: float = 0)",
+     kFloats, "", "above 0"},
+    {"mydev.random_bernoulli", "packed (out T) <- (; seed: int, offset: int, p: float 0..1, unused: float = 0)",
+     kWithPred, "", "1 with probability p, else 0"},
+    {"mydev.random_integers", "packed (out T) <- (; seed: int, offset: int, low: int, range: int)", kWithPred, "",
+     "in [low, low + range), range as an unsigned number, 0 meaning 2^64; two elements to a block"},
+    {"mydev.dropout", "packed (out T, mask pred) <- (in T; seed: int, offset: int, p: float 0..1)", kFloats, "",
+     "mask is 1 with probability 1 - p, and out = in * mask / (1 - p), or 0 if p is 1"},
+    {"mydev.dropout_backward", "packed (grad_in T) <- (grad_out T, mask pred; scale: float)", kFloats,
+     "grad_out * mask * scale", ""},
+};
+
+// Inputs of rank 0 stand for all elements. Kernels without a use for scalars take them all the same.
+constexpr char kScaledList[] = "packed (out... T) <- (x... T[...]|[]; scalars: floats[]) where out may be x";
+constexpr char kPlainList[] = "packed (out... T) <- (x... T[...]|[]; scalars: floats[] = 0) where out may be x";
+constexpr char kTwoLists[] =
+    "packed (out... T) <- (x... T[...]|[], y... T[...]|[]; scalars: floats[] = 0) where out may be x or y";
+constexpr char kTwoScaledLists[] =
+    "packed (out... T) <- (x... T[...]|[], y... T[...]|[]; scalars: floats[]) where out may be x or y";
+constexpr char kThreeScaledLists[] =
+    "packed (out... T) <- (x... T[...]|[], y... T[...]|[], z... T[...]|[]; scalars: floats[]) "
+    "where out may be x or y or z";
+constexpr char kNormList[] = "packed (out... T[]) <- (x... T)";
+constexpr char kScalars[] = "scalars: one number for all tensors, or one for each";
+constexpr char kUnused[] = "scalars: not used";
+constexpr ContractRow kForeachRows[] = {
+    {"mydev.foreach_add_scalar", kScaledList, kFloats, "x + scalars", kScalars},
+    {"mydev.foreach_mul_scalar", kScaledList, kFloats, "x * scalars", kScalars},
+    {"mydev.foreach_div_scalar", kScaledList, kFloats, "x / scalars", kScalars},
+    {"mydev.foreach_add", kTwoScaledLists, kFloats, "x + scalars * y", kScalars},
+    {"mydev.foreach_mul", kTwoLists, kFloats, "x * y", kUnused},
+    {"mydev.foreach_div", kTwoLists, kFloats, "x / y", kUnused},
+    {"mydev.foreach_maximum", kTwoLists, kFloats, "max(x, y)", "NaN if either is; scalars: not used"},
+    {"mydev.foreach_minimum", kTwoLists, kFloats, "min(x, y)", "NaN if either is; scalars: not used"},
+    {"mydev.foreach_lerp", kTwoScaledLists, kFloats, "x + scalars * (y - x)", kScalars},
+    {"mydev.foreach_addcmul", kThreeScaledLists, kFloats, "x + scalars * y * z", kScalars},
+    {"mydev.foreach_addcdiv", kThreeScaledLists, kFloats, "x + scalars * (y / z)", kScalars},
+    {"mydev.foreach_sqrt", kPlainList, kFloats, "sqrt(x)", kUnused},
+    {"mydev.foreach_neg", kPlainList, kFloats, "-x", kUnused},
+    {"mydev.foreach_reciprocal", kPlainList, kFloats, "1 / x", kUnused},
+    {"mydev.foreach_copy", kPlainList, kFloats, "x", kUnused},
+    {"mydev.foreach_fill", "packed (out... T) <- (; scalars: floats[])", kFloats, "scalars", kScalars},
+    {"mydev.foreach_norm1", kNormList, kFloats, "sum(abs(x))", "of nothing: 0"},
+    {"mydev.foreach_norm2", kNormList, kFloats, "sqrt(sum(x * x))", "of nothing: 0"},
+    {"mydev.foreach_norm_inf", kNormList, kFloats, "max(amax(abs(x)), 0)", "of nothing: 0"},
+};
+
+constexpr char kOptimizerTypes[] = "T: floats; L: f32 f64; G: f32 f64; F: f32 f64";
+constexpr ContractRow kOptimizerRows[] = {
+    {"mydev.fused_sgd",
+     "packed (&params... T, &momentum_buffers...? T, &grads... T) <- (rate? L[1*], grad_scale? G[1*], found_inf? "
+     "F[1*]; lr: float, weight_decay: float, momentum: float, dampening: float, nesterov: bool, maximize: bool, "
+     "first_step: bool)",
+     kOptimizerTypes, "",
+     "one step of SGD. rate counts in place of lr. momentum_buffers are there unless momentum is 0. Gradients are "
+     "divided by grad_scale, and stored so. Nothing changes if found_inf is not 0"},
+    {"mydev.fused_adam",
+     "packed (&params... T, &exp_avgs... T, &exp_avg_sqs... T, &max_exp_avg_sqs...? T, &grads... T) <- (rate? L[1*], "
+     "grad_scale? G[1*], found_inf? F[1*], steps... f32[1*]; lr: float, beta1: float, beta2: float, weight_decay: "
+     "float, eps: float, maximize: bool, decoupled: bool)",
+     kOptimizerTypes, "",
+     "one step of Adam, decoupled: of AdamW; with max_exp_avg_sqs of AMSGrad. steps are counted already. The rest as "
+     "mydev.fused_sgd"},
+};
+
+constexpr ContractRow kCopyRows[] = {
+    {"mydev.copy", "(out T) <- (in U; conj: bool = false, neg: bool = false)", "T: any; U: any", "",
+     "converted as C does, to pred by != 0, complex to real by its real part; then conjugated and negated; pred, u16, "
+     "u32, u64 and 8-bit floats cannot be negated"},
+    {"mydev.fill", "(out T) <- (; value: scalar)", "T: any", "value", "converted as mydev.copy does"},
+};
+
+constexpr ContractGroup kGroups[] = {
+    {"reduction", kReductionRows},        {"index, concatenate, range", kIndexRows}, {"random", kRandomRows},
+    {"foreach, optimizer", kForeachRows}, {"foreach, optimizer", kOptimizerRows},    {"copy, fill", kCopyRows}};
+
+}  // namespace
+
+std::span<const ContractGroup> data_contracts() {
+  return kGroups;
+}
+
+}  // namespace mydev

@@ -1,0 +1,87 @@
+"""Writes docs/reference/kernels.md: the contracts of the built-in kernels, as the built package has them.
+
+Run without arguments to write the file, with --check to compare only (exit status 1 when it is out of date).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "kernels.md"
+_WIDTH = 116
+
+_INTRODUCTION = f"""\
+# Contracts of the built-in kernels
+
+Written by `python tools/list_kernels.py`; do not edit. What each kernel's frame holds, the results first, and what is
+computed of it. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use them](../kernels.md).
+
+| text | meaning |
+| --- | --- |
+| `x T` | an operand of the dtype that `T` stands for, the same wherever it is; the line after the first lists them |
+| `x floats` | one of the set, whatever the others are: `ints` (s8 s16 s32 s64 u8), `floats` (f16 bf16 f32 f64), |
+| | `complex` (c64 c128), `any` |
+| `S: T f32` | what `T` is, or f32 |
+| `x T[m,n]`, `x T` | its sizes; without brackets `[...]`, any number of sizes, the same for all |
+| `T[k...]`, `T[n*]` | several sizes under one name; any sizes whose product is n |
+| `T[...]\\|[]`, `T\\|number` | one shape or the other; a tensor or one number (`MYDEV_BUFFER_SCALAR`) |
+| `x? T`, `[x T]` | may be absent: data NULL, rank 0; may be left out |
+| `x... T` | a list of buffers; all lists of a frame have one length |
+| `&x T` | a result whose old value is read |
+| `reduced` | a result that has the operand's sizes, and stride 0 along the dimensions that are reduced |
+| `dense`, `packed` | row-major without gaps; without gaps, in an order of dimensions that all share. Else any strides |
+| `n: int 1..3 = 2` | an attribute, what is defined, and its default: it may then be left out at the end |
+| `number`, `scalar` | an attribute of the kind that goes with `T` (INT, FLOAT or COMPLEX); of any of these, or BOOL |
+| `out may be a` | the result may lie exactly where the operand does; else no results share memory with operands |
+
+The third line is what is computed: element by element, but for sum, prod, mean, amax, amin, any, all, argmax, argmin
+and count, which are over all elements that go into a result. An absent operand counts as 1 there. f16 and bf16 are
+computed as f32, and rounded once. The language is that of `csrc/kernels/spec/expression.h`.
+"""
+
+
+def _entry(contract: dict[str, Any]) -> str:
+    lines = []
+    for part in ("operands", "types", "expression"):
+        lines += textwrap.wrap(contract[part], _WIDTH, subsequent_indent="    ", break_long_words=False)
+    notes = contract["notes"]
+    text = "\n".join(["", f"### `{contract['kernel']}`", "", "```text", *lines, "```"])
+    if notes:
+        sentence = notes[0].upper() + notes[1:] if notes[0].isalpha() and ":" not in notes.split()[0] else notes
+        text += "\n\n" + "\n".join(textwrap.wrap(sentence + ".", _WIDTH + 4, break_on_hyphens=False))
+    return text + "\n"
+
+
+def page() -> str:
+    """The text of docs/reference/kernels.md."""
+    parts = [_INTRODUCTION]
+    for group, contracts in itertools.groupby(_C.kernel_contracts(), key=lambda contract: contract["group"]):
+        parts.append(f"\n## {group}\n")
+        parts += [_entry(contract) for contract in contracts]
+    return "".join(parts)
+
+
+def main() -> int:
+    """Writes or checks the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="do not write; fail if the page is out of date")
+    if parser.parse_args().check:
+        if PAGE.read_text(encoding="utf-8") == page():
+            return 0
+        print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/list_kernels.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
