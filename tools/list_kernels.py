@@ -28,8 +28,8 @@ computed of it. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use
 | text | meaning |
 | --- | --- |
 | `x T` | an operand of the dtype that `T` stands for, the same wherever it is; the line after the first lists them |
-| `x floats` | one of the set, whatever the others are: `ints` (s8 s16 s32 s64 u8), `floats` (f16 bf16 f32 f64), |
-| | `complex` (c64 c128), `any` |
+| `x floats` | one of a set, whatever the others are |
+| `ints`, `floats` | the sets s8 s16 s32 s64 u8, and f16 bf16 f32 f64; also `complex`, c64 c128, and `any` |
 | `S: T f32` | what `T` is, or f32 |
 | `x T[m,n]`, `x T` | its sizes; without brackets `[...]`, any number of sizes, the same for all |
 | `T[k...]`, `T[n*]` | several sizes under one name; any sizes whose product is n |

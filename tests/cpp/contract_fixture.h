@@ -14,6 +14,7 @@
 
 #include "host_kernels/builtin_kernels.h"
 #include "kernels/spec/contract.h"
+#include "planned_launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
@@ -187,22 +188,9 @@ class ContractFrame {
     std::vector<mydev_buffer> buffers;
     for (Tensor& tensor : tensors_) buffers.push_back(tensor.buffer());
     mydev_frame frame = make_frame(buffers, static_cast<uint32_t>(num_outputs_), attributes_);
-    frame.host = &host_services();
     frame.kernel = &kernel;
     violation_ = contract_violation(contract_, frame);
-    mydev_plan plan{.struct_size = sizeof(mydev_plan)};
-    if (kernel.plan != nullptr) {
-      if (const mydev_code code = kernel.plan(&frame, &plan); code != MYDEV_OK) return code;
-    } else if (kernel.scratch_bytes != nullptr) {
-      plan.scratch_bytes = kernel.scratch_bytes(&frame);
-    }
-    std::vector<double> scratch(plan.scratch_bytes / sizeof(double) + 8);
-    frame.scratch = scratch.data();
-    frame.scratch_bytes = plan.scratch_bytes;
-    frame.decision = plan.decision;
-    const mydev_code code = kernel.entry(&frame);
-    if (plan.release != nullptr) plan.release(plan.decision);
-    return code;
+    return run_record(kernel, frame);
   }
   const std::string& violation() const { return violation_; }
 

@@ -1,5 +1,5 @@
-// Who owns a frame when an asynchronous driver takes copies of what it needs (MYDEV_CAPABILITY_LAUNCH_COPIES), and failures
-// that such a driver tells with the stream. With a driver made here, which notes what it is given.
+// Who owns a frame when an asynchronous driver takes copies of what it needs (MYDEV_CAPABILITY_LAUNCH_COPIES), and
+// failures that such a driver tells with the stream. With a driver made here, which notes what it is given.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -234,8 +234,9 @@ class FrameCheck {
     auto& values = sizes_[static_cast<size_t>(size.name)].values;
     const size_t position = name.is_own ? index : 0;
     if (values.size() <= position) values.resize(position + 1);
-    if (values[position]) return *values[position] == actual;
-    values[position] = std::move(actual);
+    std::optional<Sizes>& known = values[position];
+    if (known.has_value()) return *known == actual;
+    known = std::move(actual);
     return true;
   }
 

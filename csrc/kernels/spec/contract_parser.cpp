@@ -67,6 +67,18 @@ bool is_variable(std::string_view word) {
   return word.size() == 1 && word[0] >= 'A' && word[0] <= 'Z';
 }
 
+template <typename Thing>
+void append_names(std::vector<std::string>& names, const std::vector<Thing>& things) {
+  names.reserve(names.size() + things.size());
+  for (const Thing& thing : things) names.push_back(thing.name);
+}
+template <typename Thing>
+std::vector<std::string> names_of(const std::vector<Thing>& things) {
+  std::vector<std::string> names;
+  append_names(names, things);
+  return names;
+}
+
 // The characters of a part, and where the reader stands.
 class Reader {
  public:
@@ -360,9 +372,8 @@ class OperandsParser {
       return list_bounds();
     }
     reader_.expect("=");
-    std::vector<std::string> names;
-    for (const ContractSizeName& size : sizes) names.push_back(size.name);
-    for (const ContractAttribute& attribute : contract_.attributes) names.push_back(attribute.name);
+    std::vector<std::string> names = names_of(sizes);
+    append_names(names, contract_.attributes);
     contract_.facts.push_back(
         {static_cast<int32_t>(found - sizes.begin()), Expression(reader_.until_comma(), std::move(names), {})});
   }
@@ -402,10 +413,9 @@ class OperandsParser {
 };
 
 void check_names(const KernelContract& contract) {
-  std::vector<std::string_view> names;
-  for (const ContractOperand& result : contract.results) names.push_back(result.name);
-  for (const ContractOperand& operand : contract.operands) names.push_back(operand.name);
-  for (const ContractAttribute& attribute : contract.attributes) names.push_back(attribute.name);
+  std::vector<std::string> names = names_of(contract.results);
+  append_names(names, contract.operands);
+  append_names(names, contract.attributes);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   MYDEV_CHECK(twice == names.end(), MYDEV_INVALID_ARGUMENT, "contract of ", contract.name, ": two things are called '",
@@ -421,11 +431,9 @@ KernelContract parse_contract(const char* name, const char* group, const char* o
   OperandsParser(contract, operands).parse();
   check_names(contract);
   if (*expression != '\0') {
-    std::vector<std::string> names, results;
-    for (const ContractOperand& result : contract.results) results.push_back(result.name);
-    for (const ContractOperand& operand : contract.operands) names.push_back(operand.name);
-    for (const ContractAttribute& attribute : contract.attributes) names.push_back(attribute.name);
-    contract.expression = Expression(expression, std::move(names), results);
+    std::vector<std::string> names = names_of(contract.operands);
+    append_names(names, contract.attributes);
+    contract.expression = Expression(expression, std::move(names), names_of(contract.results));
   }
   return contract;
 }

@@ -309,6 +309,7 @@ Series<Value> Expression::evaluate(size_t result, std::span<const Series<Value>>
       computed[i] = {{from_number<Value>(node.number)}, true};
     } else {
       std::vector<const Series<Value>*> arguments;
+      arguments.reserve(node.arguments.size());
       for (const int32_t argument : node.arguments) arguments.push_back(&computed[static_cast<size_t>(argument)]);
       // There are two predicates, and no more bits of them.
       const bool inverts = dtype == MYDEV_PRED && node.function->name == std::string_view("bit_not");

@@ -156,7 +156,6 @@ Value count_of(std::span<const Value> x) {
 #define ANY(expression) REAL(expression), INTEGER(expression)
 #define ALL(expression) REAL(expression), INTEGER(expression), COMPLEX(expression)
 #define FUNCTION(name) {#name, 1, REAL(std::name(x[0])), nullptr, nullptr}
-#define REDUCTION(function) nullptr, nullptr, nullptr, function<double>, function<int64_t>
 
 constexpr ExpressionFunction kFunctions[] = {
     {"neg", 1, REAL(-x[0]), INTEGER(wrap_sub(0, x[0])), COMPLEX(-x[0])},
@@ -205,18 +204,17 @@ constexpr ExpressionFunction kFunctions[] = {
     {"shift_left", 2, nullptr,
      INTEGER(x[1] < 0 || x[1] > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x[0]) << x[1])), nullptr},
     {"shift_right", 2, nullptr, INTEGER(x[0] >> (x[1] < 0 || x[1] > 63 ? 63 : x[1])), nullptr},
-    {"sum", 1, REDUCTION(sum_of)},
-    {"prod", 1, REDUCTION(product_of)},
+    {"sum", 1, nullptr, nullptr, nullptr, sum_of<double>, sum_of<int64_t>},
+    {"prod", 1, nullptr, nullptr, nullptr, product_of<double>, product_of<int64_t>},
     {"mean", 1, nullptr, nullptr, nullptr, mean_of},
-    {"amax", 1, REDUCTION(largest_of)},
-    {"amin", 1, REDUCTION(smallest_of)},
-    {"any", 1, REDUCTION(any_of)},
-    {"all", 1, REDUCTION(all_of)},
-    {"argmax", 1, REDUCTION(position_of_largest)},
-    {"argmin", 1, REDUCTION(position_of_smallest)},
-    {"count", 1, REDUCTION(count_of)},
+    {"amax", 1, nullptr, nullptr, nullptr, largest_of<double>, largest_of<int64_t>},
+    {"amin", 1, nullptr, nullptr, nullptr, smallest_of<double>, smallest_of<int64_t>},
+    {"any", 1, nullptr, nullptr, nullptr, any_of<double>, any_of<int64_t>},
+    {"all", 1, nullptr, nullptr, nullptr, all_of<double>, all_of<int64_t>},
+    {"argmax", 1, nullptr, nullptr, nullptr, position_of_largest<double>, position_of_largest<int64_t>},
+    {"argmin", 1, nullptr, nullptr, nullptr, position_of_smallest<double>, position_of_smallest<int64_t>},
+    {"count", 1, nullptr, nullptr, nullptr, count_of<double>, count_of<int64_t>},
 };
-#undef REDUCTION
 #undef FUNCTION
 #undef ALL
 #undef ANY
