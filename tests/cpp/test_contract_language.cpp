@@ -203,7 +203,8 @@ TEST(ExpressionMistake, OfTooManyPartsIsRefused) {
 
 // --- frames ----------------------------------------------------------------------------------------------------------
 
-constexpr std::array<int64_t, 2> kSizes = {2, 3}, kStrides = {3, 1}, kTransposed = {1, 2}, kOther = {2, 4}, kNarrow = {2, 1};
+constexpr std::array<int64_t, 2> kSizes = {2, 3}, kStrides = {3, 1}, kTransposed = {1, 2}, kOther = {2, 4},
+                                 kNarrow = {2, 1};
 float values[64];
 
 mydev_buffer buffer(mydev_dtype dtype = MYDEV_F32, const std::array<int64_t, 2>& sizes = kSizes,
