@@ -138,9 +138,9 @@ constexpr ContractRow kActivationRows[] = {
      "(out T) <- (grad T|number, x T|number; alpha: float = 1, scale: float = 1, input_scale: float = 1, "
      "is_result: bool = false) where out may be grad or x",
      kFloats,
-     "where(x > 0, grad * scale, where(is_result, grad * input_scale * (x + alpha * scale), "
-     "grad * input_scale * alpha * scale * exp(x * input_scale)))",
-     "is_result: x is the forward's result; the gradient where x is NaN is undefined"},
+     "where(x <= 0, where(is_result, grad * input_scale * (x + alpha * scale), "
+     "grad * input_scale * alpha * scale * exp(x * input_scale)), grad * scale)",
+     "is_result: x is the forward's result"},
     {"mydev.softplus", "(out T) <- (in T; beta: float = 1, threshold: float = 20) where out may be in", kFloats,
      "where(in * beta > threshold, in, log1p(exp(in * beta)) / beta)", ""},
     {"mydev.softplus_backward",
