@@ -9,7 +9,8 @@
 #   make test-compile-cold  all that torch.compile's tests compile, and all operators, with no compiled code kept
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
 #   make conformance  all questions of tests/conformance/breadth.py, where `make test` asks one in six
-#   make test-all  everything: the above, all Python tests in each mode of the host driver. Several hours
+#   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
+#                  whose memory the host cannot touch. Several hours
 #   make bench     C++ and Python benchmarks
 #   make build     the package, installed into .venv in editable form
 #   make clean     removes what was built; .venv stays, and so does what is kept for other checkouts: objects
@@ -61,6 +62,9 @@ test-fuzz: test sanitize
 	@for build in release asan tsan; do FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CTEST) --test-dir build/$$build -L fuzz || exit 1; done
 
 test-all: test sanitize test-compile-cold conformance test-fuzz
+	@for driver in discrete partial core; do \
+	  echo "== operators on tests/drivers' $$driver driver"; \
+	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done
 	@for mode in host:async host:guarded host:devices=2 $(MODES); do \
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) tests || exit 1; done
 

@@ -188,3 +188,11 @@ print(len(caught), caught[0].message)
     result = run_python(code)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("1 ComplexHalf support is experimental")
+
+
+@pytest.mark.parametrize("condition", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
+def test_where_by_a_condition_on_the_cpu(device: torch.device, condition: bool, dtype: torch.dtype) -> None:
+    a, b = torch.tensor([1, 2, 3], dtype=dtype), torch.tensor([4, 5, 6], dtype=dtype)
+    actual = torch.where(torch.tensor(condition), a.to(device), b.to(device))
+    assert torch.equal(actual.cpu(), torch.where(torch.tensor(condition), a, b))

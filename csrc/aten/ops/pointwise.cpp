@@ -153,7 +153,8 @@ class PointwiseCall::ContiguousPath {
       given_ |= dtypes(input->scalar_type());
       if (!on_device(*input)) {
         const bool usable = number_index_ < 0 && !call_.has_number_ && input->defined() && is_cpu_scalar(*input) &&
-                            (first_.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number());
+                            (first_.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number()) &&
+                            (!call_.is_condition(i) || input->scalar_type() == ScalarType::Bool);
         if (!usable || !read_number(*input, call_.number_)) return false;
         number_index_ = i;
         number_broadcasts_ = true;
@@ -238,7 +239,8 @@ class PointwiseCall::ContiguousPath {
     add_buffer(0, out.mutable_data_ptr(), out, wanted);
     for (int i = 0; i < call_.num_inputs_; ++i) {
       if (i == number_index_) {
-        buffers[static_cast<size_t>(i) + 1] = call_.number_buffer(common_, sizes, kNoStrides.data(), rank);
+        const ScalarType type = call_.is_condition(i) ? ScalarType::Bool : common_;
+        buffers[static_cast<size_t>(i) + 1] = call_.number_buffer(type, sizes, kNoStrides.data(), rank);
       } else {
         const at::Tensor& input = *call_.input(i);
         add_buffer(i + 1, const_cast<void*>(input.const_data_ptr()), input, input.scalar_type());
