@@ -266,6 +266,11 @@ class DriverConformanceLaunch : public DriverConformance {
     }
   }
 
+  // As launch_kernel (kernels/launch) does for a record of the driver's own.
+  void launch_scale(mydev_frame& frame, Stream& stream) {
+    launch_or_decline(*kernel_, frame, stream, {.of_driver = kernel_ != &kHostScale});
+  }
+
   // out[0..count) = factor * in, of the given dtype and strides.
   void scale(Stream& stream, const DeviceMemory& out, const DeviceMemory& in, int64_t count, double factor,
              mydev_dtype dtype = MYDEV_F32, int64_t stride = 1) {
@@ -273,7 +278,7 @@ class DriverConformanceLaunch : public DriverConformance {
         {{out.data(), &count, &stride, 1, dtype}, {in.data(), &count, &stride, 1, dtype}}};
     const mydev_attribute attribute = float_attribute("factor", factor);
     mydev_frame frame = make_frame(operands, 1, {&attribute, 1});
-    launch(*kernel_, frame, stream);
+    launch_scale(frame, stream);
   }
 
   static Bytes as_bytes(const std::vector<float>& values) {
@@ -351,7 +356,7 @@ TEST_F(DriverConformanceLaunch, TheFrameIsTheCallersOnceTheLaunchReturned) {
         {{memory.data(), &count, &stride, 1, MYDEV_F32}, {memory.data(), &count, &stride, 1, MYDEV_F32}}};
     mydev_attribute attribute = float_attribute("factor", 2);
     mydev_frame frame = make_frame(operands, 1, {&attribute, 1});
-    launch(*kernel_, frame, stream());
+    launch_scale(frame, stream());
     count = -1;
     stride = 1 << 30;
     attribute.value.f = 77;
@@ -373,7 +378,7 @@ class DriverConformanceLateFailure : public DriverConformance {
   void fail_with(mydev_code code) {
     const mydev_attribute attribute = int_attribute("code", code);
     mydev_frame frame = make_frame({}, 0, {&attribute, 1});
-    launch(*kernel_, frame, stream());
+    launch_or_decline(*kernel_, frame, stream(), {.of_driver = true});
   }
   // What the next wait raises.
   Error waited() {

@@ -1,7 +1,6 @@
 #include "runtime/driver/device_properties.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <span>
 #include <string_view>
 
@@ -35,7 +34,9 @@ void terminate(char (&text)[kSize]) {
 
 template <size_t kSize>
 void set_if_empty(char (&text)[kSize], const char* value) {
-  if (text[0] == '\0' && value != nullptr) std::snprintf(text, kSize, "%s", value);
+  if (text[0] != '\0' || value == nullptr) return;
+  const size_t length = std::string_view(value).copy(text, kSize - 1);  // cut where it is longer
+  text[length] = '\0';
 }
 
 void complete(mydev_device_properties& properties, const mydev_driver_api& driver, int32_t index) {
