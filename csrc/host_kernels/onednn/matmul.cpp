@@ -43,8 +43,9 @@ struct Matrix {
   char* data = nullptr;
   mydev_dtype dtype = MYDEV_DTYPE_INVALID;
   int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
+  int32_t buffer = -1;  // of the frame; -1: memory of the kernel's own
 
-  Matrix transposed() const noexcept { return {data, dtype, batch_stride, col_stride, row_stride}; }
+  Matrix transposed() const noexcept { return {data, dtype, batch_stride, col_stride, row_stride, buffer}; }
   bool present() const noexcept { return data != nullptr; }
 };
 
@@ -59,14 +60,19 @@ const SmallGemmFunctions& small_gemm_functions() {
   return functions;
 }
 
-Matrix matrix_of(const mydev_buffer& buffer) {
+Matrix matrix_of(const mydev_frame& frame, int32_t index) {
+  const mydev_buffer& buffer = frame.buffers[index];
   if (buffer.rank != 2 && buffer.rank != 3) {
     throw Error(MYDEV_INVALID_ARGUMENT,
                 "mydev.matmul: operands must have 2 or 3 dimensions, got " + std::to_string(buffer.rank));
   }
   const int64_t* strides = buffer.strides + buffer.rank - 2;
-  return {static_cast<char*>(buffer.data), static_cast<mydev_dtype>(buffer.dtype),
-          buffer.rank == 3 ? buffer.strides[0] : 0, strides[0], strides[1]};
+  return {static_cast<char*>(buffer.data),
+          static_cast<mydev_dtype>(buffer.dtype),
+          buffer.rank == 3 ? buffer.strides[0] : 0,
+          strides[0],
+          strides[1],
+          index};
 }
 
 Problem problem_of(const mydev_frame& frame) {
@@ -79,9 +85,9 @@ Problem problem_of(const mydev_frame& frame) {
                   .m = 0,
                   .n = 0,
                   .k = 0,
-                  .out = matrix_of(out),
-                  .a = matrix_of(frame.buffers[1]),
-                  .b = matrix_of(frame.buffers[2]),
+                  .out = matrix_of(frame, 0),
+                  .a = matrix_of(frame, 1),
+                  .b = matrix_of(frame, 2),
                   .addend = {},
                   .alpha = static_cast<float>(frame.attributes[0].value.f),
                   .beta = static_cast<float>(frame.attributes[1].value.f)};
@@ -101,7 +107,7 @@ Problem problem_of(const mydev_frame& frame) {
     throw Error(MYDEV_UNIMPLEMENTED, "mydev.matmul: takes f32, bf16 and f16, got " +
                                          std::string(dtype_name(static_cast<mydev_dtype>(out.dtype))));
   }
-  if (problem.beta != 0) problem.addend = addend_given ? matrix_of(frame.buffers[3]) : problem.out;
+  if (problem.beta != 0) problem.addend = addend_given ? matrix_of(frame, 3) : problem.out;
   if (problem.batch == 1) {
     for (Matrix* matrix : {&problem.out, &problem.a, &problem.b, &problem.addend}) matrix->batch_stride = 0;
   }
@@ -133,7 +139,7 @@ bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
 
 enum class Algorithm { kNothing, kSmall, kDot, kOnednn };
 
-// How a frame will be computed. It points to the operands' memory, and to nothing else of the frame.
+// How a frame will be computed. The operands may lie elsewhere when it is: see move_to.
 struct MatmulPlan {
   Problem problem{};
   Matrix given_a, given_b, given_out;  // before copies were planned
@@ -145,6 +151,13 @@ struct MatmulPlan {
   uint64_t a_offset = 0, b_offset = 0, out_offset = 0, primitives_offset = 0;
   uint64_t scratch_bytes = 0;
   std::shared_ptr<PrimitivePlan> primitives;
+
+  // Takes the operands' addresses from the frame that runs.
+  void move_to(const mydev_frame& frame) noexcept {
+    for (Matrix* matrix : {&problem.out, &problem.a, &problem.b, &problem.addend, &given_a, &given_b, &given_out}) {
+      if (matrix->buffer >= 0) matrix->data = static_cast<char*>(frame.buffers[matrix->buffer].data);
+    }
+  }
 };
 
 uint64_t reserve(MatmulPlan& plan, int64_t elements) {
@@ -240,7 +253,7 @@ bool same_place(const Matrix& a, const Matrix& b) noexcept {
 }
 
 void make_dense(Matrix& matrix, mydev_dtype dtype, int64_t rows, int64_t columns) noexcept {
-  matrix = {nullptr, dtype, rows * columns, columns, 1};
+  matrix = {nullptr, dtype, rows * columns, columns, 1, -1};
 }
 
 MatmulPlan plan_matmul(const mydev_frame& frame) {
@@ -260,8 +273,8 @@ MatmulPlan plan_matmul(const mydev_frame& frame) {
     plan.zero_operands = true;
     problem.k = 1;
     problem.alpha = 1;
-    problem.a = {nullptr, MYDEV_F32, 0, 0, 0};
-    problem.b = {nullptr, MYDEV_F32, 0, 0, 0};
+    problem.a = {nullptr, MYDEV_F32, 0, 0, 0, -1};
+    problem.b = {nullptr, MYDEV_F32, 0, 0, 0, -1};
     if (dtype != MYDEV_F32) {
       plan.copy_out = true;
       make_dense(problem.out, MYDEV_F32, problem.m, problem.n);
@@ -358,7 +371,8 @@ void run_own_loops(const MatmulPlan& plan) {
 }
 
 void run(const mydev_frame& frame) {
-  MatmulPlan plan = planned<MatmulPlan>(frame);  // a copy, which gets the scratch's addresses
+  MatmulPlan plan = planned<MatmulPlan>(frame);  // a copy, which gets addresses
+  plan.move_to(frame);
   if (plan.algorithm == Algorithm::kNothing) return;
   Problem& problem = plan.problem;
   char* const scratch = static_cast<char*>(frame.scratch);

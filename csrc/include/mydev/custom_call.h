@@ -368,9 +368,11 @@ typedef struct mydev_kernel {
   int32_t runs;                     /* mydev_runs. Since 1.1, as what follows */
   const mydev_limits* limits;       /* NULL: takes all that its signature allows */
   /* Can the kernel take this frame? Asked once before each launch, with everything in the frame but `scratch`, `launch`
-   * and `decision`; buffers' data must not be read. OK: fills in *out. UNIMPLEMENTED: no, for the reason given with
-   * set_error, and the next record of that name is asked, then the operator falls back; later refusals are errors. Any
-   * other code is an error. With it scratch_bytes is not called. NULL: takes what `limits` allows. */
+   * and `decision`; buffers' data must not be read,
+   * nor their addresses kept: they may be others when the kernel runs. OK: fills in *out. UNIMPLEMENTED: no, for the
+   * reason given with set_error, and the next record of that name is asked, then the operator falls back; later
+   * refusals are errors. Any other code is an error. With it scratch_bytes is not called. NULL: takes what `limits`
+   * allows. */
   mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
 } mydev_kernel;
 
