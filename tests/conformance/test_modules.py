@@ -97,7 +97,7 @@ def test_agrees_with_cpu(
                 try:
                     harness.compare(actual, expected, values=values)
                 except AssertionError:
-                    if dtype == torch.float64 or actual.shape != expected.shape or actual.dtype != dtype:
+                    if dtype == torch.float64 or expected.dtype != dtype:
                         raise
                     exact = exact or _run(copy.deepcopy(reference).double(), harness.widened_values(arguments))
                     rtol, atol = torch.testing._comparison.default_tolerances(dtype)
@@ -106,4 +106,4 @@ def test_agrees_with_cpu(
                 if expected.layout == torch.strided:
                     assert actual.stride() == expected.stride(), f"{actual.stride()}, on the CPU {expected.stride()}"
                 compared += 1
-    assert compared > 0 or not info.dtypes, "nothing was compared"
+    assert compared > 0, "nothing was compared"
