@@ -44,7 +44,7 @@ const PoolingLoops& loops_for_this_processor() {
   return MYDEV_ISA_VARIANT(instruction_set(), pooling_loops);
 }
 
-// How a frame will be computed; the same for scratch_bytes and for the run.
+// How a frame will be computed: decided once, before the launch.
 struct PoolingPlan {
   PoolingGeometry geometry{};
   mydev_dtype compute = MYDEV_F32;
@@ -168,10 +168,7 @@ void run_loops(Pool pool, const PoolingGeometry& g, const std::array<void*, kMax
 
 void run(const mydev_frame& frame, Pool pool) {
   const Signature& signature = signature_of(pool);
-  const PoolingPlan plan = plan_pooling(frame, pool);
-  if (frame.scratch_bytes < plan.scratch_bytes) {
-    throw Error(MYDEV_INTERNAL, std::string(signature.name) + ": was given less scratch than it asked for");
-  }
+  const auto& plan = planned<PoolingPlan>(frame);
   const uint32_t num_buffers = signature.outputs + signature.inputs;
   std::array<void*, kMaxBuffers> data{};
   std::array<std::array<int64_t, 4>, kMaxBuffers> strides;
@@ -202,22 +199,18 @@ mydev_code pooling_entry(const mydev_frame* frame) {
 }
 
 template <Pool pool>
-uint64_t pooling_scratch_bytes(const mydev_frame* frame) {
-  try {
-    return plan_pooling(*frame, pool).scratch_bytes;
-  } catch (const std::exception&) {
-    return 0;  // the entry meets the same error and reports it
-  }
+PoolingPlan plan(const mydev_frame& frame) {
+  return plan_pooling(frame, pool);
 }
 
 template <Pool pool>
 constexpr mydev_kernel record() {
-  return {sizeof(mydev_kernel),
-          signature_of(pool).name,
-          pooling_entry<pool>,
-          pooling_scratch_bytes<pool>,
-          nullptr,
-          nullptr};
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof(mydev_kernel);
+  kernel.name = signature_of(pool).name;
+  kernel.entry = pooling_entry<pool>;
+  kernel.plan = plan_entry<PoolingPlan, plan<pool>>;
+  return kernel;
 }
 
 constexpr mydev_kernel kRecords[] = {record<Pool::kMax>(),      record<Pool::kMaxBackward>(),
