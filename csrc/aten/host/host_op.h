@@ -7,6 +7,7 @@
 // the like). Operands that are lists, storages or generators need the boxed fallback.
 #pragma once
 
+#include <string>
 #include <tuple>
 #include <type_traits>
 
@@ -14,10 +15,15 @@
 
 namespace mydev {
 
+// "aten::add.Tensor", the name by which a library registers the op.
+template <class Op>
+std::string op_name() {
+  return Op::overload_name[0] == '\0' ? Op::name : std::string(Op::name) + "." + Op::overload_name;
+}
+
 template <class Op>
 inline FallbackRecord& host_op_record() {
-  static FallbackRecord& record = fallback_record(
-      Op::overload_name[0] == '\0' ? std::string(Op::name) : std::string(Op::name) + "." + Op::overload_name);
+  static FallbackRecord& record = fallback_record(op_name<Op>());
   return record;
 }
 

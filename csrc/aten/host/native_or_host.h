@@ -83,21 +83,21 @@ struct WithFallback<Op, function, Result(Args...)> {
   }
 };
 
-template <class Op>
-std::string op_name() {
-  return Op::overload_name[0] == '\0' ? Op::name : std::string(Op::name) + "." + Op::overload_name;
-}
-
 }  // namespace detail
 
+// For functions that call the op's fallback themselves, or need none.
+template <class Op, class Function>
+void register_op(torch::Library& library, Function* function) {
+  library.impl(op_name<Op>().c_str(), function);
+}
 template <class Op, auto try_native>
 void register_native(torch::Library& library) {
-  library.impl(detail::op_name<Op>().c_str(), &detail::NativeOrHost<Op, try_native>::call);
+  library.impl(op_name<Op>().c_str(), &detail::NativeOrHost<Op, try_native>::call);
 }
 // For functions that call the op's fallback themselves where they see before that no kernel applies.
 template <class Op, auto function>
 void register_with_fallback(torch::Library& library) {
-  library.impl(detail::op_name<Op>().c_str(), &detail::WithFallback<Op, function>::call);
+  library.impl(op_name<Op>().c_str(), &detail::WithFallback<Op, function>::call);
 }
 
 // Whether an out= operand of this dtype can be written as it is: no cast, no inner overlap, apart from the inputs.

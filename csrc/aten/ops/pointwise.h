@@ -161,12 +161,6 @@ struct PointwiseForm<Op, row, Result(Args...)> {
   }
 };
 
-template <class Op, class Function>
-void register_op(torch::Library& library, Function* function) {
-  std::string name = Op::name;
-  if (Op::overload_name[0] != '\0') name.append(".").append(Op::overload_name);
-  library.impl(name.c_str(), function);
-}
 // Registers each of the ops as a form of the row.
 template <PointwiseRow& row, class... Ops>
 void register_forms(torch::Library& library) {

@@ -4,6 +4,7 @@
 
 #include "host_kernels/isa/element_chunk.h"
 #include "runtime/base/parallel.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -11,10 +12,10 @@ namespace {
 
 mydev_code concatenate_entry(const mydev_frame* frame) {
   const mydev_buffer& out = frame->buffers[0];
-  if (element_size(out.dtype) == 0 || !have_dtype(frame, 1, 1 + frame->num_inputs, out.dtype)) {
+  if (dtype_row(out.dtype).size == 0 || !have_dtype(frame, 1, 1 + frame->num_inputs, out.dtype)) {
     return MYDEV_UNIMPLEMENTED;
   }
-  const int64_t inner = out.sizes[2] * element_size(out.dtype), row = out.sizes[1] * inner;
+  const int64_t inner = out.sizes[2] * dtype_row(out.dtype).size, row = out.sizes[1] * inner;
   if (row == 0) return MYDEV_OK;
   parallel_for(out.sizes[0], std::max<int64_t>(kGrainCheap * 4 / row, 1), [&](int64_t begin, int64_t end) {
     for (int64_t outer = begin; outer < end; ++outer) {

@@ -10,6 +10,7 @@
 #include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
 #include "runtime/base/parallel.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -326,8 +327,8 @@ mydev_code copy_entry(const mydev_frame* frame) {
   if (plan.layout.count == 0) return MYDEV_OK;
   plan.out = static_cast<char*>(out.data);
   plan.in = static_cast<const char*>(in.data);
-  plan.out_size = element_size(out.dtype);
-  plan.in_size = element_size(in.dtype);
+  plan.out_size = dtype_row(out.dtype).size;
+  plan.in_size = dtype_row(in.dtype).size;
   plan.conversion = find_conversion(static_cast<mydev_dtype>(in.dtype), static_cast<mydev_dtype>(out.dtype));
   if (plan.conversion.count < 0 || plan.in_size == 0) {
     return fail(frame, MYDEV_UNIMPLEMENTED, "no conversion between these dtypes");

@@ -12,6 +12,7 @@
 
 #include "host_kernels/isa/element_conversion.h"
 #include "host_kernels/isa/isa.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 namespace {
@@ -124,7 +125,7 @@ void store_elements(const From* __restrict source, void* target, int64_t stride,
 template <typename To>
 class ChunkReader {
  public:
-  explicit ChunkReader(int32_t dtype) : size_(element_size(dtype)), direct_(dtype == kDtypeOf<To>) {
+  explicit ChunkReader(int32_t dtype) : size_(dtype_row(dtype).size), direct_(dtype == kDtypeOf<To>) {
     visit_element_type(dtype, [&]<typename From>() { load_ = load_elements<To, From>; });
   }
   bool supported() const { return load_ != nullptr; }
@@ -148,7 +149,7 @@ class ChunkReader {
 template <typename From>
 class ChunkWriter {
  public:
-  explicit ChunkWriter(int32_t dtype) : size_(element_size(dtype)), direct_(dtype == kDtypeOf<From>) {
+  explicit ChunkWriter(int32_t dtype) : size_(dtype_row(dtype).size), direct_(dtype == kDtypeOf<From>) {
     visit_element_type(dtype, [&]<typename To>() { store_ = store_elements<From, To>; });
   }
   bool supported() const { return store_ != nullptr; }

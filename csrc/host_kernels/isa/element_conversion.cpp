@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "host_kernels/isa/simd.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -208,39 +209,10 @@ const Bridge* bridge_of(mydev_dtype dtype) {
 
 void add_step(Conversion& conversion, Convert step, mydev_dtype result) {
   conversion.steps[conversion.count] = step;
-  conversion.sizes[conversion.count++] = element_size(result);
+  conversion.sizes[conversion.count++] = dtype_row(result).size;
 }
 
 }  // namespace
-
-int64_t element_size(int32_t dtype) {
-  switch (dtype) {
-    case MYDEV_PRED:
-    case MYDEV_S8:
-    case MYDEV_U8:
-    case MYDEV_F8E5M2:
-    case MYDEV_F8E4M3FN:
-      return 1;
-    case MYDEV_S16:
-    case MYDEV_U16:
-    case MYDEV_F16:
-    case MYDEV_BF16:
-      return 2;
-    case MYDEV_S32:
-    case MYDEV_U32:
-    case MYDEV_F32:
-      return 4;
-    case MYDEV_S64:
-    case MYDEV_U64:
-    case MYDEV_F64:
-    case MYDEV_C64:
-      return 8;
-    case MYDEV_C128:
-      return 16;
-    default:
-      return 0;
-  }
-}
 
 Conversion find_conversion(mydev_dtype from, mydev_dtype to) {
   Conversion conversion{};

@@ -22,7 +22,4 @@ struct Conversion {
 
 Conversion find_conversion(mydev_dtype from, mydev_dtype to);
 
-// Bytes of an element, 0 if there is no such type.
-int64_t element_size(int32_t dtype);
-
 }  // namespace mydev::kernels::MYDEV_ISA

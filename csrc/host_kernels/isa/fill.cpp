@@ -5,6 +5,7 @@
 #include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
 #include "runtime/base/parallel.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -37,7 +38,7 @@ bool make_pattern(const mydev_attribute& value, mydev_dtype dtype, char* pattern
     conversion.steps[step](steps[step & 1], data, 1);
     data = steps[step & 1];
   }
-  std::memcpy(pattern, data, static_cast<size_t>(element_size(dtype)));
+  std::memcpy(pattern, data, static_cast<size_t>(dtype_row(dtype).size));
   return true;
 }
 
@@ -54,7 +55,7 @@ mydev_code fill_entry(const mydev_frame* frame) {
   }
   if (layout.count == 0) return MYDEV_OK;
   char* const base = static_cast<char*>(out.data);
-  const int64_t bytes = element_size(out.dtype);
+  const int64_t bytes = dtype_row(out.dtype).size;
   if (layout.dense(0, bytes)) {
     parallel_for(layout.count, kGrainCheap,
                  [&](int64_t begin, int64_t end) { fill_dense(base + begin * bytes, pattern, end - begin, bytes); });

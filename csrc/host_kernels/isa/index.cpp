@@ -9,6 +9,7 @@
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/tensor_list.h"
 #include "runtime/base/parallel.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -43,9 +44,9 @@ mydev_code refuse_index(const mydev_frame* frame, int64_t index, int64_t limit) 
 mydev_code index_select(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
   const Indices indices{frame->buffers[2]};
-  if (!indices.supported() || in.dtype != out.dtype || element_size(out.dtype) == 0) return MYDEV_UNIMPLEMENTED;
+  if (!indices.supported() || in.dtype != out.dtype || dtype_row(out.dtype).size == 0) return MYDEV_UNIMPLEMENTED;
   const int64_t outer = out.sizes[0], picked = out.sizes[1], limit = in.sizes[1];
-  const int64_t bytes = out.sizes[2] * element_size(out.dtype);
+  const int64_t bytes = out.sizes[2] * dtype_row(out.dtype).size;
   if (const int64_t bad = indices.find_bad(limit); bad >= 0) return refuse_index(frame, indices[bad], limit);
   const char* source = static_cast<const char*>(in.data);
   char* target = static_cast<char*>(out.data);
@@ -157,7 +158,7 @@ mydev_code gather(const mydev_frame* frame) {
     return MYDEV_INVALID_ARGUMENT;
   }
   if (frame->buffers[0].dtype == MYDEV_PRED) return gather_as<Truths>(frame);
-  switch (element_size(frame->buffers[0].dtype)) {
+  switch (dtype_row(frame->buffers[0].dtype).size) {
     case 1:
       return gather_as<Bytes<1>>(frame);
     case 2:

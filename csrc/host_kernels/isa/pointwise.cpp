@@ -4,6 +4,7 @@
 #include "host_kernels/isa/element_conversion.h"
 #include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/strided_layout.h"
+#include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
@@ -204,8 +205,8 @@ Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType
 bool plan_operand(Plan& plan, int k, char* base, mydev_dtype dtype, mydev_dtype wanted) {
   Operand& operand = plan.operands[k];
   operand.base = base;
-  operand.size = element_size(dtype);
-  operand.compute_size = element_size(wanted);
+  operand.size = dtype_row(dtype).size;
+  operand.compute_size = dtype_row(wanted).size;
   operand.convert = nullptr;
   if (dtype != wanted) {
     // One step: the compute type is the native type that the dtype loads to.
