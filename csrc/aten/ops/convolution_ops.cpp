@@ -53,7 +53,7 @@ void check_dilation(IntArrayRef dilation) {
 
 void check_result(IntArrayRef sizes, const Tensor& input) {
   if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 0; })) return;
-  const auto text = [](IntArrayRef all) { return "(" + c10::Join(" x ", all.slice(2)) + ")"; };
+  const auto text = [](IntArrayRef all) { return c10::str("(", c10::Join(" x ", all.slice(2)), ")"); };
   TORCH_CHECK(false, "Given input size per channel: ", text(input.sizes()),
               ". Calculated output size per channel: ", text(sizes), ". Output size is too small");
 }
