@@ -17,7 +17,8 @@
 #                  (ccache), clang-tidy's verdicts and compiled graphs (~/.cache/torch_mydev)
 
 PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest -q -n 2 --dist worksteal
+# Two workers share the processors: a thread that spins while it waits takes time from the other's.
+PYTEST := OMP_WAIT_POLICY=passive $(PYTHON) -m pytest -q -n 2 --dist worksteal
 CTEST  := .venv/bin/ctest --output-on-failure -j 2
 # The driver's modes find operands that are used too early or too late, memory that is touched where it may not be, and
 # one device taken for another: in the rooms where operators and their like are tested, all at once. Tests of processes,
@@ -26,6 +27,8 @@ MODES      := host:async,guarded,devices=2
 MODE_TESTS := tests/device tests/ops tests/train tests/custom_call \
   $(wildcard tests/distributed/test_distributed_training*.py)
 FUZZ_ROUNDS := 1000000
+# Python keeps what it compiled: hundreds of interpreters start here, and compiling torch's modules is most of a start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .PHONY: demo demo-distributed test test-compile-cold conformance test-fuzz test-all lint sanitize bench build clean setup-% configure-%

@@ -252,7 +252,7 @@ def tolerance(op: OpInfo, dtype: torch.dtype) -> dict[str, float]:
 
 
 def _samples(case: Case, question: Question, limit: int) -> Iterator[SampleInput]:
-    generated = case.op.sample_inputs("cpu", case.dtype, requires_grad=question.requires_grad)
+    generated = harness.sample_inputs(case.op, case.dtype, requires_grad=question.requires_grad)
     for sample in itertools.islice(generated, limit):
         if question.prepare is None:
             yield sample

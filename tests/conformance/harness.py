@@ -8,18 +8,21 @@ PyTorch's own tests of an operator grant it more.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.testing._internal.common_utils import set_rng_seed
+from torch.testing._internal.opinfo.core import ErrorInput, OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
 from torch_mydev import device_name
 
 from . import ledger
+
+T = TypeVar("T")
 
 #: Sample inputs per operator. The first of an OpInfo are its simplest; enough to meet each kind that it lists.
 MAX_SAMPLES = 12
@@ -44,10 +47,29 @@ def has_gradients(op: OpInfo) -> bool:
     return bool(op.supports_autograd and sample_dtype(op).is_floating_point)
 
 
+def _seeded(inputs: Iterable[T]) -> Iterator[T]:
+    iterator = iter(inputs)
+    while True:
+        set_rng_seed()
+        try:
+            yield next(iterator)
+        except StopIteration:
+            return
+
+
+def sample_inputs(op: OpInfo, dtype: torch.dtype, *, requires_grad: bool) -> Iterator[SampleInput]:
+    """What ``op.sample_inputs`` gives on the CPU, without its search for a unittest on the stack, which takes longer."""
+    return _seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
+
+
+def error_inputs(op: OpInfo) -> Iterator[ErrorInput]:
+    """What ``op.error_inputs`` gives on the CPU, likewise."""
+    return _seeded(op.error_inputs_func(op, "cpu"))
+
+
 def samples(op: OpInfo, *, requires_grad: bool) -> Iterator[SampleInput]:
     """At most MAX_SAMPLES sample inputs on the CPU."""
-    generated = op.sample_inputs("cpu", sample_dtype(op), requires_grad=requires_grad)
-    return itertools.islice(generated, MAX_SAMPLES)
+    return itertools.islice(sample_inputs(op, sample_dtype(op), requires_grad=requires_grad), MAX_SAMPLES)
 
 
 class _Mover:

@@ -30,7 +30,7 @@ def _refused_by_cpu(op: OpInfo, wrong: ErrorInput) -> bool:
 def test_raises_as_the_cpu_does(op: OpInfo) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for wrong in op.error_inputs("cpu"):
+        for wrong in harness.error_inputs(op):
             if not _refused_by_cpu(op, wrong):
                 continue
             with pytest.raises(wrong.error_type) as caught:

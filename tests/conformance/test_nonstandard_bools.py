@@ -53,7 +53,7 @@ def bool_samples(op: OpInfo) -> list[SampleInput]:
     """Samples with a bool operand, whose results the operator's arguments decide."""
     found: list[SampleInput] = []
     for dtype in {torch.bool, torch.float32} & op.supported_dtypes("cpu"):
-        samples = itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), MAX_SAMPLES)
+        samples = itertools.islice(harness.sample_inputs(op, dtype, requires_grad=False), MAX_SAMPLES)
         found += [s for s in samples if takes_bool(s) and not harness.draws_random_numbers(op, s)]
     return found
 
