@@ -2,8 +2,8 @@
 // header alone; the runtime loads it from its own directory.
 //
 // Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
-// stream is a thread, and with `guarded` device memory is out of the host's reach between launches: the behaviour of
-// real devices, for tests. See host_options.h.
+// stream is a thread, with `guarded` device memory is out of the host's reach between launches, and with `remote` the
+// device says that it always is, and brings all kernels: the behaviour of real devices, for tests. See host_options.h.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -24,6 +24,7 @@
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
 #include "host_driver/pinned_memory.h"
+#include "host_driver/remote_kernels.h"
 #include "mydev/driver.h"
 
 namespace mydev::host_driver {
@@ -102,6 +103,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     HostDriver& self = driver();
     self.options = parse_host_options(options);
     self.host = host;
+    if (self.options.remote) load_remote_kernels();
     const auto physical =
         static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;
@@ -142,7 +144,8 @@ void describe_hardware(int32_t device, mydev_device_properties& out) {
   read_machine_id(device, out.uuid);
   utsname system{};
   if (::uname(&system) == 0) {
-    std::snprintf(out.architecture, sizeof(out.architecture), "%s", system.machine);
+    std::snprintf(out.architecture, sizeof(out.architecture), "%.*s", int{sizeof(out.architecture) - 1},
+                  system.machine);
   }
   constexpr std::array kNative = {MYDEV_PRED, MYDEV_S8,  MYDEV_S16, MYDEV_S32, MYDEV_S64, MYDEV_U8,
                                   MYDEV_U16,  MYDEV_U32, MYDEV_U64, MYDEV_F32, MYDEV_F64};
@@ -155,8 +158,9 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   std::snprintf(out->name, sizeof(out->name), "host");
   out->total_memory = memory_of(device).limit();
   out->alignment = 64;
-  out->capabilities = MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_PEER | MYDEV_CAPABILITY_UNIFIED_MEMORY |
-                      (options.asynchronous ? uint32_t{MYDEV_CAPABILITY_ASYNC} : 0U);
+  out->capabilities = MYDEV_CAPABILITY_PEER;
+  if (!options.remote) out->capabilities |= MYDEV_CAPABILITY_HOST_ACCESSIBLE | MYDEV_CAPABILITY_UNIFIED_MEMORY;
+  if (options.asynchronous) out->capabilities |= MYDEV_CAPABILITY_ASYNC;
   out->major = 1;
   out->minor = 0;
   out->multi_processor_count = static_cast<int32_t>(std::thread::hardware_concurrency());
@@ -216,7 +220,10 @@ mydev_code pointer_info(const void* pointer, mydev_pointer_info* out) {
 }
 
 mydev_code host_access_begin(int32_t device) {
-  return run_checked([&] { memory_of(device).begin_access(); });
+  return run_checked([&] {
+    require(!driver().options.remote, MYDEV_FAILED_PRECONDITION, "a remote device gives the host no access");
+    memory_of(device).begin_access();
+  });
 }
 
 mydev_code host_access_end(int32_t device) {
@@ -430,6 +437,10 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
   return run_checked([&] { host_stream.run([run, frame] { frame->host->complete(frame, run()); }); });
 }
 
+const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
+  return driver().options.remote ? remote_kernel(name) : nullptr;
+}
+
 constexpr mydev_driver_api kApi = {
     .struct_size = sizeof(mydev_driver_api),
     .version_major = MYDEV_DRIVER_VERSION_MAJOR,
@@ -464,7 +475,7 @@ constexpr mydev_driver_api kApi = {
     .event_synchronize = event_synchronize,
     .event_elapsed = event_elapsed,
     .launch = launch,
-    .find_kernel = nullptr,
+    .find_kernel = find_kernel,
     .stream_status = stream_status,
     .stream_host_call = stream_host_call,
     .event_on_done = event_on_done,

@@ -8,7 +8,7 @@ namespace mydev::host_driver {
 
 namespace {
 
-constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded";
+constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded, remote";
 constexpr const char* kWantedSize = "a size such as 512M: bytes, or a number with suffix K, M or G";
 
 struct Option {
@@ -76,6 +76,8 @@ HostOptions parse_host_options(std::string_view text) {
       options.asynchronous = parse_switch(option);
     } else if (option.name == "guarded") {
       options.guarded = parse_switch(option);
+    } else if (option.name == "remote") {
+      options.remote = parse_switch(option);
     } else {
       raise(MYDEV_INVALID_ARGUMENT, "unknown option '", option.text, "' of the host driver; it takes ", kValidOptions);
     }

@@ -1,4 +1,4 @@
-// Options of the host driver: MYDEV_DRIVER=host:devices=2,memory=4G,async,guarded.
+// Options of the host driver: MYDEV_DRIVER=host:devices=2,memory=4G,async,guarded,remote.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ struct HostOptions {
   uint64_t memory = 0;        // memory=SIZE: bytes of each device; 0: the machine's physical memory
   bool asynchronous = false;  // async: each stream is a thread
   bool guarded = false;       // guarded: device memory is inaccessible outside launches, copies and host access
+  bool remote = false;        // remote: the host has no access to device memory; all kernels are the driver's own
 };
 
 // Raises INVALID_ARGUMENT naming the option and what is valid.

@@ -42,14 +42,16 @@ TEST(HostOptions, DefaultToOneInlineDevice) {
   EXPECT_EQ(options.memory, 0U);
   EXPECT_FALSE(options.asynchronous);
   EXPECT_FALSE(options.guarded);
+  EXPECT_FALSE(options.remote);
 }
 
 TEST(HostOptions, CombineInAnyOrder) {
-  const HostOptions options = parse_host_options("guarded,memory=3M,devices=2,async");
+  const HostOptions options = parse_host_options("guarded,memory=3M,devices=2,async,remote");
   EXPECT_EQ(options.devices, 2);
   EXPECT_EQ(options.memory, 3 * kMiB);
   EXPECT_TRUE(options.asynchronous);
   EXPECT_TRUE(options.guarded);
+  EXPECT_TRUE(options.remote);
 }
 
 struct SizeCase {
@@ -84,7 +86,7 @@ TEST(HostOptions, AnUnknownOneIsToldTheValidOnes) {
     parse_host_options("devices=2,asinc");
     FAIL() << "accepted";
   } catch (const HostError& error) {
-    EXPECT_NE(std::string(error.what()).find("devices=N, memory=SIZE, async, guarded"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("devices=N, memory=SIZE, async, guarded, remote"), std::string::npos);
   }
 }
 
