@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "aten/host/census.h"
 #include "runtime/base/status.h"
 #include "runtime/stream/stream_table.h"
 
@@ -16,6 +17,18 @@ std::atomic<uint64_t>& dense_copy_counter(const std::string& kernel) {
   const std::lock_guard lock(mutex);
   return counters[kernel];
 }
+
+// A user's kernel that runs on copies is a fallback like an operator's.
+constexpr StagingCounter kCensus = {
+    [](const char* kernel) { fallback_record(std::string(kernel)).enter(); },
+    [](const char* kernel, int64_t nanoseconds, uint64_t bytes_copied) {
+      fallback_record(std::string(kernel)).leave(nanoseconds, bytes_copied);
+    },
+};
+[[maybe_unused]] const bool counted = [] {
+  set_staging_counter(kCensus);
+  return true;
+}();
 
 }  // namespace
 

@@ -1,9 +1,12 @@
 #include "kernels/launch/kernel_launch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <optional>
 #include <utility>
 
+#include "kernels/launch/staged_frame.h"
 #include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/base/status.h"
@@ -35,17 +38,16 @@ class Scratch {
   Block* block_ = nullptr;
 };
 
-// Whatever goes wrong is the kernel's: its name, owner and operands are told. `bytes()` gives how much, `owner()` whose
-// kernel it is.
-template <typename Bytes, typename Owner>
-void reserve_scratch(Scratch& scratch, const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
-                     const Bytes& bytes, const Owner& owner) {
+// Runs body(), which finds scratch. Whatever goes wrong is the kernel's: its name, owner and operands are told.
+// `owner()` says whose kernel it is.
+template <typename Body, typename Owner>
+void with_scratch_errors(const mydev_kernel& kernel, const mydev_frame& frame, const Owner& owner, const Body& body) {
   mydev_code code = MYDEV_INTERNAL;
   std::string problem;
   {
     const RaiserBypass bypass;
     try {
-      scratch.reserve(bytes(), frame, stream);
+      body();
       return;
     } catch (const Error& error) {
       code = error.code();
@@ -98,6 +100,26 @@ Planned make_plan(const KernelCandidate& candidate, mydev_frame& frame, Stream& 
   return planned;
 }
 
+std::atomic<const StagingCounter*> staging_counter{nullptr};
+
+// Runs a host's record on copies of the operands, now: nothing is left to wait for but the copies of results.
+std::optional<std::string> launch_staged(const KernelCandidate& candidate, const mydev_frame& frame, Stream& stream,
+                                         uint64_t scratch_bytes, Decision decision) {
+  const StagingCounter* counter = staging_counter.load(std::memory_order_acquire);
+  if (counter != nullptr) counter->begin(candidate.record->name);
+  const auto begin = std::chrono::steady_clock::now();
+  StagedFrame staged(frame, stream);
+  staged.set_scratch(scratch_bytes);
+  LaunchMode mode{.enqueues = true, .may_decline = false, .of_driver = false, .decision = std::move(decision)};
+  std::optional<std::string> refusal = launch_or_decline(*candidate.record, staged.frame(), stream, std::move(mode));
+  staged.copy_back(stream);
+  if (counter != nullptr) {
+    const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begin;
+    counter->end(candidate.record->name, elapsed.count(), staged.bytes_copied());
+  }
+  return refusal;
+}
+
 // Nothing, or why the candidate declined.
 std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream) {
   if (std::string refusal = declared_refusal(candidate, frame); !refusal.empty()) return refusal;
@@ -110,10 +132,21 @@ std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev
   if (candidate.plan != nullptr) {
     Planned planned = make_plan(candidate, frame, stream);
     if (planned.refusal) return std::move(planned.refusal);
+    if (candidate.staged) {
+      return launch_staged(candidate, frame, stream, planned.scratch_bytes, std::move(planned.decision));
+    }
     mode.decision = std::move(planned.decision);
-    reserve_scratch(scratch, *candidate.record, frame, stream, [&] { return planned.scratch_bytes; }, owner);
+    with_scratch_errors(*candidate.record, frame, owner,
+                        [&] { scratch.reserve(planned.scratch_bytes, frame, stream); });
+  } else if (candidate.staged) {
+    uint64_t bytes = 0;
+    if (candidate.scratch_bytes != nullptr) {
+      with_scratch_errors(*candidate.record, frame, owner, [&] { bytes = candidate.scratch_bytes(&frame); });
+    }
+    return launch_staged(candidate, frame, stream, bytes, {});
   } else if (candidate.scratch_bytes != nullptr) {
-    reserve_scratch(scratch, *candidate.record, frame, stream, [&] { return candidate.scratch_bytes(&frame); }, owner);
+    with_scratch_errors(*candidate.record, frame, owner,
+                        [&] { scratch.reserve(candidate.scratch_bytes(&frame), frame, stream); });
   }
   if (!candidate.enqueues && !candidate.may_decline && !stream.needs_care()) {
     launch(*candidate.record, frame, stream, mode.decision.get());
@@ -127,14 +160,18 @@ std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev
 KernelDeclined::KernelDeclined(const char* kernel, std::string reasons)
     : message_(std::string(kernel) + ": " + std::move(reasons)) {}
 
+void set_staging_counter(const StagingCounter& counter) {
+  staging_counter.store(&counter, std::memory_order_release);
+}
+
 void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
   const KernelChoice* choice = as_choice(kernel);
   if (choice == nullptr) {
     Scratch scratch;
     if (kernel.scratch_bytes != nullptr) {
-      reserve_scratch(
-          scratch, kernel, frame, stream, [&] { return kernel.scratch_bytes(&frame); },
-          [&] { return origin_text(kernel_origin(kernel.name)); });
+      with_scratch_errors(
+          kernel, frame, [&] { return origin_text(kernel_origin(kernel.name)); },
+          [&] { scratch.reserve(kernel.scratch_bytes(&frame), frame, stream); });
     }
     launch(kernel, frame, stream);
     return;

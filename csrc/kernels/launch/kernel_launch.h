@@ -26,4 +26,11 @@ class KernelDeclined : public std::exception {
 // with the kernel's name and operands.
 void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 
+// Who counts launches of host records on copies (staged_frame.h). `begin` may refuse one by throwing.
+struct StagingCounter {
+  void (*begin)(const char* kernel);
+  void (*end)(const char* kernel, int64_t nanoseconds, uint64_t bytes_copied);
+};
+void set_staging_counter(const StagingCounter& counter);  // once, before the first launch; static storage
+
 }  // namespace mydev

@@ -33,11 +33,13 @@ bool is_for_host(const mydev_kernel& kernel) {
   return kernel.platform == nullptr || std::string_view(kernel.platform) == "Host";
 }
 
-// Whether the device can run a record of the registry at all.
+bool computes_on_host(const mydev_kernel& kernel) {
+  return kernel.runs == MYDEV_RUNS_HOST_COMPUTE || (kernel.runs == MYDEV_RUNS_BY_PLATFORM && is_for_host(kernel));
+}
+
+// Whether the device can run a record of the registry at all. Instead of a built-in one on copies, operators fall back.
 bool can_run(const Device& device, const mydev_kernel& kernel) {
-  if (kernel.runs == MYDEV_RUNS_HOST_COMPUTE || (kernel.runs == MYDEV_RUNS_BY_PLATFORM && is_for_host(kernel))) {
-    return device.host_accessible();
-  }
+  if (computes_on_host(kernel)) return device.host_accessible() || !is_builtin_name(kernel.name);
   const std::string_view platform(is_for_host(kernel) ? "" : kernel.platform);
   return platform == MYDEV_DEVICE_NAME || platform == device.driver->name;
 }
@@ -79,7 +81,8 @@ KernelCandidate candidate_of_driver(const Device& device, const char* name, cons
                             full.plan,
                             /*of_driver=*/true,
                             full.runs == MYDEV_RUNS_HOST_ENQUEUE,
-                            /*may_decline=*/full.plan == nullptr};
+                            /*may_decline=*/full.plan == nullptr,
+                            /*staged=*/false};
   // What was built for 1.0 knows no scalar operands.
   if (own.struct_size < MYDEV_END_OF(mydev_kernel, plan)) candidate.limits.flags |= MYDEV_LIMIT_NO_SCALARS;
   check(candidate, full);
@@ -94,13 +97,14 @@ KernelCandidate candidate_of_registry(const Device& device, const mydev_kernel& 
                             kernel.plan,
                             /*of_driver=*/kernel.runs == MYDEV_RUNS_DRIVER,
                             enqueues(device, kernel),
-                            /*may_decline=*/false};
+                            /*may_decline=*/false,
+                            /*staged=*/computes_on_host(kernel) && !device.host_accessible()};
   check(candidate, kernel);
   return candidate;
 }
 
 bool is_plain(const KernelCandidate& candidate) {
-  return candidate.plan == nullptr && !candidate.enqueues && !candidate.may_decline &&
+  return candidate.plan == nullptr && !candidate.enqueues && !candidate.may_decline && !candidate.staged &&
          candidate.record->limits == nullptr;
 }
 

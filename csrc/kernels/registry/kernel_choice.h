@@ -7,12 +7,18 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mydev/custom_call.h"
 #include "runtime/driver/device.h"
 
 namespace mydev {
+
+// Names under which only the library of the built-in kernels is looked into.
+inline bool is_builtin_name(std::string_view name) noexcept {
+  return name.starts_with("mydev.");
+}
 
 // A record and what it says of itself, with the fields that its writer did not know at their defaults.
 struct KernelCandidate {
@@ -24,6 +30,7 @@ struct KernelCandidate {
   bool of_driver;    // the driver runs it: its own, or one that says so
   bool enqueues;     // the runtime calls its entry
   bool may_decline;  // it cannot be asked before, so that UNIMPLEMENTED at the launch means no
+  bool staged;       // it computes on the host, on copies of operands that the host does not reach
 };
 
 struct KernelChoice : mydev_kernel {

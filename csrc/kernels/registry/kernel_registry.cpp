@@ -21,11 +21,6 @@ namespace mydev {
 
 namespace {
 
-// Names under which only the library of the built-in kernels is looked into.
-bool is_builtin_name(std::string_view name) noexcept {
-  return name.starts_with("mydev.");
-}
-
 const KernelOrigin& builtin_origin() {
   static const KernelOrigin& origin = *new KernelOrigin{"", "built-in"};
   return origin;

@@ -34,12 +34,24 @@ class StickyCompletion final : public LaunchCompletion {
   Decision decision_;
 };
 
+// Records that enqueue for themselves come from users: what they throw ends here.
+mydev_code run_entry(const mydev_kernel& kernel, const mydev_frame& frame) noexcept {
+  try {
+    return kernel.entry(&frame);
+  } catch (const std::exception& error) {
+    services.set_error(&frame, (std::string("the kernel threw: ") + error.what()).c_str());
+  } catch (...) {
+    services.set_error(&frame, "the kernel threw something that is no std::exception");
+  }
+  return MYDEV_INTERNAL;
+}
+
 // Gives the frame to the driver; on success of an asynchronous launch the driver owns the clone and its completion. A
 // record that enqueues for itself borrows the frame.
 mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const mydev_driver_api& driver = *stream.device().driver;
   const LaunchScope scope;
-  if (mode.enqueues) return kernel.entry(&frame);
+  if (mode.enqueues) return run_entry(kernel, frame);
   if (!stream.asynchronous() || (mode.of_driver && stream.launch_copies())) {
     return driver.launch(stream.handle(), &kernel, &frame);
   }
