@@ -121,10 +121,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(directory.cleanup)
     cached_compiler.use()
     config.addinivalue_line("markers", "any_driver: about processes, files or packages, whatever the driver's mode")
+    config.addinivalue_line("markers", "host_access: about memory of the device that the host reaches")
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("host_access") and not torch.mydev.get_device_properties(0).host_accessible:
+        pytest.skip("needs memory that the host reaches, which this driver's is not")
     for mark in item.iter_markers("devices"):
         needed, present = mark.args[0], torch.accelerator.device_count()
         if present < needed:

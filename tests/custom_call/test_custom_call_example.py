@@ -298,7 +298,7 @@ def axpy_by_name(scale: float, x: Tensor, y: Tensor) -> Tensor:
 # [docs: end]
 
 
-@pytest.mark.parametrize("axpy", [axpy_by_operator, axpy_by_name])
+@pytest.mark.parametrize("axpy", [axpy_by_operator, pytest.param(axpy_by_name, marks=pytest.mark.host_access)])
 def test_original_kind(ops: object, axpy: Callable[[float, Tensor, Tensor], Tensor]) -> None:
     x, y = values(5), values(5, seed=4)
     torch.testing.assert_close(axpy(2.5, x.to("mydev"), y.to("mydev")).cpu(), 2.5 * x + y)
@@ -314,7 +314,7 @@ def sqrt_by_name(x: Tensor) -> Tensor:
     return torch_mydev.ffi_call(name, x, custom_call_api_version=2, legacy_backend_config=count)(x)
 
 
-@pytest.mark.parametrize("sqrt", [sqrt_by_operator, sqrt_by_name])
+@pytest.mark.parametrize("sqrt", [sqrt_by_operator, pytest.param(sqrt_by_name, marks=pytest.mark.host_access)])
 def test_status_kind(ops: object, sqrt: Callable[[Tensor], Tensor]) -> None:
     x = values(5).abs()
     torch.testing.assert_close(sqrt(x.to("mydev")).cpu(), x.sqrt())
@@ -335,7 +335,7 @@ def polynomial_by_name(x: Tensor, text: str) -> tuple[Tensor, Tensor]:
     )(x)
 
 
-@pytest.mark.parametrize("polynomial", [polynomial_by_operator, polynomial_by_name])
+@pytest.mark.parametrize("polynomial", [polynomial_by_operator, pytest.param(polynomial_by_name, marks=pytest.mark.host_access)])
 def test_unified_kind(ops: object, polynomial: Callable[[Tensor, str], tuple[Tensor, Tensor]]) -> None:
     x = values(5)
     value, slope = polynomial(x.to("mydev"), "1 0 0.5")

@@ -22,6 +22,8 @@ import torch_mydev  # noqa: F401 - the worker imports this file, and with it the
 from support.checkout import DRIVERS
 from torch_mydev.device import sharing
 
+pytestmark = pytest.mark.host_access  # elsewhere, tensors are sent as copies, made with .cpu()
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -6,6 +6,7 @@
 
 #include "aten/memory/storage.h"
 #include "kernels/registry/description.h"
+#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/device.h"
@@ -154,7 +155,7 @@ void FfiCallSite::check_kind(const mydev_kernel& record) const {
               options_.api_version);
 }
 
-const FfiCallSite::Fitted& FfiCallSite::fit(const CustomKernel::Resolved& resolved) {
+const FfiCallSite::Fitted& FfiCallSite::fit(const CustomKernel::Resolved& resolved, int on) {
   const Fitted* fitted = fitted_.load(std::memory_order_acquire);
   if (fitted != nullptr && fitted->resolved == &resolved) [[likely]]
     return *fitted;
@@ -167,7 +168,9 @@ const FfiCallSite::Fitted& FfiCallSite::fit(const CustomKernel::Resolved& resolv
     mydev_kernel variant = *resolved.record;
     variant.entry = nullptr;
     variant.traits |= MYDEV_TRAIT_TUPLE_RESULT;
-    fresh->runs.launchable = new RegisteredKernel(variant, kernel_origin(variant.name));
+    const KernelOrigin origin = kernel_origin(variant.name);
+    const auto* registered = new RegisteredKernel(variant, origin);
+    fresh->runs.launchable = choose_record(device(on), variant.name, nullptr, registered, origin_text(origin));
   }
   fitted_.store(fresh, std::memory_order_release);
   return *fresh;
@@ -201,7 +204,7 @@ TensorList FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes& at
   const CustomCallErrors errors;
   int device = common_device(options_.target, operands, operand_name);
   if (device == -1) device = current_device();
-  const Fitted& kernel = fit(kernel_.on(device));
+  const Fitted& kernel = fit(kernel_.on(device), device);
   MYDEV_CHECK(options_.input_layouts.empty() || options_.input_layouts.size() == operands.size(),
               MYDEV_INVALID_ARGUMENT, options_.target, ": ", options_.input_layouts.size(), " input_layouts for ",
               operands.size(), " operands");

@@ -51,7 +51,7 @@ class FfiCallSite {
     const CustomKernel::Resolved* resolved;
     CustomKernel::Resolved runs;  // as resolved, or, for a tuple of one, with a record that says so
   };
-  const Fitted& fit(const CustomKernel::Resolved& resolved);
+  const Fitted& fit(const CustomKernel::Resolved& resolved, int on);
   void check_kind(const mydev_kernel& record) const;
   void check_shapes(const mydev_kernel& record, const mydev_frame& frame) const;
   at::Tensor arrange_operand(size_t i, const at::Tensor& operand, const mydev_kernel& record);

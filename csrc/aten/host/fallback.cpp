@@ -21,8 +21,14 @@ bool takes_cpu_operands(const c10::OperatorHandle& op) {
          name == "aten::_index_put_impl_" || name == "aten::_unsafe_index" || name == "aten::_unsafe_index_put";
 }
 
-bool is_written(const c10::Argument& argument) {
-  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+// Batch normalisation updates its running statistics, and two of its schemas do not say so.
+bool hides_writes(const c10::FunctionSchema& schema) {
+  return schema.name() == "aten::native_batch_norm" || schema.name() == "aten::batch_norm_update_stats";
+}
+
+bool is_written(const c10::FunctionSchema& schema, const c10::Argument& argument) {
+  if (argument.alias_info() != nullptr) return argument.alias_info()->isWrite();
+  return argument.name().starts_with("running_") && hides_writes(schema);
 }
 
 bool is_view(const c10::Argument& result) {
@@ -36,7 +42,7 @@ void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit
   std::optional<size_t> generator;
   for (size_t i = 0; i < arguments.size(); ++i) {
     IValue& value = stack[base + i];
-    const bool written = is_written(arguments[i]);
+    const bool written = is_written(schema, arguments[i]);
     if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList()) {
       const bool list = value.isTensorList();
       map_tensors(value, [&](const at::Tensor& tensor) {

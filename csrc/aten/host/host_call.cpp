@@ -34,10 +34,8 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   if (C10_UNLIKELY(has_components(tensor))) return composed_operand(tensor, written);
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), record_.name(), ": a tensor of layout ", tensor.layout(), " on ",
                               tensor.device(), " cannot fall back to the CPU; convert it to a strided tensor first");
-  operands_.push_back({stage(tensor), written});
-  const Operand& operand = operands_.back();
-  if (operand.alias == nullptr) bytes_copied_ += operand.host.nbytes();
-  return operand.host;
+  operands_.push_back({stage(tensor, copies_), written});
+  return operands_.back().host;
 }
 
 at::Tensor HostCall::composed_operand(const at::Tensor& tensor, bool written) {
@@ -93,13 +91,14 @@ HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.na
   if (call.aliasing()) {
     scope_.emplace(call.device().index());
   } else {
+    call.copies_.wait();
     below_autograd_.emplace(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   }
 }
 
 HostCall::Running::~Running() {
   const auto elapsed = std::chrono::steady_clock::now() - begin_;
-  call_.record_.leave(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(), call_.bytes_copied_);
+  call_.record_.leave(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(), call_.copies_.bytes());
 }
 
 c10::Storage HostCall::device_storage_for(c10::StorageImpl* host) {

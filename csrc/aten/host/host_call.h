@@ -93,7 +93,7 @@ class HostCall {
   bool names_device_ = false;
   bool has_cpu_operand_ = false;  // that is no scalar
   bool cpu_operands_allowed_ = false;
-  uint64_t bytes_copied_ = 0;
+  HostCopies copies_;
 };
 
 }  // namespace mydev

@@ -13,6 +13,7 @@
 // launches before it changes anything that the fallback would read.
 #pragma once
 
+#include <ATen/ops/native_batch_norm_ops.h>
 #include <torch/library.h>
 
 #include <string>
@@ -42,9 +43,13 @@ inline constexpr bool needs_boxing =
     std::is_same_v<T, at::TensorList> || std::is_same_v<T, const at::ITensorListRef&> ||
     std::is_same_v<T, std::optional<at::Generator>> || std::is_same_v<T, at::ArrayRef<at::Scalar>>;
 
+// Ops whose schema does not say which of their arguments they write; the boxed fallback knows.
+template <class Op>
+inline constexpr bool hides_writes = std::is_same_v<Op, at::_ops::native_batch_norm>;
+
 template <class Op, class... Args>
 typename std::invoke_result_t<decltype(&Op::call), Args...> fall_back(Args&&... args) {
-  if constexpr ((needs_boxing<Args> || ...)) {
+  if constexpr ((hides_writes<Op> || ... || needs_boxing<Args>)) {
     return BoxedFallback<Op>::call(std::forward<Args>(args)...);
   } else {
     return HostOp<Op>::call(std::forward<Args>(args)...);

@@ -16,12 +16,9 @@ StagingTensor stage_alias(const at::Tensor& tensor) {
 
 }  // namespace
 
-StagingTensor stage(const at::Tensor& tensor) {
+StagingTensor stage(const at::Tensor& tensor, HostCopies& copies) {
   if (host_reaches(tensor)) return stage_alias(tensor);
-  at::Tensor copy = at::empty_like(tensor, tensor.options().device(c10::kCPU));
-  copy.copy_(tensor);
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return {tensor, std::move(copy), {}};
+  return {tensor, copies.add(tensor), {}};
 }
 
 StagingTensor stage_dense(const at::Tensor& tensor, bool with_values) {
@@ -39,10 +36,7 @@ StagingTensor stage_dense(const at::Tensor& tensor, bool with_values) {
 }
 
 void copy_back(const StagingTensor& staging) {
-  if (staging.host.sizes() != staging.origin.sizes()) {
-    staging.origin.resize_(staging.host.sizes(), staging.host.suggest_memory_format());
-  }
-  staging.origin.copy_(staging.host);
+  copy_back(staging.origin, staging.host);
 }
 
 c10::Storage DeviceStorages::of(c10::StorageImpl& host, c10::Device device) {

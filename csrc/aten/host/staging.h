@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "aten/host/alias.h"
+#include "aten/host/host_copies.h"
 
 namespace mydev {
 
@@ -22,14 +23,14 @@ struct StagingTensor {
   c10::intrusive_ptr<c10::StorageImpl> alias;  // the storage that `host` was made over; null for a copy
 };
 
-// Lies like `tensor`, and is a wrapped number if it is one.
-StagingTensor stage(const at::Tensor& tensor);
+// Lies like `tensor`, and is a wrapped number if it is one. A copy is among `copies`, which the caller waits for.
+StagingTensor stage(const at::Tensor& tensor, HostCopies& copies);
 
 // Dense, without conj and neg bits; a copy of what the host cannot reach is in pinned memory. Without values, a copy
 // has any.
 StagingTensor stage_dense(const at::Tensor& tensor, bool with_values);
 
-// Copies a copy back into its origin, which takes its sizes.
+// Copies a copy back into its origin (host_copies.h).
 void copy_back(const StagingTensor& staging);
 
 // The device storages behind the CPU storages of one call: tensors that share memory on the host share it on the

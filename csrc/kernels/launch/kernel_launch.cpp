@@ -109,7 +109,8 @@ std::optional<std::string> launch_staged(const KernelCandidate& candidate, const
   if (counter != nullptr) counter->begin(candidate.record->name);
   const auto begin = std::chrono::steady_clock::now();
   StagedFrame staged(frame, stream);
-  staged.set_scratch(scratch_bytes);
+  with_scratch_errors(
+      *candidate.record, frame, [&] { return candidate.owner; }, [&] { staged.set_scratch(scratch_bytes); });
   LaunchMode mode{.enqueues = true, .may_decline = false, .of_driver = false, .decision = std::move(decision)};
   std::optional<std::string> refusal = launch_or_decline(*candidate.record, staged.frame(), stream, std::move(mode));
   staged.copy_back(stream);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "kernels/registry/adaptor.h"
+#include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
@@ -39,8 +39,9 @@ void StagedFrame::Free::operator()(void* data) const noexcept {
 }
 
 StagedFrame::HostMemory StagedFrame::allocate(uint64_t bytes) {
-  HostMemory memory(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
-  if (memory == nullptr) throw std::bad_alloc();
+  const uint64_t rounded = (std::min(bytes, UINT64_MAX - kAlignment) + kAlignment - 1) / kAlignment * kAlignment;
+  HostMemory memory(std::aligned_alloc(kAlignment, rounded));
+  MYDEV_CHECK(memory != nullptr, MYDEV_RESOURCE_EXHAUSTED, "out of host memory: ", bytes, " bytes asked for");
   return memory;
 }
 
