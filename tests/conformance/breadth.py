@@ -3,12 +3,13 @@
 A *question* calls an operator for one of its samples in one way: in place, with ``out=``, under forward-mode
 differentiation, with operands that lie elsewhere in memory …. The function that asks is the same for both devices and
 gets the operands on one of them; what counts is that both give the same values, dtypes, shapes and strides, or that
-both raise. In half precision, an answer that misses the CPU's counts as right if each of its elements is, within the
-tolerance of that precision, what float64 gives, or no farther from it than the CPU's element.
+both raise. In half precision, and of a derivative, an answer that misses the CPU's counts as right if each of its
+elements is, within the tolerance of its precision, what float64 gives, or no farther from it than the CPU's element.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import zlib
 from collections.abc import Callable, Iterator
@@ -222,6 +223,10 @@ class Case:
     def name(self) -> str:
         return f"{harness.case_name(self.op)}-{self.question}-{str(self.dtype).removeprefix('torch.')}"
 
+    @property
+    def ill_conditioned(self) -> bool:
+        return any(fnmatch.fnmatchcase(self.name, pattern) for pattern in ledger.ILL_CONDITIONED)
+
 
 def cases(share: int) -> list[Case]:
     """One in ``share`` of all cases, chosen by their names: the same ones each time."""
@@ -294,10 +299,13 @@ def check(case: Case, limit: int) -> int:
         try:
             _compare_results(case, actual, expected, values=not harness.draws_random_numbers(case.op, sample))
         except AssertionError:
-            if case.dtype not in (torch.float16, torch.bfloat16):
+            if case.dtype not in (torch.float16, torch.bfloat16) and not question.requires_grad:
                 raise
-            exact = _answer(question, case.op, harness.widened(sample))
-            if isinstance(exact, Exception) or not _near_float64(case, actual, expected, exact):
+            # Asked for another dtype, float64 would give that; what counts is what it computes.
+            asked = QUESTIONS["forward"] if case.question == "out-dtype" else question
+            exact = _answer(asked, case.op, harness.widened(sample))
+            near = not isinstance(exact, Exception) and _near_float64(case, actual, expected, exact)
+            if not near and not (case.ill_conditioned and _moves_as_far(case, sample, actual, expected)):
                 raise
         compared += 1
     return compared
@@ -311,6 +319,34 @@ def _near_float64(case: Case, actual: Results, expected: Results, exact: Results
             if not torch.equal(torch.as_tensor(a).cpu(), torch.as_tensor(e)):
                 return False
         elif not harness.near_float64(a, e, x, tolerance(case.op, case.dtype)):
+            return False
+    return True
+
+
+def _nudged(sample: SampleInput, generator: torch.Generator) -> SampleInput:
+    """Each number one rounding away, up or down, or as it is."""
+
+    def nudge(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        steps = torch.randint(-1, 2, value.shape, generator=generator) * torch.finfo(value.dtype).eps
+        return (value.detach() * (1 + steps.to(value.dtype))).requires_grad_(value.requires_grad)
+
+    changed = SampleInput(
+        tree_map(nudge, sample.input), args=tree_map(nudge, sample.args), kwargs=tree_map(nudge, sample.kwargs)
+    )
+    changed.output_process_fn_grad = sample.output_process_fn_grad
+    return changed
+
+
+def _moves_as_far(case: Case, sample: SampleInput, actual: Results, expected: Results) -> bool:
+    """Whether the CPU's own answer moves as far as the device is from it, when operands move by a rounding."""
+    _compare_layouts(actual, expected)
+    generator = torch.Generator().manual_seed(0)
+    moves = [_answer(QUESTIONS[case.question], case.op, _nudged(sample, generator)) for _ in range(20)]
+    for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
+        reach = max((m[i] - e).abs().max() for m in moves if not isinstance(m, Exception))
+        if (a.detach().cpu() - e).abs().max() > reach:
             return False
     return True
 
@@ -341,5 +377,5 @@ def _compare_results(case: Case, actual: Results, expected: Results, *, values: 
 
 def _compare_layouts(actual: Results, expected: Results) -> None:
     for a, e in zip(actual, expected, strict=True):
-        if isinstance(e, torch.Tensor) and e.layout == torch.strided:
+        if isinstance(e, torch.Tensor) and e.layout == torch.strided and e.numel() > 0:
             assert a.stride() == e.stride(), f"strides {a.stride()}, on the CPU {e.stride()}"

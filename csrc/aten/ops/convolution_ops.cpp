@@ -80,9 +80,21 @@ bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
   return forward_kernel.on(input) != nullptr && data_kernel.on(input) != nullptr && weights_kernel.on(input) != nullptr;
 }
 
-// Small float convolutions of one volume run on the CPU without oneDNN, and that code knows no channels-last.
+// Whether oneDNN computes in float16 here.
+bool has_half_arithmetic() {
+#if defined(__x86_64__)
+  static const bool has = __builtin_cpu_supports("avx512fp16") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
+// On the CPU small float convolutions of one volume, and those of float16 volumes where the processor does not compute
+// in it, run without oneDNN, and that code knows no channels-last.
 bool ignores_channels_last(const Tensor& input, const Tensor& weight, int64_t groups) {
   constexpr int64_t kSmall = 20480;
+  if (input.dim() == 5 && input.scalar_type() == at::kHalf) return !has_half_arithmetic();
   return input.dim() == 5 && input.scalar_type() == at::kFloat && groups == 1 && input.size(0) == 1 &&
          (weight.size(-1) <= 3 || weight.size(-2) <= 3) && input.size(1) * input.size(2) * input.size(3) <= kSmall;
 }
