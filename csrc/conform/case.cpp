@@ -1,0 +1,93 @@
+#include "conform/case.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+namespace mydev::conform {
+
+namespace {
+
+// Thrown through a case to its runner.
+struct Ended {};
+struct Skipped {
+  std::string reason;
+};
+
+std::vector<Suite>& registered_suites() {
+  static std::vector<Suite> registered;
+  return registered;
+}
+
+}  // namespace
+
+const char* status_name(Status status) noexcept {
+  switch (status) {
+    case Status::kPassed:
+      return "passed";
+    case Status::kFailed:
+      return "failed";
+    case Status::kSkipped:
+      return "skipped";
+  }
+  return "unknown";
+}
+
+bool Checks::that(bool holds, std::string_view otherwise) {
+  if (!holds) fail(std::string(otherwise));
+  return holds;
+}
+
+void Checks::fail(std::string message) {
+  const std::lock_guard lock(mutex_);
+  messages_.push_back(std::move(message));
+}
+
+void Checks::require(bool holds, std::string_view otherwise) {
+  if (!that(holds, otherwise)) throw Ended();
+}
+
+void Checks::skip(std::string reason) {
+  throw Skipped{std::move(reason)};
+}
+
+bool Checks::failed() const {
+  const std::lock_guard lock(mutex_);
+  return !messages_.empty();
+}
+
+std::vector<std::string> Checks::messages() const {
+  const std::lock_guard lock(mutex_);
+  return messages_;
+}
+
+bool register_suite(Suite suite) {
+  registered_suites().push_back(std::move(suite));
+  return true;
+}
+
+std::span<const Suite> suites() noexcept {
+  return registered_suites();
+}
+
+Outcome run_case(const Case& chosen) {
+  const auto begin = std::chrono::steady_clock::now();
+  Checks checks;
+  Outcome outcome;
+  try {
+    chosen.run(checks);
+  } catch (const Ended&) {  // the check that ended it is recorded
+  } catch (const Skipped& skipped) {
+    outcome.status = Status::kSkipped;
+    outcome.messages.push_back(skipped.reason);
+  } catch (const std::exception& error) {
+    checks.fail(error.what());
+  } catch (...) {
+    checks.fail("it threw something that is no std::exception");
+  }
+  if (checks.failed()) outcome = {.status = Status::kFailed, .messages = checks.messages()};
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+}  // namespace mydev::conform

@@ -1,0 +1,98 @@
+// Conformance suites: cases in the order in which one brings a thing up. A case is a promise of a public header and the
+// function that tries whether it is kept.
+//
+// A suite is data: a source file registers it, and main.cpp runs what is registered, by name. Cases are listed without
+// loading a driver. A case records every check that fails, in words that say what was expected and what came; it ends
+// early where going on makes no sense, or where the thing under test has nothing that the promise is about.
+//
+// Threads: a case runs on one thread; the threads that it starts may use its Checks, but not end it.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace mydev::conform {
+
+enum class Status { kPassed, kFailed, kSkipped };
+const char* status_name(Status status) noexcept;  // "passed", ...
+
+struct Outcome {
+  Status status = Status::kPassed;
+  std::vector<std::string> messages;  // of each check that failed; or the reason why it was skipped
+  double seconds = 0;
+};
+
+// What a case has found so far.
+class Checks {
+ public:
+  // Each says whether the check held; where it did not the message is recorded, and the case goes on.
+  bool that(bool holds, std::string_view otherwise);
+  template <typename Got, typename Expected>
+  bool equal(std::string_view what, const Got& got, const Expected& expected) {
+    if (got == expected) return true;
+    fail(std::string(what) + " is " + text_of(got) + "; expected " + text_of(expected));
+    return false;
+  }
+  void fail(std::string message);
+  // Ends the case unless it holds.
+  void require(bool holds, std::string_view otherwise);
+  // Ends the case: what the promise is about is not there.
+  [[noreturn]] void skip(std::string reason);
+
+  bool failed() const;
+  std::vector<std::string> messages() const;
+
+ private:
+  template <typename Value>
+  static std::string text_of(const Value& value) {
+    std::ostringstream out;
+    if constexpr (std::is_same_v<Value, bool>) {
+      out << (value ? "true" : "false");
+    } else if constexpr (std::is_convertible_v<Value, std::string_view>) {
+      out << '\'' << std::string_view(value) << '\'';
+    } else if constexpr (std::is_enum_v<Value>) {
+      out << static_cast<std::underlying_type_t<Value>>(value);
+    } else if constexpr (std::integral<Value> && sizeof(Value) == 1) {
+      out << static_cast<int>(value);
+    } else {
+      out << value;
+    }
+    return out.str();
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<std::string> messages_;
+};
+
+struct Case {
+  std::string name;     // unique in its suite: a word per idea, joined by _
+  std::string promise;  // what holds, in one line
+  std::function<void(Checks&)> run;
+};
+
+struct Group {
+  std::string name;
+  std::vector<Case> (*cases)();
+};
+
+struct Suite {
+  std::string name;
+  std::string title;          // what it is for, in one line
+  std::vector<Group> groups;  // in bring-up order
+};
+
+// For the initializer of a static variable of the suite's own file. Gives true.
+bool register_suite(Suite suite);
+std::span<const Suite> suites() noexcept;
+
+// Runs a case on this thread. What it throws is a failure.
+Outcome run_case(const Case& chosen);
+
+}  // namespace mydev::conform

@@ -1,0 +1,114 @@
+// mydev_conform: runs the conformance suites, for `mydev conform`, which gives each case a process of its own, and for
+// ctest, which runs all cases of a suite in one.
+//
+//   mydev_conform SUITE               all cases
+//   mydev_conform SUITE --case NAME   one
+//   mydev_conform SUITE --list        their names and promises, without loading a driver
+//
+// The driver is that of MYDEV_DRIVER. Prints one JSON object per line: of each case its status (passed, failed,
+// skipped), messages and seconds. Exit code: 0 none failed, 1 one did, 2 the command line cannot be understood, 77 the
+// one case was skipped. After a failure the process ends at once: what a driver that breaks a promise does at exit is
+// no more news, and may be a hang.
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "conform/case.h"
+#include "conform/json_line.h"
+
+namespace mydev::conform {
+namespace {
+
+enum ExitCode : int { kFine = 0, kFailed = 1, kUsage = 2, kSkipped = 77 };
+
+struct Options {
+  const Suite* suite = nullptr;
+  bool list = false;
+  std::optional<std::string_view> only;
+};
+
+const Suite* find_suite(std::string_view name) {
+  for (const Suite& suite : suites()) {
+    if (suite.name == name) return &suite;
+  }
+  return nullptr;
+}
+
+std::optional<Options> parse(std::span<char* const> arguments) {
+  if (arguments.empty()) return std::nullopt;
+  Options options{.suite = find_suite(arguments[0])};
+  const std::span<char* const> rest = arguments.subspan(1);
+  if (rest.size() == 1 && std::string_view(rest[0]) == "--list") {
+    options.list = true;
+  } else if (rest.size() == 2 && std::string_view(rest[0]) == "--case") {
+    options.only = rest[1];
+  } else if (!rest.empty()) {
+    return std::nullopt;
+  }
+  return options.suite != nullptr ? std::optional(options) : std::nullopt;
+}
+
+int explain_usage() {
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:";
+  for (const Suite& suite : suites()) std::cerr << ' ' << suite.name;
+  std::cerr << '\n';
+  return kUsage;
+}
+
+int list(const Suite& suite) {
+  for (const Group& group : suite.groups) {
+    for (const Case& listed : group.cases()) {
+      JsonLine().text("group", group.name).text("name", listed.name).text("promise", listed.promise).print(std::cout);
+    }
+  }
+  return kFine;
+}
+
+Outcome run_and_print(const Case& chosen) {
+  Outcome outcome = run_case(chosen);
+  JsonLine()
+      .text("name", chosen.name)
+      .text("status", status_name(outcome.status))
+      .texts("messages", outcome.messages)
+      .number("seconds", outcome.seconds)
+      .print(std::cout);
+  return outcome;
+}
+
+int run(const Options& options) {
+  int count = 0;
+  bool failed = false;
+  bool skipped = false;
+  for (const Group& group : options.suite->groups) {
+    for (const Case& candidate : group.cases()) {
+      if (options.only && candidate.name != *options.only) continue;
+      const Outcome outcome = run_and_print(candidate);
+      ++count;
+      failed |= outcome.status == Status::kFailed;
+      skipped = outcome.status == Status::kSkipped;
+    }
+  }
+  if (failed) std::_Exit(kFailed);
+  if (count == 0) {
+    std::cerr << "mydev_conform: suite '" << options.suite->name << "' has no case '" << options.only.value_or("")
+              << "'; --list names them\n";
+    return kUsage;
+  }
+  return options.only && skipped ? kSkipped : kFine;
+}
+
+int run_program(std::span<char* const> arguments) {
+  const std::optional<Options> options = parse(arguments);
+  if (!options) return explain_usage();
+  return options->list ? list(*options->suite) : run(*options);
+}
+
+}  // namespace
+}  // namespace mydev::conform
+
+int main(int argc, char** argv) {
+  return mydev::conform::run_program(std::span(argv, static_cast<size_t>(argc)).subspan(1));
+}
