@@ -70,9 +70,9 @@ std::span<const Suite> suites() noexcept {
   return registered_suites();
 }
 
-Outcome run_case(const Case& chosen) {
+Outcome run_case(const Case& chosen, Follower follower) {
   const auto begin = std::chrono::steady_clock::now();
-  Checks checks;
+  Checks checks(follower);
   Outcome outcome;
   try {
     chosen.run(checks);
@@ -85,7 +85,12 @@ Outcome run_case(const Case& chosen) {
   } catch (...) {
     checks.fail("it threw something that is no std::exception");
   }
-  if (checks.failed()) outcome = {.status = Status::kFailed, .messages = checks.messages()};
+  if (checks.failed()) {
+    outcome.status = Status::kFailed;
+    outcome.messages = checks.messages();
+  }
+  outcome.numbers = checks.told().numbers;
+  outcome.texts = checks.told().texts;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }

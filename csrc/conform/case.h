@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mydev::conform {
@@ -27,11 +28,19 @@ struct Outcome {
   Status status = Status::kPassed;
   std::vector<std::string> messages;  // of each check that failed; or the reason why it was skipped
   double seconds = 0;
+  // What else the case tells, by name.
+  std::vector<std::pair<std::string, double>> numbers;
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts;
 };
+
+// Told where a case of many parts is, before each of them, so that one can say where a process came to its end.
+using Follower = void (*)(std::string_view where);
 
 // What a case has found so far.
 class Checks {
  public:
+  explicit Checks(Follower follower = nullptr) : follower_(follower) {}
+
   // Each says whether the check held; where it did not the message is recorded, and the case goes on.
   bool that(bool holds, std::string_view otherwise);
   template <typename Got, typename Expected>
@@ -46,8 +55,18 @@ class Checks {
   // Ends the case: what the promise is about is not there.
   [[noreturn]] void skip(std::string reason);
 
+  // For the case's own thread.
+  void at(std::string_view where) const {
+    if (follower_ != nullptr) follower_(where);
+  }
+  void tell(std::string name, double number) { told_.numbers.emplace_back(std::move(name), number); }
+  void tell(std::string name, std::vector<std::string> texts) {
+    told_.texts.emplace_back(std::move(name), std::move(texts));
+  }
+
   bool failed() const;
   std::vector<std::string> messages() const;
+  const Outcome& told() const { return told_; }
 
  private:
   template <typename Value>
@@ -67,6 +86,8 @@ class Checks {
     return out.str();
   }
 
+  Follower follower_;
+  Outcome told_;
   mutable std::mutex mutex_;
   std::vector<std::string> messages_;
 };
@@ -93,6 +114,6 @@ bool register_suite(Suite suite);
 std::span<const Suite> suites() noexcept;
 
 // Runs a case on this thread. What it throws is a failure.
-Outcome run_case(const Case& chosen);
+Outcome run_case(const Case& chosen, Follower follower = nullptr);
 
 }  // namespace mydev::conform

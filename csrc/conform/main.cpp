@@ -6,9 +6,9 @@
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
 //
 // The driver is that of MYDEV_DRIVER. Prints one JSON object per line: of each case its status (passed, failed,
-// skipped), messages and seconds. Exit code: 0 none failed, 1 one did, 2 the command line cannot be understood, 77 the
-// one case was skipped. After a failure the process ends at once: what a driver that breaks a promise does at exit is
-// no more news, and may be a hang.
+// skipped), messages and seconds, and of one with many parts where it is. Exit code: 0 none failed, 1 one did, 2 the
+// command line cannot be understood, 77 the one case was skipped. After a failure the process ends at once: what a
+// driver that breaks a promise does at exit is no more news, and may be a hang.
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -67,14 +67,20 @@ int list(const Suite& suite) {
   return kFine;
 }
 
-Outcome run_and_print(const Case& chosen) {
-  Outcome outcome = run_case(chosen);
-  JsonLine()
-      .text("name", chosen.name)
+void print_place(std::string_view where) {
+  JsonLine().text("at", where).print(std::cout);
+}
+
+Outcome run_and_print(const Case& chosen, Follower follower) {
+  Outcome outcome = run_case(chosen, follower);
+  JsonLine line;
+  line.text("name", chosen.name)
       .text("status", status_name(outcome.status))
       .texts("messages", outcome.messages)
-      .number("seconds", outcome.seconds)
-      .print(std::cout);
+      .number("seconds", outcome.seconds);
+  for (const auto& [name, number] : outcome.numbers) line.number(name, number);
+  for (const auto& [name, texts] : outcome.texts) line.texts(name, texts);
+  line.print(std::cout);
   return outcome;
 }
 
@@ -85,7 +91,7 @@ int run(const Options& options) {
   for (const Group& group : options.suite->groups) {
     for (const Case& candidate : group.cases()) {
       if (options.only && candidate.name != *options.only) continue;
-      const Outcome outcome = run_and_print(candidate);
+      const Outcome outcome = run_and_print(candidate, options.only ? &print_place : nullptr);
       ++count;
       failed |= outcome.status == Status::kFailed;
       skipped = outcome.status == Status::kSkipped;

@@ -38,7 +38,7 @@ ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "launch"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
-    "csrc/conform": below([".", "driver"]),
+    "csrc/conform": below([".", "driver", "kernels"]),
     "torch_mydev": below(
         [
             ".",
@@ -51,6 +51,7 @@ ROOMS = {
             "patches",
             "_autoload",
             "__init__",
+            "conform",
             "cli",
             "__main__",
         ]
