@@ -54,9 +54,8 @@ std::optional<Options> parse(std::span<char* const> arguments) {
 }
 
 int explain_usage() {
-  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:";
-  for (const Suite& suite : suites()) std::cerr << ' ' << suite.name;
-  std::cerr << '\n';
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:\n";
+  for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
   return kUsage;
 }
 
