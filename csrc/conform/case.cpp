@@ -1,7 +1,9 @@
 #include "conform/case.h"
 
 #include <chrono>
+#include <cstdio>
 #include <exception>
+#include <thread>
 #include <utility>
 
 namespace mydev::conform {
@@ -40,11 +42,16 @@ bool Checks::that(bool holds, std::string_view otherwise) {
 
 void Checks::fail(std::string message) {
   const std::lock_guard lock(mutex_);
+  std::fprintf(stderr, "%s\n", message.c_str());
   messages_.push_back(std::move(message));
 }
 
 void Checks::require(bool holds, std::string_view otherwise) {
-  if (!that(holds, otherwise)) throw Ended();
+  if (!that(holds, otherwise)) end();
+}
+
+void Checks::end() {
+  throw Ended();
 }
 
 void Checks::skip(std::string reason) {
@@ -68,6 +75,25 @@ bool register_suite(Suite suite) {
 
 std::span<const Suite> suites() noexcept {
   return registered_suites();
+}
+
+void on_threads(int count, const std::function<void(int)>& work) {
+  std::vector<std::exception_ptr> ends(static_cast<size_t>(count));
+  {
+    std::vector<std::jthread> threads;
+    for (int number = 0; number < count; ++number) {
+      threads.emplace_back([&, number] {
+        try {
+          work(number);
+        } catch (...) {
+          ends[static_cast<size_t>(number)] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& end : ends) {
+    if (end != nullptr) std::rethrow_exception(end);
+  }
 }
 
 Outcome run_case(const Case& chosen, Follower follower) {

@@ -2,10 +2,11 @@
 // function that tries whether it is kept.
 //
 // A suite is data: a source file registers it, and main.cpp runs what is registered, by name. Cases are listed without
-// loading a driver. A case records every check that fails, in words that say what was expected and what came; it ends
-// early where going on makes no sense, or where the thing under test has nothing that the promise is about.
+// loading a driver. A case records every check that fails, in words that say what was expected and what came (and says
+// it on stderr at once, lest a crash that follows hide it); it ends early where going on makes no sense, or where the
+// thing under test has nothing that the promise is about.
 //
-// Threads: a case runs on one thread; the threads that it starts may use its Checks, but not end it.
+// Threads: a case runs on one thread, and starts others with on_threads, which may use its Checks.
 #pragma once
 
 #include <concepts>
@@ -45,13 +46,14 @@ class Checks {
   bool that(bool holds, std::string_view otherwise);
   template <typename Got, typename Expected>
   bool equal(std::string_view what, const Got& got, const Expected& expected) {
-    if (got == expected) return true;
+    if (same(got, expected)) return true;
     fail(std::string(what) + " is " + text_of(got) + "; expected " + text_of(expected));
     return false;
   }
   void fail(std::string message);
   // Ends the case unless it holds.
   void require(bool holds, std::string_view otherwise);
+  [[noreturn]] void end();
   // Ends the case: what the promise is about is not there.
   [[noreturn]] void skip(std::string reason);
 
@@ -69,6 +71,14 @@ class Checks {
   const Outcome& told() const { return told_; }
 
  private:
+  template <typename Got, typename Expected>
+  static bool same(const Got& got, const Expected& expected) {
+    if constexpr (std::is_convertible_v<Got, std::string_view>) {
+      return std::string_view(got) == std::string_view(expected);
+    } else {
+      return got == expected;
+    }
+  }
   template <typename Value>
   static std::string text_of(const Value& value) {
     std::ostringstream out;
@@ -96,6 +106,7 @@ struct Case {
   std::string name;     // unique in its suite: a word per idea, joined by _
   std::string promise;  // what holds, in one line
   std::function<void(Checks&)> run;
+  bool prerequisite = false;  // nothing that follows can hold without it: where it fails the suite ends
 };
 
 struct Group {
@@ -112,6 +123,9 @@ struct Suite {
 // For the initializer of a static variable of the suite's own file. Gives true.
 bool register_suite(Suite suite);
 std::span<const Suite> suites() noexcept;
+
+// Runs work(0), work(1), … on threads of their own. What ends the work of one ends the case, once all are done.
+void on_threads(int count, const std::function<void(int)>& work);
 
 // Runs a case on this thread. What it throws is a failure.
 Outcome run_case(const Case& chosen, Follower follower = nullptr);

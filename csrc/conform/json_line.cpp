@@ -44,6 +44,12 @@ JsonLine& JsonLine::number(std::string_view key, double value) {
   return *this;
 }
 
+JsonLine& JsonLine::truth(std::string_view key, bool value) {
+  begin(key);
+  body_ += value ? "true" : "false";
+  return *this;
+}
+
 JsonLine& JsonLine::texts(std::string_view key, std::span<const std::string> values) {
   begin(key);
   body_ += '[';

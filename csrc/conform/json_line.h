@@ -1,4 +1,4 @@
-// What mydev_conform prints: one JSON object per line, of strings, numbers and lists of strings.
+// What mydev_conform prints: one JSON object per line, of strings, numbers, truth values and lists of strings.
 #pragma once
 
 #include <ostream>
@@ -12,6 +12,7 @@ class JsonLine {
  public:
   JsonLine& text(std::string_view key, std::string_view value);
   JsonLine& number(std::string_view key, double value);
+  JsonLine& truth(std::string_view key, bool value);
   JsonLine& texts(std::string_view key, std::span<const std::string> values);
   // Ends whatever somebody else left of a line before it, and flushes.
   void print(std::ostream& out) const;

@@ -15,6 +15,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "conform/case.h"
 #include "conform/json_line.h"
@@ -52,16 +54,20 @@ std::optional<Options> parse(std::span<char* const> arguments) {
 }
 
 int explain_usage() {
-  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:";
-  for (const Suite& suite : suites()) std::cerr << ' ' << suite.name;
-  std::cerr << '\n';
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:\n";
+  for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
   return kUsage;
 }
 
 int list(const Suite& suite) {
   for (const Group& group : suite.groups) {
     for (const Case& listed : group.cases()) {
-      JsonLine().text("group", group.name).text("name", listed.name).text("promise", listed.promise).print(std::cout);
+      JsonLine()
+          .text("group", group.name)
+          .text("name", listed.name)
+          .text("promise", listed.promise)
+          .truth("prerequisite", listed.prerequisite)
+          .print(std::cout);
     }
   }
   return kFine;
@@ -84,25 +90,33 @@ Outcome run_and_print(const Case& chosen, Follower follower) {
   return outcome;
 }
 
-int run(const Options& options) {
-  int count = 0;
-  bool failed = false;
-  bool skipped = false;
+// Of a suite's cases, those that were asked for.
+std::vector<Case> chosen_cases(const Options& options) {
+  std::vector<Case> chosen;
   for (const Group& group : options.suite->groups) {
-    for (const Case& candidate : group.cases()) {
-      if (options.only && candidate.name != *options.only) continue;
-      const Outcome outcome = run_and_print(candidate, options.only ? &print_place : nullptr);
-      ++count;
-      failed |= outcome.status == Status::kFailed;
-      skipped = outcome.status == Status::kSkipped;
+    for (Case& candidate : group.cases()) {
+      if (!options.only || candidate.name == *options.only) chosen.push_back(std::move(candidate));
     }
   }
-  if (failed) std::_Exit(kFailed);
-  if (count == 0) {
+  return chosen;
+}
+
+int run(const Options& options) {
+  const std::vector<Case> chosen = chosen_cases(options);
+  if (chosen.empty()) {
     std::cerr << "mydev_conform: suite '" << options.suite->name << "' has no case '" << options.only.value_or("")
               << "'; --list names them\n";
     return kUsage;
   }
+  bool failed = false;
+  bool skipped = false;
+  for (const Case& each : chosen) {
+    const Outcome outcome = run_and_print(each, options.only ? &print_place : nullptr);
+    failed |= outcome.status == Status::kFailed;
+    skipped = outcome.status == Status::kSkipped;
+    if (outcome.status == Status::kFailed && each.prerequisite) break;
+  }
+  if (failed) std::_Exit(kFailed);
   return options.only && skipped ? kSkipped : kFine;
 }
 

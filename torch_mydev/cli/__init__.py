@@ -25,8 +25,8 @@ class Command:
 COMMANDS = (
     Command(
         "conform",
-        "hold a device, its kernels and operators against what they must do",
-        "torch_mydev.cli.conform.actions",
+        "hold a driver, its kernels and PyTorch's operators on it against what they must do",
+        "torch_mydev.cli.conform.command",
     ),
     Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.cli.doctor"),
     Command("include", "print the directory of the C headers for drivers and kernels", "torch_mydev.cli.include"),

@@ -8,5 +8,15 @@
 namespace mydev::conform {
 
 std::vector<Case> handshake_cases();
+std::vector<Case> memory_cases();
+std::vector<Case> copy_cases();
+std::vector<Case> strided_copy_cases();
+std::vector<Case> stream_cases();
+std::vector<Case> event_cases();
+std::vector<Case> launch_cases();
+std::vector<Case> completion_cases();
+std::vector<Case> failure_cases();
+std::vector<Case> host_access_cases();
+std::vector<Case> thread_cases();
 
 }  // namespace mydev::conform

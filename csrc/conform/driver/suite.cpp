@@ -1,4 +1,5 @@
-// The conformance suite for drivers: what mydev/driver.h promises, in the order in which one brings a device up.
+// The conformance suite for drivers: what mydev/driver.h promises, in the order in which one brings a device up. It
+// runs against the driver that MYDEV_DRIVER names, which the first case loads.
 #include "conform/driver/groups.h"
 
 namespace mydev::conform {
@@ -7,7 +8,20 @@ namespace {
 [[maybe_unused]] const bool registered = register_suite({
     .name = "driver",
     .title = "what mydev/driver.h promises",
-    .groups = {{"handshake", handshake_cases}},
+    .groups =
+        {
+            {"handshake and devices", handshake_cases},
+            {"memory", memory_cases},
+            {"fills and copies", copy_cases},
+            {"strided copies", strided_copy_cases},
+            {"streams", stream_cases},
+            {"events", event_cases},
+            {"launches", launch_cases},
+            {"completions", completion_cases},
+            {"failures", failure_cases},
+            {"host access", host_access_cases},
+            {"threads", thread_cases},
+        },
 });
 
 }  // namespace

@@ -1,1 +1,1 @@
-"""The command ``conform``: suites that hold a device against what it must do, from the installed package."""
+"""``mydev conform``: the conformance suites, each case in a process of its own."""

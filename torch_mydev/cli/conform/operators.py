@@ -8,23 +8,24 @@ CPU's does or is known to be unable to, 1 where one does not, 2 where nothing co
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.arguments import above_zero
+from torch_mydev.cli.conform.operator_suite import Plan, Suite
+from torch_mydev.cli.output import console, print_json
+from torch_mydev.cli.workers import CannotStart
 from torch_mydev.conform.operators.row import FAILURES, STATUSES, Answer, Row, Status
-from torch_mydev.conform.operators.suite import Plan, Suite
-from torch_mydev.conform.workers import CannotStart
 
 _STYLES: dict[Status, str] = {"passed": "green", "skipped": "yellow"}
 _OPERATOR_WIDTH, _DTYPE_WIDTH, _STATUS_WIDTH = 50, 10, 9
+_TIMEOUT = 60.0  # seconds for an operator
 _MOST_FALLBACKS = 10  # named in the summary
 
 
@@ -62,9 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dtypes", type=_names, default=[], metavar="DTYPE,…", help="in place of float32: float16,int64, …"
     )
-    parser.add_argument("-j", "--jobs", type=_at_least_one, default=len(os.sched_getaffinity(0)), metavar="N")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds for an operator (60)")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument(
+        "-j", "--jobs", type=above_zero(int), default=len(os.sched_getaffinity(0)), metavar="N", help="processes"
+    )
+    parser.add_argument(
+        "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each operator (%(default)g)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -72,29 +77,22 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _at_least_one(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
-
-
 def _report(suite: Suite, plan: Plan, as_json: bool) -> int:
-    console = Console(highlight=False, soft_wrap=True)
+    out = console()
     begin = time.monotonic()
     rows = []
     for row in suite.run(plan):
         rows.append(row)
         if not as_json:
-            console.print(_line(row))
+            out.print(_line(row), soft_wrap=True)
     seconds = time.monotonic() - begin
     counts = Counter(row.status for row in rows)
     if as_json:
         summary = {status: counts[status] for status in STATUSES}
         value = {"device": plan.device, "driver": plan.driver, "seconds": seconds, "summary": summary}
-        print(json.dumps({**value, "operators": [row.to_dict() for row in rows]}, indent=2))
+        print_json({**value, "operators": [row.to_dict() for row in rows]})
     else:
-        console.print(_summary(plan, rows, seconds))
+        out.print(Text(_summary(plan, rows, seconds)), soft_wrap=True)
     return int(any(counts[status] for status in FAILURES))
 
 

@@ -1,4 +1,4 @@
-"""A worker process that runs operators: asked on standard input, it answers on standard output (conform/workers.py).
+"""A worker process that runs operators: asked on standard input, it answers on standard output (cli/workers.py).
 
     python -c "from torch_mydev.conform.operators.worker import main; main()"
 

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from torch_mydev.cli.child import describe_end
+
 START_LIMIT = 300.0  #: seconds that a worker may take until it is ready
 _LAST_LINES = 3  #: of what a worker wrote to stderr, told when it dies
 
@@ -126,7 +128,7 @@ class Worker:
         """How the process ended by itself, and what it wrote to stderr last; ``before`` is where that began."""
         assert self._process is not None and self._errors is not None
         code = self._kill(grace=5)
-        how = f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+        how = describe_end(code) or "ended with exit code 0"
         self._errors.seek(before)
         lines = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         return f"{how}: {' | '.join(lines[-_LAST_LINES:])}" if lines else how

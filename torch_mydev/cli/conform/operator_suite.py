@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch_mydev.cli.workers import Worker, WorkerDied, WorkerHung, run_tasks
 from torch_mydev.conform.operators.row import Answer, Row, Status, Task, row_of
-from torch_mydev.conform.workers import Worker, WorkerDied, WorkerHung, run_tasks
 
 _LISTING_LIMIT = 300.0
 _COMMAND = (sys.executable, "-c", "from torch_mydev.conform.operators.worker import main; main()")
