@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "conform/kernels/planned_launch.h"
 #include "runtime/base/status.h"
-#include "runtime/driver/host_services.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 #include "runtime/frame/kernel_messages.h"
@@ -173,7 +173,7 @@ Expected by_reference(ContractFrame& frame, const mydev_kernel& reference) {
     buffers.push_back(copy.buffer(copy.image.data()));
   }
   mydev_frame call = make_frame(buffers, static_cast<uint32_t>(frame.num_results()), frame.attributes());
-  const mydev_code code = run_on_host(reference, call);
+  const mydev_code code = run_record(reference, call);
   if (code != MYDEV_OK) {
     const std::string why = take_kernel_message(call).value_or(code_name(code));
     return {{}, "the host's kernel, which is the reference, refuses such operands: " + why};
@@ -193,29 +193,6 @@ Expected by_reference(ContractFrame& frame, const mydev_kernel& reference) {
 }
 
 }  // namespace
-
-mydev_code run_on_host(const mydev_kernel& kernel, mydev_frame& frame) {
-  frame.host = &host_services();
-  frame.kernel = &kernel;
-  mydev_plan plan{};
-  plan.struct_size = sizeof(plan);
-  if (kernel.plan != nullptr) {
-    if (const mydev_code code = kernel.plan(&frame, &plan); code != MYDEV_OK) return code;
-  } else if (kernel.scratch_bytes != nullptr) {
-    plan.scratch_bytes = kernel.scratch_bytes(&frame);
-  }
-  constexpr size_t kAlignment = 64;
-  std::vector<char> scratch(plan.scratch_bytes + kAlignment);
-  if (plan.scratch_bytes != 0) {
-    frame.scratch =
-        scratch.data() + (kAlignment - reinterpret_cast<uintptr_t>(scratch.data()) % kAlignment) % kAlignment;
-    frame.scratch_bytes = plan.scratch_bytes;
-  }
-  frame.decision = plan.decision;
-  const mydev_code code = kernel.entry(&frame);
-  if (plan.release != nullptr) plan.release(plan.decision);
-  return code;
-}
 
 Expected expected_results(ContractFrame& frame, const mydev_kernel* reference) {
   const bool computes = std::all_of(frame.operands().begin(), frame.operands().end(),

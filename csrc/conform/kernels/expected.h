@@ -25,8 +25,4 @@ struct Expected {
 // `reference`: the host's kernel of the contract's name, or nullptr. Frames that it refuses have no known results.
 Expected expected_results(ContractFrame& frame, const mydev_kernel* reference);
 
-// Runs a record on a frame of host memory as a launch does: its plan or its scratch first, then its entry. Gives its
-// code, and its message by take_kernel_message.
-mydev_code run_on_host(const mydev_kernel& kernel, mydev_frame& frame);
-
 }  // namespace mydev::conform

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch_mydev.cli.workers import Worker, WorkerDied, WorkerHung, run_tasks
 from torch_mydev.conform.operators.row import Answer, Row, Status, Task, row_of
 
 _LISTING_LIMIT = 300.0
+_PACKAGE_PARENT = Path(__file__).parents[3]
 _COMMAND = (sys.executable, "-c", "from torch_mydev.conform.operators.worker import main; main()")
 
 
@@ -34,7 +36,8 @@ class Suite:
 
     def __init__(self, environment: dict[str, str], jobs: int, limit: float) -> None:
         threads = max(1, len(os.sched_getaffinity(0)) // jobs)
-        variables = {**environment, "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", str(threads))}
+        path = os.pathsep.join(filter(None, [str(_PACKAGE_PARENT), environment.get("PYTHONPATH", "")]))
+        variables = {"OMP_NUM_THREADS": str(threads), **environment, "PYTHONPATH": path}
         self._workers = [Worker(_COMMAND, variables) for _ in range(jobs)]
         self._limit = limit
 

@@ -31,26 +31,29 @@ _MOST_FALLBACKS = 10  # named in the summary
 
 def run(arguments: Sequence[str]) -> int:
     """The suite: prints what came of it; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     environment = {**os.environ, **({"MYDEV_DRIVER": options.driver} if options.driver else {})}
     suite = Suite(environment, options.jobs, options.timeout)
     try:
         plan = suite.plan(options.names, options.dtypes)
-        if plan.unknown or not plan.tasks:
-            what = (
-                f"no operator is called {', '.join(plan.unknown)}" if plan.unknown else "no operator has such a dtype"
-            )
-            print(
-                f"{what}; names are those of PyTorch's operator database, such as add or nn.functional.*",
-                file=sys.stderr,
-            )
+        problem = _problem(plan)
+        if problem:
+            print(f"error: {problem}", file=sys.stderr)
             return 2
         return _report(suite, plan, options.json)
     except CannotStart as error:
-        print(f"{DEVICE_NAME} conform operators: {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
     finally:
         suite.stop()
+
+
+def _problem(plan: Plan) -> str:
+    """Why there is nothing to run, or something less than was asked for; "" if there is not."""
+    if plan.unknown:
+        names = "names are those of PyTorch's operator database, such as add or nn.functional.*"
+        return f"no operator is called {', '.join(plan.unknown)}; {names}"
+    return "" if plan.tasks else "none of the operators has such a dtype"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -53,7 +53,6 @@ def _problem() -> str:
         if package == "torch":
             raise
         return f"PyTorch's operator database needs the Python package {package}: pip install {package}"
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     try:
         torch.ones(2, device=DEVICE_NAME).cpu()
     except Exception as error:
