@@ -1,6 +1,6 @@
-// The contracts of the built-in kernels, in each instruction set: the frames that are made of a contract alone are such as
-// it allows, and its kernel refuses dtypes that it does not name. That the kernels do what their contracts say is tried
-// by the suite host_kernels of csrc/conform. What contracts are made of: test_contract_language.cpp.
+// The contracts of the built-in kernels, in each instruction set: the frames that are made of a contract alone are such
+// as it allows, and its kernel refuses dtypes that it does not name. That the kernels do what their contracts say is
+// tried by the suite host_kernels of csrc/conform. What contracts are made of: test_contract_language.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,12 @@ class BuiltinContract : public testing::TestWithParam<Subject> {
   }
   ContractFrame plain_frame(std::vector<mydev_dtype> dtypes, int wrong_operand = -1,
                             mydev_dtype wrong = MYDEV_DTYPE_INVALID) {
-    return {contract(), std::move(dtypes), variations_of(contract()).front(), settings_of(contract()).front(),
-            wrong_operand, wrong};
+    return {contract(),
+            std::move(dtypes),
+            variations_of(contract()).front(),
+            settings_of(contract()).front(),
+            wrong_operand,
+            wrong};
   }
   // Each dtype that buffer `position` must not have.
   void expect_refusals(int position, uint64_t accepted) {

@@ -1,5 +1,5 @@
-// Kernels with one fault each, of the kind that a vendor's have, and one that is right: what `mydev conform kernels` must
-// find, and must not.
+// Kernels with one fault each, of the kind that a vendor's have, and one that is right: what `mydev conform kernels`
+// must find, and must not.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
