@@ -241,6 +241,14 @@ def test_names_are_parts_or_forms(conform: Cli, pattern: str, names: int) -> Non
         assert len(rows) == 1 + names
 
 
+def test_groups_are_those_of_the_page(conform: Cli) -> None:
+    section = (ROOT / "docs" / "driver.md").read_text(encoding="utf-8").partition("## The conformance suite")[2]
+    table = section.partition("| group | what is tried |")[2].partition("\n\n")[0]
+    _, out, _ = conform("--list", "--json")
+    groups = [row["group"] for row in json.loads(out)]
+    assert re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE) == list(dict.fromkeys(groups))
+
+
 def test_misspelt_name_is_told_what_is_near(conform: Cli) -> None:
     code, _, err = conform("alocations_do_not_overlap")
     assert code == 2

@@ -71,10 +71,10 @@ void HeldStream::release() {
   gate_->changed.notify_all();
 }
 
-bool HeldStream::expired() const {
+bool HeldStream::held() const {
   if (gate_ == nullptr) return false;
   const std::lock_guard lock(gate_->mutex);
-  return gate_->expired;
+  return !gate_->expired;
 }
 
 }  // namespace mydev::conform

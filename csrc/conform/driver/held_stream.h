@@ -25,13 +25,9 @@ class HeldStream {
   HeldStream(const HeldStream&) = delete;
   HeldStream& operator=(const HeldStream&) = delete;
 
-  // Whether its work is held until release() for certain, and not only most often.
-  bool certain() const { return gate_ != nullptr; }
   void release();
-  // The limit passed before it was released.
-  bool expired() const;
-  // It is held, for certain, and was since it was made. Ask after looking at what must not happen meanwhile.
-  bool held() const { return certain() && !expired(); }
+  // Its work is held for certain, and was since it was made: what was seen meanwhile came too early. Not after release.
+  bool held() const;
 
   struct Gate;
 
