@@ -52,7 +52,7 @@ class BuiltinContract : public testing::TestWithParam<Subject> {
     return {contract(),
             std::move(dtypes),
             variations_of(contract()).front(),
-            settings_of(contract()).front(),
+            settings_of(contract(), {}).front(),
             wrong_operand,
             wrong};
   }
@@ -97,7 +97,7 @@ TEST_P(FramesOfContract, AreAllowed) {
   const KernelContract& contract = *GetParam();
   for (const auto& dtypes : dtype_choices(contract)) {
     for (const Variation& variation : variations_of(contract)) {
-      for (const Settings& settings : settings_of(contract)) {
+      for (const Settings& settings : settings_of(contract, variation)) {
         ContractFrame frame(contract, dtypes, variation, settings);
         SCOPED_TRACE(frame.text());
         ASSERT_EQ(contract_violation(contract, frame.prepare_on_host()), "");

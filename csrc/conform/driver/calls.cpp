@@ -30,9 +30,4 @@ void expect_one_call(DriverCase& t, std::string_view what, const Calls& calls) {
   t.checks.equal("the number of times that " + std::string(what) + " was called", calls.number(), 1);
 }
 
-void expect_no_call_yet(DriverCase& t, std::string_view what, const Calls& calls, std::string_view since) {
-  std::this_thread::sleep_for(kLookout);
-  t.checks.that(calls.number() == 0, std::string(what) + " was called " + std::string(since));
-}
-
 }  // namespace mydev::conform

@@ -38,7 +38,5 @@ class Calls {
 
 // The call came, and does not come again. Where it never comes the case ends.
 void expect_one_call(DriverCase& t, std::string_view what, const Calls& calls);
-// It has not come, though there was time.
-void expect_no_call_yet(DriverCase& t, std::string_view what, const Calls& calls, std::string_view since);
 
 }  // namespace mydev::conform

@@ -36,7 +36,7 @@ void fills_repeat_their_pattern(DriverCase& t) {
 
 void fills_keep_their_pattern(DriverCase& t) {
   const DeviceMemory memory(t, 4096);
-  HeldStream held(t, t.stream());
+  HeldStream held(t, t.stream(), kPending);
   Bytes pattern(16, 3);
   t.fill(t.stream(), memory, pattern);
   std::fill(pattern.begin(), pattern.end(), 4);

@@ -3,8 +3,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-
-#include "conform/driver/calls.h"
+#include <string>
+#include <thread>
 
 namespace mydev::conform {
 
@@ -37,6 +37,12 @@ void needs_held_streams(DriverCase& t) {
   t.needs(can_hold(t), "needs an asynchronous device with stream_host_call, to hold work up");
 }
 
+void expect_no_call(DriverCase& t, const HeldStream& held, std::string_view what, const Calls& calls) {
+  std::this_thread::sleep_for(kLookout);
+  const bool came = calls.number() > 0;
+  t.checks.that(!came || !held.held(), std::string(what) + " was called while work before it was pending");
+}
+
 HeldStream::HeldStream(DriverCase& owner, Stream& stream, std::chrono::milliseconds limit)
     : owner_(owner), stream_(stream) {
   if (can_hold(owner)) {
@@ -65,10 +71,10 @@ void HeldStream::release() {
   gate_->changed.notify_all();
 }
 
-bool HeldStream::expired() const {
+bool HeldStream::held() const {
   if (gate_ == nullptr) return false;
   const std::lock_guard lock(gate_->mutex);
-  return gate_->expired;
+  return !gate_->expired;
 }
 
 }  // namespace mydev::conform

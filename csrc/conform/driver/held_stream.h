@@ -3,12 +3,17 @@
 //
 // By a host call that waits, on an asynchronous device that has them; else, on an asynchronous device, by work that
 // takes a while, which is not certain to hold it. An inline device has no pending work. What is held goes on when it is
-// released, or after the limit: calls that must wait for the stream may do so.
+// released, or after the limit: a driver may wait where the header does not forbid it, in a call for the same stream,
+// and for another, since streams need not progress side by side. What was seen after the limit says nothing.
+//
+// One at a time: the driver may have one thread for all host calls.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 
+#include "conform/driver/calls.h"
 #include "conform/driver/driver_case.h"
 
 namespace mydev::conform {
@@ -20,11 +25,9 @@ class HeldStream {
   HeldStream(const HeldStream&) = delete;
   HeldStream& operator=(const HeldStream&) = delete;
 
-  // Whether its work is held until release() for certain, and not only most often.
-  bool certain() const { return gate_ != nullptr; }
   void release();
-  // Whether the limit passed before it was released.
-  bool expired() const;
+  // Its work is held for certain, and was since it was made: what was seen meanwhile came too early. Not after release.
+  bool held() const;
 
   struct Gate;
 
@@ -37,5 +40,7 @@ class HeldStream {
 
 // Ends the case where no stream can be held for certain.
 void needs_held_streams(DriverCase& t);
+// The call has not come while the stream is held, though there was time.
+void expect_no_call(DriverCase& t, const HeldStream& held, std::string_view what, const Calls& calls);
 
 }  // namespace mydev::conform

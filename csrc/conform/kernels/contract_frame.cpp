@@ -356,6 +356,11 @@ void ContractFrame::fill(Operand& operand) {
   }
 }
 
+// By the expression, in integers: what becomes of large ones in floats is said by no contract.
+bool ContractFrame::has_exact_integers() const {
+  return !contract_.expression.empty() && (dtypes_.empty() || scalar_kind(dtypes_[0]) == ScalarKind::kInteger);
+}
+
 Value ContractFrame::value_at(const Operand& operand, size_t index, const std::optional<OperandBounds>& bounds) {
   // Numbers below 4 that every floating dtype holds; those near each other differ.
   const auto spread = [&](size_t factor) {
@@ -376,7 +381,7 @@ Value ContractFrame::value_at(const Operand& operand, size_t index, const std::o
     if (variation_.content == Content::kInfinities) return {0, kSpecial[(index + operands_.size()) % 4]};
   }
   const bool is_integer = dtype_row(operand.dtype).kind == DtypeKind::kSigned || operand.dtype == MYDEV_U8;
-  if (special && is_integer && variation_.content == Content::kExtremes && !contract_.expression.empty()) {
+  if (special && is_integer && variation_.content == Content::kExtremes && has_exact_integers()) {
     worth_it_ = true;
     const std::array<int64_t, 3> extremes = {least_of(operand.dtype), greatest_of(operand.dtype), -1};
     const int64_t extreme = extremes[(index + operands_.size()) % 3];

@@ -38,7 +38,7 @@ class KernelCase {
   void run() {
     for (const auto& dtypes : dtype_choices(contract_)) {
       for (const Variation& variation : variations_of(contract_)) {
-        for (const Settings& settings : settings_of(contract_)) {
+        for (const Settings& settings : settings_of(contract_, variation)) {
           ContractFrame frame(contract_, dtypes, variation, settings);
           if (frame.is_worth_it() && contract_violation(contract_, frame.prepare_on_host()).empty()) try_frame(frame);
         }

@@ -81,6 +81,11 @@ Operand dense_copy(const Operand& from, const std::vector<unsigned char>& image)
   Operand copy = from;
   if (from.is_number || from.absent) return copy;
   copy.alias = -1;
+  if (from.contract->layout == ContractLayout::kPacked) {
+    copy.image = image;
+    if (from.is_result && !from.contract->is_updated) std::fill(copy.image.begin(), copy.image.end(), Operand::kPattern);
+    return copy;
+  }
   copy.offset = 0;
   const Sizes places = from.places();
   int64_t stride = 1;

@@ -53,8 +53,8 @@ struct Operand {
   Sizes places() const;
 };
 
-// The same in row-major order, without gaps: with the elements of `from`, and the pattern where it is a result whose
-// old value is not read.
+// The same in row-major order, without gaps; or as it is if it is packed, since then the order may matter. With the
+// elements of `from`, which are in `image`, and the pattern where it is a result whose old value is not read.
 Operand dense_copy(const Operand& from, const std::vector<unsigned char>& image);
 
 }  // namespace mydev::conform

@@ -7,8 +7,10 @@ namespace mydev::conform {
 
 namespace {
 
+enum class Frames { kAll, kWhole, kWithAbsent };  // without operands that are absent; with such
 struct Row {
   const char *kernel, *settings;
+  Frames frames = Frames::kAll;
 };
 
 constexpr Row kRows[] = {
@@ -30,8 +32,9 @@ constexpr Row kRows[] = {
     {"mydev.nll_loss_backward", "target<c weight:1..2 total_weight:1..2 ignore_index=1"},
     {"mydev.batch_norm_inference", "running_var:0.5..2"},
     {"mydev.batch_norm_backward", "invstd:0.5..2"},
-    {"mydev.fused_sgd", "grad_scale:1..2 found_inf:0..0"},
-    {"mydev.fused_sgd", "grad_scale:1..2 found_inf:1..1"},
+    {"mydev.fused_sgd", "grad_scale:1..2 found_inf:0..0", Frames::kWhole},
+    {"mydev.fused_sgd", "grad_scale:1..2 found_inf:1..1", Frames::kWhole},
+    {"mydev.fused_sgd", "momentum=0", Frames::kWithAbsent},
     {"mydev.fused_adam", "exp_avg_sqs:0..4 max_exp_avg_sqs:0..4 steps:1..9 grad_scale:1..2 found_inf:0..0"},
     {"mydev.fused_adam", "exp_avg_sqs:0..4 max_exp_avg_sqs:0..4 steps:1..9 grad_scale:1..2 found_inf:1..1"},
     {"mydev.convolution", "c=4 o=6 u=5 k=3 groups=1 stride=1 padding=0 dilation=1"},
@@ -89,10 +92,11 @@ OperandBounds Settings::range_of(std::string_view text) {
   return {number(text.substr(0, dots)), number(text.substr(dots + 2))};
 }
 
-std::vector<Settings> settings_of(const KernelContract& contract) {
+std::vector<Settings> settings_of(const KernelContract& contract, const Variation& variation) {
+  const Frames others = variation.absent ? Frames::kWhole : Frames::kWithAbsent;
   std::vector<Settings> found;
   for (const Row& row : kRows) {
-    if (contract.name == row.kernel) found.emplace_back(row.settings);
+    if (contract.name == row.kernel && row.frames != others) found.emplace_back(row.settings);
   }
   if (found.empty()) found.emplace_back("");
   return found;

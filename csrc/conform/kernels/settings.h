@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conform/kernels/variation.h"
 #include "kernels/spec/contract.h"
 
 namespace mydev::conform {
@@ -45,7 +46,7 @@ class Settings {
   std::string_view text_;
 };
 
-// The ways to try the kernel; one without settings if nothing is said of it.
-std::vector<Settings> settings_of(const KernelContract& contract);
+// The ways to try the kernel with frames of a kind; one without settings if nothing is said of it.
+std::vector<Settings> settings_of(const KernelContract& contract, const Variation& variation);
 
 }  // namespace mydev::conform
