@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -85,12 +86,12 @@ def test_kernels_of_the_host_pass(rows: Rows, driver: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        ("relu", "f32, reversed: out"),
+        ("relu", "f32, operands reversed: out[0,1] is"),
         ("maximum", "f32, with NaN: out"),
         ("add", "f32, plain: out"),
         ("div", "f32, a is a number: out"),
-        ("mul", "memory beside the elements of result 'out' was written, 48 bytes from its first element"),
-        ("abs", "operand 'in' was written, 0 bytes from its first element"),
+        ("mul", "memory beside the elements of result 'out' was written, 24 bytes from its first element"),
+        ("abs", "f32, plain: operand 'in' was written"),
         ("exp", "it fails: the unit is on fire"),
         ("sum", "f32 f32, empty: out[0,0] is not written, expected 0"),
         ("index_select", "f32 s32, plain; index<d: out[1,0,0] is"),
@@ -105,8 +106,7 @@ def test_finds_the_fault(rows: Rows, kernel: str, message: str) -> None:
 
 def test_names_the_layout_and_both_values(rows: Rows) -> None:
     messages = rows("--driver", WRONG, "mydev.relu")["mydev.relu"]["messages"]
-    assert "expected" in messages[0]
-    assert "in mydev.relu(out f32[2,3]{1,2}, f32[2,3]{1,2})" in messages[0]
+    assert re.search(r"out\[0,1\] is \S+, expected \S+, in mydev\.relu\(out f32\[2,3\], f32\[2,3\]\{1,2\}\)", messages[0])
 
 
 def test_crash_is_one_kernels_and_says_where(rows: Rows) -> None:

@@ -38,7 +38,8 @@ int64_t greatest_of(mydev_dtype dtype) {
 ContractFrame::ContractFrame(const KernelContract& contract, std::vector<mydev_dtype> dtypes, Variation variation,
                              Settings settings, int wrong_operand, mydev_dtype wrong)
     : contract_(contract), dtypes_(std::move(dtypes)), variation_(std::move(variation)), settings_(settings) {
-  worth_it_ = variation_.content == Content::kOrdinary && variation_.alias < 0;
+  const bool of_some = variation_.reversed == Reversed::kOperands || variation_.reversed == Reversed::kResults;
+  worth_it_ = variation_.content == Content::kOrdinary && variation_.alias < 0 && !of_some;
   choose_sizes();
   make_attributes();
   compute_sizes();
@@ -301,16 +302,35 @@ void ContractFrame::set_number(Operand& operand) const {
   }
 }
 
-void ContractFrame::lay_out(Operand& operand) const {
+bool ContractFrame::is_reversed(const Operand& operand) {
+  const ContractLayout layout = operand.contract->layout;
+  const bool free = layout == ContractLayout::kStrided || layout == ContractLayout::kReduced;
+  switch (variation_.reversed) {
+    case Reversed::kNone:
+      return false;
+    case Reversed::kAll:
+      return free || layout == ContractLayout::kPacked;
+    case Reversed::kOperands:
+      if (!free || operand.is_result || (operands_.size() - num_results_) % 2 != 0) return false;
+      break;
+    case Reversed::kResults:
+      if (!free || !operand.is_result) return false;
+      break;
+  }
+  worth_it_ |= operand.sizes.size() > 1;
+  return true;
+}
+
+void ContractFrame::lay_out(Operand& operand) {
   const ContractLayout layout = operand.contract->layout;
   const auto rank = static_cast<int>(operand.sizes.size());
   const bool free = layout == ContractLayout::kStrided || layout == ContractLayout::kReduced;
-  const bool may_reverse = free || layout == ContractLayout::kPacked;
+  const bool reversed = is_reversed(operand);
   // Neighbours repeat different dimensions.
   const int repeated = operands_.size() % 2 == 0 ? 0 : rank - 1;
   int64_t stride = variation_.gaps && free ? 2 : 1;
   for (int i = 0; i < rank; ++i) {
-    const int d = variation_.reversed && may_reverse ? i : rank - 1 - i;
+    const int d = reversed ? i : rank - 1 - i;
     const bool is_reduced = layout == ContractLayout::kReduced && (variation_.reduced < 0 || variation_.reduced == d);
     const bool repeats = variation_.broadcast && free && !operand.is_result && d == repeated && rank > 1;
     if (is_reduced || repeats) continue;

@@ -32,8 +32,7 @@ class ContractFrame {
   const std::deque<Operand>& operands() const { return operands_; }
   size_t num_results() const { return num_results_; }
   const std::vector<mydev_attribute>& attributes() const { return attributes_; }
-  // Whether the variation makes a difference that is more than its name: its content is somewhere, an alias is
-  // possible.
+  // Whether the variation makes a difference: its content is somewhere, an alias is possible, something is reversed.
   bool is_worth_it() const { return worth_it_; }
   std::string text() const;  // "f32 bf16, reversed; stride=2"
 
@@ -63,7 +62,8 @@ class ContractFrame {
   Sizes sizes_of(const ContractOperand& operand, size_t position) const;
   void add_operands(int wrong_operand, mydev_dtype wrong);
   void add(const ContractOperand& operand, bool is_result, bool is_number, mydev_dtype dtype, size_t position);
-  void lay_out(Operand& operand) const;
+  bool is_reversed(const Operand& operand);
+  void lay_out(Operand& operand);
   void set_number(Operand& operand) const;
   void share_memory();
   void fill(Operand& operand);

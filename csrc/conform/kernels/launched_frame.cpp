@@ -57,6 +57,7 @@ void launch_and_wait(const mydev_kernel& kernel, mydev_frame& frame, Stream& str
 }
 
 std::string index_text(const Sizes& sizes, size_t index) {
+  if (sizes.empty()) return "";
   std::string text;
   for (size_t d = sizes.size(); d-- > 0;) {
     const auto size = static_cast<size_t>(sizes[d]);

@@ -83,7 +83,8 @@ Operand dense_copy(const Operand& from, const std::vector<unsigned char>& image)
   copy.alias = -1;
   if (from.contract->layout == ContractLayout::kPacked) {
     copy.image = image;
-    if (from.is_result && !from.contract->is_updated) std::fill(copy.image.begin(), copy.image.end(), Operand::kPattern);
+    if (from.is_result && !from.contract->is_updated)
+      std::fill(copy.image.begin(), copy.image.end(), Operand::kPattern);
     return copy;
   }
   copy.offset = 0;

@@ -28,7 +28,9 @@ bool any_operand(const KernelContract& contract, bool (*holds)(const ContractOpe
 // In the order in which they matter: the first that fails tells most.
 void add_layouts(const KernelContract& contract, std::vector<Variation>& variations) {
   variations.push_back({.name = "many elements", .many = true});
-  variations.push_back({.name = "reversed", .reversed = true});
+  variations.push_back({.name = "all reversed", .reversed = Reversed::kAll});
+  variations.push_back({.name = "operands reversed", .reversed = Reversed::kOperands});
+  variations.push_back({.name = "results reversed", .reversed = Reversed::kResults});
   variations.push_back({.name = "gaps", .gaps = true});
   variations.push_back({.name = "broadcast", .broadcast = true});
   if (contract.may_be_empty) variations.push_back({.name = "empty", .empty = true});
@@ -50,6 +52,8 @@ void add_attributes(const KernelContract& contract, std::vector<Variation>& vari
   if (has_kind(ContractKind::kBool)) variations.push_back({.name = "flags", .flags = true});
   if (any_operand(contract, [](const ContractOperand& o) { return o.may_be_absent || o.may_be_left_out; })) {
     variations.push_back({.name = "absent", .absent = true});
+    const bool may_be_flat = has_lists_of_sizes(contract) && contract.least_list == 0;
+    if (may_be_flat) variations.push_back({.name = "absent, 0 dimensions", .rank = 0, .absent = true});
   }
   if (any_operand(contract, [](const ContractOperand& o) { return o.shapes.size() > 1; })) {
     variations.push_back({.name = "other shapes", .other_shapes = true});
@@ -117,7 +121,8 @@ std::vector<Variation> variations_of(const KernelContract& contract) {
   if (contract.is_reduction()) {
     variations.push_back({.name = "first dimension", .reduced = 0});
     variations.push_back({.name = "last dimension", .reduced = 1});
-    variations.push_back({.name = "reversed, last dimension", .reversed = true, .reduced = 1});
+    variations.push_back({.name = "all reversed, last dimension", .reduced = 1, .reversed = Reversed::kAll});
+    variations.push_back({.name = "operands reversed, first dimension", .reduced = 0, .reversed = Reversed::kOperands});
     variations.push_back({.name = "many elements, first dimension", .many = true, .reduced = 0});
     variations.push_back({.name = "many elements, last dimension", .many = true, .reduced = 1});
     if (!one_dimension) variations.push_back({.name = "no dimension", .reduced = 2});

@@ -12,13 +12,15 @@ namespace mydev::conform {
 // What floating operands contain besides ordinary numbers, and integers besides small ones.
 enum class Content { kOrdinary, kNan, kInfinities, kExtremes };
 
+// Which buffers lie in the reversed order of their dimensions, the last with the greatest stride.
+enum class Reversed { kNone, kAll, kOperands, kResults };  // kOperands: each other of them
+
 struct Variation {
   std::string name = "plain";
   int rank = 2;               // entries of lists of sizes, as far as the contract allows
   bool many = false;          // elements: more than a vector, and no multiple of one
   bool empty = false;         // no elements
-  bool reversed = false;      // the last dimension has the greatest stride
-  bool gaps = false;          // and a negative stride
+  bool gaps = false;          // between elements, and a negative stride
   bool broadcast = false;     // operands have stride 0 in their first dimension
   bool absent = false;        // what may be absent is, what may be left out is
   bool flags = false;         // attributes that are bool are true
@@ -28,6 +30,7 @@ struct Variation {
   int number = -1;            // this operand is a number
   int alias = -1;             // results that may be this operand's memory are
   int reduced = -1;           // -1: all dimensions, else this one
+  Reversed reversed = Reversed::kNone;
   Content content = Content::kOrdinary;
 };
 
