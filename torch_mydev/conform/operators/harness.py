@@ -141,12 +141,12 @@ def compare_result(op: OpInfo, actual: Any, expected: Any, *, values: bool) -> N
 def compare(actual: Any, expected: Any, *, values: bool, tolerance: dict[str, float] | None = None) -> None:
     """Holds a result against the CPU's: type, shape and dtype, and with ``values`` what it contains."""
     if not isinstance(expected, torch.Tensor):
-        _require(type(actual) is type(expected), f"{actual!r} is not a {type(expected)}")
+        _require(type(actual) is type(expected), f"a {type(actual).__name__}, on the CPU a {type(expected).__name__}")
         if values and not isinstance(expected, (torch.device, torch.Generator)):
             both_nan = actual != actual and expected != expected
             _require(actual == expected or both_nan, f"{actual!r} != {expected!r}")
         return
-    _require(isinstance(actual, torch.Tensor), f"{actual!r} is no tensor")
+    _require(isinstance(actual, torch.Tensor), f"a {type(actual).__name__} in place of a tensor")
     _require(actual.shape == expected.shape, f"shape {tuple(actual.shape)}, on the CPU {tuple(expected.shape)}")
     _require(actual.dtype == expected.dtype, f"dtype {actual.dtype}, on the CPU {expected.dtype}")
     _require(actual.device.type == DEVICE_NAME, f"a result on {actual.device}")
