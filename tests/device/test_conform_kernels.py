@@ -64,8 +64,8 @@ def test_says_why_cases_were_declined(rows: Rows) -> None:
     found = rows("--driver", PARTIAL, "mydev.sum", "mydev.mul")
     reasons = "\n".join(found["mydev.sum"]["reasons_declined"])
     assert "sums all of a dense operand only" in reasons
-    assert "takes f32, and result 0 is f64" in reasons
-    assert "takes no numbers, and operand 0 is one" in "\n".join(found["mydev.mul"]["reasons_declined"])
+    assert ": takes f32" in reasons
+    assert ": takes no numbers" in "\n".join(found["mydev.mul"]["reasons_declined"])
 
 
 def test_right_kernel_of_a_driver_with_wrong_ones_passes(rows: Rows) -> None:
@@ -106,7 +106,9 @@ def test_finds_the_fault(rows: Rows, kernel: str, message: str) -> None:
 
 def test_names_the_layout_and_both_values(rows: Rows) -> None:
     messages = rows("--driver", WRONG, "mydev.relu")["mydev.relu"]["messages"]
-    assert re.search(r"out\[0,1\] is \S+, expected \S+, in mydev\.relu\(out f32\[2,3\], f32\[2,3\]\{1,2\}\)", messages[0])
+    assert re.search(
+        r"out\[0,1\] is \S+, expected \S+, in mydev\.relu\(out f32\[2,3\], f32\[2,3\]\{1,2\}\)", messages[0]
+    )
 
 
 def test_crash_is_one_kernels_and_says_where(rows: Rows) -> None:
@@ -139,7 +141,7 @@ def test_prints_reasons_on_request(conform: Cli) -> None:
     _, silent, _ = conform("--driver", PARTIAL, "mydev.relu")
     _, out, _ = conform("--driver", PARTIAL, "mydev.relu", "--reasons")
     assert "declined: " not in silent
-    assert "takes dense operands, and result 0 is strided" in out
+    assert ": takes dense operands" in out
 
 
 def test_driver_without_kernels_is_told_so(conform: Cli) -> None:

@@ -397,7 +397,7 @@ Value ContractFrame::value_at(const Operand& operand, size_t index, const std::o
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr std::array<double, 4> kSpecial = {kInfinity, -kInfinity, 0.0, -0.0};
     worth_it_ |= variation_.content != Content::kExtremes;
-    if (variation_.content == Content::kNan && index % 5 == 1) return {0, std::nan("")};
+    if (variation_.content == Content::kNan && index % 5 == 1 + operands_.size() % 3) return {0, std::nan("")};
     if (variation_.content == Content::kInfinities) return {0, kSpecial[(index + operands_.size()) % 4]};
   }
   const bool is_integer = dtype_row(operand.dtype).kind == DtypeKind::kSigned || operand.dtype == MYDEV_U8;

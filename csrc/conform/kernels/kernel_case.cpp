@@ -81,8 +81,11 @@ class KernelCase {
     }
   }
 
+  // What the record takes, without the operand that it did not take: "takes f32".
   std::string reason_of(const std::string& why) const {
-    return why.starts_with(refusal_prefix_) ? why.substr(refusal_prefix_.size()) : why;
+    std::string reason = why.starts_with(refusal_prefix_) ? why.substr(refusal_prefix_.size()) : why;
+    for (const char* place : {", and result ", ", and operand "}) reason = reason.substr(0, reason.find(place));
+    return reason;
   }
 
   static size_t sum(const Reasons& reasons) {

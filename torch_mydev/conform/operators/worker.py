@@ -47,16 +47,16 @@ def _problem() -> str:
     import torch
 
     try:
+        torch.ones(2, device=DEVICE_NAME).cpu()
+    except Exception as error:
+        return f"the device cannot be used: {error}"
+    try:
         from torch_mydev.conform.operators import harness  # noqa: F401
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package == "torch":
             raise
         return f"PyTorch's operator database needs the Python package {package}: pip install {package}"
-    try:
-        torch.ones(2, device=DEVICE_NAME).cpu()
-    except Exception as error:
-        return f"the device cannot be used: {error}"
     return ""
 
 
