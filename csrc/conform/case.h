@@ -46,7 +46,7 @@ class Checks {
   void require(bool holds, std::string_view otherwise);
   [[noreturn]] void end();
   // Ends the case: what the promise is about is not there.
-  [[noreturn]] void skip(std::string reason);
+  [[noreturn]] void skip(const std::string& reason);
 
   bool failed() const;
   std::vector<std::string> messages() const;

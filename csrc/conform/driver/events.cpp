@@ -84,7 +84,7 @@ void a_stream_waits_for_an_event_of_another(DriverCase& t) {
   for (unsigned char step = 1; step <= 10; ++step) {
     DriverEvent written(t);  // destroyed while streams may still be waiting for what it recorded
     DriverEvent read(t);
-    t.fill(producer, source, {step});
+    t.fill(producer, source, Bytes(16, step));
     written.record(producer);
     wait_event(t, consumer, written);
     t.copy_on_device(consumer, target, source);
@@ -133,7 +133,7 @@ void a_wait_ignores_later_records(DriverCase& t) {
   DriverEvent finished(t);
   event.record(t.stream());
   t.must(t.driver().event_synchronize(event.handle()), "event_synchronize");
-  for (unsigned char step = 0; step < 8; ++step) t.fill(consumer, load, {step});
+  for (unsigned char step = 0; step < 8; ++step) t.fill(consumer, load, Bytes(16, step));
   wait_event(t, consumer, event);
   finished.record(consumer);
   HeldStream held(t, producer);
