@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -11,9 +12,10 @@ namespace mydev::conform {
 namespace {
 
 // Thrown through a case to its runner.
-struct Ended {};
-struct Skipped {
-  std::string reason;
+class Ended final : public std::exception {};
+class Skipped final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 std::vector<Suite>& registered_suites() {
@@ -54,8 +56,8 @@ void Checks::end() {
   throw Ended();
 }
 
-void Checks::skip(std::string reason) {
-  throw Skipped{std::move(reason)};
+void Checks::skip(const std::string& reason) {
+  throw Skipped(reason);
 }
 
 bool Checks::failed() const {
@@ -81,6 +83,7 @@ void on_threads(int count, const std::function<void(int)>& work) {
   std::vector<std::exception_ptr> ends(static_cast<size_t>(count));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(ends.size());
     for (int number = 0; number < count; ++number) {
       threads.emplace_back([&, number] {
         try {
@@ -102,10 +105,11 @@ Outcome run_case(const Case& chosen, Follower follower) {
   Outcome outcome;
   try {
     chosen.run(checks);
-  } catch (const Ended&) {  // the check that ended it is recorded
+  } catch (const Ended&) {
+    outcome.status = Status::kFailed;  // the check that ended it is recorded
   } catch (const Skipped& skipped) {
     outcome.status = Status::kSkipped;
-    outcome.messages.push_back(skipped.reason);
+    outcome.messages.emplace_back(skipped.what());
   } catch (const std::exception& error) {
     checks.fail(error.what());
   } catch (...) {

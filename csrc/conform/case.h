@@ -55,7 +55,7 @@ class Checks {
   void require(bool holds, std::string_view otherwise);
   [[noreturn]] void end();
   // Ends the case: what the promise is about is not there.
-  [[noreturn]] void skip(std::string reason);
+  [[noreturn]] void skip(const std::string& reason);
 
   // For the case's own thread.
   void at(std::string_view where) const {

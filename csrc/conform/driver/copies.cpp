@@ -16,6 +16,7 @@ namespace {
 constexpr std::array<size_t, 8> kSizes = {1, 63, 64, 4095, 4096, 4097, 2 << 20, (5 << 20) + 3};
 // Of ordinary host memory that drivers put into staging buffers or commands.
 constexpr std::array<size_t, 7> kSmallSizes = {1, 64, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10};
+constexpr std::array<size_t, 2> kLargeSizes = {1 << 20, 4 << 20};
 // How long work is pending while a copy of ordinary memory is asked for, which may wait for it.
 constexpr std::chrono::milliseconds kPending{10};
 
@@ -95,14 +96,13 @@ void small_sources_may_change_after_the_call(DriverCase& t) {
 }
 
 void large_sources_may_change_after_the_call(DriverCase& t) {
-  for (const size_t bytes : {1 << 20, 8 << 20}) overwrites_a_copied_source(t, bytes);
+  for (const size_t bytes : kLargeSizes) overwrites_a_copied_source(t, bytes);
 }
 
 void copies_to_ordinary_memory_are_done_on_return(DriverCase& t) {
-  constexpr std::array<size_t, 2> kLargeSizes = {1 << 20, 8 << 20};
   const auto copy = [&](size_t bytes) {
     const DeviceMemory memory(t, bytes);
-    t.fill(t.stream(), memory, {8});
+    t.upload(t.stream(), memory, Bytes(bytes, 8));
     t.stream().synchronize();
     HeldStream held(t, t.stream(), kPending);
     t.fill(t.stream(), memory, {9});
@@ -159,7 +159,7 @@ std::vector<Case> copy_cases() {
       {"small_sources_may_change_after_the_call",
        "ordinary memory of 1 byte to 64 KiB is not read once copy has returned",
        small_sources_may_change_after_the_call},
-      {"large_sources_may_change_after_the_call", "ordinary memory of 1 and 8 MiB is not read once copy has returned",
+      {"large_sources_may_change_after_the_call", "ordinary memory of 1 and 4 MiB is not read once copy has returned",
        large_sources_may_change_after_the_call},
       {"copies_to_ordinary_memory_are_done_on_return", "ordinary memory is written before copy returns",
        copies_to_ordinary_memory_are_done_on_return},

@@ -84,7 +84,7 @@ void a_stream_waits_for_an_event_of_another(DriverCase& t) {
   for (unsigned char step = 1; step <= 10; ++step) {
     DriverEvent written(t);  // destroyed while streams may still be waiting for what it recorded
     DriverEvent read(t);
-    t.fill(producer, source, {step});
+    t.fill(producer, source, Bytes(16, step));
     written.record(producer);
     wait_event(t, consumer, written);
     t.copy_on_device(consumer, target, source);
@@ -133,7 +133,7 @@ void a_wait_ignores_later_records(DriverCase& t) {
   DriverEvent finished(t);
   event.record(t.stream());
   t.must(t.driver().event_synchronize(event.handle()), "event_synchronize");
-  for (unsigned char step = 0; step < 8; ++step) t.fill(consumer, load, {step});
+  for (unsigned char step = 0; step < 8; ++step) t.fill(consumer, load, Bytes(16, step));
   wait_event(t, consumer, event);
   finished.record(consumer);
   HeldStream held(t, producer);
@@ -147,16 +147,19 @@ void a_wait_ignores_later_records(DriverCase& t) {
 void queries_see_the_latest_record(DriverCase& t) {
   needs_held_streams(t);
   Stream& producer = stream_from_pool(0, 0);
+  const DeviceMemory memory(t, 1 << 16);
   DriverEvent event(t);
   event.record(t.stream());
   t.must(t.driver().event_synchronize(event.handle()), "event_synchronize");
   HeldStream held(t, producer);
+  t.fill(producer, memory, {2});
   event.record(producer);
   const bool done = event.done();
   t.checks.that(!done || !held.held(), "event_query tells of a record that a later, pending one had replaced");
   held.release();
   t.must(t.driver().event_synchronize(event.handle()), "event_synchronize");
-  t.checks.that(t.done(producer), "event_synchronize did not wait for the latest record");
+  t.same_bytes("memory filled before the latest record of an event that was synchronized",
+               t.download(t.stream(), memory), Bytes(memory.bytes(), 2));
 }
 
 // --- event_on_done ---------------------------------------------------------------------------------------------------

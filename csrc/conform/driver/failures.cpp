@@ -146,7 +146,7 @@ void expect_reported(DriverCase& t, const StrayAccess& access) {
           "the device works on the host's memory, where a stray address ends the process");
   const DeviceMemory memory(t, kBytes);
   Bytes host(kBytes, 1);
-  const mydev_stream stream = t.stream().handle();
+  mydev_stream stream = t.stream().handle();
   mydev_code code = access.run(t.driver(), stream, memory.data(), host.data());
   if (code == MYDEV_OK) code = t.driver().stream_synchronize(stream);
   if (code == MYDEV_OK && t.driver().stream_status != nullptr) {
@@ -162,6 +162,7 @@ void expect_reported(DriverCase& t, const StrayAccess& access) {
 
 std::vector<DriverCaseRow> stray_access_rows() {
   std::vector<DriverCaseRow> rows;
+  rows.reserve(kStrayAccesses.size());
   for (const StrayAccess& access : kStrayAccesses) {
     rows.push_back({std::string("a_stray_") + access.name + "_is_reported",
                     std::string(access.what) + " fails, at once or with the stream",

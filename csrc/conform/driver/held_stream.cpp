@@ -52,7 +52,7 @@ HeldStream::HeldStream(DriverCase& owner, Stream& stream, std::chrono::milliseco
                "stream_host_call");
   } else if (owner.device().asynchronous()) {
     load_.emplace(owner, kLoadBytes);
-    for (unsigned char step = 0; step < kLoadSteps; ++step) owner.fill(stream, *load_, {step});
+    for (unsigned char step = 0; step < kLoadSteps; ++step) owner.fill(stream, *load_, Bytes(16, step));
   }
 }
 

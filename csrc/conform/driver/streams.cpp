@@ -26,7 +26,7 @@ void makes_streams_of_each_priority(DriverCase& t) {
 }
 
 void an_idle_stream_is_done(DriverCase& t) {
-  const mydev_stream made = make_stream(t);
+  mydev_stream made = make_stream(t);
   int32_t done = 0;
   t.must(t.driver().stream_query(made, &done), "stream_query");
   t.checks.equal("stream_query of a stream that was given nothing", done, 1);
@@ -35,7 +35,7 @@ void an_idle_stream_is_done(DriverCase& t) {
 }
 
 void destroying_a_stream_waits_for_its_work(DriverCase& t) {
-  const mydev_stream made = make_stream(t);
+  mydev_stream made = make_stream(t);
   const DeviceMemory memory(t, 4 << 20);
   const unsigned char pattern = 5;
   t.must(t.driver().fill(made, memory.data(), memory.bytes(), &pattern, 1), "fill");
@@ -132,7 +132,7 @@ void a_host_call_waits_for_earlier_work(DriverCase& t) {
 // A function that waits until it may return; while it does, the effects of the work before it are looked at.
 void a_host_call_sees_earlier_work_done(DriverCase& t) {
   needs_held_streams(t);
-  const DeviceMemory memory(t, 8 << 20);
+  const DeviceMemory memory(t, 1 << 20);
   Calls& calls = Calls::make();
   t.fill(t.stream(), memory, {1});
   t.stream().synchronize();
