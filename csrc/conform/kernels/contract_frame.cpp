@@ -369,11 +369,18 @@ void ContractFrame::share_memory() {
 void ContractFrame::fill(Operand& operand) {
   std::optional<OperandBounds> bounds =
       settings_.bounds(operand.contract->name, [&](std::string_view name) { return least_size(name); });
-  if (!bounds && operand.contract->low) bounds = OperandBounds{*operand.contract->low, *operand.contract->high};
+  const auto &low = operand.contract->low, &high = operand.contract->high;
+  if (!bounds && low && high) bounds = OperandBounds{*low, *high};
   seed_ = seed_ * 1664525U + 1013904223U;
   for (size_t i = 0; i < operand.count(); ++i) {
     store_element(operand.dtype, operand.image.data() + operand.byte_of(i), value_at(operand, i, bounds));
   }
+}
+
+// Not where they are read as integers, which says nothing of them.
+bool ContractFrame::has_special_floats() const {
+  const bool in_integers = !dtypes_.empty() && scalar_kind(dtypes_[0]) == ScalarKind::kInteger;
+  return contract_.expression.empty() || !in_integers || uses(contract_, {"any", "all"});
 }
 
 // By the expression, in integers: what becomes of large ones in floats is said by no contract.
@@ -393,7 +400,7 @@ Value ContractFrame::value_at(const Operand& operand, size_t index, const std::o
     return by_integer ? value_of(static_cast<int64_t>(std::lround(number))) : Value{0, number};
   }
   const bool special = variation_.content != Content::kOrdinary && index % 5 < 4;
-  if (special && is_float(operand.dtype)) {
+  if (special && is_float(operand.dtype) && has_special_floats()) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     constexpr std::array<double, 4> kSpecial = {kInfinity, -kInfinity, 0.0, -0.0};
     worth_it_ |= variation_.content != Content::kExtremes;

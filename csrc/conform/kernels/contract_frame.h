@@ -67,6 +67,7 @@ class ContractFrame {
   void set_number(Operand& operand) const;
   void share_memory();
   void fill(Operand& operand);
+  bool has_special_floats() const;
   bool has_exact_integers() const;
   Value value_at(const Operand& operand, size_t index, const std::optional<OperandBounds>& bounds);
 

@@ -56,15 +56,16 @@ void launch_and_wait(const mydev_kernel& kernel, mydev_frame& frame, Stream& str
   }
 }
 
+// "[0,2]"; "" of what has no dimensions.
 std::string index_text(const Sizes& sizes, size_t index) {
-  if (sizes.empty()) return "";
-  std::string text;
+  Sizes position = sizes;
   for (size_t d = sizes.size(); d-- > 0;) {
-    const auto size = static_cast<size_t>(sizes[d]);
-    text = std::to_string(index % size) + (text.empty() ? "" : "," + text);
-    index /= size;
+    position[d] = static_cast<int64_t>(index) % sizes[d];
+    index /= static_cast<size_t>(sizes[d]);
   }
-  return "[" + text + "]";
+  std::string text;
+  for (const int64_t at : position) text.append(text.empty() ? "[" : ",").append(std::to_string(at));
+  return text.empty() ? text : text + "]";
 }
 
 // The first element of a result that is not as expected; marks what the kernel may have written.
@@ -123,6 +124,7 @@ LaunchedFrame launch_frame(const mydev_kernel& kernel, ContractFrame& frame, Str
 
 std::string mismatch(const ContractFrame& frame, const LaunchedFrame& launched, const Expected& expected) {
   std::vector<std::vector<bool>> written;
+  written.reserve(launched.images.size());
   for (const auto& image : launched.images) written.emplace_back(image.size());
   for (size_t i = 0; i < frame.num_results(); ++i) {
     const Operand& result = frame.operands()[i];
