@@ -55,8 +55,8 @@ std::string ContractFrame::text() const {
   return text;
 }
 
-const Operand& ContractFrame::memory_of(const Operand& operand) const {
-  return operand.alias < 0 ? operand : operands_[static_cast<size_t>(operand.alias)];
+const std::vector<unsigned char>& ContractFrame::memory_of(const Operand& operand) const {
+  return operand.alias < 0 ? operand.image : operands_[static_cast<size_t>(operand.alias)].image;
 }
 
 const Operand* ContractFrame::find(const std::string& name, size_t position) const {

@@ -37,7 +37,7 @@ class ContractFrame {
   std::string text() const;  // "f32 bf16, reversed; stride=2"
 
   // Where the elements of an operand are: in its image, or in that of the operand whose memory a result is.
-  const Operand& memory_of(const Operand& operand) const;
+  const std::vector<unsigned char>& memory_of(const Operand& operand) const;
   // By name and position in a list; nullptr if it was left out.
   const Operand* find(const std::string& name, size_t position) const;
   const mydev_attribute* find_attribute(const std::string& name) const;

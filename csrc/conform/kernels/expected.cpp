@@ -169,7 +169,7 @@ Expected by_reference(ContractFrame& frame, const mydev_kernel& reference) {
   std::deque<Operand> operands;
   std::vector<mydev_buffer> buffers;
   for (const Operand& operand : frame.operands()) {
-    Operand& copy = operands.emplace_back(dense_copy(operand, frame.memory_of(operand).image));
+    Operand& copy = operands.emplace_back(dense_copy(operand, frame.memory_of(operand)));
     buffers.push_back(copy.buffer(copy.image.data()));
   }
   mydev_frame call = make_frame(buffers, static_cast<uint32_t>(frame.num_results()), frame.attributes());
