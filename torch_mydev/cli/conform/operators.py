@@ -21,7 +21,7 @@ from torch_mydev.cli.arguments import above_zero
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
 from torch_mydev.cli.output import console, print_json
 from torch_mydev.cli.workers import CannotStart
-from torch_mydev.conform.operators.row import FAILURES, STATUSES, Answer, Row, Status
+from torch_mydev.conform.operators.row import FAILURES, STATUSES, Row, Status
 
 _STYLES: dict[Status, str] = {"passed": "green", "skipped": "yellow"}
 _OPERATOR_WIDTH, _DTYPE_WIDTH, _STATUS_WIDTH = 50, 10, 9
@@ -111,10 +111,12 @@ def _line(row: Row) -> Text:
 
 def _fallbacks(row: Row) -> str:
     """Which operators fell back; of backward those that did not do so before."""
-    before = set(row.forward.fallbacks)
-    backward = row.backward or Answer("passed")
-    parts = [", ".join(row.forward.fallbacks), ", ".join(op for op in backward.fallbacks if op not in before)]
-    return "fell back: " + "; backward: ".join(parts) if parts[1] else f"fell back: {parts[0]}"
+    forward = row.forward.fallbacks
+    backward = [op for op in (row.backward.fallbacks if row.backward else ()) if op not in forward]
+    parts = [f"fell back: {', '.join(forward)}"] if forward else []
+    if backward:
+        parts.append(f"fell back in backward: {', '.join(backward)}")
+    return "; ".join(parts)
 
 
 def _summary(plan: Plan, rows: Sequence[Row], seconds: float) -> str:
