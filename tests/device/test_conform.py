@@ -126,7 +126,7 @@ def test_driver_is_that_of_the_environment(conform: Cli, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("driver", "case", "message"),
     [
-        (fault("late_read"), "small_sources_may_change_after_the_call", "of 1 bytes that changed after the call"),
+        (fault("late_read"), "small_sources_may_change_after_the_call", "that changed after the call"),
         (fault("early_return"), "copies_to_ordinary_memory_are_done_on_return", "on return of the copy"),
         (fault("completion_twice"), "an_accepted_launch_is_completed_once", "was called is 2; expected 1"),
         (fault("completion_never"), "an_accepted_launch_is_completed_once", "complete was not called within"),

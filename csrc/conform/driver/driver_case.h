@@ -25,7 +25,7 @@ using Bytes = std::vector<unsigned char>;
 // case.
 inline constexpr std::chrono::seconds kPatience{4};
 // For how long it looks whether something comes that must not.
-inline constexpr std::chrono::milliseconds kLookout{20};
+inline constexpr std::chrono::milliseconds kLookout{50};
 
 // Bytes that tell where they belong.
 Bytes pattern_bytes(size_t count, unsigned seed = 1);

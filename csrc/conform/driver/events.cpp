@@ -97,7 +97,10 @@ void a_stream_waits_for_an_event_of_another(DriverCase& t) {
 
 // --- recorded again after a call that named the event ----------------------------------------------------------------
 
+// The wait comes to run when the event was recorded again, and before the work that it was given for: a third stream
+// lets the consumer go on first, then the producer.
 void a_wait_keeps_the_record_that_it_was_given(DriverCase& t) {
+  Stream& order = stream_from_pool(0, 0);
   Stream& producer = stream_from_pool(0, 0);
   Stream& consumer = stream_from_pool(0, 0);
   Stream& idle = stream_from_pool(0, 0);
@@ -106,19 +109,26 @@ void a_wait_keeps_the_record_that_it_was_given(DriverCase& t) {
   t.fill(producer, source, {1});
   t.fill(producer, target, {0});
   producer.synchronize();
+  DriverEvent consumer_may(t);
+  DriverEvent producer_may(t);
   DriverEvent event(t);
-  HeldStream held(t, producer);
+  HeldStream held(t, order);
+  consumer_may.record(order);
+  HeldStream held_longer(t, order);
+  producer_may.record(order);
+  wait_event(t, producer, producer_may);
   t.fill(producer, source, {2});
   event.record(producer);
+  wait_event(t, consumer, consumer_may);
   wait_event(t, consumer, event);
   t.copy_on_device(consumer, target, source);
   event.record(idle);  // done at once
-  idle.synchronize();
+  held.release();
   std::this_thread::sleep_for(kLookout);
   const bool done = t.done(consumer);
-  t.checks.that(!done || !held.held(),
+  t.checks.that(!done || !held_longer.held(),
                 "a stream did not wait for what an event had recorded, since it was recorded again later");
-  held.release();
+  held_longer.release();
   t.same_bytes("a copy that waited for an event, which was recorded again after the wait was given",
                t.download(consumer, target), Bytes(target.bytes(), 2));
 }
