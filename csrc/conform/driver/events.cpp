@@ -79,8 +79,8 @@ void recording_again_replaces_the_record(DriverCase& t) {
 void a_stream_waits_for_an_event_of_another(DriverCase& t) {
   Stream& producer = stream_from_pool(0, 0);
   Stream& consumer = stream_from_pool(0, 0);
-  const DeviceMemory source(t, 8 << 20);
-  const DeviceMemory target(t, 8 << 20);
+  const DeviceMemory source(t, 2 << 20);
+  const DeviceMemory target(t, 2 << 20);
   for (unsigned char step = 1; step <= 10; ++step) {
     DriverEvent written(t);  // destroyed while streams may still be waiting for what it recorded
     DriverEvent read(t);
