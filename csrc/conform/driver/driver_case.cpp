@@ -1,6 +1,7 @@
 #include "conform/driver/driver_case.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -19,6 +20,10 @@ Bytes pattern_bytes(size_t count, unsigned seed) {
 DriverCase::DriverCase(Checks& recorder) : checks(recorder) {
   checks.require(driver_error()[0] == '\0', driver_error());
   checks.require(device_count() >= 1, "the driver has no device: device_count gave 0");
+}
+
+bool DriverCase::ends_badly() const {
+  return checks.failed() || std::uncaught_exceptions() > 0;
 }
 
 bool DriverCase::ok(mydev_code code, std::string_view call) {
@@ -80,7 +85,7 @@ DeviceMemory::DeviceMemory(DriverCase& owner, uint64_t bytes, int index) : owner
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (owner_.checks.failed()) return;
+  if (owner_.ends_badly()) return;
   owner_.ok(owner_.driver().memory_free(index_, data_, bytes_), "memory_free of " + std::to_string(bytes_) + " bytes");
 }
 
@@ -89,7 +94,7 @@ DriverEvent::DriverEvent(DriverCase& owner, uint32_t flags) : owner_(owner) {
 }
 
 DriverEvent::~DriverEvent() {
-  if (owner_.checks.failed()) return;
+  if (owner_.ends_badly()) return;
   owner_.ok(owner_.driver().event_destroy(handle_), "event_destroy");
 }
 

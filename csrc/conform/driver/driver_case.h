@@ -2,7 +2,7 @@
 // through the driver's own entries.
 //
 // Streams are the runtime's, and waits for them go through it: they raise what the driver tells of failed work. What a
-// case has allocated is given back at its end, unless it failed: work may still be using it.
+// case has allocated is given back at its end, unless that comes badly: work may still be using it.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ using Bytes = std::vector<unsigned char>;
 // case.
 inline constexpr std::chrono::seconds kPatience{4};
 // For how long it looks whether something comes that must not.
-inline constexpr std::chrono::milliseconds kLookout{20};
+inline constexpr std::chrono::milliseconds kLookout{50};
 
 // Bytes that tell where they belong.
 Bytes pattern_bytes(size_t count, unsigned seed = 1);
@@ -54,6 +54,9 @@ class DriverCase {
   void fill(Stream& stream, const DeviceMemory& memory, const Bytes& pattern);
   void copy_on_device(Stream& stream, const DeviceMemory& to, const DeviceMemory& from);
   bool done(Stream& stream);  // by stream_query
+
+  // A check has failed, or something is being thrown: work may be pending that uses what the case has.
+  bool ends_badly() const;
 
   Checks& checks;
 };

@@ -6,7 +6,7 @@
 // released, or after the limit: a driver may wait where the header does not forbid it, in a call for the same stream,
 // and for another, since streams need not progress side by side. What was seen after the limit says nothing.
 //
-// One at a time: the driver may have one thread for all host calls.
+// One stream at a time: the driver may have one thread for all host calls.
 #pragma once
 
 #include <chrono>

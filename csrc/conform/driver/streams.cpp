@@ -100,6 +100,7 @@ void a_host_call_comes_once(DriverCase& t) {
   needs_host_calls(t);
   Calls& calls = Calls::make();
   give_call(t, calls);
+  t.stream().synchronize();
   expect_one_call(t, "the function given to stream_host_call", calls);
 }
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "mydev/driver.h"
@@ -136,9 +135,22 @@ mydev_code stream_synchronize(mydev_stream stream) {
   return wrapped->stream_synchronize(stream);
 }
 
+// The call that an event was given for, made when it is recorded again.
+struct LateCall {
+  mydev_event event;
+  mydev_host_function function;
+  void* context;
+};
+LateCall late_call{};
+
 mydev_code event_record(mydev_event event, mydev_stream stream) {
   if (chosen == Fault::kExit) std::exit(0);  // NOLINT(concurrency-mt-unsafe)
-  return wrapped->event_record(event, stream);
+  const mydev_code code = wrapped->event_record(event, stream);
+  if (late_call.function != nullptr && late_call.event == event) {
+    const LateCall call = std::exchange(late_call, {});
+    wrapped->event_on_done(event, call.function, call.context);
+  }
+  return code;
 }
 
 mydev_code stream_wait_event(mydev_stream stream, mydev_event event) {
@@ -149,11 +161,14 @@ mydev_code stream_wait_event(mydev_stream stream, mydev_event event) {
 // --- functions of the host's -----------------------------------------------------------------------------------------
 
 mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context) {
+  static std::atomic<int> calls{0};
+  const int calls_before = calls.fetch_add(1, std::memory_order_relaxed);
   switch (chosen) {
     case Fault::kHostCallNever:
       return MYDEV_OK;
     case Fault::kHostCallEarly:
-      std::thread(function, context).detach();
+      if (calls_before == 0) break;  // the first, which may be to hold the stream up
+      function(context);
       return MYDEV_OK;
     case Fault::kHostCallTwice:
       wrapped->stream_host_call(stream, function, context);
@@ -172,11 +187,7 @@ mydev_code event_on_done(mydev_event event, mydev_host_function function, void* 
       function(context);
       return MYDEV_OK;
     case Fault::kLateOnDone:
-      std::thread([=] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        wrapped->event_synchronize(event);
-        function(context);
-      }).detach();
+      late_call = {event, function, context};
       return MYDEV_OK;
     case Fault::kOnDoneTwice:
       wrapped->event_on_done(event, function, context);
