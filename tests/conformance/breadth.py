@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_map
 
-from . import harness, ledger
+from torch_mydev.conform.operators import harness
+from torch_mydev.conform.operators.ledger import UNDEFINED_CONTENTS
+
+from . import ledger
 
 DTYPES = (
     torch.float32,
@@ -241,21 +243,6 @@ def cases(share: int) -> list[Case]:
     return [case for case in every if zlib.crc32(case.name.encode()) % share == 0]
 
 
-def tolerance(op: OpInfo, dtype: torch.dtype) -> dict[str, float]:
-    """What PyTorch's own tests allow the operator in this dtype, if that is more than assert_close does."""
-    granted = [
-        wrapped.d[dtype]
-        for decorator in op.decorators
-        for wrapped in getattr(decorator, "decorators", [decorator])
-        if isinstance(wrapped, toleranceOverride) and dtype in wrapped.d
-    ]
-    default = torch.testing._comparison.default_tolerances(dtype)
-    return {
-        "rtol": max(default[0], *(t.rtol for t in granted)) if granted else default[0],
-        "atol": max(default[1], *(t.atol for t in granted)) if granted else default[1],
-    }
-
-
 def _samples(case: Case, question: Question, limit: int) -> Iterator[SampleInput]:
     generated = harness.sample_inputs(case.op, case.dtype, requires_grad=question.requires_grad)
     for sample in itertools.islice(generated, limit):
@@ -299,7 +286,7 @@ def check(case: Case, limit: int) -> int:
         try:
             _compare_results(case, actual, expected, values=not harness.draws_random_numbers(case.op, sample))
         except AssertionError:
-            if case.dtype not in (torch.float16, torch.bfloat16) and not question.requires_grad:
+            if case.dtype not in harness.HALF_PRECISION and not question.requires_grad:
                 raise
             # Asked for another dtype, float64 would give that; what counts is what it computes.
             asked = QUESTIONS["forward"] if case.question == "out-dtype" else question
@@ -318,7 +305,7 @@ def _near_float64(case: Case, actual: Results, expected: Results, exact: Results
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             if not torch.equal(torch.as_tensor(a).cpu(), torch.as_tensor(e)):
                 return False
-        elif not harness.near_float64(a, e, x, tolerance(case.op, case.dtype)):
+        elif not harness.near_float64(a, e, x, harness.tolerance(case.op, case.dtype)):
             return False
     return True
 
@@ -362,13 +349,13 @@ def _compare_errors(actual: Results | Exception, expected: Results | Exception) 
 
 def _compare_results(case: Case, actual: Results, expected: Results, *, values: bool) -> None:
     assert len(actual) == len(expected), f"{len(actual)} results, on the CPU {len(expected)}"
-    values = values and harness.case_name(case.op) not in ledger.UNDEFINED_CONTENTS
+    values = values and harness.case_name(case.op) not in UNDEFINED_CONTENTS
     # A result of another dtype than asked for was rounded to the dtype that it was computed in.
     computed = case.dtype if case.dtype.is_floating_point else torch.float32
     computed = computed if case.question == "out-dtype" else torch.float64
     for a, e in zip(actual, expected, strict=True):
         if isinstance(e, torch.Tensor):
-            allowed = tolerance(case.op, computed if e.dtype == torch.float64 else e.dtype)
+            allowed = harness.tolerance(case.op, computed if e.dtype == torch.float64 else e.dtype)
             harness.compare(a, e, values=values, tolerance=allowed)
         else:
             harness.compare(a, e, values=values)

@@ -14,8 +14,7 @@ from torch.testing._internal.common_modules import ModuleInfo, module_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 import torch_mydev
-
-from . import harness
+from torch_mydev.conform.operators import harness
 
 #: Draw random numbers in training, so that only shapes are compared there.
 RANDOM_IN_TRAINING = ("Dropout", "RReLU", "FractionalMaxPool", "Transformer", "MultiheadAttention")

@@ -11,7 +11,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 
-from . import harness, ledger
+from torch_mydev.conform.operators import harness, ledger
 
 CASES = [pytest.param(op, id=harness.case_name(op)) for op in harness.OPERATORS]
 GRADIENT_CASES = [pytest.param(op, id=harness.case_name(op)) for op in harness.OPERATORS if harness.has_gradients(op)]

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "conform/kernels/planned_launch.h"
 #include "host_kernels/builtin_kernels.h"
-#include "planned_launch.h"
 #include "runtime/base/instruction_set.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "conform/kernels/planned_launch.h"
 #include "kernels/registry/kernel_registry.h"
-#include "planned_launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/launch/launch.h"

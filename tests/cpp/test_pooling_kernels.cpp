@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
+#include "conform/kernels/planned_launch.h"
 #include "host_kernels/isa_variant.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_registry.h"
-#include "planned_launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/launch/launch.h"

@@ -1,6 +1,6 @@
 // A driver whose devices have memory of their own, which the host cannot touch (simulated_memory.h). It leaves out
 // every optional entry but find_kernel, runs work at once, and brings one kernel: "conformance.scale", as
-// tests/cpp/test_driver_conformance.cpp describes it.
+// docs/driver.md describes it.
 //
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
 #include <array>

@@ -14,9 +14,17 @@ from torch import nn
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 import torch_mydev
-from conformance.harness import OPERATORS, case_name, compare, has_gradients, on_device, run, sample_dtype
-from conformance.ledger import RANDOM, UNDEFINED_CONTENTS
 from support.parity import assert_same
+from torch_mydev.conform.operators.harness import (
+    OPERATORS,
+    case_name,
+    compare,
+    has_gradients,
+    on_device,
+    run,
+    sample_dtype,
+)
+from torch_mydev.conform.operators.ledger import RANDOM, UNDEFINED_CONTENTS
 
 LAYOUTS: dict[torch.layout, Callable[[torch.Tensor], torch.Tensor]] = {
     torch.sparse_coo: torch.Tensor.to_sparse,

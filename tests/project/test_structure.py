@@ -27,16 +27,18 @@ LAYERS: dict[str, set[str]] = {
     "host_driver": {"include"},
     "kernels": {"include", "runtime"},
     "host_kernels": {"include", "runtime", "kernels"},
+    "conform": {"include", "runtime", "kernels"},
     "aten": {"include", "runtime", "kernels"},
     "distributed": {"include", "runtime", "kernels", "aten"},
     "python": {"include", "runtime", "kernels", "aten", "distributed"},
 }
-BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels"]
+BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "conform"]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "launch"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
+    "csrc/conform": below([".", "driver", "kernels"]),
     "torch_mydev": below(
         [
             ".",
@@ -49,6 +51,7 @@ ROOMS = {
             "patches",
             "_autoload",
             "__init__",
+            "conform",
             "cli",
             "__main__",
         ]

@@ -23,6 +23,11 @@ class Command:
 
 
 COMMANDS = (
+    Command(
+        "conform",
+        "hold a driver, its kernels and PyTorch's operators on it against what they must do",
+        "torch_mydev.cli.conform.command",
+    ),
     Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.cli.doctor"),
     Command("include", "print the directory of the C headers for drivers and kernels", "torch_mydev.cli.include"),
     Command("kernels", "list, check, call and begin kernels of your own", "torch_mydev.cli.kernels.actions"),

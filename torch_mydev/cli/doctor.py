@@ -25,12 +25,13 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.finding import Finding
 
 _PACKAGE_DIR = Path(__file__).parent.parent
-_LIBRARIES = (
+_NATIVE_FILES = (
     "libmydev_runtime.so",
     "libmydev_host_driver.so",
     "libmydev_kernels.so",
     "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",
+    "mydev_conform",
     "libtorch_mydev.so",
     "libmydev_distributed.so",
     "libdnnl.so.3",
@@ -85,7 +86,7 @@ def _examine_files() -> Iterator[Finding]:
         mismatch = ""
     extensions = _autoload.extension_files()
     directory = _PACKAGE_DIR / "lib"
-    missing = [name for name in _LIBRARIES if not (directory / name).exists()]
+    missing = [name for name in _NATIVE_FILES if not (directory / name).exists()]
     if mismatch:
         yield Finding("problem", "native part", mismatch, rebuild)
     if not extensions:

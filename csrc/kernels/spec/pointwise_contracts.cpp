@@ -112,7 +112,8 @@ constexpr ContractRow kTernaryRows[] = {
     {"mydev.addcdiv", "(out T) <- (a T|number, b T|number, c T|number; value: number = 1) where out may be a or b or c",
      kFloats, "a + value * b / c", ""},
     {"mydev.lerp", "(out T) <- (start T|number, end T|number, weight T|number) where out may be start or end or weight",
-     kFloats, "start + weight * (end - start)", "exact where weight is 0 or 1"},
+     kFloats, "d = end - start; where(abs(weight) < 0.5, start + weight * d, end - d * (1 - weight))",
+     "exact where weight is 0 or 1"},
 };
 
 constexpr ContractRow kActivationRows[] = {

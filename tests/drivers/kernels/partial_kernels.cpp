@@ -81,9 +81,10 @@ bool is_dense(const mydev_buffer& buffer) {
   return true;
 }
 
-// Lazy bits are the kernel's to resolve; these stay away from them.
+// Lazy bits are the kernel's to resolve; these stay away from them. Both attributes may be left out.
 mydev_code plan_copy(const mydev_frame* frame, mydev_plan* /*out*/) {
-  const bool plain = frame->attributes[0].value.i == 0 && frame->attributes[1].value.i == 0;
+  const std::span attributes(frame->attributes, frame->num_attributes);
+  const bool plain = std::none_of(attributes.begin(), attributes.end(), [](const auto& a) { return a.value.i != 0; });
   return plain ? MYDEV_OK : decline(frame, "copies values as they are");
 }
 

@@ -7,7 +7,6 @@ code: 0 fine, 1 a problem was found, 2 the command line cannot be understood.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,16 +14,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.arguments import above_zero
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import check, new_library
+from torch_mydev.cli.output import console, print_json, print_table
 
-_WIDTH = 160  # where the output is no terminal
 _BUILT_IN = f"{DEVICE_NAME}."
 _OPERANDS = "f32[2,3]=1,2,3,4,5,6, f32[4]=random|zeros|ones|arange, file.npy, none; attributes as name=value"
 
@@ -33,36 +31,19 @@ class _Failure(Exception):
     """Ends the command with a message and exit code 1."""
 
 
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, soft_wrap=not sys.stdout.isatty())
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    _console().print(table)
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2))
-
-
 def _report(findings: Sequence[Finding], options: argparse.Namespace) -> int:
     """Prints findings; 1 if one is a problem."""
     if options.json:
-        _print_json([asdict(finding) for finding in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
-        console = _console()
+        out = console()
         width = max(len(finding.subject) for finding in findings)
         for finding in findings:
             mark = Text("FAIL" if finding.state == "problem" else f"{finding.state:<4}", styles[finding.state])
-            console.print(mark, Text(f" {finding.subject:<{width}}  {finding.text}"), soft_wrap=True)
+            out.print(mark, Text(f" {finding.subject:<{width}}  {finding.text}"), soft_wrap=True)
             if finding.remedy:
-                console.print(Text(f"{'':7}{'':<{width}} -> {finding.remedy}"), soft_wrap=True)
+                out.print(Text(f"{'':7}{'':<{width}} -> {finding.remedy}"), soft_wrap=True)
     return int(any(finding.state == "problem" for finding in findings))
 
 
@@ -95,11 +76,11 @@ def _list(options: argparse.Namespace) -> int:
     shown = names if options.all else [name for name in names if not name.startswith(_BUILT_IN)]
     infos = [custom_call.kernel_info(name) for name in shown]
     if options.json:
-        _print_json(infos)
+        print_json(infos)
         return 0
     if infos:
         rows = [(info["name"], info["kind"], info["platform"], info["library"], _summary(info)) for info in infos]
-        _table(("kernel", "kind", "platform", "library", ""), rows)
+        print_table(("kernel", "kind", "platform", "library", ""), rows)
     else:
         print("no kernels" + (f" with '{options.pattern}' in the name" if options.pattern else ""))
     if hidden:
@@ -115,7 +96,7 @@ def _summary(info: Any) -> str:
 def _describe(options: argparse.Namespace) -> int:
     info = _info(options)
     if options.json:
-        _print_json(info)
+        print_json(info)
         return 0
     gradient, signature, contract = info["gradient"], info["signature"], info["contract"] or {}
     facts = {
@@ -136,9 +117,9 @@ def _describe(options: argparse.Namespace) -> int:
         "batching": info["batching"] if signature else "",
         "dense copies": str(info["dense_copies"]) if info["dense_copies"] else "",
     }
-    _table(("", ""), [(name, text) for name, text in facts.items() if text])
+    print_table(("", ""), [(name, text) for name, text in facts.items() if text])
     if signature:
-        _table(("", "name", "type", "rank", ""), _signature_rows(signature))
+        print_table(("", "name", "type", "rank", ""), _signature_rows(signature))
     return 0
 
 
@@ -173,7 +154,7 @@ def _call(options: argparse.Namespace) -> int:
     results = [tensor.cpu() for tensor in results_of(bind(info, operands, options.result)())]
     if options.json:
         rows = [{"type": describe(t), "values": _plain(t)} for t in results]
-        _print_json(rows)
+        print_json(rows)
     else:
         for tensor in results:
             print(f"{describe(tensor)}\n{str(tensor).removeprefix('tensor(').removesuffix(')')}")
@@ -195,7 +176,7 @@ def _bench(options: argparse.Namespace) -> int:
     call = bind(info, operands, options.result)
     timing = bench(call, operands.tensors, options.rounds)
     if options.json:
-        _print_json(asdict(timing))
+        print_json(asdict(timing))
     else:
         rate = timing.bytes / timing.median / 1e9
         print(
@@ -229,7 +210,7 @@ def _new(options: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         raise _Failure(str(error)) from error
     if options.json:
-        _print_json([str(file) for file in files])
+        print_json([str(file) for file in files])
     else:
         print("\n".join(map(str, files)))
         build = directory / "build"
@@ -250,19 +231,6 @@ class _Argument:
 
 def _argument(*flags: str, **settings: Any) -> _Argument:
     return _Argument(flags, settings)
-
-
-def _above_zero(kind: type[int] | type[float]) -> Callable[[str], float]:
-    """A type of argument: numbers above zero, of a size that makes sense."""
-
-    def parse(text: str) -> float:
-        value = kind(text)
-        if not 0 < value < 1e6:
-            raise ValueError
-        return value
-
-    parse.__name__ = f"number above 0 ({kind.__name__})"  # what argparse calls it
-    return parse
 
 
 @dataclass(frozen=True)
@@ -310,7 +278,7 @@ ACTIONS = (
             _argument("file", metavar="FILE", help="of a library"),
             _argument(
                 "--timeout",
-                type=_above_zero(float),
+                type=above_zero(float),
                 default=check.TIMEOUT,
                 metavar="SECONDS",
                 help="for each child process",
@@ -323,7 +291,7 @@ ACTIONS = (
         "bench",
         "time a kernel",
         _bench,
-        (*_CALL, _RESULT, _argument("--rounds", type=_above_zero(int), default=25, help="of a fiftieth of a second")),
+        (*_CALL, _RESULT, _argument("--rounds", type=above_zero(int), default=25, help="of a fiftieth of a second")),
     ),
     _Action("opcheck", "PyTorch's own checks of the operator, and of its gradient", _opcheck, _CALL),
     _Action(

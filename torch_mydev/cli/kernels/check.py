@@ -6,20 +6,17 @@ package itself. A crash there is a finding that says what was being done.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import signal
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.child import Child, run_child
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import elf_file
 
@@ -49,62 +46,16 @@ print(json.dumps(result))
 """
 
 
-@dataclass(frozen=True)
-class Child:
-    """How a child process ended, and the JSON objects that it printed."""
-
-    failure: str  #: "ended with SIGSEGV"; "" if it did not fail
-    objects: list[dict[str, Any]]
-    stderr: str
-
-    def value(self, key: str) -> Any:
-        """The last object's that has the key, or None."""
-        return next((found[key] for found in reversed(self.objects) if key in found), None)
-
-
-def run_child(*arguments: str, timeout: float) -> Child:
-    """Runs this Python in a process of its own, which is killed after ``timeout`` seconds."""
+def run_python(*arguments: str, timeout: float) -> Child:
+    """Runs this Python in a process of its own, in which the package is found."""
     path = os.pathsep.join(filter(None, [str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
-    child = subprocess.Popen(
-        [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
-    try:
-        output, errors = child.communicate(timeout=timeout)
-        failure = _failure(child.returncode)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        output, errors = child.communicate()
-        failure = f"came to no end within {timeout:g} seconds"
-    return Child(failure, list(_objects(output)), errors.strip())
-
-
-def _failure(code: int) -> str:
-    if code == 0:
-        return ""
-    return f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
-
-
-def _objects(output: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects among what a library may have printed."""
-    for line in output.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            yield value
+    return run_child([sys.executable, *arguments], timeout=timeout, environment={"PYTHONPATH": path})
 
 
 def probe(path: Path, undefined: list[str], timeout: float = TIMEOUT) -> Child:
     """Loads a library in a process of its own and reads its table."""
     before = [str(_status_library())] if any(name.startswith(_STATUS_PREFIX) for name in undefined) else []
-    child = run_child(str(_PROBE), str(path), *before, timeout=timeout)
+    child = run_python(str(_PROBE), str(path), *before, timeout=timeout)
     if not child.failure and child.value("done") is None:
         return replace(child, failure="ended with exit code 0")
     return child
@@ -127,7 +78,7 @@ def check(path: Path, timeout: float = TIMEOUT) -> list[Finding]:
     findings = [*_examine_file(path, elf)]
     findings += _examine_handshake(probe(path, elf.undefined, timeout), registers_itself)
     if not any(finding.state == "problem" and finding.subject != "security" for finding in findings):
-        findings += _examine_loading(run_child("-c", _LOAD, str(path), timeout=timeout))
+        findings += _examine_loading(run_python("-c", _LOAD, str(path), timeout=timeout))
     return findings
 
 

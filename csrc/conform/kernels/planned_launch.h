@@ -1,4 +1,5 @@
-// Running a record on a frame as a launch does, without a device: its plan or its scratch first, then its entry.
+// Running a record on a frame of host memory as a launch does, without a device: its plan or its scratch first, then
+// its entry. What it says of a failure is taken with take_kernel_message.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace mydev {
 
-inline mydev_code run_record(const mydev_kernel& kernel, mydev_frame frame) {
+inline mydev_code run_record(const mydev_kernel& kernel, mydev_frame& frame) {
   frame.host = &host_services();
+  frame.kernel = &kernel;
   mydev_plan plan{};
   plan.struct_size = sizeof(plan);
   if (kernel.plan != nullptr) {

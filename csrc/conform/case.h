@@ -1,0 +1,133 @@
+// Conformance suites: cases in the order in which one brings a thing up. A case is a promise of a public header and the
+// function that tries whether it is kept.
+//
+// A suite is data: a source file registers it, and main.cpp runs what is registered, by name. Cases are listed without
+// loading a driver. A case records every check that fails, in words that say what was expected and what came (and says
+// it on stderr at once, lest a crash that follows hide it); it ends early where going on makes no sense, or where the
+// thing under test has nothing that the promise is about.
+//
+// Threads: a case runs on one thread, and starts others with on_threads, which may use its Checks.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace mydev::conform {
+
+enum class Status { kPassed, kFailed, kSkipped };
+const char* status_name(Status status) noexcept;  // "passed", ...
+
+struct Outcome {
+  Status status = Status::kPassed;
+  std::vector<std::string> messages;  // of each check that failed; or the reason why it was skipped
+  double seconds = 0;
+  // What else the case tells, by name.
+  std::vector<std::pair<std::string, double>> numbers;
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts;
+};
+
+// Told where a case of many parts is, before each of them, so that one can say where a process came to its end.
+using Follower = void (*)(std::string_view where);
+
+// What a case has found so far.
+class Checks {
+ public:
+  explicit Checks(Follower follower = nullptr) : follower_(follower) {}
+
+  // Each says whether the check held; where it did not the message is recorded, and the case goes on.
+  bool that(bool holds, std::string_view otherwise);
+  template <typename Got, typename Expected>
+  bool equal(std::string_view what, const Got& got, const Expected& expected) {
+    if (same(got, expected)) return true;
+    fail(std::string(what) + " is " + text_of(got) + "; expected " + text_of(expected));
+    return false;
+  }
+  void fail(std::string message);
+  // Ends the case unless it holds.
+  void require(bool holds, std::string_view otherwise);
+  [[noreturn]] void end();
+  // Ends the case: what the promise is about is not there.
+  [[noreturn]] void skip(const std::string& reason);
+
+  // For the case's own thread.
+  void at(std::string_view where) const {
+    if (follower_ != nullptr) follower_(where);
+  }
+  void tell(std::string name, double number) { told_.numbers.emplace_back(std::move(name), number); }
+  void tell(std::string name, std::vector<std::string> texts) {
+    told_.texts.emplace_back(std::move(name), std::move(texts));
+  }
+
+  bool failed() const;
+  std::vector<std::string> messages() const;
+  const Outcome& told() const { return told_; }
+
+ private:
+  template <typename Got, typename Expected>
+  static bool same(const Got& got, const Expected& expected) {
+    if constexpr (std::is_convertible_v<Got, std::string_view>) {
+      return std::string_view(got) == std::string_view(expected);
+    } else {
+      return got == expected;
+    }
+  }
+  template <typename Value>
+  static std::string text_of(const Value& value) {
+    std::ostringstream out;
+    if constexpr (std::is_same_v<Value, bool>) {
+      out << (value ? "true" : "false");
+    } else if constexpr (std::is_convertible_v<Value, std::string_view>) {
+      out << '\'' << std::string_view(value) << '\'';
+    } else if constexpr (std::is_enum_v<Value>) {
+      out << static_cast<std::underlying_type_t<Value>>(value);
+    } else if constexpr (std::integral<Value> && sizeof(Value) == 1) {
+      out << static_cast<int>(value);
+    } else {
+      out << value;
+    }
+    return out.str();
+  }
+
+  Follower follower_;
+  Outcome told_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> messages_;
+};
+
+struct Case {
+  std::string name;     // unique in its suite: a word per idea, joined by _
+  std::string promise;  // what holds, in one line
+  std::function<void(Checks&)> run;
+  bool prerequisite = false;  // nothing that follows can hold without it: where it fails the suite ends
+};
+
+struct Group {
+  std::string name;
+  std::vector<Case> (*cases)();
+};
+
+struct Suite {
+  std::string name;
+  std::string title;          // what it is for, in one line
+  std::vector<Group> groups;  // in bring-up order
+};
+
+// For the initializer of a static variable of the suite's own file. Gives true.
+bool register_suite(Suite suite);
+std::span<const Suite> suites() noexcept;
+
+// Runs work(0), work(1), … on threads of their own. What ends the work of one ends the case, once all are done.
+void on_threads(int count, const std::function<void(int)>& work);
+
+// Runs a case on this thread. What it throws is a failure.
+Outcome run_case(const Case& chosen, Follower follower = nullptr);
+
+}  // namespace mydev::conform

@@ -1,0 +1,113 @@
+// The handshake, the devices and what they say of themselves.
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <string>
+
+#include "conform/driver/driver_case.h"
+#include "conform/driver/groups.h"
+#include "runtime/driver/driver_life_cycle.h"
+
+namespace mydev::conform {
+namespace {
+
+void loads(DriverCase& t) {
+  t.checks.that(driver_loaded(), "no driver is loaded");  // why not is said before a case of this suite begins
+}
+
+void names_itself(DriverCase& t) {
+  t.checks.that(t.driver().name != nullptr && t.driver().name[0] != '\0', "the table's name is empty");
+  t.checks.that(t.driver().version != nullptr, "the table's version is NULL");
+}
+
+void last_error_is_never_null(DriverCase& t) {
+  t.checks.that(t.driver().last_error() != nullptr, "last_error() is NULL where nothing has failed; give \"\"");
+}
+
+void counts_its_devices(DriverCase& t) {
+  int32_t count = -1;
+  t.must(t.driver().device_count(&count), "device_count");
+  t.checks.equal("device_count, asked again,", count, device_count());
+}
+
+void each_device_describes_itself(DriverCase& t) {
+  for (int index = 0; index < device_count(); ++index) {
+    const mydev_device_properties& properties = device(index).properties;
+    const std::string of = " of device " + std::to_string(index);
+    t.checks.that(properties.name[0] != '\0', "the name" + of + " is empty");
+    t.checks.that(properties.total_memory > 0, "total_memory" + of + " is 0");
+    t.checks.that(
+        properties.alignment >= 64 && std::has_single_bit(properties.alignment),
+        "alignment" + of + " is " + std::to_string(properties.alignment) + "; expected a power of two, at least 64");
+    t.checks.that(properties.stream_priority_high <= properties.stream_priority_low,
+                  "stream_priority_high" + of + " is above stream_priority_low: a larger number is less urgent");
+    t.checks.that(properties.multi_processor_count >= 1, "multi_processor_count" + of + " is below 1");
+    t.checks.that(properties.architecture[0] != '\0', "architecture" + of + " is empty");
+    t.checks.that(properties.max_allocation >= 1 && properties.max_allocation <= properties.total_memory,
+                  "max_allocation" + of + " is " + std::to_string(properties.max_allocation) +
+                      "; expected at least 1 and at most total_memory");
+  }
+}
+
+void leaves_what_is_beyond_struct_size_alone(DriverCase& t) {
+  mydev_device_properties properties;
+  std::memset(&properties, 0x5a, sizeof(properties));
+  properties.struct_size = offsetof(mydev_device_properties, uuid);  // as 1.0 has it
+  t.must(t.driver().device_properties(0, &properties), "device_properties with the struct_size of version 1.0");
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&properties);
+  t.checks.that(std::all_of(bytes + properties.struct_size, bytes + sizeof(properties),
+                            [](unsigned char byte) { return byte == 0x5a; }),
+                "fields beyond struct_size were written; write a field only if struct_size covers it");
+}
+
+void tells_devices_apart(DriverCase& t) {
+  const auto uuid_of = [&](int index) {
+    mydev_device_properties properties{};
+    properties.struct_size = sizeof(properties);
+    t.must(t.driver().device_properties(index, &properties), "device_properties");
+    return Bytes(std::begin(properties.uuid), std::end(properties.uuid));
+  };
+  const Bytes uuid = uuid_of(0);
+  t.needs(uuid != Bytes(std::size(uuid), 0), "the driver tells no uuid");
+  t.same_bytes("the uuid of device 0, asked again", uuid_of(0), uuid);
+  for (int index = 1; index < device_count(); ++index) {
+    t.checks.that(uuid_of(index) != uuid, "devices 0 and " + std::to_string(index) + " have the same uuid");
+  }
+}
+
+void tells_which_peers_it_reaches(DriverCase& t) {
+  t.needs(t.driver().peer_access != nullptr && device_count() >= 2, "needs peer_access and two devices");
+  int32_t can = -1;
+  t.must(t.driver().peer_access(0, 1, &can), "peer_access(0, 1)");
+  t.checks.that(can == 0 || can == 1, "peer_access gives 0 or 1, and gave " + std::to_string(can));
+  t.checks.that(can == 0 || t.driver().copy_peer != nullptr, "peer_access gives 1, and there is no copy_peer");
+}
+
+void only_accessible_devices_bracket_host_access(DriverCase& t) {
+  t.checks.that(t.device().host_accessible() || t.driver().host_access_begin == nullptr,
+                "host_access_begin is given, and the device is not HOST_ACCESSIBLE");
+}
+
+}  // namespace
+
+std::vector<Case> handshake_cases() {
+  return driver_cases({
+      {"loads", "the file is a driver of this version, whole, initializes and has a device", loads, true},
+      {"names_itself", "the table has a name and a version", names_itself},
+      {"last_error_is_never_null", "last_error gives a text where nothing has failed", last_error_is_never_null},
+      {"counts_its_devices", "device_count gives the same number each time", counts_its_devices},
+      {"each_device_describes_itself", "name, memory, alignment, priorities and limits make sense",
+       each_device_describes_itself},
+      {"leaves_what_is_beyond_struct_size_alone", "an older runtime's smaller properties are not overrun",
+       leaves_what_is_beyond_struct_size_alone},
+      {"tells_devices_apart", "a uuid is the same each time, and another device's is another", tells_devices_apart},
+      {"tells_which_peers_it_reaches", "peer_access says yes or no, and yes only with copy_peer",
+       tells_which_peers_it_reaches},
+      {"only_accessible_devices_bracket_host_access", "host_access_begin is for HOST_ACCESSIBLE devices",
+       only_accessible_devices_bracket_host_access},
+  });
+}
+
+}  // namespace mydev::conform

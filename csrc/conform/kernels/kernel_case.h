@@ -1,0 +1,16 @@
+// Whether one kernel does what its contract says: every frame that can be made of the contract is launched on the first
+// device, and what comes is compared. A frame passes, is declined, or is wrong; one of which nobody knows what must
+// come is not compared, and counted as that.
+#pragma once
+
+#include "conform/case.h"
+#include "kernels/spec/contract.h"
+#include "mydev/custom_call.h"
+#include "runtime/driver/device.h"
+
+namespace mydev::conform {
+
+// `record`: what is launched for the contract's name, as choose_record gives it.
+void check_kernel(const KernelContract& contract, const mydev_kernel& record, Device& device, Checks& checks);
+
+}  // namespace mydev::conform

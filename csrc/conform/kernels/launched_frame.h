@@ -1,0 +1,30 @@
+// Running a frame on a device: its operands are uploaded, the kernel launched, all memory downloaded again. The host
+// need not reach the device's memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conform/kernels/contract_frame.h"
+#include "mydev/custom_call.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev::conform {
+
+struct LaunchedFrame {
+  enum class End { kDone, kDeclined, kFailed };
+  End end = End::kDone;
+  std::string why;                                 // of what was declined or failed
+  std::vector<std::vector<unsigned char>> images;  // of the operands, afterwards; of aliases and numbers none
+};
+
+// `kernel`: a record, or a choice, as resolve_kernel gives it. Raises what the device itself fails with: no memory, a
+// copy that fails.
+LaunchedFrame launch_frame(const mydev_kernel& kernel, ContractFrame& frame, Stream& stream);
+
+// What of the results and of the memory around them is not as expected: which element, what it is, what it should be.
+// "" if all is well.
+struct Expected;
+std::string mismatch(const ContractFrame& frame, const LaunchedFrame& launched, const Expected& expected);
+
+}  // namespace mydev::conform

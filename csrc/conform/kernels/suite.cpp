@@ -1,0 +1,75 @@
+// The suites of kernels, a case for each name that has a contract: of those that the driver offers, and of the host's
+// own. The first case of each tells which there are.
+#include <string>
+#include <vector>
+
+#include "conform/case.h"
+#include "conform/kernels/kernel_case.h"
+#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/kernel_registry.h"
+#include "kernels/spec/contract.h"
+#include "runtime/driver/device.h"
+
+namespace mydev::conform {
+namespace {
+
+// Whose kernels are tried: what runs a name, or nullptr; and what there is to say where there is none.
+struct Source {
+  const mydev_kernel* (*find)(const Device& device, const char* name);
+  const char* without;
+};
+
+const mydev_kernel* of_driver(const Device& device, const char* name) {
+  const auto find = device.driver->find_kernel;
+  const mydev_kernel* own = find != nullptr ? find(device.index, name) : nullptr;
+  return own != nullptr ? choose_record(device, name, own, nullptr, "") : nullptr;
+}
+
+const mydev_kernel* of_host(const Device& device, const char* name) {
+  return choose_record(device, name, nullptr, find_kernel(name), "built-in");
+}
+
+constexpr Source kOfDriver = {of_driver, "offers no kernel that has a contract"};
+constexpr Source kOfHost = {of_host, "has devices whose memory the host's kernels do not reach"};
+
+template <const Source& source>
+void tell_offered(Checks& checks) {
+  const Device& tested = device(0);
+  std::vector<std::string> offered;
+  for (const KernelContract& contract : builtin_contracts()) {
+    if (source.find(tested, contract.name.c_str()) != nullptr) offered.push_back(contract.name);
+  }
+  if (offered.empty()) checks.skip(std::string("driver '") + tested.driver->name + "' " + source.without);
+  checks.tell("offered", std::move(offered));
+}
+
+template <const Source& source>
+std::vector<Case> offered_cases() {
+  return {{"offered", "what is found under a name is a record of that name", tell_offered<source>}};
+}
+
+template <const Source& source>
+std::vector<Case> kernel_cases() {
+  std::vector<Case> cases;
+  for (const KernelContract& contract : builtin_contracts()) {
+    const auto run = [&contract](Checks& checks) {
+      Device& tested = device(0);
+      const mydev_kernel* record = source.find(tested, contract.name.c_str());
+      if (record == nullptr) checks.skip("there is none");
+      check_kernel(contract, *record, tested, checks);
+    };
+    cases.push_back({contract.name, describe_contract(contract), run});
+  }
+  return cases;
+}
+
+[[maybe_unused]] const bool registered =
+    register_suite({.name = "kernels",
+                    .title = "what the contracts of the kernels say that the driver offers",
+                    .groups = {{"offered", offered_cases<kOfDriver>}, {"kernels", kernel_cases<kOfDriver>}}}) &&
+    register_suite({.name = "host_kernels",
+                    .title = "what the contracts of the host's kernels say, on a device that the host reaches",
+                    .groups = {{"offered", offered_cases<kOfHost>}, {"kernels", kernel_cases<kOfHost>}}});
+
+}  // namespace
+}  // namespace mydev::conform

@@ -1,0 +1,134 @@
+// mydev_conform: runs the conformance suites, for `mydev conform`, which gives each case a process of its own, and for
+// ctest, which runs all cases of a suite in one.
+//
+//   mydev_conform SUITE               all cases
+//   mydev_conform SUITE --case NAME   one
+//   mydev_conform SUITE --list        their names and promises, without loading a driver
+//
+// The driver is that of MYDEV_DRIVER. Prints one JSON object per line: of each case its status (passed, failed,
+// skipped), messages and seconds, and of one with many parts where it is. Exit code: 0 none failed, 1 one did, 2 the
+// command line cannot be understood, 77 the one case was skipped. After a failure the process ends at once: what a
+// driver that breaks a promise does at exit is no more news, and may be a hang.
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "conform/case.h"
+#include "conform/json_line.h"
+
+namespace mydev::conform {
+namespace {
+
+enum ExitCode : int { kFine = 0, kFailed = 1, kUsage = 2, kSkipped = 77 };
+
+struct Options {
+  const Suite* suite = nullptr;
+  bool list = false;
+  std::optional<std::string_view> only;
+};
+
+const Suite* find_suite(std::string_view name) {
+  for (const Suite& suite : suites()) {
+    if (suite.name == name) return &suite;
+  }
+  return nullptr;
+}
+
+std::optional<Options> parse(std::span<char* const> arguments) {
+  if (arguments.empty()) return std::nullopt;
+  Options options{.suite = find_suite(arguments[0])};
+  const std::span<char* const> rest = arguments.subspan(1);
+  if (rest.size() == 1 && std::string_view(rest[0]) == "--list") {
+    options.list = true;
+  } else if (rest.size() == 2 && std::string_view(rest[0]) == "--case") {
+    options.only = rest[1];
+  } else if (!rest.empty()) {
+    return std::nullopt;
+  }
+  return options.suite != nullptr ? std::optional(options) : std::nullopt;
+}
+
+int explain_usage() {
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:\n";
+  for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
+  return kUsage;
+}
+
+int list(const Suite& suite) {
+  for (const Group& group : suite.groups) {
+    for (const Case& listed : group.cases()) {
+      JsonLine()
+          .text("group", group.name)
+          .text("name", listed.name)
+          .text("promise", listed.promise)
+          .truth("prerequisite", listed.prerequisite)
+          .print(std::cout);
+    }
+  }
+  return kFine;
+}
+
+void print_place(std::string_view where) {
+  JsonLine().text("at", where).print(std::cout);
+}
+
+Outcome run_and_print(const Case& chosen, Follower follower) {
+  Outcome outcome = run_case(chosen, follower);
+  JsonLine line;
+  line.text("name", chosen.name)
+      .text("status", status_name(outcome.status))
+      .texts("messages", outcome.messages)
+      .number("seconds", outcome.seconds);
+  for (const auto& [name, number] : outcome.numbers) line.number(name, number);
+  for (const auto& [name, texts] : outcome.texts) line.texts(name, texts);
+  line.print(std::cout);
+  return outcome;
+}
+
+// Of a suite's cases, those that were asked for.
+std::vector<Case> chosen_cases(const Options& options) {
+  std::vector<Case> chosen;
+  for (const Group& group : options.suite->groups) {
+    for (Case& candidate : group.cases()) {
+      if (!options.only || candidate.name == *options.only) chosen.push_back(std::move(candidate));
+    }
+  }
+  return chosen;
+}
+
+int run(const Options& options) {
+  const std::vector<Case> chosen = chosen_cases(options);
+  if (chosen.empty()) {
+    std::cerr << "mydev_conform: suite '" << options.suite->name << "' has no case '" << options.only.value_or("")
+              << "'; --list names them\n";
+    return kUsage;
+  }
+  bool failed = false;
+  bool skipped = false;
+  for (const Case& each : chosen) {
+    const Outcome outcome = run_and_print(each, options.only ? &print_place : nullptr);
+    failed |= outcome.status == Status::kFailed;
+    skipped = outcome.status == Status::kSkipped;
+    if (outcome.status == Status::kFailed && each.prerequisite) break;
+  }
+  if (failed) std::_Exit(kFailed);
+  return options.only && skipped ? kSkipped : kFine;
+}
+
+int run_program(std::span<char* const> arguments) {
+  const std::optional<Options> options = parse(arguments);
+  if (!options) return explain_usage();
+  return options->list ? list(*options->suite) : run(*options);
+}
+
+}  // namespace
+}  // namespace mydev::conform
+
+int main(int argc, char** argv) {
+  return mydev::conform::run_program(std::span(argv, static_cast<size_t>(argc)).subspan(1));
+}

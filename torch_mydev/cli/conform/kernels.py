@@ -1,0 +1,181 @@
+"""``conform kernels``: whether each kernel that a driver offers does what its contract says.
+
+Each kernel is tried in a process of its own. Text is for people, a line for each kernel as it ends; --json is for
+programs. Exit code: 0 no kernel is wrong, 1 one is, or there is none to try, 2 the command line cannot be understood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.arguments import above_zero
+from torch_mydev.cli.conform.suite import (
+    DRIVER_VARIABLE,
+    Case,
+    ConformError,
+    Result,
+    list_cases,
+    run_cases,
+    select,
+)
+from torch_mydev.cli.output import console, print_json
+
+_TIMEOUT = 60.0  # seconds for a kernel, of which some have thousands of cases
+_MARKS = {"passed": ("passed", "green"), "failed": ("WRONG", "bold red"), "skipped": ("skipped", "yellow")}
+_COUNTS = ("passed", "declined", "wrong", "not_compared")
+_OFFERED = "offered"  # the case that tells which kernels there are
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What became of one kernel."""
+
+    kernel: str
+    status: str  #: passed, failed or skipped
+    messages: list[str]  #: what was wrong; or the reason why it was skipped
+    counts: dict[str, int]  #: of cases
+    declined: list[str]  #: why, each with the number of cases, the most frequent first
+    not_compared: list[str]  #: likewise
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        reasons = {"reasons_declined": self.declined, "reasons_not_compared": self.not_compared}
+        values = {"kernel": self.kernel, "status": self.status, "messages": self.messages}
+        return {**values, **self.counts, **reasons, "seconds": self.seconds}
+
+
+def _row(result: Result) -> _Row:
+    told = result.told
+    messages = list(result.messages)
+    if result.status == "failed" and not told and result.place:
+        messages.insert(0, f"{result.place}: it came to a bad end")
+    return _Row(
+        result.case.name,
+        result.status,
+        messages,
+        {name: int(told.get(name, 0)) for name in _COUNTS},
+        told.get("reasons_declined", []),
+        told.get("reasons_not_compared", []),
+        result.seconds,
+    )
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+
+def _print_rows(results: Iterable[Result], width: int, reasons: bool) -> list[_Row]:
+    """Prints a line for each kernel as it comes, with what was wrong, and with ``reasons`` why cases were declined."""
+    out = console()
+    out.print(Text(f"{'kernel':<{width}}  {'':<8} {'passed':>7} {'declined':>9} {'wrong':>6}", "bold"))
+    rows = []
+    for result in results:
+        row = _row(result)
+        rows.append(row)
+        mark, style = _MARKS[row.status]
+        counts = f"{row.counts['passed']:>7} {row.counts['declined']:>9} {row.counts['wrong']:>6}"
+        remark = "; ".join(row.messages) if row.status == "skipped" else ""
+        out.print(
+            Text(f"{row.kernel:<{width}}  "), Text(f"{mark:<8}", style), Text(f" {counts}  {remark}".rstrip()), sep=""
+        )
+        lines = list(row.messages) if row.status == "failed" else []
+        lines += [f"not compared: {reason}" for reason in row.not_compared]
+        lines += [f"declined: {reason}" for reason in row.declined if reasons]
+        for line in lines:
+            out.print(Text(f"    -> {line}"))
+    return rows
+
+
+def _totals(rows: Sequence[_Row]) -> dict[str, int]:
+    return {name: sum(row.counts[name] for row in rows) for name in _COUNTS}
+
+
+def _summary(rows: Sequence[_Row]) -> str:
+    totals = _totals(rows)
+    wrong = [row.kernel for row in rows if row.status == "failed"]
+    cases = f"cases: {totals['passed']} passed, {totals['declined']} declined, {totals['wrong']} wrong"
+    if totals["not_compared"]:
+        cases += f", {totals['not_compared']} not compared"
+    verdict = f"{len(wrong)} wrong: {', '.join(wrong)}" if wrong else "none is wrong"
+    return f"{len(rows)} kernels, {verdict}\n{cases}, in {sum(row.seconds for row in rows):.1f} s"
+
+
+def _as_data(driver: str, rows: Sequence[_Row]) -> dict[str, object]:
+    statuses = {status: sum(row.status == status for row in rows) for status in _MARKS}
+    return {
+        "suite": "kernels",
+        "driver": driver,
+        **statuses,
+        "cases": _totals(rows),
+        "kernels": [row.to_dict() for row in rows],
+    }
+
+
+# --- command ----------------------------------------------------------------------------------------------------------
+
+
+def _offered(suite: str, cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
+    """The kernels that there are, of those that were asked for. Raises ConformError if there is none."""
+    first = next(case for case in cases if case.name == _OFFERED)
+    result = next(iter(run_cases(suite, [first], driver=options.driver, timeout=options.timeout)))
+    if result.status != "passed":
+        text = "; ".join(result.messages)
+        if result.status == "skipped" and not options.host:
+            text += "; --host tries the host's own, which a device runs whose memory the host reaches"
+        raise ConformError(text)
+    there = set(result.told["offered"])
+    wanted = select([case for case in cases if case.name != _OFFERED], options.names)
+    chosen = [case for case in wanted if case.name in there]
+    if not chosen:
+        raise ConformError(f"the driver does not offer {', '.join(case.name for case in wanted)}")
+    return chosen
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=f"{DEVICE_NAME} conform kernels",
+        description="Tries whether the kernels that a driver offers do what their contracts say.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of kernels, or a form with * and ?")
+    parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {DRIVER_VARIABLE}")
+    parser.add_argument("--host", action="store_true", help="try the host's kernels, on the driver's device")
+    parser.add_argument("--reasons", action="store_true", help="print why cases were declined")
+    parser.add_argument(
+        "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each kernel (%(default)g)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_intermixed_args(arguments)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The suite; returns the exit code."""
+    options = _options(arguments)
+    suite = "host_kernels" if options.host else "kernels"
+    try:
+        cases = list_cases(suite)
+        select(cases, options.names)
+    except ConformError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        chosen = _offered(suite, cases, options)
+    except ConformError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    driver = options.driver if options.driver is not None else os.environ.get(DRIVER_VARIABLE) or "host"
+    results = run_cases(suite, chosen, driver=options.driver, timeout=options.timeout)
+    if options.json:
+        rows = [_row(result) for result in results]
+        print_json(_as_data(driver, rows))
+    else:
+        console().print(Text(f"kernels, {DRIVER_VARIABLE}={driver}\n"))
+        rows = _print_rows(results, max(len(case.name) for case in chosen), options.reasons)
+        console().print(Text("\n" + _summary(rows)))
+    return int(any(row.status == "failed" for row in rows))

@@ -1,0 +1,112 @@
+"""Runs the cases of a conformance suite: each in a process of its own, ``lib/mydev_conform``, with a time limit. A case
+that crashes, hangs or ends its process has failed, and the next is tried all the same.
+
+Nothing is loaded into this process: neither torch, nor the native part, nor a driver.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.child import Child, run_child
+from torch_mydev.headers import library_dir
+
+PROGRAM = Path(library_dir()) / "mydev_conform"
+DRIVER_VARIABLE = "MYDEV_DRIVER"
+_LIST_TIMEOUT = 60.0
+_EXIT_CODES = {"passed": 0, "failed": 1, "skipped": 77}  # of mydev_conform for one case
+_OF_EVERY_CASE = ("name", "status", "messages", "seconds")
+_LAST_LINES = 5  # of what a case that came to a bad end wrote to stderr
+
+
+class ConformError(Exception):
+    """The suite cannot be run, or was asked for what it does not have; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A promise and its name."""
+
+    group: str
+    name: str
+    promise: str
+    prerequisite: bool  #: where it fails, no other case is tried
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a case."""
+
+    case: Case
+    status: str  #: passed, failed or skipped
+    messages: list[str]  #: what did not hold; or the reason why it was skipped
+    seconds: float
+    told: dict[str, Any] = field(default_factory=dict)  #: what else the case says, by name
+    place: str = ""  #: where a case of many parts was, of one whose process came to a bad end
+
+
+def list_cases(suite: str) -> list[Case]:
+    """All cases, in bring-up order. Loads no driver."""
+    if not PROGRAM.exists():
+        raise ConformError(f"there is no {PROGRAM}; '{DEVICE_NAME} doctor' explains the installation")
+    child = run_child([str(PROGRAM), suite, "--list"], timeout=_LIST_TIMEOUT)
+    if child.failure:
+        raise ConformError(f"listing the suite '{suite}' {child.failure}: {child.stderr}")
+    return [Case(**row) for row in child.objects]
+
+
+def select(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """Those that a pattern names, and what they need; all without a pattern. A pattern is a part of a name, or, with
+    one of * ? [, the form of a whole one.
+    """
+    for pattern in patterns:
+        if not any(_matches(case.name, pattern) for case in cases):
+            near = difflib.get_close_matches(pattern, [case.name for case in cases], n=3, cutoff=0.4)
+            advice = f"did you mean {' or '.join(near)}?" if near else "--list names them"
+            raise ConformError(f"no case has '{pattern}' in its name; {advice}")
+    return [
+        case
+        for case in cases
+        if not patterns or case.prerequisite or any(_matches(case.name, pattern) for pattern in patterns)
+    ]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if any(character in pattern for character in "*?["):
+        return fnmatch.fnmatchcase(name, pattern)
+    return pattern in name
+
+
+def run_cases(suite: str, cases: Sequence[Case], *, driver: str | None, timeout: float) -> Iterator[Result]:
+    """Runs the cases one after the other; ``driver`` None is that of the environment. Ends with a prerequisite that
+    does not hold.
+    """
+    environment = {} if driver is None else {DRIVER_VARIABLE: driver}
+    for case in cases:
+        begin = time.monotonic()
+        command = [str(PROGRAM), suite, "--case", case.name]
+        child = run_child(command, timeout=timeout, environment=environment)
+        result = _judge(case, child, time.monotonic() - begin)
+        yield result
+        if case.prerequisite and result.status == "failed":
+            return
+
+
+def _judge(case: Case, child: Child, seconds: float) -> Result:
+    """What a process that ran one case says about it: what it printed, and how it ended."""
+    outcome: dict[str, Any] = next((found for found in child.objects if found.get("name") == case.name), {})
+    status, messages = outcome.get("status", ""), list(outcome.get("messages", []))
+    if status and child.exit_code == _EXIT_CODES[status]:
+        told = {name: value for name, value in outcome.items() if name not in _OF_EVERY_CASE}
+        return Result(case, status, messages, seconds, told)
+    when = f"though the case had {status}" if status else "before the case was done"
+    end = f"its process {child.failure or 'ended with exit code 0'}, {when}"
+    last = [f"stderr: {line}" for line in child.stderr.splitlines()[-_LAST_LINES:]]
+    return Result(case, "failed", [*messages, end, *last], seconds, place=child.value("at") or "")

@@ -1,0 +1,33 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WIDTH = 160  # where the output is no terminal
+
+
+def console() -> Console:
+    """Of standard output."""
+    return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns without lines between them."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def print_json(value: object) -> None:
+    """Indented, so that it can be read as well."""
+    print(json.dumps(value, indent=2))

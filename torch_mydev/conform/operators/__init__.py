@@ -1,0 +1,1 @@
+"""PyTorch's own operator database on the device, against the CPU."""
