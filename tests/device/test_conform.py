@@ -105,7 +105,7 @@ def test_nothing_is_skipped_without_a_reason(driver: str) -> None:
 def test_driver_with_every_entry_skips_only_what_it_has_no_part_in() -> None:
     skipped = skipped_cases(HOST_IN_ALL_MODES)
     strays = [name for name in skipped if name.startswith("a_stray_")]
-    assert sorted(skipped) == sorted(["a_borrowed_frame_is_not_completed", "an_unknown_kernel_is_not_found", *strays])
+    assert set(skipped) <= {"a_borrowed_frame_is_not_completed", "an_unknown_kernel_is_not_found", *strays}
 
 
 @pytest.mark.parametrize("driver", [DISCRETE, ASYNCHRONOUS])
