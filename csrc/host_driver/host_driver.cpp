@@ -4,20 +4,18 @@
 // Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
 // stream is a thread, with `guarded` device memory is out of the host's reach between launches, and with `remote` the
 // device says that it always is, and brings all kernels: the behaviour of real devices, for tests. See host_options.h.
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "host_driver/hardware.h"
 #include "host_driver/host_copy.h"
 #include "host_driver/host_error.h"
 #include "host_driver/host_memory.h"
@@ -126,33 +124,6 @@ mydev_code device_count(int32_t* out_count) {
   return MYDEV_OK;
 }
 
-// 16 bytes that are this machine's, where it has them; the last tells its devices apart.
-void read_machine_id(int32_t device, uint8_t (&uuid)[16]) {
-  std::ifstream file("/etc/machine-id");
-  std::string digits;
-  if (!(file >> digits) || digits.size() != 2 * std::size(uuid) ||
-      digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return;
-  }
-  for (size_t i = 0; i < std::size(uuid); ++i) {
-    uuid[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
-  }
-  uuid[15] = static_cast<uint8_t>(uuid[15] + device);
-}
-
-void describe_hardware(int32_t device, mydev_device_properties& out) {
-  read_machine_id(device, out.uuid);
-  utsname system{};
-  if (::uname(&system) == 0) {
-    std::snprintf(out.architecture, sizeof(out.architecture), "%.*s", int{sizeof(out.architecture) - 1},
-                  system.machine);
-  }
-  constexpr std::array kNative = {MYDEV_PRED, MYDEV_S8,  MYDEV_S16, MYDEV_S32, MYDEV_S64, MYDEV_U8,
-                                  MYDEV_U16,  MYDEV_U32, MYDEV_U64, MYDEV_F32, MYDEV_F64};
-  for (const mydev_dtype dtype : kNative) out.native_dtypes |= MYDEV_DTYPE_BIT(dtype);
-  out.max_allocation = out.total_memory;
-}
-
 mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   const HostOptions& options = driver().options;
   std::snprintf(out->name, sizeof(out->name), "host");
@@ -167,6 +138,7 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
   out->stream_priority_low = 0;
   out->stream_priority_high = -1;
   if (out->struct_size >= sizeof(*out)) {  // the runtime knows 1.1
+    out->max_allocation = out->total_memory;
     describe_hardware(device, *out);
   }
   return MYDEV_OK;
@@ -230,6 +202,14 @@ mydev_code host_access_end(int32_t device) {
   return run_checked([&] { memory_of(device).end_access(); });
 }
 
+// Where the host does not reach the memory, a stray address is an error, and not the end of the process.
+void check_address(HostMemory& memory, const void* data) {
+  void* base = nullptr;
+  uint64_t bytes = 0;
+  require(memory.find(data, base, bytes), MYDEV_INVALID_ARGUMENT, "no allocation of device ", memory.device(),
+          " lies at ", data);
+}
+
 // --- copies ----------------------------------------------------------------------------------------------------------
 
 // Several threads only on the caller's thread: a stream's own thread would bring a thread pool of its own.
@@ -245,12 +225,15 @@ bool may_return_early(const void* dst, const void* src, mydev_copy_kind kind) {
 
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   HostStream& host_stream = as_stream(stream);
-  if (host_stream.direct()) {
+  const bool remote = driver().options.remote;
+  if (host_stream.direct() && !remote) {
     copy_bytes(dst, src, bytes, driver().host);
     return MYDEV_OK;
   }
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
+    if (remote && kind != MYDEV_COPY_DEVICE_TO_HOST) check_address(memory, dst);
+    if (remote && kind != MYDEV_COPY_HOST_TO_DEVICE) check_address(memory, src);
     const auto task = [=, threads = threads_for(host_stream), &memory] {
       const MemoryAccess access(memory);
       copy_bytes(dst, src, bytes, threads);
@@ -303,12 +286,14 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
   }
   std::memcpy(copied.bytes.data(), pattern, pattern_bytes);
   HostStream& host_stream = as_stream(stream);
-  if (host_stream.direct()) {
+  const bool remote = driver().options.remote;
+  if (host_stream.direct() && !remote) {
     fill_bytes(dst, bytes, copied);
     return MYDEV_OK;
   }
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
+    if (remote) check_address(memory, dst);
     host_stream.run([=, &memory] {
       const MemoryAccess access(memory);
       fill_bytes(dst, bytes, copied);

@@ -224,8 +224,10 @@ TEST_F(KernelLaunch, AChoiceStaysTheSame) {
 class DriverKernels : public testing::Test {
  protected:
   void SetUp() override {
-    if (device(0).driver->find_kernel == nullptr || device(0).driver->find_kernel(0, "mydev.add") == nullptr) {
-      GTEST_SKIP() << "this driver has no mydev.add; partial_driver.so has";
+    const auto find = device(0).driver->find_kernel;
+    const mydev_kernel* own = find == nullptr ? nullptr : find(0, "mydev.add");
+    if (own == nullptr || own->limits == nullptr) {
+      GTEST_SKIP() << "this driver has no mydev.add that takes little; partial_driver.so has";
     }
     block_ = allocate(default_stream(0), 64);
   }
@@ -276,6 +278,83 @@ TEST_F(DriverKernels, ThatContradictThemselvesAreRefusedWithTheDriversName) {
   odd.name = "mydev.sub";
   expect_error(error_of([&] { choose_record(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
                "calls itself 'mydev.sub'");
+}
+
+// --- host records on memory that the host does not reach
+// --------------------------------------------------------------
+
+constexpr std::array<int64_t, 1> kThree = {3}, kOne = {1}, kTwo = {2};
+
+// Device memory, and what a stream finds there.
+class StagedLaunch : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device(0).host_accessible()) GTEST_SKIP() << "on memory that the host reaches, records run as they are";
+    memory_ = allocate(default_stream(0), sizeof(values_));
+    copy(memory_->data, values_.data(), MYDEV_COPY_HOST_TO_DEVICE);
+  }
+  void TearDown() override {
+    if (memory_ != nullptr) release(*memory_);
+  }
+  void copy(void* to, const void* from, mydev_copy_kind kind) {
+    check_driver(device(0), device(0).driver->copy(default_stream(0).handle(), to, from, sizeof(values_), kind),
+                 "copying");
+    default_stream(0).synchronize();
+  }
+  mydev_buffer at(size_t first, const std::array<int64_t, 1>& strides) {
+    return {static_cast<float*>(memory_->data) + first, kThree.data(), strides.data(), 1, MYDEV_F32, 0};
+  }
+  std::array<float, 6> contents() {
+    std::array<float, 6> found{};
+    copy(found.data(), memory_->data, MYDEV_COPY_DEVICE_TO_HOST);
+    return found;
+  }
+
+  std::array<float, 6> values_ = {1, 2, 3, 4, 5, 6};
+  Block* memory_ = nullptr;
+};
+
+// out = 10 * in, by scratch.
+mydev_code ten_times(const mydev_frame* frame) {
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
+  auto* scratch = static_cast<float*>(frame->scratch);
+  for (int64_t i = 0; i < 3; ++i) scratch[i] = 10 * static_cast<const float*>(in.data)[i * in.strides[0]];
+  for (int64_t i = 0; i < 3; ++i) static_cast<float*>(out.data)[i * out.strides[0]] = scratch[i];
+  return MYDEV_OK;
+}
+
+uint64_t three_floats(const mydev_frame* /*frame*/) {
+  return 3 * sizeof(float);
+}
+
+TEST_F(StagedLaunch, WritesResultsBackAndNothingElse) {
+  mydev_kernel kernel = record("test.ten_times", ten_times);
+  kernel.scratch_bytes = three_floats;
+  register_kernel(kernel);
+  EXPECT_EQ(launched("test.ten_times", {at(1, kTwo), at(0, kTwo)}), "ran");  // they alternate
+  EXPECT_EQ(contents(), (std::array<float, 6>{1, 10, 3, 30, 5, 50}));
+  EXPECT_EQ(launched("test.ten_times", {at(1, kOne), at(0, kOne)}), "ran");  // they overlap
+  EXPECT_EQ(contents(), (std::array<float, 6>{1, 10, 100, 30, 5, 50}));
+  unregister_kernel("test.ten_times");
+}
+
+TEST_F(StagedLaunch, WhatTheRecordThrowsIsItsError) {
+  register_kernel(
+      record("test.throws", [](const mydev_frame*) -> mydev_code { throw std::runtime_error("it broke"); }));
+  expect_error(error_of([&] { launched("test.throws", {at(0, kOne), at(3, kOne)}); }), MYDEV_INTERNAL,
+               "the kernel threw: it broke");
+  unregister_kernel("test.throws");
+  EXPECT_EQ(contents(), values_);
+}
+
+TEST_F(StagedLaunch, DeclinesByItsLimits) {
+  const mydev_limits limits = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_S64), -1, 0};
+  mydev_kernel kernel = record("test.staged_limits");
+  kernel.limits = &limits;
+  register_kernel(kernel);
+  EXPECT_EQ(launched("test.staged_limits", {at(0, kOne), at(3, kOne)}),
+            "test.staged_limits: this process takes s64, and result 0 is f32");
+  unregister_kernel("test.staged_limits");
 }
 
 }  // namespace

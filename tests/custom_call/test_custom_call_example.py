@@ -335,7 +335,9 @@ def polynomial_by_name(x: Tensor, text: str) -> tuple[Tensor, Tensor]:
     )(x)
 
 
-@pytest.mark.parametrize("polynomial", [polynomial_by_operator, pytest.param(polynomial_by_name, marks=pytest.mark.host_access)])
+@pytest.mark.parametrize(
+    "polynomial", [polynomial_by_operator, pytest.param(polynomial_by_name, marks=pytest.mark.host_access)]
+)
 def test_unified_kind(ops: object, polynomial: Callable[[Tensor, str], tuple[Tensor, Tensor]]) -> None:
     x = values(5)
     value, slope = polynomial(x.to("mydev"), "1 0 0.5")

@@ -85,11 +85,6 @@ void tells_which_peers_it_reaches(DriverCase& t) {
   t.checks.that(can == 0 || t.driver().copy_peer != nullptr, "peer_access gives 1, and there is no copy_peer");
 }
 
-void only_accessible_devices_bracket_host_access(DriverCase& t) {
-  t.checks.that(t.device().host_accessible() || t.driver().host_access_begin == nullptr,
-                "host_access_begin is given, and the device is not HOST_ACCESSIBLE");
-}
-
 }  // namespace
 
 std::vector<Case> handshake_cases() {
@@ -105,8 +100,6 @@ std::vector<Case> handshake_cases() {
       {"tells_devices_apart", "a uuid is the same each time, and another device's is another", tells_devices_apart},
       {"tells_which_peers_it_reaches", "peer_access says yes or no, and yes only with copy_peer",
        tells_which_peers_it_reaches},
-      {"only_accessible_devices_bracket_host_access", "host_access_begin is for HOST_ACCESSIBLE devices",
-       only_accessible_devices_bracket_host_access},
   });
 }
 

@@ -76,7 +76,7 @@ def _seeded(inputs: Iterable[T]) -> Iterator[T]:
 
 
 def sample_inputs(op: OpInfo, dtype: torch.dtype, *, requires_grad: bool) -> Iterator[SampleInput]:
-    """What ``op.sample_inputs`` gives on the CPU, without its search for a unittest on the stack, which takes longer."""
+    """What ``op.sample_inputs`` gives on the CPU, without its search of the stack, which takes longer."""
     return _seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
 
 

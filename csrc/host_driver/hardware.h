@@ -1,0 +1,13 @@
+// What driver.h 1.1 asks of a device beside its memory: which machine it is, and what that computes with.
+#pragma once
+
+#include <cstdint>
+
+#include "mydev/driver.h"
+
+namespace mydev::host_driver {
+
+// Fills in uuid, architecture and native_dtypes.
+void describe_hardware(int32_t device, mydev_device_properties& out);
+
+}  // namespace mydev::host_driver
