@@ -57,7 +57,7 @@ at::Tensor HostOperands::write_staged(const at::Tensor& tensor, bool with_values
 
 void HostOperands::end() {
   for (const auto& step : steps_) step();
-  for (const StagingTensor& staging : written_) copy_back(staging);
+  for (const StagingTensor& staging : written_) copy_dense_back(staging);
   steps_.clear();
   written_.clear();
 }

@@ -93,6 +93,18 @@ def test_fallback_by_copies_lays_out_and_refuses_as_the_cpu(run_python: Run, dri
     succeeds(run_python(FALLING_BACK, MYDEV_DRIVER=driver))
 
 
+def test_census_counts_copies_in_both_directions(run_python: Run) -> None:
+    code = """
+import torch, torch_mydev
+x = torch.arange(6.0, device="mydev")
+with torch_mydev.fallback_census() as census:
+    x.flip(0).sort()
+bytes_copied = {row.op: row.bytes_copied for row in census.rows}
+assert bytes_copied == {"aten::flip": 24 + 24, "aten::sort.stable": 24 + 24 + 48}, bytes_copied
+"""
+    succeeds(run_python(code, MYDEV_DRIVER=DISCRETE))
+
+
 #: A library of kernels for the host, on a device that the host does not reach.
 USERS_KERNEL = f"""
 import torch, torch_mydev

@@ -26,8 +26,8 @@ class FallbackRow:
 
     op: str  #: full name, e.g. ``aten::sort.stable``
     calls: int
-    bytes_copied: int  #: to the CPU; 0 where the host works on the device's memory
-    seconds: float  #: spent in the CPU kernel
+    bytes_copied: int  #: to the CPU and back; 0 where the host works on the device's memory
+    seconds: float  #: of the calls: the CPU kernel, and the copies and the waiting before and after it
     first_frame: str  #: ``file.py:12 in train``: where it was called from first; empty outside Python
     declined: str  #: why a kernel of the device did not take the operands, the first time; empty if there is none
 

@@ -81,24 +81,25 @@ void HostCall::mark_requires_grad() {
   }
 }
 
-HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.name(), c10::DispatchKey::CPU) {
+HostCall::~HostCall() {
+  if (!entered_) return;
+  const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begin_;
+  record_.leave(elapsed.count(), copies_.bytes() + bytes_copied_back_);
+}
+
+HostCall::Running::Running(HostCall& call) : trace_(call.record_.name(), c10::DispatchKey::CPU) {
   if (C10_UNLIKELY(call.has_cpu_operand_ && !call.operands_.empty() && !call.cpu_operands_allowed_)) {
     raise_device_mismatch(call.record_.name(), call.device(), c10::Device(c10::kCPU));
   }
   call.mark_requires_grad();
   call.record_.enter();
-  begin_ = std::chrono::steady_clock::now();
+  call.entered_ = true;
   if (call.aliasing()) {
     scope_.emplace(call.device().index());
   } else {
     call.copies_.wait();
     below_autograd_.emplace(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   }
-}
-
-HostCall::Running::~Running() {
-  const auto elapsed = std::chrono::steady_clock::now() - begin_;
-  call_.record_.leave(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count(), call_.copies_.bytes());
 }
 
 c10::Storage HostCall::device_storage_for(c10::StorageImpl* host) {
@@ -139,7 +140,8 @@ void HostCall::write_back() {
     if (operand.alias != nullptr) {
       write_back_alias(operand);
     } else {
-      copy_back(operand);
+      copy_back(operand.origin, operand.host);
+      bytes_copied_back_ += operand.host.nbytes();
     }
   }
   for (const Operand& operand : composed_operands_) {
@@ -180,6 +182,7 @@ at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
   if (!aliasing()) {
     TORCH_CHECK_NOT_IMPLEMENTED(!is_view, record_.name(), ": a view cannot fall back to the CPU on ", device(),
                                 ", whose memory is not accessible from the host; register it for the device");
+    bytes_copied_back_ += result.nbytes();
     return result.to(device());
   }
   become_device_tensor(result, device_storage_for(host), device());

@@ -3,7 +3,7 @@
 //
 //   HostCall call(record);
 //   Tensor a = call.operand(self, /*written=*/false);
-//   { HostCall::Running running(call); result = kernel(a); }      // opens the device's memory, times the call
+//   { HostCall::Running running(call); result = kernel(a); }      // opens the device's memory
 //   call.write_back();
 //   return call.to_device(std::move(result));
 //
@@ -28,7 +28,8 @@ namespace mydev {
 
 class HostCall {
  public:
-  explicit HostCall(FallbackRecord& record) : record_(record) {}
+  explicit HostCall(FallbackRecord& record) : record_(record), begin_(std::chrono::steady_clock::now()) {}
+  ~HostCall();  // counts what the call took, copies and waiting included
   HostCall(const HostCall&) = delete;
   HostCall& operator=(const HostCall&) = delete;
 
@@ -61,14 +62,11 @@ class HostCall {
   class Running {
    public:
     explicit Running(HostCall& call);
-    ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
-    HostCall& call_;
     TraceRedispatch trace_;
-    std::chrono::steady_clock::time_point begin_;
     std::optional<HostScope> scope_;
     std::optional<c10::impl::ExcludeDispatchKeyGuard> below_autograd_;
   };
@@ -85,6 +83,8 @@ class HostCall {
   void write_back_alias(Operand& operand);
 
   FallbackRecord& record_;
+  const std::chrono::steady_clock::time_point begin_;
+  bool entered_ = false;  // the census counts the call
   c10::SmallVector<Operand, 4> operands_;
   c10::SmallVector<Operand, 1> composed_operands_;  // their components are among the operands, too
   DeviceStorages storages_;                         // other than the operands'
@@ -94,6 +94,7 @@ class HostCall {
   bool has_cpu_operand_ = false;  // that is no scalar
   bool cpu_operands_allowed_ = false;
   HostCopies copies_;
+  uint64_t bytes_copied_back_ = 0;
 };
 
 }  // namespace mydev

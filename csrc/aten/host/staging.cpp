@@ -35,8 +35,8 @@ StagingTensor stage_dense(const at::Tensor& tensor, bool with_values) {
   return {std::move(origin), std::move(copy), {}};
 }
 
-void copy_back(const StagingTensor& staging) {
-  copy_back(staging.origin, staging.host);
+void copy_dense_back(const StagingTensor& dense) {
+  dense.origin.copy_(dense.host);
 }
 
 c10::Storage DeviceStorages::of(c10::StorageImpl& host, c10::Device device) {

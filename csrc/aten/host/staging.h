@@ -2,7 +2,7 @@
 // that take ownership of what it leaves.
 //
 // Where the host can reach the device's memory a staging tensor is an alias (alias.h), and nothing is copied.
-// Elsewhere, and where it must be dense but the tensor is not, it is a copy, which copy_back() copies back. The caller
+// Elsewhere, and where it must be dense but the tensor is not, it is a copy, which is copied back. The caller
 // orders all this with the device's work and opens its memory (HostScope, HostAccess). Not thread-safe: of one call
 // each.
 #pragma once
@@ -30,8 +30,8 @@ StagingTensor stage(const at::Tensor& tensor, HostCopies& copies);
 // has any.
 StagingTensor stage_dense(const at::Tensor& tensor, bool with_values);
 
-// Copies a copy back into its origin (host_copies.h).
-void copy_back(const StagingTensor& staging);
+// Copies what stage_dense gave back into its origin, however that is strided.
+void copy_dense_back(const StagingTensor& dense);
 
 // The device storages behind the CPU storages of one call: tensors that share memory on the host share it on the
 // device.

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "kernels/registry/adaptor.h"
+#include "kernels/spec/dense.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"

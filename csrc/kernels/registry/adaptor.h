@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/spec/dense.h"
 #include "mydev/custom_call.h"
 
 namespace mydev {
@@ -26,19 +27,7 @@ bool install_adaptor(int32_t kind, MakeAdaptor make) noexcept;
 // Makes the kernel's adaptor; its kind is known and other than FRAME.
 std::unique_ptr<Adaptor> make_adaptor(mydev_kernel& kernel);
 
-// XLA's kinds see dense row-major buffers only. Dimensions of size 1 and buffers without elements have any strides.
-inline bool is_dense(const mydev_buffer& buffer) noexcept {
-  int64_t expected = 1;
-  bool dense = true;
-  for (int32_t d = buffer.rank - 1; d >= 0; --d) {
-    const int64_t size = buffer.sizes[d];
-    if (size == 0) return true;
-    dense = dense && (size == 1 || buffer.strides[d] == expected);
-    expected *= size;
-  }
-  return dense;
-}
-// Gives the error that names the first buffer which is not dense; there is one.
+// XLA's kinds see dense row-major buffers only. Gives the error that names the first which is not; there is one.
 mydev_code refuse_strided(const mydev_frame& frame) noexcept;
 
 }  // namespace mydev

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/registry/adaptor.h"
+#include "kernels/spec/dense.h"
 #include "kernels/spec/struct_copy.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/spec/contract.h"
+#include "kernels/spec/dense.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
@@ -42,16 +43,6 @@ std::string sizes_of(const mydev_buffer& buffer) {
   std::string text = "[";
   for (int32_t d = 0; d < buffer.rank; ++d) text += (d != 0 ? "," : "") + std::to_string(buffer.sizes[d]);
   return text + "]";
-}
-
-bool is_dense(const mydev_buffer& buffer) {
-  int64_t stride = 1;
-  for (int32_t d = buffer.rank; d-- > 0;) {
-    if (buffer.sizes[d] == 0) return true;
-    if (buffer.sizes[d] != 1 && buffer.strides[d] != stride) return false;
-    stride *= buffer.sizes[d];
-  }
-  return true;
 }
 
 // One buffer, which operand it belongs to, and which of that operand's list it is.
