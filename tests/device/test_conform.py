@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from support.checkout import DRIVERS, ROOT, environment
-from torch_mydev.cli.conform import command
+from support.conform_command import Cli, conform_command
 from torch_mydev.cli.conform.suite import PROGRAM
 
 pytestmark = pytest.mark.any_driver
 
-Cli = Callable[..., tuple[int, str, str]]
 DISCRETE = f"{DRIVERS}/discrete_driver.so"
 ASYNCHRONOUS = f"{DRIVERS}/asynchronous_driver.so"
 HOST_IN_ALL_MODES = "host:async,guarded,devices=2"
@@ -31,17 +30,7 @@ FAULTY_DISCRETE = f"{DRIVERS / 'faulty_asynchronous_driver.so'}:devices=1"
 
 @pytest.fixture
 def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command in this process: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = command.run(("driver", *arguments))
-        except SystemExit as exit_:
-            code = int(str(exit_.code))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return conform_command(capsys, "driver")
 
 
 @pytest.fixture

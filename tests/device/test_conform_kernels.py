@@ -10,28 +10,17 @@ from typing import Any
 import pytest
 
 from support.checkout import DRIVERS
-from torch_mydev.cli.conform import command
+from support.conform_command import Cli, conform_command
 
 pytestmark = pytest.mark.any_driver
 
-Cli = Callable[..., tuple[int, str, str]]
 WRONG = f"{DRIVERS}/wrong_driver.so"
 PARTIAL = f"{DRIVERS}/partial_driver.so"
 
 
 @pytest.fixture
 def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command in this process: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = command.run(("kernels", *arguments))
-        except SystemExit as exit_:
-            code = int(str(exit_.code))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return conform_command(capsys, "kernels")
 
 
 @pytest.fixture

@@ -5,37 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.checkout import DRIVERS
-from torch_mydev.cli.conform import command
+from support.conform_command import Cli, conform_command
 from torch_mydev.cli.conform.operator_suite import Plan, Suite
 from torch_mydev.cli.workers import CannotStart, Worker, WorkerDied, WorkerHung, run_tasks
 from torch_mydev.conform.operators.row import Task
 
 pytestmark = pytest.mark.any_driver
 
-Cli = Callable[..., tuple[int, str, str]]
 WRONG = f"{DRIVERS}/wrong_driver.so"
 
 
 @pytest.fixture
 def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command in this process: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = command.run(("operators", "--jobs", "1", *arguments))
-        except SystemExit as exit_:
-            code = int(str(exit_.code))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return conform_command(capsys, "operators", "--jobs", "1")
 
 
 def rows_of(out: str) -> dict[str, dict[str, Any]]:
