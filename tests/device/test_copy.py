@@ -177,3 +177,15 @@ def test_copies_between_devices_are_ordered(device: torch.device) -> None:
         second.copy_(first)
         first.fill_(-1)
         assert second.mean().item() == step
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.complex128], ids=str)
+@pytest.mark.parametrize("row", [1, 2, 3, 5, 16, 17, 31, 33, 64, 100, 300, 2000])
+def test_rows_of_every_length_change_places(device: torch.device, dtype: torch.dtype, row: int) -> None:
+    source = (torch.arange(3 * 5 * 2 * row) % 251).to(dtype).view(3, 5, 2, row)
+    for order in ((1, 0, 2, 3), (2, 1, 0, 3), (0, 2, 1, 3)):
+        there = source.to(device).permute(order)
+        assert torch.equal(there.contiguous().cpu(), source.permute(order).contiguous())
+        target = torch.zeros_like(source).to(device)
+        target.permute(order).copy_(there.contiguous())
+        assert torch.equal(target.cpu(), source)

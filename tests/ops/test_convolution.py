@@ -253,3 +253,21 @@ def test_transposed_convolution_of_no_size() -> None:
     x, weight = torch.ones(2, 4, 7, 7), torch.ones(4, 4, 4, 4)
     expected = F.conv_transpose2d(x, weight, padding=5)
     torch.testing.assert_close(F.conv_transpose2d(x.to("mydev"), weight.to("mydev"), padding=5).cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    ("width", "padding"),
+    [(w, p) for w in (1, 2, 3, 5, 10, 16, 18, 19, 40) for p in (0, 1, 2) if w + 2 * p >= 3],
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_of_every_width(device: torch.device, width: int, padding: int, stride: int) -> None:
+    """Narrower than a vector, as wide, wider; a NaN beyond the border of a window's row is not taken in."""
+    x, weight = small_numbers((2, 4, 5, width)), small_numbers((4, 1, 3, 3))
+    weight[0, 0, 0, 0] = float("nan")
+    options = {"padding": padding, "stride": stride, "groups": 4}
+    expected = F.conv2d(x, weight, None, **options)
+    actual = F.conv2d(x.to(device), weight.to(device), None, **options)
+    torch.testing.assert_close(actual.cpu()[:, 1:], expected[:, 1:], rtol=0, atol=0)
+    if padding > 0:  # the NaN's tap lies outside for the first row and column
+        assert not actual.cpu()[:, 0, 0].isnan().any()
+        assert not actual.cpu()[:, 0, :, 0].isnan().any()

@@ -196,3 +196,18 @@ def test_where_by_a_condition_on_the_cpu(device: torch.device, condition: bool, 
     a, b = torch.tensor([1, 2, 3], dtype=dtype), torch.tensor([4, 5, 6], dtype=dtype)
     actual = torch.where(torch.tensor(condition), a.to(device), b.to(device))
     assert torch.equal(actual.cpu(), torch.where(torch.tensor(condition), a, b))
+
+
+@pytest.mark.parametrize("length", [1, 7, 16, 33, 1000])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_bfloat16_arithmetic_is_rounded_once(name: str, length: int, device: torch.device) -> None:
+    """Dense operands, a number, a broadcast row: infinities, NaN, signed zeros, denormals, overflow; bit by bit."""
+    values = torch.tensor([*SPECIAL, 1e-40, -3e38, 3.3e38, 1.0078125, 255.0, 1 / 3]).bfloat16()
+    generator = torch.Generator().manual_seed(length)
+    a, b = (values[torch.randint(len(values), (3, length), generator=generator)] for _ in range(2))
+    function = getattr(torch, name)
+    for left, right in ((a, b), (a, b[:1]), (a.t(), b.t()), (a, 0.1)):
+        moved = right.to(device) if isinstance(right, torch.Tensor) else right
+        torch.testing.assert_close(
+            function(left.to(device), moved).cpu(), function(left, right), rtol=0, atol=0, equal_nan=True
+        )

@@ -233,3 +233,23 @@ def test_variance_of_one_element_is_nan_with_a_warning(device: torch.device) -> 
 )
 def test_gradients(function: Callable[..., Any], device: torch.device) -> None:
     assert_gradient_parity(function, values(6, 11), device=device, native=False)
+
+
+@pytest.mark.parametrize("length", [1, 3, 15, 16, 17, 49, 63, 64, 65, 200, 1030])
+@pytest.mark.parametrize("name", ["amax", "amin", "sum", "mean", "prod"])
+def test_rows_of_every_length(name: str, length: int, device: torch.device) -> None:
+    """Rows shorter than a vector, of some vectors and a rest, and long ones; a NaN wins wherever it stands."""
+    rows = torch.randn(5, length, generator=torch.Generator().manual_seed(length))
+    rows[3, length - 1] = float("nan")
+    rows[4, 0] = float("nan")
+    for x in (rows, rows.double(), rows.t().contiguous().t(), rows.bfloat16()):
+        expected = getattr(x, name)(1)
+        torch.testing.assert_close(getattr(x.to(device), name)(1).cpu(), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 64, 67, 131])
+def test_columns_over_any_number_of_rows(rows: int, device: torch.device) -> None:
+    x = torch.randn(rows, 37, generator=torch.Generator().manual_seed(rows))
+    for operand in (x, x.bfloat16(), torch.cat([x, x], 1)[:, ::2]):
+        torch.testing.assert_close(operand.to(device).sum(0).cpu(), operand.sum(0))
+        torch.testing.assert_close(operand.to(device).amax(0).cpu(), operand.amax(0))

@@ -206,10 +206,13 @@ struct RightShift {
 constexpr char kZeroDivision[] = "ZeroDivisionError";
 
 constexpr PointwiseKernel kKernels[] = {
-    {.name = "mydev.add", .inputs = 2, .types = numbers<Add, 2>() | complexes<Add, 2>()},
-    {.name = "mydev.sub", .inputs = 2, .types = numbers<Sub, 2>() | complexes<Sub, 2>(), .pred = false},
-    {.name = "mydev.mul", .inputs = 2, .types = numbers<Mul, 2>() | complexes<Mul, 2>()},
-    {.name = "mydev.div", .inputs = 2, .types = floats<Div, 2>() | complexes<Div, 2>()},
+    {.name = "mydev.add", .inputs = 2, .types = numbers<Add, 2>() | bfloats<Add, 2>() | complexes<Add, 2>()},
+    {.name = "mydev.sub",
+     .inputs = 2,
+     .types = numbers<Sub, 2>() | bfloats<Sub, 2>() | complexes<Sub, 2>(),
+     .pred = false},
+    {.name = "mydev.mul", .inputs = 2, .types = numbers<Mul, 2>() | bfloats<Mul, 2>() | complexes<Mul, 2>()},
+    {.name = "mydev.div", .inputs = 2, .types = floats<Div, 2>() | bfloats<Div, 2>() | complexes<Div, 2>()},
     {.name = "mydev.div_trunc",
      .inputs = 2,
      .types = numbers<DivTrunc, 2>(),

@@ -96,8 +96,10 @@ class Worker {
   explicit Worker(const Plan& plan) : plan_(plan) {}
 
   void run(int64_t begin, int64_t end) {
-    // Between dense runs of the same bytes nothing needs a buffer.
-    const bool unbounded = plan_.same_bytes() && (plan_.out_direct || plan_.in_direct);
+    // Between dense runs nothing needs a buffer, nor where one side is dense and has the same bytes.
+    const bool unbounded = plan_.out_direct && plan_.in_direct
+                               ? plan_.conversion.count <= 1
+                               : plan_.same_bytes() && (plan_.out_direct || plan_.in_direct);
     for_each_run(plan_.layout, plan_.by_row, unbounded ? end - begin : plan_.chunk, begin, end,
                  [this](int64_t position, int64_t n) { run_piece(position, n); });
   }
@@ -149,6 +151,70 @@ class Worker {
   const Plan& plan_;
   alignas(64) char buffers_[2][kBufferBytes];
 };
+
+// --- rows ------------------------------------------------------------------------------------------------------------
+
+constexpr int64_t kShortestRow = 16;  // bytes; shorter ones are gathered
+
+// Copies bytes >= kShortestRow from one place to another, which may be the same.
+inline void copy_row(char* to, const char* from, int64_t bytes) {
+  using Bytes16 = detail::VectorType<char, 16>::type;
+  constexpr int64_t n = static_cast<int64_t>(kVectorBytes);
+  constexpr int64_t kLongest = 1024;  // from which the C library's copy is faster
+  if (bytes > kLongest) {
+    std::memmove(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  const auto run = [=]<typename V>(V) {
+    constexpr int64_t size = sizeof(V);
+    V v;
+    for (int64_t i = 0; i + size <= bytes; i += size) {
+      std::memcpy(&v, from + i, sizeof(v));
+      std::memcpy(to + i, &v, sizeof(v));
+    }
+    std::memcpy(&v, from + bytes - size, sizeof(v));  // the rest, and some once more
+    std::memcpy(to + bytes - size, &v, sizeof(v));
+  };
+  if (bytes >= n) {
+    run(Vec<char>{});
+  } else {
+    run(Bytes16{});
+  }
+}
+
+bool copies_rows(const Plan& plan) {
+  const StridedLayout& layout = plan.layout;
+  return plan.same_bytes() && layout.rank > 1 && layout.strides[kOut][0] == plan.out_size &&
+         layout.strides[kIn][0] == plan.in_size && layout.sizes[0] * plan.in_size >= kShortestRow;
+}
+
+// Both sides are dense along dimension 0: a row is one copy, and places are reached by steps, not by division.
+void copy_rows(const Plan& plan) {
+  const StridedLayout& layout = plan.layout;
+  const int64_t length = layout.sizes[0], bytes = length * plan.in_size;
+  parallel_for(layout.count / length, std::max<int64_t>(kGrainCheap / length, 1), [&](int64_t begin, int64_t end) {
+    int64_t index[kMaxLoopRank];
+    char* out = plan.out;
+    const char* in = plan.in;
+    for (int64_t d = 1, rest = begin; d < layout.rank; ++d) {
+      index[d] = rest % layout.sizes[d];
+      rest /= layout.sizes[d];
+      out += index[d] * layout.strides[kOut][d];
+      in += index[d] * layout.strides[kIn][d];
+    }
+    for (int64_t row = begin; row < end; ++row) {
+      copy_row(out, in, bytes);
+      for (int d = 1; d < layout.rank; ++d) {
+        out += layout.strides[kOut][d];
+        in += layout.strides[kIn][d];
+        if (++index[d] < layout.sizes[d]) break;
+        out -= index[d] * layout.strides[kOut][d];
+        in -= index[d] * layout.strides[kIn][d];
+        index[d] = 0;
+      }
+    }
+  });
+}
 
 // --- transposition -------------------------------------------------------------------------------------------------
 //
@@ -358,6 +424,10 @@ mydev_code copy_entry(const mydev_frame* frame) {
         transpose<uint64_t>(plan, d);
         break;
     }
+    return MYDEV_OK;
+  }
+  if (copies_rows(plan)) {
+    copy_rows(plan);
     return MYDEV_OK;
   }
   parallel_for(plan.layout.count, kGrainCheap, [&](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });

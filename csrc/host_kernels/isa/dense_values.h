@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/vector_math.h"
@@ -56,6 +57,34 @@ T fold(const T* x, int64_t count, T identity, const Combine& combine) {
   }
   for (; i < count; ++i) result = static_cast<T>(combine(result, x[i]));
   return result;
+}
+
+// The largest, or smallest, of map(x[i]) and `start`; NaN if one is NaN. map leaves `start` as it is.
+template <bool kLargest, typename T, typename Map>
+T extremum_of(const T* x, int64_t count, T start, const Map& map) {
+  constexpr int64_t n = kLanes<T>;
+  const auto better = [](Vec<T> a, Vec<T> b) { return kLargest ? greater_of<T>(a, b) : lesser_of<T>(a, b); };
+  Vec<T> a = splat(start), b = a, c = a, d = a;
+  NanSeen<T> nan;
+  int64_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    const Vec<T> first = map(load(x + i)), second = map(load(x + i + n));
+    const Vec<T> third = map(load(x + i + 2 * n)), fourth = map(load(x + i + 3 * n));
+    a = better(first, a);
+    b = better(second, b);
+    c = better(third, c);
+    d = better(fourth, d);
+    nan.add(first, second);
+    nan.add(third, fourth);
+  }
+  for (; i < count; i += n) {
+    const Vec<T> values = map(i + n <= count ? load(x + i) : load_partial(x + i, count - i, splat(start)));
+    a = better(values, a);
+    nan.add(values, values);
+  }
+  if (nan.any()) return std::numeric_limits<T>::quiet_NaN();
+  return across_lanes<T>(better(better(a, b), better(c, d)),
+                         [](auto p, auto q) { return (kLargest ? p > q : p < q) ? p : q; });
 }
 
 template <typename T>

@@ -71,14 +71,34 @@ void bf16_to_f32(void* dst, const void* src, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = uint32_t{from[i]} << 16;
 }
 
+// The upper halves of floats, rounded to nearest, ties to even.
+inline uint32_t bf16_bits(uint32_t u) {
+  const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded;
+}
+#if defined(MYDEV_ISA_AVX2)
+inline __m256i bf16_bits(__m256 v) {
+  const __m256i u = _mm256_castps_si256(v), high = _mm256_srli_epi32(u, 16);
+  const __m256i bias = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, bias), 16);
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), nan);
+}
+#endif
+
 void f32_to_bf16(void* dst, const void* src, int64_t n) {
   uint16_t* to = static_cast<uint16_t*>(dst);
   const uint32_t* from = static_cast<const uint32_t*>(src);
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t u = from[i];
-    const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;  // to nearest, ties to even
-    to[i] = static_cast<uint16_t>((u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+  int64_t i = 0;
+#if defined(MYDEV_ISA_AVX2)
+  for (; i + 16 <= n; i += 16) {
+    const float* values = reinterpret_cast<const float*>(from + i);
+    const __m256i packed =
+        _mm256_packus_epi32(bf16_bits(_mm256_loadu_ps(values)), bf16_bits(_mm256_loadu_ps(values + 8)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_permute4x64_epi64(packed, 0xD8));
   }
+#endif
+  for (; i < n; ++i) to[i] = static_cast<uint16_t>(bf16_bits(from[i]));
 }
 
 void f16_to_f32(void* dst, const void* src, int64_t n) {

@@ -19,6 +19,14 @@ struct ComputeType {
   Apply Types::* apply;
 };
 
+// Numbers keep their precision: with one among the inputs, bf16 computes through f32.
+bool in_memory(const PointwiseKernel& kernel, const mydev_frame& frame) {
+  for (uint32_t k = 0; k < frame.num_outputs + frame.num_inputs; ++k) {
+    if ((frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0) return false;
+  }
+  return kernel.types.bf16 != nullptr;
+}
+
 ComputeType compute_type(int32_t dtype) {
   switch (dtype) {
     case MYDEV_F16:
@@ -237,7 +245,8 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
     return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
   }
   const int32_t dtype = buffers[kernel.predicate ? 1 : 0].dtype;
-  const ComputeType compute = compute_type(dtype);
+  const bool bf16 = dtype == MYDEV_BF16 && in_memory(kernel, frame);
+  const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
   const Apply apply = find_apply(kernel, dtype, compute);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "host_kernels/isa/complex.h"
+#include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/simd.h"
 #include "runtime/base/parallel.h"
 
@@ -61,11 +62,13 @@ class Params {
 // Computes n elements; everything is dense; out may be one of the inputs.
 using Apply = void (*)(const Params& params, void* out, const void* const* in, int64_t n);
 
-// One function per compute type; nullptr: not offered.
+// One function per compute type; nullptr: not offered. bf16: from and to elements in memory, computed in f32, for what
+// costs less than the passes through buffers that f32 needs.
 struct Types {
-  Apply f32 = nullptr, f64 = nullptr, s32 = nullptr, s64 = nullptr, c64 = nullptr, c128 = nullptr;
+  Apply bf16 = nullptr, f32 = nullptr, f64 = nullptr, s32 = nullptr, s64 = nullptr, c64 = nullptr, c128 = nullptr;
 };
 constexpr Types operator|(Types a, const Types& b) {
+  if (b.bf16 != nullptr) a.bf16 = b.bf16;
   if (b.f32 != nullptr) a.f32 = b.f32;
   if (b.f64 != nullptr) a.f64 = b.f64;
   if (b.s32 != nullptr) a.s32 = b.s32;
@@ -125,16 +128,16 @@ void apply_lanes(const Params& params, void* out, const void* const* in, int64_t
   const T* const a = static_cast<const T*>(in[0]);
   if constexpr (inputs == 1) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) to[i] = op(a[i]);
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i]));
   } else if constexpr (inputs == 2) {
     const T* const b = static_cast<const T*>(in[1]);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) to[i] = op(a[i], b[i]);
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i], b[i]));
   } else {
     const T* const b = static_cast<const T*>(in[1]);
     const T* const c = static_cast<const T*>(in[2]);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) to[i] = op(a[i], b[i], c[i]);
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i], b[i], c[i]));
   }
 }
 
@@ -163,6 +166,10 @@ void apply_packs(const Params& params, void* out, const void* const* in, int64_t
 template <template <typename> typename Op, int inputs>
 constexpr Types floats() {
   return {.f32 = apply_lanes<Op<float>, float, float, inputs>, .f64 = apply_lanes<Op<double>, double, double, inputs>};
+}
+template <template <typename> typename Op, int inputs>
+constexpr Types bfloats() {
+  return {.bf16 = apply_lanes<Op<float>, BFloat16Bits, BFloat16Bits, inputs>};
 }
 template <template <typename> typename Op, int inputs>
 constexpr Types integers() {

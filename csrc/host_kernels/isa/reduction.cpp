@@ -19,10 +19,15 @@ namespace {
 
 constexpr int64_t kFlush = 64;  // additions per lane before a lane is emptied into the wide type
 constexpr int64_t kStoreBlock = 256;
+constexpr int64_t kRowsAtOnce = 4;
 
 // --- operations: lanes (scalars or vectors) of type A, results of type W ---------------------------------------------
 
+// An operation whose results are among its (mapped) elements says how it chooses.
+enum class Choice { kNone, kLargest, kSmallest };
+
 struct Sum {
+  static constexpr Choice kChoice = Choice::kNone;
   template <typename A>
   static A identity() {
     return A{0};
@@ -51,6 +56,7 @@ struct Prod : Sum {
 };
 
 struct Amax : Sum {
+  static constexpr Choice kChoice = Choice::kLargest;
   template <typename A>
   static A identity() {
     if constexpr (std::numeric_limits<A>::has_infinity) return -std::numeric_limits<A>::infinity();
@@ -60,6 +66,7 @@ struct Amax : Sum {
 };
 
 struct Amin : Sum {
+  static constexpr Choice kChoice = Choice::kSmallest;
   template <typename A>
   static A identity() {
     if constexpr (std::numeric_limits<A>::has_infinity) return std::numeric_limits<A>::infinity();
@@ -89,6 +96,7 @@ struct Norm2 : Sum {
 };
 
 struct NormInf : Norm1 {
+  static constexpr Choice kChoice = Choice::kLargest;
   static auto combine(auto a, auto b) { return kLarger(a, b); }
 };
 
@@ -110,12 +118,24 @@ W empty_lanes(Vec<W> v) {
 }
 
 template <typename Op, typename A, typename W>
-W reduce_dense(const A* x, int64_t count) {
+[[gnu::always_inline]] inline W reduce_dense(const A* x, int64_t count) {
   constexpr int64_t n = kLanes<A>;
+  if constexpr (Op::kChoice != Choice::kNone && std::is_floating_point_v<A>) {
+    constexpr bool kLargest = Op::kChoice == Choice::kLargest;
+    return extremum_of<kLargest>(x, count, Op::template identity<A>(), [](auto v) { return Op::map(v); });
+  }
   const Vec<A> start = splat(Op::template identity<A>());
+  if (count < 4 * n) {
+    Vec<A> lanes = start;
+    int64_t i = 0;
+    for (; i + n <= count; i += n) lanes = Op::combine(lanes, Op::map(load(x + i)));
+    // map leaves the identity as it is, in every operation.
+    if (i < count) lanes = Op::combine(lanes, Op::map(load_partial(x + i, count - i, start)));
+    return empty_lanes<Op, W>(lanes);
+  }
   W result = Op::template identity<W>();
   int64_t i = 0;
-  while (i + n <= count) {
+  while (i < count) {
     Vec<A> a = start, b = start, c = start, d = start;
     const int64_t steps = std::min(kFlush, (count - i) / (4 * n));
     for (int64_t step = 0; step < steps; ++step, i += 4 * n) {
@@ -126,19 +146,13 @@ W reduce_dense(const A* x, int64_t count) {
     }
     if (count - i < 4 * n) {
       for (; i + n <= count; i += n) a = Op::combine(a, Op::map(load(x + i)));
+      if (i < count) b = Op::combine(b, Op::map(load_partial(x + i, count - i, start)));
+      i = count;
     }
     const W lanes = empty_lanes<Op, W>(Op::combine(Op::combine(a, b), Op::combine(c, d)));
     result = static_cast<W>(Op::combine(result, lanes));
   }
-  A tail[4] = {Op::template identity<A>(), Op::template identity<A>(), Op::template identity<A>(),
-               Op::template identity<A>()};
-  for (; i + 4 <= count; i += 4) {
-    for (int lane = 0; lane < 4; ++lane) tail[lane] = static_cast<A>(Op::combine(tail[lane], Op::map(x[i + lane])));
-  }
-  for (int lane = 0; i < count; ++i, ++lane) tail[lane] = static_cast<A>(Op::combine(tail[lane], Op::map(x[i])));
-  const W first = static_cast<W>(Op::combine(static_cast<W>(tail[0]), static_cast<W>(tail[1])));
-  const W second = static_cast<W>(Op::combine(static_cast<W>(tail[2]), static_cast<W>(tail[3])));
-  return static_cast<W>(Op::combine(result, static_cast<W>(Op::combine(first, second))));
+  return result;
 }
 
 // Elements are read as Read, which is A or has its representation.
@@ -194,6 +208,14 @@ class Reduction {
   }
 
   void reduce_outputs(const ReductionPlan& plan, const char* in, int64_t first, int64_t last, W* partial) {
+    if (plan.kept_rank == 1 && plan.reduced_rank == 1 && reader_.direct(plan.reduced[0].in)) {
+      // Rows at equal distances, as short as a window's: no odometer.
+      const int64_t step = plan.kept[0].in, count = plan.reduced[0].size;
+      const A* x = reinterpret_cast<const A*>(in);
+      store_outputs(first, last, partial,
+                    [=](int64_t output) { return reduce_dense<Op, A, W>(x + output * step, count); });
+      return;
+    }
     Odometer kept(plan.kept, plan.kept_rank, 0);
     kept.seek(first);
     store_outputs(first, last, partial, [&](int64_t) {
@@ -217,7 +239,8 @@ class Reduction {
       const int64_t column = output % inner.size;
       const int64_t n = std::min({kStoreBlock, inner.size - column, last - output});
       kept.seek(output / inner.size);
-      for (int64_t i = 0; i < n; ++i) block[i] = Op::template finish<W>(value(output + i), plan_.count);
+      for (int64_t i = 0; i < n; ++i) block[i] = value(output + i);
+      for (int64_t i = 0; i < n; ++i) block[i] = Op::template finish<W>(block[i], plan_.count);
       writer_.write(block, out_ + (kept.out() + column * inner.out) * writer_.element_bytes(), inner.out, n);
       output += n;
     }
@@ -266,7 +289,16 @@ class Reduction {
     for (int64_t begin = 0; begin < rows; begin += kFlush) {
       const int64_t end = std::min(rows, begin + kFlush);
       for (int64_t j = 0; j < columns; ++j) lanes[j] = Op::template identity<A>();
-      for (int64_t r = begin; r < end; ++r, row.next()) {
+      int64_t r = begin;
+      for (; r + kRowsAtOnce <= end && reader_.direct(stride); r += kRowsAtOnce) {
+        const A* x[kRowsAtOnce];
+        for (const A*& line : x) {
+          line = reinterpret_cast<const A*>(in + row.in() * reader_.element_bytes());
+          row.next();
+        }
+        combine_rows(x[0], x[1], x[2], x[3], lanes, columns);
+      }
+      for (; r < end; ++r, row.next()) {
         const A* __restrict x = read(in + row.in() * reader_.element_bytes(), stride, columns, buffer);
         for (int64_t j = 0; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(x[j])));
       }
@@ -281,6 +313,16 @@ class Reduction {
     for (int64_t j = 0; j < columns; ++j) results[j] = Op::template finish<W>(results[j], plan_.count);
     const int64_t offset = kept.out() + column * plan.kept[0].out;
     writer_.write(results, out_ + offset * writer_.element_bytes(), plan.kept[0].out, columns);
+  }
+
+  // Four rows at once: the lanes are loaded and stored once for them.
+  static void combine_rows(const A* __restrict a, const A* __restrict b, const A* __restrict c, const A* __restrict d,
+                           A* __restrict lanes, int64_t columns) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const A first = static_cast<A>(Op::combine(Op::map(a[j]), Op::map(b[j])));
+      const A second = static_cast<A>(Op::combine(Op::map(c[j]), Op::map(d[j])));
+      lanes[j] = static_cast<A>(Op::combine(lanes[j], static_cast<A>(Op::combine(first, second))));
+    }
   }
 
   void combine_pieces() {

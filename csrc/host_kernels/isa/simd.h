@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "host_kernels/isa/isa.h"
 
@@ -51,17 +52,71 @@ template <typename T>
 inline void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof(v));
 }
-// The first n lanes; the others are 0.
+#if defined(MYDEV_ISA_AVX512)
+// The first n lanes, n < 16 (4-byte lanes) or 8.
+inline __mmask16 first_lanes(int64_t n) {
+  return static_cast<__mmask16>((1u << n) - 1);
+}
+#elif defined(MYDEV_ISA_AVX2)
+inline __m256i first_lanes_32(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline __m256i first_lanes_64(int64_t n) {
+  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+#endif
+
+// The first n lanes, fewer than all, are read; the others are those of `otherwise`.
+template <typename T>
+inline Vec<T> load_partial(const T* p, int64_t n, Vec<T> otherwise) {
+#if defined(MYDEV_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) {
+    return reinterpret_cast<Vec<T>>(_mm512_mask_loadu_epi32(reinterpret_cast<__m512i>(otherwise), first_lanes(n), p));
+  } else if constexpr (sizeof(T) == 8) {
+    return reinterpret_cast<Vec<T>>(
+        _mm512_mask_loadu_epi64(reinterpret_cast<__m512i>(otherwise), static_cast<__mmask8>(first_lanes(n)), p));
+  }
+#elif defined(MYDEV_ISA_AVX2)
+  if constexpr (sizeof(T) == 4) {
+    const __m256i lanes = first_lanes_32(n);
+    const __m256i read = _mm256_maskload_epi32(reinterpret_cast<const int*>(p), lanes);
+    return reinterpret_cast<Vec<T>>(_mm256_blendv_epi8(reinterpret_cast<__m256i>(otherwise), read, lanes));
+  } else if constexpr (sizeof(T) == 8) {
+    const __m256i lanes = first_lanes_64(n);
+    const __m256i read = _mm256_maskload_epi64(reinterpret_cast<const long long*>(p), lanes);
+    return reinterpret_cast<Vec<T>>(_mm256_blendv_epi8(reinterpret_cast<__m256i>(otherwise), read, lanes));
+  }
+#endif
+  std::memcpy(&otherwise, p, static_cast<size_t>(n) * sizeof(T));
+  return otherwise;
+}
 template <typename T>
 inline Vec<T> load_partial(const T* p, int64_t n) {
-  Vec<T> v = {};
-  std::memcpy(&v, p, static_cast<size_t>(n) * sizeof(T));
-  return v;
+  return load_partial(p, n, Vec<T>{});
 }
+// Stores the first n lanes, fewer than all.
 template <typename T>
 inline void store_partial(T* p, Vec<T> v, int64_t n) {
+#if defined(MYDEV_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) {
+    _mm512_mask_storeu_epi32(p, first_lanes(n), reinterpret_cast<__m512i>(v));
+    return;
+  } else if constexpr (sizeof(T) == 8) {
+    _mm512_mask_storeu_epi64(p, static_cast<__mmask8>(first_lanes(n)), reinterpret_cast<__m512i>(v));
+    return;
+  }
+#elif defined(MYDEV_ISA_AVX2)
+  if constexpr (sizeof(T) == 4) {
+    _mm256_maskstore_epi32(reinterpret_cast<int*>(p), first_lanes_32(n), reinterpret_cast<__m256i>(v));
+    return;
+  } else if constexpr (sizeof(T) == 8) {
+    _mm256_maskstore_epi64(reinterpret_cast<long long*>(p), first_lanes_64(n), reinterpret_cast<__m256i>(v));
+    return;
+  }
+#endif
   std::memcpy(p, &v, static_cast<size_t>(n) * sizeof(T));
 }
+
 template <typename T>
 inline Vec<T> splat(T value) {
   return value - Vec<T>{};  // keeps NaN and -0
@@ -143,6 +198,71 @@ inline V at_most(V v, V high) {
   return v > high ? high : v;
 }
 
+// a > b ? a : b (a < b ? a : b): b if one of them is NaN.
+template <typename T>
+inline Vec<T> greater_of(Vec<T> a, Vec<T> b) {
+#if defined(MYDEV_ISA_AVX512)
+  if constexpr (std::is_same_v<T, float>) return _mm512_maskz_max_ps(__mmask16(-1), a, b);
+  if constexpr (std::is_same_v<T, double>) return _mm512_maskz_max_pd(__mmask8(-1), a, b);
+#elif defined(MYDEV_ISA_AVX2)
+  if constexpr (std::is_same_v<T, float>) return _mm256_max_ps(a, b);
+  if constexpr (std::is_same_v<T, double>) return _mm256_max_pd(a, b);
+#endif
+  return a > b ? a : b;
+}
+template <typename T>
+inline Vec<T> lesser_of(Vec<T> a, Vec<T> b) {
+#if defined(MYDEV_ISA_AVX512)
+  if constexpr (std::is_same_v<T, float>) return _mm512_maskz_min_ps(__mmask16(-1), a, b);
+  if constexpr (std::is_same_v<T, double>) return _mm512_maskz_min_pd(__mmask8(-1), a, b);
+#elif defined(MYDEV_ISA_AVX2)
+  if constexpr (std::is_same_v<T, float>) return _mm256_min_ps(a, b);
+  if constexpr (std::is_same_v<T, double>) return _mm256_min_pd(a, b);
+#endif
+  return a < b ? a : b;
+}
+
+// Whether a lane of the floating values added was NaN.
+template <typename T>
+class NanSeen {
+ public:
+  void add(Vec<T> a, Vec<T> b) {
+#if defined(MYDEV_ISA_AVX512)
+    if constexpr (std::is_same_v<T, float>) {
+      seen_ |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+    } else {
+      seen_ |= _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q);
+    }
+#elif defined(MYDEV_ISA_AVX2)
+    if constexpr (std::is_same_v<T, float>) {
+      seen_ |= reinterpret_cast<I64>(_mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+    } else {
+      seen_ |= reinterpret_cast<I64>(_mm256_cmp_pd(a, b, _CMP_UNORD_Q));
+    }
+#else
+    seen_ |= reinterpret_cast<I64>((a != a) | (b != b));
+#endif
+  }
+  bool any() const {
+#if defined(MYDEV_ISA_AVX512)
+    return seen_ != 0;
+#elif defined(MYDEV_ISA_AVX2)
+    return _mm256_movemask_epi8(reinterpret_cast<__m256i>(seen_)) != 0;
+#else
+    int64_t lanes = 0;
+    for (int64_t i = 0; i < kLanes<int64_t>; ++i) lanes |= seen_[i];
+    return lanes != 0;
+#endif
+  }
+
+ private:
+#if defined(MYDEV_ISA_AVX512)
+  uint32_t seen_ = 0;
+#else
+  I64 seen_ = {};
+#endif
+};
+
 // Nearest integer, ties to even, for |v| < 2^22 (F32) or 2^51 (F64); its bits hold the integer in the low end.
 inline F32 round_shifted(F32 v) {
   return v + 12582912.0f;
@@ -152,6 +272,21 @@ inline F64 round_shifted(F64 v) {
 }  // 1.5 * 2^52
 
 // Two halves, in double precision, and back.
+#if defined(MYDEV_ISA_AVX512)
+inline F64 widen_low(F32 v) {
+  return _mm512_maskz_cvtps_pd(__mmask8(-1), _mm512_maskz_extractf32x8_ps(__mmask8(-1), v, 0));
+}
+inline F64 widen_high(F32 v) {
+  return _mm512_maskz_cvtps_pd(__mmask8(-1), _mm512_maskz_extractf32x8_ps(__mmask8(-1), v, 1));
+}
+#elif defined(MYDEV_ISA_AVX2)
+inline F64 widen_low(F32 v) {
+  return _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+}
+inline F64 widen_high(F32 v) {
+  return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+}
+#else
 inline F64 widen_low(F32 v) {
   HalfF32 half;
   std::memcpy(&half, &v, sizeof(half));
@@ -162,6 +297,7 @@ inline F64 widen_high(F32 v) {
   std::memcpy(&half, reinterpret_cast<const char*>(&v) + sizeof(half), sizeof(half));
   return __builtin_convertvector(half, F64);
 }
+#endif
 inline F32 narrow(F64 low, F64 high) {
   const HalfF32 halves[2] = {__builtin_convertvector(low, HalfF32), __builtin_convertvector(high, HalfF32)};
   F32 v;

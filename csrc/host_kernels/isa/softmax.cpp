@@ -66,7 +66,8 @@ class Forward {
     C maximum = kLowest;
     for (int64_t i = 0; i < shape_.dim; i += kChunk) {
       const int64_t count = std::min(kChunk, shape_.dim - i);
-      maximum = fold(read(at + i, count, source), count, maximum, kLarger);
+      maximum =
+          kLarger(extremum_of<true>(read(at + i, count, source), count, kLowest, [](auto x) { return x; }), maximum);
     }
     double sum = 0;
     for (int64_t i = 0; i < shape_.dim; i += kChunk) {
