@@ -26,8 +26,8 @@ void bind_fallback(pybind11::module_& m) {
   m.def("_fallback_rows", [] {
     pybind11::list rows;
     for (const FallbackRow& row : fallback_rows()) {
-      rows.append(
-          pybind11::make_tuple(row.op, row.calls, row.bytes_copied, row.nanoseconds, row.first_line, row.declined));
+      rows.append(pybind11::make_tuple(row.op, row.calls, row.bytes_copied, row.nanoseconds, row.copying_nanoseconds,
+                                       row.first_line, row.declined));
     }
     return rows;
   });

@@ -8,8 +8,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "runtime/launch/launch.h"
-#include "runtime/launch/source_location.h"
+#include "runtime/command/launch.h"
+#include "runtime/command/source_location.h"
 
 namespace mydev {
 
@@ -32,12 +32,14 @@ struct FallbackCensus {
             record.decline_,
             record.calls_.load(std::memory_order_relaxed),
             record.bytes_.load(std::memory_order_relaxed),
-            record.nanoseconds_.load(std::memory_order_relaxed)};
+            record.nanoseconds_.load(std::memory_order_relaxed),
+            record.copying_.load(std::memory_order_relaxed)};
   }
   static void reset(FallbackRecord& record) {
     record.calls_ = 0;
     record.bytes_ = 0;
     record.nanoseconds_ = 0;
+    record.copying_ = 0;
     record.warned_ = false;
     record.declined_ = false;
     record.first_line_.clear();
@@ -53,7 +55,7 @@ FallbackMode FallbackRecord::effective_mode() const noexcept {
 void FallbackRecord::enter_slow() {
   FallbackCensus& census = FallbackCensus::instance();
   const FallbackMode mode = effective_mode();
-  const std::string line = source_location();
+  const std::string line(source_location());
   std::string declined;
   {
     std::unique_lock lock(census.mutex);

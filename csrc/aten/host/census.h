@@ -29,8 +29,10 @@ class FallbackRecord {
   }
   // Why a kernel of the device did not take the operands; the first reason is kept.
   void note_declined(const char* reason);
-  void leave(int64_t nanoseconds, uint64_t bytes_copied) noexcept {
+  // `copying`: how much of the time was not the CPU kernel's, on a device that the host does not reach.
+  void leave(int64_t nanoseconds, int64_t copying, uint64_t bytes_copied) noexcept {
     nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+    if (copying != 0) copying_.fetch_add(copying, std::memory_order_relaxed);
     if (bytes_copied != 0) bytes_.fetch_add(bytes_copied, std::memory_order_relaxed);
   }
 
@@ -41,7 +43,7 @@ class FallbackRecord {
 
   const std::string name_;
   std::atomic<uint64_t> calls_{0}, bytes_{0};
-  std::atomic<int64_t> nanoseconds_{0};
+  std::atomic<int64_t> nanoseconds_{0}, copying_{0};
   std::atomic<int8_t> mode_{-1};  // -1: the global mode
   std::atomic<bool> warned_{false};
   std::atomic<bool> declined_{false};
@@ -51,7 +53,7 @@ class FallbackRecord {
 struct FallbackRow {
   std::string op, first_line, declined;
   uint64_t calls, bytes_copied;
-  int64_t nanoseconds;
+  int64_t nanoseconds, copying_nanoseconds;
 };
 
 // The record of an op by its full name, "aten::sort.stable"; made at first need.

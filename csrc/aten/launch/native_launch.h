@@ -20,7 +20,7 @@
 #include "aten/launch/buffer.h"
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {

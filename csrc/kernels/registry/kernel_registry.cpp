@@ -14,8 +14,8 @@
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
-#include "runtime/launch/launch.h"
-#include "runtime/launch/launch_errors.h"
+#include "runtime/command/launch.h"
+#include "runtime/command/launch_errors.h"
 
 namespace mydev {
 
