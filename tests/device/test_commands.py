@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from support.checkout import DRIVERS
 from torch_mydev import fallback_census
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
@@ -46,6 +47,7 @@ def test_statistics_count_the_block_alone(device: torch.device) -> None:
     x = torch.ones(10, device=device)
     with module().launch_statistics() as outer:
         x.add_(1)
+        module().synchronize()
         with module().launch_statistics() as inner:
             x.mul_(2)
             module().synchronize()
@@ -100,6 +102,32 @@ from torch_mydev.observe.fallback import FallbackRow
 assert FallbackRow("aten::_softmax.out", 1, 0, 0.0, 0.0, "", "").kernel == "mydev.softmax"
 """
     result = run_python(program, MYDEV_DRIVER="host:remote")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_driver_without_kernels_fills_by_itself(run_python: RunPython) -> None:
+    program = """
+import torch, torch_mydev
+with torch_mydev.fallback_census() as census, torch.mydev.launch_statistics() as statistics:
+    x = torch.zeros(4, 6, device="mydev").t()
+    x.fill_(3.5)
+    numbers = [torch.full((5,), 7, dtype=d, device="mydev") for d in (torch.bool, torch.int16, torch.bfloat16, torch.complex128)]
+assert census.total_calls == 0, census
+assert all(row.kind == "fill" for row in statistics.rows), statistics
+assert x.cpu().eq(3.5).all()
+for number in numbers:
+    assert number.cpu().eq(torch.full((5,), 7, dtype=number.dtype)).all()
+strided = torch.zeros(6, device="mydev")
+strided[::2].fill_(1)
+assert strided.cpu().tolist() == [1, 0, 1, 0, 1, 0]
+try:
+    torch.zeros(3, dtype=torch.uint8, device="mydev").fill_(300)
+except RuntimeError as error:
+    assert "without overflow" in str(error)
+else:
+    raise AssertionError("300 is no uint8")
+"""
+    result = run_python(program, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
     assert result.returncode == 0, result.stderr
 
 
