@@ -111,7 +111,8 @@ import torch, torch_mydev
 with torch_mydev.fallback_census() as census, torch.mydev.launch_statistics() as statistics:
     x = torch.zeros(4, 6, device="mydev").t()
     x.fill_(3.5)
-    numbers = [torch.full((5,), 7, dtype=d, device="mydev") for d in (torch.bool, torch.int16, torch.bfloat16, torch.complex128)]
+    dtypes = (torch.bool, torch.int16, torch.bfloat16, torch.complex128)
+    numbers = [torch.full((5,), 7, dtype=dtype, device="mydev") for dtype in dtypes]
 assert census.total_calls == 0, census
 assert all(row.kind == "fill" for row in statistics.rows), statistics
 assert x.cpu().eq(3.5).all()
