@@ -41,7 +41,7 @@
   GROUP(unary)                             \
   GROUP(variance)
 
-#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(convolution) GROUP(matmul) GROUP(pooling)
+#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(attention) GROUP(convolution) GROUP(matmul) GROUP(pooling)
 
 namespace mydev::kernels {
 

@@ -90,6 +90,28 @@ constexpr ContractRow kMatmulRows[] = {
      "With beta == 0 the addend is not read, with alpha == 0 neither a nor b"},
 };
 
+constexpr char kAttentionNotes[] =
+    "softmax(scale * query @ key^T + mask) @ value, and the logarithm of the sums; g divides h, and h / g heads of the "
+    "query share one of key and value; a false element of a mask of pred, and with is_causal a key beyond the query's "
+    "position, is -inf; a row of -inf alone is 0, and so is its logsumexp. dropout: element [b,h,l,s] of the softmax "
+    "takes word s % 4 of block ((b * H + h) * L + l) * ceil(S / 4) + s / 4 of Philox 4x32-10 from block offset on, and "
+    "is "
+    "divided by 1 - dropout if that is below 2^32 * (1 - dropout), else 0";
+constexpr ContractRow kAttentionRows[] = {
+    {"mydev.attention",
+     "(out T[b,h,l,e], logsumexp S[b,h,l]) <- (query T[b,h,l,d], key T[b,g,s,d], value T[b,g,s,e], mask? M[b,h,l,s]; "
+     "is_causal: bool, scale: float, dropout: float 0..1, seed: int, offset: int)",
+     "T: floats; S: T f32; M: T f32 pred", "", kAttentionNotes},
+    {"mydev.attention_backward",
+     "(grad_query T[b,h,l,d], grad_key T[b,g,s,d], grad_value T[b,g,s,e]) <- (grad_out T[b,h,l,e], query T[b,h,l,d], "
+     "key "
+     "T[b,g,s,d], value T[b,g,s,e], out T[b,h,l,e], logsumexp S[b,h,l], mask? M[b,h,l,s], seed? s64[], offset? s64[]; "
+     "is_causal: bool, scale: float, dropout: float 0..1)",
+     "T: floats; S: T f32; M: T f32 pred", "",
+     "out and logsumexp are those of mydev.attention, and the rest as there; "
+     "seed and offset are there unless dropout is 0"},
+};
+
 #define MYDEV_CONVOLUTION                                                                                         \
   "; stride: ints[...] 1.., padding: ints[...] 0.., dilation: ints[...] 1.., transposed: bool, output_padding: "  \
   "ints[...] 0.., groups: int 1..) where u: 1..3, operands are not empty, p = where(transposed, c, o), "          \
@@ -137,8 +159,9 @@ constexpr ContractRow kPoolingRows[] = {
 };
 
 constexpr ContractGroup kGroups[] = {
-    {"softmax, loss", kSoftmaxRows}, {"softmax, loss", kLossRows},      {"normalisation, gating", kNormalizationRows},
-    {"matmul", kMatmulRows},         {"convolution", kConvolutionRows}, {"pooling", kPoolingRows}};
+    {"softmax, loss", kSoftmaxRows}, {"softmax, loss", kLossRows},  {"normalisation, gating", kNormalizationRows},
+    {"matmul", kMatmulRows},         {"attention", kAttentionRows}, {"convolution", kConvolutionRows},
+    {"pooling", kPoolingRows}};
 
 }  // namespace
 
