@@ -26,6 +26,7 @@
   GROUP(copy)                              \
   GROUP(fill)                              \
   GROUP(foreach)                           \
+  GROUP(group_norm)                        \
   GROUP(index)                             \
   GROUP(layer_norm)                        \
   GROUP(loss)                              \
@@ -39,6 +40,7 @@
   GROUP(swiglu)                            \
   GROUP(ternary)                           \
   GROUP(unary)                             \
+  GROUP(upsample)                          \
   GROUP(variance)
 
 #define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(attention) GROUP(convolution) GROUP(matmul) GROUP(pooling)

@@ -19,10 +19,6 @@ struct Case {
   double dropout = 0;
 };
 
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.name;
-}
-
 const Case kCases[] = {
     {"small", 2, 3, 3, 5, 7, 8, 8},
     {"blocks", 1, 2, 2, 150, 130, 20, 20},

@@ -70,6 +70,16 @@ constexpr ContractRow kNormalizationRows[] = {
      "dense (grad_in? T[m,n], grad_weight? S[n*], grad_bias? S[n*]) <- (grad_out T[m,n], in T[m,n], mean S[m*], rstd "
      "S[m*], weight? S[n*])",
      kWithStatistics, "", ""},
+    {"mydev.group_norm",
+     "dense (out strided T[n,g,d,s], mean S[n,g], rstd S[n,g]) <- (in strided T[n,g,d,s], weight? S[g,d], bias? "
+     "S[g,d]; "
+     "eps: float)",
+     kWithStatistics, "",
+     "out = (in - mean) * rstd * weight + bias for each n and g, rstd = 1 / sqrt(var + eps), var without correction"},
+    {"mydev.group_norm_backward",
+     "dense (grad_in? strided T[n,g,d,s], grad_weight? S[g,d], grad_bias? S[g,d]) <- (grad_out strided T[n,g,d,s], in "
+     "strided T[n,g,d,s], mean S[n,g], rstd S[n,g], weight? S[g,d])",
+     kWithStatistics, "", ""},
     {"mydev.rms_norm", "dense (out T[m,n], inverse_rms T[m*]) <- (x T[m,n], weight? T[n*]; eps: float)", "T: f32 f64",
      "", "out = x * inverse_rms * weight for each m, inverse_rms = 1 / sqrt(mean(x * x) + eps)"},
     {"mydev.rms_norm_backward",
@@ -158,10 +168,33 @@ constexpr ContractRow kPoolingRows[] = {
     {"mydev.adaptive_avg_pool2d_backward", "(grad_x T[n,c,h,w]) <- (grad_out T[n,c,p,q])", kFloats, "", kSplits},
 };
 
+constexpr char kNearestNotes[] =
+    "along each dimension position i of v is position floor(i * step) of u, exact: floor((i + 0.5) * step), at most u "
+    "- 1";
+constexpr char kLinearNotes[] =
+    "along each dimension position i of v is position x = max((i + 0.5) * step - 0.5, 0) of u, with align_corners x = "
+    "i "
+    "* step, between the neighbours floor(x) and floor(x) + 1, at most u - 1, by its distance; where u is v, x = i";
+constexpr ContractRow kUpsampleRows[] = {
+    {"mydev.upsample_nearest",
+     "(out T[n,c,v...]) <- (in T[n,c,u...]; step: floats[...], exact: bool) where u: 1..3, operands are not empty",
+     "T: u8 floats", "", kNearestNotes},
+    {"mydev.upsample_nearest_backward",
+     "(grad_in T[n,c,u...]) <- (grad_out T[n,c,v...]; step: floats[...], exact: bool) where u: 1..3", kFloats, "",
+     kNearestNotes},
+    {"mydev.upsample_linear",
+     "(out T[n,c,v...]) <- (in T[n,c,u...]; step: floats[...], align_corners: bool) where u: 1..3, operands are not "
+     "empty",
+     kFloats, "", kLinearNotes},
+    {"mydev.upsample_linear_backward",
+     "(grad_in T[n,c,u...]) <- (grad_out T[n,c,v...]; step: floats[...], align_corners: bool) where u: 1..3", kFloats,
+     "", kLinearNotes},
+};
+
 constexpr ContractGroup kGroups[] = {
     {"softmax, loss", kSoftmaxRows}, {"softmax, loss", kLossRows},  {"normalisation, gating", kNormalizationRows},
     {"matmul", kMatmulRows},         {"attention", kAttentionRows}, {"convolution", kConvolutionRows},
-    {"pooling", kPoolingRows}};
+    {"pooling", kPoolingRows},       {"upsampling", kUpsampleRows}};
 
 }  // namespace
 
