@@ -37,6 +37,7 @@
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \
   GROUP(softmax)                           \
+  GROUP(sort)                              \
   GROUP(swiglu)                            \
   GROUP(ternary)                           \
   GROUP(unary)                             \

@@ -11,7 +11,7 @@
 // clang-format off
 #define MYDEV_HOST_OPS(X)                                                                                              \
   X(copysign_Tensor) X(cumsum) X(cumsum_) X(cumsum_out) X(cumprod) X(cumprod_) X(cumprod_out) X(_logcumsumexp)         \
-  X(sort_stable) X(sort_values_stable) X(topk) X(topk_values) X(kthvalue_values) X(median) X(median_dim_values)        \
+  X(sort_values_stable) X(topk_values) X(kthvalue_values) X(median) X(median_dim_values)                               \
   X(gather_out) X(scatter_src) X(scatter__src) X(scatter_src_out) X(scatter_value) X(scatter__value) X(scatter_add)    \
   X(scatter_add_) X(scatter_add_out) X(scatter_reduce_two) X(scatter_reduce__two) X(index_add) X(index_add_)           \
   X(index_add_out) X(index_copy) X(index_copy_) X(index_fill__int_Scalar) X(take) X(put_) X(masked_fill__Tensor)       \
