@@ -1,13 +1,9 @@
-// sort (and so argsort) and topk; multinomial without replacement, or of one sample, by the race of exponential
-// numbers that the CPU holds too.
+// sort, and so argsort, and topk.
 //
 // Kernels see the operand as [outer, dim, inner], dense. Sorting is always stable. Results of another layout are copied
 // to it.
-#include <ATen/Functions.h>
 #include <ATen/Operators.h>
 #include <ATen/WrapDimUtils.h>
-
-#include <limits>
 
 #include "aten/host/native_or_host.h"
 
