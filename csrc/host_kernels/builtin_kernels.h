@@ -26,6 +26,7 @@
   GROUP(copy)                              \
   GROUP(fill)                              \
   GROUP(foreach)                           \
+  GROUP(group_norm)                        \
   GROUP(index)                             \
   GROUP(layer_norm)                        \
   GROUP(loss)                              \
@@ -36,12 +37,14 @@
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \
   GROUP(softmax)                           \
+  GROUP(sort)                              \
   GROUP(swiglu)                            \
   GROUP(ternary)                           \
   GROUP(unary)                             \
+  GROUP(upsample)                          \
   GROUP(variance)
 
-#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(convolution) GROUP(matmul) GROUP(pooling)
+#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(attention) GROUP(convolution) GROUP(matmul) GROUP(pooling)
 
 namespace mydev::kernels {
 

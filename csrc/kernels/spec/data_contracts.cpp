@@ -58,6 +58,14 @@ constexpr ContractRow kIndexRows[] = {
      "out[i] = start + i * step; integers exactly, floats in double, rounded once"},
 };
 
+constexpr ContractRow kSortRows[] = {
+    {"mydev.sort", "(values T[o,d,i], indices s64[o,d,i]) <- (in T[o,d,i]; descending: bool)", kWithPred, "",
+     "along d, and where in `in` each element was; equal elements stay in their order; NaN is greatest"},
+    {"mydev.topk", "(values T[o,k,i], indices s64[o,k,i]) <- (in T[o,d,i]; largest: bool)", kWithPred, "",
+     "the k largest or smallest along d, in this order, k at most d; which of equal elements, and their order, is "
+     "undefined; NaN is greatest"},
+};
+
 constexpr char kDraws[] =
     "numbers of Philox 4x32-10, from block `offset` on, four elements to a block, or two of f64; the same on every "
     "processor";
@@ -140,8 +148,9 @@ constexpr ContractRow kCopyRows[] = {
 };
 
 constexpr ContractGroup kGroups[] = {
-    {"reduction", kReductionRows},        {"index, concatenate, range", kIndexRows}, {"random", kRandomRows},
-    {"foreach, optimizer", kForeachRows}, {"foreach, optimizer", kOptimizerRows},    {"copy, fill", kCopyRows}};
+    {"reduction", kReductionRows}, {"index, concatenate, range", kIndexRows}, {"sort", kSortRows},
+    {"random", kRandomRows},       {"foreach, optimizer", kForeachRows},      {"foreach, optimizer", kOptimizerRows},
+    {"copy, fill", kCopyRows}};
 
 }  // namespace
 
