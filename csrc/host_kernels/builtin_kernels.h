@@ -24,20 +24,25 @@
   GROUP(comparison)                        \
   GROUP(concatenate)                       \
   GROUP(copy)                              \
+  GROUP(cumulative)                        \
   GROUP(fill)                              \
   GROUP(foreach)                           \
   GROUP(index)                             \
+  GROUP(index_write)                       \
   GROUP(layer_norm)                        \
   GROUP(loss)                              \
   GROUP(membership)                        \
   GROUP(optimizer)                         \
+  GROUP(position)                          \
   GROUP(random)                            \
   GROUP(range)                             \
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \
+  GROUP(scatter_elements)                  \
   GROUP(softmax)                           \
   GROUP(swiglu)                            \
   GROUP(ternary)                           \
+  GROUP(triangle)                          \
   GROUP(unary)                             \
   GROUP(variance)
 
