@@ -24,22 +24,27 @@
   GROUP(comparison)                        \
   GROUP(concatenate)                       \
   GROUP(copy)                              \
+  GROUP(cumulative)                        \
   GROUP(fill)                              \
   GROUP(foreach)                           \
   GROUP(group_norm)                        \
   GROUP(index)                             \
+  GROUP(index_write)                       \
   GROUP(layer_norm)                        \
   GROUP(loss)                              \
   GROUP(membership)                        \
   GROUP(optimizer)                         \
+  GROUP(position)                          \
   GROUP(random)                            \
   GROUP(range)                             \
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \
+  GROUP(scatter_elements)                  \
   GROUP(softmax)                           \
   GROUP(sort)                              \
   GROUP(swiglu)                            \
   GROUP(ternary)                           \
+  GROUP(triangle)                          \
   GROUP(unary)                             \
   GROUP(upsample)                          \
   GROUP(variance)

@@ -46,7 +46,9 @@ class SortKernels : public KernelTest {
       for (int64_t d = 0; d < kept; ++d) {
         const auto at = static_cast<size_t>((o * kept + d) * s.inner + i);
         const T expected = value(order[static_cast<size_t>(d)]);
-        if (kept == s.count) ASSERT_EQ(indices.values[at], order[static_cast<size_t>(d)]);
+        if (kept == s.count) {
+          ASSERT_EQ(indices.values[at], order[static_cast<size_t>(d)]);
+        }
         for (const T actual : {values.values[at], value(indices.values[at])}) {
           ASSERT_TRUE(actual == expected || (actual != actual && expected != expected)) << actual << ", " << expected;
         }

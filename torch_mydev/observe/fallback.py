@@ -2,7 +2,8 @@
 
 Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory
 where the host can reach it, else on copies. Each such call is counted here; ``fallback_mode`` turns it into a warning
-or an error.
+or an error. Where the host cannot reach the memory, some operators are composed of others that the device has, in place
+of copies: that is no fallback, and is counted apart.
 """
 
 from __future__ import annotations
@@ -81,15 +82,26 @@ class FallbackCensus:
     def __init__(self) -> None:
         self._before: dict[str, FallbackRow] = {}
         self._after: dict[str, FallbackRow] | None = None
+        self._composed_before: dict[str, int] = {}
+        self._composed_after: dict[str, int] | None = None
 
     def __enter__(self) -> FallbackCensus:
         self._before, self._after = _rows(), None
+        self._composed_before, self._composed_after = _C._composition_counts(), None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._after = _rows()
+        self._composed_after = _C._composition_counts()
+
+    @property
+    def compositions(self) -> dict[str, int]:
+        """How often each operator was composed of others of the device, in place of a fallback by copies."""
+        after = self._composed_after if self._composed_after is not None else _C._composition_counts()
+        counts = {op: count - self._composed_before.get(op, 0) for op, count in after.items()}
+        return {op: count for op, count in counts.items() if count > 0}
 
     @property
     def rows(self) -> list[FallbackRow]:
@@ -120,6 +132,7 @@ class FallbackCensus:
         """Sets every count of the process to zero."""
         _C._fallback_reset()
         self._before, self._after = {}, None
+        self._composed_before, self._composed_after = {}, None
 
     def to_json(self) -> str:
         """The rows as a JSON array of objects with :class:`FallbackRow`'s fields."""

@@ -1,4 +1,5 @@
-// The census of fallbacks: which ops ran on the CPU, how often, at what cost, from where; and whether they may.
+// The census of fallbacks: which ops ran on the CPU, how often, at what cost, from where; and whether they may. Beside
+// them, how often ops were composed of others in place of a fallback (composition.h).
 //
 // One record per op, immortal. Counting is a few relaxed atomic additions. Thread-safe.
 #pragma once
@@ -36,6 +37,11 @@ class FallbackRecord {
     if (bytes_copied != 0) bytes_.fetch_add(bytes_copied, std::memory_order_relaxed);
   }
 
+  // Whether the op is composed of others where the host does not reach the operands. Set once, when ops are registered.
+  bool is_composed() const noexcept { return composed_; }
+  void set_composed() noexcept { composed_ = true; }
+  void count_composition() noexcept { compositions_.fetch_add(1, std::memory_order_relaxed); }
+
  private:
   friend struct FallbackCensus;
   FallbackMode effective_mode() const noexcept;
@@ -47,6 +53,8 @@ class FallbackRecord {
   std::atomic<int8_t> mode_{-1};  // -1: the global mode
   std::atomic<bool> warned_{false};
   std::atomic<bool> declined_{false};
+  bool composed_ = false;
+  std::atomic<uint64_t> compositions_{0};
   std::string first_line_, decline_;  // guarded by the census's mutex
 };
 
@@ -60,7 +68,9 @@ struct FallbackRow {
 FallbackRecord& fallback_record(const std::string& op);
 FallbackRecord& fallback_record(const c10::OperatorHandle& op);
 
-std::vector<FallbackRow> fallback_rows();  // those with calls, most time first
+std::vector<FallbackRow> fallback_rows();                            // those with calls, most time first
+std::vector<std::pair<std::string, uint64_t>> composition_counts();  // of the ops that were composed
+std::vector<std::string> composable_ops();                           // those that may be
 void reset_fallback_census();
 
 FallbackMode fallback_mode();
