@@ -27,9 +27,9 @@ void check_buffer(const mydev_buffer& buffer, const std::string& role) {
   for (int32_t d = 0; d < buffer.rank; ++d) {
     require(buffer.sizes[d] >= 0, MYDEV_INVALID_ARGUMENT, role, " has the size ", buffer.sizes[d], " in dimension ", d);
   }
-  require(buffer.data != nullptr || buffer.dtype == MYDEV_DTYPE_INVALID || buffer.dtype == MYDEV_TOKEN ||
-              elements_of(buffer) == 0,
-          MYDEV_INVALID_ARGUMENT, role, " has ", elements_of(buffer), " elements and no data");
+  // Of rank 0 it is an absent operand or result, whose dtype may be that of what is absent.
+  require(buffer.data != nullptr || buffer.rank == 0 || elements_of(buffer) == 0, MYDEV_INVALID_ARGUMENT, role, " has ",
+          elements_of(buffer), " elements and no data");
 }
 
 std::vector<Use> frame_uses(State& self, int32_t device, const mydev_frame& frame) {
