@@ -90,9 +90,7 @@ def main() -> None:
         for task in TASKS:
             turns = [(plain.ask(task), validated.ask(task)) for _ in range(rounds + 1)][1:]
             without, with_layer = (min(turn[lane] for turn in turns) * 1e6 for lane in range(2))
-            print(
-                f"{driver:<20}{task:<15}{without:>10.2f}{with_layer:>14.2f}{with_layer / without:>7.2f}x", flush=True
-            )
+            print(f"{driver:<20}{task:<15}{without:>10.2f}{with_layer:>14.2f}{with_layer / without:>7.2f}x", flush=True)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,10 @@ std::string driver_path(const std::string& name) {
   if (name == "host") {
     return host_driver_path();
   }
-  MYDEV_CHECK(name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
-              "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object, after 'validate:' to "
-              "check it");
+  MYDEV_CHECK(
+      name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
+      "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object, after 'validate:' to "
+      "check it");
   return name;
 }
 

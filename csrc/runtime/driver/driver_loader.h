@@ -1,9 +1,9 @@
 // Finding, checking and opening a driver.
 //
 // A driver is named by "<name or path>[:option,option...]". "host" is the one that lies beside this library; a name
-// with a '/' or ending in ".so" is the path of a shared object; "validate:<driver>" is that driver behind the validation
-// layer, of which there is one in a process. Whatever is wrong with a driver is an Error whose
-// message says what, where and how to mend it. A driver that was opened stays open until the process ends.
+// with a '/' or ending in ".so" is the path of a shared object; "validate:<driver>" is that driver behind the
+// validation layer, of which there is one in a process. Whatever is wrong with a driver is an Error whose message says
+// what, where and how to mend it. A driver that was opened stays open until the process ends.
 #pragma once
 
 #include <string>

@@ -23,8 +23,8 @@ bool replaces(const Access& later, const Access& earlier, const VectorClock& clo
 }  // namespace
 
 SharedAccess AccessHistory::conflict(const Access& access, const VectorClock& clock) const {
-  for (auto range = ranges_.first_behind(access.view.begin);
-       range != ranges_.end() && range->first < access.view.end; ++range) {
+  for (auto range = ranges_.first_behind(access.view.begin); range != ranges_.end() && range->first < access.view.end;
+       ++range) {
     for (const SharedAccess& earlier : range->second.value) {
       if ((!access.writes && !earlier->writes) || known(*earlier, clock)) continue;
       if (overlap(access.view, earlier->view)) return earlier;

@@ -1,9 +1,9 @@
 // Who used which memory last: for each range of addresses, the commands that later ones must be ordered after.
 //
-// What the host has seen finished is before all that it will ask for, and is forgotten; so is what a later command of the
-// same stream, or one that was ordered after it, replaces. Where a program gives much work without ever waiting, what is
-// kept is bounded by kMostRanges, and by kMostViews views with gaps for each: then something may be missed, and nothing
-// is found that is not there. The owner guards it.
+// What the host has seen finished is before all that it will ask for, and is forgotten; so is what a later command of
+// the same stream, or one that was ordered after it, replaces. Where a program gives much work without ever waiting,
+// what is kept is bounded by kMostRanges, and by kMostViews views with gaps for each: then something may be missed, and
+// nothing is found that is not there. The owner guards it.
 #pragma once
 
 #include <cstdint>

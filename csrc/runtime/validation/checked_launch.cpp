@@ -65,8 +65,8 @@ void check_frame(const mydev_frame& frame, mydev_stream stream, const StreamObje
   require(frame.device == object.device, MYDEV_INVALID_ARGUMENT, "frame->device is ", frame.device,
           ", and the launch on ", object.name);
   require(frame.host != nullptr, MYDEV_INVALID_ARGUMENT, "frame->host is NULL");
-  require(frame.buffers != nullptr || frame.num_outputs + frame.num_inputs == 0, MYDEV_INVALID_ARGUMENT, "the frame has ",
-          frame.num_outputs + frame.num_inputs, " buffers, and frame->buffers is NULL");
+  require(frame.buffers != nullptr || frame.num_outputs + frame.num_inputs == 0, MYDEV_INVALID_ARGUMENT,
+          "the frame has ", frame.num_outputs + frame.num_inputs, " buffers, and frame->buffers is NULL");
 }
 
 // Of a record that the driver offers, or that says so.

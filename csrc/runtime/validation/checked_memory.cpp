@@ -77,9 +77,8 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
     const auto claims = [&](uint32_t capability) { return (out->capabilities & capability) != 0; };
     require(!claims(MYDEV_CAPABILITY_PEER) || self.driver.copy_peer != nullptr, MYDEV_FAILED_PRECONDITION, "device ",
             device, " claims PEER, and the driver has no copy_peer");
-    require(!claims(MYDEV_CAPABILITY_LAUNCH_COPIES) || self.driver.stream_status != nullptr,
-            MYDEV_FAILED_PRECONDITION, "device ", device,
-            " claims LAUNCH_COPIES, and the driver has no stream_status to tell failures with");
+    require(!claims(MYDEV_CAPABILITY_LAUNCH_COPIES) || self.driver.stream_status != nullptr, MYDEV_FAILED_PRECONDITION,
+            "device ", device, " claims LAUNCH_COPIES, and the driver has no stream_status to tell failures with");
     return code;
   });
 }
@@ -113,14 +112,14 @@ mydev_code free_checked(const char* entry, int32_t space, void* data, uint64_t b
       if (space != kPinned) self.objects.device(space);
       self.objects.check_allocation(space, data, bytes);
       const auto begin = reinterpret_cast<uintptr_t>(data);
-      const SharedAccess user =
-          self.objects.space(space).history.pending(begin, begin + bytes, self.order.finished());
+      const SharedAccess user = self.objects.space(space).history.pending(begin, begin + bytes, self.order.finished());
       if (user != nullptr) {
-        throw Finding(MYDEV_FAILED_PRECONDITION,
-                      text("the ", bytes, " bytes at ", data, " are freed while work may use them: ",
-                           user->command->what, " on ", user->command->stream, user->command->source.empty() ? "" : " at ",
-                           user->command->source, " has them as its ", user->role,
-                           ", and nobody has waited for it; wait for the stream before the memory is freed"));
+        throw Finding(
+            MYDEV_FAILED_PRECONDITION,
+            text("the ", bytes, " bytes at ", data, " are freed while work may use them: ", user->command->what, " on ",
+                 user->command->stream, user->command->source.empty() ? "" : " at ", user->command->source,
+                 " has them as its ", user->role,
+                 ", and nobody has waited for it; wait for the stream before the memory is freed"));
       }
       self.objects.remove_allocation(space, data);
     }

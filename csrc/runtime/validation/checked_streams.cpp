@@ -77,8 +77,8 @@ mydev_code stream_query(mydev_stream stream, int32_t* out_done) {
       return code;
     }
     const StreamObject& object = self.objects.stream(stream);
-    require(self.objects.has(object.device, MYDEV_CAPABILITY_ASYNC), MYDEV_FAILED_PRECONDITION, "work of ",
-            object.name, " is pending, and its device does not claim ASYNC: finish work in the call that gives it");
+    require(self.objects.has(object.device, MYDEV_CAPABILITY_ASYNC), MYDEV_FAILED_PRECONDITION, "work of ", object.name,
+            " is pending, and its device does not claim ASYNC: finish work in the call that gives it");
     return code;
   });
 }
@@ -313,7 +313,7 @@ mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_millise
   return checked("event_elapsed", [&] {
     {
       const std::lock_guard lock(self.mutex);
-      for (const mydev_event event : {start, end}) {
+      for (mydev_event event : {start, end}) {
         const EventObject& object = self.objects.event(event);
         require((object.flags & MYDEV_EVENT_TIMING) != 0, MYDEV_INVALID_ARGUMENT, static_cast<const void*>(event),
                 " was made without MYDEV_EVENT_TIMING");

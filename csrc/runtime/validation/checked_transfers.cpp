@@ -84,8 +84,8 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
         const StreamObject& object = self.objects.stream(stream);
         check_given(dst, src, bytes);
         const char* what = name_of(kind);
-        CopyUses uses = copy_uses(self, object.device, MemoryView::of_bytes(dst, bytes),
-                                  MemoryView::of_bytes(src, bytes), kind);
+        CopyUses uses =
+            copy_uses(self, object.device, MemoryView::of_bytes(dst, bytes), MemoryView::of_bytes(src, bytes), kind);
         finished = finished_at_once(self, stream, uses, kind);
         return Submission(self, stream, what, std::move(uses.uses));
       },

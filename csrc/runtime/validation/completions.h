@@ -44,7 +44,7 @@ class Completions {
  private:
   uint64_t time_ = 0;
   std::unordered_map<const mydev_frame*, AcceptedFrame> frames_;
-  std::map<std::pair<mydev_stream, uint64_t>, AcceptedFrame*> in_order_;  // by stream, then by `began`
+  std::map<std::pair<mydev_stream, uint64_t>, AcceptedFrame*> in_order_;                // by stream, then by `began`
   std::deque<std::pair<const mydev_frame*, std::shared_ptr<const std::string>>> past_;  // the latest last; bounded
 };
 

@@ -67,9 +67,8 @@ mydev_code known_code(const char* entry, mydev_code code) noexcept {
   if (number >= MYDEV_OK && number <= MYDEV_UNAUTHENTICATED) return code;
   count_finding();
   std::array<char, 128> message{};
-  std::snprintf(message.data(), message.size(),
-                "the driver returned %d, which is no mydev_code; return one of 0 to %d", number,
-                static_cast<int>(MYDEV_UNAUTHENTICATED));
+  std::snprintf(message.data(), message.size(), "the driver returned %d, which is no mydev_code; return one of 0 to %d",
+                number, static_cast<int>(MYDEV_UNAUTHENTICATED));
   return fail(MYDEV_FAILED_PRECONDITION, entry, message.data());
 }
 

@@ -99,8 +99,8 @@ void Objects::check_range(int32_t device, const MemoryView& view, const std::str
       const bool there = other != device && space.allocations.find(view.begin) != space.allocations.end();
       if (there) elsewhere += text("; it is memory of ", place_of(other));
     }
-    throw Finding(MYDEV_INVALID_ARGUMENT, text(what, " ", range_text(view), ", lies in no live allocation of device ",
-                                               device, elsewhere));
+    throw Finding(MYDEV_INVALID_ARGUMENT,
+                  text(what, " ", range_text(view), ", lies in no live allocation of device ", device, elsewhere));
   }
   require(view.end <= found->first + found->second.size, MYDEV_INVALID_ARGUMENT, what, " ", range_text(view),
           ", reaches ", view.end - found->first - found->second.size, " bytes beyond its allocation of ",

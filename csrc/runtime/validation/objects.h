@@ -1,5 +1,5 @@
-// What of the driver is alive: devices and what they say of themselves, allocations, streams, events; and what of it was
-// alive until lately, for messages. Raises Findings. The owner guards it.
+// What of the driver is alive: devices and what they say of themselves, allocations, streams, events; and what of it
+// was alive until lately, for messages. Raises Findings. The owner guards it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Space {
 
 struct StreamObject {
   int32_t device;
-  std::string name;    // "stream 2 of device 0 (0x55..)"
+  std::string name;  // "stream 2 of device 0 (0x55..)"
   StreamOrder order;
   std::string finding;  // to be told by stream_status; "" if none
 };

@@ -56,8 +56,7 @@ Submission::Submission(State& self, mydev_stream stream, std::string what, std::
 }
 
 void Submission::check(const Use& use, const Access& access, const StreamObject& stream) const {
-  const SharedAccess other =
-      self_.objects.space(use.space).history.conflict(access, stream.order.point.clock);
+  const SharedAccess other = self_.objects.space(use.space).history.conflict(access, stream.order.point.clock);
   if (other == nullptr) return;
   throw Finding(
       MYDEV_FAILED_PRECONDITION,
