@@ -20,7 +20,12 @@ MISFITS = [
     ("MYDEV_FALLBACK_OPS", "garbage", "it takes operator=mode with ',' between, where a mode is allow|warn|error"),
     ("MYDEV_FALLBACK_OPS", "aten::sorted=error", "there is no operator aten::sorted; did you mean aten::sort?"),
     ("MYDEV_ISA", "sse", "it takes auto|baseline|avx2|avx512"),
-    ("MYDEV_DRIVER", "hots", "it takes 'host' or the path of a driver's shared object, then ':option,option...'"),
+    (
+        "MYDEV_DRIVER",
+        "hots",
+        "it takes 'host' or the path of a driver's shared object, then ':option,option...', after 'validate:' to check "
+        "it",
+    ),
     ("MYDEV_CUSTOM_CALLS", "kernels.so", "it takes absolute paths with ':' between"),
     ("MYDEV_CUSTOM_CALL_TIMEOUT", "soon", "it takes seconds from 0 to 1e9, 0 for no limit"),
 ]

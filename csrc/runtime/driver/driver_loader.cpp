@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -24,14 +25,26 @@ namespace {
 struct DriverSpec {
   std::string name;
   std::string options;
+  bool validated;
 };
 
-DriverSpec parse_spec(const std::string& spec) {
+constexpr std::string_view kValidate = "validate:";
+
+DriverSpec parse_spec(std::string spec) {
+  const bool validated = spec.starts_with(kValidate);
+  if (validated) spec.erase(0, kValidate.size());
   const size_t colon = spec.find(':');
   if (colon == std::string::npos) {
-    return {spec, ""};
+    return {spec, "", validated};
   }
-  return {spec.substr(0, colon), spec.substr(colon + 1)};
+  return {spec.substr(0, colon), spec.substr(colon + 1), validated};
+}
+
+void put_validation_before(const std::string& name, mydev_driver_api& api) {
+  static std::atomic<bool> validating{false};
+  MYDEV_CHECK(!validating.exchange(true, std::memory_order_relaxed), MYDEV_FAILED_PRECONDITION, "driver '", name,
+              "': this process validates a driver already; there is one validation layer in a process");
+  detail::validate_driver(api);
 }
 
 #define ENTRY(name) MYDEV_TABLE_ENTRY(mydev_driver_api, name)
@@ -68,8 +81,10 @@ std::string driver_path(const std::string& name) {
   if (name == "host") {
     return host_driver_path();
   }
-  MYDEV_CHECK(name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
-              "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object");
+  MYDEV_CHECK(
+      name.find('/') == std::string::npos || file_exists(name), MYDEV_NOT_FOUND, "driver '", name,
+      "': no such file; MYDEV_DRIVER takes 'host' or the path of a driver's shared object, after 'validate:' to "
+      "check it");
   return name;
 }
 
@@ -137,6 +152,7 @@ const OpenDriver& load_driver(const std::string& spec) {
   mydev_driver_api& api = driver->api;
   std::memcpy(&api, theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));
   check_entries(parsed.name, api);
+  if (parsed.validated) put_validation_before(parsed.name, api);
   if (const mydev_code code = api.initialize(parsed.options.c_str(), &host_services()); code != MYDEV_OK) {
     raise(code, "driver '" + parsed.name + "' does not start: " + api.last_error());
   }

@@ -1,0 +1,75 @@
+// What the layer knows, and how a command is checked and given its place. One layer per process.
+//
+// Locks: `mutex` guards everything and is a leaf: no entry of the driver and no service of the runtime is called under
+// it. A command has its place before the driver is given it, so that what another thread gives meanwhile is compared
+// with it; where the driver refuses the command, its place is given up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mydev/driver.h"
+#include "runtime/validation/completions.h"
+#include "runtime/validation/objects.h"
+#include "runtime/validation/order.h"
+
+namespace mydev::validation {
+
+struct State {
+  mydev_driver_api driver{};  // the one behind
+  std::mutex mutex;           // guards what follows
+  Objects objects;
+  Order order;
+  Completions completions;
+  // The runtime's services with our `complete`, by what they stand for; never taken away: drivers keep them.
+  std::map<const mydev_host_services*, std::unique_ptr<mydev_host_services>> services;
+  int64_t calls_waiting = 0;  // host calls, and calls of events, that have not been made
+};
+
+// Never destroyed: the driver is used until the process is gone.
+State& state();
+
+// The table that stands before the driver's, in which entries that the driver lacks are NULL too (checked_*.cpp).
+void put_checks_before(const mydev_driver_api& driver, mydev_driver_api& table);
+// Their parts of it.
+void put_memory_checks(mydev_driver_api& table);
+void put_transfer_checks(mydev_driver_api& table);
+void put_stream_checks(mydev_driver_api& table);
+void put_launch_checks(mydev_driver_api& table);
+
+const mydev_host_services* services_for(State& self, const mydev_host_services* host);  // mutex held
+
+// What a command does with memory.
+struct Use {
+  int32_t space;
+  bool writes;
+  std::string role;  // "result 0"
+  MemoryView view;
+};
+
+// A command on its way to the driver.
+class Submission {
+ public:
+  // Checks that nothing else uses the memory at the same time. Raises a Finding that names both. mutex held.
+  Submission(State& self, mydev_stream stream, std::string what, std::vector<Use> uses);
+  // After the driver has answered; without the mutex. `finished`: the work is known to be done.
+  void settle(mydev_code code, bool finished);
+
+  const std::string& what() const noexcept { return command_->what; }
+  std::string description() const;  // with the line
+
+ private:
+  void check(const Use& use, const Access& access, const StreamObject& stream) const;
+
+  State& self_;
+  mydev_stream stream_;
+  std::shared_ptr<const Command> command_;
+  std::vector<std::pair<int32_t, SharedAccess>> accesses_;
+  VectorClock before_;  // all that is done when the command is
+};
+
+}  // namespace mydev::validation
