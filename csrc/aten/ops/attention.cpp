@@ -180,6 +180,20 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
 }
 
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+
+// Laid out as those of the CPU's fused kernel; with dropout, as those of the CPU's composition, whose gradient of the
+// key is that of a transposed operand.
+Gradients empty_gradients(const Tensor& query, const Tensor& key, const Tensor& value, double dropout) {
+  const auto by_rows = [](const Tensor& tensor) {
+    return empty_rows_of_heads(tensor.sizes(), tensor.scalar_type(), tensor.device());
+  };
+  if (dropout == 0) return {by_rows(query), by_rows(key), by_rows(value)};
+  const int64_t rows = key.size(2), width = key.size(3);
+  const std::array<int64_t, 4> strides = {key.size(1) * rows * width, rows * width, 1, rows};
+  return {empty_dense(query.sizes(), query), empty_strided_on(key.sizes(), strides, key.scalar_type(), key.device()),
+          empty_dense(value.sizes(), value)};
+}
+
 std::optional<Gradients> launch_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
                                          const Tensor& value, const OptionalTensor& bias, const Tensor& output,
                                          const Tensor& logsumexp, double dropout, bool is_causal,
@@ -191,10 +205,7 @@ std::optional<Gradients> launch_backward(const Tensor& grad, const Tensor& query
   const mydev_kernel* kernel = backward_kernel.on(query);
   const std::optional<Tensor> mask = whole_mask(bias, query, key);
   if (kernel == nullptr || !mask.has_value()) return std::nullopt;
-  const auto empty_as = [&](const Tensor& tensor) {
-    return empty_rows_of_heads(tensor.sizes(), tensor.scalar_type(), tensor.device());
-  };
-  Gradients gradients(empty_as(query), empty_as(key), empty_as(value));
+  Gradients gradients = empty_gradients(query, key, value, dropout);
   OpFrame<12, 3> frame;
   frame.add(std::get<0>(gradients)).add(std::get<1>(gradients)).add(std::get<2>(gradients));
   frame.add(grad).add(query).add(key).add(value).add(output).add(logsumexp);
@@ -281,7 +292,9 @@ AttentionGradients composed_attention_backward(const Tensor& given_grad, const T
   const Tensor grad_weights = dropped(at::matmul(grad, made.value.transpose(-2, -1)));
   const Tensor centred = grad_weights - (grad_weights * weights).sum(-1, /*keepdim=*/true);
   const Tensor grad_scores = weights * centred * made.scale;
-  const Tensor grad_key = at::matmul(grad_scores.transpose(-2, -1), made.query);
+  // With dropout as the CPU's composition lays it out.
+  const Tensor grad_key = dropout > 0 ? at::matmul(made.query.transpose(-2, -1), grad_scores).transpose(-2, -1)
+                                      : at::matmul(grad_scores.transpose(-2, -1), made.query);
   const Tensor grad_value = at::matmul(dropped(weights).transpose(-2, -1), grad);
   return {at::matmul(grad_scores, made.key).to(made.dtype), sum_over_groups(grad_key, key.size(1)).to(made.dtype),
           sum_over_groups(grad_value, value.size(1)).to(made.dtype), Tensor()};
