@@ -23,8 +23,10 @@ MISFITS = [
     (
         "MYDEV_DRIVER",
         "hots",
-        "it takes 'host' or the path of a driver's shared object, then ':option,option...', after 'validate:' to check "
-        "it",
+        (
+            "it takes 'host' or the path of a driver's shared object, then ':option,option...', "
+            "after 'validate:' to check it"
+        ),
     ),
     ("MYDEV_CUSTOM_CALLS", "kernels.so", "it takes absolute paths with ':' between"),
     ("MYDEV_CUSTOM_CALL_TIMEOUT", "soon", "it takes seconds from 0 to 1e9, 0 for no limit"),
