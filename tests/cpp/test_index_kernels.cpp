@@ -57,7 +57,10 @@ TEST_P(IndexKernels, AddRowsOfComplexNumbers) {
   Operand<Complex> out({2, 3, 2}, MYDEV_C64), rows({2, 4, 2}, MYDEV_C64);
   Operand<int64_t> index = indices({4}, 3);
   float value = 0;
-  for (Complex& row : rows.values) row = {value += 1, -value};
+  for (Complex& row : rows.values) {
+    value += 1;
+    row = {value, -value};
+  }
   std::vector<Complex> expected(out.values.size());
   for (size_t o = 0; o < 2; ++o) {
     for (size_t n = 0; n < 4; ++n) {

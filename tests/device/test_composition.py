@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import torch_mydev
-from support.parity import assert_no_copies, assert_same, is_out_of_reach, to_device
+from support.parity import assert_gradient_parity, assert_no_copies, assert_same, is_out_of_reach, to_device
 from torch_mydev import _C
 
 Function = Callable[..., object]
@@ -178,6 +179,14 @@ WRITTEN: dict[str, tuple[Function, tuple[object, ...]]] = {
     "aminmax": (lambda x: (*torch.aminmax(x), *torch.aminmax(x, dim=1, keepdim=True)), (SQUARE,)),
     "clamp": (lambda x, a, b: (x.clamp(a, b), x.clamp(b, a)), (SQUARE, values(5), SQUARE.t() + 1)),
     "clamp of NaN": (lambda x: (x.clamp(x.flip(0), x), x.clamp(x, x.flip(0))), (SPECIAL,)),
+    "clamp from one side": (
+        lambda x, a: (x.clamp_min(a), x.clone().clamp_max_(a), x.clamp(min=a), x.clamp(max=a)), (SQUARE, values(5)),
+    ),
+    "repeat_interleave": (
+        lambda x, n: (x.repeat_interleave(n, 0), torch.repeat_interleave(n), torch.repeat_interleave(n, output_size=6)),
+        (SQUARE, torch.tensor([2, 0, 1, 3, 0])),
+    ),
+    "prelu": (lambda x, w: (F.prelu(x, w[:1]), F.prelu(x, w)), (SQUARE, values(5))),
     "isneginf": (lambda x: (torch.isneginf(x), torch.isposinf(x), torch.isneginf(x.half())), (SPECIAL,)),
     "masked_fill": (
         lambda x, m, v: (x.masked_fill(m, v), x.t().clone().masked_fill_(m, v)), (SQUARE, SQUARE > 0, values(1)[0]),
@@ -190,3 +199,21 @@ def test_written_composition_needs_no_copies(
     function: Function, operands: tuple[object, ...], device: torch.device
 ) -> None:
     assert_no_copies(function, *operands, device=device)
+
+
+def test_gradients_of_written_compositions(device: torch.device) -> None:
+    native = is_out_of_reach(device)
+    assert_gradient_parity(F.prelu, SQUARE, values(5), device=device, native=native)
+    assert_gradient_parity(
+        lambda x, n: x.repeat_interleave(n, 1), SQUARE, torch.tensor([2, 0, 1, 3, 0]), device=device, native=native
+    )
+    assert_gradient_parity(lambda x: x.norm(2, 1), SQUARE, device=device, native=native)
+
+
+@pytest.mark.parametrize("repeats", [[1, -1], [[1, 2]]])
+def test_wrong_repeats_raise_as_on_cpu(repeats: list[int], device: torch.device) -> None:
+    with pytest.raises(RuntimeError) as expected:
+        torch.repeat_interleave(torch.tensor(repeats))
+    with pytest.raises(RuntimeError) as actual:
+        torch.repeat_interleave(torch.tensor(repeats, device=device))
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]

@@ -46,8 +46,8 @@ Tensor* pow_scalar_out(const at::Scalar& base, const Tensor& exponent, Tensor& o
 }
 
 std::optional<Tensor> pow_scalar(const at::Scalar& base, const Tensor& exponent) {
-  if (!has(pow_kernel, exponent) || base.equal(1.0) || base.equal(1)) return std::nullopt;
-  return at::pow(at::native::wrapped_scalar_tensor(base), exponent);
+  if (!has(pow_kernel, exponent)) return std::nullopt;
+  return at::_ops::pow_Scalar::redispatch(kCompositionKeys, base, exponent);
 }
 
 std::optional<Tensor> count_nonzero(const Tensor& self, c10::IntArrayRef dims) {
@@ -73,13 +73,12 @@ std::optional<std::tuple<Tensor, Tensor>> aminmax(const Tensor& self, std::optio
 }
 
 // NaN counts, as in maximum and minimum.
-std::optional<Tensor> clamp(const Tensor& self, const std::optional<Tensor>& min, const std::optional<Tensor>& max) {
-  const bool both = min.has_value() && min->defined() && max.has_value() && max->defined();
-  if (!both || !has(maximum_kernel, self) || !is_like(*min, self) || !is_like(*max, self) ||
-      self.scalar_type() == at::kBool) {
-    return std::nullopt;
-  }
-  return at::minimum(at::maximum(self, *min), *max);
+Tensor* clamp_out(const Tensor& self, const std::optional<Tensor>& min, const std::optional<Tensor>& max, Tensor& out) {
+  if (!has(maximum_kernel, self) || self.scalar_type() == at::kBool || !is_like(out, self)) return nullptr;
+  const bool has_min = min.has_value() && min->defined(), has_max = max.has_value() && max->defined();
+  if ((!has_min && !has_max) || (has_min && !is_like(*min, self)) || (has_max && !is_like(*max, self))) return nullptr;
+  if (!has_max) return &at::maximum_out(out, self, *min);
+  return &at::minimum_out(out, has_min ? at::maximum(self, *min) : self, *max);
 }
 
 template <bool negative>
@@ -99,7 +98,39 @@ Tensor* masked_fill(Tensor& self, const Tensor& mask, const Tensor& value) {
   return &self.copy_(at::where(mask, value, self));
 }
 
+std::optional<Tensor> prelu(const Tensor& self, const Tensor& weight) {
+  if (!has(where_kernel, self) || !is_like(weight, self)) return std::nullopt;
+  Tensor result = self.mul(weight);  // laid out as the CPU's result
+  return at::where_out(result, self.gt(0), self, result);
+}
+
+std::optional<std::tuple<Tensor, Tensor>> prelu_backward(const Tensor& grad, const Tensor& self, const Tensor& weight) {
+  if (!has(where_kernel, self) || !is_like(weight, self) || !is_like(grad, self) || grad.strides() != self.strides() ||
+      grad.sizes() != self.sizes() || !self.is_non_overlapping_and_dense()) {
+    return std::nullopt;
+  }
+  const Tensor positive = self.gt(0);
+  return std::tuple(at::where(positive, grad, grad.mul(weight)), at::where(positive, 0, grad.mul(self)));
+}
+
+// Counts where repetitions end: the sum up to a place is the number of those that have ended before it.
+std::optional<Tensor> repeat_interleave(const Tensor& repeats, std::optional<c10::SymInt> output_size) {
+  const c10::ScalarType type = repeats.scalar_type();
+  if (!has(sum_kernel, repeats) || repeats.dim() != 1 || repeats.numel() == 0 ||
+      (type != at::kLong && type != at::kInt)) {
+    return std::nullopt;
+  }
+  const Tensor ends = repeats.cumsum(0, at::kLong);
+  const int64_t total = ends.select(0, -1).item<int64_t>();
+  if (output_size.value_or(total) != total || repeats.min().item<int64_t>() < 0) return std::nullopt;
+  const Tensor ended = at::zeros({total + 1}, repeats.options());
+  return ended.index_add(0, ends, at::ones_like(repeats)).narrow(0, 0, total).cumsum(0, type);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::_prelu_kernel, &prelu>(m);
+  register_native<at::_ops::_prelu_kernel_backward, &prelu_backward>(m);
+  register_native<at::_ops::repeat_interleave_Tensor, &repeat_interleave>(m);
   register_native<at::_ops::equal, &equal>(m);
   register_native<at::_ops::rsub_Tensor, &rsub>(m);
   register_native<at::_ops::pow_Scalar, &pow_scalar>(m);
@@ -109,7 +140,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_native<at::_ops::norm_out, &norm_out>(m);
   register_composed_forms<norm_kernel, at::_ops::norm_ScalarOpt_dim>(m);
   register_native<at::_ops::aminmax, &aminmax>(m);
-  register_native<at::_ops::clamp_Tensor, &clamp>(m);
+  register_native<at::_ops::clamp_Tensor_out, &clamp_out>(m);
+  register_composed_forms<maximum_kernel, at::_ops::clamp_Tensor, at::_ops::clamp__Tensor>(m);
   register_native<at::_ops::isneginf_out, &is_infinity_out<true>>(m);
   register_native<at::_ops::isposinf_out, &is_infinity_out<false>>(m);
   register_composed_forms<eq_kernel, at::_ops::isneginf, at::_ops::isposinf>(m);
