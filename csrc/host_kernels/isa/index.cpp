@@ -146,6 +146,11 @@ uint64_t half_sums_bytes(const mydev_buffer& grad_weight) {
   return half ? static_cast<uint64_t>(element_count(grad_weight)) * sizeof(float) : 0;
 }
 
+template <typename C>
+void add_row(C* __restrict sum, const C* __restrict row, C scale, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) sum[j] += row[j] * scale;
+}
+
 // Each task owns a range of rows of grad_weight and adds what belongs there in the order of the indices. C: what sums
 // are kept in, which is where they go unless Element is half precision.
 template <typename Element, typename C>
@@ -165,6 +170,9 @@ mydev_code embedding_backward_as(const mydev_frame* frame) {
     std::memset(frequency, 0, static_cast<size_t>(vocabulary) * sizeof(int32_t));
     for (int64_t i = 0; i < count; ++i) ++frequency[indices[i]];
   }
+  const auto dtype = static_cast<mydev_dtype>(grad_weight.dtype);
+  [[maybe_unused]] const Convert load = kHalf ? find_conversion(dtype, MYDEV_F32).steps[0] : nullptr;
+  [[maybe_unused]] const Convert store = kHalf ? find_conversion(MYDEV_F32, dtype).steps[0] : nullptr;
   const int64_t per_row = width * (1 + count / std::max<int64_t>(vocabulary, 1));
   parallel_for(vocabulary, std::max<int64_t>(2 * kGrainHeavy / std::max<int64_t>(per_row, 1), 1),
                [&](int64_t begin, int64_t end) {
@@ -172,18 +180,21 @@ mydev_code embedding_backward_as(const mydev_frame* frame) {
                  for (int64_t i = 0; i < count; ++i) {
                    const int64_t row = indices[i];
                    if (row < begin || row >= end || row == padding) continue;
-                   C* __restrict sum = sums + row * width;
-                   const Element* __restrict grad = grads + i * width;
-                   if (scales) {
-                     const C scale = C{1} / static_cast<C>(frequency[row]);
-                     for (int64_t j = 0; j < width; ++j) sum[j] += element_cast<C>(grad[j]) * scale;
+                   const C scale = scales ? C{1} / static_cast<C>(frequency[row]) : C{1};
+                   if constexpr (kHalf) {
+                     alignas(64) C values[kChunk];
+                     for (int64_t at = 0; at < width; at += kChunk) {
+                       const int64_t n = std::min(kChunk, width - at);
+                       load(values, grads + i * width + at, n);
+                       add_row(sums + row * width + at, values, scale, n);
+                     }
                    } else {
-                     for (int64_t j = 0; j < width; ++j) sum[j] += element_cast<C>(grad[j]);
+                     add_row(sums + row * width, grads + i * width, scale, width);
                    }
                  }
                  if constexpr (kHalf) {
-                   Element* const rows = static_cast<Element*>(grad_weight.data);
-                   store_elements<C, Element>(sums + begin * width, rows + begin * width, 1, (end - begin) * width);
+                   store(static_cast<Element*>(grad_weight.data) + begin * width, sums + begin * width,
+                         (end - begin) * width);
                  }
                });
   return MYDEV_OK;
