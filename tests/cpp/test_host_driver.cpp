@@ -24,15 +24,15 @@
 namespace mydev {
 namespace {
 
+using host_driver::FaultKind;
+using host_driver::FaultPlan;
+using host_driver::Faults;
 using host_driver::HostError;
 using host_driver::HostEvent;
 using host_driver::HostMemory;
 using host_driver::HostOptions;
 using host_driver::HostStream;
 using host_driver::MemoryAccess;
-using host_driver::FaultKind;
-using host_driver::FaultPlan;
-using host_driver::Faults;
 using host_driver::parse_host_options;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;

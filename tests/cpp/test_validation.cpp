@@ -13,11 +13,11 @@
 
 #include "built_files.h"
 #include "error_fixture.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_loader.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/command/launch.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
 #include "runtime/validation/validation.h"

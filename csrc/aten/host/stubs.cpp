@@ -193,11 +193,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // The kernels: the CPU's own, on the device's memory, after the work that it depends on.
 namespace at::native {
 // [docs: register]
-#define MYDEV_REGISTER_STUB(op, stub)                                                \
-  static void op##_on_device(TensorIteratorBase& iterator) {                         \
+#define MYDEV_REGISTER_STUB(op, stub)                                                         \
+  static void op##_on_device(TensorIteratorBase& iterator) {                                  \
     const mydev::HostScope scope(iterator.device(iterator.noutputs()).index(), "aten::" #op); \
-    stub(c10::kCPU, iterator);                                                       \
-  }                                                                                  \
+    stub(c10::kCPU, iterator);                                                                \
+  }                                                                                           \
   REGISTER_PRIVATEUSE1_DISPATCH(stub, &op##_on_device)
 MYDEV_UNARY_STUBS(MYDEV_REGISTER_STUB)
 MYDEV_BINARY_STUBS(MYDEV_REGISTER_STUB)
