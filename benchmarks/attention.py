@@ -14,24 +14,31 @@ from torch import Tensor
 
 import torch_mydev
 
-# name, heads of the query, of key and value, length, width of a head
+# name, batch, heads of the query, of key and value, length, width of a head, dtype
 PREFILLS = [
-    ("12 heads, T256", 12, 12, 256, 64),
-    ("12 heads, T1024", 12, 12, 1024, 64),
-    ("32/8 heads, T256", 32, 8, 256, 64),
-    ("32/8 heads, T1024", 32, 8, 1024, 64),
-    ("14/2 heads, T1024", 14, 2, 1024, 64),
-    ("32/8 heads, T2048", 32, 8, 2048, 64),
+    ("12 heads, T256", 1, 12, 12, 256, 64, torch.float32),
+    ("12 heads, T1024", 1, 12, 12, 1024, 64, torch.float32),
+    ("8 x 12 heads, T64", 8, 12, 12, 64, 64, torch.float32),
+    ("8 x 12 heads, T256", 8, 12, 12, 256, 64, torch.float32),
+    ("8 x 12 heads, T1024", 8, 12, 12, 1024, 64, torch.float32),
+    ("8 x 12 heads, T64, bf16", 8, 12, 12, 64, 64, torch.bfloat16),
+    ("8 x 12 heads, T256, bf16", 8, 12, 12, 256, 64, torch.bfloat16),
+    ("8 x 12 heads, T1024, bf16", 8, 12, 12, 1024, 64, torch.bfloat16),
+    ("32/8 heads, T256", 1, 32, 8, 256, 64, torch.float32),
+    ("32/8 heads, T1024", 1, 32, 8, 1024, 64, torch.float32),
+    ("14/2 heads, T1024", 1, 14, 2, 1024, 64, torch.float32),
+    ("32/8 heads, T2048", 1, 32, 8, 2048, 64, torch.float32),
 ]
 
 
 def main() -> None:
     benchmark = Benchmark("causal attention")
-    for name, heads, shared, length, width in PREFILLS:
+    for name, batch, heads, shared, length, width, dtype in PREFILLS:
         lanes = []
         for place in ("cpu", torch_mydev.device_name):
             torch.manual_seed(0)
-            operands = [torch.randn(1, h, length, width).to(place).requires_grad_() for h in (heads, shared, shared)]
+            sizes = [(batch, h, length, width) for h in (heads, shared, shared)]
+            operands = [torch.randn(size).to(place, dtype).requires_grad_() for size in sizes]
             lanes.append((_forward(operands), _backward(operands)))
         (cpu_forward, cpu_backward), (forward, backward) = lanes
         benchmark.row(name, cpu=cpu_forward, mydev=forward)

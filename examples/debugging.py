@@ -17,6 +17,13 @@ for row in census.rows:
     print(row.op, row.calls, row.bytes_copied, row.seconds, row.first_frame)
 # [docs: end]
 
+# [docs: statistics]
+with torch.mydev.launch_statistics() as statistics:
+    (x * 2).sum()
+    torch.mydev.synchronize()  # on an asynchronous device
+print(statistics)
+# [docs: end]
+
 # [docs: forbid]
 with torch_mydev.fallback_mode("error"):
     try:

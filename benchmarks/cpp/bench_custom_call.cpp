@@ -9,8 +9,8 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_host.h"
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/command/launch.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {

@@ -2,9 +2,10 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <chrono>
 
-#include "runtime/launch/launch.h"
-#include "runtime/launch/launch_hooks.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/command/launch.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
 
@@ -36,13 +37,33 @@ void build_frame_and_launch(benchmark::State& state) {
 }
 BENCHMARK(build_frame_and_launch);
 
+// As a program gives a stream work: some launches, then a wait, which is not counted. With MYDEV_DRIVER=host:async
+// against launch_empty_kernel of the inline driver: what asynchrony costs the thread that launches.
+void launch_between_waits(benchmark::State& state) {
+  constexpr int kLaunches = 256;
+  const int64_t size = 16, stride = 1;
+  float data[16] = {};
+  const mydev_buffer operand = {data, &size, &stride, 1, MYDEV_F32};
+  const std::array<mydev_buffer, 3> operands = {operand, operand, operand};
+  mydev_frame frame = make_frame(operands, 1);
+  Stream& stream = current_stream(0);
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kLaunches; ++i) launch(kNothing, frame, stream);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    stream.synchronize();
+    state.SetIterationTime(elapsed.count() / kLaunches);
+  }
+}
+BENCHMARK(launch_between_waits)->UseManualTime()->Iterations(2000);
+
 void launch_with_a_hook(benchmark::State& state) {
-  const int id = add_launch_hook([](void*, const LaunchRecord&) {}, nullptr);
+  const int id = add_command_hook({.submitted = [](void*, const CommandRecord&) {}});
   mydev_frame frame = make_frame({}, 0);
   for (auto _ : state) {
     launch(kNothing, frame, current_stream(0));
   }
-  remove_launch_hook(id);
+  remove_command_hook(id);
 }
 BENCHMARK(launch_with_a_hook);
 

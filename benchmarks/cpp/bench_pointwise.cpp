@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 
 namespace mydev {
 namespace {

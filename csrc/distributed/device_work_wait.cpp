@@ -5,8 +5,8 @@
 #include "distributed/collective_error.h"
 #include "distributed/device_work.h"
 #include "distributed/issue_thread.h"
-#include "distributed/stream_wait.h"
 #include "runtime/base/status.h"
+#include "runtime/command/host_work.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -92,11 +92,20 @@ void DeviceWork::wait_for_profiler() {
   }
 }
 
+namespace {
+
+// Whether the stream can wait, so that the host need not.
+bool runs_host_calls(const Stream& stream) {
+  return stream.asynchronous() && stream.device().driver->stream_host_call != nullptr;
+}
+
+}  // namespace
+
 bool DeviceWork::wait(milliseconds timeout) {
   Stream& stream = current_stream(stages_.copies().device().index);
   const bool for_host = opType_ == c10d::OpType::BARRIER || opType_ == c10d::OpType::RECVANYSOURCE ||
                         opType_ == c10d::OpType::_ALLREDUCE_SPARSE;
-  if (timeout > kNoTimeout || for_host || !can_wait_in(stream)) {
+  if (timeout > kNoTimeout || for_host || !runs_host_calls(stream)) {
     block(timeout);
     return true;
   }
@@ -105,7 +114,7 @@ bool DeviceWork::wait(milliseconds timeout) {
     if (exception_ != nullptr) std::rethrow_exception(exception_);
     if (completed_) return true;
   }
-  wait_in(stream, [work = self()] {
+  submit_host_call(stream, "wait for a collective", [work = self()] {
     const ServingScope serving;
     try {
       work->block(kNoTimeout);

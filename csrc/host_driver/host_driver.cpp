@@ -2,8 +2,9 @@
 // header alone; the runtime loads it from its own directory.
 //
 // Inline by default: a launch or copy runs on the caller's thread and is done when the call returns. With `async` each
-// stream is a thread, with `guarded` device memory is out of the host's reach between launches, and with `remote` the
-// device says that it always is, and brings all kernels: the behaviour of real devices, for tests. See host_options.h.
+// stream is a thread, with `guarded` device memory is out of the host's reach between launches, with `remote` the
+// device says that it always is, and brings all kernels, and with `faults` commands are late or fail: the behaviour of
+// real devices, for tests. See host_options.h.
 #include <unistd.h>
 
 #include <array>
@@ -15,12 +16,14 @@
 #include <string>
 #include <thread>
 
+#include "host_driver/faults.h"
 #include "host_driver/hardware.h"
 #include "host_driver/host_copy.h"
 #include "host_driver/host_error.h"
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
+#include "host_driver/last_error.h"
 #include "host_driver/pinned_memory.h"
 #include "host_driver/remote_kernels.h"
 #include "mydev/driver.h"
@@ -32,6 +35,7 @@ namespace {
 struct HostDriver {
   HostOptions options;
   const mydev_host_services* host = nullptr;
+  Faults faults;
   std::array<HostMemory, kMaxHostDevices> memories;
   PinnedMemory pinned;
   std::mutex mutex;  // guards what follows
@@ -55,45 +59,6 @@ HostEvent& as_event(mydev_event event) {
   return *reinterpret_cast<HostEvent*>(event);
 }
 
-// --- errors ----------------------------------------------------------------------------------------------------------
-
-// This thread's last failure. The runtime calls drivers at exit, when the main thread's message is gone already.
-constinit thread_local bool thread_ended = false;
-struct ErrorMessage {
-  std::string text;
-  ErrorMessage() = default;
-  ~ErrorMessage() { thread_ended = true; }
-  ErrorMessage(const ErrorMessage&) = delete;
-  ErrorMessage& operator=(const ErrorMessage&) = delete;
-};
-thread_local ErrorMessage error_message;
-
-mydev_code fail(mydev_code code, const char* message) {
-  if (!thread_ended) {
-    error_message.text = message;
-  }
-  return code;
-}
-
-const char* last_error() {
-  return thread_ended ? "" : error_message.text.c_str();
-}
-
-// Runs body and turns what it raises into a code: nothing is thrown across the C boundary.
-template <typename Body>
-mydev_code run_checked(const Body& body) noexcept {
-  try {
-    body();
-    return MYDEV_OK;
-  } catch (const HostError& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(MYDEV_RESOURCE_EXHAUSTED, "out of host memory");
-  } catch (const std::exception& error) {
-    return fail(MYDEV_INTERNAL, error.what());
-  }
-}
-
 // --- life, devices ---------------------------------------------------------------------------------------------------
 
 mydev_code initialize(const char* options, const mydev_host_services* host) {
@@ -101,6 +66,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     HostDriver& self = driver();
     self.options = parse_host_options(options);
     self.host = host;
+    self.faults.configure(self.options.faults);
     if (self.options.remote) load_remote_kernels();
     const auto physical =
         static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -147,7 +113,10 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
-  return run_checked([&] { *out_data = memory_of(device).allocate(bytes); });
+  return run_checked([&] {
+    raise_if_struck(FaultKind::kAlloc, driver().faults.strike(FaultKind::kAlloc));
+    *out_data = memory_of(device).allocate(bytes);
+  });
 }
 
 mydev_code memory_free(int32_t device, void* data, uint64_t /*bytes*/) {
@@ -232,9 +201,11 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
   }
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
+    const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
     if (remote && kind != MYDEV_COPY_DEVICE_TO_HOST) check_address(memory, dst);
     if (remote && kind != MYDEV_COPY_HOST_TO_DEVICE) check_address(memory, src);
     const auto task = [=, threads = threads_for(host_stream), &memory] {
+      raise_if_struck(FaultKind::kCopy, struck);
       const MemoryAccess access(memory);
       copy_bytes(dst, src, bytes, threads);
     };
@@ -250,7 +221,9 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
                      uint64_t bytes) {
   return run_checked([&] {
     HostStream& host_stream = as_stream(stream);
+    const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
     host_stream.run([=, threads = threads_for(host_stream)] {
+      raise_if_struck(FaultKind::kCopy, struck);
       const MemoryAccess to(memory_of(dst_device));
       const MemoryAccess from(memory_of(src_device));
       copy_bytes(dst, src, bytes, threads);
@@ -262,7 +235,9 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
   return run_checked([&] {
     HostStream& host_stream = as_stream(stream);
     HostMemory& memory = host_stream.memory();
-    const auto task = [copy = StridedCopy(*dst, *src), threads = threads_for(host_stream), &memory] {
+    const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
+    const auto task = [copy = StridedCopy(*dst, *src), threads = threads_for(host_stream), &memory, struck] {
+      raise_if_struck(FaultKind::kCopy, struck);
       const MemoryAccess access(memory);
       copy.run(threads);
     };
@@ -294,7 +269,9 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
     if (remote) check_address(memory, dst);
+    const uint64_t struck = driver().faults.strike(FaultKind::kFill);
     host_stream.run([=, &memory] {
+      raise_if_struck(FaultKind::kFill, struck);
       const MemoryAccess access(memory);
       fill_bytes(dst, bytes, copied);
     });
@@ -306,7 +283,7 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
 mydev_code stream_create(int32_t device, int32_t /*priority*/, mydev_stream* out_stream) {
   return run_checked([&] {
     HostDriver& self = driver();
-    auto stream = std::make_unique<HostStream>(memory_of(device), self.options.asynchronous);
+    auto stream = std::make_unique<HostStream>(memory_of(device), self.options.asynchronous, self.faults);
     const std::lock_guard lock(self.mutex);
     self.streams.insert(stream.get());
     *out_stream = reinterpret_cast<mydev_stream>(stream.release());
@@ -346,7 +323,10 @@ mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
 }
 
 mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context) {
-  return run_checked([&] { as_stream(stream).run([=] { function(context); }); });
+  return run_checked([&] {
+    raise_if_struck(FaultKind::kHostCall, driver().faults.strike(FaultKind::kHostCall));
+    as_stream(stream).run([=] { function(context); });
+  });
 }
 
 // --- events ----------------------------------------------------------------------------------------------------------
@@ -410,7 +390,9 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
   if (host_stream.direct()) [[likely]] {
     return run_kernel(kernel, frame);
   }
-  const auto run = [kernel, frame, &memory = host_stream.memory()] {
+  const uint64_t struck = driver().faults.strike(FaultKind::kLaunch);
+  const auto run = [kernel, frame, &memory = host_stream.memory(), struck] {
+    if (struck != 0) return run_checked([struck] { raise_if_struck(FaultKind::kLaunch, struck); });
     mydev_code code = MYDEV_OK;
     const mydev_code access_code = run_checked([&] {
       const MemoryAccess access(memory);

@@ -1,5 +1,6 @@
 #include "host_driver/host_options.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "host_driver/host_error.h"
@@ -8,7 +9,7 @@ namespace mydev::host_driver {
 
 namespace {
 
-constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded, remote";
+constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded, remote, faults[=SEED][:KIND@N]";
 constexpr const char* kWantedSize = "a size such as 512M: bytes, or a number with suffix K, M or G";
 
 struct Option {
@@ -60,6 +61,34 @@ bool parse_switch(const Option& option) {
   return true;
 }
 
+// One entry of faults=: "7", a seed, or "copy@3".
+void parse_fault(const Option& option, std::string_view text, FaultPlan& plan) {
+  constexpr const char* kWanted =
+      "[SEED][:KIND@N]..., with KIND one of alloc, copy, fill, launch, host_call, and N from 1 on";
+  const size_t at = text.find('@');
+  if (at == std::string_view::npos) {
+    plan.seed = parse_number(option, text, kWanted);
+    plan.delays = true;
+    return;
+  }
+  const auto name = std::find(kFaultNames.begin(), kFaultNames.end(), text.substr(0, at));
+  const uint64_t number = parse_number(option, text.substr(at + 1), kWanted);
+  require(name != kFaultNames.end() && number > 0, MYDEV_INVALID_ARGUMENT, "option '", option.text,
+          "' of the host driver: '", text, "' is not ", kWanted);
+  plan.failures.push_back({static_cast<FaultKind>(name - kFaultNames.begin()), number});
+}
+
+FaultPlan parse_faults(const Option& option) {
+  FaultPlan plan{.delays = !option.has_value};
+  if (!option.has_value) return plan;
+  std::string_view rest = option.value;
+  for (size_t colon = 0; (colon = rest.find(':')) != std::string_view::npos; rest.remove_prefix(colon + 1)) {
+    parse_fault(option, rest.substr(0, colon), plan);
+  }
+  parse_fault(option, rest, plan);
+  return plan;
+}
+
 }  // namespace
 
 HostOptions parse_host_options(std::string_view text) {
@@ -78,6 +107,8 @@ HostOptions parse_host_options(std::string_view text) {
       options.guarded = parse_switch(option);
     } else if (option.name == "remote") {
       options.remote = parse_switch(option);
+    } else if (option.name == "faults") {
+      options.faults = parse_faults(option);
     } else {
       raise(MYDEV_INVALID_ARGUMENT, "unknown option '", option.text, "' of the host driver; it takes ", kValidOptions);
     }

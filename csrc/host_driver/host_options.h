@@ -1,8 +1,10 @@
-// Options of the host driver: MYDEV_DRIVER=host:devices=2,memory=4G,async,guarded,remote.
+// Options of the host driver: MYDEV_DRIVER=host:devices=2,memory=4G,async,guarded,remote,faults=7:copy@3.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+
+#include "host_driver/faults.h"
 
 namespace mydev::host_driver {
 
@@ -14,6 +16,7 @@ struct HostOptions {
   bool asynchronous = false;  // async: each stream is a thread
   bool guarded = false;       // guarded: device memory is inaccessible outside launches, copies and host access
   bool remote = false;        // remote: the host has no access to device memory; all kernels are the driver's own
+  FaultPlan faults;           // faults[=[SEED][:KIND@N]...]: a seed, or nothing at all, asks for delays
 };
 
 // Raises INVALID_ARGUMENT naming the option and what is valid.

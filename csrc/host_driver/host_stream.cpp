@@ -10,8 +10,25 @@
 
 namespace mydev::host_driver {
 
-HostStream::HostStream(HostMemory& memory, bool asynchronous)
-    : memory_(memory), asynchronous_(asynchronous), direct_(!asynchronous && !memory.guarded()) {}
+namespace {
+
+constexpr int kLooks = 4000;  // for more work, some tens of microseconds, before the thread sleeps
+
+void pause_briefly() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
+
+HostStream::HostStream(HostMemory& memory, bool asynchronous, Faults& faults)
+    : memory_(memory),
+      asynchronous_(asynchronous),
+      direct_(!asynchronous && !memory.guarded() && !faults.armed()),
+      faults_(faults) {}
 
 HostStream::~HostStream() {
   wait();
@@ -23,15 +40,21 @@ void HostStream::run(Task task) {
     task();
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) {
-      thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
-    }
-    tasks_.push_back(std::move(task));
-    ++submitted_;
+  tasks_.give(std::move(task));
+  if (!running_.load(std::memory_order_acquire)) start_thread();
+  // Either this sees that the thread sleeps, or the thread, before it does, that there is work.
+  if (sleeping_.load()) {
+    calls_.fetch_add(1);
+    calls_.notify_one();
   }
-  more_work_.notify_one();
+}
+
+void HostStream::start_thread() {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) return;
+  stopping_.store(false);
+  thread_ = std::thread([this] { work(); });
+  running_.store(true, std::memory_order_release);
 }
 
 void HostStream::run_and_wait(Task task) {
@@ -40,26 +63,31 @@ void HostStream::run_and_wait(Task task) {
 }
 
 bool HostStream::idle() {
-  const std::lock_guard lock(mutex_);
-  return finished_ == submitted_;
+  return finished_.load(std::memory_order_acquire) == tasks_.given();
 }
 
 void HostStream::wait() {
-  std::unique_lock lock(mutex_);
-  const uint64_t target = submitted_;
-  progress_.wait(lock, [&] { return finished_ >= target; });
+  const uint64_t target = tasks_.given();
+  for (uint64_t finished = 0; (finished = finished_.load(std::memory_order_acquire)) < target;) {
+    finished_.wait(finished, std::memory_order_acquire);
+  }
 }
 
 void HostStream::stop_thread() {
-  std::jthread thread;
+  std::thread thread;
   {
     const std::lock_guard lock(mutex_);
     thread = std::move(thread_);
+    running_.store(false);
+    stopping_.store(true);
   }
-  thread.request_stop();  // its destructor joins
+  if (!thread.joinable()) return;
+  calls_.fetch_add(1);
+  calls_.notify_one();
+  thread.join();
 }
 
-void HostStream::run_task(const Task& task) noexcept {
+void HostStream::run_task(Task& task) noexcept {
   Failure failure;
   try {
     task();
@@ -80,17 +108,35 @@ HostStream::Failure HostStream::take_failure() {
   return std::exchange(failure_, {});
 }
 
-void HostStream::work(const std::stop_token& stop) {
+// Whether there is work beyond the `taken` tasks; false when the thread is to stop.
+bool HostStream::wait_for_work(uint64_t taken) {
+  for (int look = 0; look < kLooks; ++look) {
+    if (tasks_.given() != taken) return true;
+    if (stopping_.load(std::memory_order_relaxed)) break;
+    pause_briefly();
+  }
+  for (;;) {
+    const uint32_t calls = calls_.load();
+    sleeping_.store(true);
+    const bool work = tasks_.given() != taken;
+    const bool stop = stopping_.load();
+    if (!work && !stop) calls_.wait(calls);
+    sleeping_.store(false);
+    if (work) return true;
+    if (stop) return false;
+  }
+}
+
+void HostStream::work() {
   ::pthread_setname_np(::pthread_self(), kThreadName);
-  std::unique_lock lock(mutex_);
-  while (more_work_.wait(lock, stop, [&] { return !tasks_.empty(); })) {
-    const Task task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
-    run_task(task);
-    lock.lock();
-    ++finished_;
-    progress_.notify_all();
+  for (uint64_t taken = finished_.load(); wait_for_work(taken); ++taken) {
+    {
+      Task task = tasks_.take();
+      faults_.delay();
+      run_task(task);
+    }  // what it holds ends with it, before anyone is told
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_all();
   }
 }
 

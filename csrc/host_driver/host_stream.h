@@ -2,15 +2,15 @@
 //
 // A stream of the inline driver runs each task at once, on the caller's thread. An asynchronous stream runs them in
 // order on a thread of its own, started by the first task; the first that throws there is the stream's failure, until
-// it is taken. An event is the completion of one recorded task; recording again makes a new completion, so that waits
-// for the old one are not disturbed and an event may be destroyed while others wait. Thread-safe.
+// it is taken. The thread looks for more for some microseconds before it sleeps, so that giving it a task is neither a
+// system call nor a wait. An event is the completion of one recorded task;
+// recording again makes a new completion, so that waits for the old one are not disturbed and an event may be destroyed
+// while others wait. Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,14 +18,15 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/faults.h"
 #include "host_driver/host_memory.h"
+#include "host_driver/task_queue.h"
 #include "mydev/driver.h"
 
 namespace mydev::host_driver {
 
 class HostStream {
  public:
-  using Task = std::function<void()>;
   struct Failure {
     mydev_code code = MYDEV_OK;
     std::string message;
@@ -34,14 +35,15 @@ class HostStream {
   // What `top -H` and debuggers call an asynchronous stream's thread.
   static constexpr const char* kThreadName = MYDEV_HOST_DEVICE_NAME "-stream";
 
-  HostStream(HostMemory& memory, bool asynchronous);
+  // `faults` delays the tasks of an asynchronous stream; it must outlive the stream.
+  HostStream(HostMemory& memory, bool asynchronous, Faults& faults);
   ~HostStream();  // waits for its work
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
   HostMemory& memory() const noexcept { return memory_; }
   bool asynchronous() const noexcept { return asynchronous_; }
-  // Work runs at once as it is: there is neither a thread to hand it to nor guarded memory to open.
+  // Work runs at once as it is: there is no thread to hand it to, no guarded memory to open, and no fault to inject.
   bool direct() const noexcept { return direct_; }
 
   void run(Task task);
@@ -52,20 +54,23 @@ class HostStream {
   void stop_thread();      // after the work it has; a later task starts a new one
 
  private:
-  void work(const std::stop_token& stop);
-  void run_task(const Task& task) noexcept;
+  void start_thread();
+  void work();
+  bool wait_for_work(uint64_t taken);
+  void run_task(Task& task) noexcept;
 
   HostMemory& memory_;
   const bool asynchronous_;
   const bool direct_;
+  FaultyStream faults_;  // of the stream's thread
+  TaskQueue tasks_;
+  std::atomic<uint64_t> finished_{0};
+  std::atomic<uint32_t> calls_{0};  // counts what wakes the thread
+  std::atomic<bool> sleeping_{false}, stopping_{false};
   std::mutex mutex_;  // guards what follows
-  std::condition_variable_any more_work_;
-  std::condition_variable progress_;
-  std::deque<Task> tasks_;
-  uint64_t submitted_ = 0;
-  uint64_t finished_ = 0;
   Failure failure_;
-  std::jthread thread_;
+  std::thread thread_;
+  std::atomic<bool> running_{false};  // there is a thread; read without the mutex
 };
 
 class HostEvent {

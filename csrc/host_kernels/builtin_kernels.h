@@ -24,24 +24,32 @@
   GROUP(comparison)                        \
   GROUP(concatenate)                       \
   GROUP(copy)                              \
+  GROUP(cumulative)                        \
   GROUP(fill)                              \
   GROUP(foreach)                           \
+  GROUP(group_norm)                        \
   GROUP(index)                             \
+  GROUP(index_write)                       \
   GROUP(layer_norm)                        \
   GROUP(loss)                              \
   GROUP(membership)                        \
   GROUP(optimizer)                         \
+  GROUP(position)                          \
   GROUP(random)                            \
   GROUP(range)                             \
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \
+  GROUP(scatter_elements)                  \
   GROUP(softmax)                           \
+  GROUP(sort)                              \
   GROUP(swiglu)                            \
   GROUP(ternary)                           \
+  GROUP(triangle)                          \
   GROUP(unary)                             \
+  GROUP(upsample)                          \
   GROUP(variance)
 
-#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(convolution) GROUP(matmul) GROUP(pooling)
+#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(attention) GROUP(convolution) GROUP(matmul) GROUP(pooling)
 
 namespace mydev::kernels {
 

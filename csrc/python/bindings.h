@@ -26,6 +26,7 @@ void bind_log(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_sharing(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
+void bind_statistics(pybind11::module_& m);
 void bind_stream(pybind11::module_& m);
 void bind_trace(pybind11::module_& m);
 

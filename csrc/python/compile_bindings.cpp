@@ -53,7 +53,7 @@ class HostGraphCall {
     alias_inputs();
     py::object results;
     {
-      const HostScope scope(graph_.device);
+      const HostScope scope(graph_.device, "compiled graph");
       results = py::reinterpret_steal<py::object>(PyObject_CallOneArg(graph_.function.ptr(), arguments_));
       if (results) take_outputs(results);
     }
@@ -193,7 +193,7 @@ class HostGraphCall {
       const at::Tensor& host = unpack(object);
       at::Tensor copy = at::empty_strided(host.sizes(), host.strides(), host.options());
       {
-        const HostScope scope(graph_.device);
+        const HostScope scope(graph_.device, "result of a compiled graph");
         copy.copy_(host);
       }
       placed_.emplace_back(index, py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(copy))));

@@ -26,11 +26,17 @@ void bind_fallback(pybind11::module_& m) {
   m.def("_fallback_rows", [] {
     pybind11::list rows;
     for (const FallbackRow& row : fallback_rows()) {
-      rows.append(
-          pybind11::make_tuple(row.op, row.calls, row.bytes_copied, row.nanoseconds, row.first_line, row.declined));
+      rows.append(pybind11::make_tuple(row.op, row.calls, row.bytes_copied, row.nanoseconds, row.copying_nanoseconds,
+                                       row.first_line, row.declined));
     }
     return rows;
   });
+  m.def("_composition_counts", [] {
+    pybind11::dict counts;
+    for (const auto& [op, count] : composition_counts()) counts[pybind11::str(op)] = count;
+    return counts;
+  });
+  m.def("_composable_ops", &composable_ops);
   m.def("_fallback_reset", &reset_fallback_census);
   m.def("_fallback_mode", [] { return mode_name(fallback_mode()); });
   m.def("_set_fallback_mode", [](const std::string& mode) { set_fallback_mode(parse_mode(mode)); });

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_extern_kernels(m);
   mydev::bind_sharing(m);
   mydev::bind_source_location(m);
+  mydev::bind_statistics(m);
   mydev::bind_stream(m);
   mydev::bind_trace(m);
 }

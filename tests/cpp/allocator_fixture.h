@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"
 

@@ -9,9 +9,9 @@
 #include "conform/kernels/planned_launch.h"
 #include "host_kernels/builtin_kernels.h"
 #include "runtime/base/instruction_set.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 
 namespace mydev::kernels {
 

@@ -8,9 +8,9 @@
 
 #include "conform/kernels/planned_launch.h"
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 
 namespace mydev::kernels {
 namespace {

@@ -11,11 +11,11 @@
 
 #include "built_files.h"
 #include "runtime/base/status.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/device_properties.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/driver/driver_loader.h"
-#include "runtime/launch/launch.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
@@ -253,7 +253,7 @@ std::vector<std::string> use_everything() {
     mydev_pointer_info info{.struct_size = sizeof(info)};
     check(device(0).driver->pointer_info(data, &info));
   });
-  attempt([&] { default_stream(0).host_call([] {}); });
+  attempt([&] { default_stream(0).host_call([] {}, "a call", ""); });
   attempt([&] { stream_from_pool(0, 0).query(); });
   attempt([&] { default_stream(0).synchronize(); });
   attempt([&] {

@@ -16,8 +16,8 @@
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
 #include "runtime/base/status.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
-#include "runtime/launch/launch.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"
 
@@ -30,11 +30,29 @@ using host_driver::HostMemory;
 using host_driver::HostOptions;
 using host_driver::HostStream;
 using host_driver::MemoryAccess;
+using host_driver::FaultKind;
+using host_driver::FaultPlan;
+using host_driver::Faults;
 using host_driver::parse_host_options;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // --- options ---------------------------------------------------------------------------------------------------------
+
+TEST(HostOptions, FaultsAreASeedAndFailures) {
+  EXPECT_FALSE(parse_host_options("").faults.delays);
+  EXPECT_TRUE(parse_host_options("faults").faults.delays);
+  const FaultPlan plan = parse_host_options("async,faults=7:copy@3:launch@1,guarded").faults;
+  EXPECT_TRUE(plan.delays);
+  EXPECT_EQ(plan.seed, 7U);
+  ASSERT_EQ(plan.failures.size(), 2U);
+  EXPECT_EQ(plan.failures[0].kind, FaultKind::kCopy);
+  EXPECT_EQ(plan.failures[0].number, 3U);
+  EXPECT_FALSE(parse_host_options("faults=copy@3").faults.delays);
+  for (const char* wrong : {"faults=", "faults=x", "faults=copy@", "faults=copy@0", "faults=sort@1", "faults=1:"}) {
+    EXPECT_THROW(parse_host_options(wrong), HostError) << wrong;
+  }
+}
 
 TEST(HostOptions, DefaultToOneInlineDevice) {
   const HostOptions options = parse_host_options("");
@@ -236,10 +254,11 @@ class AsynchronousStream : public testing::Test {
  protected:
   AsynchronousStream() { memory_.configure(0, kMiB, false); }
   HostMemory memory_;
+  Faults faults_;
 };
 
 TEST_F(AsynchronousStream, RunsTasksLaterInOrder) {
-  HostStream stream(memory_, true);
+  HostStream stream(memory_, true, faults_);
   std::latch start(1);
   std::vector<int> order;
   stream.run([&] { start.wait(); });
@@ -256,7 +275,7 @@ TEST_F(AsynchronousStream, RunsTasksLaterInOrder) {
 }
 
 TEST_F(AsynchronousStream, StartsItsThreadAgainAfterAStop) {
-  HostStream stream(memory_, true);
+  HostStream stream(memory_, true, faults_);
   std::atomic<int> runs{0};
   stream.run([&] { ++runs; });
   stream.stop_thread();
@@ -266,7 +285,7 @@ TEST_F(AsynchronousStream, StartsItsThreadAgainAfterAStop) {
 }
 
 TEST_F(AsynchronousStream, AnEventIsPendingUntilItsTurn) {
-  HostStream stream(memory_, true);
+  HostStream stream(memory_, true, faults_);
   std::latch start(1);
   HostEvent event;
   stream.run([&] { start.wait(); });
@@ -278,8 +297,8 @@ TEST_F(AsynchronousStream, AnEventIsPendingUntilItsTurn) {
 }
 
 TEST_F(AsynchronousStream, AnEventMayBeDestroyedWhileAStreamWaitsForIt) {
-  HostStream producer(memory_, true);
-  HostStream consumer(memory_, true);
+  HostStream producer(memory_, true, faults_);
+  HostStream consumer(memory_, true, faults_);
   std::latch start(1);
   bool produced = false;
   bool seen = false;

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "error_fixture.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
@@ -151,7 +151,7 @@ TEST_F(LaunchCopies, ADriverWithoutAStatusIsNotAsked) {
 
 TEST_F(LaunchCopies, AHostCallThatTheDriverCannotMakeWaitsForTheStream) {
   int synchronized_before = -1;
-  stream_.host_call([&] { synchronized_before = seen.synchronized; });
+  stream_.host_call([&] { synchronized_before = seen.synchronized; }, "a call", "");
   EXPECT_EQ(synchronized_before, 1);
 }
 

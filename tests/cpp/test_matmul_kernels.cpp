@@ -13,9 +13,9 @@
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 
 namespace mydev::kernels {
 namespace {

@@ -12,9 +12,9 @@
 #include "host_kernels/isa_variant.h"
 #include "host_kernels/pooling_loops.h"
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 
 namespace mydev::kernels {
 namespace {

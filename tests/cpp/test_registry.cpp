@@ -18,8 +18,8 @@
 #include "runtime/base/instruction_set.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/status.h"
+#include "runtime/command/launch.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {

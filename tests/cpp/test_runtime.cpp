@@ -14,13 +14,13 @@
 #include "error_fixture.h"
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/command/launch.h"
+#include "runtime/command/source_location.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
-#include "runtime/launch/launch_hooks.h"
-#include "runtime/launch/source_location.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"
 
@@ -421,30 +421,30 @@ TEST(Launch, IsCountedOnEveryThread) {
 
 TEST(Launch, HooksSeeEachLaunchUntilTheyAreRemoved) {
   std::vector<std::string> seen;
-  const int id = add_launch_hook(
-      [](void* context, const LaunchRecord& record) {
-        EXPECT_LE(record.begin_ns, record.end_ns);
-        static_cast<std::vector<std::string>*>(context)->push_back(std::string(record.kernel->name) + " " +
-                                                                   code_name(record.code));
-      },
-      &seen);
+  const int id = add_command_hook({.submitted =
+                                       [](void* context, const CommandRecord& record) {
+                                         EXPECT_LE(record.begin_ns, record.end_ns);
+                                         static_cast<std::vector<std::string>*>(context)->push_back(
+                                             std::string(record.name) + " " + code_name(record.code));
+                                       },
+                                   .context = &seen});
   mydev_frame frame = make_frame({}, 0);
   launch(kNothing, frame, default_stream(0));
   EXPECT_THROW(launch(kFailing, frame, default_stream(0)), Error);
-  remove_launch_hook(id);
+  remove_command_hook(id);
   launch(kNothing, frame, default_stream(0));
   EXPECT_EQ(seen, (std::vector<std::string>{"test.nothing OK", "test.failing OUT_OF_RANGE"}));
 }
 
 TEST(Launch, AnUnknownHookIsNotRemoved) {
-  EXPECT_THROW(remove_launch_hook(12345), Error);
+  EXPECT_THROW(remove_command_hook(12345), Error);
 }
 
 // --- asynchronous errors, in a process of its own --------------------------------------------------------------------
 
 [[noreturn]] void fail_asynchronously() {
   ::setenv("MYDEV_DRIVER", "host:async", 1);
-  set_source_locator([] { return std::string("train.py:12 in step"); });
+  set_source_locator([] { return "train.py:12 in step"; });
   mydev_frame frame = make_frame({}, 0);
   launch(kFailing, frame, default_stream(0));
   try {

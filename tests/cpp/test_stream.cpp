@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
-#include "runtime/launch/launch.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
 
@@ -119,21 +119,21 @@ TEST(Stream, TheDevicesOwnAreNeverReleased) {
 TEST(Stream, HostCallsRunInOrder) {
   Stream& stream = stream_from_pool(0, 0);
   std::vector<int> order;
-  stream.host_call([&] { order.push_back(1); });
-  stream.host_call([&] { order.push_back(2); });
+  stream.host_call([&] { order.push_back(1); }, "a call", "");
+  stream.host_call([&] { order.push_back(2); }, "a call", "");
   stream.synchronize();
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
 TEST(Stream, AnErrorThatAHostCallThrowsIsTheStreams) {
   Stream& stream = stream_from_pool(0, 0);
-  stream.host_call([] { raise(MYDEV_OUT_OF_RANGE, "no such page"); });
+  stream.host_call([] { raise(MYDEV_OUT_OF_RANGE, "no such page"); }, "a call", "");
   try {
     stream.synchronize();
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), MYDEV_OUT_OF_RANGE);
-    EXPECT_NE(std::string(error.what()).find("a host call failed: no such page [OUT_OF_RANGE on stream"),
+    EXPECT_NE(std::string(error.what()).find("the host call a call failed: no such page [OUT_OF_RANGE on stream"),
               std::string::npos)
         << error.what();
   }
@@ -142,9 +142,9 @@ TEST(Stream, AnErrorThatAHostCallThrowsIsTheStreams) {
 
 TEST(Stream, WhateverAHostCallThrowsIsTheStreamsError) {
   Stream& stream = stream_from_pool(0, 0);
-  stream.host_call([] { throw std::runtime_error("odd"); });
+  stream.host_call([] { throw std::runtime_error("odd"); }, "a call", "");
   EXPECT_THROW(stream.synchronize(), Error);
-  stream.host_call([] { throw 7; });
+  stream.host_call([] { throw 7; }, "a call", "");
   EXPECT_THROW(stream.synchronize(), Error);
   stream.synchronize();
 }

@@ -17,7 +17,7 @@
 #include "runtime/driver/driver_loader.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
 #include "runtime/validation/validation.h"

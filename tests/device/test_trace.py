@@ -20,7 +20,10 @@ from support.checkout import environment
 from support.fork_server import ForkServer
 from torch_mydev import dispatch_trace
 
-LINE = re.compile(r"^ +\[(call|redispatch)\] op=\[[\w:]+(\.\w+)*\], key=\[\w+\]$|^ +\[launch\] kernel=\[[\w.:-]+\]$")
+LINE = re.compile(
+    r"^ +\[(call|redispatch)\] op=\[[\w:]+(\.\w+)*\], key=\[\w+\]$|^ +\[launch\] kernel=\[[\w.:-]+\]$"
+    r"|^ +\[(copy|fill)\] what=\[[a-z ]+\], bytes=\[\d+\]$"
+)
 
 
 def ops(lines: list[str]) -> list[tuple[int, str, str, str]]:

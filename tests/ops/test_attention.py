@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from torch_mydev import dispatch_trace
+from torch_mydev import dispatch_trace, fallback_mode
 
 
 @dataclass
@@ -45,6 +45,8 @@ CASES = {
         (2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8), options={"enable_gqa": True, "is_causal": True}
     ),
     "long": Case((1, 2, 300, 64), (1, 2, 300, 64), (1, 2, 300, 64), options={"is_causal": True}),
+    "one_query_of_many_keys": Case((2, 4, 1, 64), (2, 2, 300, 64), (2, 2, 300, 64), options={"enable_gqa": True}),
+    "long_masked": Case((1, 2, 70, 20), (1, 2, 131, 20), (1, 2, 131, 20), mask=(70, 131), bool_mask=True),
 }
 
 
@@ -87,11 +89,34 @@ def test_matches_cpu_forward_and_backward(name: str) -> None:
 def test_other_dtypes(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
     tensors, mask = operands(case, dtype)
-    expected = functional.scaled_dot_product_attention(*tensors, attn_mask=mask, **case.options)
+    # The CPU rounds the weights to a half type, the device does not: the reference is in double.
+    exact_mask = mask if mask is None or mask.dtype == torch.bool else mask.double()
+    expected = functional.scaled_dot_product_attention(
+        *[t.double() for t in tensors], attn_mask=exact_mask, **case.options
+    ).to(dtype)
     on_device = [t.to("mydev") for t in tensors]
     device_mask = None if mask is None else mask.to("mydev")
-    actual = functional.scaled_dot_product_attention(*on_device, attn_mask=device_mask, **case.options)
+    with fallback_mode("error"):
+        actual = functional.scaled_dot_product_attention(*on_device, attn_mask=device_mask, **case.options)
+    assert actual.dtype == dtype
     torch.testing.assert_close(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("bool_mask", [False, True])
+def test_rows_that_see_nothing_are_zero_and_without_gradient(bool_mask: bool) -> None:
+    tensors, _ = operands(CASES["unmasked"])
+    visible = torch.ones(5, 5, dtype=torch.bool)
+    visible[2] = False
+    mask = visible if bool_mask else torch.zeros(5, 5).masked_fill(~visible, -torch.inf)
+    expected_in = [t.clone().requires_grad_() for t in tensors]
+    actual_in = [t.to("mydev").requires_grad_() for t in tensors]
+    expected = functional.scaled_dot_product_attention(*expected_in, attn_mask=mask)
+    actual = functional.scaled_dot_product_attention(*actual_in, attn_mask=mask.to("mydev"))
+    assert actual[..., 2, :].abs().sum().item() == 0
+    torch.testing.assert_close(actual.cpu(), expected)
+    expected.sin().sum().backward()
+    actual.sin().sum().backward()
+    torch.testing.assert_close([t.grad for t in actual_in], [t.grad for t in expected_in], check_device=False)
 
 
 def test_mask_that_needs_a_gradient_gets_one() -> None:
@@ -132,6 +157,46 @@ def test_empty_sequence() -> None:
 def test_dropout_of_everything_is_zero() -> None:
     query = torch.randn(2, 3, 5, 8, device="mydev")
     assert functional.scaled_dot_product_attention(query, query, query, dropout_p=1.0).abs().sum().item() == 0
+
+
+#: Sizes at which rows of weights are no whole blocks of random numbers.
+DROPPED = (2, 3, 37, 16)
+
+
+def dropped_weights(dropout: float, causal: bool, seed: int, dtype: torch.dtype) -> torch.Tensor:
+    """The weights that attention keeps: the value is the identity."""
+    torch.manual_seed(0)
+    query, key = (torch.randn(DROPPED, dtype=dtype, device="mydev") for _ in range(2))
+    value = torch.eye(37, dtype=dtype, device="mydev").expand(2, 3, 37, 37)[..., :16]
+    torch.manual_seed(seed)
+    with fallback_mode("error"):
+        out = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=causal)
+    return out.cpu()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_keeps_weights_or_drops_them(causal: bool, dtype: torch.dtype) -> None:
+    whole, dropped = dropped_weights(0.0, causal, 1, dtype), dropped_weights(0.25, causal, 1, dtype)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped, torch.where(kept, whole / 0.75, 0.0))
+    rate = kept[whole != 0].double().mean().item()
+    assert abs(rate - 0.75) < 0.05, rate
+    assert not torch.equal(kept, dropped_weights(0.25, causal, 2, dtype) != 0)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_dropout_has_the_gradient_of_what_it_kept(grouped: bool) -> None:
+    torch.manual_seed(0)
+    sizes = [(2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8)] if grouped else [(2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)]
+    tensors = [torch.randn(size, dtype=torch.float64, device="mydev").requires_grad_() for size in sizes]
+
+    def attention(*operands: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return functional.scaled_dot_product_attention(*operands, dropout_p=0.3, enable_gqa=grouped)
+
+    assert torch.autograd.gradcheck(attention, tensors)
+    assert torch.autograd.gradgradcheck(attention, tensors)
 
 
 def test_dropout_is_reproducible_and_differentiable() -> None:
@@ -191,9 +256,21 @@ def test_choice_by_shape(name: str, backend: SDPBackend) -> None:
     assert SDPBackend(choice) == backend
 
 
-def test_choice_with_dropout_is_math() -> None:
+def test_choice_with_dropout() -> None:
     query = torch.randn(2, 3, 5, 8, device="mydev")
-    assert SDPBackend(torch._fused_sdp_choice(query, query, query, dropout_p=0.1)) == SDPBackend.MATH
+    assert SDPBackend(torch._fused_sdp_choice(query, query, query, dropout_p=0.1)) == SDPBackend.OVERRIDEABLE
+
+
+def test_dropout_under_a_transformation_is_composed() -> None:
+    query = torch.randn(2, 2, 3, 5, 8, device="mydev")
+    lines: list[str] = []
+    with dispatch_trace(lines):
+        torch.vmap(
+            lambda one: functional.scaled_dot_product_attention(one, one, one, dropout_p=0.5), randomness="different"
+        )(query)
+    trace = "\n".join(lines)
+    assert "_scaled_dot_product_fused_attention_overrideable" not in trace
+    assert "native_dropout" in trace
 
 
 def test_gradcheck_of_first_order() -> None:

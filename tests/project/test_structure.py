@@ -35,7 +35,7 @@ LAYERS: dict[str, set[str]] = {
 BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "conform"]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
-    "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "launch", "validation"]),
+    "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
     "csrc/conform": below([".", "driver", "kernels"]),

@@ -46,6 +46,19 @@ def assert_parity(function: Function, *inputs: Any, device: torch.device, native
     assert_same(actual, expected, device)
 
 
+def is_out_of_reach(device: torch.device) -> bool:
+    """Whether the host does not reach the device's memory, so that a fallback copies."""
+    return not torch.mydev.get_device_properties(device).host_accessible  # type: ignore[attr-defined]
+
+
+def assert_no_copies(function: Function, *inputs: Any, device: torch.device) -> None:
+    """As ``assert_parity``, with strides too; without a fallback where the host does not reach the device's memory."""
+    assert_parity(function, *inputs, device=device, native=is_out_of_reach(device))
+    strides = tree_map(lambda leaf: leaf.stride() if isinstance(leaf, torch.Tensor) else None, function(*inputs))
+    actual = function(*to_device(inputs, device))
+    assert tree_map(lambda leaf: leaf.stride() if isinstance(leaf, torch.Tensor) else None, actual) == strides
+
+
 def assert_gradient_parity(function: Function, *inputs: Any, device: torch.device, native: bool = True) -> None:
     """As ``assert_parity``, and for the gradients of all floating inputs under random output gradients."""
 

@@ -68,6 +68,7 @@ from torch_mydev.device.random import (
     set_rng_state,
     set_rng_state_all,
 )
+from torch_mydev.device.statistics import LaunchStatistics, launch_statistics
 from torch_mydev.device.stream import (
     Event,
     ExternalStream,

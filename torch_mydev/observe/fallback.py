@@ -2,12 +2,14 @@
 
 Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory
 where the host can reach it, else on copies. Each such call is counted here; ``fallback_mode`` turns it into a warning
-or an error.
+or an error. Where the host cannot reach the memory, some operators are composed of others that the device has, in place
+of copies: that is no fallback, and is counted apart.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -16,6 +18,7 @@ from typing import Any, Literal
 import torch
 
 from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
 
 FallbackMode = Literal["allow", "warn", "error"]
 
@@ -28,15 +31,41 @@ class FallbackRow:
     calls: int
     bytes_copied: int  #: to the CPU and back; 0 where the host works on the device's memory
     seconds: float  #: of the calls: the CPU kernel, and the copies and the waiting before and after it
+    copy_seconds: float  #: of those, copies and waiting: what a kernel of the device as fast as the CPU's would save
     first_frame: str  #: ``file.py:12 in train``: where it was called from first; empty outside Python
     declined: str  #: why a kernel of the device did not take the operands, the first time; empty if there is none
+
+    @property
+    def kernel(self) -> str:
+        """The kernel whose contract a driver would fulfil to take this over, e.g. ``mydev.sort``; empty if there is
+        none, and an operator of one's own is the way."""
+        return _kernel_of(self.op)
 
 
 def _rows() -> dict[str, FallbackRow]:
     return {
-        op: FallbackRow(op, calls, copied, nanoseconds * 1e-9, frame, declined)
-        for op, calls, copied, nanoseconds, frame, declined in _C._fallback_rows()
+        op: FallbackRow(op, calls, copied, nanoseconds * 1e-9, copying * 1e-9, frame, declined)
+        for op, calls, copied, nanoseconds, copying, frame, declined in _C._fallback_rows()
     }
+
+
+@functools.cache
+def _contracts() -> frozenset[str]:
+    return frozenset(contract["kernel"] for contract in _C.kernel_contracts())
+
+
+def _kernel_of(op: str) -> str:
+    """The contract of an operator's name: that of its base, with or without what marks private and in-place forms."""
+    base = op.partition("::")[2].partition(".")[0]
+    for name in (
+        base,
+        base.strip("_"),
+        base.strip("_").removeprefix("native_"),
+        base.strip("_").removesuffix("_dense"),
+    ):
+        if f"{DEVICE_NAME}.{name}" in _contracts():
+            return f"{DEVICE_NAME}.{name}"
+    return ""
 
 
 class FallbackCensus:
@@ -53,15 +82,26 @@ class FallbackCensus:
     def __init__(self) -> None:
         self._before: dict[str, FallbackRow] = {}
         self._after: dict[str, FallbackRow] | None = None
+        self._composed_before: dict[str, int] = {}
+        self._composed_after: dict[str, int] | None = None
 
     def __enter__(self) -> FallbackCensus:
         self._before, self._after = _rows(), None
+        self._composed_before, self._composed_after = _C._composition_counts(), None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._after = _rows()
+        self._composed_after = _C._composition_counts()
+
+    @property
+    def compositions(self) -> dict[str, int]:
+        """How often each operator was composed of others of the device, in place of a fallback by copies."""
+        after = self._composed_after if self._composed_after is not None else _C._composition_counts()
+        counts = {op: count - self._composed_before.get(op, 0) for op, count in after.items()}
+        return {op: count for op, count in counts.items() if count > 0}
 
     @property
     def rows(self) -> list[FallbackRow]:
@@ -75,6 +115,7 @@ class FallbackCensus:
                     now.calls - was.calls,
                     now.bytes_copied - was.bytes_copied,
                     now.seconds - was.seconds,
+                    now.copy_seconds - was.copy_seconds,
                     now.first_frame,
                     now.declined,
                 )
@@ -91,6 +132,7 @@ class FallbackCensus:
         """Sets every count of the process to zero."""
         _C._fallback_reset()
         self._before, self._after = {}, None
+        self._composed_before, self._composed_after = {}, None
 
     def to_json(self) -> str:
         """The rows as a JSON array of objects with :class:`FallbackRow`'s fields."""
@@ -101,10 +143,12 @@ class FallbackCensus:
         if not rows:
             return "no operator fell back to the CPU"
         width = max(len(row.op) for row in rows)
-        lines = [f"{'operator':<{width}}  {'calls':>8}  {'copied':>10}  {'time':>10}  first called from"]
+        counts = f"{'calls':>8}  {'copied':>10}  {'time':>10}  {'copies':>10}"
+        lines = [f"{'operator':<{width}}  {counts}  {'kernel':<24}  first called from"]
         lines += [
             f"{row.op:<{width}}  {row.calls:>8}  {row.bytes_copied:>8} B  {row.seconds * 1e3:>7.2f} ms  "
-            f"{row.first_frame}" + (f"\n{'':<{width}}  {row.declined}" if row.declined else "")
+            f"{row.copy_seconds * 1e3:>7.2f} ms  {row.kernel or '-':<24}  {row.first_frame}"
+            + (f"\n{'':<{width}}  {row.declined}" if row.declined else "")
             for row in rows
         ]
         return "\n".join(lines)

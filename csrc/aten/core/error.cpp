@@ -19,6 +19,8 @@ namespace {
   const bool custom_call = owner == ErrorOwner::kCustomCall || CustomCallErrors::active();
   if (code == MYDEV_RESOURCE_EXHAUSTED) throw c10::OutOfMemoryError(here, message);
   if (code == MYDEV_UNIMPLEMENTED) throw c10::NotImplementedError(here, message);
+  // A fault of the device is one, whatever its code.
+  if (owner == ErrorOwner::kDriver) throw c10::AcceleratorError(here, static_cast<int32_t>(code), message);
   if (code == MYDEV_INVALID_ARGUMENT && custom_call) throw c10::ValueError(here, message);
   if (code == MYDEV_OUT_OF_RANGE && !custom_call) throw c10::IndexError(here, message);
   throw c10::Error(here, message);

@@ -22,7 +22,7 @@ std::atomic<uint64_t>& dense_copy_counter(const std::string& kernel) {
 constexpr StagingCounter kCensus = {
     [](const char* kernel) { fallback_record(std::string(kernel)).enter(); },
     [](const char* kernel, int64_t nanoseconds, uint64_t bytes_copied) {
-      fallback_record(std::string(kernel)).leave(nanoseconds, bytes_copied);
+      fallback_record(std::string(kernel)).leave(nanoseconds, 0, bytes_copied);
     },
 };
 [[maybe_unused]] const bool counted = [] {

@@ -202,8 +202,9 @@ at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Te
 
 // --- HostScope -------------------------------------------------------------------------------------------------------
 
-HostScope::HostScope(int device_index)
-    : access_(finished_stream(device_index).device()),
+HostScope::HostScope(int device_index, const char* name)
+    : work_(name, finished_stream(device_index)),
+      access_(device(device_index)),
       previous_device_(exchange_current_device(device_index)),
       below_autograd_(c10::autograd_dispatch_keyset_with_ADInplaceOrView) {
   ++host_scope_depth;

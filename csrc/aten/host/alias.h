@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "runtime/command/host_work.h"
 #include "runtime/driver/device.h"
 
 namespace mydev {
@@ -20,12 +21,14 @@ namespace mydev {
 // its allocator, dispatch is below autograd, and earlier work of the current stream is finished.
 class HostScope {
  public:
-  explicit HostScope(int device_index);
+  // `name`: whose work it is, as hooks are told (host_work.h); lives as long as the process.
+  HostScope(int device_index, const char* name);
   ~HostScope();
   HostScope(const HostScope&) = delete;
   HostScope& operator=(const HostScope&) = delete;
 
  private:
+  HostWork work_;
   HostAccess access_;
   int previous_device_;
   c10::impl::ExcludeDispatchKeyGuard below_autograd_;

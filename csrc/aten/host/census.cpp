@@ -8,8 +8,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "runtime/launch/launch.h"
-#include "runtime/launch/source_location.h"
+#include "runtime/command/launch.h"
+#include "runtime/command/source_location.h"
 
 namespace mydev {
 
@@ -32,12 +32,18 @@ struct FallbackCensus {
             record.decline_,
             record.calls_.load(std::memory_order_relaxed),
             record.bytes_.load(std::memory_order_relaxed),
-            record.nanoseconds_.load(std::memory_order_relaxed)};
+            record.nanoseconds_.load(std::memory_order_relaxed),
+            record.copying_.load(std::memory_order_relaxed)};
+  }
+  static uint64_t compositions_of(const FallbackRecord& record) {
+    return record.compositions_.load(std::memory_order_relaxed);
   }
   static void reset(FallbackRecord& record) {
     record.calls_ = 0;
     record.bytes_ = 0;
     record.nanoseconds_ = 0;
+    record.copying_ = 0;
+    record.compositions_ = 0;
     record.warned_ = false;
     record.declined_ = false;
     record.first_line_.clear();
@@ -53,7 +59,7 @@ FallbackMode FallbackRecord::effective_mode() const noexcept {
 void FallbackRecord::enter_slow() {
   FallbackCensus& census = FallbackCensus::instance();
   const FallbackMode mode = effective_mode();
-  const std::string line = source_location();
+  const std::string line(source_location());
   std::string declined;
   {
     std::unique_lock lock(census.mutex);
@@ -115,6 +121,28 @@ std::vector<FallbackRow> fallback_rows() {
   std::sort(rows.begin(), rows.end(),
             [](const FallbackRow& a, const FallbackRow& b) { return a.nanoseconds > b.nanoseconds; });
   return rows;
+}
+
+std::vector<std::pair<std::string, uint64_t>> composition_counts() {
+  FallbackCensus& census = FallbackCensus::instance();
+  std::vector<std::pair<std::string, uint64_t>> counts;
+  std::shared_lock lock(census.mutex);
+  for (const auto& [name, record] : census.by_name) {
+    const uint64_t count = FallbackCensus::compositions_of(*record);
+    if (count > 0) counts.emplace_back(name, count);
+  }
+  return counts;
+}
+
+std::vector<std::string> composable_ops() {
+  FallbackCensus& census = FallbackCensus::instance();
+  std::vector<std::string> names;
+  std::shared_lock lock(census.mutex);
+  for (const auto& [name, record] : census.by_name) {
+    if (record->is_composed()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void reset_fallback_census() {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "aten/core/device_type.h"
+#include "aten/host/composition.h"
 #include "aten/host/host_call.h"
 #include "aten/host/map_tensors.h"
 
@@ -100,9 +101,18 @@ void check_composed_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   }
 }
 
+bool compose(const c10::OperatorHandle& op, FallbackRecord& record, torch::jit::Stack* stack) {
+  if (!record.is_composed()) return false;
+  TraceRedispatch trace(record.name(), c10::DispatchKey::CompositeExplicitAutograd);
+  if (!run_composition(op, stack)) return false;
+  record.count_composition();
+  return true;
+}
+
 void fall_back(const c10::OperatorHandle& op, FallbackRecord& record, c10::DispatchKeySet keys,
                torch::jit::Stack* stack) {
   const bool composed = keys.has_any(kComposedKeys);
+  if (!composed && compose(op, record, stack)) return;
   if (C10_UNLIKELY(composed)) check_composed_kernel(op, keys);
   HostCall call(record);
   if (C10_UNLIKELY(takes_cpu_operands(op))) call.allow_cpu_operands();
@@ -167,6 +177,7 @@ void register_fallbacks() {
   for (size_t i = 0; i < libraries.size(); ++i) {
     libraries[i] = new torch::Library(torch::Library::IMPL, "aten", kHostKernels[i].device, __FILE__, __LINE__);
   }
+  for (const std::string& name : composed_operators()) fallback_record(name).set_composed();
   register_host_ops(*libraries[0]);
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {

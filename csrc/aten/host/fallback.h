@@ -3,8 +3,8 @@
 // Policy. Every op that has a CPU kernel and, on other devices, a slower composite is registered by itself, so that the
 // CPU kernel wins, and so is every op with a kernel for sparse, nested or quantized CPU tensors; the rest comes through
 // the backend's `_` fallbacks. Handles Tensor, Tensor?, Tensor[], Tensor?[], Scalar, Generator, Storage and Device
-// arguments; in-place and out= operands; outputs that are views or the operand itself. See staging.h for devices whose
-// memory the host cannot reach.
+// arguments; in-place and out= operands; outputs that are views or the operand itself. See composition.h and staging.h
+// for devices whose memory the host cannot reach.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

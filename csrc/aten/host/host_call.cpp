@@ -8,6 +8,7 @@
 #include "aten/core/device_type.h"
 #include "aten/device/generator.h"
 #include "aten/host/sparse.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
@@ -84,10 +85,12 @@ void HostCall::mark_requires_grad() {
 HostCall::~HostCall() {
   if (!entered_) return;
   const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begin_;
-  record_.leave(elapsed.count(), copies_.bytes() + bytes_copied_back_);
+  const bool on_copies = kernel_end_ != std::chrono::steady_clock::time_point();
+  const std::chrono::nanoseconds kernel = kernel_end_ - kernel_begin_;
+  record_.leave(elapsed.count(), on_copies ? (elapsed - kernel).count() : 0, copies_.bytes() + bytes_copied_back_);
 }
 
-HostCall::Running::Running(HostCall& call) : trace_(call.record_.name(), c10::DispatchKey::CPU) {
+HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.name(), c10::DispatchKey::CPU) {
   if (C10_UNLIKELY(call.has_cpu_operand_ && !call.operands_.empty() && !call.cpu_operands_allowed_)) {
     raise_device_mismatch(call.record_.name(), call.device(), c10::Device(c10::kCPU));
   }
@@ -95,11 +98,17 @@ HostCall::Running::Running(HostCall& call) : trace_(call.record_.name(), c10::Di
   call.record_.enter();
   call.entered_ = true;
   if (call.aliasing()) {
-    scope_.emplace(call.device().index());
+    scope_.emplace(call.device().index(), call.record_.name().c_str());
   } else {
     call.copies_.wait();
+    on_copies_.emplace(call.record_.name().c_str(), current_stream(call.device().index()));
     below_autograd_.emplace(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    call.kernel_begin_ = std::chrono::steady_clock::now();
   }
+}
+
+HostCall::Running::~Running() {
+  if (on_copies_) call_.kernel_end_ = std::chrono::steady_clock::now();
 }
 
 c10::Storage HostCall::device_storage_for(c10::StorageImpl* host) {

@@ -62,12 +62,15 @@ class HostCall {
   class Running {
    public:
     explicit Running(HostCall& call);
+    ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
+    HostCall& call_;
     TraceRedispatch trace_;
-    std::optional<HostScope> scope_;
+    std::optional<HostScope> scope_;     // on the device's memory
+    std::optional<HostWork> on_copies_;  // or on copies
     std::optional<c10::impl::ExcludeDispatchKeyGuard> below_autograd_;
   };
 
@@ -95,6 +98,7 @@ class HostCall {
   bool cpu_operands_allowed_ = false;
   HostCopies copies_;
   uint64_t bytes_copied_back_ = 0;
+  std::chrono::steady_clock::time_point kernel_begin_, kernel_end_;  // on copies
 };
 
 }  // namespace mydev

@@ -8,6 +8,7 @@
 
 #include "aten/host/alias.h"
 #include "aten/memory/pinned_memory.h"
+#include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -76,14 +77,10 @@ void HostCopies::copy(Storage& storage, const at::Tensor& tensor, const at::Tens
     return;
   }
   Stream& stream = current_stream(tensor.get_device());
-  const Device& device = stream.device();
-  check_driver(device,
-               device.driver->copy(stream.handle(), static_cast<char*>(storage.host.mutable_data()) + begin,
-                                   static_cast<const char*>(storage.device->data()) + begin, end - begin,
-                                   MYDEV_COPY_DEVICE_TO_HOST),
-               "copying an operand to the host");
+  copy_bytes(stream, static_cast<char*>(storage.host.mutable_data()) + begin,
+             static_cast<const char*>(storage.device->data()) + begin, end - begin, MYDEV_COPY_DEVICE_TO_HOST);
   storage.copied.emplace_back(begin, end);
-  pending_ = device.index;
+  pending_ = stream.device().index;
   bytes_ += end - begin;
 }
 

@@ -10,21 +10,14 @@
 
 // clang-format off
 #define MYDEV_HOST_OPS(X)                                                                                              \
-  X(copysign_Tensor) X(cumsum) X(cumsum_) X(cumsum_out) X(cumprod) X(cumprod_) X(cumprod_out) X(_logcumsumexp)         \
-  X(sort_stable) X(sort_values_stable) X(topk) X(topk_values) X(kthvalue_values) X(median) X(median_dim_values)        \
-  X(gather_out) X(scatter_src) X(scatter__src) X(scatter_src_out) X(scatter_value) X(scatter__value) X(scatter_add)    \
-  X(scatter_add_) X(scatter_add_out) X(scatter_reduce_two) X(scatter_reduce__two) X(index_add) X(index_add_)           \
-  X(index_add_out) X(index_copy) X(index_copy_) X(index_fill__int_Scalar) X(take) X(put_) X(masked_fill__Tensor)       \
-  X(masked_select) X(masked_scatter_) X(nonzero) X(nonzero_out) X(tril) X(tril_) X(tril_out) X(triu) X(triu_)          \
-  X(triu_out) X(flip) X(roll) X(bincount) X(histc) X(bucketize_Tensor) X(searchsorted_Tensor) X(_unique2)              \
-  X(unique_dim) X(unique_consecutive) X(eye_m_out) X(eye_out) X(linspace_out) X(logspace_out) X(_cdist_forward)        \
-  X(_pdist_forward) X(renorm) X(linalg_cross) X(trace) X(vdot) X(im2col) X(col2im) X(upsample_nearest2d)               \
-  X(upsample_nearest2d_backward) X(upsample_bilinear2d) X(upsample_bilinear2d_backward) X(grid_sampler_2d)             \
-  X(grid_sampler_2d_backward) X(native_group_norm) X(native_group_norm_backward) X(cholesky) X(linalg_inv_ex)          \
+  X(copysign_Tensor) X(_logcumsumexp) X(sort_values_stable) X(topk_values) X(kthvalue_values) X(median)                \
+  X(median_dim_values) X(gather_out) X(scatter_reduce_two) X(scatter_reduce__two) X(take) X(put_) X(nonzero_out)       \
+  X(bincount) X(histc) X(bucketize_Tensor) X(searchsorted_Tensor) X(_unique2) X(unique_dim) X(unique_consecutive)      \
+  X(logspace_out) X(_cdist_forward) X(_pdist_forward) X(renorm) X(linalg_cross) X(vdot) X(im2col) X(col2im)            \
+  X(grid_sampler_2d) X(grid_sampler_2d_backward) X(cholesky) X(linalg_inv_ex)                                          \
   X(_linalg_det) X(_linalg_svd) X(_linalg_eigh) X(linalg_qr) X(_linalg_solve_ex) X(linalg_lu_factor_ex) X(_fft_r2c)    \
   X(_fft_c2r) X(_fft_c2c) X(smooth_l1_loss) X(smooth_l1_loss_backward_grad_input) X(huber_loss) X(multi_margin_loss)   \
-  X(_ctc_loss) X(_embedding_bag) X(reflection_pad1d) X(reflection_pad2d) X(replication_pad2d) X(pixel_shuffle)         \
-  X(channel_shuffle) X(mkldnn_rnn_layer) X(mkldnn_rnn_layer_backward)
+  X(_ctc_loss) X(_embedding_bag) X(channel_shuffle) X(mkldnn_rnn_layer) X(mkldnn_rnn_layer_backward)
 // clang-format on
 
 namespace mydev {

@@ -41,7 +41,8 @@ namespace detail {
 template <class T>
 inline constexpr bool needs_boxing =
     std::is_same_v<T, at::TensorList> || std::is_same_v<T, const at::ITensorListRef&> ||
-    std::is_same_v<T, std::optional<at::Generator>> || std::is_same_v<T, at::ArrayRef<at::Scalar>>;
+    std::is_same_v<T, std::optional<at::Generator>> || std::is_same_v<T, at::ArrayRef<at::Scalar>> ||
+    std::is_same_v<T, const c10::List<std::optional<at::Tensor>>&>;
 
 // Ops whose schema does not say which of their arguments they write; the boxed fallback knows.
 template <class Op>

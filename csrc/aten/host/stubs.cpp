@@ -122,7 +122,7 @@ Tensor run(WithOutput<Structured> op, const Inputs&... inputs) {
     op.impl(inputs..., op.maybe_get_output(0));
   }
   record.leave(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count(),
-               0);
+               0, 0);
   return op.maybe_get_output(0);
 }
 
@@ -193,11 +193,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 // The kernels: the CPU's own, on the device's memory, after the work that it depends on.
 namespace at::native {
 // [docs: register]
-#define MYDEV_REGISTER_STUB(op, stub)                                           \
-  static void op##_on_device(TensorIteratorBase& iterator) {                    \
-    const mydev::HostScope scope(iterator.device(iterator.noutputs()).index()); \
-    stub(c10::kCPU, iterator);                                                  \
-  }                                                                             \
+#define MYDEV_REGISTER_STUB(op, stub)                                                \
+  static void op##_on_device(TensorIteratorBase& iterator) {                         \
+    const mydev::HostScope scope(iterator.device(iterator.noutputs()).index(), "aten::" #op); \
+    stub(c10::kCPU, iterator);                                                       \
+  }                                                                                  \
   REGISTER_PRIVATEUSE1_DISPATCH(stub, &op##_on_device)
 MYDEV_UNARY_STUBS(MYDEV_REGISTER_STUB)
 MYDEV_BINARY_STUBS(MYDEV_REGISTER_STUB)

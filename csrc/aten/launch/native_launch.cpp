@@ -12,7 +12,9 @@ namespace mydev {
 const mydev_kernel KernelRef::absent_{};
 
 const mydev_kernel* KernelRef::resolve(int device_index) {
-  const mydev_kernel* kernel = resolve_kernel(device(device_index), name_);
+  const Device& on = device(device_index);
+  const bool aliased = runs_ == BuiltinRuns::kWithoutHostAccess && on.host_accessible();
+  const mydev_kernel* kernel = aliased ? resolve_drivers_kernel(on, name_) : resolve_kernel(on, name_);
   resolved_[static_cast<size_t>(device_index)].store(kernel == nullptr ? &absent_ : kernel, std::memory_order_release);
   return kernel;
 }

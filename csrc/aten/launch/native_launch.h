@@ -20,15 +20,25 @@
 #include "aten/launch/buffer.h"
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
+// Where the host's own record of a kernel runs.
+enum class BuiltinRuns : uint8_t {
+  kAnywhere,
+  // Only where the host does not reach the device's memory, for kernels that are no faster than PyTorch's on the CPU:
+  // elsewhere the operator takes its alias (host/alias.h), as if there were no kernel. A driver's own record of the
+  // name is launched on any device.
+  kWithoutHostAccess,
+};
+
 // A kernel of the registry by name, resolved once per device.
 class KernelRef {
  public:
-  constexpr explicit KernelRef(const char* name) noexcept : name_(name) {}
+  constexpr explicit KernelRef(const char* name, BuiltinRuns runs = BuiltinRuns::kAnywhere) noexcept
+      : name_(name), runs_(runs) {}
   const char* name() const noexcept { return name_; }
 
   // What to launch on this device, a record or a choice of several; nullptr if it has none.
@@ -43,6 +53,7 @@ class KernelRef {
   const mydev_kernel* resolve(int device);
   static const mydev_kernel absent_;
   const char* name_;
+  BuiltinRuns runs_;
   std::array<std::atomic<const mydev_kernel*>, kMaxDevices> resolved_{};
 };
 

@@ -3,31 +3,22 @@
 #include <algorithm>
 
 #include "aten/memory/device_allocator.h"
+#include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
 void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
-  if (bytes > 0) {
-    check_driver(stream.device(),
-                 stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_DEVICE_TO_HOST),
-                 "copy to the host");
-  }
+  copy_bytes(stream, dst, src, bytes, MYDEV_COPY_DEVICE_TO_HOST);
   if (stream.asynchronous()) stream.synchronize();
 }
 
 void copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream) {
-  if (bytes == 0) return;
-  check_driver(stream.device(),
-               stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_HOST_TO_DEVICE),
-               "copy from the host");
+  copy_bytes(stream, dst, src, bytes, MYDEV_COPY_HOST_TO_DEVICE);
 }
 
 void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream) {
-  if (bytes == 0) return;
-  check_driver(stream.device(),
-               stream.device().driver->copy(stream.handle(), dst, src, bytes, MYDEV_COPY_DEVICE_TO_DEVICE),
-               "copy on the device");
+  copy_bytes(stream, dst, src, bytes, MYDEV_COPY_DEVICE_TO_DEVICE);
 }
 
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {

@@ -1,5 +1,6 @@
 #include "aten/memory/strided_copy.h"
 
+#include "runtime/command/transfer.h"
 #include "runtime/driver/device.h"
 
 namespace mydev {
@@ -44,7 +45,7 @@ bool try_copy_strided(const at::Tensor& dst, const at::Tensor& src, Stream& stre
   }
   const mydev_buffer to = view_of(dst, dst.mutable_data_ptr(), dtype);
   const mydev_buffer from = view_of(src, const_cast<void*>(src.const_data_ptr()), dtype);
-  check_driver(device, device.driver->copy_strided(stream.handle(), &to, &from, kind), "copy of strided views");
+  copy_views(stream, to, from, kind);
   return true;
 }
 

@@ -1,10 +1,12 @@
-// Scaled dot-product attention through PyTorch's fused attention of the CPU.
+// Scaled dot-product attention as one operator: by mydev.attention, or where there is none, and no dropout, by
+// PyTorch's fused attention of the CPU.
 //
 // Once a backend answers "overrideable" it owns every shape. So it is chosen exactly where the CPU chooses its own
 // fused kernel: 4-D operands of one floating dtype and head size, heads of key and value shared by groups of the
-// query's or not, no dropout, a mask that needs no gradient and broadcasts. Everything else takes PyTorch's composition
-// of matmul and softmax, as on the CPU. So do, of the fused kernel itself, the batches of vmap, forward-mode
-// differentiation, and a gradient that is to be differentiated in its turn.
+// query's or not, a mask that needs no gradient and broadcasts; and with dropout where there are kernels for it and
+// nothing is traced or transformed. Everything else takes PyTorch's composition of matmul and softmax, as on the CPU.
+// So do, of the fused kernel itself, the batches of vmap, forward-mode differentiation, and a gradient that is to be
+// differentiated in its turn.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/transformers/attention.h>
@@ -20,8 +22,8 @@
 #include <cmath>
 #include <limits>
 
-#include "aten/host/host_op.h"
-#include "aten/launch/native_launch.h"
+#include "aten/device/generator.h"
+#include "aten/host/native_or_host.h"
 #include "aten/ops/optional_tensor.h"
 #include "aten/ops/transformed_tensor.h"
 
@@ -34,9 +36,21 @@ using AttentionGradients = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using FlashForward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu>;
 using FlashBackward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>;
 
-bool is_float_dtype(c10::ScalarType type) {
-  constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
-  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
+KernelRef attention_kernel("mydev.attention");
+KernelRef backward_kernel("mydev.attention_backward");
+KernelRef bernoulli_kernel("mydev.random_bernoulli");
+
+// --- choice
+// ---------------------------------------------------------------------------------------------------------
+
+bool takes_dropout(const sdp::sdp_params& call) {
+  const c10::DeviceIndex device = call.query.device().index();
+  const auto is_plain = [](const Tensor& tensor) {
+    return !is_transformed(tensor) && !has_tangent(tensor) && !tensor.key_set().has(c10::DispatchKey::Python);
+  };
+  return call.dropout > 0 && call.dropout <= 1 && device >= 0 && is_plain(call.query) && is_plain(call.key) &&
+         is_plain(call.value) && attention_kernel.on(device) != nullptr && backward_kernel.on(device) != nullptr &&
+         bernoulli_kernel.on(device) != nullptr;
 }
 
 bool fused_kernel_takes(const sdp::sdp_params& call) {
@@ -45,8 +59,8 @@ bool fused_kernel_takes(const sdp::sdp_params& call) {
     return !t.is_nested() && t.scalar_type() == query.scalar_type() && t.dim() == 4 && t.size(-1) == query.size(-1) &&
            t.size(-2) > 0 && t.stride(-1) == 1;
   };
-  return at::globalContext().userEnabledFlashSDP() && is_float_dtype(query.scalar_type()) && fits(query) && fits(key) &&
-         fits(value) && query.size(-1) > 0 && call.dropout == 0.0 &&
+  return at::globalContext().userEnabledFlashSDP() && is_real_float(query.scalar_type()) && fits(query) && fits(key) &&
+         fits(value) && query.size(-1) > 0 && (call.dropout == 0.0 || takes_dropout(call)) &&
          sdp::check_batch_size_and_num_heads_dense</*supports_gqa=*/true>(call, /*debug=*/false) &&
          sdp::check_attn_mask_shape(call, /*debug=*/false);
 }
@@ -57,25 +71,153 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
   return static_cast<int64_t>(fused_kernel_takes(call) ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
-AttentionResults attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
-                           double dropout, bool is_causal, bool /*return_debug_mask*/, std::optional<double> scale) {
-  auto [output, logsumexp] = FlashForward::call(query, key, value, dropout, is_causal, bias, scale);
-  // There is no dropout, so no random state either; the schema wants tensors all the same.
-  const Tensor no_state = empty_dense({}, at::kLong, query.device());
-  return {std::move(output), std::move(logsumexp), Tensor(), Tensor(), query.size(2), key.size(2), no_state, no_state,
-          Tensor()};
+// --- dropout
+// ---------------------------------------------------------------------------------------------------------
+
+// Where the numbers of dropout begin, as tensors of the device; without dropout nothing reads them, and the schema
+// wants them all the same.
+struct RandomState {
+  Tensor seed, offset;
+  PhiloxState first{};  // the same, where it was reserved just now
+};
+
+int64_t blocks_per_row(int64_t keys) {
+  return (keys + 3) / 4;
 }
 
-AttentionGradients attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
-                                      const Tensor& bias, std::array<bool, 4> /*wanted*/, const Tensor& output,
-                                      const Tensor& logsumexp, const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/,
-                                      c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double dropout, bool is_causal,
-                                      const Tensor& /*philox_seed*/, const Tensor& /*philox_offset*/,
-                                      std::optional<double> scale) {
-  auto [grad_query, grad_key, grad_value] =
-      FlashBackward::call(grad, query, key, value, output, logsumexp, dropout, is_causal,
-                          bias.defined() ? OptionalTensor(bias) : std::nullopt, scale);
-  return {std::move(grad_query), std::move(grad_key), std::move(grad_value), Tensor()};
+RandomState random_state(const Tensor& query, int64_t keys, double dropout) {
+  const auto options = query.options().dtype(at::kLong);
+  if (dropout == 0) {
+    const Tensor none = at::empty({}, options);
+    return {none, none};
+  }
+  const int64_t rows = query.size(0) * query.size(1) * query.size(2);
+  const PhiloxState state =
+      reserve_random(std::nullopt, query.device().index(), static_cast<uint64_t>(rows * blocks_per_row(keys)));
+  return {at::full({}, static_cast<int64_t>(state.seed), options),
+          at::full({}, static_cast<int64_t>(state.offset), options), state};
+}
+
+// What the kernel multiplies the weights by, 0 or 1 / (1 - dropout).
+Tensor dropout_factors(const Tensor& query, int64_t keys, double dropout, const RandomState& state) {
+  const mydev_kernel* kernel = bernoulli_kernel.on(query.device().index());
+  TORCH_CHECK_NOT_IMPLEMENTED(kernel != nullptr, "attention with dropout needs the kernel ", bernoulli_kernel.name(),
+                              ", which device ", query.device(), " does not have");
+  const Tensor kept = empty_dense({query.size(0), query.size(1), query.size(2), 4 * blocks_per_row(keys)},
+                                  query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, query.device());
+  OpFrame<1> frame;
+  frame.add(kept)
+      .attribute(int_attribute("seed", state.seed.item<int64_t>()))
+      .attribute(int_attribute("offset", state.offset.item<int64_t>()))
+      .attribute(float_attribute("p", 1 - dropout))
+      .attribute(float_attribute("unused", 0));
+  frame.launch(*kernel, 1);
+  return kept.narrow(-1, 0, keys) * (dropout < 1 ? 1 / (1 - dropout) : 0.0);
+}
+
+// --- launches
+// ---------------------------------------------------------------------------------------------------------
+
+double scale_of(const Tensor& query, std::optional<double> scale) {
+  return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+}
+
+// [batch, heads, rows, width] of which the heads of a row lie side by side, as the CPU lays gradients out.
+Tensor empty_rows_of_heads(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Device device) {
+  const int64_t heads = sizes[1], rows = sizes[2], width = sizes.size() > 3 ? sizes[3] : 1;
+  const std::array<int64_t, 4> strides = {rows * heads * width, width, heads * width, 1};
+  return empty_strided_on(sizes, c10::IntArrayRef(strides.data(), sizes.size()), dtype, device);
+}
+
+bool can_launch(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const auto fits = [&](const Tensor& tensor, int64_t heads) {
+    return on_device(tensor) && tensor.device() == query.device() && tensor.scalar_type() == query.scalar_type() &&
+           tensor.dim() == 4 && tensor.numel() > 0 && tensor.size(0) == query.size(0) && tensor.size(1) == heads;
+  };
+  return is_real_float(query.scalar_type()) && query.dim() == 4 && fits(query, query.size(1)) && key.dim() == 4 &&
+         fits(key, key.size(1)) && fits(value, key.size(1)) && key.size(2) == value.size(2) &&
+         key.size(3) == query.size(3) && query.size(1) % key.size(1) == 0;
+}
+
+// The mask for each head and query, undefined for none; empty: the kernels do not take it.
+std::optional<Tensor> whole_mask(const OptionalTensor& mask, const Tensor& query, const Tensor& key) {
+  if (!given(mask)) return Tensor();
+  const c10::ScalarType dtype = mask->scalar_type();
+  const bool known = dtype == query.scalar_type() || dtype == at::kFloat || dtype == at::kBool;
+  const std::array<int64_t, 4> sizes = {query.size(0), query.size(1), query.size(2), key.size(2)};
+  if (!on_device(*mask) || mask->device() != query.device() || !known || !at::is_expandable_to(mask->sizes(), sizes)) {
+    return std::nullopt;
+  }
+  return mask->expand(sizes);
+}
+
+std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                           const OptionalTensor& bias, double dropout, bool is_causal,
+                                                           std::optional<double> scale, const RandomState& state) {
+  if (!can_launch(query, key, value)) return std::nullopt;
+  const mydev_kernel* kernel = attention_kernel.on(query);
+  const std::optional<Tensor> mask = whole_mask(bias, query, key);
+  if (kernel == nullptr || !mask.has_value()) return std::nullopt;
+  const c10::ScalarType wide = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  Tensor out = value.size(3) == query.size(3)
+                   ? empty_laid_out_as(query, query.scalar_type())
+                   : empty_dense({query.size(0), query.size(1), query.size(2), value.size(3)}, query);
+  Tensor logsumexp = empty_rows_of_heads(query.sizes().slice(0, 3), wide, query.device());
+  OpFrame<6, 5> frame;
+  frame.add(out)
+      .add(logsumexp)
+      .add(query)
+      .add(key)
+      .add(value)
+      .add_optional(*mask, to_frame_dtype(query.scalar_type()))
+      .attribute(bool_attribute("is_causal", is_causal))
+      .attribute(float_attribute("scale", scale_of(query, scale)))
+      .attribute(float_attribute("dropout", dropout))
+      .attribute(int_attribute("seed", static_cast<int64_t>(state.first.seed)))
+      .attribute(int_attribute("offset", static_cast<int64_t>(state.first.offset)));
+  frame.launch(*kernel, 2);
+  return std::tuple(std::move(out), std::move(logsumexp));
+}
+
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+
+// Laid out as those of the CPU's fused kernel; with dropout, as those of the CPU's composition, whose gradient of the
+// key is that of a transposed operand.
+Gradients empty_gradients(const Tensor& query, const Tensor& key, const Tensor& value, double dropout) {
+  const auto by_rows = [](const Tensor& tensor) {
+    return empty_rows_of_heads(tensor.sizes(), tensor.scalar_type(), tensor.device());
+  };
+  if (dropout == 0) return {by_rows(query), by_rows(key), by_rows(value)};
+  const int64_t rows = key.size(2), width = key.size(3);
+  const std::array<int64_t, 4> strides = {key.size(1) * rows * width, rows * width, 1, rows};
+  return {empty_dense(query.sizes(), query), empty_strided_on(key.sizes(), strides, key.scalar_type(), key.device()),
+          empty_dense(value.sizes(), value)};
+}
+
+std::optional<Gradients> launch_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                         const Tensor& value, const OptionalTensor& bias, const Tensor& output,
+                                         const Tensor& logsumexp, double dropout, bool is_causal,
+                                         std::optional<double> scale, const RandomState& state) {
+  if (!can_launch(query, key, value) || grad.sizes() != output.sizes() || output.scalar_type() != query.scalar_type() ||
+      grad.scalar_type() != query.scalar_type()) {
+    return std::nullopt;
+  }
+  const mydev_kernel* kernel = backward_kernel.on(query);
+  const std::optional<Tensor> mask = whole_mask(bias, query, key);
+  if (kernel == nullptr || !mask.has_value()) return std::nullopt;
+  Gradients gradients = empty_gradients(query, key, value, dropout);
+  OpFrame<12, 3> frame;
+  frame.add(std::get<0>(gradients)).add(std::get<1>(gradients)).add(std::get<2>(gradients));
+  frame.add(grad).add(query).add(key).add(value).add(output).add(logsumexp);
+  frame.add_optional(*mask, to_frame_dtype(query.scalar_type()));
+  for (const Tensor* number : {&state.seed, &state.offset}) {
+    dropout > 0 ? frame.add(*number) : frame.add_absent(MYDEV_S64);
+  }
+  frame.attribute(bool_attribute("is_causal", is_causal))
+      .attribute(float_attribute("scale", scale_of(query, scale)))
+      .attribute(float_attribute("dropout", dropout));
+  frame.launch(*kernel, 3);
+  return gradients;
 }
 
 // --- composed
@@ -101,7 +243,7 @@ Composition compose(const Tensor& query, const Tensor& key, const Tensor& value,
   const c10::ScalarType dtype = query.scalar_type();
   const c10::ScalarType wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
   Composition made{.dtype = dtype,
-                   .scale = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1)))),
+                   .scale = scale_of(query, scale),
                    .query = query.to(wide),
                    .key = repeat_heads(key.to(wide), query.size(1)),
                    .value = repeat_heads(value.to(wide), query.size(1)),
@@ -118,18 +260,20 @@ Composition compose(const Tensor& query, const Tensor& key, const Tensor& value,
 }
 
 AttentionResults composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                    const OptionalTensor& bias, double /*dropout*/, bool is_causal,
+                                    const OptionalTensor& bias, double dropout, bool is_causal,
                                     bool /*return_debug_mask*/, std::optional<double> scale) {
   const Composition made = compose(query, key, value, bias.value_or(Tensor()), is_causal, scale);
-  const Tensor no_state = at::empty({}, query.options().dtype(at::kLong));
-  return {at::matmul(made.weights, made.value).to(made.dtype),
+  const RandomState state = random_state(query, key.size(2), dropout);
+  const Tensor weights =
+      dropout > 0 ? made.weights * dropout_factors(query, key.size(2), dropout, state) : made.weights;
+  return {at::matmul(weights, made.value).to(made.dtype),
           at::logsumexp(made.scores, -1),
           Tensor(),
           Tensor(),
           query.size(2),
           key.size(2),
-          no_state,
-          no_state,
+          state.seed,
+          state.offset,
           Tensor()};
 }
 
@@ -137,16 +281,21 @@ AttentionGradients composed_attention_backward(const Tensor& given_grad, const T
                                                const Tensor& value, const Tensor& bias, std::array<bool, 4> /*wanted*/,
                                                const Tensor& /*output*/, const Tensor& /*logsumexp*/,
                                                const Tensor& /*cum_seq_q*/, const Tensor& /*cum_seq_k*/,
-                                               c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double /*dropout*/,
-                                               bool is_causal, const Tensor& /*philox_seed*/,
-                                               const Tensor& /*philox_offset*/, std::optional<double> scale) {
+                                               c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double dropout,
+                                               bool is_causal, const Tensor& philox_seed, const Tensor& philox_offset,
+                                               std::optional<double> scale) {
   const Composition made = compose(query, key, value, bias, is_causal, scale);
   const Tensor &weights = made.weights, grad = given_grad.to(weights.scalar_type());
-  const Tensor grad_weights = at::matmul(grad, made.value.transpose(-2, -1));
+  const Tensor factors =
+      dropout > 0 ? dropout_factors(query, key.size(2), dropout, {philox_seed, philox_offset}) : Tensor();
+  const auto dropped = [&](const Tensor& tensor) { return factors.defined() ? tensor * factors : tensor; };
+  const Tensor grad_weights = dropped(at::matmul(grad, made.value.transpose(-2, -1)));
   const Tensor centred = grad_weights - (grad_weights * weights).sum(-1, /*keepdim=*/true);
   const Tensor grad_scores = weights * centred * made.scale;
-  const Tensor grad_key = at::matmul(grad_scores.transpose(-2, -1), made.query);
-  const Tensor grad_value = at::matmul(weights.transpose(-2, -1), grad);
+  // With dropout as the CPU's composition lays it out.
+  const Tensor grad_key = dropout > 0 ? at::matmul(made.query.transpose(-2, -1), grad_scores).transpose(-2, -1)
+                                      : at::matmul(grad_scores.transpose(-2, -1), made.query);
+  const Tensor grad_value = at::matmul(dropped(weights).transpose(-2, -1), grad);
   return {at::matmul(grad_scores, made.key).to(made.dtype), sum_over_groups(grad_key, key.size(1)).to(made.dtype),
           sum_over_groups(grad_value, value.size(1)).to(made.dtype), Tensor()};
 }
@@ -154,6 +303,47 @@ AttentionGradients composed_attention_backward(const Tensor& given_grad, const T
 TORCH_LIBRARY_IMPL(aten, FuncTorchBatchedDecomposition, m) {
   m.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(composed_attention));
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(composed_attention_backward));
+}
+
+// --- operators
+// ---------------------------------------------------------------------------------------------------------
+
+AttentionResults attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
+                           double dropout, bool is_causal, bool return_debug_mask, std::optional<double> scale) {
+  const RandomState state = random_state(query, key.size(2), dropout);
+  auto launched = try_kernels<at::_ops::_scaled_dot_product_fused_attention_overrideable>(
+      [&] { return launch_attention(query, key, value, bias, dropout, is_causal, scale, state); });
+  if (!launched.has_value() && dropout > 0) {
+    return composed_attention(query, key, value, bias, dropout, is_causal, return_debug_mask, scale);
+  }
+  auto [output, logsumexp] = launched.has_value()
+                                 ? *std::move(launched)
+                                 : FlashForward::call(query, key, value, dropout, is_causal, bias, scale);
+  return {std::move(output), std::move(logsumexp), Tensor(),     Tensor(), query.size(2),
+          key.size(2),       state.seed,           state.offset, Tensor()};
+}
+
+AttentionGradients attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
+                                      const Tensor& bias, std::array<bool, 4> wanted, const Tensor& output,
+                                      const Tensor& logsumexp, const Tensor& cum_seq_q, const Tensor& cum_seq_k,
+                                      c10::SymInt max_q, c10::SymInt max_k, double dropout, bool is_causal,
+                                      const Tensor& philox_seed, const Tensor& philox_offset,
+                                      std::optional<double> scale) {
+  const OptionalTensor mask = bias.defined() ? OptionalTensor(bias) : std::nullopt;
+  auto launched = try_kernels<at::_ops::_scaled_dot_product_fused_attention_overrideable_backward>([&] {
+    return launch_backward(grad, query, key, value, mask, output, logsumexp, dropout, is_causal, scale,
+                           {philox_seed, philox_offset});
+  });
+  if (!launched.has_value() && dropout > 0) {
+    return composed_attention_backward(grad, query, key, value, bias, wanted, output, logsumexp, cum_seq_q, cum_seq_k,
+                                       std::move(max_q), std::move(max_k), dropout, is_causal, philox_seed,
+                                       philox_offset, scale);
+  }
+  auto [grad_query, grad_key, grad_value] =
+      launched.has_value()
+          ? *std::move(launched)
+          : FlashBackward::call(grad, query, key, value, output, logsumexp, dropout, is_causal, mask, scale);
+  return {std::move(grad_query), std::move(grad_key), std::move(grad_value), Tensor()};
 }
 
 // --- autograd
@@ -175,6 +365,7 @@ AttentionGradients differentiable_backward(c10::DispatchKeySet keys, const Tenso
                                            const Tensor& cum_seq_q, const Tensor& cum_seq_k, c10::SymInt max_q,
                                            c10::SymInt max_k, double dropout, bool is_causal, const Tensor& philox_seed,
                                            const Tensor& philox_offset, std::optional<double> scale) {
+  if (!grad.defined()) return {};
   const auto operands = {&grad, &query, &key, &value};
   const auto any = [&](const auto& is) {
     return std::any_of(operands.begin(), operands.end(), [&](const Tensor* tensor) { return is(*tensor); });

@@ -17,6 +17,7 @@
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
 #include "aten/memory/strided_copy.h"
+#include "runtime/command/transfer.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
 
@@ -125,10 +126,7 @@ void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blo
     copy_to_host(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
     return;
   }
-  check_driver(stream.device(),
-               stream.device().driver->copy(stream.handle(), dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(),
-                                            MYDEV_COPY_DEVICE_TO_HOST),
-               "copy to the host");
+  copy_bytes(stream, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), MYDEV_COPY_DEVICE_TO_HOST);
   note_pinned_use(dst, stream);
 }
 
@@ -163,10 +161,7 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
     return;
   }
   order_after(from, to);
-  check_driver(from.device(),
-               driver.copy_peer(from.handle(), dst.mutable_data_ptr(), dst.device().index(), src.const_data_ptr(),
-                                src.device().index(), dst.nbytes()),
-               "copy between devices");
+  copy_to_peer(from, dst.mutable_data_ptr(), to.device(), src.const_data_ptr(), dst.nbytes());
   order_after(to, from);
 }
 

@@ -1,9 +1,11 @@
-// fill_ and zero_: one launch of mydev.fill over any layout. Elements may share memory: each becomes the same value.
+// fill_ and zero_: one launch of mydev.fill over any layout, or where the device has no such kernel, the driver's fill
+// over dense memory. Elements may share memory: each becomes the same value.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
 
 #include "aten/core/number.h"
 #include "aten/ops/pointwise.h"
+#include "runtime/command/transfer.h"
 
 namespace mydev {
 namespace {
@@ -27,8 +29,22 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   return true;
 }
 
+// False if the driver has no fill, or the tensor does not lie in one piece. The CPU says what the value is in the
+// tensor's dtype, and refuses what is none.
+bool fill_by_driver(const at::Tensor& self, const c10::Scalar& value) {
+  Stream& stream = current_stream(self.get_device());
+  if (stream.device().driver->fill == nullptr || !self.is_non_overlapping_and_dense() || self.is_quantized()) {
+    return false;
+  }
+  const at::Tensor element = at::empty({}, self.options().device(c10::kCPU)).fill_(value);
+  fill_bytes(stream, self.mutable_data_ptr(), self.nbytes(), element.const_data_ptr(),
+             static_cast<uint32_t>(element.nbytes()));
+  return true;
+}
+
 at::Tensor& fill_scalar(at::Tensor& self, const c10::Scalar& value) {
-  const bool filled = try_kernels<ops::fill__Scalar>([&] { return launch_fill(self, value); });
+  const bool filled =
+      try_kernels<ops::fill__Scalar>([&] { return launch_fill(self, value); }) || fill_by_driver(self, value);
   return filled ? self : BoxedFallback<ops::fill__Scalar>::call(self, value);
 }
 
@@ -41,7 +57,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero(at::Tensor& self) {
-  const bool filled = try_kernels<ops::zero_>([&] { return launch_fill(self, 0); });
+  const bool filled = try_kernels<ops::zero_>([&] { return launch_fill(self, 0); }) || fill_by_driver(self, 0);
   return filled ? self : BoxedFallback<ops::zero_>::call(self);
 }
 

@@ -98,8 +98,7 @@ std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10
 std::optional<Tensor> embedding_backward(const Tensor& grad, const Tensor& indices, c10::SymInt num_weights,
                                          c10::SymInt padding_idx, bool scale_grad_by_freq) {
   const mydev_kernel* kernel = on_device(grad) ? embedding_backward_kernel.on(grad) : nullptr;
-  if (kernel == nullptr || !is_index(indices, grad) || grad.dim() == 0 ||
-      (grad.scalar_type() != at::kFloat && grad.scalar_type() != at::kDouble)) {
+  if (kernel == nullptr || !is_index(indices, grad) || grad.dim() == 0 || !is_real_float(grad.scalar_type())) {
     return std::nullopt;
   }
   const int64_t width = grad.size(-1), count = indices.numel(), stride = 1;

@@ -208,6 +208,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_op<ops::pow_Tensor_Scalar_out>(m, &PowerOfNumber<ops::pow_Tensor_Scalar_out>::call);
   register_forms<maximum_row, ops::maximum, ops::maximum_out, ops::clamp_min, ops::clamp_min_, ops::clamp_min_out>(m);
   register_forms<minimum_row, ops::minimum, ops::minimum_out, ops::clamp_max, ops::clamp_max_, ops::clamp_max_out>(m);
+  register_forms<maximum_row, ops::clamp_min_Tensor, ops::clamp_min__Tensor, ops::clamp_min_Tensor_out>(m);
+  register_forms<minimum_row, ops::clamp_max_Tensor, ops::clamp_max__Tensor, ops::clamp_max_Tensor_out>(m);
   register_forms<atan2_row, ops::atan2, ops::atan2_, ops::atan2_out>(m);
 #define MYDEV_REGISTER_TENSOR_FORMS(row, op) \
   register_forms<row, ops::op##_Tensor, ops::op##__Tensor, ops::op##_Tensor_out>(m);

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string_view>
 
-#include "runtime/launch/launch.h"
-#include "runtime/launch/launch_hooks.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/command/launch.h"
 
 namespace mydev {
 
@@ -65,7 +65,7 @@ class Scoped {
   T previous_;
 };
 
-void write_line(const DispatchTrace& trace, int nesting, const char* label, const std::string& text) {
+void write_line(const DispatchTrace& trace, int nesting, const std::string& label, const std::string& text) {
   const Scoped<bool> guard(writing, true);
   trace.write(std::string(static_cast<size_t>(nesting), ' ') + label + " " + text);
 }
@@ -145,17 +145,28 @@ void on_redispatch(const c10::OperatorHandle& op, DispatchKeySet all_keys, torch
   op.redispatchBoxed(keys, stack);
 }
 
-void on_launch(void*, const LaunchRecord& record) {
+void on_command(void*, const CommandRecord& record) {
   if (detail::traced_call == nullptr || writing) return;
-  if (const DispatchTrace* trace = open_trace()) {
-    write_line(*trace, depth + 1, "[launch]", std::string("kernel=[") + record.kernel->name + "]");
+  const DispatchTrace* trace = open_trace();
+  if (trace == nullptr) return;
+  switch (record.kind) {
+    case CommandKind::kLaunch:
+      write_line(*trace, depth + 1, "[launch]", std::string("kernel=[") + record.name + "]");
+      break;
+    case CommandKind::kCopy:
+    case CommandKind::kFill:
+      write_line(*trace, depth + 1, std::string("[") + command_kind_name(record.kind) + "]",
+                 std::string("what=[") + record.name + "], bytes=[" + std::to_string(record.bytes) + "]");
+      break;
+    case CommandKind::kHostCall:  // of an operator: a line "[redispatch] ... key=[CPU]" says so
+      break;
   }
 }
 
-// The kernels stay registered once a trace has been opened; the launch hook only while one is.
+// The kernels stay registered once a trace has been opened; the command hook only while one is.
 std::mutex mutex;  // guards the two below
 int open_traces = 0;
-int launch_hook = 0;
+int command_hook = 0;
 
 void trace_opened() {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -168,12 +179,12 @@ void trace_opened() {
     return fallbacks;  // never removed: another thread may be inside
   }();
   static_cast<void>(library);
-  if (open_traces++ == 0) launch_hook = add_launch_hook(on_launch, nullptr);
+  if (open_traces++ == 0) command_hook = add_command_hook({.submitted = on_command});
 }
 
 void trace_closed() {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (--open_traces == 0) remove_launch_hook(launch_hook);
+  if (--open_traces == 0) remove_command_hook(command_hook);
 }
 
 }  // namespace

@@ -26,11 +26,11 @@ struct Completion {
   std::atomic<mydev_code> code{MYDEV_OK};  // of the latest call
 };
 
-// What a frame's `launch` points to; the runtime's own complete deletes it.
+// What a frame's `launch` points to; left alone, so that a second completion is seen.
 class CountedCompletion final : public LaunchCompletion {
  public:
   explicit CountedCompletion(Completion& counted) : counted_(counted) {}
-  void complete(const mydev_frame& /*frame*/, mydev_code code) override {
+  void complete(mydev_frame* /*frame*/, mydev_code code) override {
     counted_.code.store(code, std::memory_order_release);
     counted_.calls.add();
   }
@@ -52,7 +52,7 @@ const mydev_host_services& counting_services() {
       if (frame->launch == nullptr) {
         calls_for_borrowed_frames().add();
       } else {
-        static_cast<LaunchCompletion*>(frame->launch)->complete(*frame, code);
+        static_cast<LaunchCompletion*>(frame->launch)->complete(frame, code);
       }
     };
     return counting;

@@ -10,7 +10,7 @@
 #include "conform/driver/driver_case.h"
 #include "conform/driver/groups.h"
 #include "runtime/base/status.h"
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 
 namespace mydev::conform {
 namespace {

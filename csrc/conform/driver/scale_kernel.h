@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "conform/driver/driver_case.h"
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 
 namespace mydev::conform {
 

@@ -243,8 +243,9 @@ mydev_attribute ContractFrame::make_array(const ContractAttribute& attribute, in
     for (size_t i = 0; i < length && i < set.size(); ++i) values[i] = static_cast<int64_t>(set[i]);
     return int_array_attribute(name, values);
   }
-  std::vector<double>& values = float_arrays_.emplace_back(kLength, 0.5);
-  values[1] = 1.5;
+  const size_t length = attribute.length == ContractAttribute::kListLength ? entries_ : kLength;
+  std::vector<double>& values = float_arrays_.emplace_back(length, 0.5);
+  if (length > 1) values[1] = 1.5;
   mydev_attribute array{name, MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, static_cast<uint32_t>(values.size()), {}};
   array.value.floats = values.data();
   return array;

@@ -5,41 +5,17 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <type_traits>
 
+#include "host_kernels/isa/element_bytes.h"
 #include "host_kernels/isa/element_chunk.h"
-#include "host_kernels/isa/tensor_list.h"
+#include "host_kernels/isa/indices.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
-
-struct Indices {
-  const mydev_buffer& buffer;
-  int64_t stride = buffer.rank > 0 ? buffer.strides[0] : 0;
-  bool supported() const { return buffer.dtype == MYDEV_S64 || buffer.dtype == MYDEV_S32; }
-  int64_t operator[](int64_t i) const {
-    return buffer.dtype == MYDEV_S64 ? static_cast<const int64_t*>(buffer.data)[i * stride]
-                                     : static_cast<const int32_t*>(buffer.data)[i * stride];
-  }
-  // Where the first index outside [0, limit) is, or -1.
-  int64_t find_bad(int64_t limit) const {
-    const int64_t count = element_count(buffer);
-    for (int64_t i = 0; i < count; ++i) {
-      if ((*this)[i] < 0 || (*this)[i] >= limit) return i;
-    }
-    return -1;
-  }
-};
-
-mydev_code refuse_index(const mydev_frame* frame, int64_t index, int64_t limit) {
-  char message[128];
-  std::snprintf(message, sizeof(message), "index out of range in self: index %lld, size %lld",
-                static_cast<long long>(index), static_cast<long long>(limit));
-  frame->host->set_error(frame, message);
-  return MYDEV_OUT_OF_RANGE;
-}
 
 mydev_code index_select(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1];
@@ -56,6 +32,12 @@ mydev_code index_select(const mydev_frame* frame) {
       const char* from = source + (row / picked * limit + indices[row % picked]) * bytes;
       char* to = target + row * bytes;
       switch (bytes) {
+        case 1:
+          *to = *from;
+          break;
+        case 2:
+          std::memcpy(to, from, 2);
+          break;
         case 4:
           std::memcpy(to, from, 4);
           break;
@@ -82,10 +64,6 @@ void pick(T* target, const T* source, const int64_t* indices, int64_t count) {
   for (int64_t i = 0; i < count; ++i) target[i] = source[indices[i]];
 }
 
-template <size_t kBytes>
-struct Bytes {
-  unsigned char bytes[kBytes];
-};
 // PRED elements become 0 or 1.
 struct Truths {
   uint8_t value;
@@ -158,25 +136,26 @@ mydev_code gather(const mydev_frame* frame) {
     return MYDEV_INVALID_ARGUMENT;
   }
   if (frame->buffers[0].dtype == MYDEV_PRED) return gather_as<Truths>(frame);
-  switch (dtype_row(frame->buffers[0].dtype).size) {
-    case 1:
-      return gather_as<Bytes<1>>(frame);
-    case 2:
-      return gather_as<Bytes<2>>(frame);
-    case 4:
-      return gather_as<Bytes<4>>(frame);
-    case 8:
-      return gather_as<Bytes<8>>(frame);
-    case 16:
-      return gather_as<Bytes<16>>(frame);
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
+  return visit_element_bytes(dtype_row(frame->buffers[0].dtype).size,
+                             [&]<typename Element>() { return gather_as<Element>(frame); });
 }
 
-// Each task owns a range of rows of grad_weight and adds what belongs there in the order of the indices.
+// Bytes of the sums of half precision gradients, which are kept in float.
+uint64_t half_sums_bytes(const mydev_buffer& grad_weight) {
+  const bool half = grad_weight.dtype == MYDEV_F16 || grad_weight.dtype == MYDEV_BF16;
+  return half ? static_cast<uint64_t>(element_count(grad_weight)) * sizeof(float) : 0;
+}
+
 template <typename C>
+void add_row(C* __restrict sum, const C* __restrict row, C scale, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) sum[j] += row[j] * scale;
+}
+
+// Each task owns a range of rows of grad_weight and adds what belongs there in the order of the indices. C: what sums
+// are kept in, which is where they go unless Element is half precision.
+template <typename Element, typename C>
 mydev_code embedding_backward_as(const mydev_frame* frame) {
+  constexpr bool kHalf = !std::is_same_v<Element, C>;
   const mydev_buffer &grad_weight = frame->buffers[0], &grad_out = frame->buffers[1];
   const Indices indices{frame->buffers[2]};
   const int64_t padding = frame->attributes[0].value.i;
@@ -184,13 +163,16 @@ mydev_code embedding_backward_as(const mydev_frame* frame) {
   const int64_t vocabulary = grad_weight.sizes[0], width = grad_weight.sizes[1];
   const int64_t count = element_count(frame->buffers[2]);
   if (const int64_t bad = indices.find_bad(vocabulary); bad >= 0) return refuse_index(frame, indices[bad], vocabulary);
-  C* sums = static_cast<C*>(grad_weight.data);
-  const C* grads = static_cast<const C*>(grad_out.data);
-  int32_t* frequency = static_cast<int32_t*>(frame->scratch);
+  C* sums = static_cast<C*>(kHalf ? frame->scratch : grad_weight.data);
+  const Element* grads = static_cast<const Element*>(grad_out.data);
+  auto* frequency = reinterpret_cast<int32_t*>(static_cast<char*>(frame->scratch) + half_sums_bytes(grad_weight));
   if (scales) {
     std::memset(frequency, 0, static_cast<size_t>(vocabulary) * sizeof(int32_t));
     for (int64_t i = 0; i < count; ++i) ++frequency[indices[i]];
   }
+  const auto dtype = static_cast<mydev_dtype>(grad_weight.dtype);
+  [[maybe_unused]] const Convert load = kHalf ? find_conversion(dtype, MYDEV_F32).steps[0] : nullptr;
+  [[maybe_unused]] const Convert store = kHalf ? find_conversion(MYDEV_F32, dtype).steps[0] : nullptr;
   const int64_t per_row = width * (1 + count / std::max<int64_t>(vocabulary, 1));
   parallel_for(vocabulary, std::max<int64_t>(2 * kGrainHeavy / std::max<int64_t>(per_row, 1), 1),
                [&](int64_t begin, int64_t end) {
@@ -198,14 +180,21 @@ mydev_code embedding_backward_as(const mydev_frame* frame) {
                  for (int64_t i = 0; i < count; ++i) {
                    const int64_t row = indices[i];
                    if (row < begin || row >= end || row == padding) continue;
-                   C* __restrict sum = sums + row * width;
-                   const C* __restrict grad = grads + i * width;
-                   if (scales) {
-                     const C scale = C{1} / static_cast<C>(frequency[row]);
-                     for (int64_t j = 0; j < width; ++j) sum[j] += grad[j] * scale;
+                   const C scale = scales ? C{1} / static_cast<C>(frequency[row]) : C{1};
+                   if constexpr (kHalf) {
+                     alignas(64) C values[kChunk];
+                     for (int64_t at = 0; at < width; at += kChunk) {
+                       const int64_t n = std::min(kChunk, width - at);
+                       load(values, grads + i * width + at, n);
+                       add_row(sums + row * width + at, values, scale, n);
+                     }
                    } else {
-                     for (int64_t j = 0; j < width; ++j) sum[j] += grad[j];
+                     add_row(sums + row * width, grads + i * width, scale, width);
                    }
+                 }
+                 if constexpr (kHalf) {
+                   store(static_cast<Element*>(grad_weight.data) + begin * width, sums + begin * width,
+                         (end - begin) * width);
                  }
                });
   return MYDEV_OK;
@@ -217,22 +206,28 @@ mydev_code embedding_backward(const mydev_frame* frame) {
   }
   switch (frame->buffers[0].dtype) {
     case MYDEV_F32:
-      return embedding_backward_as<float>(frame);
+      return embedding_backward_as<float, float>(frame);
     case MYDEV_F64:
-      return embedding_backward_as<double>(frame);
+      return embedding_backward_as<double, double>(frame);
+    case MYDEV_F16:
+      return embedding_backward_as<_Float16, float>(frame);
+    case MYDEV_BF16:
+      return embedding_backward_as<BFloat16Bits, float>(frame);
     default:
       return MYDEV_UNIMPLEMENTED;
   }
 }
 
-uint64_t frequency_bytes(const mydev_frame* frame) {
-  return frame->attributes[1].value.i != 0 ? static_cast<uint64_t>(frame->buffers[0].sizes[0]) * sizeof(int32_t) : 0;
+uint64_t embedding_backward_bytes(const mydev_frame* frame) {
+  const mydev_buffer& grad_weight = frame->buffers[0];
+  const bool scales = frame->attributes[1].value.i != 0;
+  return half_sums_bytes(grad_weight) + (scales ? static_cast<uint64_t>(grad_weight.sizes[0]) * sizeof(int32_t) : 0);
 }
 
 constexpr mydev_kernel kRecords[] = {
     kernel_record("mydev.index_select", index_select),
     kernel_record("mydev.gather", gather),
-    kernel_record("mydev.embedding_backward", embedding_backward, frequency_bytes),
+    kernel_record("mydev.embedding_backward", embedding_backward, embedding_backward_bytes),
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "host_kernels/isa/element_chunk.h"
+#include "host_kernels/isa/philox_words.h"
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/tensor_list.h"
 #include "runtime/base/parallel.h"
@@ -20,40 +21,6 @@ namespace {
 
 constexpr int64_t kNarrow = 4, kWide = 2;      // elements per block
 constexpr int64_t kBlocks = kChunk / kNarrow;  // of a chunk of narrow elements
-
-// The words of blocks [first, first + kBlocks), block after block.
-void philox_words(uint64_t seed, uint64_t first, uint32_t* __restrict words) {
-  constexpr int kBatch = 16;
-  for (int64_t batch = 0; batch < kBlocks; batch += kBatch) {
-    uint32_t c0[kBatch], c1[kBatch], c2[kBatch], c3[kBatch];
-    for (int l = 0; l < kBatch; ++l) {
-      const uint64_t counter = first + static_cast<uint64_t>(batch + l);
-      c0[l] = static_cast<uint32_t>(counter);
-      c1[l] = static_cast<uint32_t>(counter >> 32);
-      c2[l] = 0;
-      c3[l] = 0;
-    }
-    uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-    for (int round = 0; round < 10; ++round) {
-      for (int l = 0; l < kBatch; ++l) {
-        const uint64_t p0 = uint64_t{0xD2511F53} * c0[l], p1 = uint64_t{0xCD9E8D57} * c2[l];
-        c0[l] = static_cast<uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
-        c1[l] = static_cast<uint32_t>(p1);
-        c2[l] = static_cast<uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
-        c3[l] = static_cast<uint32_t>(p0);
-      }
-      k0 += 0x9E3779B9;
-      k1 += 0xBB67AE85;
-    }
-    uint32_t* target = words + batch * 4;
-    for (int l = 0; l < kBatch; ++l) {
-      target[4 * l] = c0[l];
-      target[4 * l + 1] = c1[l];
-      target[4 * l + 2] = c2[l];
-      target[4 * l + 3] = c3[l];
-    }
-  }
-}
 
 inline uint64_t joined(const uint32_t* words, int64_t i) {
   return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
@@ -73,7 +40,7 @@ void for_each_chunk(const Source& source, int64_t count, const Body& body) {
   parallel_for(chunks, kGrainHeavy / kElements, [&](int64_t first, int64_t last) {
     alignas(64) uint32_t words[kBlocks * 4];
     for (int64_t chunk = first; chunk < last; ++chunk) {
-      philox_words(source.seed, source.offset + static_cast<uint64_t>(chunk * kBlocks), words);
+      philox_words(source.seed, source.offset + static_cast<uint64_t>(chunk * kBlocks), kBlocks, words);
       body(words, chunk * kElements, std::min(kElements, count - chunk * kElements));
     }
   });
@@ -246,14 +213,9 @@ struct Exponential {
   }
 };
 
-// A word is below the threshold with probability p; p = 1 needs 2^32, hence the 64 bits.
-inline uint64_t threshold(double p) {
-  return static_cast<uint64_t>(std::llround(std::ldexp(p, 32)));
-}
-
 struct Bernoulli {
   static void draw(const uint32_t* words, float* x, int64_t n, const Parameters& p) {
-    const uint64_t below = threshold(p.first);
+    const uint64_t below = philox_threshold(p.first);
     for (int64_t i = 0; i < n; ++i) x[i] = words[i] < below ? 1.0f : 0.0f;
   }
 };
@@ -315,7 +277,7 @@ mydev_code dropout_as(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &mask = frame->buffers[1], &in = frame->buffers[2];
   const mydev_attribute* a = frame->attributes;
   const double keep = 1 - a[2].value.f;
-  const uint64_t below = threshold(keep);
+  const uint64_t below = philox_threshold(keep);
   const C scale = keep == 0 ? C{0} : static_cast<C>(1 / keep);
   const ChunkWriter<C> writer(out.dtype);
   const ChunkReader<C> reader(in.dtype);

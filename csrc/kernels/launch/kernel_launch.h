@@ -6,7 +6,7 @@
 #include <string>
 
 #include "mydev/custom_call.h"
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {

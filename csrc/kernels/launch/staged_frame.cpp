@@ -6,6 +6,7 @@
 
 #include "kernels/spec/dense.h"
 #include "runtime/base/status.h"
+#include "runtime/command/transfer.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
@@ -49,15 +50,12 @@ StagedFrame::StagedFrame(const mydev_frame& frame, Stream& stream)
     : frame_(frame), buffers_(frame.buffers, frame.buffers + frame.num_outputs + frame.num_inputs) {
   for (size_t i = 0; i < buffers_.size(); ++i) add_region(buffers_[i], i < frame.num_outputs);
   merge_regions();
-  const Device& device = stream.device();
   for (Region& region : regions_) {
     const uint64_t bytes = region.end - region.begin;
     region.host = allocate(bytes);
     if (!region.read) continue;
     const void* data = reinterpret_cast<const void*>(region.begin);  // NOLINT(performance-no-int-to-ptr)
-    check_driver(device,
-                 device.driver->copy(stream.handle(), region.host.get(), data, bytes, MYDEV_COPY_DEVICE_TO_HOST),
-                 "copying an operand to the host");
+    copy_bytes(stream, region.host.get(), data, bytes, MYDEV_COPY_DEVICE_TO_HOST);
     bytes_copied_ += bytes;
   }
   stream.synchronize();
@@ -110,14 +108,11 @@ void StagedFrame::set_scratch(uint64_t bytes) {
 }
 
 void StagedFrame::copy_back(Stream& stream) {
-  const Device& device = stream.device();
   for (const Region& region : regions_) {
     if (!region.written) continue;
     const uint64_t bytes = region.end - region.begin;
     void* data = reinterpret_cast<void*>(region.begin);  // NOLINT(performance-no-int-to-ptr)
-    check_driver(device,
-                 device.driver->copy(stream.handle(), data, region.host.get(), bytes, MYDEV_COPY_HOST_TO_DEVICE),
-                 "copying a result to the device");
+    copy_bytes(stream, data, region.host.get(), bytes, MYDEV_COPY_HOST_TO_DEVICE);
     bytes_copied_ += bytes;
   }
 }

@@ -14,8 +14,8 @@
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
-#include "runtime/launch/launch.h"
-#include "runtime/launch/launch_errors.h"
+#include "runtime/command/launch.h"
+#include "runtime/command/launch_errors.h"
 
 namespace mydev {
 
@@ -225,14 +225,25 @@ const mydev_kernel* find_kernel(std::string_view name) {
   return load_discovered_libraries(std::string(name).c_str()) ? KernelRegistry::instance().find(name) : nullptr;
 }
 
-const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
+namespace {
+
+const mydev_kernel* find_drivers_own(const Device& device, const char* name) {
   const auto find_own = device.driver->find_kernel;
-  const mydev_kernel* own = find_own != nullptr ? find_own(device.index, name) : nullptr;
+  return find_own != nullptr ? find_own(device.index, name) : nullptr;
+}
+
+}  // namespace
+
+const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
   // Built-in kernels are of no use to a device whose memory the host does not reach: they are not loaded for it.
   const bool may_load = device.host_accessible() || !is_builtin_name(name);
   const mydev_kernel* registered = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
-  return choose_record(device, name, own, registered,
+  return choose_record(device, name, find_drivers_own(device, name), registered,
                        registered != nullptr ? origin_text(kernel_origin(name)) : std::string());
+}
+
+const mydev_kernel* resolve_drivers_kernel(const Device& device, const char* name) {
+  return choose_record(device, name, find_drivers_own(device, name), /*registered=*/nullptr, {});
 }
 
 std::vector<const mydev_kernel*> all_kernels() {

@@ -40,6 +40,8 @@ const mydev_kernel* find_kernel(std::string_view name);
 // What runs the name on `device`, for launch_kernel (kernels/launch): the registry's record, or a choice of the
 // driver's own and that one (kernel_choice.h), each if the device can run it; else nullptr.
 const mydev_kernel* resolve_kernel(const Device& device, const char* name);
+// The driver's own record alone, or nullptr. For operators that have something faster than the host's record.
+const mydev_kernel* resolve_drivers_kernel(const Device& device, const char* name);
 std::vector<const mydev_kernel*> all_kernels();  // by name
 std::vector<std::string> kernel_names_of(const std::string& file);
 // Raises NOT_FOUND.

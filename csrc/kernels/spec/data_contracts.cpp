@@ -50,12 +50,53 @@ constexpr ContractRow kIndexRows[] = {
      "is INVALID_ARGUMENT; pred becomes 0 or 1"},
     {"mydev.embedding_backward",
      "dense (grad_weight T[v,i]) <- (grad_out T[n,i], index strided I[n]; padding_idx: int, scale_by_frequency: bool)",
-     "T: f32 f64; I: s32 s64", "",
+     "T: floats; I: s32 s64", "",
      "grad_weight[index[n]] is the sum of its grad_out[n], divided by their number with scale_by_frequency; 0 for "
-     "padding_idx; an index outside of 0..v-1 is OUT_OF_RANGE"},
+     "padding_idx; half precision is added in float; an index outside of 0..v-1 is OUT_OF_RANGE"},
     {"mydev.concatenate", "dense (out T[o,n,i]) <- (in... T[o,d,i]) where n = sum(d)", "T: any", "", "in their order"},
     {"mydev.arange", "(out T[n]) <- (; start: number, step: number)", kWithPred, "",
      "out[i] = start + i * step; integers exactly, floats in double, rounded once"},
+};
+
+constexpr ContractRow kSortRows[] = {
+    {"mydev.sort", "(values T[o,d,i], indices s64[o,d,i]) <- (in T[o,d,i]; descending: bool)", kWithPred, "",
+     "along d, and where in `in` each element was; equal elements stay in their order; NaN is greatest"},
+    {"mydev.topk", "(values T[o,k,i], indices s64[o,k,i]) <- (in T[o,d,i]; largest: bool)", kWithPred, "",
+     "the k largest or smallest along d, in this order, k at most d; which of equal elements, and their order, is "
+     "undefined; NaN is greatest"},
+};
+
+constexpr ContractRow kIndexWriteRows[] = {
+    {"mydev.index_copy", "dense (&out T[o,d,i]) <- (index strided I[n], values strided T[o,n,i])", "T: any; I: s32 s64",
+     "",
+     "out[o,index[n],i] = values[o,n,i], the last of those for one place; an index outside of 0..d-1 is OUT_OF_RANGE"},
+    {"mydev.index_add", "dense (&out T[o,d,i]) <- (index strided I[n], values T[o,n,i])",
+     "T: ints floats complex; I: s32 s64", "",
+     "values[o,n,i] is added to out[o,index[n],i], in the order of n, half precision in float, rounded once; integers "
+     "wrap round; an index outside of 0..d-1 is OUT_OF_RANGE"},
+    {"mydev.scatter", "(&out T[d...]) <- (index s64[s...], src T[s...]; dim: int 0..15) where s: 1..16", "T: any", "",
+     "out[p with index[p] along dim] = src[p], the last along dim of those for one place; index has at most the sizes "
+     "of out but along dim; an index outside of out is INVALID_ARGUMENT"},
+    {"mydev.scatter_add", "(&out T[d...]) <- (index s64[s...], src T[s...]; dim: int 0..15) where s: 1..16",
+     "T: pred ints floats complex", "",
+     "src[p] is added to out[p with index[p] along dim], in the order along dim, rounded each time; pred: or; integers "
+     "wrap round; the rest as mydev.scatter"},
+    {"mydev.flat_index", "(out s64) <- (outer? s64, index I; size: int 0.., dim: int)", "I: s32 s64", "",
+     "out = outer * size + index, without outer: index; size is added to a negative index; one outside of -size to "
+     "size - 1 is OUT_OF_RANGE, and dim is what the message calls the dimension"},
+    {"mydev.nonzero", "dense (out s64[k]) <- (in T[n])", "T: pred ints floats", "",
+     "the places of the elements that are not 0, in order; n where there are fewer than k"},
+};
+
+constexpr char kCumulative[] = "(out T[s...]) <- (in T[s...]; dim: int 0..15) where s: 1..16, out may be in";
+constexpr char kCumulativeNotes[] =
+    "of the elements up to each along dim; integers wrap round; half precision in float, floats in double";
+constexpr ContractRow kCumulativeRows[] = {
+    {"mydev.cumsum", kCumulative, "T: ints floats", "", kCumulativeNotes},
+    {"mydev.cumprod", kCumulative, "T: ints floats", "", kCumulativeNotes},
+    {"mydev.triangle",
+     "(out T[b...,n,m]) <- (in T[b...,n,m]; diagonal: int, upper: bool) where b: 0..14, out may be in", "T: any", "",
+     "out[...,i,j] = in[...,i,j] with upper where j >= i + diagonal, else where j <= i + diagonal; else 0"},
 };
 
 constexpr char kDraws[] =
@@ -139,9 +180,15 @@ constexpr ContractRow kCopyRows[] = {
     {"mydev.fill", "(out T) <- (; value: scalar)", "T: any", "value", "converted as mydev.copy does"},
 };
 
-constexpr ContractGroup kGroups[] = {
-    {"reduction", kReductionRows},        {"index, concatenate, range", kIndexRows}, {"random", kRandomRows},
-    {"foreach, optimizer", kForeachRows}, {"foreach, optimizer", kOptimizerRows},    {"copy, fill", kCopyRows}};
+constexpr ContractGroup kGroups[] = {{"reduction", kReductionRows},
+                                     {"index, concatenate, range", kIndexRows},
+                                     {"index write, scatter, position", kIndexWriteRows},
+                                     {"sort", kSortRows},
+                                     {"cumulative, triangle", kCumulativeRows},
+                                     {"random", kRandomRows},
+                                     {"foreach, optimizer", kForeachRows},
+                                     {"foreach, optimizer", kOptimizerRows},
+                                     {"copy, fill", kCopyRows}};
 
 }  // namespace
 

@@ -70,6 +70,16 @@ constexpr ContractRow kNormalizationRows[] = {
      "dense (grad_in? T[m,n], grad_weight? S[n*], grad_bias? S[n*]) <- (grad_out T[m,n], in T[m,n], mean S[m*], rstd "
      "S[m*], weight? S[n*])",
      kWithStatistics, "", ""},
+    {"mydev.group_norm",
+     "dense (out strided T[n,g,d,s], mean S[n,g], rstd S[n,g]) <- (in strided T[n,g,d,s], weight? S[g,d], bias? "
+     "S[g,d]; "
+     "eps: float)",
+     kWithStatistics, "",
+     "out = (in - mean) * rstd * weight + bias for each n and g, rstd = 1 / sqrt(var + eps), var without correction"},
+    {"mydev.group_norm_backward",
+     "dense (grad_in? strided T[n,g,d,s], grad_weight? S[g,d], grad_bias? S[g,d]) <- (grad_out strided T[n,g,d,s], in "
+     "strided T[n,g,d,s], mean S[n,g], rstd S[n,g], weight? S[g,d])",
+     kWithStatistics, "", ""},
     {"mydev.rms_norm", "dense (out T[m,n], inverse_rms T[m*]) <- (x T[m,n], weight? T[n*]; eps: float)", "T: f32 f64",
      "", "out = x * inverse_rms * weight for each m, inverse_rms = 1 / sqrt(mean(x * x) + eps)"},
     {"mydev.rms_norm_backward",
@@ -88,6 +98,28 @@ constexpr ContractRow kMatmulRows[] = {
      kProductTypes, "",
      "out = alpha * (a @ b) + beta * addend, summed in f32 and rounded once. Without addend, out's old value is it. "
      "With beta == 0 the addend is not read, with alpha == 0 neither a nor b"},
+};
+
+constexpr char kAttentionNotes[] =
+    "softmax(scale * query @ key^T + mask) @ value, and the logarithm of the sums; g divides h, and h / g heads of the "
+    "query share one of key and value; a false element of a mask of pred, and with is_causal a key beyond the query's "
+    "position, is -inf; a row of -inf alone is 0, and so is its logsumexp. dropout: element [b,h,l,s] of the softmax "
+    "takes word s % 4 of block ((b * H + h) * L + l) * ceil(S / 4) + s / 4 of Philox 4x32-10 from block offset on, and "
+    "is "
+    "divided by 1 - dropout if that is below 2^32 * (1 - dropout), else 0";
+constexpr ContractRow kAttentionRows[] = {
+    {"mydev.attention",
+     "(out T[b,h,l,e], logsumexp S[b,h,l]) <- (query T[b,h,l,d], key T[b,g,s,d], value T[b,g,s,e], mask? M[b,h,l,s]; "
+     "is_causal: bool, scale: float, dropout: float 0..1, seed: int, offset: int)",
+     "T: floats; S: T f32; M: T f32 pred", "", kAttentionNotes},
+    {"mydev.attention_backward",
+     "(grad_query T[b,h,l,d], grad_key T[b,g,s,d], grad_value T[b,g,s,e]) <- (grad_out T[b,h,l,e], query T[b,h,l,d], "
+     "key "
+     "T[b,g,s,d], value T[b,g,s,e], out T[b,h,l,e], logsumexp S[b,h,l], mask? M[b,h,l,s], seed? s64[], offset? s64[]; "
+     "is_causal: bool, scale: float, dropout: float 0..1)",
+     "T: floats; S: T f32; M: T f32 pred", "",
+     "out and logsumexp are those of mydev.attention, and the rest as there; "
+     "seed and offset are there unless dropout is 0"},
 };
 
 #define MYDEV_CONVOLUTION                                                                                         \
@@ -136,9 +168,33 @@ constexpr ContractRow kPoolingRows[] = {
     {"mydev.adaptive_avg_pool2d_backward", "(grad_x T[n,c,h,w]) <- (grad_out T[n,c,p,q])", kFloats, "", kSplits},
 };
 
+constexpr char kNearestNotes[] =
+    "along each dimension position i of v is position floor(i * step) of u, exact: floor((i + 0.5) * step), at most u "
+    "- 1";
+constexpr char kLinearNotes[] =
+    "along each dimension position i of v is position x = max((i + 0.5) * step - 0.5, 0) of u, with align_corners x = "
+    "i "
+    "* step, between the neighbours floor(x) and floor(x) + 1, at most u - 1, by its distance; where u is v, x = i";
+constexpr ContractRow kUpsampleRows[] = {
+    {"mydev.upsample_nearest",
+     "(out T[n,c,v...]) <- (in T[n,c,u...]; step: floats[...], exact: bool) where u: 1..3, operands are not empty",
+     "T: u8 floats", "", kNearestNotes},
+    {"mydev.upsample_nearest_backward",
+     "(grad_in T[n,c,u...]) <- (grad_out T[n,c,v...]; step: floats[...], exact: bool) where u: 1..3", kFloats, "",
+     kNearestNotes},
+    {"mydev.upsample_linear",
+     "(out T[n,c,v...]) <- (in T[n,c,u...]; step: floats[...], align_corners: bool) where u: 1..3, operands are not "
+     "empty",
+     kFloats, "", kLinearNotes},
+    {"mydev.upsample_linear_backward",
+     "(grad_in T[n,c,u...]) <- (grad_out T[n,c,v...]; step: floats[...], align_corners: bool) where u: 1..3", kFloats,
+     "", kLinearNotes},
+};
+
 constexpr ContractGroup kGroups[] = {
-    {"softmax, loss", kSoftmaxRows}, {"softmax, loss", kLossRows},      {"normalisation, gating", kNormalizationRows},
-    {"matmul", kMatmulRows},         {"convolution", kConvolutionRows}, {"pooling", kPoolingRows}};
+    {"softmax, loss", kSoftmaxRows}, {"softmax, loss", kLossRows},  {"normalisation, gating", kNormalizationRows},
+    {"matmul", kMatmulRows},         {"attention", kAttentionRows}, {"convolution", kConvolutionRows},
+    {"pooling", kPoolingRows},       {"upsampling", kUpsampleRows}};
 
 }  // namespace
 

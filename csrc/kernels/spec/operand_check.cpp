@@ -5,9 +5,9 @@
 
 #include "kernels/spec/signature.h"
 #include "runtime/base/status.h"
+#include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/launch.h"
 
 namespace mydev {
 

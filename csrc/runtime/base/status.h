@@ -28,8 +28,8 @@ class Error : public std::runtime_error {
 // "INVALID_ARGUMENT", ... ; "UNKNOWN" for a number that is no code.
 const char* code_name(mydev_code code) noexcept;
 
-// Whose error it is. The same code of a user's kernel may be another exception to the layer above.
-enum class ErrorOwner : uint8_t { kRuntime, kCustomCall };
+// Whose error it is. The same code of a user's kernel, or of a driver, may be another exception to the layer above.
+enum class ErrorOwner : uint8_t { kRuntime, kCustomCall, kDriver };
 
 // Throws, through the raiser if one is installed. Never returns. What of the message is no UTF-8 is replaced.
 [[noreturn]] void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);

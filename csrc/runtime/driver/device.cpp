@@ -65,9 +65,10 @@ Device& load_device(int index) {
 }
 
 void raise_driver_error(const Device& device, mydev_code code, const char* what) {
-  const std::string message = device.driver->last_error();
-  raise_formatted(code, what, " failed on device " MYDEV_DEVICE_NAME ":", device.index, ": ", message, " [",
-                  code_name(code), "]");
+  raise(code,
+        std::string(what) + " failed on device " MYDEV_DEVICE_NAME ":" + std::to_string(device.index) + ": " +
+            device.driver->last_error() + " [" + code_name(code) + "]",
+        ErrorOwner::kDriver);
 }
 
 }  // namespace detail

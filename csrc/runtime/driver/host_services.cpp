@@ -1,7 +1,5 @@
 #include "runtime/driver/host_services.h"
 
-#include <memory>
-
 #include "runtime/base/log.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/frame.h"
@@ -16,9 +14,7 @@ void run_parallel_for(int64_t count, int64_t grain, void (*body)(void*, int64_t,
 }
 
 void complete_launch(mydev_frame* frame, mydev_code code) {
-  const OwnedFrame owned(frame);
-  const std::unique_ptr<LaunchCompletion> completion(static_cast<LaunchCompletion*>(frame->launch));
-  completion->complete(*frame, code);
+  static_cast<LaunchCompletion*>(frame->launch)->complete(frame, code);
 }
 
 }  // namespace

@@ -10,11 +10,13 @@ namespace mydev {
 class LaunchCompletion {
  public:
   LaunchCompletion() = default;
-  virtual ~LaunchCompletion() = default;
   LaunchCompletion(const LaunchCompletion&) = delete;
   LaunchCompletion& operator=(const LaunchCompletion&) = delete;
-  // Called once, on any thread, when the work is finished; frame and completion are destroyed after it.
-  virtual void complete(const mydev_frame& frame, mydev_code code) = 0;
+  // Called once, on any thread, when the work is finished; releases the frame and this object.
+  virtual void complete(mydev_frame* frame, mydev_code code) = 0;
+
+ protected:
+  ~LaunchCompletion() = default;
 };
 
 namespace detail {

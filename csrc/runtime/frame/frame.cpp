@@ -1,5 +1,6 @@
 #include "runtime/frame/frame.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -126,10 +127,12 @@ void print_buffer(std::ostream& out, const mydev_buffer& buffer) {
 
 template <typename T>
 void print_values(std::ostream& out, const T* values, uint32_t count) {
+  constexpr uint32_t kShown = 16;
   out << '[';
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < std::min(count, kShown); ++i) {
     out << (i != 0 ? "," : "") << values[i];
   }
+  if (count > kShown) out << ",... of " << count;
   out << ']';
 }
 
@@ -189,23 +192,34 @@ void FrameDeleter::operator()(mydev_frame* frame) const noexcept {
   std::free(frame);
 }
 
-OwnedFrame clone_frame(const mydev_frame& frame) {
-  const std::span<const mydev_buffer> buffers(frame.buffers, frame.num_outputs + frame.num_inputs);
-  const std::span<const mydev_attribute> attributes(frame.attributes, frame.num_attributes);
-  size_t bytes = round_up(sizeof(mydev_frame)) + round_up(buffers.size_bytes()) + copied_bytes(attributes);
+namespace {
+
+std::span<const mydev_buffer> buffers_of(const mydev_frame& frame) {
+  return {frame.buffers, frame.num_outputs + frame.num_inputs};
+}
+std::span<const mydev_attribute> attributes_of(const mydev_frame& frame) {
+  return {frame.attributes, frame.num_attributes};
+}
+
+}  // namespace
+
+size_t cloned_bytes(const mydev_frame& frame) noexcept {
+  const std::span<const mydev_buffer> buffers = buffers_of(frame);
+  size_t bytes = round_up(sizeof(mydev_frame)) + round_up(buffers.size_bytes()) + copied_bytes(attributes_of(frame));
   for (const mydev_buffer& buffer : buffers) {
     bytes += 2 * static_cast<size_t>(buffer.rank) * sizeof(int64_t);
     if (is_scalar(buffer)) bytes += sizeof(mydev_scalar);
   }
-  void* block = std::malloc(bytes);
-  if (block == nullptr) {
-    throw std::bad_alloc();
-  }
+  return bytes;
+}
+
+mydev_frame* clone_frame_into(const mydev_frame& frame, void* block) noexcept {
+  const std::span<const mydev_buffer> buffers = buffers_of(frame);
   Carver carver(static_cast<char*>(block));
-  OwnedFrame copy(carver.copy(&frame, 1));
+  mydev_frame* copy = carver.copy(&frame, 1);
   mydev_buffer* buffer_copies = carver.copy(buffers.data(), buffers.size());
   copy->buffers = buffer_copies;
-  copy->attributes = copy_attributes(carver, attributes);
+  copy->attributes = copy_attributes(carver, attributes_of(frame));
   for (size_t i = 0; i < buffers.size(); ++i) {
     const auto rank = static_cast<size_t>(buffers[i].rank);
     buffer_copies[i].sizes = carver.copy(buffers[i].sizes, rank);
@@ -213,6 +227,12 @@ OwnedFrame clone_frame(const mydev_frame& frame) {
     if (is_scalar(buffers[i])) buffer_copies[i].data = carver.copy(static_cast<mydev_scalar*>(buffers[i].data), 1);
   }
   return copy;
+}
+
+OwnedFrame clone_frame(const mydev_frame& frame) {
+  void* block = std::malloc(cloned_bytes(frame));
+  if (block == nullptr) throw std::bad_alloc();
+  return OwnedFrame(clone_frame_into(frame, block));
 }
 
 std::string describe_frame(const mydev_kernel& kernel, const mydev_frame& frame) {

@@ -1,5 +1,6 @@
 #include "runtime/stream/stream.h"
 
+#include <sstream>
 #include <utility>
 
 #include "runtime/base/device_name.h"
@@ -11,6 +12,8 @@ namespace {
 struct HostCall {
   Stream* stream;
   std::function<void()> function;
+  const char* name;
+  const char* line;
 };
 
 // What a driver calls: nothing is thrown across the boundary. Deletes the call.
@@ -31,9 +34,11 @@ void run_host_call(void* context) noexcept {
     message = "it threw something that is no std::exception";
   }
   Stream& stream = *call->stream;
-  stream.set_error(code, "a host call failed: " + message + " [" + code_name(code) + " on stream " +
-                             std::to_string(stream.id()) + " of device " MYDEV_DEVICE_NAME ":" +
-                             std::to_string(stream.device().index) + "]");
+  message = std::string("the host call ") + call->name + " failed: " + message + " [" + code_name(code) +
+            " on stream " + std::to_string(stream.id()) + " of device " MYDEV_DEVICE_NAME ":" +
+            std::to_string(stream.device().index) + "]";
+  if (*call->line != '\0') message += std::string(", submitted at ") + call->line;
+  stream.set_error(code, std::move(message));
 }
 
 }  // namespace
@@ -74,22 +79,55 @@ void Stream::synchronize() {
   raise_error_if_any();
 }
 
+std::string describe_transfer(const TransferNote& note) {
+  std::ostringstream out;
+  out << note.name << " of " << note.bytes << " bytes";
+  if (note.src != nullptr) out << " from " << note.src;
+  out << (note.src != nullptr ? " to " : " at ") << note.dst;
+  if (*note.line != '\0') out << ", submitted at " << note.line;
+  return out.str();
+}
+
+void Stream::note_transfer(const TransferNote& note) {
+  const std::lock_guard lock(mutex_);
+  notes_[noted_++ % kNotes] = note;
+}
+
+// The latest notes, oldest first; forgets them.
+std::string Stream::take_notes() {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (size_t i = noted_ > kNotes ? noted_ - kNotes : 0; i < noted_; ++i) {
+    text += "\n  " + describe_transfer(notes_[i % kNotes]);
+  }
+  noted_ = 0;
+  return text;
+}
+
 void Stream::collect_status() {
   const mydev_driver_api& driver = *device_->driver;
-  if (driver.stream_status == nullptr) return;
   mydev_code status = MYDEV_OK;
-  check_driver(*device_, driver.stream_status(handle_, &status), "asking for the status of a stream");
-  if (status == MYDEV_OK) return;
+  if (driver.stream_status != nullptr) {
+    check_driver(*device_, driver.stream_status(handle_, &status), "asking for the status of a stream");
+  }
+  if (status == MYDEV_OK) {
+    const std::lock_guard lock(mutex_);
+    noted_ = 0;
+    return;
+  }
   std::string message = driver.last_error();
   message += std::string(" [") + code_name(status) + " in work of stream " + std::to_string(id_) +
              " on device " MYDEV_DEVICE_NAME ":" + std::to_string(device_->index) + "]";
-  set_error(status, std::move(message));
+  if (const std::string notes = take_notes(); !notes.empty()) {
+    message += "\ncopies and fills that the stream was given since it was last waited for:" + notes;
+  }
+  set_error(status, std::move(message), ErrorOwner::kDriver);
 }
 
-void Stream::host_call(std::function<void()> function) {
+void Stream::host_call(std::function<void()> function, const char* name, const char* line) {
   check_open();
   const mydev_driver_api& driver = *device_->driver;
-  auto call = std::make_unique<HostCall>(HostCall{this, std::move(function)});
+  auto call = std::make_unique<HostCall>(HostCall{this, std::move(function), name, line});
   if (driver.stream_host_call != nullptr) {
     check_driver(*device_, driver.stream_host_call(handle_, run_host_call, call.get()), "giving a stream a host call");
     [[maybe_unused]] const HostCall* call_of_driver = call.release();
@@ -97,6 +135,12 @@ void Stream::host_call(std::function<void()> function) {
   }
   if (asynchronous_) check_driver(*device_, driver.stream_synchronize(handle_), "synchronizing a stream");
   run_host_call(call.release());
+}
+
+void Stream::call_when_reached(std::function<void()> function) {
+  auto call = std::make_unique<HostCall>(HostCall{this, std::move(function), "timing", ""});
+  if (device_->driver->stream_host_call(handle_, run_host_call, call.get()) != MYDEV_OK) return;
+  [[maybe_unused]] const HostCall* call_of_driver = call.release();
 }
 
 void Stream::set_error(mydev_code code, std::string message, ErrorOwner owner) {

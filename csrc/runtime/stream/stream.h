@@ -6,6 +6,7 @@
 // raises the first one, with the kernel, its operands and the Python line that launched it, and clears it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,17 @@
 #include "runtime/driver/device.h"
 
 namespace mydev {
+
+// A copy or fill that a stream was given. Texts live as long as the process.
+struct TransferNote {
+  const char* name;  // "copy to the host"
+  const void* dst;
+  const void* src;  // nullptr: a fill
+  uint64_t bytes;
+  const char* line;  // of Python; "" where it is not known
+};
+// "copy to the host of 64 bytes from 0x7f.. to 0x7f.., submitted at train.py:12 in step"
+std::string describe_transfer(const TransferNote& note);
 
 class Stream {
  public:
@@ -39,15 +51,24 @@ class Stream {
   bool query();        // all work given so far is done; raises a sticky error
   void synchronize();  // waits; raises a sticky error
   // Calls the function once all work given so far is done, and holds up later work until it returns; at once on this
-  // thread where the driver has no such call. What it throws becomes the sticky error. It must not use the device.
-  void host_call(std::function<void()> function);
+  // thread where the driver has no such call. What it throws becomes the sticky error, with its name and the Python
+  // line, which live as long as the process. It must not use the device. submit_host_call() makes a command of it.
+  void host_call(std::function<void()> function, const char* name, const char* line);
 
   void check_open() const;  // raises FAILED_PRECONDITION for a released stream
 
   // Used by launch() and by the completion of a frame; the first error wins.
   void set_error(mydev_code code, std::string message, ErrorOwner owner = ErrorOwner::kRuntime);
-  // Makes the failure that the driver tells of (stream_status), if any, the sticky error. After a wait.
+  // Makes the failure that the driver tells of (stream_status), if any, the sticky error, with the copies and fills
+  // that the stream was given since the last wait: the driver says what failed, but not where it was asked for. After
+  // a wait for all work.
   void collect_status();
+  // Remembers one of the latest copies and fills. Of asynchronous streams.
+  void note_transfer(const TransferNote& note);
+  // For those who time commands: calls the function when the work given so far is done (the driver has
+  // stream_host_call); notes that the stream has reached a time, and gives the one noted before.
+  void call_when_reached(std::function<void()> function);
+  int64_t note_reached(int64_t time_ns) noexcept { return reached_ns_.exchange(time_ns, std::memory_order_relaxed); }
   void raise_error_if_any();
   void drop_error() noexcept;
   // A launch on it takes the careful path: asynchronous, or released.
@@ -58,6 +79,7 @@ class Stream {
 
  private:
   friend void release_external_stream(Stream& stream);
+  std::string take_notes();
 
   Device* device_;
   mydev_stream handle_;
@@ -69,10 +91,14 @@ class Stream {
   bool released_ = false;  // an external stream after release_external_stream
   const Stream* aliased_ = nullptr;
   std::atomic<bool> failed_{false};
+  std::atomic<int64_t> reached_ns_{0};
   std::mutex mutex_;  // guards what follows
   mydev_code code_ = MYDEV_OK;
   std::string message_;
   ErrorOwner owner_ = ErrorOwner::kRuntime;
+  static constexpr size_t kNotes = 16;
+  std::array<TransferNote, kNotes> notes_{};  // a ring
+  size_t noted_ = 0;                          // since the last wait
 };
 
 }  // namespace mydev

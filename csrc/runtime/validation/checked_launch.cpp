@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "runtime/command/source_location.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
-#include "runtime/launch/source_location.h"
 #include "runtime/validation/finding.h"
 #include "runtime/validation/state.h"
 

@@ -1,8 +1,8 @@
 // Validation: copies and fills.
 #include <algorithm>
 
+#include "runtime/command/source_location.h"
 #include "runtime/frame/dtype.h"
-#include "runtime/launch/source_location.h"
 #include "runtime/validation/finding.h"
 #include "runtime/validation/state.h"
 

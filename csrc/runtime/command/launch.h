@@ -1,11 +1,9 @@
-// launch(): runs one kernel on a stream.
-//
-// Operators run kernels, the device's own and users', through here. The driver's copies and fills are not launches, nor
-// are PyTorch's CPU kernels on aliases of device memory: launch hooks do not see them.
+// launch(): runs one kernel on a stream, the command of operators (command_hooks.h has the other kinds).
 //
 // An inline launch without hooks is one predicted branch and the driver's launch. On an asynchronous stream the frame
-// is cloned, and the Python line is noted, so that an error can name it; unless the driver copies what it needs of its
-// own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream. Thread-safe.
+// is copied, and the Python line is noted, so that an error can name it (pending_launch.h); unless the driver copies
+// what it needs of its own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,11 +13,12 @@
 #include <utility>
 
 #include "runtime/base/thread_state.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/command/decision.h"
+#include "runtime/command/launch_errors.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/frame/kernel_messages.h"
-#include "runtime/launch/launch_errors.h"
-#include "runtime/launch/launch_hooks.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
@@ -28,27 +27,6 @@ namespace mydev {
 // Raises the kernel's error, described with describe_frame, at once (inline) or at a later wait (asynchronous). A
 // decision is the caller's, who may give one on a stream that needs no care only.
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision = nullptr);
-
-// What a kernel's plan decided for one frame (mydev_plan); released when the kernel has run, or if it never will.
-class Decision {
- public:
-  Decision() = default;
-  Decision(void* decision, void (*release)(void*)) noexcept : decision_(decision), release_(release) {}
-  Decision(Decision&& other) noexcept : decision_(other.decision_), release_(std::exchange(other.release_, nullptr)) {}
-  Decision& operator=(Decision&& other) noexcept {
-    std::swap(decision_, other.decision_);
-    std::swap(release_, other.release_);
-    return *this;
-  }
-  ~Decision() {
-    if (release_ != nullptr) release_(decision_);
-  }
-  void* get() const noexcept { return decision_; }
-
- private:
-  void* decision_ = nullptr;
-  void (*release_)(void*) = nullptr;
-};
 
 // How a record is launched that asks for more than launch() gives.
 struct LaunchMode {

@@ -1,4 +1,4 @@
-#include "runtime/launch/source_location.h"
+#include "runtime/command/source_location.h"
 
 #include <atomic>
 
@@ -14,9 +14,9 @@ void set_source_locator(SourceLocator locator) noexcept {
   installed_locator.store(locator, std::memory_order_release);
 }
 
-std::string source_location() {
+const char* source_location() noexcept {
   const SourceLocator locator = installed_locator.load(std::memory_order_acquire);
-  return locator != nullptr ? locator() : std::string();
+  return locator != nullptr ? locator() : "";
 }
 
 }  // namespace mydev

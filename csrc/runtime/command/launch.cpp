@@ -1,38 +1,14 @@
-#include "runtime/launch/launch.h"
+#include "runtime/command/launch.h"
 
-#include <chrono>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "runtime/launch/source_location.h"
+#include "runtime/command/pending_launch.h"
 #include "runtime/memory/workspace.h"
 
 namespace mydev::detail {
 
 namespace {
-
-// The end of an asynchronous launch: a failure sticks to the stream.
-class StickyCompletion final : public LaunchCompletion {
- public:
-  StickyCompletion(const mydev_kernel& kernel, Stream& stream, std::string source, Decision decision)
-      : kernel_(kernel), stream_(stream), source_(std::move(source)), decision_(std::move(decision)) {}
-
-  void complete(const mydev_frame& frame, mydev_code code) override {
-    if (code == MYDEV_OK) {
-      forget_kernel_message(frame);
-      return;
-    }
-    LaunchFailure failure = describe_launch_failure(kernel_, frame, stream_.device(), code, source_);
-    stream_.set_error(code, std::move(failure.message), failure.owner);
-  }
-
- private:
-  const mydev_kernel& kernel_;
-  Stream& stream_;
-  std::string source_;
-  Decision decision_;
-};
 
 // Records that enqueue for themselves come from users: what they throw ends here.
 mydev_code run_entry(const mydev_kernel& kernel, const mydev_frame& frame) noexcept {
@@ -46,7 +22,7 @@ mydev_code run_entry(const mydev_kernel& kernel, const mydev_frame& frame) noexc
   return MYDEV_INTERNAL;
 }
 
-// Gives the frame to the driver; on success of an asynchronous launch the driver owns the clone and its completion. A
+// Gives the frame to the driver; on success of an asynchronous launch the driver owns the copy until it completes it. A
 // record that enqueues for itself borrows the frame.
 mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const mydev_driver_api& driver = *stream.device().driver;
@@ -55,31 +31,34 @@ mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream
   if (!stream.asynchronous() || (mode.of_driver && stream.launch_copies())) {
     return driver.launch(stream.handle(), &kernel, &frame);
   }
-  std::unique_ptr<LaunchCompletion> completion =
-      std::make_unique<StickyCompletion>(kernel, stream, source_location(), std::move(mode.decision));
-  OwnedFrame clone = clone_frame(frame);
-  clone->launch = completion.get();
-  const mydev_code code = driver.launch(stream.handle(), &kernel, clone.get());
-  if (code == MYDEV_OK) {
-    [[maybe_unused]] const mydev_frame* frame_of_driver = clone.release();
-    [[maybe_unused]] const LaunchCompletion* completion_of_driver = completion.release();
-  }
+  PendingLaunch& pending = PendingLaunch::make(kernel, frame, stream, std::move(mode.decision));
+  const mydev_code code = driver.launch(stream.handle(), &kernel, pending.frame());
+  if (code != MYDEV_OK) pending.release();
   return code;
 }
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+uint64_t operand_bytes(const mydev_frame& frame) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
+    const mydev_buffer& buffer = frame.buffers[i];
+    if (buffer.data == nullptr || is_scalar(buffer)) continue;
+    auto of_operand = static_cast<uint64_t>(dtype_size(static_cast<mydev_dtype>(buffer.dtype)));
+    for (int32_t d = 0; d < buffer.rank; ++d) {
+      if (buffer.strides[d] != 0) of_operand *= static_cast<uint64_t>(buffer.sizes[d]);
+    }
+    bytes += of_operand;
+  }
+  return bytes;
 }
 
-mydev_code submit_with_hooks(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
-  const LaunchHooks hooks = installed_launch_hooks();
-  const int64_t begin = now_ns();
+mydev_code submit_observed(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
+  ObservedCommand observed({.kind = CommandKind::kLaunch,
+                            .name = kernel.name,
+                            .stream = &stream,
+                            .frame = &frame,
+                            .bytes = operand_bytes(frame)});
   const mydev_code code = submit(kernel, frame, stream, mode);
-  const LaunchRecord record{&kernel, &frame, &stream, begin, now_ns(), code};
-  for (const InstalledHook& installed : *hooks) {
-    installed.hook(installed.context, record);
-  }
+  observed.submitted(stream, code);
   return code;
 }
 
@@ -97,8 +76,7 @@ mydev_code launch_with_care(const mydev_kernel& kernel, mydev_frame& frame, Stre
   frame.launch = nullptr;
   frame.kernel = &kernel;
   frame.decision = mode.decision.get();
-  const bool observed = instrumented.load(std::memory_order_acquire);
-  return observed ? submit_with_hooks(kernel, frame, stream, mode) : submit(kernel, frame, stream, mode);
+  return observing() ? submit_observed(kernel, frame, stream, mode) : submit(kernel, frame, stream, mode);
 }
 
 }  // namespace

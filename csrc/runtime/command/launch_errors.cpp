@@ -1,4 +1,4 @@
-#include "runtime/launch/launch_errors.h"
+#include "runtime/command/launch_errors.h"
 
 #include <atomic>
 #include <utility>
@@ -20,7 +20,7 @@ void set_failure_explainer(FailureExplainer explainer) noexcept {
 }
 
 LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
-                                      mydev_code code, const std::string& source) {
+                                      mydev_code code, const char* source) {
   std::optional<std::string> given = take_kernel_message(frame);
   std::string message = given ? std::move(*given) : std::string(device.driver->last_error());
   if (message.empty()) {
@@ -28,9 +28,7 @@ LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_fr
   }
   message += std::string(" [") + code_name(code) + " in " + describe_frame(kernel, frame) +
              " on device " MYDEV_DEVICE_NAME ":" + std::to_string(device.index) + "]";
-  if (!source.empty()) {
-    message += ", launched at " + source;
-  }
+  if (*source != '\0') message += std::string(", launched at ") + source;
   const FailureExplainer explainer = installed_explainer.load(std::memory_order_acquire);
   const auto explanation = explainer != nullptr ? explainer(kernel, frame, code) : std::nullopt;
   if (!explanation) {

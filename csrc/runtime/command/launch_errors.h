@@ -23,7 +23,7 @@ struct LaunchFailure {
 
 // Takes the kernel's message. `source` as of source_location(); "" for a launch that is still under way.
 LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
-                                      mydev_code code, const std::string& source);
+                                      mydev_code code, const char* source);
 [[noreturn]] void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
                                      mydev_code code);
 

@@ -1,0 +1,49 @@
+#include "aten/host/composition.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace mydev {
+namespace {
+
+// Of views, copies, reductions and arithmetic.
+constexpr std::array<std::string_view, 2> kNamed = {"aten::linalg__powsum", "aten::narrow_copy"};
+
+bool is_composed(const c10::OperatorHandle& op) {
+  using c10::DispatchKey;
+  if (!op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
+      !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)) {
+    return false;
+  }
+  const std::string name = c10::toString(op.operator_name());
+  return name.starts_with("aten::_foreach_") || std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
+}
+
+bool has_out_of_reach(const c10::IValue& value) {
+  if (value.isTensor()) return is_out_of_reach(value.toTensor());
+  if (!value.isTensorList()) return false;
+  const auto list = value.toListRef();
+  return std::any_of(list.begin(), list.end(), has_out_of_reach);
+}
+
+}  // namespace
+
+std::vector<std::string> composed_operators() {
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  std::vector<std::string> names;
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (op.has_value() && is_composed(*op)) names.push_back(c10::toString(name));
+  }
+  return names;
+}
+
+bool run_composition(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  if (std::none_of(arguments.begin(), arguments.end(), has_out_of_reach)) return false;
+  op.redispatchBoxed(kCompositionKeys, stack);
+  return true;
+}
+
+}  // namespace mydev

@@ -1,0 +1,150 @@
+// group_norm, forward and backward.
+//
+// The kernel sees [N, G, D, S]: groups of channels with the places of an image. A channels-last input stays
+// channels-last. Beside a half type, weight and bias may both be f32, and then the statistics are; other mixes, and
+// what is wrong, fall back.
+#include <ATen/Operators.h>
+
+#include "aten/host/native_or_host.h"
+#include "aten/ops/optional_tensor.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+// The CPU's kernels are faster over channels-last images, up to twice, and over half types.
+KernelRef group_norm_kernel("mydev.group_norm", BuiltinRuns::kWithoutHostAccess);
+KernelRef backward_kernel("mydev.group_norm_backward", BuiltinRuns::kWithoutHostAccess);
+
+// The kernel's view of an image [N, C, ...] that is dense in its own memory format.
+struct Groups {
+  c10::MemoryFormat format;
+  int64_t samples, channels, groups;
+  bool valid = false;
+  std::array<int64_t, 4> sizes{}, strides{};
+
+  Groups(const Tensor& input, int64_t count) : format(input.suggest_memory_format()), groups(count) {
+    if (input.dim() < 2 || count <= 0 || input.size(1) % count != 0 || input.numel() == 0) return;
+    samples = input.size(0);
+    channels = input.size(1);
+    const int64_t places = input.numel() / samples / channels, depth = channels / count;
+    sizes = {samples, count, depth, places};
+    const bool channels_last = format != c10::MemoryFormat::Contiguous;
+    strides = channels_last ? std::array<int64_t, 4>{channels * places, depth, 1, channels}
+                            : std::array<int64_t, 4>{channels * places, depth * places, places, 1};
+    valid = on_device(input) && is_real_float(input.scalar_type()) && input.is_contiguous(format);
+  }
+  mydev_buffer input(const Tensor& image) const { return input_buffer_of(image, sizes, strides); }
+  mydev_buffer output(const Tensor& image) const { return buffer_of(image, sizes, strides); }
+};
+
+// A dense vector of channels as [G, D].
+class ChannelVector {
+ public:
+  ChannelVector(const Groups& groups, at::ScalarType type)
+      : sizes_{groups.sizes[1], groups.sizes[2]}, strides_{groups.sizes[2], 1}, type_(to_frame_dtype(type)) {}
+  mydev_buffer input(const OptionalTensor& tensor) const {
+    return given(tensor) ? input_buffer_of(*tensor, sizes_, strides_) : absent_buffer(type_);
+  }
+  mydev_buffer output(const Tensor& tensor) const {
+    return tensor.defined() ? buffer_of(tensor, sizes_, strides_) : absent_buffer(type_);
+  }
+
+ private:
+  std::array<int64_t, 2> sizes_, strides_;
+  mydev_dtype type_;
+};
+
+// The type of statistics and of weights, that of those that are given; empty: the kernel does not take them.
+std::optional<at::ScalarType> parameter_type(const Tensor& input, std::initializer_list<Tensor> vectors) {
+  std::optional<at::ScalarType> type;
+  for (const Tensor& vector : vectors) {
+    if (!vector.defined()) continue;
+    if (!on_device(vector) || vector.device() != input.device() || !vector.is_contiguous() ||
+        (type.has_value() && *type != vector.scalar_type())) {
+      return std::nullopt;
+    }
+    type = vector.scalar_type();
+  }
+  const bool mixed = is_half_type(input.scalar_type()) && type == at::kFloat;
+  return mixed || !type.has_value() || type == input.scalar_type() ? type.value_or(input.scalar_type())
+                                                                   : std::optional<at::ScalarType>();
+}
+
+bool is_channel_vector(const OptionalTensor& tensor, const Groups& groups) {
+  return !given(tensor) || (tensor->dim() == 1 && tensor->size(0) == groups.channels);
+}
+
+bool fits(const Groups& groups, c10::SymInt samples, c10::SymInt channels, c10::SymInt places) {
+  return groups.valid && samples == groups.samples && channels == groups.channels && places == groups.sizes[3];
+}
+
+std::optional<Triple> group_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                 c10::SymInt samples, c10::SymInt channels, c10::SymInt places, int64_t group,
+                                 double eps) {
+  const mydev_kernel* kernel = on_device(input) ? group_norm_kernel.on(input) : nullptr;
+  if (kernel == nullptr) return std::nullopt;
+  const Groups groups(input, group);
+  if (!fits(groups, std::move(samples), std::move(channels), std::move(places)) || !is_channel_vector(weight, groups) ||
+      !is_channel_vector(bias, groups)) {
+    return std::nullopt;
+  }
+  const std::optional<at::ScalarType> type =
+      parameter_type(input, {weight.value_or(Tensor()), bias.value_or(Tensor())});
+  if (!type.has_value()) return std::nullopt;
+  Tensor out = empty_laid_out_as(input, input.scalar_type());
+  Tensor mean = empty_dense({groups.samples, group}, *type, input.device());
+  Tensor rstd = empty_dense({groups.samples, group}, *type, input.device());
+  const ChannelVector vector(groups, *type);
+  const std::array<mydev_buffer, 6> buffers = {groups.output(out),  buffer_of(mean),      buffer_of(rstd),
+                                               groups.input(input), vector.input(weight), vector.input(bias)};
+  const std::array<mydev_attribute, 1> attributes = {float_attribute("eps", eps)};
+  launch_on(*kernel, buffers, 3, attributes, current_stream(input.device().index()));
+  return Triple(std::move(out), std::move(mean), std::move(rstd));
+}
+
+std::optional<Triple> group_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& mean,
+                                          const Tensor& rstd, const OptionalTensor& weight, c10::SymInt samples,
+                                          c10::SymInt channels, c10::SymInt places, int64_t group,
+                                          std::array<bool, 3> wanted) {
+  const mydev_kernel* kernel = on_device(input) ? backward_kernel.on(input) : nullptr;
+  if (kernel == nullptr) return std::nullopt;
+  const Groups groups(input, group);
+  const std::array<int64_t, 2> statistics = {groups.samples, group};
+  if (!fits(groups, std::move(samples), std::move(channels), std::move(places)) || !is_channel_vector(weight, groups) ||
+      !grad.defined() || !on_device(grad) || grad.device() != input.device() ||
+      grad.scalar_type() != input.scalar_type() || grad.sizes() != input.sizes() ||
+      mean.sizes() != c10::IntArrayRef(statistics) || rstd.sizes() != c10::IntArrayRef(statistics)) {
+    return std::nullopt;
+  }
+  const std::optional<at::ScalarType> type = parameter_type(input, {weight.value_or(Tensor()), mean, rstd});
+  if (!type.has_value()) return std::nullopt;
+  const Tensor dense = grad.contiguous(groups.format);
+  const auto vector_if = [&](bool is_wanted) {
+    return is_wanted ? empty_dense({groups.channels}, *type, input.device()) : Tensor();
+  };
+  Tensor grad_in = wanted[0] ? empty_laid_out_as(input, input.scalar_type()) : Tensor();
+  Tensor grad_weight = vector_if(wanted[1]), grad_bias = vector_if(wanted[2]);
+  const ChannelVector vector(groups, *type);
+  const std::array<mydev_buffer, 8> buffers = {
+      grad_in.defined() ? groups.output(grad_in) : absent_buffer(to_frame_dtype(input.scalar_type())),
+      vector.output(grad_weight),
+      vector.output(grad_bias),
+      groups.input(dense),
+      groups.input(input),
+      input_buffer_of(mean),
+      input_buffer_of(rstd),
+      vector.input(weight)};
+  launch_on(*kernel, buffers, 3, {}, current_stream(input.device().index()));
+  return Triple(std::move(grad_in), std::move(grad_weight), std::move(grad_bias));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::native_group_norm, &group_norm>(m);
+  register_native<at::_ops::native_group_norm_backward, &group_norm_backward>(m);
+}
+
+}  // namespace
+}  // namespace mydev

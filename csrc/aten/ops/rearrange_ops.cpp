@@ -1,0 +1,73 @@
+// flip, roll, pixel_shuffle and pixel_unshuffle: copies of views. One with negative strides; of the two parts that a
+// dimension falls into; of what core's composition makes, in the memory format that the CPU's kernels give.
+#include <ATen/Operators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
+
+#include "aten/host/composition.h"
+#include "aten/host/native_or_host.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+
+KernelRef copy_kernel("mydev.copy", BuiltinRuns::kWithoutHostAccess);
+
+std::optional<Tensor> flip(const Tensor& self, c10::IntArrayRef dims) {
+  const mydev_kernel* kernel = on_device(self) ? copy_kernel.on(self) : nullptr;
+  if (kernel == nullptr || to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || self.dim() > kMaxRank) {
+    return std::nullopt;
+  }
+  const auto flipped = at::dim_list_to_bitset(dims, static_cast<size_t>(self.dim()));
+  const Tensor out = empty_laid_out_as(self, self.scalar_type());
+  if (out.numel() == 0) return out;
+  at::DimVector strides(self.strides());
+  int64_t first = 0;  // element that comes first
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (!flipped[d]) continue;
+    first += strides[d] * (self.sizes()[d] - 1);
+    strides[d] = -strides[d];
+  }
+  mydev_buffer in = input_buffer_of(self, self.sizes(), strides);
+  in.data = static_cast<char*>(in.data) + first * static_cast<int64_t>(self.itemsize());
+  const std::array<mydev_buffer, 2> buffers = {buffer_of(out), in};
+  const std::array<mydev_attribute, 2> attributes = {bool_attribute("conj", false), bool_attribute("neg", false)};
+  launch_on(*kernel, buffers, 1, attributes, current_stream(self.device().index()));
+  return out;
+}
+
+Tensor roll_along(const Tensor& self, int64_t shift, int64_t dim) {
+  const int64_t size = self.size(dim), start = ((size - shift % size) % size + size) % size;
+  return at::cat({self.narrow(dim, start, size - start), self.narrow(dim, 0, start)}, dim);
+}
+
+std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef given_shifts, c10::IntArrayRef dims) {
+  const c10::IntArrayRef shifts = C10_AS_INTARRAYREF_SLOW(given_shifts);
+  if (!on_device(self) || copy_kernel.on(self) == nullptr || self.numel() == 0 || shifts.empty()) return std::nullopt;
+  if (dims.empty() && shifts.size() == 1) {
+    return roll_along(self.contiguous().view({self.numel()}), shifts[0], 0).view(self.sizes());
+  }
+  if (dims.size() != shifts.size() || self.dim() == 0) return std::nullopt;
+  Tensor rolled = self;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    rolled = roll_along(rolled, shifts[i], at::maybe_wrap_dim(dims[i], self.dim()));
+  }
+  return rolled;
+}
+
+template <class Op>
+std::optional<Tensor> shuffle(const Tensor& self, int64_t factor) {
+  if (!on_device(self) || copy_kernel.on(self) == nullptr) return std::nullopt;
+  return Op::redispatch(kCompositionKeys, self, factor).contiguous(self.suggest_memory_format());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::flip, &flip>(m);
+  register_native<at::_ops::roll, &roll>(m);
+  register_native<at::_ops::pixel_shuffle, &shuffle<at::_ops::pixel_shuffle>>(m);
+  register_native<at::_ops::pixel_unshuffle, &shuffle<at::_ops::pixel_unshuffle>>(m);
+}
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,26 @@
+// Rows of a tensor written, or added to, in places that a vector of indices says: mydev.index_copy and mydev.index_add.
+#pragma once
+
+#include "aten/launch/native_launch.h"
+
+namespace mydev {
+
+// A tensor as [outer, places, inner].
+struct RowShape {
+  int64_t outer = 1, places = 1, inner = 1;
+  // With dimensions [first, last) for places.
+  RowShape(c10::IntArrayRef sizes, int64_t first, int64_t last);
+};
+
+// out[o,i,:] = in[o,index[i],:] by mydev.index_select, for a tensor `in` of that shape; both are contiguous.
+void read_rows(const mydev_kernel& select, const at::Tensor& out, const at::Tensor& in, const RowShape& shape,
+               const at::Tensor& index);
+
+// Writes `values`, which has as many elements as `index` for places, into `target`, of any strides, or adds them there.
+void write_rows(const mydev_kernel& kernel, const at::Tensor& target, const RowShape& shape, const at::Tensor& index,
+                const at::Tensor& values);
+
+// Whether mydev.index_add takes elements of the type.
+bool is_addable(c10::ScalarType type);
+
+}  // namespace mydev

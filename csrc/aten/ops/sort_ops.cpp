@@ -1,0 +1,84 @@
+// sort, and so argsort, and topk.
+//
+// Kernels see the operand as [outer, dim, inner], dense. Sorting is always stable. Results of another layout are copied
+// to it.
+#include <ATen/Operators.h>
+#include <ATen/WrapDimUtils.h>
+
+#include "aten/host/native_or_host.h"
+
+namespace mydev {
+namespace {
+
+using at::Tensor;
+using Pair = std::tuple<Tensor, Tensor>;
+
+// The CPU's kernels are faster on the same memory: they sort by radix and by vectors, and topk reads half types as
+// such.
+KernelRef sort_kernel("mydev.sort", BuiltinRuns::kWithoutHostAccess);
+KernelRef topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
+
+// The kernel, if it takes the operand.
+const mydev_kernel* kernel_for(KernelRef& ref, const Tensor& self) {
+  const c10::ScalarType dtype = self.scalar_type();
+  const bool known = is_real_float(dtype) || (is_small_integral(dtype) && !c10::isBarebonesUnsignedType(dtype));
+  return on_device(self) && known && self.numel() > 0 && !self.is_neg() ? ref.on(self) : nullptr;
+}
+
+// [outer, dim, inner] of dense operands whose dimension `dim` has the size.
+struct Lines {
+  std::array<int64_t, 3> sizes = {1, 1, 1}, strides;
+
+  Lines(const Tensor& self, int64_t dim, int64_t size) {
+    for (int64_t d = 0; d < self.dim(); ++d) {
+      if (d != dim) sizes[d < dim ? 0 : 2] *= self.size(d);
+    }
+    sizes[1] = size;
+    strides = {size * sizes[2], sizes[2], 1};
+  }
+};
+
+Pair launch(const mydev_kernel& kernel, const Tensor& self, int64_t dim, int64_t kept, const mydev_attribute& order) {
+  at::DimVector sizes(self.sizes());
+  if (self.dim() > 0) sizes[static_cast<size_t>(dim)] = kept;
+  const Tensor dense = self.contiguous();
+  Tensor values = empty_dense(sizes, self), indices = empty_dense(sizes, at::kLong, self.device());
+  if (values.numel() == 0) return {values, indices};
+  const Lines in(self, dim, self.dim() > 0 ? self.size(dim) : 1), out(self, dim, kept);
+  const std::array<mydev_buffer, 3> buffers = {buffer_of(values, out.sizes, out.strides),
+                                               buffer_of(indices, out.sizes, out.strides),
+                                               input_buffer_of(dense, in.sizes, in.strides)};
+  launch_on(kernel, buffers, 2, {&order, 1}, current_stream(self.device().index()));
+  return {std::move(values), std::move(indices)};
+}
+
+Tensor laid_out_as(const Tensor& result, const Tensor& like) {
+  Tensor out = empty_laid_out_as(like, result.scalar_type());
+  return out.strides() == result.strides() ? result : out.copy_(result);
+}
+
+std::optional<Pair> sort(const Tensor& self, std::optional<bool> /*stable*/, int64_t dim, bool descending) {
+  const mydev_kernel* kernel = kernel_for(sort_kernel, self);
+  if (kernel == nullptr) return std::nullopt;
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
+  auto [values, indices] = launch(*kernel, self, wrapped, size, bool_attribute("descending", descending));
+  return Pair(laid_out_as(values, self), laid_out_as(indices, self));
+}
+
+std::optional<Pair> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool /*sorted*/) {
+  const mydev_kernel* kernel = kernel_for(topk_kernel, self);
+  const auto kept = k.maybe_as_int();
+  if (kernel == nullptr || !kept.has_value()) return std::nullopt;
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  if (*kept < 0 || *kept > (self.dim() > 0 ? self.size(wrapped) : 1)) return std::nullopt;
+  return launch(*kernel, self, wrapped, *kept, bool_attribute("largest", largest));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_native<at::_ops::sort_stable, &sort>(m);
+  register_native<at::_ops::topk, &topk>(m);
+}
+
+}  // namespace
+}  // namespace mydev

@@ -1,0 +1,37 @@
+// Work of the host on a device's memory, or in a stream's order, as commands: CPU kernels by alias, generated code of
+// graphs, callbacks.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "runtime/command/command_hooks.h"
+
+namespace mydev {
+
+// While one lives, the host works on the memory of the stream's device, whose earlier work is done. `name` lives as
+// long as the process. Costs a load without hooks.
+class HostWork {
+ public:
+  HostWork(const char* name, Stream& stream) : stream_(stream) {
+    if (detail::observing()) [[unlikely]] {
+      observed_.emplace(CommandRecord{.kind = CommandKind::kHostCall, .name = name, .stream = &stream});
+    }
+  }
+  ~HostWork() {
+    if (observed_) [[unlikely]] {
+      observed_->submitted(stream_, MYDEV_OK, /*ends_here=*/true);
+    }
+  }
+  HostWork(const HostWork&) = delete;
+  HostWork& operator=(const HostWork&) = delete;
+
+ private:
+  Stream& stream_;
+  std::optional<detail::ObservedCommand> observed_;
+};
+
+// Stream::host_call, named: what the function throws sticks to the stream with the name and the Python line.
+void submit_host_call(Stream& stream, const char* name, std::function<void()> function);
+
+}  // namespace mydev

@@ -1,0 +1,13 @@
+// Where in the user's program the calling thread is: what errors and traces name.
+#pragma once
+
+namespace mydev {
+
+// Gives "file.py:12 in train" for the calling thread, or "": a text that lives as long as the process. Cheap enough for
+// every asynchronous command. Set once by the Python layer.
+using SourceLocator = const char* (*)();
+void set_source_locator(SourceLocator locator) noexcept;
+// "" without a locator.
+const char* source_location() noexcept;
+
+}  // namespace mydev

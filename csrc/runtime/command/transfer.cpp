@@ -1,0 +1,93 @@
+#include "runtime/command/transfer.h"
+
+#include <string>
+
+#include "runtime/base/device_name.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/command/source_location.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev {
+
+namespace {
+
+const char* name_of(mydev_copy_kind kind) {
+  switch (kind) {
+    case MYDEV_COPY_HOST_TO_DEVICE:
+      return "copy to the device";
+    case MYDEV_COPY_DEVICE_TO_HOST:
+      return "copy to the host";
+    default:
+      return "copy on the device";
+  }
+}
+
+uint64_t bytes_of(const mydev_buffer& view) {
+  auto bytes = static_cast<uint64_t>(dtype_row(view.dtype).size);
+  for (int32_t d = 0; d < view.rank; ++d) bytes *= static_cast<uint64_t>(view.sizes[d]);
+  return bytes;
+}
+
+template <typename Submit>
+void submit(Stream& stream, const CommandRecord& command, const Submit& give_to_driver) {
+  stream.check_open();
+  if (stream.asynchronous()) {
+    stream.note_transfer({command.name, command.dst, command.src, command.bytes, source_location()});
+  }
+  mydev_code code = MYDEV_OK;
+  if (detail::observing()) [[unlikely]] {
+    detail::ObservedCommand observed(command);
+    code = give_to_driver();
+    observed.submitted(stream, code);
+  } else {
+    code = give_to_driver();
+  }
+  if (code != MYDEV_OK) [[unlikely]] {
+    detail::raise_driver_error(stream.device(), code,
+                               describe_transfer({command.name, command.dst, command.src, command.bytes, ""}).c_str());
+  }
+}
+
+}  // namespace
+
+void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
+  if (bytes == 0) return;
+  const CommandRecord command{
+      .kind = CommandKind::kCopy, .name = name_of(kind), .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
+  submit(stream, command, [&] { return stream.device().driver->copy(stream.handle(), dst, src, bytes, kind); });
+}
+
+void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind) {
+  const uint64_t bytes = bytes_of(dst);
+  if (bytes == 0) return;
+  const CommandRecord command{.kind = CommandKind::kCopy,
+                              .name = name_of(kind),
+                              .stream = &stream,
+                              .dst = dst.data,
+                              .src = src.data,
+                              .bytes = bytes};
+  submit(stream, command, [&] { return stream.device().driver->copy_strided(stream.handle(), &dst, &src, kind); });
+}
+
+void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const void* src, uint64_t bytes) {
+  if (bytes == 0) return;
+  const CommandRecord command{.kind = CommandKind::kCopy,
+                              .name = "copy between devices",
+                              .stream = &stream,
+                              .dst = dst,
+                              .src = src,
+                              .bytes = bytes};
+  submit(stream, command, [&] {
+    return stream.device().driver->copy_peer(stream.handle(), dst, dst_device.index, src, stream.device().index, bytes);
+  });
+}
+
+void fill_bytes(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
+  if (bytes == 0) return;
+  const CommandRecord command{
+      .kind = CommandKind::kFill, .name = "fill", .stream = &stream, .dst = dst, .bytes = bytes};
+  submit(stream, command,
+         [&] { return stream.device().driver->fill(stream.handle(), dst, bytes, pattern, pattern_bytes); });
+}
+
+}  // namespace mydev
