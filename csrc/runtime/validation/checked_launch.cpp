@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/command/source_location.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/validation/finding.h"
@@ -170,6 +171,7 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
     std::optional<Submission> submission;
     std::optional<Launching> launching;
     bool asynchronous = false;
+    std::string source = source_location();
     require(kernel != nullptr && frame != nullptr && kernel->name != nullptr, MYDEV_INVALID_ARGUMENT,
             "the kernel, its name, or the frame is NULL");
     const bool of_driver = runs_driver(self.driver, frame->device, *kernel);
@@ -179,7 +181,7 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
       check_frame(*frame, stream, object);
       asynchronous = self.objects.has(object.device, MYDEV_CAPABILITY_ASYNC);
       const bool copies = self.objects.has(object.device, MYDEV_CAPABILITY_LAUNCH_COPIES);
-      submission.emplace(self, stream, kernel->name, frame_uses(self, object.device, *frame));
+      submission.emplace(self, stream, kernel->name, std::move(source), frame_uses(self, object.device, *frame));
       launching.emplace(self, stream, *frame, *submission, asynchronous && !(copies && of_driver));
     }
     const mydev_code code = self.driver.launch(stream, kernel, frame);

@@ -1,10 +1,10 @@
-// Validation: life, devices, memory, host access.
+// Validation: life, devices, memory, host access. Names no lines of Python: the allocator calls these entries with its
+// own locks held, and who asks for a line may wait for Python's.
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "runtime/base/log.h"
-#include "runtime/command/source_location.h"
 #include "runtime/validation/finding.h"
 #include "runtime/validation/state.h"
 
@@ -97,7 +97,7 @@ mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
     const mydev_code code = self.driver.memory_alloc(device, bytes, out_data);
     if (code != MYDEV_OK) return code;
     const std::lock_guard lock(self.mutex);
-    self.objects.add_allocation(device, *out_data, bytes, source_location());
+    self.objects.add_allocation(device, *out_data, bytes);
     return code;
   });
 }
@@ -126,7 +126,7 @@ mydev_code free_checked(const char* entry, int32_t space, void* data, uint64_t b
     const mydev_code code = free();
     if (code != MYDEV_OK) {  // it is alive all the same
       const std::lock_guard lock(self.mutex);
-      self.objects.add_allocation(space, data, bytes, source_location());
+      self.objects.add_allocation(space, data, bytes);
     }
     return code;
   });
@@ -159,7 +159,7 @@ mydev_code host_alloc(uint64_t bytes, void** out_data) {
     const mydev_code code = self.driver.host_alloc(bytes, out_data);
     if (code != MYDEV_OK) return code;
     const std::lock_guard lock(self.mutex);
-    self.objects.add_allocation(kPinned, *out_data, bytes, source_location());
+    self.objects.add_allocation(kPinned, *out_data, bytes);
     return code;
   });
 }

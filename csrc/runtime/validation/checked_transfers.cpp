@@ -1,6 +1,7 @@
 // Validation: copies and fills.
 #include <algorithm>
 
+#include "runtime/command/source_location.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/validation/finding.h"
 #include "runtime/validation/state.h"
@@ -66,9 +67,10 @@ mydev_code submit(const char* entry, const Prepare& prepare, const Ask& ask) {
   State& self = state();
   return checked(entry, [&] {
     bool finished = false;
+    std::string source = source_location();
     const auto make = [&] {
       const std::lock_guard lock(self.mutex);
-      return prepare(self, finished);
+      return prepare(self, finished, std::move(source));
     };
     Submission submission = make();
     const mydev_code code = ask(self.driver);
@@ -80,14 +82,14 @@ mydev_code submit(const char* entry, const Prepare& prepare, const Ask& ask) {
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   return submit(
       "copy",
-      [&](State& self, bool& finished) {
+      [&](State& self, bool& finished, std::string source) {
         const StreamObject& object = self.objects.stream(stream);
         check_given(dst, src, bytes);
         const char* what = name_of(kind);
         CopyUses uses =
             copy_uses(self, object.device, MemoryView::of_bytes(dst, bytes), MemoryView::of_bytes(src, bytes), kind);
         finished = finished_at_once(self, stream, uses, kind);
-        return Submission(self, stream, what, std::move(uses.uses));
+        return Submission(self, stream, what, std::move(source), std::move(uses.uses));
       },
       [&](const mydev_driver_api& driver) { return driver.copy(stream, dst, src, bytes, kind); });
 }
@@ -96,7 +98,7 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
                      uint64_t bytes) {
   return submit(
       "copy_peer",
-      [&](State& self, bool& finished) {
+      [&](State& self, bool& finished, std::string source) {
         const StreamObject& object = self.objects.stream(stream);
         check_given(dst, src, bytes);
         self.objects.device(dst_device);
@@ -108,7 +110,7 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
         uses.add(self, dst_device, true, true, MemoryView::of_bytes(dst, bytes));
         uses.add(self, src_device, true, false, MemoryView::of_bytes(src, bytes));
         finished = !self.objects.has(src_device, MYDEV_CAPABILITY_ASYNC);
-        return Submission(self, stream, text("copy to device ", dst_device), std::move(uses.uses));
+        return Submission(self, stream, text("copy to device ", dst_device), std::move(source), std::move(uses.uses));
       },
       [&](const mydev_driver_api& driver) {
         return driver.copy_peer(stream, dst, dst_device, src, src_device, bytes);
@@ -133,7 +135,7 @@ void check_views(const mydev_buffer* dst, const mydev_buffer* src) {
 mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const mydev_buffer* src, mydev_copy_kind kind) {
   return submit(
       "copy_strided",
-      [&](State& self, bool& finished) {
+      [&](State& self, bool& finished, std::string source) {
         const StreamObject& object = self.objects.stream(stream);
         const char* what = name_of(kind);
         check_views(dst, src);
@@ -141,7 +143,7 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
         CopyUses uses;
         if (!to.empty()) uses = copy_uses(self, object.device, to, from, kind);
         finished = finished_at_once(self, stream, uses, kind);
-        return Submission(self, stream, text("strided ", what), std::move(uses.uses));
+        return Submission(self, stream, text("strided ", what), std::move(source), std::move(uses.uses));
       },
       [&](const mydev_driver_api& driver) { return driver.copy_strided(stream, dst, src, kind); });
 }
@@ -149,7 +151,7 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
 mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
   return submit(
       "fill",
-      [&](State& self, bool& finished) {
+      [&](State& self, bool& finished, std::string source) {
         const StreamObject& object = self.objects.stream(stream);
         check_given(dst, pattern, bytes);
         const bool power = (pattern_bytes & (pattern_bytes - 1)) == 0;
@@ -160,7 +162,7 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
         CopyUses uses;
         uses.add(self, object.device, true, true, MemoryView::of_bytes(dst, bytes));
         finished = !self.objects.has(object.device, MYDEV_CAPABILITY_ASYNC);
-        return Submission(self, stream, "fill", std::move(uses.uses));
+        return Submission(self, stream, "fill", std::move(source), std::move(uses.uses));
       },
       [&](const mydev_driver_api& driver) { return driver.fill(stream, dst, bytes, pattern, pattern_bytes); });
 }

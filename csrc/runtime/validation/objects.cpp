@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/command/source_location.h"
 #include "runtime/validation/finding.h"
 
 namespace mydev::validation {
@@ -15,10 +14,6 @@ constexpr int32_t kHandles = -2;  // the "space" of handles that are past
 
 std::string place_of(int32_t space) {
   return space == kPinned ? "pinned host memory" : text("device ", space);
-}
-
-std::string at_line(const std::string& source) {
-  return source.empty() ? "" : text(" at ", source);
 }
 
 std::string range_text(const MemoryView& view) {
@@ -45,7 +40,7 @@ Space& Objects::device(int32_t device) {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-void Objects::add_allocation(int32_t space, void* data, uint64_t bytes, std::string source) {
+void Objects::add_allocation(int32_t space, void* data, uint64_t bytes) {
   Space& memory = spaces_.at(space);
   const auto begin = reinterpret_cast<uintptr_t>(data);
   require(data != nullptr, MYDEV_FAILED_PRECONDITION, "the driver said OK and gave NULL for ", bytes, " bytes");
@@ -57,10 +52,9 @@ void Objects::add_allocation(int32_t space, void* data, uint64_t bytes, std::str
     throw Finding(MYDEV_FAILED_PRECONDITION,
                   text("the driver gave ", data, " for ", bytes, " bytes of ", place_of(space),
                        ", which overlaps a live allocation of ", other->second.size, " bytes at ",
-                       reinterpret_cast<const void*>(other->first),  // NOLINT(performance-no-int-to-ptr)
-                       at_line(other->second.value.source)));
+                       reinterpret_cast<const void*>(other->first)));  // NOLINT(performance-no-int-to-ptr)
   }
-  memory.allocations.insert(data, bytes, {bytes, std::move(source)});
+  memory.allocations.insert(data, bytes, {bytes});
   memory.allocated += bytes;
   memory.history.erase(begin, begin + bytes);
   require(space == kPinned || memory.allocated <= memory.properties.total_memory, MYDEV_FAILED_PRECONDITION,
@@ -171,7 +165,7 @@ void Objects::refuse_handle(const char* kind, const void* handle) const {
 
 void Objects::remember(int32_t space, const void* data, uint64_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  past_.push_back({space, begin, begin + bytes, source_location()});
+  past_.push_back({space, begin, begin + bytes});
   if (past_.size() > kMostPast) past_.pop_front();
 }
 
@@ -180,8 +174,8 @@ std::string Objects::past(int32_t space, uintptr_t address) const {
     return gone.space == space && gone.begin <= address && address < gone.end;
   });
   if (latest == past_.rend()) return "";
-  if (space == kHandles) return text("; it was destroyed", at_line(latest->source));
-  return text("; an allocation of ", latest->end - latest->begin, " bytes there was freed", at_line(latest->source));
+  if (space == kHandles) return "; it was destroyed";
+  return text("; an allocation of ", latest->end - latest->begin, " bytes there was freed");
 }
 
 std::string Objects::summary() const {

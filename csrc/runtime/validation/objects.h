@@ -21,7 +21,6 @@ inline constexpr int32_t kPinned = -1;  // the space of memory from host_alloc; 
 
 struct Allocation {
   uint64_t bytes;
-  std::string source;
 };
 
 // Memory with addresses of its own: a device's, or pinned memory.
@@ -60,7 +59,7 @@ class Objects {
   void allow_other_memory() noexcept { other_memory_ = true; }
 
   // --- memory ---
-  void add_allocation(int32_t space, void* data, uint64_t bytes, std::string source);
+  void add_allocation(int32_t space, void* data, uint64_t bytes);
   // Found: no such allocation, or of another size.
   void check_allocation(int32_t space, const void* data, uint64_t bytes);
   void remove_allocation(int32_t space, const void* data);
@@ -86,7 +85,6 @@ class Objects {
   struct Past {
     int32_t space;
     uintptr_t begin, end;
-    std::string source;
   };
   void remember(int32_t space, const void* data, uint64_t bytes);
   std::string past(int32_t space, uintptr_t address) const;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "runtime/command/source_location.h"
 #include "runtime/validation/finding.h"
 
 namespace mydev::validation {
@@ -35,10 +34,10 @@ void put_checks_before(const mydev_driver_api& driver, mydev_driver_api& table) 
   put_launch_checks(table);
 }
 
-Submission::Submission(State& self, mydev_stream stream, std::string what, std::vector<Use> uses)
+Submission::Submission(State& self, mydev_stream stream, std::string what, std::string source, std::vector<Use> uses)
     : self_(self), stream_(stream) {
   StreamObject& object = self.objects.stream(stream);
-  command_ = std::make_shared<Command>(Command{std::move(what), source_location(), object.name});
+  command_ = std::make_shared<Command>(Command{std::move(what), std::move(source), object.name});
   bool settled = false;
   const uint64_t epoch = self.order.advance(object.order, settled);
   before_ = object.order.point.clock;

@@ -1,8 +1,8 @@
 // What the layer knows, and how a command is checked and given its place. One layer per process.
 //
-// Locks: `mutex` guards everything and is a leaf: no entry of the driver and no service of the runtime is called under
-// it. A command has its place before the driver is given it, so that what another thread gives meanwhile is compared
-// with it; where the driver refuses the command, its place is given up.
+// Locks: `mutex` guards everything and is a leaf: no entry of the driver is called under it, nor source_location(),
+// which may wait for Python's lock. A command has its place before the driver is given it, so that what another thread
+// gives meanwhile is compared with it; where the driver refuses the command, its place is given up.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct Use {
 class Submission {
  public:
   // Checks that nothing else uses the memory at the same time. Raises a Finding that names both. mutex held.
-  Submission(State& self, mydev_stream stream, std::string what, std::vector<Use> uses);
+  Submission(State& self, mydev_stream stream, std::string what, std::string source, std::vector<Use> uses);
   // After the driver has answered; without the mutex. `finished`: the work is known to be done.
   void settle(mydev_code code, bool finished);
 
