@@ -24,8 +24,10 @@ CTEST  := .venv/bin/ctest --output-on-failure -j 2
 # one device taken for another: in the rooms where operators and their like are tested, all at once. Tests of processes,
 # files and packages choose their own drivers, and run once.
 MODES      := host:async,guarded,devices=2
-# The same on a device that the host does not reach, and all operators there.
-REMOTE     := host:remote,async,guarded,devices=2
+# The same on a device that the host does not reach and whose streams are late now and then, and all operators there.
+REMOTE     := host:remote,async,guarded,devices=2,faults=1
+# That device under the validation layer: what orders streams and gives memory back.
+VALIDATED  := validate:host:remote,async,guarded,devices=2
 MODE_TESTS := tests/device tests/ops tests/train tests/custom_call \
   $(wildcard tests/distributed/test_distributed_training*.py)
 FUZZ_ROUNDS := 1000000
@@ -51,6 +53,8 @@ test: lint setup-test
 	@echo "== MYDEV_DRIVER=$(MODES)"; MYDEV_DRIVER=$(MODES) $(PYTEST) -m "not any_driver" $(MODE_TESTS)
 	@echo "== MYDEV_DRIVER=$(REMOTE)"; MYDEV_DRIVER=$(REMOTE) $(PYTEST) -m "not any_driver" \
 	  tests/device tests/ops tests/train tests/custom_call tests/conformance/test_opinfo.py
+	@echo "== MYDEV_DRIVER=$(VALIDATED)"; MYDEV_DRIVER=$(VALIDATED) $(PYTEST) -m "not any_driver" \
+	  tests/device/test_stream.py tests/device/test_copy_on_write.py tests/device/test_memory.py tests/device/test_copy.py
 	@echo "== MYDEV_DRIVER=host:devices=2, compiled graphs that need two"; \
 	  MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests/compile
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
