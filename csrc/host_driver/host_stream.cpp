@@ -41,7 +41,7 @@ void HostStream::run(Task task) {
     return;
   }
   tasks_.give(std::move(task));
-  if (!running_.load(std::memory_order_acquire)) start_thread();
+  if (!running_.load()) start_thread();
   // Either this sees that the thread sleeps, or the thread, before it does, that there is work.
   if (sleeping_.load()) {
     calls_.fetch_add(1);
@@ -50,11 +50,11 @@ void HostStream::run(Task task) {
 }
 
 void HostStream::start_thread() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(life_);
   if (thread_.joinable()) return;
   stopping_.store(false);
   thread_ = std::thread([this] { work(); });
-  running_.store(true, std::memory_order_release);
+  running_.store(true);
 }
 
 void HostStream::run_and_wait(Task task) {
@@ -74,17 +74,13 @@ void HostStream::wait() {
 }
 
 void HostStream::stop_thread() {
-  std::thread thread;
-  {
-    const std::lock_guard lock(mutex_);
-    thread = std::move(thread_);
-    running_.store(false);
-    stopping_.store(true);
-  }
-  if (!thread.joinable()) return;
+  const std::lock_guard lock(life_);  // while it ends, too: one thread takes tasks
+  if (!thread_.joinable()) return;
+  running_.store(false);
+  stopping_.store(true);
   calls_.fetch_add(1);
   calls_.notify_one();
-  thread.join();
+  thread_.join();
 }
 
 void HostStream::run_task(Task& task) noexcept {
@@ -118,8 +114,9 @@ bool HostStream::wait_for_work(uint64_t taken) {
   for (;;) {
     const uint32_t calls = calls_.load();
     sleeping_.store(true);
-    const bool work = tasks_.given() != taken;
+    // In this order: what was given to a thread that was not told to stop yet is done.
     const bool stop = stopping_.load();
+    const bool work = tasks_.given() != taken;
     if (!work && !stop) calls_.wait(calls);
     sleeping_.store(false);
     if (work) return true;

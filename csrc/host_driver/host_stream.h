@@ -67,10 +67,11 @@ class HostStream {
   std::atomic<uint64_t> finished_{0};
   std::atomic<uint32_t> calls_{0};  // counts what wakes the thread
   std::atomic<bool> sleeping_{false}, stopping_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the failure
   Failure failure_;
+  std::mutex life_;  // guards the thread, its start and its end
   std::thread thread_;
-  std::atomic<bool> running_{false};  // there is a thread; read without the mutex
+  std::atomic<bool> running_{false};  // there is one, and it was not told to stop; read without the mutex
 };
 
 class HostEvent {
