@@ -29,16 +29,19 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   return true;
 }
 
-// False if the driver has no fill, or the tensor does not lie in one piece. The CPU says what the value is in the
-// tensor's dtype, and refuses what is none.
+// False if the host reaches the memory and fills it as well, the driver has no fill, or the tensor does not lie in one
+// piece. The CPU says what the value is in the tensor's dtype, and refuses what is none; for one element and for
+// several it does not do so alike.
 bool fill_by_driver(const at::Tensor& self, const c10::Scalar& value) {
   Stream& stream = current_stream(self.get_device());
-  if (stream.device().driver->fill == nullptr || !self.is_non_overlapping_and_dense() || self.is_quantized()) {
+  const Device& device = stream.device();
+  if (device.host_accessible() || device.driver->fill == nullptr || !self.is_non_overlapping_and_dense() ||
+      self.is_quantized()) {
     return false;
   }
-  const at::Tensor element = at::empty({}, self.options().device(c10::kCPU)).fill_(value);
+  const at::Tensor element = at::empty({self.numel() == 1 ? 1 : 2}, self.options().device(c10::kCPU)).fill_(value);
   fill_bytes(stream, self.mutable_data_ptr(), self.nbytes(), element.const_data_ptr(),
-             static_cast<uint32_t>(element.nbytes()));
+             static_cast<uint32_t>(element.itemsize()));
   return true;
 }
 
