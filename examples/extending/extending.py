@@ -104,10 +104,10 @@ definitions.impl("count_positive", torch.library.fallthrough_kernel, "AutogradPr
 
 
 # [docs: refusal]
-def sort_without_fallback(x: Tensor) -> Tensor:
-    """Raises NotImplementedError where the device has no sort of its own."""
-    with torch_mydev.fallback_mode("error", op="aten::sort.stable"):
-        return torch.sort(x).values
+def median_without_fallback(x: Tensor) -> Tensor:
+    """Raises NotImplementedError where the device has no median of its own."""
+    with torch_mydev.fallback_mode("error", op="aten::median"):
+        return torch.median(x)
 
 
 def everything_native(step) -> None:
