@@ -30,7 +30,7 @@ cases = {
     "aten::mm": lambda t: t.bfloat16() @ t.bfloat16().t(),
     "aten::sum.dim_IntList": lambda t: t.sum(0),
     "aten::sum": lambda t: t[:, :0].sum(),
-    "aten::fill_.Scalar": lambda t: t.double().fill_(2),
+    "aten::fill_.Scalar": lambda t: t.double()[:, ::2].fill_(2),  # what is dense, the driver fills by itself
 }
 answers = {}
 for op, case in cases.items():
