@@ -63,7 +63,7 @@ def declined(fork_server: ForkServer) -> dict[str, str]:
         ("aten::relu", "mydev.relu: driver 'discrete' takes dense operands, and operand 0 is strided"),
         ("aten::mm", "mydev.matmul: driver 'discrete' takes f32, and result 0 is bf16"),
         ("aten::sum.dim_IntList", "mydev.sum: driver 'discrete' sums all of a dense operand only"),
-        ("aten::fill_.Scalar", "mydev.fill: driver 'discrete' takes f32, and result 0 is f64"),
+        ("aten::fill_.Scalar", "mydev.fill: driver 'discrete' takes dense operands, and result 0 is strided"),
     ],
 )
 def test_census_says_what_was_declined(declined: dict[str, str], op: str, reason: str) -> None:
