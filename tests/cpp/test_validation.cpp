@@ -416,8 +416,8 @@ TEST_F(InlineValidation, FindsPendingWorkWithoutAsync) {
 }
 
 TEST_F(Validation, FindsAnUnknownCode) {
-  fake.answer = static_cast<mydev_code>(99);
-  expect_found(fill(stream, data), MYDEV_FAILED_PRECONDITION, {"returned 99, which is no mydev_code"});
+  fake.answer = static_cast<mydev_code>(31);  // the largest that the enum can hold
+  expect_found(fill(stream, data), MYDEV_FAILED_PRECONDITION, {"returned 31, which is no mydev_code"});
 }
 
 TEST_F(Validation, FindsMemoryThatIsNotAligned) {
