@@ -1,5 +1,6 @@
 #include "runtime/command/transfer.h"
 
+#include <optional>
 #include <string>
 
 #include "runtime/base/device_name.h"
@@ -28,21 +29,26 @@ uint64_t bytes_of(const mydev_buffer& view) {
   return bytes;
 }
 
-template <typename Submit>
-void submit(Stream& stream, const CommandRecord& command, const Submit& give_to_driver) {
-  stream.check_open();
-  if (stream.asynchronous()) {
-    stream.note_transfer({command.name, command.dst, command.src, command.bytes, source_location()});
-  }
+// `make_command` is asked where the command must be told of: an inline stream without hooks pays for the transfer
+// alone.
+template <typename MakeCommand, typename Submit>
+void submit(Stream& stream, const MakeCommand& make_command, const Submit& give_to_driver) {
   mydev_code code = MYDEV_OK;
-  if (detail::observing()) [[unlikely]] {
-    detail::ObservedCommand observed(command);
+  if (!stream.needs_care() && !detail::observing()) [[likely]] {
     code = give_to_driver();
-    observed.submitted(stream, code);
   } else {
+    stream.check_open();
+    const CommandRecord command = make_command();
+    if (stream.asynchronous()) {
+      stream.note_transfer({command.name, command.dst, command.src, command.bytes, source_location()});
+    }
+    std::optional<detail::ObservedCommand> observed;
+    if (detail::observing()) observed.emplace(command);
     code = give_to_driver();
+    if (observed) observed->submitted(stream, code);
   }
   if (code != MYDEV_OK) [[unlikely]] {
+    const CommandRecord command = make_command();
     detail::raise_driver_error(stream.device(), code,
                                describe_transfer({command.name, command.dst, command.src, command.bytes, ""}).c_str());
   }
@@ -52,31 +58,37 @@ void submit(Stream& stream, const CommandRecord& command, const Submit& give_to_
 
 void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   if (bytes == 0) return;
-  const CommandRecord command{
-      .kind = CommandKind::kCopy, .name = name_of(kind), .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
+  const auto command = [&] {
+    return CommandRecord{
+        .kind = CommandKind::kCopy, .name = name_of(kind), .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
+  };
   submit(stream, command, [&] { return stream.device().driver->copy(stream.handle(), dst, src, bytes, kind); });
 }
 
 void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind) {
   const uint64_t bytes = bytes_of(dst);
   if (bytes == 0) return;
-  const CommandRecord command{.kind = CommandKind::kCopy,
-                              .name = name_of(kind),
-                              .stream = &stream,
-                              .dst = dst.data,
-                              .src = src.data,
-                              .bytes = bytes};
+  const auto command = [&] {
+    return CommandRecord{.kind = CommandKind::kCopy,
+                         .name = name_of(kind),
+                         .stream = &stream,
+                         .dst = dst.data,
+                         .src = src.data,
+                         .bytes = bytes};
+  };
   submit(stream, command, [&] { return stream.device().driver->copy_strided(stream.handle(), &dst, &src, kind); });
 }
 
 void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const void* src, uint64_t bytes) {
   if (bytes == 0) return;
-  const CommandRecord command{.kind = CommandKind::kCopy,
-                              .name = "copy between devices",
-                              .stream = &stream,
-                              .dst = dst,
-                              .src = src,
-                              .bytes = bytes};
+  const auto command = [&] {
+    return CommandRecord{.kind = CommandKind::kCopy,
+                         .name = "copy between devices",
+                         .stream = &stream,
+                         .dst = dst,
+                         .src = src,
+                         .bytes = bytes};
+  };
   submit(stream, command, [&] {
     return stream.device().driver->copy_peer(stream.handle(), dst, dst_device.index, src, stream.device().index, bytes);
   });
@@ -84,8 +96,9 @@ void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const voi
 
 void fill_bytes(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
   if (bytes == 0) return;
-  const CommandRecord command{
-      .kind = CommandKind::kFill, .name = "fill", .stream = &stream, .dst = dst, .bytes = bytes};
+  const auto command = [&] {
+    return CommandRecord{.kind = CommandKind::kFill, .name = "fill", .stream = &stream, .dst = dst, .bytes = bytes};
+  };
   submit(stream, command,
          [&] { return stream.device().driver->fill(stream.handle(), dst, bytes, pattern, pattern_bytes); });
 }
