@@ -4,10 +4,14 @@
 // Python does not know, and a finalizing interpreter, give "". A line that was asked for before is found without the
 // GIL (frame_walk.h).
 #include "runtime/command/source_location.h"
+
+#include <array>
+#include <atomic>
+#include <unordered_set>
+
 #include "python/bindings.h"
 #include "python/frame_walk.h"
 #include "python/interpreter.h"
-#include "runtime/command/launch.h"
 
 namespace mydev {
 

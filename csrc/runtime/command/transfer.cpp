@@ -10,9 +10,7 @@
 
 namespace mydev {
 
-namespace {
-
-const char* name_of(mydev_copy_kind kind) {
+const char* copy_name(mydev_copy_kind kind) noexcept {
   switch (kind) {
     case MYDEV_COPY_HOST_TO_DEVICE:
       return "copy to the device";
@@ -22,6 +20,8 @@ const char* name_of(mydev_copy_kind kind) {
       return "copy on the device";
   }
 }
+
+namespace {
 
 uint64_t bytes_of(const mydev_buffer& view) {
   auto bytes = static_cast<uint64_t>(dtype_row(view.dtype).size);
@@ -60,7 +60,7 @@ void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, myde
   if (bytes == 0) return;
   const auto command = [&] {
     return CommandRecord{
-        .kind = CommandKind::kCopy, .name = name_of(kind), .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
+        .kind = CommandKind::kCopy, .name = copy_name(kind), .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
   };
   submit(stream, command, [&] { return stream.device().driver->copy(stream.handle(), dst, src, bytes, kind); });
 }
@@ -70,7 +70,7 @@ void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src
   if (bytes == 0) return;
   const auto command = [&] {
     return CommandRecord{.kind = CommandKind::kCopy,
-                         .name = name_of(kind),
+                         .name = copy_name(kind),
                          .stream = &stream,
                          .dst = dst.data,
                          .src = src.data,

@@ -12,6 +12,9 @@
 
 namespace mydev {
 
+// What errors and hooks call a copy: "copy to the host".
+const char* copy_name(mydev_copy_kind kind) noexcept;
+
 // The host's side must be pinned, or the call waits (driver.h, copy).
 void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind);
 // Elements of one dtype and sizes. Only where the driver has copy_strided.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/command/source_location.h"
+#include "runtime/command/transfer.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/validation/finding.h"
 #include "runtime/validation/state.h"
@@ -10,17 +11,12 @@ namespace mydev::validation {
 
 namespace {
 
-const char* name_of(mydev_copy_kind kind) {
-  switch (kind) {
-    case MYDEV_COPY_HOST_TO_DEVICE:
-      return "copy to the device";
-    case MYDEV_COPY_DEVICE_TO_HOST:
-      return "copy to the host";
-    case MYDEV_COPY_DEVICE_TO_DEVICE:
-      return "copy on the device";
-    default:
-      throw Finding(MYDEV_INVALID_ARGUMENT, text("the kind ", static_cast<int>(kind), " is none; there are 0 to 2"));
+const char* name_of_known(mydev_copy_kind kind) {
+  const int number = static_cast<int>(kind);
+  if (number < 0 || number > 2) {
+    throw Finding(MYDEV_INVALID_ARGUMENT, text("the kind ", number, " is none; there are 0 to 2"));
   }
+  return copy_name(kind);
 }
 
 // What a copy uses, and whether its side on the host is ordinary memory, which is the caller's when the call returns.
@@ -85,7 +81,7 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
       [&](State& self, bool& finished, std::string source) {
         const StreamObject& object = self.objects.stream(stream);
         check_given(dst, src, bytes);
-        const char* what = name_of(kind);
+        const char* what = name_of_known(kind);
         CopyUses uses =
             copy_uses(self, object.device, MemoryView::of_bytes(dst, bytes), MemoryView::of_bytes(src, bytes), kind);
         finished = finished_at_once(self, stream, uses, kind);
@@ -137,7 +133,7 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
       "copy_strided",
       [&](State& self, bool& finished, std::string source) {
         const StreamObject& object = self.objects.stream(stream);
-        const char* what = name_of(kind);
+        const char* what = name_of_known(kind);
         check_views(dst, src);
         const MemoryView to = MemoryView::of_buffer(*dst), from = MemoryView::of_buffer(*src);
         CopyUses uses;
