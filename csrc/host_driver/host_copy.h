@@ -3,12 +3,24 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "mydev/driver.h"
 
 namespace mydev::host_driver {
 
+// Copies one number of 4 or 8 bytes, which is what item() reads; false, and nothing, for other lengths.
+inline bool copy_number(void* dst, const void* src, uint64_t bytes) {
+  if (bytes == 4) {
+    std::memcpy(dst, src, 4);
+  } else if (bytes == 8) {
+    std::memcpy(dst, src, 8);
+  } else {
+    return false;
+  }
+  return true;
+}
 // `threads` has the thread pool; nullptr: on this thread alone.
 void copy_bytes(void* dst, const void* src, uint64_t bytes, const mydev_host_services* threads);
 

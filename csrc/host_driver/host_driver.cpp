@@ -72,7 +72,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
         static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;
     for (int32_t device = 0; device < self.options.devices; ++device) {
-      memory_of(device).configure(device, limit, self.options.guarded);
+      memory_of(device).configure(device, limit, self.options.guarded, self.options.remote);
     }
   });
 }
@@ -194,13 +194,13 @@ bool may_return_early(const void* dst, const void* src, mydev_copy_kind kind) {
 
 mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   HostStream& host_stream = as_stream(stream);
-  const bool remote = driver().options.remote;
-  if (host_stream.direct() && !remote) {
-    copy_bytes(dst, src, bytes, driver().host);
+  if (host_stream.copies_directly()) {
+    if (!copy_number(dst, src, bytes)) copy_bytes(dst, src, bytes, driver().host);
     return MYDEV_OK;
   }
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
+    const bool remote = memory.remote();
     const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
     if (remote && kind != MYDEV_COPY_DEVICE_TO_HOST) check_address(memory, dst);
     if (remote && kind != MYDEV_COPY_HOST_TO_DEVICE) check_address(memory, src);
@@ -261,14 +261,13 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
   }
   std::memcpy(copied.bytes.data(), pattern, pattern_bytes);
   HostStream& host_stream = as_stream(stream);
-  const bool remote = driver().options.remote;
-  if (host_stream.direct() && !remote) {
+  if (host_stream.copies_directly()) {
     fill_bytes(dst, bytes, copied);
     return MYDEV_OK;
   }
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
-    if (remote) check_address(memory, dst);
+    if (memory.remote()) check_address(memory, dst);
     const uint64_t struck = driver().faults.strike(FaultKind::kFill);
     host_stream.run([=, &memory] {
       raise_if_struck(FaultKind::kFill, struck);

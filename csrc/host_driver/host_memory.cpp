@@ -116,10 +116,11 @@ void install_fault_handler(const HostMemory& memory) {
 
 }  // namespace
 
-void HostMemory::configure(int32_t device, uint64_t limit, bool guarded) {
+void HostMemory::configure(int32_t device, uint64_t limit, bool guarded, bool remote) {
   device_ = device;
   limit_ = limit;
   guarded_ = guarded;
+  remote_ = remote;
   if (guarded) {
     install_fault_handler(*this);
   }

@@ -24,8 +24,8 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  // Before any other call. `device` is for messages.
-  void configure(int32_t device, uint64_t limit, bool guarded);
+  // Before any other call. `device` is for messages; `remote` says that addresses are checked before they are used.
+  void configure(int32_t device, uint64_t limit, bool guarded, bool remote);
 
   void* allocate(uint64_t bytes);  // raises RESOURCE_EXHAUSTED
   void free(void* data);           // raises INVALID_ARGUMENT for what allocate did not give
@@ -35,6 +35,7 @@ class HostMemory {
   uint64_t allocated() const noexcept { return allocated_.load(std::memory_order_relaxed); }
 
   bool guarded() const noexcept { return guarded_; }
+  bool remote() const noexcept { return remote_; }
   void begin_access() {
     if (guarded_) {
       change_access(+1);
@@ -61,6 +62,7 @@ class HostMemory {
   int32_t device_ = 0;
   uint64_t limit_ = 0;
   bool guarded_ = false;
+  bool remote_ = false;
   std::atomic<uint64_t> allocated_{0};
   std::atomic<uintptr_t> arena_begin_{0}, arena_end_{0};
   std::atomic<int> accessors_{0};  // written under mutex_

@@ -28,6 +28,7 @@ HostStream::HostStream(HostMemory& memory, bool asynchronous, Faults& faults)
     : memory_(memory),
       asynchronous_(asynchronous),
       direct_(!asynchronous && !memory.guarded() && !faults.armed()),
+      copies_directly_(direct_ && !memory.remote()),
       faults_(faults) {}
 
 HostStream::~HostStream() {

@@ -45,6 +45,8 @@ class HostStream {
   bool asynchronous() const noexcept { return asynchronous_; }
   // Work runs at once as it is: there is no thread to hand it to, no guarded memory to open, and no fault to inject.
   bool direct() const noexcept { return direct_; }
+  // So do copies and fills: nor are there addresses to check.
+  bool copies_directly() const noexcept { return copies_directly_; }
 
   void run(Task task);
   void run_and_wait(Task task);
@@ -62,6 +64,7 @@ class HostStream {
   HostMemory& memory_;
   const bool asynchronous_;
   const bool direct_;
+  const bool copies_directly_;
   FaultyStream faults_;  // of the stream's thread
   TaskQueue tasks_;
   std::atomic<uint64_t> finished_{0};

@@ -112,7 +112,7 @@ TEST(HostOptions, AnUnknownOneIsToldTheValidOnes) {
 
 class HostMemoryTest : public testing::Test {
  protected:
-  HostMemoryTest() { memory_.configure(0, 64 * kMiB, false); }
+  HostMemoryTest() { memory_.configure(0, 64 * kMiB, false, /*remote=*/false); }
   HostMemory memory_;
 };
 
@@ -193,7 +193,7 @@ TEST(GuardedMemoryDeathTest, AStrayAccessDiesWithTheAddressAndTheRemedy) {
   EXPECT_DEATH(
       {
         static HostMemory memory;
-        memory.configure(3, kMiB, true);
+        memory.configure(3, kMiB, true, /*remote=*/false);
         *static_cast<volatile char*>(memory.allocate(100)) = 1;
       },
       "invalid access to memory of device mydev:3 at address 0x[0-9a-f]+: the host touched it outside a launch");
@@ -203,7 +203,7 @@ TEST(GuardedMemoryDeathTest, AnAccessToFreedMemoryDiesEvenInsideAScope) {
   EXPECT_DEATH(
       {
         static HostMemory memory;
-        memory.configure(3, kMiB, true);
+        memory.configure(3, kMiB, true, /*remote=*/false);
         void* data = memory.allocate(100);
         memory.free(data);
         const MemoryAccess access(memory);
@@ -214,7 +214,7 @@ TEST(GuardedMemoryDeathTest, AnAccessToFreedMemoryDiesEvenInsideAScope) {
 
 TEST(GuardedMemory, IsAccessibleInNestedScopes) {
   static HostMemory memory;
-  memory.configure(4, kMiB, true);
+  memory.configure(4, kMiB, true, /*remote=*/false);
   auto* data = static_cast<char*>(memory.allocate(100));
   {
     const MemoryAccess outer(memory);
@@ -233,7 +233,7 @@ TEST(GuardedMemory, IsAccessibleInNestedScopes) {
 
 TEST(GuardedMemory, StaysAccessibleWhileAnyThreadIsInAScope) {
   static HostMemory memory;
-  memory.configure(5, kMiB, true);
+  memory.configure(5, kMiB, true, /*remote=*/false);
   auto* data = static_cast<char*>(memory.allocate(100));
   std::vector<std::jthread> threads;
   for (int number = 0; number < 4; ++number) {
@@ -252,7 +252,7 @@ TEST(GuardedMemory, StaysAccessibleWhileAnyThreadIsInAScope) {
 
 class AsynchronousStream : public testing::Test {
  protected:
-  AsynchronousStream() { memory_.configure(0, kMiB, false); }
+  AsynchronousStream() { memory_.configure(0, kMiB, false, /*remote=*/false); }
   HostMemory memory_;
   Faults faults_;
 };

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 DTYPES = [
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
@@ -189,3 +193,38 @@ def test_rows_of_every_length_change_places(device: torch.device, dtype: torch.d
         target = torch.zeros_like(source).to(device)
         target.permute(order).copy_(there.contiguous())
         assert torch.equal(target.cpu(), source)
+
+
+class _Seen(TorchDispatchMode):
+    """Keeps the names of the operators that reach the dispatcher's Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_who_looks_on_sees_item_as_on_the_cpu(device: torch.device) -> None:
+    """item() goes a short way where nobody looks on; modes, transforms and the profiler see what they see elsewhere."""
+
+    def seen(tensor: torch.Tensor) -> tuple[list[str], list[str], float]:
+        with _Seen() as mode:
+            tensor.item()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            tensor.item()
+        events = [event.name for event in profile.events() if event.name.startswith("aten::")]
+        gradient = torch.func.grad(lambda x: x * tensor.item())(torch.ones((), device=tensor.device))
+        return mode.names, events, gradient.item()
+
+    value = torch.tensor([2.5])
+    assert seen(value.to(device)) == seen(value) == (["aten._local_scalar_dense.default"], ANY, 2.5)
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(DataDependentOutputException):
+        torch.ones(1, device=device).item()
+    lazy = torch.tensor([1 + 2j]).to(device).conj()
+    assert lazy.item() == 1 - 2j
+    assert lazy.imag.item() == -2
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        torch.ones(2, device=device).item()

@@ -9,6 +9,8 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/item_native.h>
+#include <ATen/record_function.h>
 #include <torch/library.h>
 
 #include <array>
@@ -253,6 +255,17 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
                         AT_EXPAND(AT_FLOAT8_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
 }
 
+// item() is called often, and a number has no derivative: where nobody looks on (a mode, a transform, a profiler), its
+// composite form's second way through the dispatcher leads to the kernel above all the same.
+c10::Scalar item(c10::DispatchKeySet keys, const at::Tensor& self) {
+  constexpr c10::DispatchKeySet kPlain({c10::DispatchKey::PrivateUse1, c10::DispatchKey::AutogradPrivateUse1,
+                                        c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView,
+                                        c10::DispatchKey::AutocastPrivateUse1});
+  const bool plain = kPlain.has_all(keys) && self.numel() == 1;
+  if (!plain || at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) return at::native::item(self);
+  return local_scalar_dense(self);
+}
+
 // Core's composite ends in a kernel that only the CPU and CUDA have.
 at::Tensor& conj_physical_(at::Tensor& self) {
   return self.is_complex() ? self.copy_(self.conj()) : self;
@@ -282,6 +295,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+  m.impl("item", TORCH_FN(item));
 }
 // The generic handlers of these bits would clone first, and a clone copies: without end.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
