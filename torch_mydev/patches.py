@@ -45,6 +45,7 @@ def apply() -> None:
     _patch_monitored_barrier()
     _patch_bfloat16_hooks()
     _patch_higher_order_operators()
+    _patch_integer_products()
     when_imported("torch._inductor.compile_fx", _patch_inductor)
 
 
@@ -247,3 +248,21 @@ def _patch_higher_order_operators() -> None:
             if not operator.non_fallthrough_keys.has(cpu_key):
                 original(operator, own_key)
     HigherOrderOperator.fallthrough = fallthrough  # type: ignore[method-assign]
+
+
+def _patch_integer_products() -> None:
+    """Multiplies int8 matrices into int32 by ``_int_mm``, as CUDA does, where ``out_dtype`` asks for it.
+
+    Reason: torch names the devices for which it does so; on others ``out_dtype``, and with it torchao's int8 linear
+    layers, convert both matrices to int32 first, which takes ten times as long.
+    Remove when: torch asks whether the device has ``_int_mm``.
+    """
+    from torch._C import DispatchKey
+    from torch._higher_order_ops.out_dtype import out_dtype, out_dtype_dense
+
+    @out_dtype.py_impl(DispatchKey.PrivateUse1)
+    def out_dtype_on_device(op: torch._ops.OpOverload, output_dtype: torch.dtype, *args: Any) -> Any:
+        is_product = op is torch.ops.aten.mm.default and output_dtype == torch.int32 and len(args) == 2
+        if is_product and all(isinstance(arg, torch.Tensor) and arg.dtype == torch.int8 for arg in args):
+            return torch._int_mm(*args)
+        return out_dtype_dense(op, output_dtype, *args)

@@ -195,6 +195,16 @@ def test_rows_of_every_length_change_places(device: torch.device, dtype: torch.d
         assert torch.equal(target.cpu(), source)
 
 
+@pytest.mark.parametrize("sizes", [(64, 128), (70, 131), (3, 96, 64), (33, 65)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_matrices_are_transposed(device: torch.device, dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(0, torch.iinfo(dtype).max, sizes, dtype=dtype, generator=generator)
+    assert torch.equal(source.to(device).mT.contiguous().cpu(), source.mT.contiguous())
+    shifted = source.to(device)[..., 1:, 1:].mT
+    assert torch.equal(shifted.contiguous().cpu(), source[..., 1:, 1:].mT.contiguous())
+
+
 class _Seen(TorchDispatchMode):
     """Keeps the names of the operators that reach the dispatcher's Python."""
 

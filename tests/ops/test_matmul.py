@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch._higher_order_ops.out_dtype import out_dtype
 
 from torch_mydev import fallback_census, fallback_mode
 
@@ -320,3 +321,19 @@ def test_complex_svd_into_given_results(device: torch.device) -> None:
     u, s, v = torch.linalg.svd(matrix.to(device), out=out)
     assert u is out[0]
     torch.testing.assert_close((u * s @ v).cpu(), matrix)
+
+
+def test_int8_products_into_int32_are_one_operator(device: torch.device) -> None:
+    """out_dtype, by which torchao's int8 layers multiply, takes _int_mm as on CUDA; other products as on the CPU."""
+    a = torch.randint(-128, 128, (33, 64), dtype=torch.int8)
+    b = torch.randint(-128, 128, (64, 40), dtype=torch.int8)
+    there = a.to(device), b.to(device)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        product = out_dtype(torch.ops.aten.mm.default, torch.int32, *there)
+    assert product.dtype == torch.int32
+    assert torch.equal(product.cpu().long(), a.long() @ b.long())
+    assert {"aten::_int_mm"} <= {event.name for event in profile.events()}
+    wide = out_dtype(torch.ops.aten.mm.default, torch.int32, there[0].to(torch.int16), there[1].to(torch.int16))
+    assert torch.equal(wide.cpu(), product.cpu())
+    squares = out_dtype(torch.ops.aten.mul.Tensor, torch.int32, there[0], there[0])
+    assert torch.equal(squares.cpu(), a.int() * a.int())

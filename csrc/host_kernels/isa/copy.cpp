@@ -2,6 +2,7 @@
 //
 // conj and neg are lazy bits of PyTorch tensors; they change the converted values. Conversions are those of
 // element_conversion.h. Threads: split by output elements.
+#include <algorithm>
 #include <cstring>
 
 #include "host_kernels/isa/element_chunk.h"
@@ -220,13 +221,36 @@ void copy_rows(const Plan& plan) {
 //
 // The output runs along dimension 0, the input along another: tiles, so that both sides use whole cache lines.
 
-constexpr int64_t kTile = 32;
+// Elements of a tile's side: of small ones as many as fill a line.
+template <typename T>
+constexpr int64_t kTile = std::max<int64_t>(32, 64 / sizeof(T));
 
-// In registers: blocks of 32-byte rows.
+// In registers: blocks of 16-byte rows of small elements, each step a perfect shuffle of the rows' first half with
+// their second (H. S. Stone, Parallel Processing with the Perfect Shuffle, 1971) ...
 template <typename T>
 struct Block {
-  static constexpr int64_t kSide = 1;
+  static constexpr int64_t kSide = 16 / sizeof(T);
+  using Row = typename detail::VectorType<T, 16>::type;
+
+  static void transpose(Row* r) {
+    Row shuffled[kSide];
+    for (int64_t step = 1; step < kSide; step *= 2) {
+      for (int64_t i = 0; i < kSide / 2; ++i) {
+        if constexpr (sizeof(T) == 1) {
+          shuffled[2 * i] =
+              __builtin_shufflevector(r[i], r[i + kSide / 2], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+          shuffled[2 * i + 1] = __builtin_shufflevector(r[i], r[i + kSide / 2], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                        13, 29, 14, 30, 15, 31);
+        } else {
+          shuffled[2 * i] = __builtin_shufflevector(r[i], r[i + kSide / 2], 0, 8, 1, 9, 2, 10, 3, 11);
+          shuffled[2 * i + 1] = __builtin_shufflevector(r[i], r[i + kSide / 2], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+      }
+      std::copy_n(shuffled, kSide, r);
+    }
+  }
 };
+// ... and of 32-byte rows of the others.
 template <>
 struct Block<uint32_t> {
   static constexpr int64_t kSide = 8;
@@ -297,23 +321,26 @@ void interleave(char* out, const char* in, int64_t in_row, int64_t rows, int64_t
 template <typename T>
 void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = Block<T>::kSide;
-  alignas(64) T tile[kTile][kTile];
-  if (kSide > 1 && rows == kTile && columns == kTile) {
-    if constexpr (kSide > 1) {
-      typename Block<T>::Row block[kSide];
-      for (int64_t c = 0; c < kTile; c += kSide) {
-        for (int64_t r = 0; r < kTile; r += kSide) {
-          for (int64_t i = 0; i < kSide; ++i) {
-            std::memcpy(&block[i], in + (c + i) * in_row + r * int64_t{sizeof(T)}, sizeof(block[i]));
-          }
-          Block<T>::transpose(block);
-          for (int64_t i = 0; i < kSide; ++i) std::memcpy(&tile[r + i][c], &block[i], sizeof(block[i]));
+  alignas(64) T tile[kTile<T>][kTile<T>];
+  if (rows == kTile<T> && columns == kTile<T>) {
+    typename Block<T>::Row block[kSide];
+    for (int64_t c = 0; c < kTile<T>; c += kSide) {
+      for (int64_t r = 0; r < kTile<T>; r += kSide) {
+        for (int64_t i = 0; i < kSide; ++i) {
+          typename Block<T>::Row row;  // one load, where the array itself would be filled by halves
+          std::memcpy(&row, in + (c + i) * in_row + r * int64_t{sizeof(T)}, sizeof(row));
+          block[i] = row;
+        }
+        Block<T>::transpose(block);
+        for (int64_t i = 0; i < kSide; ++i) {
+          const typename Block<T>::Row row = block[i];
+          std::memcpy(&tile[r + i][c], &row, sizeof(row));
         }
       }
     }
   } else {
     for (int64_t c = 0; c < columns; ++c) {
-      T line[kTile];
+      T line[kTile<T>];
       std::memcpy(line, in + c * in_row, static_cast<size_t>(rows) * sizeof(T));
       for (int64_t r = 0; r < rows; ++r) tile[r][c] = line[r];
     }
@@ -343,14 +370,14 @@ template <typename T>
 void transpose(const Plan& plan, int d) {
   const StridedLayout& layout = plan.layout;
   const int64_t columns = layout.sizes[0], rows = layout.sizes[d];
-  const int64_t column_tiles = (columns + kTile - 1) / kTile, row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t column_tiles = (columns + kTile<T> - 1) / kTile<T>, row_tiles = (rows + kTile<T> - 1) / kTile<T>;
   const int64_t tiles = layout.count / (columns * rows) * column_tiles * row_tiles;
   const bool few_columns = interleaves(plan, d);
-  parallel_for(tiles, kGrainCheap / (kTile * kTile), [&, d](int64_t begin, int64_t end) {
+  parallel_for(tiles, kGrainCheap / (kTile<T> * kTile<T>), [&, d](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t column = t % column_tiles * kTile;
+      const int64_t column = t % column_tiles * kTile<T>;
       int64_t rest = t / column_tiles;
-      const int64_t row = rest % row_tiles * kTile;
+      const int64_t row = rest % row_tiles * kTile<T>;
       rest /= row_tiles;
       char* out = plan.out + column * layout.strides[kOut][0] + row * layout.strides[kOut][d];
       const char* in = plan.in + column * layout.strides[kIn][0] + row * layout.strides[kIn][d];
@@ -361,7 +388,7 @@ void transpose(const Plan& plan, int d) {
         out += index * layout.strides[kOut][other];
         in += index * layout.strides[kIn][other];
       }
-      const int64_t tile_rows = std::min(kTile, rows - row), tile_columns = std::min(kTile, columns - column);
+      const int64_t tile_rows = std::min(kTile<T>, rows - row), tile_columns = std::min(kTile<T>, columns - column);
       if (few_columns) {
         interleave<T>(out, in, layout.strides[kIn][0], tile_rows, tile_columns);
       } else {
