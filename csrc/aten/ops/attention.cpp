@@ -40,8 +40,7 @@ KernelRef attention_kernel("mydev.attention");
 KernelRef backward_kernel("mydev.attention_backward");
 KernelRef bernoulli_kernel("mydev.random_bernoulli");
 
-// --- choice
-// ---------------------------------------------------------------------------------------------------------
+// --- choice ----------------------------------------------------------------------------------------------------------
 
 bool takes_dropout(const sdp::sdp_params& call) {
   const c10::DeviceIndex device = call.query.device().index();
@@ -71,8 +70,7 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
   return static_cast<int64_t>(fused_kernel_takes(call) ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
-// --- dropout
-// ---------------------------------------------------------------------------------------------------------
+// --- dropout ---------------------------------------------------------------------------------------------------------
 
 // Where the numbers of dropout begin, as tensors of the device; without dropout nothing reads them, and the schema
 // wants them all the same.
@@ -105,18 +103,19 @@ Tensor dropout_factors(const Tensor& query, int64_t keys, double dropout, const 
                               ", which device ", query.device(), " does not have");
   const Tensor kept = empty_dense({query.size(0), query.size(1), query.size(2), 4 * blocks_per_row(keys)},
                                   query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, query.device());
-  OpFrame<1> frame;
+  const Tensor first = at::stack({state.seed, state.offset});
+  OpFrame<2> frame;
   frame.add(kept)
-      .attribute(int_attribute("seed", state.seed.item<int64_t>()))
-      .attribute(int_attribute("offset", state.offset.item<int64_t>()))
+      .add(first)
+      .attribute(int_attribute("seed", 0))
+      .attribute(int_attribute("offset", 0))
       .attribute(float_attribute("p", 1 - dropout))
       .attribute(float_attribute("unused", 0));
   frame.launch(*kernel, 1);
   return kept.narrow(-1, 0, keys) * (dropout < 1 ? 1 / (1 - dropout) : 0.0);
 }
 
-// --- launches
-// ---------------------------------------------------------------------------------------------------------
+// --- launches --------------------------------------------------------------------------------------------------------
 
 double scale_of(const Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
@@ -220,8 +219,7 @@ std::optional<Gradients> launch_backward(const Tensor& grad, const Tensor& query
   return gradients;
 }
 
-// --- composed
-// ---------------------------------------------------------------------------------------------------------
+// --- composed --------------------------------------------------------------------------------------------------------
 
 // What attention is made of, in f32 for low precision, as the fused kernel computes it.
 struct Composition {
@@ -305,8 +303,7 @@ TORCH_LIBRARY_IMPL(aten, FuncTorchBatchedDecomposition, m) {
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(composed_attention_backward));
 }
 
-// --- operators
-// ---------------------------------------------------------------------------------------------------------
+// --- operators -------------------------------------------------------------------------------------------------------
 
 AttentionResults attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
                            double dropout, bool is_causal, bool return_debug_mask, std::optional<double> scale) {
@@ -346,8 +343,7 @@ AttentionGradients attention_backward(const Tensor& grad, const Tensor& query, c
   return {std::move(grad_query), std::move(grad_key), std::move(grad_value), Tensor()};
 }
 
-// --- autograd
-// ---------------------------------------------------------------------------------------------------------
+// --- autograd --------------------------------------------------------------------------------------------------------
 
 AttentionResults differentiable_attention(c10::DispatchKeySet keys, const Tensor& query, const Tensor& key,
                                           const Tensor& value, const OptionalTensor& bias, double dropout,
