@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "aten/core/device_type.h"
 #include "runtime/driver/device.h"
@@ -67,10 +68,28 @@ c10::DeviceType DeviceGenerator::device_type() {
   return kDeviceType;
 }
 
-PhiloxState DeviceGenerator::reserve(uint64_t blocks) {
-  const PhiloxState state = state_;
-  state_.offset += blocks;
-  return state;
+RandomDraw DeviceGenerator::reserve(uint64_t blocks) {
+  if (C10_UNLIKELY(captured_.defined())) return {{0, std::exchange(drawn_, drawn_ + blocks)}, captured_};
+  return {{state_.seed, std::exchange(state_.offset, state_.offset + blocks)}, {}};
+}
+
+PhiloxState DeviceGenerator::reserve_now(uint64_t blocks, const char* what) {
+  TORCH_CHECK(!captured_.defined(), what, " cannot be captured: a graph on ", device(),
+              " is being captured, and the state of its generator is known at each replay only");
+  return reserve(blocks).first;
+}
+
+void DeviceGenerator::begin_capture(at::Tensor state) {
+  TORCH_CHECK(!captured_.defined(), "the generator of ", device(),
+              " is part of a graph that is being captured; one graph "
+              "at a time can draw from it");
+  captured_ = std::move(state);
+  drawn_ = 0;
+}
+
+uint64_t DeviceGenerator::end_capture() {
+  captured_.reset();
+  return drawn_;
 }
 
 DeviceGenerator* DeviceGenerator::clone_impl() const {
@@ -98,15 +117,19 @@ at::Generator make_device_generator(c10::DeviceIndex index) {
   return at::make_generator<DeviceGenerator>(static_cast<c10::DeviceIndex>(device_index));
 }
 
-PhiloxState reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device_index,
-                           uint64_t blocks) {
+RandomDraw reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device_index,
+                          uint64_t blocks) {
   auto* impl = at::get_generator_or_default<DeviceGenerator>(generator, default_device_generator(device_index));
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->reserve(blocks);
 }
 
 at::Generator host_generator(const at::Generator& generator) {
-  const PhiloxState state = reserve_random(generator, generator.device().index(), 1);
+  auto* impl = at::check_generator<DeviceGenerator>(generator);
+  const PhiloxState state = [&] {
+    const std::lock_guard<std::mutex> lock(impl->mutex_);
+    return impl->reserve_now(1, "drawing random numbers on the CPU");
+  }();
   const std::array<uint32_t, 4> words = philox4x32_10(state.seed, state.offset);
   return at::detail::createCPUGenerator(uint64_t{words[0]} | uint64_t{words[1]} << 32);
 }

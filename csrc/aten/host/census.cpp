@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "runtime/command/launch.h"
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 
 namespace mydev {
 

@@ -168,7 +168,7 @@ void release_external_stream(Stream& stream) {
   auto node = streams.external.extract(stream.id());
   MYDEV_ASSERT(!node.empty());
   stream.released_ = true;
-  stream.needs_care_ = true;
+  stream.needs_care_.store(true, std::memory_order_relaxed);
   streams.released.push_back(std::move(node.mapped()));
   if (detail::thread_state->current_streams[static_cast<size_t>(device)] == &stream) {
     detail::thread_state->current_streams[static_cast<size_t>(device)] = nullptr;
@@ -191,6 +191,9 @@ std::vector<Stream*> existing_streams(int device) {
 }
 
 void synchronize_device(Device& device) {
+  for (const Stream* stream : existing_streams(device.index)) {
+    if (stream->capture() != nullptr) raise_not_captured(*stream, "waiting for the device");
+  }
   if (device.driver->device_synchronize != nullptr) {
     check_driver(device, device.driver->device_synchronize(device.index), "synchronizing the device");
   } else {
