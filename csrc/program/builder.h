@@ -20,6 +20,8 @@ struct Order {
   std::vector<StepIndex> after;
 };
 
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);  // row-major
+
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(std::string name);

@@ -34,7 +34,9 @@ struct MemoryPlan {
 };
 
 // `workspace`: bytes that each step needs while it runs (scratch of its kernel, arena of what it calls); empty: none.
-MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {});
+// Parameters that may not be `aligned` are places only for what is computed in place.
+MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {},
+                       bool aligned_parameters = true);
 
 // Raises INTERNAL, naming both, if values that live at the same time overlap, or one lies beyond its home. For tests,
 // and for plans that come from elsewhere.

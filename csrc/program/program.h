@@ -128,9 +128,10 @@ class Program {
   std::vector<SlotIndex> parameters_, results_, own_results_;
 };
 
-const char* step_kind_name(
-    StepKind kind) noexcept;  // as the text has it: "launch", "copy", "fill", "host", "call", ...
-// "step 3 of program 'main' (mydev.add)", for errors.
+// The program and all that it calls, each once, and before those that call it.
+std::vector<const Program*> programs_of(const Program& program);
+const char* step_kind_name(StepKind kind) noexcept;  // as the text has it: "launch", "copy", "fill", "host", ...
+// "step 3 of program 'main' (launch mydev.add)", for errors.
 std::string describe_step(const Program& program, StepIndex step);
 
 }  // namespace mydev::program
