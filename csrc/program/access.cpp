@@ -41,13 +41,7 @@ bool writes_operand(const Step& step, size_t operand) {
 
 std::vector<Access> accesses_of(const Step& step) {
   std::vector<Access> accesses;
-  const KernelContract* contract = step.kind == StepKind::kLaunch ? builtin_contract(step.name) : nullptr;
-  const std::vector<ContractPosition> positions =
-      contract != nullptr ? contract_positions(*contract, step) : std::vector<ContractPosition>{};
-  for (size_t i = 0; i < step.results.size(); ++i) {
-    const bool updated = !positions.empty() && contract->results[positions[i].operand].is_updated;
-    accesses.push_back({&step.results[i], updated, true});
-  }
+  for (const Operand& result : step.results) accesses.push_back({&result, false, true});
   for (size_t i = 0; i < step.operands.size(); ++i) {
     accesses.push_back({&step.operands[i], true, writes_operand(step, i)});
   }

@@ -13,7 +13,8 @@ struct Access {
   const Operand* operand;
   bool reads, writes;
 };
-// Of the views of a step: results, operands, predicate.
+// Of the views of a step: results, operands, predicate. Of a result's old value only the kernel knows whether it is
+// read (mydev.matmul reads it unless `beta` is 0); it is not said here.
 std::vector<Access> accesses_of(const Step& step);
 
 // Which of a contract's results or operands a buffer is; of lists, also which entry.

@@ -12,7 +12,7 @@ namespace mydev::program {
 
 // Slots: names that are no identifiers or not unique, unknown or negative sizes, constants of too few bytes.
 // Operands: slots that are not there, views beyond their slot, numbers that are written.
-// Order: what is read before anything wrote it, results that nothing writes, waits for no earlier step.
+// Order: operands that are read before anything wrote them, results that nothing writes, waits for no earlier step.
 // Writing: constants, and parameters that are not donated, are not written.
 // Calls: operands that do not fit the program's parameters and results, loops that leave nothing or too much behind.
 void verify_structure(const Program& program);
