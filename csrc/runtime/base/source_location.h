@@ -10,4 +10,16 @@ void set_source_locator(SourceLocator locator) noexcept;
 // "" without a locator.
 const char* source_location() noexcept;
 
+// While one lives, what this thread submits comes from `text`, which lives as long as the process: a step of a program.
+class SourceLocationScope {
+ public:
+  explicit SourceLocationScope(const char* text) noexcept;
+  ~SourceLocationScope();
+  SourceLocationScope(const SourceLocationScope&) = delete;
+  SourceLocationScope& operator=(const SourceLocationScope&) = delete;
+
+ private:
+  const char* outer_;
+};
+
 }  // namespace mydev

@@ -1,0 +1,53 @@
+// What one record says of a frame before its launch: whether it takes it, how much scratch it needs, what it decided.
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kernels/registry/kernel_choice.h"
+#include "mydev/custom_call.h"
+#include "runtime/base/status.h"
+#include "runtime/command/decision.h"
+#include "runtime/frame/frame.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev {
+
+// A record's plan for a frame, or why it declines.
+struct LaunchPlan {
+  std::optional<std::string> refusal;
+  uint64_t scratch_bytes = 0;
+  Decision decision;
+};
+
+// Asks the candidate: its limits, then its plan or its scratch_bytes. Raises what these fail with, with the kernel's
+// name and operands.
+LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream);
+
+// Runs body(), which finds scratch. Whatever goes wrong is the kernel's: its name, owner and operands are told.
+// `owner()` says whose kernel it is.
+template <typename Body, typename Owner>
+void with_scratch_errors(const mydev_kernel& kernel, const mydev_frame& frame, const Owner& owner, const Body& body) {
+  mydev_code code = MYDEV_INTERNAL;
+  std::string problem;
+  {
+    const RaiserBypass bypass;
+    try {
+      body();
+      return;
+    } catch (const Error& error) {
+      code = error.code();
+      problem = error.what();
+    } catch (const std::exception& error) {
+      problem = std::string("scratch_bytes threw: ") + error.what();
+    } catch (...) {
+      problem = "scratch_bytes threw";
+    }
+  }
+  raise(code, "no scratch memory for " + describe_frame(kernel, frame) + ": " + problem + "\nkernel '" + kernel.name +
+                  "' of " + owner());
+}
+
+}  // namespace mydev

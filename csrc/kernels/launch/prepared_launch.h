@@ -1,0 +1,36 @@
+// A launch that is decided once and run many times, with operands that may lie elsewhere each time.
+//
+// Its records are asked as launch_kernel asks them, on a frame whose buffers are those of each run but for their
+// addresses. Only where a record can be asked by a launch alone (a driver's record without a plan, a host's record on
+// copies) is the kernel launched as launch_kernel does it, each time. One thread at a time; it outlives the launches
+// that an asynchronous stream has not come to, which borrow the decision.
+#pragma once
+
+#include <cstdint>
+
+#include "mydev/custom_call.h"
+#include "runtime/command/decision.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev {
+
+class PreparedLaunch {
+ public:
+  // `kernel` is what resolve_kernel gave for the stream's device. The addresses in `frame` may be any that tell present
+  // operands from absent ones. Throws and raises what launch_kernel does before the launch.
+  PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+
+  // That the frame of each run must have; 0 where each launch finds its own.
+  uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  void run(mydev_frame& frame, Stream& stream) const;
+
+ private:
+  const mydev_kernel* kernel_;            // to launch each time anew, if there is no record
+  const mydev_kernel* record_ = nullptr;  // that takes the frame
+  bool enqueues_ = false;
+  bool of_driver_ = false;
+  uint64_t scratch_bytes_ = 0;
+  Decision decision_;
+};
+
+}  // namespace mydev

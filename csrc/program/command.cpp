@@ -1,0 +1,172 @@
+#include "program/command.h"
+
+#include <array>
+#include <exception>
+#include <span>
+
+#include "kernels/launch/prepared_launch.h"
+#include "kernels/registry/kernel_registry.h"
+#include "program/access.h"
+#include "program/kept_text.h"
+#include "program/launch_frame.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/command/host_work.h"
+#include "runtime/command/transfer.h"
+
+namespace mydev::program {
+
+void Places::follow(void*& pointer, const Operand& view) {
+  const auto [begin, end] = bytes_touched(view);
+  if (begin == end) return;
+  const Address& slot = slots[view.slot];
+  bases.follow(pointer, {slot.base, slot.offset + view.offset});
+}
+
+namespace {
+
+uint64_t bytes_of(const Operand& dense_view) {
+  const auto [begin, end] = bytes_touched(dense_view);
+  return static_cast<uint64_t>(end - begin);
+}
+
+// The pointers of buffers for a step's results, then its operands.
+void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffers) {
+  size_t i = 0;
+  for (const Operand& result : step.results) places.follow(buffers[i++].data, result);
+  for (const Operand& operand : step.operands) places.follow(buffers[i++].data, operand);
+}
+
+class LaunchCommand final : public Command {
+ public:
+  LaunchCommand(const mydev_kernel& kernel, const Step& step, Stream& stream)
+      : step_(step), made_(step), launch_(kernel, made_.frame(), stream) {}
+
+  uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
+  void place(Places& places) override {
+    follow_all(places, step_, made_.buffers());
+    made_.frame().scratch_bytes = launch_.scratch_bytes();
+    if (launch_.scratch_bytes() != 0) places.bases.follow(made_.frame().scratch, places.workspace);
+  }
+  void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
+
+ private:
+  const Step& step_;
+  LaunchFrame made_;
+  PreparedLaunch launch_;
+};
+
+class CopyCommand final : public Command {
+ public:
+  explicit CopyCommand(const Step& step) : step_(step), bytes_(bytes_of(step.results[0])) {}
+
+  void place(Places& places) override {
+    places.follow(to_, step_.results[0]);
+    places.follow(from_, step_.operands[0]);
+  }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    copy_bytes(stream, to_, from_, bytes_, MYDEV_COPY_DEVICE_TO_DEVICE);
+  }
+
+ private:
+  const Step& step_;
+  uint64_t bytes_;
+  void *to_ = nullptr, *from_ = nullptr;
+};
+
+class StridedCopyCommand final : public Command {
+ public:
+  explicit StridedCopyCommand(const Step& step)
+      : step_(step), buffers_{buffer_of(step.results[0], nullptr), buffer_of(step.operands[0], nullptr)} {}
+
+  void place(Places& places) override { follow_all(places, step_, buffers_); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    copy_views(stream, buffers_[0], buffers_[1], MYDEV_COPY_DEVICE_TO_DEVICE);
+  }
+
+ private:
+  const Step& step_;
+  std::array<mydev_buffer, 2> buffers_;
+};
+
+class FillCommand final : public Command {
+ public:
+  explicit FillCommand(const Step& step) : step_(step), bytes_(bytes_of(step.results[0])) {}
+
+  void place(Places& places) override { places.follow(to_, step_.results[0]); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    fill_bytes(stream, to_, bytes_, step_.pattern.data(), static_cast<uint32_t>(step_.pattern.size()));
+  }
+
+ private:
+  const Step& step_;
+  uint64_t bytes_;
+  void* to_ = nullptr;
+};
+
+// What the stream comes to later has a copy of the buffers, since the next run may bind others.
+class HostCommand final : public Command {
+ public:
+  explicit HostCommand(const Step& step) : step_(step), name_(kept_text(step.name)) {
+    for (const auto* operands : {&step.results, &step.operands}) {
+      for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
+    }
+  }
+
+  void place(Places& places) override { follow_all(places, step_, buffers_); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    if (stream.asynchronous()) {
+      submit_host_call(stream, name_, [function = step_.function, buffers = buffers_] { (*function)(buffers); });
+      return;
+    }
+    const HostWork work(name_, stream);
+    try {
+      (*step_.function)(buffers_);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      raise(MYDEV_INTERNAL, error.what());
+    }
+  }
+
+ private:
+  const Step& step_;
+  const char* name_;
+  std::vector<mydev_buffer> buffers_;
+};
+
+std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, Stream& stream) {
+  const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
+  if (resolved == nullptr) return nullptr;
+  return std::make_unique<LaunchCommand>(*resolved, step, stream);
+}
+
+std::unique_ptr<Command> make_copy(const Step& step, Stream& stream) {
+  if (is_dense(step.results[0]) && is_dense(step.operands[0])) return std::make_unique<CopyCommand>(step);
+  if (auto launch = make_launch("mydev.copy", step, stream)) return launch;
+  MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
+              stream.device().index,
+              " copies no strided views: its driver has neither a kernel 'mydev.copy' nor copy_strided");
+  return std::make_unique<StridedCopyCommand>(step);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_command(const Step& step, Stream& stream) {
+  switch (step.kind) {
+    case StepKind::kLaunch: {
+      auto launch = make_launch(step.name.c_str(), step, stream);
+      MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
+      return launch;
+    }
+    case StepKind::kCopy:
+      return make_copy(step, stream);
+    case StepKind::kFill:
+      return std::make_unique<FillCommand>(step);
+    default:
+      MYDEV_ASSERT(step.kind == StepKind::kHostCall);
+      return std::make_unique<HostCommand>(step);
+  }
+}
+
+}  // namespace mydev::program

@@ -1,0 +1,44 @@
+// A step as an executor submits it: decided, its frame or arguments built. Then it is placed: its pointers follow the
+// memory that they point into. Then it is submitted, again and again. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "program/address.h"
+#include "program/constant_pool.h"
+#include "program/program.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev::program {
+
+// Where the slots of one program lie.
+struct Places {
+  Bases& bases;
+  const ConstantPool& constants;
+  std::vector<Address> slots;
+  Address workspace;  // of the command that is being placed
+
+  // A pointer to where the view begins; nothing for what has no elements, or is no view.
+  void follow(void*& pointer, const Operand& view);
+};
+
+class Command {
+ public:
+  Command() = default;
+  virtual ~Command() = default;
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // Memory that it needs while it runs.
+  virtual uint64_t workspace_bytes() const noexcept { return 0; }
+  virtual void place(Places& places) = 0;
+  // `where` says which step is being submitted, for errors: a command that submits others changes it.
+  virtual void submit(Stream& stream, const char*& where) = 0;
+};
+
+// Of a step that calls no program. Borrows the step. Raises what its kernel says against it; throws KernelDeclined.
+std::unique_ptr<Command> make_command(const Step& step, Stream& stream);
+
+}  // namespace mydev::program

@@ -1,0 +1,321 @@
+#include "program/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "program/access.h"
+#include "runtime/base/status.h"
+
+namespace mydev::program {
+
+namespace {
+
+// Steps from the first to the last that touches a value; none if last < first.
+struct Life {
+  int64_t first = 0, last = -1;
+  bool meets(const Life& other) const noexcept { return first <= other.last && other.first <= last; }
+  int64_t length() const noexcept { return last - first + 1; }
+};
+
+// The lives of a program's slots; of a parameter from the beginning.
+std::vector<Life> lives_of(const Program& program) {
+  std::vector<Life> lives(program.slots().size());
+  for (StepIndex step = 0; step < program.steps().size(); ++step) {
+    for (const Access& access : accesses_of(program.steps()[step])) {
+      Life& life = lives[access.operand->slot];
+      if (life.last < life.first) life.first = step;
+      life.last = step;
+    }
+  }
+  for (const SlotIndex parameter : program.parameters()) lives[parameter].first = 0;
+  return lives;
+}
+
+// Temporaries that share one place since each is computed in the place of the one before it.
+struct Value {
+  uint64_t bytes = 0;
+  Life life;
+  std::vector<SlotIndex> slots;        // temporaries, and at most one parameter
+  std::optional<StepIndex> workspace;  // of this step, and of no slot
+  std::optional<SlotIndex> parameter;  // which is its home
+};
+
+// Finds results that take the place of an operand.
+class InPlace {
+ public:
+  InPlace(const Program& program, const std::vector<Life>& lives) : program_(program), lives_(lives) {}
+
+  // For each slot the one that it takes the place of, or itself.
+  std::vector<SlotIndex> run() {
+    origin_.resize(program_.slots().size());
+    std::iota(origin_.begin(), origin_.end(), 0);
+    for (step_ = 0; step_ < program_.steps().size(); ++step_) {
+      const Step& step = program_.steps()[step_];
+      const KernelContract* contract = step.kind == StepKind::kLaunch ? builtin_contract(step.name) : nullptr;
+      if (contract != nullptr) check(step, *contract);
+    }
+    return std::move(origin_);
+  }
+
+ private:
+  void check(const Step& step, const KernelContract& contract) {
+    const std::vector<ContractPosition> positions = contract_positions(contract, step);
+    std::vector<SlotIndex> taken;
+    for (size_t r = 0; r < step.results.size() && !positions.empty(); ++r) {
+      if (!begins(step, r)) continue;
+      for (size_t o = 0; o < step.operands.size(); ++o) {
+        const SlotIndex dying = step.operands[o].slot;
+        if (!may_be(contract, positions[r], positions[step.results.size() + o]) ||
+            !fits(step.results[r], step.operands[o]) || std::ranges::count(taken, dying) != 0 ||
+            !read_in_place_only(step, contract, positions, r, dying)) {
+          continue;
+        }
+        origin_[step.results[r].slot] = dying;
+        taken.push_back(dying);
+        break;
+      }
+    }
+  }
+
+  // The result is the first that is known of a temporary.
+  bool begins(const Step& step, size_t result) const {
+    const Operand& view = step.results[result];
+    if (view.kind != Operand::kView || program_.slots()[view.slot].kind != SlotKind::kTemporary) return false;
+    const auto touches = [&](const Access& access) { return access.operand->slot == view.slot; };
+    return lives_[view.slot].first == step_ && std::ranges::count_if(accesses_of(step), touches) == 1;
+  }
+
+  // The operand's slot is needed no more, and holds the result's.
+  bool fits(const Operand& result, const Operand& operand) const {
+    if (operand.kind != Operand::kView || lives_[operand.slot].last != step_) return false;
+    const Slot &slot = program_.slots()[operand.slot], &placed = program_.slots()[result.slot];
+    const bool consumed = slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(operand.slot);
+    if (slot.kind != SlotKind::kTemporary && !consumed) return false;
+    Operand there = result;
+    there.slot = operand.slot;
+    return same_place(there, operand) && placed.bytes() <= home_bytes(operand.slot);
+  }
+
+  // Of an operand in a parameter's memory the parameter's; temporaries grow with what takes their place.
+  uint64_t home_bytes(SlotIndex slot) const {
+    while (origin_[slot] != slot) slot = origin_[slot];
+    const Slot& home = program_.slots()[slot];
+    return home.kind == SlotKind::kParameter ? home.bytes() : UINT64_MAX;
+  }
+
+  // What else the step does with the dying slot is to read the very same elements, as the contract allows.
+  bool read_in_place_only(const Step& step, const KernelContract& contract,
+                          const std::vector<ContractPosition>& positions, size_t result, SlotIndex dying) const {
+    for (size_t o = 0; o < step.operands.size(); ++o) {
+      const Operand& operand = step.operands[o];
+      if (operand.kind != Operand::kView || operand.slot != dying) continue;
+      if (!may_be(contract, positions[result], positions[step.results.size() + o]) ||
+          !fits(step.results[result], operand)) {
+        return false;
+      }
+    }
+    return std::ranges::none_of(
+        step.results, [&](const Operand& other) { return other.kind == Operand::kView && other.slot == dying; });
+  }
+
+  const Program& program_;
+  const std::vector<Life>& lives_;
+  std::vector<SlotIndex> origin_;
+  StepIndex step_ = 0;
+};
+
+class Planner {
+ public:
+  Planner(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, bool aligned_parameters)
+      : program_(program), workspace_(workspace), aligned_parameters_(aligned_parameters), lives_(lives_of(program)) {
+    plan_.alignment = alignment;
+    plan_.slots.resize(program.slots().size());
+    plan_.workspace.resize(program.steps().size());
+  }
+
+  MemoryPlan run() {
+    make_values();
+    std::ranges::stable_sort(values_, [](const Value& a, const Value& b) {
+      return std::pair(a.bytes, a.life.length()) > std::pair(b.bytes, b.life.length());
+    });
+    for (const Value& value : values_) {
+      if (value.parameter) put(value, *value.parameter, 0);
+    }
+    for (const Value& value : values_) {
+      if (!value.parameter) place(value);
+    }
+    for (const Placed& placed : homes_[Placement::kArena]) {
+      plan_.arena_bytes = std::max(plan_.arena_bytes, placed.end);
+    }
+    plan_.live_bytes = most_live_bytes();
+    return std::move(plan_);
+  }
+
+ private:
+  struct Placed {
+    uint64_t begin, end;
+    Life life;
+  };
+
+  uint64_t round_up(uint64_t bytes) const { return (bytes + plan_.alignment - 1) / plan_.alignment * plan_.alignment; }
+
+  void make_values() {
+    const std::vector<SlotIndex> origin = InPlace(program_, lives_).run();
+    std::map<SlotIndex, Value> by_origin;
+    for (SlotIndex index = 0; index < origin.size(); ++index) {
+      const Slot& slot = program_.slots()[index];
+      const bool home = slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(index);
+      const bool planned = slot.kind == SlotKind::kTemporary && lives_[index].length() > 0;
+      if (!home && !planned) continue;
+      if (planned) plan_.unplanned_bytes += round_up(slot.bytes());
+      SlotIndex first = index;
+      while (origin[first] != first) first = origin[first];
+      Value& value = by_origin[first];
+      const bool empty = value.slots.empty();
+      value.slots.push_back(index);
+      value.bytes = std::max(value.bytes, slot.bytes());
+      value.life.first = empty ? lives_[index].first : std::min(value.life.first, lives_[index].first);
+      value.life.last = empty ? lives_[index].last : std::max(value.life.last, lives_[index].last);
+      if (home) value.parameter = index;
+    }
+    for (auto& [first, value] : by_origin) values_.push_back(std::move(value));
+    for (StepIndex step = 0; step < workspace_.size(); ++step) {
+      if (workspace_[step] == 0) continue;
+      plan_.unplanned_bytes += round_up(workspace_[step]);
+      values_.push_back({workspace_[step], {step, step}, {}, step, {}});
+    }
+  }
+
+  void put(const Value& value, SlotIndex home, uint64_t offset) {
+    for (const SlotIndex slot : value.slots) {
+      if (program_.slots()[slot].kind == SlotKind::kTemporary) plan_.slots[slot] = {home, offset};
+    }
+    if (value.workspace) plan_.workspace[*value.workspace] = {home, offset};
+    const Placed placed{offset, offset + round_up(value.bytes), value.life};
+    std::vector<Placed>& all = homes_[home];
+    all.insert(std::ranges::upper_bound(all, offset, {}, &Placed::begin), placed);
+  }
+
+  // The least gap that holds the value: in a donated parameter, else in the arena, which ends where it is needed.
+  void place(const Value& value) {
+    struct Gap {
+      uint64_t bytes, offset;
+      SlotIndex home;
+    };
+    std::optional<Gap> best;
+    const auto offer = [&](const Gap& gap) {
+      if (gap.bytes >= value.bytes && (!best || gap.bytes < best->bytes)) best = gap;
+    };
+    const auto offer_gaps_of = [&](SlotIndex home) {
+      uint64_t free = 0;  // nothing that lives at the same time lies behind it, so far
+      for (const Placed& placed : homes_[home]) {
+        if (!placed.life.meets(value.life)) continue;
+        if (placed.begin > free) offer({placed.begin - free, free, home});
+        free = std::max(free, placed.end);
+      }
+      return free;
+    };
+    for (const SlotIndex parameter : program_.parameters()) {
+      if (!aligned_parameters_ || !homes_.contains(parameter)) continue;
+      const uint64_t free = offer_gaps_of(parameter), bytes = program_.slots()[parameter].bytes();
+      if (bytes > free) offer({bytes - free, free, parameter});
+    }
+    if (!best) {
+      const uint64_t free = offer_gaps_of(Placement::kArena);
+      if (!best) best = Gap{value.bytes, free, Placement::kArena};
+    }
+    put(value, best->home, best->offset);
+  }
+
+  uint64_t most_live_bytes() {
+    std::vector<int64_t> change(program_.steps().size() + 1);
+    for (const Placed& placed : homes_[Placement::kArena]) {
+      const auto bytes = static_cast<int64_t>(placed.end - placed.begin);
+      change[static_cast<size_t>(placed.life.first)] += bytes;
+      change[static_cast<size_t>(placed.life.last) + 1] -= bytes;
+    }
+    int64_t live = 0, most = 0;
+    for (const int64_t bytes : change) most = std::max(most, live += bytes);
+    return static_cast<uint64_t>(most);
+  }
+
+  const Program& program_;
+  std::span<const uint64_t> workspace_;
+  bool aligned_parameters_;
+  std::vector<Life> lives_;
+  std::vector<Value> values_;
+  std::map<SlotIndex, std::vector<Placed>> homes_;  // what lies there, by offset
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace,
+                       bool aligned_parameters) {
+  MYDEV_CHECK(workspace.empty() || workspace.size() == program.steps().size(), MYDEV_INVALID_ARGUMENT,
+              "workspace is given for ", workspace.size(), " steps, and the program has ", program.steps().size());
+  MYDEV_CHECK(alignment != 0, MYDEV_INVALID_ARGUMENT, "an alignment of 0 bytes; give 1 for none");
+  return Planner(program, alignment, workspace, aligned_parameters).run();
+}
+
+namespace {
+
+// Something that has a place: a temporary, a donated parameter, or the workspace of a step.
+struct Occupant {
+  std::string name;
+  Placement placement;
+  uint64_t bytes;
+  Life life;
+  std::optional<SlotIndex> slot;
+};
+
+std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace) {
+  const std::vector<Life> lives = lives_of(program);
+  std::vector<Occupant> all;
+  for (SlotIndex index = 0; index < lives.size(); ++index) {
+    const Slot& slot = program.slots()[index];
+    const Placement placement = slot.kind == SlotKind::kParameter ? Placement{index, 0} : plan.slots[index];
+    if (placement.home == Placement::kNowhere || lives[index].length() <= 0) continue;
+    all.push_back({"'" + slot.name + "'", placement, slot.bytes(), lives[index], index});
+  }
+  for (StepIndex step = 0; step < workspace.size(); ++step) {
+    if (workspace[step] == 0) continue;
+    all.push_back({"the workspace of step " + std::to_string(step),
+                   plan.workspace[step],
+                   workspace[step],
+                   {step, step},
+                   std::nullopt});
+  }
+  return all;
+}
+
+}  // namespace
+
+void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace) {
+  const std::vector<Life> lives = lives_of(program);
+  const std::vector<SlotIndex> origin = InPlace(program, lives).run();
+  const auto is_origin = [&](const Occupant& a, const Occupant& b) {
+    return a.slot && b.slot && origin[*b.slot] == *a.slot && a.life.last == b.life.first &&
+           a.placement.offset == b.placement.offset;
+  };
+  const std::vector<Occupant> all = occupants(program, plan, workspace);
+  for (const Occupant& one : all) {
+    const Placement& at = one.placement;
+    const uint64_t room = at.home == Placement::kArena ? plan.arena_bytes : program.slots()[at.home].bytes();
+    MYDEV_CHECK(at.offset + one.bytes <= room && at.offset % plan.alignment == 0, MYDEV_INTERNAL, "program '",
+                program.name(), "': ", one.name, " of ", one.bytes, " bytes lies at ", at.offset, " of ", room);
+    for (const Occupant& other : all) {
+      const bool apart = &one == &other || at.home != other.placement.home || !one.life.meets(other.life) ||
+                         at.offset + one.bytes <= other.placement.offset ||
+                         other.placement.offset + other.bytes <= at.offset;
+      MYDEV_CHECK(apart || is_origin(one, other) || is_origin(other, one), MYDEV_INTERNAL, "program '", program.name(),
+                  "': ", one.name, " and ", other.name, " live at the same time in the same memory");
+    }
+  }
+}
+
+}  // namespace mydev::program

@@ -1,0 +1,139 @@
+#include "program/prepared_program.h"
+
+#include <algorithm>
+
+#include "program/kept_text.h"
+#include "runtime/base/status.h"
+#include "runtime/command/source_location.h"
+#include "runtime/command/transfer.h"
+
+namespace mydev::program {
+
+namespace {
+
+std::vector<Address> addresses_of(const Places& places, const std::vector<Operand>& views) {
+  std::vector<Address> addresses;
+  for (const Operand& view : views) {
+    const Address& slot = places.slots[view.slot];
+    addresses.push_back({slot.base, slot.offset + view.offset});
+  }
+  return addresses;
+}
+
+// A step that calls: once, some times, while a byte is not zero, or by one.
+class CallCommand final : public Command {
+ public:
+  CallCommand(const Step& step, Preparation& preparation, const char* where)
+      : step_(step), then_(*step.program, preparation, where) {
+    if (step.otherwise != nullptr) {
+      otherwise_ = std::make_unique<PreparedProgram>(*step.otherwise, preparation, where);
+    }
+  }
+
+  uint64_t workspace_bytes() const noexcept override {
+    return std::max(then_.plan().arena_bytes, otherwise_ != nullptr ? otherwise_->plan().arena_bytes : 0);
+  }
+
+  void place(Places& places) override {
+    const std::vector<Address> parameters = addresses_of(places, step_.operands);
+    const std::vector<Address> results = addresses_of(places, step_.results);
+    places.follow(predicate_, step_.predicate);
+    then_.place(places.bases, places.constants, parameters, results, places.workspace);
+    if (otherwise_ != nullptr) otherwise_->place(places.bases, places.constants, parameters, results, places.workspace);
+  }
+
+  void submit(Stream& stream, const char*& where) override {
+    const char* const here = where;
+    switch (step_.kind) {
+      case StepKind::kRepeat:
+        for (uint64_t i = 0; i < step_.count; ++i) then_.run(stream, where);
+        break;
+      case StepKind::kWhile:
+        while (is_set(stream)) {
+          then_.run(stream, where);
+          where = here;
+        }
+        break;
+      case StepKind::kIf:
+        if (is_set(stream)) {
+          then_.run(stream, where);
+        } else if (otherwise_ != nullptr) {
+          otherwise_->run(stream, where);
+        }
+        break;
+      default:
+        then_.run(stream, where);
+    }
+  }
+
+ private:
+  // Waits, and raises what the stream's work failed with: the byte would be wrong then.
+  bool is_set(Stream& stream) const {
+    uint8_t byte = 0;
+    copy_bytes(stream, &byte, predicate_, 1, MYDEV_COPY_DEVICE_TO_HOST);
+    stream.synchronize();
+    return byte != 0;
+  }
+
+  const Step& step_;
+  PreparedProgram then_;
+  std::unique_ptr<PreparedProgram> otherwise_;
+  void* predicate_ = nullptr;
+};
+
+}  // namespace
+
+PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation, const char* called_by)
+    : program_(program) {
+  preparation.constants.add(program);
+  std::vector<uint64_t> workspace;
+  for (StepIndex index = 0; index < program.steps().size(); ++index) {
+    const Step& step = program.steps()[index];
+    std::string where = describe_step(program, index);
+    if (*called_by != '\0') where += ", called by " + std::string(called_by);
+    where_.push_back(kept_text(where));
+    preparation.where = where_.back();
+    commands_.push_back(step.program == nullptr ? make_command(step, preparation.stream)
+                                                : std::make_unique<CallCommand>(step, preparation, where_.back()));
+    workspace.push_back(commands_.back()->workspace_bytes());
+  }
+  const uint64_t alignment = preparation.stream.device().properties.alignment;
+  plan_ = plan_memory(program, alignment, workspace, /*aligned_parameters=*/*called_by == '\0');
+}
+
+void PreparedProgram::place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
+                            std::span<const Address> results, const Address& arena) {
+  Places places{bases, constants, std::vector<Address>(program_.slots().size()), {}};
+  for (size_t i = 0; i < parameters.size(); ++i) places.slots[program_.parameters()[i]] = parameters[i];
+  for (size_t i = 0; i < results.size(); ++i) places.slots[program_.own_results()[i]] = results[i];
+  const auto address_of = [&](const Placement& placement) {
+    if (placement.home == Placement::kNowhere) return Address{};
+    const Address& home = placement.home == Placement::kArena ? arena : places.slots[placement.home];
+    return Address{home.base, home.offset + placement.offset};
+  };
+  for (SlotIndex index = 0; index < program_.slots().size(); ++index) {
+    const SlotKind kind = program_.slots()[index].kind;
+    if (kind == SlotKind::kTemporary) places.slots[index] = address_of(plan_.slots[index]);
+    if (kind == SlotKind::kConstant) {
+      places.slots[index] = {kConstantsBase, constants.offset_of(program_, index)};
+    }
+  }
+  for (size_t step = 0; step < commands_.size(); ++step) {
+    places.workspace = address_of(plan_.workspace[step]);
+    commands_[step]->place(places);
+  }
+}
+
+void PreparedProgram::run(Stream& stream, const char*& where) {
+  for (size_t step = 0; step < commands_.size(); ++step) {
+    where = where_[step];
+    if (stream.needs_care()) [[unlikely]] {
+      const SourceLocationScope scope(where);
+      commands_[step]->submit(stream, where);
+    } else {
+      commands_[step]->submit(stream, where);
+    }
+  }
+}
+
+}  // namespace mydev::program

@@ -1,0 +1,46 @@
+// A program as commands with a memory plan, and the programs that it calls inside them.
+//
+// Made from the inside out, since the arena of what is called is workspace of the step that calls it; placed from the
+// outside in. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/address.h"
+#include "program/command.h"
+#include "program/constant_pool.h"
+#include "program/plan.h"
+#include "program/program.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev::program {
+
+// What preparing knows and gathers, of all programs.
+struct Preparation {
+  Stream& stream;
+  ConstantPool constants;
+  const char* where = "";  // the step that is being prepared, for errors
+};
+
+class PreparedProgram {
+ public:
+  // Borrows the program. `called_by` is a step, or "": then its parameters will be aligned as the device's memory is.
+  PreparedProgram(const Program& program, Preparation& preparation, const char* called_by = "");
+
+  const MemoryPlan& plan() const noexcept { return plan_; }
+  // `parameters` and `results` in the order of the program's parameters() and own_results().
+  void place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
+             std::span<const Address> results, const Address& arena);
+  void run(Stream& stream, const char*& where);
+
+ private:
+  const Program& program_;
+  MemoryPlan plan_;
+  std::vector<std::unique_ptr<Command>> commands_;  // of each step
+  std::vector<const char*> where_;                  // of each step: texts that live as long as the process
+};
+
+}  // namespace mydev::program

@@ -1,0 +1,83 @@
+// For tests of programs: programs from text, memory of the device with values in it, and runs of one.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "error_fixture.h"
+#include "program/builder.h"
+#include "program/executor.h"
+#include "program/text.h"
+#include "runtime/command/transfer.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/stream/stream_table.h"
+
+namespace mydev::program {
+
+// Text without its first line, which is the same for all.
+inline SharedProgram parsed(const std::string& programs) {
+  return parse("mydev program 1\n\n" + programs);
+}
+
+// Memory of device 0, which the host need not reach.
+template <typename T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(const std::vector<T>& values, Stream& stream = default_stream(0))
+      : count_(values.size()), block_(allocate(stream, values.size() * sizeof(T))) {
+    write(values, stream);
+  }
+  ~DeviceArray() { release(*block_); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  void write(const std::vector<T>& values, Stream& stream = default_stream(0)) {
+    copy_bytes(stream, block_->data, values.data(), count_ * sizeof(T), MYDEV_COPY_HOST_TO_DEVICE);
+    stream.synchronize();
+  }
+  // What the stream's work has left there.
+  std::vector<T> read(Stream& stream = default_stream(0)) const {
+    std::vector<T> values(count_);
+    copy_bytes(stream, values.data(), block_->data, count_ * sizeof(T), MYDEV_COPY_DEVICE_TO_HOST);
+    stream.synchronize();
+    return values;
+  }
+  Binding binding() const { return {block_->data, count_ * sizeof(T)}; }
+
+ private:
+  size_t count_;
+  Block* block_;
+};
+using Floats = DeviceArray<float>;
+
+inline Executor executor_of(const SharedProgram& program, Stream& stream = default_stream(0)) {
+  return Executor(program, stream, caching_allocator_for(stream));
+}
+
+// One run on values; the values of the program's first own result, of `count` floats.
+inline std::vector<float> run_once(const SharedProgram& program, const std::vector<std::vector<float>>& parameters,
+                                   size_t count) {
+  std::vector<std::unique_ptr<Floats>> arrays;
+  std::vector<Binding> bindings;
+  for (const std::vector<float>& values : parameters) {
+    bindings.push_back(arrays.emplace_back(std::make_unique<Floats>(values))->binding());
+  }
+  const Floats result(std::vector<float>(count, -1));
+  Executor executor = executor_of(program);
+  executor.run(default_stream(0), bindings, std::vector<Binding>{result.binding()});
+  return result.read();
+}
+
+// The device's memory with another content than any run leaves there.
+inline void poison(std::span<std::byte> memory, Stream& stream = default_stream(0)) {
+  const std::vector<std::byte> bytes(memory.size(), std::byte{0xff});  // of floats: NaN
+  if (bytes.empty()) return;
+  copy_bytes(stream, memory.data(), bytes.data(), bytes.size(), MYDEV_COPY_HOST_TO_DEVICE);
+  stream.synchronize();
+}
+
+}  // namespace mydev::program
