@@ -144,7 +144,8 @@ AttentionProblem backward_problem(const mydev_frame& frame) {
     }
   }
   for (const mydev_buffer* state : {b + 10, b + 11}) {
-    if (state->dtype != MYDEV_S64) refuse(kBackward, MYDEV_UNIMPLEMENTED, "seed and offset are s64");
+    if (state->data != nullptr && state->dtype != MYDEV_S64)
+      refuse(kBackward, MYDEV_UNIMPLEMENTED, "seed and offset are s64");
     if (state->rank != 0 || (problem.dropout > 0 && state->data == nullptr)) {
       refuse(kBackward, MYDEV_INVALID_ARGUMENT, "seed and offset are one number each, there where dropout is");
     }

@@ -4,7 +4,7 @@
 
 #include "program/kept_text.h"
 #include "runtime/base/status.h"
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 #include "runtime/command/transfer.h"
 
 namespace mydev::program {

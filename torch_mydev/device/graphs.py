@@ -133,8 +133,8 @@ def make_graphed_callables(
 
     ``callables`` is one, with ``sample_args`` its arguments, or a tuple of some, with a tuple of arguments for each, in
     the order of the program. Arguments are tensors, in any structure, with the sizes, dtypes, strides and
-    ``requires_grad`` of later calls. A module is changed in place: it replays while its ``training`` is what it is now. Modules
-    must have no hooks yet, and buffers that need no gradient. As torch.cuda.make_graphed_callables.
+    ``requires_grad`` of later calls. A module is changed in place: it replays while its ``training`` is what it is now.
+    Modules must have no hooks yet, and buffers that need no gradient. As torch.cuda.make_graphed_callables.
     """
     single = not isinstance(callables, tuple)
     functions: tuple[Callable[..., Any], ...] = (callables,) if single else callables

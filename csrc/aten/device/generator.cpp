@@ -4,6 +4,7 @@
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "aten/core/device_type.h"
 #include "runtime/driver/device.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
@@ -68,28 +70,42 @@ c10::DeviceType DeviceGenerator::device_type() {
   return kDeviceType;
 }
 
+DeviceGenerator::Captured* DeviceGenerator::captured() {
+  if (C10_LIKELY(captures_.empty())) return nullptr;
+  const Capture* current = current_stream(device().index()).capture();
+  const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                  [&](const Captured& captured) { return captured.capture == current; });
+  return found == captures_.end() ? nullptr : &*found;
+}
+
 RandomDraw DeviceGenerator::reserve(uint64_t blocks) {
-  if (C10_UNLIKELY(captured_.defined())) return {{0, std::exchange(drawn_, drawn_ + blocks)}, captured_};
+  if (Captured* captured = this->captured()) {
+    return {{0, std::exchange(captured->drawn, captured->drawn + blocks)}, captured->state};
+  }
+  TORCH_CHECK(
+      current_stream(device().index()).capture() == nullptr, "this generator of ", device(),
+      " cannot be drawn from while the current stream captures a graph; register_generator_state() of the graph "
+      "before the capture lets it");
   return {{state_.seed, std::exchange(state_.offset, state_.offset + blocks)}, {}};
 }
 
 PhiloxState DeviceGenerator::reserve_now(uint64_t blocks, const char* what) {
-  TORCH_CHECK(!captured_.defined(), what, " cannot be captured: a graph on ", device(),
-              " is being captured, and the state of its generator is known at each replay only");
+  TORCH_CHECK(captured() == nullptr, what, " cannot be captured: the state of the generator of ", device(),
+              " is known at each replay only");
   return reserve(blocks).first;
 }
 
-void DeviceGenerator::begin_capture(at::Tensor state) {
-  TORCH_CHECK(!captured_.defined(), "the generator of ", device(),
-              " is part of a graph that is being captured; one graph "
-              "at a time can draw from it");
-  captured_ = std::move(state);
-  drawn_ = 0;
+void DeviceGenerator::begin_capture(const Capture& capture, at::Tensor state) {
+  captures_.push_back({&capture, std::move(state), 0});
 }
 
-uint64_t DeviceGenerator::end_capture() {
-  captured_.reset();
-  return drawn_;
+uint64_t DeviceGenerator::end_capture(const Capture& capture) {
+  const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                  [&](const Captured& captured) { return captured.capture == &capture; });
+  if (found == captures_.end()) return 0;
+  const uint64_t drawn = found->drawn;
+  captures_.erase(found);
+  return drawn;
 }
 
 DeviceGenerator* DeviceGenerator::clone_impl() const {

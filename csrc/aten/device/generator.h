@@ -4,14 +4,17 @@
 // from a CPU generator seeded from the next block, so fallbacks follow the same state. As all generators, not
 // thread-safe by itself: hold mutex() while drawing.
 //
-// While a graph is captured, numbers begin where two words in device memory say, which each replay writes anew: what is
-// drawn then counts from there (begin_capture).
+// What is drawn for a stream that captures a graph begins where two words in device memory say, which each replay
+// writes anew, and counts from there (begin_capture).
 #pragma once
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "runtime/base/philox.h"
+#include "runtime/stream/capture.h"
 
 namespace mydev {
 
@@ -40,18 +43,25 @@ class DeviceGenerator final : public c10::GeneratorImpl {
 
   // The state to draw `blocks` blocks of four 32-bit words with; advances past them.
   RandomDraw reserve(uint64_t blocks);
-  // As reserve(), for what cannot read device memory; `what` is the error's subject while a graph is captured.
+  // As reserve(), for what cannot read device memory; `what` is the error's subject where the current stream captures.
   PhiloxState reserve_now(uint64_t blocks, const char* what);
 
-  // Draws refer to `state`, s64[2] on the device, until end_capture(), which gives the blocks that were drawn.
-  void begin_capture(at::Tensor state);
-  uint64_t end_capture();
+  // Draws for streams of the capture refer to `state`, s64[2] on the device, until end_capture(), which gives the
+  // number of blocks that were drawn.
+  void begin_capture(const Capture& capture, at::Tensor state);
+  uint64_t end_capture(const Capture& capture);
 
  private:
   DeviceGenerator* clone_impl() const override;
+  struct Captured {
+    const Capture* capture;
+    at::Tensor state;
+    uint64_t drawn;  // blocks
+  };
+  Captured* captured();  // of the current stream's capture, if there is one that draws from here
+
   PhiloxState state_;
-  at::Tensor captured_;  // undefined unless a graph is captured
-  uint64_t drawn_ = 0;   // blocks, meanwhile
+  std::vector<Captured> captures_;
 };
 
 // The default generator of a device (index < 0: the current one). Made at first use.

@@ -74,24 +74,26 @@ void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mo
     draws.state = at::empty({2}, at::TensorOptions(torch_device(device_)).dtype(at::kLong));
   }
   auto recorder = std::make_shared<program::Recorder>("graph", pool_);
-  size_t begun = 0;
-  try {
-    for (const Draws& draws : draws_) {
-      generator_impl(draws.generator).begin_capture(draws.state);
-      ++begun;
-    }
-    recorder->begin(stream);
-  } catch (...) {
-    for (size_t i = 0; i < begun; ++i) generator_impl(draws_[i].generator).end_capture();
-    draws_.clear();
-    throw;
-  }
+  recorder->begin(stream);
   recorder_ = std::move(recorder);
+  for (const Draws& draws : draws_) {
+    DeviceGenerator& generator = generator_impl(draws.generator);
+    const std::lock_guard<std::mutex> lock(generator.mutex_);
+    generator.begin_capture(*recorder_, draws.state);
+  }
+}
+
+void DeviceGraph::end_draws() {
+  for (Draws& draws : draws_) {
+    DeviceGenerator& generator = generator_impl(draws.generator);
+    const std::lock_guard<std::mutex> lock(generator.mutex_);
+    draws.blocks = generator.end_capture(*recorder_);
+  }
 }
 
 void DeviceGraph::capture_end() {
   TORCH_CHECK(recorder_ != nullptr, "capture_end: no capture of this graph has begun");
-  for (Draws& draws : draws_) draws.blocks = generator_impl(draws.generator).end_capture();
+  end_draws();
   const std::shared_ptr<program::Recorder> recorder = std::exchange(recorder_, nullptr);
   try {
     recording_ = recorder->end();
@@ -132,7 +134,7 @@ void DeviceGraph::replay() {
 
 void DeviceGraph::abandon() noexcept {
   if (recorder_ == nullptr) return;
-  for (const Draws& draws : draws_) generator_impl(draws.generator).end_capture();
+  end_draws();
   recorder_->abandon();
   recorder_ = nullptr;
 }

@@ -51,6 +51,7 @@ class DeviceGraph final : public at::GraphImplInterface {
     at::Tensor state;
     uint64_t blocks = 0;  // of a replay
   };
+  void end_draws();  // of the capture
   void abandon() noexcept;
 
   const bool keep_graph_;
