@@ -390,7 +390,7 @@ class ProgramParser {
 SharedProgram parse(std::string_view text) {
   TextReader reader(text);
   reader.skip_lines();
-  if (!reader.take_word("mydev") || !reader.take_word("program")) reader.fail("'mydev program' and a version");
+  if (!reader.take_word("programs") || !reader.take_word("version")) reader.fail("'programs version' and a number");
   if (reader.integer("the version of the text") != kTextVersion) {
     reader.fail_before("version " + std::to_string(kTextVersion));
   }

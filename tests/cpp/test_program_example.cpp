@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kText[] = R"(
 # [docs: text]
-mydev program 1
+programs version 1
 
 program mlp(x: f32[64,128], w1: f32[128,256], w2: f32[256,10]) -> (y: f32[64,10]) {
   constant half: f32[] = hex "0000003f"
