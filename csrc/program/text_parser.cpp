@@ -35,7 +35,7 @@ class ProgramParser {
     if (!reader_.take_word("program")) reader_.fail("'program'");
     const std::string name = new_name("the name of a program");
     if (programs_.contains(name)) reader_.fail_before("another name: there is a program of this one");
-    builder_.emplace(name);
+    builder_ = ProgramBuilder(name);
     reader_.expect("(");
     parse_list(")", [&] { parse_parameter(); });
     reader_.expect("->");
@@ -49,8 +49,8 @@ class ProgramParser {
       reader_.end_of_line();
     }
     reader_.end_of_line();
-    for (const SlotIndex result : results) builder_->returns(result);
-    return std::move(*builder_).build();
+    for (const SlotIndex result : results) builder_.returns(result);
+    return std::move(builder_).build();
   }
 
  private:
@@ -107,7 +107,7 @@ class ProgramParser {
     const std::string name = new_slot();
     reader_.expect(":");
     Type type = parse_type();
-    keep(builder_->parameter(type.dtype, std::move(type.sizes), donated, name), name);
+    keep(builder_.parameter(type.dtype, std::move(type.sizes), donated, name), name);
   }
 
   SlotIndex parse_result() {
@@ -122,7 +122,7 @@ class ProgramParser {
     const std::string name = new_slot();
     reader_.expect(":");
     Type type = parse_type();
-    return keep(builder_->temporary(type.dtype, std::move(type.sizes), name), name);
+    return keep(builder_.temporary(type.dtype, std::move(type.sizes), name), name);
   }
 
   void parse_constant() {
@@ -130,7 +130,7 @@ class ProgramParser {
     reader_.expect(":");
     Type type = parse_type();
     reader_.expect("=");
-    keep(builder_->constant(type.dtype, std::move(type.sizes), parse_hex(), name), name);
+    keep(builder_.constant(type.dtype, std::move(type.sizes), parse_hex(), name), name);
   }
 
   std::vector<std::byte> parse_hex() {
@@ -151,7 +151,7 @@ class ProgramParser {
     if (dtype_named(reader_.next_word()) != MYDEV_DTYPE_INVALID) return parse_number();
     const auto found = slots_.find(reader_.word("the name of a slot, a number with its dtype, or 'none'"));
     if (found == slots_.end()) reader_.fail_before("the name of a slot");
-    Operand operand = builder_->view(found->second);
+    Operand operand = builder_.view(found->second);
     if (reader_.take("+")) operand.offset = parse_count("an offset in bytes");
     if (dtype_named(reader_.next_word()) == MYDEV_DTYPE_INVALID) return operand;
     const Type type = parse_type();
@@ -288,7 +288,7 @@ class ProgramParser {
     if (reader_.take_word("temporary")) return static_cast<void>(parse_temporary());
     if (reader_.at_number()) {
       const uint64_t number = parse_count("the number of a step");
-      if (!numbers_.emplace(number, builder_->num_steps()).second) reader_.fail_before("a number that no step has");
+      if (!numbers_.emplace(number, builder_.num_steps()).second) reader_.fail_before("a number that no step has");
       reader_.expect(":");
     }
     parse_step();
@@ -316,7 +316,7 @@ class ProgramParser {
         step.after.push_back(found->second);
       } while (reader_.take(","));
     }
-    builder_->add(std::move(step));
+    builder_.add(std::move(step));
   }
 
   void parse_command(Step& step) {
@@ -363,24 +363,22 @@ class ProgramParser {
   void parse_arguments(Step& step) {
     reader_.expect("(");
     ParsedAttributes parsed;
-    bool more = reader_.peek() != ')';
-    while (more && reader_.peek() != ';') {
-      step.operands.push_back(parse_operand());
-      more = reader_.take(",");
-      if (more) continue;
-      if (reader_.peek() != ';' && reader_.peek() != ')') reader_.fail("',', ';' or ')'");
+    if (reader_.peek() != ';' && reader_.peek() != ')') {
+      do {
+        step.operands.push_back(parse_operand());
+      } while (reader_.take(","));
     }
     if (reader_.take(";")) {
       parse_list(")", [&] { parse_attribute(parsed); });
-    } else {
-      reader_.expect(")");
+    } else if (!reader_.take(")")) {
+      reader_.fail("',', ';' or ')'");
     }
     step.attributes = Attributes(parsed.attributes);
   }
 
   TextReader& reader_;
   const ProgramsByName& programs_;
-  std::optional<ProgramBuilder> builder_;
+  ProgramBuilder builder_{""};
   std::map<std::string, SlotIndex, std::less<>> slots_;
   std::map<uint64_t, StepIndex> numbers_;
 };
