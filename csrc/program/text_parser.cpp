@@ -13,6 +13,8 @@ namespace mydev::program {
 
 namespace {
 
+constexpr int kDeepestDictionary = 8;  // as custom_call.h has it
+
 // Attributes with all that they point to.
 struct ParsedAttributes {
   std::vector<mydev_attribute> attributes;
@@ -206,7 +208,7 @@ class ProgramParser {
 
   // --- attributes ---
 
-  void parse_attribute(ParsedAttributes& into) {
+  void parse_attribute(ParsedAttributes& into, int depth = 0) {
     const bool quoted = reader_.peek() == '"';
     const char* name = into.keep(quoted ? reader_.string() : std::string(reader_.word("the name of an attribute")));
     reader_.expect("=");
@@ -214,11 +216,11 @@ class ProgramParser {
     if (const mydev_dtype dtype = dtype_named(reader_.next_word()); dtype != MYDEV_DTYPE_INVALID) {
       attribute.dtype = static_cast<uint16_t>(parse_dtype());
     }
-    parse_value(attribute, into);
+    parse_value(attribute, into, depth);
     into.attributes.push_back(attribute);
   }
 
-  void parse_value(mydev_attribute& attribute, ParsedAttributes& into) {
+  void parse_value(mydev_attribute& attribute, ParsedAttributes& into, int depth) {
     const std::string_view word = reader_.next_word();
     if (word == "true" || word == "false") {
       attribute.kind = MYDEV_ATTRIBUTE_BOOL;
@@ -242,8 +244,9 @@ class ProgramParser {
     } else if (attribute.dtype != MYDEV_DTYPE_INVALID && word == "hex") {
       parse_typed_array(attribute, into);
     } else if (reader_.take("{")) {
+      if (depth == kDeepestDictionary) reader_.fail_before("a value that is no dictionary: they are nested too deep");
       ParsedAttributes& entries = *into.dictionaries.emplace_back(new ParsedAttributes);
-      parse_list("}", [&] { parse_attribute(entries); });
+      parse_list("}", [&] { parse_attribute(entries, depth + 1); });
       attribute.kind = MYDEV_ATTRIBUTE_DICTIONARY;
       attribute.count = static_cast<uint32_t>(entries.attributes.size());
       attribute.value.attributes = entries.attributes.data();

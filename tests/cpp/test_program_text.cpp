@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "fuzz.h"
 #include "program_fixture.h"
 
 namespace mydev::program {
@@ -168,6 +171,8 @@ constexpr WrongText kWrongTexts[] = {
     {"StringWithoutEnd", IN_PROGRAM("  y = launch k(x; a=\"b)"), "found the end of the line, expected '\"' at the end"},
     {"Escape", IN_PROGRAM("  y = launch k(x; a=\"\\q\")"), "found 'q', expected '\"', '\\' or 'x' and two"},
     {"PartOfAnElement", IN_PROGRAM("  y = launch k(x; a=s32 hex \"00\")"), "expected the bytes of whole elements"},
+    {"DeepDictionary", IN_PROGRAM("  y = launch k(x; a={a={a={a={a={a={a={a={a={}}}}}}}}})"),
+     "they are nested too deep"},
     {"CallOfItself", IN_PROGRAM("  call p(x, d)"),
      "line 3, column 8: found 'p', expected the name of a program above this one; no program calls itself"},
     {"NoThen", IN_PROGRAM("  if d p(x, d)"), "line 3, column 8: found 'p', expected 'then'"},
@@ -178,6 +183,67 @@ constexpr WrongText kWrongTexts[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Text, RefusedText, testing::ValuesIn(kWrongTexts),
                          [](const auto& info) { return std::string(info.param.what); });
+
+// --- text that may be anything
+// ----------------------------------------------------------------------------------------
+
+constexpr const char* kPieces[] = {"(",
+                                   ")",
+                                   "{",
+                                   "}",
+                                   "[",
+                                   "]",
+                                   ",",
+                                   ";",
+                                   ":",
+                                   "=",
+                                   "+",
+                                   "-",
+                                   "\"",
+                                   "\n",
+                                   " ",
+                                   "0",
+                                   "7",
+                                   "1.5",
+                                   "9999999999999999999",
+                                   "4611686018427387904",
+                                   "x",
+                                   "y",
+                                   "none",
+                                   "f32",
+                                   "s64[]",
+                                   "f32[2]",
+                                   "donated",
+                                   "hex \"00\"",
+                                   "launch",
+                                   "copy",
+                                   "fill",
+                                   "call",
+                                   "body",
+                                   "after 0",
+                                   "lane 1",
+                                   "a={",
+                                   "\\x",
+                                   "#",
+                                   "inf",
+                                   "1e400"};
+
+TEST(Text, SurvivesWhatItMayHoldAndReadsBackWhatItTakes) {
+  unsigned taken = 0;
+  fuzz(3000, 1, [&](std::mt19937& random) {
+    std::string text = std::string("programs version 1\n\n") + kTexts[random() % std::size(kTexts)];
+    for (unsigned change = 1 + random() % 3; change > 0; --change) {
+      const size_t at = random() % text.size(), length = random() % 3 == 0 ? 1 + random() % 8 : 0;
+      text.replace(at, length, random() % 4 == 0 ? "" : kPieces[random() % std::size(kPieces)]);
+    }
+    SharedProgram program;
+    if (error_of([&] { program = parse(text); }).code() != MYDEV_OK) return;
+    ++taken;
+    const std::string printed = print(*program);
+    ASSERT_EQ(print(*parse(printed)), printed) << text;
+  });
+  EXPECT_GT(taken, 0U);
+}
 
 }  // namespace
 }  // namespace mydev::program
