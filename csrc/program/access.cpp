@@ -41,12 +41,13 @@ bool writes_operand(const Step& step, size_t operand) {
 
 std::vector<Access> accesses_of(const Step& step) {
   std::vector<Access> accesses;
-  for (const Operand& result : step.results) accesses.push_back({&result, false, true});
-  for (size_t i = 0; i < step.operands.size(); ++i) {
-    accesses.push_back({&step.operands[i], true, writes_operand(step, i)});
-  }
-  accesses.push_back({&step.predicate, true, false});
-  std::erase_if(accesses, [](const Access& access) { return access.operand->kind != Operand::kView; });
+  accesses.reserve(step.results.size() + step.operands.size() + 1);
+  const auto add = [&](const Operand& operand, bool reads, bool writes) {
+    if (operand.kind == Operand::kView) accesses.push_back({&operand, reads, writes});
+  };
+  for (const Operand& result : step.results) add(result, false, true);
+  for (size_t i = 0; i < step.operands.size(); ++i) add(step.operands[i], true, writes_operand(step, i));
+  add(step.predicate, true, false);
   return accesses;
 }
 

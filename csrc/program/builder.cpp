@@ -10,10 +10,10 @@ namespace mydev::program {
 
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
+  uint64_t stride = 1;  // of sizes that verify_structure will refuse it is any number
   for (size_t d = sizes.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= sizes[d];
+    strides[d] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(sizes[d]);
   }
   return strides;
 }

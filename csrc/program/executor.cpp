@@ -1,7 +1,7 @@
 #include "program/executor.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +60,7 @@ class Executor::Prepared {
         bases_(kFirstBoundBase + program_->parameters().size() + program_->own_results().size()) {
     verify_kernels(*program_, &device_);
     Preparation preparation{stream, ConstantPool(device_.properties.alignment)};
-    with_place(preparation.where, [&] { prepared_.emplace(*program_, preparation); });
+    with_place(preparation.where, [&] { prepared_ = std::make_unique<PreparedProgram>(*program_, preparation); });
     if (plan().arena_bytes != 0) arena_ = allocate(plan().arena_bytes);
     upload(preparation.constants.bytes(), stream, allocate);
     place(preparation.constants);
@@ -157,7 +157,7 @@ class Executor::Prepared {
   Device& device_;
   Bases bases_;
   std::vector<uint64_t> bytes_ = bytes_of_slots(*program_);
-  std::optional<PreparedProgram> prepared_;
+  std::unique_ptr<PreparedProgram> prepared_;
   std::shared_ptr<void> arena_, constants_;
   uint64_t constant_bytes_ = 0;
   std::vector<size_t> homes_;  // parameters that temporaries are planned into

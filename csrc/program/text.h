@@ -1,6 +1,6 @@
 // Programs as text, which people read and write, and which keeps a program in a file.
 //
-//   mydev program 1
+//   programs version 1
 //
 //   program layer(x: f32[128,256], donated state: f32[10]) -> (y: f32[128,10], state) {
 //     constant w: f32[256,10] = hex "0000803f..."

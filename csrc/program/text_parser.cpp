@@ -13,6 +13,8 @@ namespace mydev::program {
 
 namespace {
 
+constexpr int kDeepestDictionary = 8;  // as custom_call.h has it
+
 // Attributes with all that they point to.
 struct ParsedAttributes {
   std::vector<mydev_attribute> attributes;
@@ -35,7 +37,7 @@ class ProgramParser {
     if (!reader_.take_word("program")) reader_.fail("'program'");
     const std::string name = new_name("the name of a program");
     if (programs_.contains(name)) reader_.fail_before("another name: there is a program of this one");
-    builder_.emplace(name);
+    builder_ = ProgramBuilder(name);
     reader_.expect("(");
     parse_list(")", [&] { parse_parameter(); });
     reader_.expect("->");
@@ -49,8 +51,8 @@ class ProgramParser {
       reader_.end_of_line();
     }
     reader_.end_of_line();
-    for (const SlotIndex result : results) builder_->returns(result);
-    return std::move(*builder_).build();
+    for (const SlotIndex result : results) builder_.returns(result);
+    return std::move(builder_).build();
   }
 
  private:
@@ -107,7 +109,7 @@ class ProgramParser {
     const std::string name = new_slot();
     reader_.expect(":");
     Type type = parse_type();
-    keep(builder_->parameter(type.dtype, std::move(type.sizes), donated, name), name);
+    keep(builder_.parameter(type.dtype, std::move(type.sizes), donated, name), name);
   }
 
   SlotIndex parse_result() {
@@ -122,7 +124,7 @@ class ProgramParser {
     const std::string name = new_slot();
     reader_.expect(":");
     Type type = parse_type();
-    return keep(builder_->temporary(type.dtype, std::move(type.sizes), name), name);
+    return keep(builder_.temporary(type.dtype, std::move(type.sizes), name), name);
   }
 
   void parse_constant() {
@@ -130,7 +132,7 @@ class ProgramParser {
     reader_.expect(":");
     Type type = parse_type();
     reader_.expect("=");
-    keep(builder_->constant(type.dtype, std::move(type.sizes), parse_hex(), name), name);
+    keep(builder_.constant(type.dtype, std::move(type.sizes), parse_hex(), name), name);
   }
 
   std::vector<std::byte> parse_hex() {
@@ -151,7 +153,7 @@ class ProgramParser {
     if (dtype_named(reader_.next_word()) != MYDEV_DTYPE_INVALID) return parse_number();
     const auto found = slots_.find(reader_.word("the name of a slot, a number with its dtype, or 'none'"));
     if (found == slots_.end()) reader_.fail_before("the name of a slot");
-    Operand operand = builder_->view(found->second);
+    Operand operand = builder_.view(found->second);
     if (reader_.take("+")) operand.offset = parse_count("an offset in bytes");
     if (dtype_named(reader_.next_word()) == MYDEV_DTYPE_INVALID) return operand;
     const Type type = parse_type();
@@ -206,7 +208,7 @@ class ProgramParser {
 
   // --- attributes ---
 
-  void parse_attribute(ParsedAttributes& into) {
+  void parse_attribute(ParsedAttributes& into, int depth = 0) {
     const bool quoted = reader_.peek() == '"';
     const char* name = into.keep(quoted ? reader_.string() : std::string(reader_.word("the name of an attribute")));
     reader_.expect("=");
@@ -214,11 +216,11 @@ class ProgramParser {
     if (const mydev_dtype dtype = dtype_named(reader_.next_word()); dtype != MYDEV_DTYPE_INVALID) {
       attribute.dtype = static_cast<uint16_t>(parse_dtype());
     }
-    parse_value(attribute, into);
+    parse_value(attribute, into, depth);
     into.attributes.push_back(attribute);
   }
 
-  void parse_value(mydev_attribute& attribute, ParsedAttributes& into) {
+  void parse_value(mydev_attribute& attribute, ParsedAttributes& into, int depth) {
     const std::string_view word = reader_.next_word();
     if (word == "true" || word == "false") {
       attribute.kind = MYDEV_ATTRIBUTE_BOOL;
@@ -242,8 +244,9 @@ class ProgramParser {
     } else if (attribute.dtype != MYDEV_DTYPE_INVALID && word == "hex") {
       parse_typed_array(attribute, into);
     } else if (reader_.take("{")) {
+      if (depth == kDeepestDictionary) reader_.fail_before("a value that is no dictionary: they are nested too deep");
       ParsedAttributes& entries = *into.dictionaries.emplace_back(new ParsedAttributes);
-      parse_list("}", [&] { parse_attribute(entries); });
+      parse_list("}", [&] { parse_attribute(entries, depth + 1); });
       attribute.kind = MYDEV_ATTRIBUTE_DICTIONARY;
       attribute.count = static_cast<uint32_t>(entries.attributes.size());
       attribute.value.attributes = entries.attributes.data();
@@ -288,7 +291,7 @@ class ProgramParser {
     if (reader_.take_word("temporary")) return static_cast<void>(parse_temporary());
     if (reader_.at_number()) {
       const uint64_t number = parse_count("the number of a step");
-      if (!numbers_.emplace(number, builder_->num_steps()).second) reader_.fail_before("a number that no step has");
+      if (!numbers_.emplace(number, builder_.num_steps()).second) reader_.fail_before("a number that no step has");
       reader_.expect(":");
     }
     parse_step();
@@ -316,7 +319,7 @@ class ProgramParser {
         step.after.push_back(found->second);
       } while (reader_.take(","));
     }
-    builder_->add(std::move(step));
+    builder_.add(std::move(step));
   }
 
   void parse_command(Step& step) {
@@ -363,24 +366,22 @@ class ProgramParser {
   void parse_arguments(Step& step) {
     reader_.expect("(");
     ParsedAttributes parsed;
-    bool more = reader_.peek() != ')';
-    while (more && reader_.peek() != ';') {
-      step.operands.push_back(parse_operand());
-      more = reader_.take(",");
-      if (more) continue;
-      if (reader_.peek() != ';' && reader_.peek() != ')') reader_.fail("',', ';' or ')'");
+    if (reader_.peek() != ';' && reader_.peek() != ')') {
+      do {
+        step.operands.push_back(parse_operand());
+      } while (reader_.take(","));
     }
     if (reader_.take(";")) {
       parse_list(")", [&] { parse_attribute(parsed); });
-    } else {
-      reader_.expect(")");
+    } else if (!reader_.take(")")) {
+      reader_.fail("',', ';' or ')'");
     }
     step.attributes = Attributes(parsed.attributes);
   }
 
   TextReader& reader_;
   const ProgramsByName& programs_;
-  std::optional<ProgramBuilder> builder_;
+  ProgramBuilder builder_{""};
   std::map<std::string, SlotIndex, std::less<>> slots_;
   std::map<uint64_t, StepIndex> numbers_;
 };
@@ -390,7 +391,7 @@ class ProgramParser {
 SharedProgram parse(std::string_view text) {
   TextReader reader(text);
   reader.skip_lines();
-  if (!reader.take_word("mydev") || !reader.take_word("program")) reader.fail("'mydev program' and a version");
+  if (!reader.take_word("programs") || !reader.take_word("version")) reader.fail("'programs version' and a number");
   if (reader.integer("the version of the text") != kTextVersion) {
     reader.fail_before("version " + std::to_string(kTextVersion));
   }

@@ -285,7 +285,7 @@ std::string print_step(const Program& program, const Step& step) {
 
 std::string print(const Program& program) {
   std::ostringstream out;
-  out << "mydev program " << kTextVersion << '\n';
+  out << "programs version " << kTextVersion << '\n';
   for (const Program* each : programs_of(program)) {
     out << '\n';
     print_program(out, *each);

@@ -20,7 +20,7 @@ namespace mydev::program {
 
 // Text without its first line, which is the same for all.
 inline SharedProgram parsed(const std::string& programs) {
-  return parse("mydev program 1\n\n" + programs);
+  return parse("programs version 1\n\n" + programs);
 }
 
 // Memory of device 0, which the host need not reach.

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "fuzz.h"
 #include "program_fixture.h"
 
 namespace mydev::program {
@@ -16,7 +19,7 @@ namespace {
 class PrintedText : public testing::TestWithParam<const char*> {};
 
 TEST_P(PrintedText, IsReadBackAsItWas) {
-  const std::string text = std::string("mydev program 1\n\n") + GetParam();
+  const std::string text = std::string("programs version 1\n\n") + GetParam();
   EXPECT_EQ(print(*parse(text)), text);
 }
 
@@ -73,10 +76,10 @@ INSTANTIATE_TEST_SUITE_P(Text, PrintedText, testing::ValuesIn(kTexts));
 
 TEST(Text, MayHaveCommentsAndSpaces) {
   const SharedProgram program = parse(
-      "# what it is for\n mydev program 1 # the version\n\nprogram p ( x : f32 [ 2 ] )->( y : f32[2] ) {\n\n"
+      "# what it is for\n programs version 1 # the version\n\nprogram p ( x : f32 [ 2 ] )->( y : f32[2] ) {\n\n"
       "  # a step\n 7 : y=launch mydev.exp( x )\n}\n\n");
   EXPECT_EQ(print(*program),
-            "mydev program 1\n\nprogram p(x: f32[2]) -> (y: f32[2]) {\n  y = launch mydev.exp(x)\n}\n");
+            "programs version 1\n\nprogram p(x: f32[2]) -> (y: f32[2]) {\n  y = launch mydev.exp(x)\n}\n");
 }
 
 TEST(Text, KeepsNumbersToTheLastBit) {
@@ -123,29 +126,33 @@ TEST_P(RefusedText, SaysWhereAndWhatWasExpected) {
   expect_error(error_of([] { parse(GetParam().text); }), MYDEV_INVALID_ARGUMENT, GetParam().problem);
 }
 
-#define IN_PROGRAM(steps) "mydev program 1\nprogram p(x: f32[2,3], donated d: u8[]) -> (y: f32[2,3]) {\n" steps "\n}\n"
+#define IN_PROGRAM(steps) \
+  "programs version 1\nprogram p(x: f32[2,3], donated d: u8[]) -> (y: f32[2,3]) {\n" steps "\n}\n"
 
 constexpr WrongText kWrongTexts[] = {
-    {"Empty", "", "line 1, column 1: found the end of the text, expected 'mydev program' and a version"},
-    {"NoVersion", "mydev program\n", "line 1, column 14: found the end of the line, expected the version of the text"},
-    {"LaterVersion", "mydev program 2\n", "line 1, column 15: found '2', expected version 1"},
-    {"NoProgram", "mydev program 1\n", "line 2, column 1: found the end of the text, expected 'program'"},
-    {"NoName", "mydev program 1\nprogram (", "line 2, column 9: found '(', expected the name of a program"},
-    {"WordForAName", "mydev program 1\nprogram copy(", "found 'copy', expected the name of a program that is no word"},
-    {"SlotTwice", "mydev program 1\nprogram p(x: f32[], x: f32[]) -> () {\n}\n",
+    {"Empty", "", "line 1, column 1: found the end of the text, expected 'programs version' and a number"},
+    {"NoVersion", "programs version\n",
+     "line 1, column 17: found the end of the line, expected the version of the text"},
+    {"LaterVersion", "programs version 2\n", "line 1, column 18: found '2', expected version 1"},
+    {"NoProgram", "programs version 1\n", "line 2, column 1: found the end of the text, expected 'program'"},
+    {"NoName", "programs version 1\nprogram (", "line 2, column 9: found '(', expected the name of a program"},
+    {"WordForAName", "programs version 1\nprogram copy(",
+     "found 'copy', expected the name of a program that is no word"},
+    {"SlotTwice", "programs version 1\nprogram p(x: f32[], x: f32[]) -> () {\n}\n",
      "line 2, column 21: found 'x', expected another name: there is a slot of this one"},
-    {"ProgramTwice", "mydev program 1\nprogram p() -> () {\n}\nprogram p() -> () {\n}\n",
+    {"ProgramTwice", "programs version 1\nprogram p() -> () {\n}\nprogram p() -> () {\n}\n",
      "line 4, column 9: found 'p', expected another name: there is a program of this one"},
-    {"NoDtype", "mydev program 1\nprogram p(x: f33[])", "line 2, column 14: found 'f33', expected a dtype, as in f32"},
-    {"NoSizes", "mydev program 1\nprogram p(x: f32)", "line 2, column 17: found ')', expected '['"},
-    {"WrongSize", "mydev program 1\nprogram p(x: f32[a])", "line 2, column 18: found 'a', expected a size"},
-    {"SizeTooLarge", "mydev program 1\nprogram p(x: f32[99999999999999999999])", "expected a size"},
-    {"NotClosed", "mydev program 1\nprogram p() -> () {\n", "line 3, column 1: found the end of the text"},
-    {"TextBehind", "mydev program 1\nprogram p() -> () {\n}\nmore",
+    {"NoDtype", "programs version 1\nprogram p(x: f33[])",
+     "line 2, column 14: found 'f33', expected a dtype, as in f32"},
+    {"NoSizes", "programs version 1\nprogram p(x: f32)", "line 2, column 17: found ')', expected '['"},
+    {"WrongSize", "programs version 1\nprogram p(x: f32[a])", "line 2, column 18: found 'a', expected a size"},
+    {"SizeTooLarge", "programs version 1\nprogram p(x: f32[99999999999999999999])", "expected a size"},
+    {"NotClosed", "programs version 1\nprogram p() -> () {\n", "line 3, column 1: found the end of the text"},
+    {"TextBehind", "programs version 1\nprogram p() -> () {\n}\nmore",
      "line 4, column 1: found 'more', expected 'program'"},
-    {"HexDigit", "mydev program 1\nprogram p() -> () {\n  constant c: u8[1] = hex \"0g\"\n}\n",
+    {"HexDigit", "programs version 1\nprogram p() -> () {\n  constant c: u8[1] = hex \"0g\"\n}\n",
      "line 3, column 28: found '0g', expected two hexadecimal digits, or '\"'"},
-    {"NoHex", "mydev program 1\nprogram p() -> () {\n  constant c: u8[1] = 0\n}\n", "found '0', expected 'hex'"},
+    {"NoHex", "programs version 1\nprogram p() -> () {\n  constant c: u8[1] = 0\n}\n", "found '0', expected 'hex'"},
     {"UnknownSlot", IN_PROGRAM("  y = copy z"), "line 3, column 12: found 'z', expected the name of a slot"},
     {"UnknownCommand", IN_PROGRAM("  y = move x"), "line 3, column 7: found 'move', expected a command: launch, copy"},
     {"NoCommand", IN_PROGRAM("  y"), "line 3, column 4: found the end of the line, expected ',' or '='"},
@@ -164,6 +171,8 @@ constexpr WrongText kWrongTexts[] = {
     {"StringWithoutEnd", IN_PROGRAM("  y = launch k(x; a=\"b)"), "found the end of the line, expected '\"' at the end"},
     {"Escape", IN_PROGRAM("  y = launch k(x; a=\"\\q\")"), "found 'q', expected '\"', '\\' or 'x' and two"},
     {"PartOfAnElement", IN_PROGRAM("  y = launch k(x; a=s32 hex \"00\")"), "expected the bytes of whole elements"},
+    {"DeepDictionary", IN_PROGRAM("  y = launch k(x; a={a={a={a={a={a={a={a={a={}}}}}}}}})"),
+     "they are nested too deep"},
     {"CallOfItself", IN_PROGRAM("  call p(x, d)"),
      "line 3, column 8: found 'p', expected the name of a program above this one; no program calls itself"},
     {"NoThen", IN_PROGRAM("  if d p(x, d)"), "line 3, column 8: found 'p', expected 'then'"},
@@ -174,6 +183,67 @@ constexpr WrongText kWrongTexts[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Text, RefusedText, testing::ValuesIn(kWrongTexts),
                          [](const auto& info) { return std::string(info.param.what); });
+
+// --- text that may be anything
+// ----------------------------------------------------------------------------------------
+
+constexpr const char* kPieces[] = {"(",
+                                   ")",
+                                   "{",
+                                   "}",
+                                   "[",
+                                   "]",
+                                   ",",
+                                   ";",
+                                   ":",
+                                   "=",
+                                   "+",
+                                   "-",
+                                   "\"",
+                                   "\n",
+                                   " ",
+                                   "0",
+                                   "7",
+                                   "1.5",
+                                   "9999999999999999999",
+                                   "4611686018427387904",
+                                   "x",
+                                   "y",
+                                   "none",
+                                   "f32",
+                                   "s64[]",
+                                   "f32[2]",
+                                   "donated",
+                                   "hex \"00\"",
+                                   "launch",
+                                   "copy",
+                                   "fill",
+                                   "call",
+                                   "body",
+                                   "after 0",
+                                   "lane 1",
+                                   "a={",
+                                   "\\x",
+                                   "#",
+                                   "inf",
+                                   "1e400"};
+
+TEST(Text, SurvivesWhatItMayHoldAndReadsBackWhatItTakes) {
+  unsigned taken = 0;
+  fuzz(3000, 1, [&](std::mt19937& random) {
+    std::string text = std::string("programs version 1\n\n") + kTexts[random() % std::size(kTexts)];
+    for (unsigned change = 1 + random() % 3; change > 0; --change) {
+      const size_t at = random() % text.size(), length = random() % 3 == 0 ? 1 + random() % 8 : 0;
+      text.replace(at, length, random() % 4 == 0 ? "" : kPieces[random() % std::size(kPieces)]);
+    }
+    SharedProgram program;
+    if (error_of([&] { program = parse(text); }).code() != MYDEV_OK) return;
+    ++taken;
+    const std::string printed = print(*program);
+    ASSERT_EQ(print(*parse(printed)), printed) << text;
+  });
+  EXPECT_GT(taken, 0U);
+}
 
 }  // namespace
 }  // namespace mydev::program

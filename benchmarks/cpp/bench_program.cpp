@@ -1,0 +1,119 @@
+// What running a program costs beyond its kernels: a run, a step, memory that is another at each run; and what planning
+// costs.
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/registry/kernel_registry.h"
+#include "program/builder.h"
+#include "program/executor.h"
+#include "runtime/command/launch.h"
+#include "runtime/stream/stream_table.h"
+
+namespace mydev::program {
+namespace {
+
+constexpr int64_t kElements = 16;
+
+mydev_code do_nothing(const mydev_frame* /*frame*/) {
+  return MYDEV_OK;
+}
+
+const mydev_kernel& nothing() {
+  static const mydev_kernel& kernel = []() -> const mydev_kernel& {
+    mydev_kernel record{};
+    record.struct_size = sizeof record;
+    record.name = "bench.nothing";
+    record.entry = do_nothing;
+    return *register_kernel(record, {"", "this benchmark"});
+  }();
+  return kernel;
+}
+
+// y = x, and then so many launches of y = f(y, x).
+SharedProgram chain_of(int64_t launches) {
+  nothing();
+  ProgramBuilder builder("chain");
+  const SlotIndex x = builder.parameter(MYDEV_F32, {kElements}), y = builder.temporary(MYDEV_F32, {kElements});
+  builder.returns(y);
+  builder.copy(builder.view(y), builder.view(x));
+  for (int64_t i = 0; i < launches; ++i) {
+    builder.launch("bench.nothing", {builder.view(y)}, {builder.view(y), builder.view(x)});
+  }
+  return std::move(builder).build();
+}
+
+struct Memory {
+  std::shared_ptr<void> block = caching_allocator_for(default_stream(0))(4 * kElements * sizeof(float));
+  Binding part(size_t index) const {
+    constexpr size_t kBytes = kElements * sizeof(float);
+    return {static_cast<char*>(block.get()) + index * kBytes, kBytes};
+  }
+};
+
+// Of one step, a copy, and N launches of a kernel that does nothing. Against launch_frames of as many: what a program
+// adds to a step.
+void run_program(benchmark::State& state) {
+  Stream& stream = default_stream(0);
+  Executor executor(chain_of(state.range(0)), stream, caching_allocator_for(stream));
+  const Memory memory;
+  const std::array parameters = {memory.part(0)}, results = {memory.part(1)};
+  for (auto _ : state) executor.run(stream, parameters, results);
+  state.SetItemsProcessed(state.iterations() * std::max<int64_t>(1, state.range(0)));
+}
+BENCHMARK(run_program)->Arg(0)->Arg(1)->Arg(1000);
+
+// The same with memory that is another at each run.
+void rebind_and_run_program(benchmark::State& state) {
+  Stream& stream = default_stream(0);
+  Executor executor(chain_of(state.range(0)), stream, caching_allocator_for(stream));
+  const Memory memory;
+  std::array parameters = {memory.part(0)}, others = {memory.part(2)};
+  std::array results = {memory.part(1)}, other_results = {memory.part(3)};
+  for (auto _ : state) {
+    executor.run(stream, parameters, results);
+    std::swap(parameters, others);
+    std::swap(results, other_results);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(rebind_and_run_program)->Arg(1000);
+
+// What the runtime's launch costs with as many frames.
+void launch_frames(benchmark::State& state) {
+  Stream& stream = default_stream(0);
+  const Memory memory;
+  const int64_t stride = 1;
+  const auto buffer = [&](size_t part) {
+    return mydev_buffer{memory.part(part).data, &kElements, &stride, 1, MYDEV_F32, 0};
+  };
+  const std::array buffers = {buffer(1), buffer(1), buffer(0)};
+  std::vector<mydev_frame> frames(static_cast<size_t>(state.range(0)), make_frame(buffers, 1));
+  for (auto _ : state) {
+    for (mydev_frame& frame : frames) launch(nothing(), frame, stream);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(launch_frames)->Arg(1000);
+
+// N temporaries, each of which lives for some steps.
+void plan_program(benchmark::State& state) {
+  ProgramBuilder builder("many");
+  const SlotIndex x = builder.parameter(MYDEV_F32, {1000});
+  std::vector<SlotIndex> slots(8, x);
+  for (int64_t i = 0; i < state.range(0); ++i) {
+    slots.push_back(builder.temporary(MYDEV_F32, {1 + i * 7919 % 1000}));
+    Operand from = builder.view(slots[slots.size() - 2 - static_cast<size_t>(i) % 7]);
+    const Operand to = builder.view(slots.back());
+    builder.launch("bench.nothing", {to}, {from});
+  }
+  const SharedProgram program = std::move(builder).build();
+  for (auto _ : state) benchmark::DoNotOptimize(plan_memory(*program, 64).arena_bytes);
+}
+BENCHMARK(plan_program)->Arg(100)->Arg(1000)->Arg(10000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace mydev::program
