@@ -230,6 +230,8 @@ uint64_t Recorder::mark(Stream& stream) {
 
 void Recorder::wait(Stream& stream, uint64_t point) {
   const std::lock_guard lock(mutex_);
+  MYDEV_CHECK(!lanes_.empty(), MYDEV_FAILED_PRECONDITION, "stream ", stream.id(),
+              " cannot wait for an event of a capture that has ended; record the event anew");
   const Point& waited = points_[point];
   Lane& lane = lanes_[stream.capture() == nullptr ? join(stream) : lane_of(stream)];
   const auto index = static_cast<uint32_t>(&lane - lanes_.data());
