@@ -5,8 +5,7 @@ are tensors that keep their places: copy new values into the inputs, replay, rea
 comes from a pool that graphs can share. Random numbers follow the generator from replay to replay. What the device
 cannot be given (``item()``, copies from and to the host, operators that run on the CPU) raises where it is asked for.
 
-    static_input = torch.zeros(32, 784, device="mydev")
-    graph = torch.mydev.MyDevGraph()
+    graph = MyDevGraph()
     with torch.mydev.graph(graph):
         static_output = model(static_input)
     static_input.copy_(batch)
