@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "program/kept_text.h"
-#include "runtime/base/status.h"
 #include "runtime/base/source_location.h"
+#include "runtime/base/status.h"
 #include "runtime/command/transfer.h"
 
 namespace mydev::program {

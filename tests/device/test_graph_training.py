@@ -140,6 +140,18 @@ def test_graphed_callables_refuse_what_they_cannot_keep(device: torch.device) ->
         torch.mydev.make_graphed_callables(module, (torch.ones(3, device=device),))
 
 
+# [docs: step]
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
+    optimizer.zero_grad(set_to_none=True)
+    loss = F.cross_entropy(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+    # [docs: end]
+
+
 def test_the_loop_of_the_documentation_trains(device: torch.device) -> None:
     torch.manual_seed(0)
     model = nn.Linear(784, 10).to(device)
@@ -152,23 +164,16 @@ def test_the_loop_of_the_documentation_trains(device: torch.device) -> None:
     static_input = torch.zeros(64, 784, device="mydev")
     static_target = torch.zeros(64, dtype=torch.long, device="mydev")
 
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(model(static_input), static_target)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
     side = torch.mydev.Stream()  # warm up: what is made at first use is made now
     side.wait_stream(torch.mydev.current_stream())
     with torch.mydev.stream(side):
         for _ in range(2):
-            step()
+            train_step(model, optimizer, static_input, static_target)
     torch.mydev.current_stream().wait_stream(side)
 
     graph = torch.mydev.MyDevGraph()
     with torch.mydev.graph(graph):
-        loss = step()  # nothing runs
+        loss = train_step(model, optimizer, static_input, static_target)  # nothing runs
 
     for inputs, targets in loader:
         static_input.copy_(inputs)

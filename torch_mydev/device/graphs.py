@@ -256,15 +256,16 @@ def _replaying(function: Callable[..., Any], entry: _Captured) -> Callable[..., 
             return tuple(None if gradient is None else gradient.detach() for gradient in entry.grad_inputs)
 
     parameters = entry.inputs[entry.num_arguments :]
+    apply: Callable[..., Any] = Replay.apply
 
     def replay(*arguments: Any) -> Any:
-        outputs = Replay.apply(*pytree.tree_leaves(arguments), *parameters)
+        outputs = apply(*pytree.tree_leaves(arguments), *parameters)
         return pytree.tree_unflatten(outputs, entry.structure)
 
     if not isinstance(function, torch.nn.Module):
         return replay
     training, original = function.training, function.forward
-    function.forward = lambda *arguments, **named: (  # type: ignore[method-assign]
+    function.forward = lambda *arguments, **named: (
         replay(*arguments) if function.training == training and not named else original(*arguments, **named)
     )
     return function
