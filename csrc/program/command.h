@@ -38,6 +38,8 @@ class Command {
   virtual void submit(Stream& stream, const char*& where) = 0;
 };
 
+// Of a fused step; nothing where the device makes a call of it.
+std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream);
 // Of a step that calls no program. Borrows the step. Raises what its kernel says against it; throws KernelDeclined.
 std::unique_ptr<Command> make_command(const Step& step, Stream& stream);
 

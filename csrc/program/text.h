@@ -21,7 +21,7 @@
 //   command = "launch" kernel "(" [ operands ] [ ";" attributes ] ")" | "copy" operand | "fill" "hex" string
 //           | "host" string "(" [ operands ] ")" | how name "(" [ operands ] ")"
 //           | "if" operand "then" name [ "else" name ] "(" [ operands ] ")"
-//   how     = "call" | "repeat" number | "while" operand
+//   how     = "call" | "fused" | "repeat" number | "while" operand
 //   operand = name [ "+" bytes ] [ type [ "{" strides "}" ] ] | type value | "none"
 //   attribute = name "=" [ dtype ] value
 //   value   = true | false | integer | float | "(" float "," float ")" | string | "[" values "]" | "hex" string
