@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <map>
 #include <new>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -21,7 +23,8 @@ namespace mydev::program {
 
 namespace {
 
-constexpr int64_t kTileBytes = 32768;  // of all that a tile touches
+// Of all that a tile touches: what a launch has written the next finds in the first or second level of the cache.
+constexpr int64_t kTileBytes = 65536;
 constexpr uint64_t kLine = 64;
 
 // Where the buffer of a slot of the called program is in the frame.
@@ -42,7 +45,9 @@ std::optional<size_t> buffer_of_slot(const Program& program, SlotIndex slot) {
 std::unique_ptr<const Tiles> Tiles::make(const Step& step, const Device& device) {
   const Program& program = *step.program;
   if (!device.host_accessible() || program.steps().empty() || !is_fusible(program)) return nullptr;
+  static std::atomic<uint64_t> last_id{0};
   std::unique_ptr<Tiles> tiles(new Tiles);
+  tiles->id_ = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
   tiles->sizes_ = program.steps()[0].results[0].sizes;
   for (const Step& launch : program.steps()) {
     if (!tiles->add_launch(launch, step, device)) return nullptr;
@@ -65,7 +70,6 @@ bool Tiles::add_launch(const Step& launch, const Step& step, const Device& devic
     for (const program::Operand& given : *operands) {
       Operand& operand = added.operands.emplace_back(
           Operand{Operand::kNumber, 0, static_cast<int64_t>(given.offset), given.strides, given.dtype, given.number});
-      bytes_per_element_ += dtype_size(given.dtype);
       if (given.kind == program::Operand::kNumber) {
         operand.strides.assign(sizes_.size(), 0);
       } else if (const std::optional<size_t> buffer = buffer_of_slot(program, given.slot)) {
@@ -73,9 +77,11 @@ bool Tiles::add_launch(const Step& launch, const Step& step, const Device& devic
         operand.index = *buffer;
       } else if (program.slots()[given.slot].kind == SlotKind::kTemporary) {
         operand.kind = Operand::kTemporary;
-        const auto found = std::ranges::find(temporaries_, given.slot);
+        const auto found = std::ranges::find(temporaries_, given.slot, &Temporary::slot);
         operand.index = static_cast<size_t>(found - temporaries_.begin());
-        if (found == temporaries_.end()) temporaries_.push_back(given.slot);
+        const size_t now = launches_.size();
+        if (found == temporaries_.end()) temporaries_.push_back({given.slot, dtype_size(given.dtype), now, now});
+        temporaries_[operand.index].last = now;
       } else {
         return false;  // a constant of its own
       }
@@ -111,8 +117,44 @@ void Tiles::merge_dimensions() {
   }
 }
 
+// Gives each temporary a place that no other has while it lives: the bytes of an element of each place.
+std::vector<int64_t> Tiles::share_places() {
+  struct Place {
+    int64_t bytes;
+    size_t taken_until;
+  };
+  std::vector<Place> places;
+  for (Temporary& temporary : temporaries_) {  // in the order of their first launches
+    const auto free = std::ranges::find_if(places, [&](const Place& place) {
+      return place.taken_until < temporary.first && place.bytes == temporary.bytes;
+    });
+    temporary.place = static_cast<size_t>(free - places.begin());
+    if (free == places.end()) places.push_back({temporary.bytes, 0});
+    places[temporary.place].taken_until = temporary.last;
+  }
+  std::vector<int64_t> bytes;
+  for (const Place& place : places) bytes.push_back(place.bytes);
+  return bytes;
+}
+
+// Of an element, in each buffer that has one for each element of the shape.
+int64_t Tiles::bytes_of_memory() const {
+  std::map<size_t, int64_t> of_buffer;
+  for (const Launch& launch : launches_) {
+    for (const Operand& operand : launch.operands) {
+      if (operand.kind != Operand::kMemory || operand.strides.back() == 0) continue;
+      of_buffer[operand.index] = dtype_size(operand.dtype);
+    }
+  }
+  int64_t bytes = 0;
+  for (const auto& [buffer, size] : of_buffer) bytes += size;
+  return bytes;
+}
+
 void Tiles::choose_tile() {
-  const int64_t most = std::max<int64_t>(64, kTileBytes / std::max<int64_t>(1, bytes_per_element_));
+  const std::vector<int64_t> places = share_places();
+  const int64_t bytes = std::accumulate(places.begin(), places.end(), bytes_of_memory());
+  const int64_t most = kTileBytes / std::max<int64_t>(1, bytes);
   split_ = sizes_.size() - 1;
   while (split_ > 0 && inner_ * sizes_[split_] <= most) inner_ *= sizes_[split_--];
   const int64_t size = std::max<int64_t>(1, sizes_[split_]);
@@ -123,20 +165,18 @@ void Tiles::choose_tile() {
   if (std::ranges::count(sizes_, 0) != 0) count_ = 0;
 
   // Temporaries are dense in a tile.
-  const std::vector<int64_t> behind(sizes_.begin() + static_cast<std::ptrdiff_t>(split_) + 1, sizes_.end());
-  std::vector<int64_t> strides = dense_strides(behind);
+  std::vector<int64_t> strides =
+      dense_strides({sizes_.begin() + static_cast<std::ptrdiff_t>(split_) + 1, sizes_.end()});
   strides.insert(strides.begin(), inner_);
-  std::vector<int64_t> offsets(temporaries_.size(), -1);
+  std::vector<int64_t> offsets;
+  for (const int64_t place : places) {
+    offsets.push_back(static_cast<int64_t>(workspace_));
+    workspace_ += (static_cast<uint64_t>(chunk_ * inner_ * place) + kLine - 1) / kLine * kLine;
+  }
   for (Launch& launch : launches_) {
     for (Operand& operand : launch.operands) {
       if (operand.kind != Operand::kTemporary) continue;
-      int64_t& offset = offsets[operand.index];
-      if (offset < 0) {
-        offset = static_cast<int64_t>(workspace_);
-        const auto bytes = static_cast<uint64_t>(chunk_ * inner_ * dtype_size(operand.dtype));
-        workspace_ += (bytes + kLine - 1) / kLine * kLine;
-      }
-      operand.offset = offset;
+      operand.offset = offsets[temporaries_[operand.index].place];
       operand.strides = strides;
     }
   }
@@ -149,6 +189,8 @@ class Tiles::Worker {
   void prepare(const Tiles& tiles, const mydev_frame& outer) {
     tiles_ = &tiles;
     outer_ = &outer;
+    if (prepared_for_ == tiles.id_) return;
+    prepared_for_ = 0;
     memory_.resize((tiles.workspace_ + kLine) / sizeof(std::max_align_t) + kLine);
     sizes_.assign(tiles.sizes_.begin() + static_cast<std::ptrdiff_t>(tiles.split_), tiles.sizes_.end());
     buffers_.clear();
@@ -168,6 +210,7 @@ class Tiles::Worker {
         buffers_.push_back(buffer);
       }
     }
+    prepared_for_ = tiles.id_;
   }
 
   mydev_code run(int64_t tile) {
@@ -220,6 +263,7 @@ class Tiles::Worker {
     }
   }
 
+  uint64_t prepared_for_ = 0;
   const Tiles* tiles_ = nullptr;
   const mydev_frame* outer_ = nullptr;
   std::vector<std::max_align_t> memory_;

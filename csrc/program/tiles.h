@@ -45,18 +45,27 @@ class Tiles {
     std::vector<Operand> operands;
     std::span<const mydev_attribute> attributes;
   };
+  // A temporary of the program, from the launch that writes it first to the last that reads it.
+  struct Temporary {
+    SlotIndex slot;
+    int64_t bytes;  // of an element
+    size_t first, last;
+    size_t place = 0;  // which of the places that temporaries take turns in
+  };
   class Worker;
 
   Tiles() = default;
   bool add_launch(const Step& launch, const Step& step, const Device& device);
   void merge_dimensions();
+  std::vector<int64_t> share_places();
+  int64_t bytes_of_memory() const;
   void choose_tile();
 
+  uint64_t id_ = 0;  // that no other had or will have
   std::string body_;
   std::vector<int64_t> sizes_;
   std::vector<Launch> launches_;
-  std::vector<SlotIndex> temporaries_;
-  int64_t bytes_per_element_ = 0;  // of temporaries and of what lies in memory
+  std::vector<Temporary> temporaries_;
   // A tile is up to chunk_ entries of dimension split_, with all of those behind it and one of those before it.
   size_t split_ = 0;
   int64_t chunk_ = 1, inner_ = 1, chunks_ = 1, count_ = 1;

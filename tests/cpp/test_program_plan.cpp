@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fuzz.h"
+#include "program/fusion.h"
 #include "program_fixture.h"
 
 namespace mydev::program {
@@ -321,8 +322,9 @@ TEST(MemoryPlan, OfRandomProgramsGivesWhatSeparateMemoryGives) {
       Values& values = parameters.emplace_back(program->slots()[slot].bytes() / sizeof(float));
       for (float& value : values) value = static_cast<float>(random() % 64);
     }
-    Executor executor = executor_of(program);
-    for (int run = 0; run < 2; ++run) {
+    const std::vector<Values> expected = run_step_by_step(*program, parameters);
+    for (const SharedProgram& planned : {program, fuse(program)}) {
+      Executor executor = executor_of(planned);
       poison(executor.arena());
       std::vector<std::unique_ptr<Floats>> arrays, results;
       std::vector<Binding> given, taken;
@@ -331,8 +333,7 @@ TEST(MemoryPlan, OfRandomProgramsGivesWhatSeparateMemoryGives) {
         taken.push_back(results.emplace_back(new Floats(Values(program->slots()[slot].bytes() / 4, NAN)))->binding());
       }
       executor.run(default_stream(0), given, taken);
-      const std::vector<Values> expected = run_step_by_step(*program, parameters);
-      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(results[i]->read(), expected[i]) << print(*program);
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(results[i]->read(), expected[i]) << print(*planned);
     }
   });
 }
