@@ -132,8 +132,8 @@ std::vector<int64_t> Tiles::share_places() {
     if (free == places.end()) places.push_back({temporary.bytes, 0});
     places[temporary.place].taken_until = temporary.last;
   }
-  std::vector<int64_t> bytes;
-  for (const Place& place : places) bytes.push_back(place.bytes);
+  std::vector<int64_t> bytes(places.size());
+  std::ranges::transform(places, bytes.begin(), &Place::bytes);
   return bytes;
 }
 
