@@ -42,8 +42,8 @@ void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffer
 
 class LaunchCommand final : public Command {
  public:
-  LaunchCommand(const mydev_kernel& kernel, const Step& step, Stream& stream)
-      : step_(step), made_(step), launch_(kernel, made_.frame(), stream) {}
+  LaunchCommand(const mydev_kernel& kernel, const Step& step, std::span<const SlotIndex> memory, Stream& stream)
+      : step_(step), made_(step, memory), launch_(kernel, made_.frame(), stream) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   void place(Places& places) override {
@@ -172,15 +172,16 @@ class FusedCommand final : public Command {
   LaunchFrame made_;
 };
 
-std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, Stream& stream) {
+std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, std::span<const SlotIndex> memory,
+                                     Stream& stream) {
   const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
   if (resolved == nullptr) return nullptr;
-  return std::make_unique<LaunchCommand>(*resolved, step, stream);
+  return std::make_unique<LaunchCommand>(*resolved, step, memory, stream);
 }
 
-std::unique_ptr<Command> make_copy(const Step& step, Stream& stream) {
+std::unique_ptr<Command> make_copy(const Step& step, std::span<const SlotIndex> memory, Stream& stream) {
   if (is_dense(step.results[0]) && is_dense(step.operands[0])) return std::make_unique<CopyCommand>(step);
-  if (auto launch = make_launch("mydev.copy", step, stream)) return launch;
+  if (auto launch = make_launch("mydev.copy", step, memory, stream)) return launch;
   MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
               stream.device().index,
               " copies no strided views: its driver has neither a kernel 'mydev.copy' nor copy_strided");
@@ -195,15 +196,15 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   return tiles != nullptr ? std::make_unique<FusedCommand>(step, std::move(tiles)) : nullptr;
 }
 
-std::unique_ptr<Command> make_command(const Step& step, Stream& stream) {
+std::unique_ptr<Command> make_command(const Step& step, std::span<const SlotIndex> memory, Stream& stream) {
   switch (step.kind) {
     case StepKind::kLaunch: {
-      auto launch = make_launch(step.name.c_str(), step, stream);
+      auto launch = make_launch(step.name.c_str(), step, memory, stream);
       MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
       return launch;
     }
     case StepKind::kCopy:
-      return make_copy(step, stream);
+      return make_copy(step, memory, stream);
     case StepKind::kFill:
       return std::make_unique<FillCommand>(step);
     default:

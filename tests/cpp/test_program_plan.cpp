@@ -12,6 +12,8 @@
 
 #include "fuzz.h"
 #include "program/fusion.h"
+#include "program/launch_frame.h"
+#include "program/lives.h"
 #include "program_fixture.h"
 
 namespace mydev::program {
@@ -128,6 +130,24 @@ TEST(MemoryPlan, ComputesInThePlaceOfADyingOperandWhereTheContractLetsIt) {
 })");
   EXPECT_EQ(planned.plan().arena_bytes, 64U);
   EXPECT_EQ(planned.place_of("a"), planned.place_of("c"));
+}
+
+// A kernel that is asked before there is memory sees by the addresses which operands will be one.
+TEST(MemoryPlan, IsWhatFramesPretendBeforeThereIsMemory) {
+  const SharedProgram program = parsed(R"(program p(x: f32[16]) -> (y: f32[16]) {
+  temporary a: f32[16]
+  temporary b: f32[16]
+  temporary c: f32[16]
+  a = copy x
+  b = launch mydev.exp(a)
+  c = launch mydev.add(b, x; alpha=1.0)
+  y = launch mydev.add(c, x; alpha=1.0)
+})");
+  const std::vector<SlotIndex> memory = shared_memory(*program);
+  LaunchFrame in_place(program->steps()[2], memory), apart(program->steps()[3], memory);
+  EXPECT_EQ(in_place.buffers()[0].data, in_place.buffers()[1].data);
+  EXPECT_NE(in_place.buffers()[0].data, in_place.buffers()[2].data);
+  EXPECT_NE(apart.buffers()[0].data, apart.buffers()[1].data);
 }
 
 struct Apart {

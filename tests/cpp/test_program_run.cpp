@@ -32,6 +32,19 @@ TEST(ProgramRun, LaunchesKernelsInOrder) {
   EXPECT_EQ(run_once(program, {{1, 2, 3, 4}, {5, 6, 7, 8}}, 4), (Values{0, 2, 23, 30}));
 }
 
+TEST(ProgramRun, ComputesOverAnOperandThatDies) {
+  // A product that is added to what its result takes the place of.
+  const SharedProgram program = parsed(R"(program p(x: f32[1,64], w: f32[64,48]) -> (y: f32[1,48]) {
+  temporary a: f32[1,48]
+  temporary b: f32[1,48]
+  a = fill hex "0000803f"
+  b = launch mydev.matmul(x, w, a; alpha=1.0, beta=1.0)
+  y = copy b
+})");
+  EXPECT_EQ(plan_memory(*program, 64).arena_bytes, 192U);
+  EXPECT_EQ(run_once(program, {Values(64, 2), Values(64 * 48, 0.5F)}, 48), Values(48, 65));
+}
+
 TEST(ProgramRun, CopiesDenseAndStridedViews) {
   const SharedProgram program = parsed(R"(program p(x: f32[2,3]) -> (y: f32[3,4]) {
   y = fill hex "0000803f"
