@@ -213,6 +213,20 @@ constexpr Shape kShapes[] = {
 INSTANTIATE_TEST_SUITE_P(Program, TiledShapes, testing::ValuesIn(kShapes),
                          [](const auto& info) { return std::string(info.param.what); });
 
+TEST(TiledStep, KeepsTemporariesThatLiveTogetherApart) {
+  const SharedProgram program = parsed(R"(program p(x: f32[50000]) -> (y: f32[50000]) {
+  temporary a: f32[50000]
+  temporary b: f32[50000]
+  temporary c: f32[50000]
+  a = launch mydev.add(x, f32[50000] 1.0; alpha=1.0)
+  b = launch mydev.mul(x, f32[50000] 2.0)
+  c = launch mydev.sub(a, b; alpha=1.0)
+  y = launch mydev.mul(c, b)
+})");
+  const Values x = some_values(50000);
+  EXPECT_EQ(run_once(fuse(program), {x}, 50000), run_once(program, {x}, 50000));
+}
+
 std::vector<std::string>& seen() {
   static std::vector<std::string> launches;
   return launches;

@@ -193,6 +193,42 @@ TEST(ProgramRun, RunsOnOneStreamAfterAnother) {
   EXPECT_EQ(sum.read()[99999], 10);
 }
 
+// Counts how often streams of device 0 are told to wait for an event.
+class WaitCounter {
+ public:
+  WaitCounter() {
+    original_ = device(0).driver;
+    altered_ = *original_;
+    altered_.stream_wait_event = [](mydev_stream stream, mydev_event event) {
+      ++waits_;
+      return original_->stream_wait_event(stream, event);
+    };
+    waits_ = 0;
+    device(0).driver = &altered_;
+  }
+  ~WaitCounter() { device(0).driver = original_; }
+  WaitCounter(const WaitCounter&) = delete;
+  WaitCounter& operator=(const WaitCounter&) = delete;
+  int waits() const { return waits_; }
+
+ private:
+  static inline const mydev_driver_api* original_ = nullptr;
+  static inline int waits_ = 0;
+  mydev_driver_api altered_;
+};
+
+TEST(ProgramRun, WaitsForTheStreamBeforeItWhereStreamsAreAsynchronous) {
+  Executor executor = executor_of(parsed(kAddTwice));
+  const Floats x({1, 2}), sum({0, 0}), y({0, 0});
+  Stream &one = stream_from_pool(0, 0), &other = stream_from_pool(0, 0);
+  const WaitCounter counter;
+  for (Stream* stream : {&one, &one, &other, &other}) {
+    executor.run(*stream, std::vector{x.binding(), sum.binding()}, std::vector{y.binding()});
+  }
+  EXPECT_EQ(counter.waits(), device(0).asynchronous() ? 1 : 0);
+  synchronize_device(device(0));
+}
+
 TEST(ProgramRun, MayBeDestroyedWhileItRuns) {
   const Floats x(Values(100000)), y(Values(100000));
   {
