@@ -10,7 +10,10 @@
 #include "kernels/registry/kernel_registry.h"
 #include "program/builder.h"
 #include "program/executor.h"
+#include "program/fusion.h"
+#include "program/text.h"
 #include "runtime/command/launch.h"
+#include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev::program {
@@ -98,6 +101,35 @@ void launch_frames(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(launch_frames)->Arg(1000);
+
+// relu(x * w + b) * w on N numbers: four launches, or one step that is computed tile by tile.
+void pointwise_chain(benchmark::State& state, bool fused) {
+  const std::string type = "f32[" + std::to_string(state.range(0)) + "]";
+  const SharedProgram launches =
+      parse("programs version 1\nprogram chain(x: " + type + ", w: " + type + ", b: f32[1]) -> (y: " + type +
+            ") {\n  temporary t: " + type + "\n  temporary u: " + type + "\n  temporary v: " + type +
+            "\n  t = launch mydev.mul(x, w)\n  u = launch mydev.add(t, b " + type +
+            "{0}; alpha=1.0)\n  v = launch mydev.relu(u)\n  y = launch mydev.mul(v, w)\n}\n");
+  Stream& stream = default_stream(0);
+  Executor executor(fused ? fuse(launches) : launches, stream, caching_allocator_for(stream));
+  const auto bytes = static_cast<uint64_t>(state.range(0)) * sizeof(float);
+  const auto memory = caching_allocator_for(stream)(4 * bytes);
+  const auto part = [&](uint64_t index) { return Binding{static_cast<char*>(memory.get()) + index * bytes, bytes}; };
+  const float zero = 0;
+  fill_bytes(stream, memory.get(), 4 * bytes, &zero, sizeof zero);
+  const std::array parameters = {part(0), part(1), part(2)};
+  const std::array results = {part(3)};
+  for (auto _ : state) executor.run(stream, parameters, results);
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+void launch_pointwise_chain(benchmark::State& state) {
+  pointwise_chain(state, false);
+}
+void tile_pointwise_chain(benchmark::State& state) {
+  pointwise_chain(state, true);
+}
+BENCHMARK(launch_pointwise_chain)->Arg(1 << 10)->Arg(1 << 16)->Arg(1 << 22)->UseRealTime();
+BENCHMARK(tile_pointwise_chain)->Arg(1 << 10)->Arg(1 << 16)->Arg(1 << 22)->UseRealTime();
 
 // N temporaries, each of which lives for some steps.
 void plan_program(benchmark::State& state) {

@@ -61,7 +61,7 @@ class ProgramBuilder {
   // Both take the same parameters and give the same results. `otherwise` may be nullptr if there are no own results.
   StepIndex conditional(Operand predicate, SharedProgram then, SharedProgram otherwise, std::vector<Operand> results,
                         std::vector<Operand> operands, Order order = {});
-  // Any step that is filled in.
+  // Any step that is filled in, as one that is `fused` is (fusion.h).
   StepIndex add(Step step);
 
   // Raises INVALID_ARGUMENT, with the step, for what verify_structure (verify.h) finds.

@@ -3,15 +3,18 @@
 #include <array>
 #include <exception>
 #include <span>
+#include <utility>
 
 #include "kernels/launch/prepared_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "program/access.h"
 #include "program/kept_text.h"
 #include "program/launch_frame.h"
+#include "program/tiles.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/command/host_work.h"
+#include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
 
 namespace mydev::program {
@@ -39,8 +42,8 @@ void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffer
 
 class LaunchCommand final : public Command {
  public:
-  LaunchCommand(const mydev_kernel& kernel, const Step& step, Stream& stream)
-      : step_(step), made_(step), launch_(kernel, made_.frame(), stream) {}
+  LaunchCommand(const mydev_kernel& kernel, const Step& step, std::span<const SlotIndex> memory, Stream& stream)
+      : step_(step), made_(step, memory), launch_(kernel, made_.frame(), stream) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   void place(Places& places) override {
@@ -135,15 +138,50 @@ class HostCommand final : public Command {
   std::vector<mydev_buffer> buffers_;
 };
 
-std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, Stream& stream) {
+// Of the program layer alone: it is what traces show of a fused step, and no name of the registry.
+mydev_code run_tiles(const mydev_frame* frame) {
+  return static_cast<const Tiles*>(frame->decision)->run(*frame);
+}
+constexpr mydev_kernel kFusedRecord = {
+    .struct_size = sizeof(mydev_kernel), .name = "mydev.fused", .entry = run_tiles, .doc = "launches, tile by tile"};
+
+class FusedCommand final : public Command {
+ public:
+  FusedCommand(const Step& step, std::unique_ptr<const Tiles> tiles)
+      : step_(step), tiles_(std::move(tiles)), attribute_{"body", MYDEV_ATTRIBUTE_STRING, 0, 0, {}}, made_(step) {
+    attribute_.count = static_cast<uint32_t>(tiles_->body().size());
+    attribute_.value.bytes = tiles_->body().data();
+    made_.frame().attributes = &attribute_;
+    made_.frame().num_attributes = 1;
+  }
+
+  void place(Places& places) override { follow_all(places, step_, made_.buffers()); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    void* decision = const_cast<Tiles*>(tiles_.get());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    if (!stream.needs_care()) {
+      launch(kFusedRecord, made_.frame(), stream, decision);
+    } else {
+      launch_or_decline(kFusedRecord, made_.frame(), stream, {.decision = Decision(decision, nullptr)});
+    }
+  }
+
+ private:
+  const Step& step_;
+  std::unique_ptr<const Tiles> tiles_;
+  mydev_attribute attribute_;
+  LaunchFrame made_;
+};
+
+std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, std::span<const SlotIndex> memory,
+                                     Stream& stream) {
   const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
   if (resolved == nullptr) return nullptr;
-  return std::make_unique<LaunchCommand>(*resolved, step, stream);
+  return std::make_unique<LaunchCommand>(*resolved, step, memory, stream);
 }
 
-std::unique_ptr<Command> make_copy(const Step& step, Stream& stream) {
+std::unique_ptr<Command> make_copy(const Step& step, std::span<const SlotIndex> memory, Stream& stream) {
   if (is_dense(step.results[0]) && is_dense(step.operands[0])) return std::make_unique<CopyCommand>(step);
-  if (auto launch = make_launch("mydev.copy", step, stream)) return launch;
+  if (auto launch = make_launch("mydev.copy", step, memory, stream)) return launch;
   MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
               stream.device().index,
               " copies no strided views: its driver has neither a kernel 'mydev.copy' nor copy_strided");
@@ -152,15 +190,21 @@ std::unique_ptr<Command> make_copy(const Step& step, Stream& stream) {
 
 }  // namespace
 
-std::unique_ptr<Command> make_command(const Step& step, Stream& stream) {
+std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
+  if (step.kind != StepKind::kFused) return nullptr;
+  std::unique_ptr<const Tiles> tiles = Tiles::make(step, stream.device());
+  return tiles != nullptr ? std::make_unique<FusedCommand>(step, std::move(tiles)) : nullptr;
+}
+
+std::unique_ptr<Command> make_command(const Step& step, std::span<const SlotIndex> memory, Stream& stream) {
   switch (step.kind) {
     case StepKind::kLaunch: {
-      auto launch = make_launch(step.name.c_str(), step, stream);
+      auto launch = make_launch(step.name.c_str(), step, memory, stream);
       MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
       return launch;
     }
     case StepKind::kCopy:
-      return make_copy(step, stream);
+      return make_copy(step, memory, stream);
     case StepKind::kFill:
       return std::make_unique<FillCommand>(step);
     default:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "program/address.h"
@@ -38,7 +39,10 @@ class Command {
   virtual void submit(Stream& stream, const char*& where) = 0;
 };
 
-// Of a step that calls no program. Borrows the step. Raises what its kernel says against it; throws KernelDeclined.
-std::unique_ptr<Command> make_command(const Step& step, Stream& stream);
+// Of a fused step; nothing where the device makes a call of it.
+std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream);
+// Of a step that calls no program, where slots share memory as shared_memory() says (lives.h). Borrows the step. Raises
+// what its kernel says against it; throws KernelDeclined.
+std::unique_ptr<Command> make_command(const Step& step, std::span<const SlotIndex> memory, Stream& stream);
 
 }  // namespace mydev::program

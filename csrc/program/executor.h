@@ -13,7 +13,7 @@
 // the executor may run again. On an asynchronous stream the failure sticks to the stream, as each launch's does, and
 // names the step as the place where it was submitted.
 //
-// One thread at a time. The destructor waits for the last run.
+// One thread at a time. The destructor waits for the last run, on a stream that must still be there.
 #pragma once
 
 #include <cstdint>

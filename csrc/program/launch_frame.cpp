@@ -6,17 +6,18 @@ namespace {
 
 constexpr uintptr_t kPretendedBytes = uintptr_t{1} << 40;  // of a slot
 
-mydev_buffer pretended_buffer(const Operand& operand) {
-  const uintptr_t memory = (operand.slot + uintptr_t{1}) * kPretendedBytes;
-  return buffer_of(operand, reinterpret_cast<void*>(memory));  // NOLINT(performance-no-int-to-ptr)
+mydev_buffer pretended_buffer(const Operand& operand, std::span<const SlotIndex> memory) {
+  const SlotIndex slot = operand.slot < memory.size() ? memory[operand.slot] : operand.slot;
+  const uintptr_t address = (slot + uintptr_t{1}) * kPretendedBytes;
+  return buffer_of(operand, reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
 
-LaunchFrame::LaunchFrame(const Step& step) {
+LaunchFrame::LaunchFrame(const Step& step, std::span<const SlotIndex> memory) {
   buffers_.reserve(step.results.size() + step.operands.size());
-  for (const Operand& result : step.results) buffers_.push_back(pretended_buffer(result));
-  for (const Operand& operand : step.operands) buffers_.push_back(pretended_buffer(operand));
+  for (const Operand& result : step.results) buffers_.push_back(pretended_buffer(result, memory));
+  for (const Operand& operand : step.operands) buffers_.push_back(pretended_buffer(operand, memory));
   frame_ = make_frame(buffers_, static_cast<uint32_t>(step.results.size()), step.attributes.get());
 }
 

@@ -11,9 +11,10 @@ namespace mydev::program {
 
 class LaunchFrame {
  public:
-  // Borrows the step. Views have pretended addresses, which keep slots apart: for those who are asked about the frame
-  // before there is memory. They must not be read.
-  explicit LaunchFrame(const Step& step);
+  // Borrows the step. Views have pretended addresses, for those who are asked about the frame before there is memory:
+  // they must not be read, but tell which operands are one, since slots lie apart, but for those of which `memory`
+  // gives the same slot (lives.h, shared_memory).
+  explicit LaunchFrame(const Step& step, std::span<const SlotIndex> memory = {});
 
   mydev_frame& frame() noexcept { return frame_; }
   // The results' buffers, then the operands'.

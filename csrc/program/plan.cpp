@@ -2,38 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "program/access.h"
+#include "program/lives.h"
 #include "runtime/base/status.h"
 
 namespace mydev::program {
 
 namespace {
-
-// Steps from the first to the last that touches a value; none if last < first.
-struct Life {
-  int64_t first = 0, last = -1;
-  bool meets(const Life& other) const noexcept { return first <= other.last && other.first <= last; }
-  int64_t length() const noexcept { return last - first + 1; }
-};
-
-// The lives of a program's slots; of a parameter from the beginning.
-std::vector<Life> lives_of(const Program& program) {
-  std::vector<Life> lives(program.slots().size());
-  for (StepIndex step = 0; step < program.steps().size(); ++step) {
-    for (const Access& access : accesses_of(program.steps()[step])) {
-      Life& life = lives[access.operand->slot];
-      if (life.last < life.first) life.first = step;
-      life.last = step;
-    }
-  }
-  for (const SlotIndex parameter : program.parameters()) lives[parameter].first = 0;
-  return lives;
-}
 
 // Temporaries that share one place since each is computed in the place of the one before it.
 struct Value {
@@ -42,90 +20,6 @@ struct Value {
   std::vector<SlotIndex> slots;        // temporaries, and at most one parameter
   std::optional<StepIndex> workspace;  // of this step, and of no slot
   std::optional<SlotIndex> parameter;  // which is its home
-};
-
-// Finds results that take the place of an operand.
-class InPlace {
- public:
-  InPlace(const Program& program, const std::vector<Life>& lives) : program_(program), lives_(lives) {}
-
-  // For each slot the one that it takes the place of, or itself.
-  std::vector<SlotIndex> run() {
-    origin_.resize(program_.slots().size());
-    std::iota(origin_.begin(), origin_.end(), 0);
-    for (step_ = 0; step_ < program_.steps().size(); ++step_) {
-      const Step& step = program_.steps()[step_];
-      const KernelContract* contract = step.kind == StepKind::kLaunch ? builtin_contract(step.name) : nullptr;
-      if (contract != nullptr) check(step, *contract);
-    }
-    return std::move(origin_);
-  }
-
- private:
-  void check(const Step& step, const KernelContract& contract) {
-    const std::vector<ContractPosition> positions = contract_positions(contract, step);
-    std::vector<SlotIndex> taken;
-    for (size_t r = 0; r < step.results.size() && !positions.empty(); ++r) {
-      if (!begins(step, r)) continue;
-      for (size_t o = 0; o < step.operands.size(); ++o) {
-        const SlotIndex dying = step.operands[o].slot;
-        if (!may_be(contract, positions[r], positions[step.results.size() + o]) ||
-            !fits(step.results[r], step.operands[o]) || std::ranges::count(taken, dying) != 0 ||
-            !read_in_place_only(step, contract, positions, r, dying)) {
-          continue;
-        }
-        origin_[step.results[r].slot] = dying;
-        taken.push_back(dying);
-        break;
-      }
-    }
-  }
-
-  // The result is the first that is known of a temporary.
-  bool begins(const Step& step, size_t result) const {
-    const Operand& view = step.results[result];
-    if (view.kind != Operand::kView || program_.slots()[view.slot].kind != SlotKind::kTemporary) return false;
-    const auto touches = [&](const Access& access) { return access.operand->slot == view.slot; };
-    return lives_[view.slot].first == step_ && std::ranges::count_if(accesses_of(step), touches) == 1;
-  }
-
-  // The operand's slot is needed no more, and holds the result's.
-  bool fits(const Operand& result, const Operand& operand) const {
-    if (operand.kind != Operand::kView || lives_[operand.slot].last != step_) return false;
-    const Slot &slot = program_.slots()[operand.slot], &placed = program_.slots()[result.slot];
-    const bool consumed = slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(operand.slot);
-    if (slot.kind != SlotKind::kTemporary && !consumed) return false;
-    Operand there = result;
-    there.slot = operand.slot;
-    return same_place(there, operand) && placed.bytes() <= home_bytes(operand.slot);
-  }
-
-  // Of an operand in a parameter's memory the parameter's; temporaries grow with what takes their place.
-  uint64_t home_bytes(SlotIndex slot) const {
-    while (origin_[slot] != slot) slot = origin_[slot];
-    const Slot& home = program_.slots()[slot];
-    return home.kind == SlotKind::kParameter ? home.bytes() : UINT64_MAX;
-  }
-
-  // What else the step does with the dying slot is to read the very same elements, as the contract allows.
-  bool read_in_place_only(const Step& step, const KernelContract& contract,
-                          const std::vector<ContractPosition>& positions, size_t result, SlotIndex dying) const {
-    for (size_t o = 0; o < step.operands.size(); ++o) {
-      const Operand& operand = step.operands[o];
-      if (operand.kind != Operand::kView || operand.slot != dying) continue;
-      if (!may_be(contract, positions[result], positions[step.results.size() + o]) ||
-          !fits(step.results[result], operand)) {
-        return false;
-      }
-    }
-    return std::ranges::none_of(
-        step.results, [&](const Operand& other) { return other.kind == Operand::kView && other.slot == dying; });
-  }
-
-  const Program& program_;
-  const std::vector<Life>& lives_;
-  std::vector<SlotIndex> origin_;
-  StepIndex step_ = 0;
 };
 
 class Planner {
@@ -164,7 +58,7 @@ class Planner {
   uint64_t round_up(uint64_t bytes) const { return (bytes + plan_.alignment - 1) / plan_.alignment * plan_.alignment; }
 
   void make_values() {
-    const std::vector<SlotIndex> origin = InPlace(program_, lives_).run();
+    const std::vector<SlotIndex> origin = places_taken(program_, lives_);
     std::map<SlotIndex, Value> by_origin;
     for (SlotIndex index = 0; index < origin.size(); ++index) {
       const Slot& slot = program_.slots()[index];
@@ -297,7 +191,7 @@ std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, 
 
 void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace) {
   const std::vector<Life> lives = lives_of(program);
-  const std::vector<SlotIndex> origin = InPlace(program, lives).run();
+  const std::vector<SlotIndex> origin = places_taken(program, lives);
   const auto is_origin = [&](const Occupant& a, const Occupant& b) {
     return a.slot && b.slot && origin[*b.slot] == *a.slot && a.life.last == b.life.first &&
            a.placement.offset == b.placement.offset;

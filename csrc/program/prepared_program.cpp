@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "program/kept_text.h"
+#include "program/lives.h"
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
 #include "runtime/command/transfer.h"
@@ -86,6 +87,7 @@ class CallCommand final : public Command {
 PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation, const char* called_by)
     : program_(program) {
   preparation.constants.add(program);
+  const std::vector<SlotIndex> memory = shared_memory(program);
   std::vector<uint64_t> workspace;
   for (StepIndex index = 0; index < program.steps().size(); ++index) {
     const Step& step = program.steps()[index];
@@ -93,8 +95,10 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     if (*called_by != '\0') where += ", called by " + std::string(called_by);
     where_.push_back(kept_text(where));
     preparation.where = where_.back();
-    commands_.push_back(step.program == nullptr ? make_command(step, preparation.stream)
-                                                : std::make_unique<CallCommand>(step, preparation, where_.back()));
+    std::unique_ptr<Command> command = step.program == nullptr ? make_command(step, memory, preparation.stream)
+                                                               : make_fused_command(step, preparation.stream);
+    if (command == nullptr) command = std::make_unique<CallCommand>(step, preparation, where_.back());
+    commands_.push_back(std::move(command));
     workspace.push_back(commands_.back()->workspace_bytes());
   }
   const uint64_t alignment = preparation.stream.device().properties.alignment;

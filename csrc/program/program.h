@@ -72,7 +72,7 @@ mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept;
 // for what is no view or has no elements.
 std::pair<int64_t, int64_t> bytes_touched(const Operand& operand) noexcept;
 
-// A copy of attributes, with their names, arrays and dictionaries.
+// A copy of attributes, with their names, arrays and dictionaries. Copies of it share it.
 class Attributes {
  public:
   Attributes() = default;
@@ -80,14 +80,14 @@ class Attributes {
   std::span<const mydev_attribute> get() const noexcept;
 
  private:
-  OwnedFrame frame_;
+  std::shared_ptr<const mydev_frame> frame_;  // without buffers
 };
 
 // Called when the stream comes to the step, with the results' buffers, then the operands'. What it throws is the step's
 // failure. It must not give work to a device; on a device whose memory is guarded it asks for access (HostAccess).
 using HostFunction = std::function<void(std::span<const mydev_buffer> buffers)>;
 
-enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCall, kRepeat, kWhile, kIf };
+enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCall, kFused, kRepeat, kWhile, kIf };
 
 struct Step {
   StepKind kind = StepKind::kLaunch;

@@ -6,9 +6,9 @@
 //     constant w: f32[256,10] = hex "0000803f..."
 //     temporary h: f32[128,10]
 //
-//     h = launch mydev.matmul(x, w)
+//     h = launch mydev.matmul(x, w; alpha=1.0, beta=0.0)
 //     y = launch mydev.relu(h)
-//     state = launch mydev.add(state, y+40 f32[10]; alpha=1)
+//     state = launch mydev.add(state, y+40 f32[10]; alpha=1.0)
 //   }
 //
 // The first line has the version. Programs follow; one calls those before it, and the last is what the text is about.
@@ -21,14 +21,14 @@
 //   command = "launch" kernel "(" [ operands ] [ ";" attributes ] ")" | "copy" operand | "fill" "hex" string
 //           | "host" string "(" [ operands ] ")" | how name "(" [ operands ] ")"
 //           | "if" operand "then" name [ "else" name ] "(" [ operands ] ")"
-//   how     = "call" | "repeat" number | "while" operand
-//   operand = name [ "+" bytes ] [ type [ "{" strides "}" ] ] | type value | "none"
+//   how     = "call" | "fused" | "repeat" number | "while" operand
+//   operand = name [ "+" bytes ] [ type [ "{" strides "}" ] ] | dtype [ "[" sizes "]" ] value | "none"
 //   attribute = name "=" [ dtype ] value
 //   value   = true | false | integer | float | "(" float "," float ")" | string | "[" values "]" | "hex" string
 //           | "{" attributes "}"
 //
-// A name alone is the whole slot. Strides are given where a view is not dense. `type value` is one number. A step has a
-// number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of floats is
+// A name alone is the whole slot. Strides are given where a view is not dense. A dtype and a value are one number. A step
+// has a number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of floats is
 // "[.]". "#" begins a comment. One line is one step; lines may not be broken.
 //
 // print(parse(text)) is the text again, where text is what print gave. Thread-safe.

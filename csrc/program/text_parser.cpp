@@ -336,6 +336,7 @@ class ProgramParser {
       case StepKind::kHostCall:
         reader_.fail_before("a step that text can hold; a host call is a function of the process that built it");
       case StepKind::kCall:
+      case StepKind::kFused:
         break;
       case StepKind::kRepeat:
         step.count = parse_count("how often");

@@ -191,6 +191,7 @@ void print_command(std::ostream& out, const Program& program, const Step& step) 
       print_string(out, step.name);
       break;
     case StepKind::kCall:
+    case StepKind::kFused:
       out << step.program->name();
       break;
     case StepKind::kRepeat:

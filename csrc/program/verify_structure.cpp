@@ -154,6 +154,7 @@ class StructureCheck {
       case StepKind::kHostCall:
         return require(step.function != nullptr && *step.function != nullptr, "the host call has no function");
       case StepKind::kCall:
+      case StepKind::kFused:
         return check_call(step);
       case StepKind::kRepeat:
         check_call(step);

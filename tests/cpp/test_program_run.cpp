@@ -32,6 +32,19 @@ TEST(ProgramRun, LaunchesKernelsInOrder) {
   EXPECT_EQ(run_once(program, {{1, 2, 3, 4}, {5, 6, 7, 8}}, 4), (Values{0, 2, 23, 30}));
 }
 
+TEST(ProgramRun, ComputesOverAnOperandThatDies) {
+  // A product that is added to what its result takes the place of.
+  const SharedProgram program = parsed(R"(program p(x: f32[1,64], w: f32[64,48]) -> (y: f32[1,48]) {
+  temporary a: f32[1,48]
+  temporary b: f32[1,48]
+  a = fill hex "0000803f"
+  b = launch mydev.matmul(x, w, a; alpha=1.0, beta=1.0)
+  y = copy b
+})");
+  EXPECT_EQ(plan_memory(*program, 64).arena_bytes, 192U);
+  EXPECT_EQ(run_once(program, {Values(64, 2), Values(64 * 48, 0.5F)}, 48), Values(48, 65));
+}
+
 TEST(ProgramRun, CopiesDenseAndStridedViews) {
   const SharedProgram program = parsed(R"(program p(x: f32[2,3]) -> (y: f32[3,4]) {
   y = fill hex "0000803f"
@@ -178,6 +191,42 @@ TEST(ProgramRun, RunsOnOneStreamAfterAnother) {
   }
   synchronize_device(device(0));
   EXPECT_EQ(sum.read()[99999], 10);
+}
+
+// Counts how often streams of device 0 are told to wait for an event.
+class WaitCounter {
+ public:
+  WaitCounter() {
+    original_ = device(0).driver;
+    altered_ = *original_;
+    altered_.stream_wait_event = [](mydev_stream stream, mydev_event event) {
+      ++waits_;
+      return original_->stream_wait_event(stream, event);
+    };
+    waits_ = 0;
+    device(0).driver = &altered_;
+  }
+  ~WaitCounter() { device(0).driver = original_; }
+  WaitCounter(const WaitCounter&) = delete;
+  WaitCounter& operator=(const WaitCounter&) = delete;
+  int waits() const { return waits_; }
+
+ private:
+  static inline const mydev_driver_api* original_ = nullptr;
+  static inline int waits_ = 0;
+  mydev_driver_api altered_;
+};
+
+TEST(ProgramRun, WaitsForTheStreamBeforeItWhereStreamsAreAsynchronous) {
+  Executor executor = executor_of(parsed(kAddTwice));
+  const Floats x({1, 2}), sum({0, 0}), y({0, 0});
+  Stream &one = stream_from_pool(0, 0), &other = stream_from_pool(0, 0);
+  const WaitCounter counter;
+  for (Stream* stream : {&one, &one, &other, &other}) {
+    executor.run(*stream, std::vector{x.binding(), sum.binding()}, std::vector{y.binding()});
+  }
+  EXPECT_EQ(counter.waits(), device(0).asynchronous() ? 1 : 0);
+  synchronize_device(device(0));
 }
 
 TEST(ProgramRun, MayBeDestroyedWhileItRuns) {

@@ -1,0 +1,271 @@
+// Fused steps: which launches become one, and that tiles compute what the launches compute.
+#include "program/fusion.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/registry/kernel_registry.h"
+#include "program_fixture.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev::program {
+namespace {
+
+using Values = std::vector<float>;
+
+// --- the pass
+// ---------------------------------------------------------------------------------------------------------
+
+struct Passed {
+  const char *what, *text, *fused;
+};
+class Fusion : public testing::TestWithParam<Passed> {};
+
+TEST_P(Fusion, MakesOneStepOfNeighbours) {
+  const std::string head = "programs version 1\n\n";
+  EXPECT_EQ(print(*fuse(parsed(GetParam().text))), head + GetParam().fused);
+}
+
+constexpr Passed kPassed[] = {
+    {"WithItsTemporaries",
+     R"(program p(x: f32[8], w: f32[8]) -> (y: f32[8]) {
+  temporary t: f32[8]
+  temporary u: f32[8]
+  t = launch mydev.mul(x, w)
+  u = launch mydev.add(t, f32[8] 1.5; alpha=2.0)
+  y = launch mydev.relu(u)
+}
+)",
+     R"(program p_fused0(x: f32[8], w: f32[8]) -> (y: f32[8]) {
+  temporary t: f32[8]
+  temporary u: f32[8]
+  t = launch mydev.mul(x, w)
+  u = launch mydev.add(t, f32[8] 1.5; alpha=2.0)
+  y = launch mydev.relu(u)
+}
+
+program p(x: f32[8], w: f32[8]) -> (y: f32[8]) {
+  y = fused p_fused0(x, w)
+}
+)"},
+    {"WithBroadcastInputsAndSeveralOutputs",
+     R"(program p(x: f32[4,2], donated d: f32[4,2]) -> (y: f32[4,2], d) {
+  constant b: f32[2] = hex "0000803f00000040"
+  temporary t: f32[4,2]
+  t = launch mydev.add(x, b f32[4,2]{0,1}; alpha=1.0)
+  d = launch mydev.mul(d, t)
+  y = launch mydev.matmul(x f32[4,2], t f32[2,2]; alpha=1.0, beta=0.0)
+}
+)",
+     R"(program p_fused0(x: f32[4,2], donated d: f32[4,2], b: f32[2]) -> (d, t: f32[4,2]) {
+  t = launch mydev.add(x, b f32[4,2]{0,1}; alpha=1.0)
+  d = launch mydev.mul(d, t)
+}
+
+program p(x: f32[4,2], donated d: f32[4,2]) -> (y: f32[4,2], d) {
+  constant b: f32[2] = hex "0000803f00000040"
+  temporary t: f32[4,2]
+  t = fused p_fused0(x, d, b)
+  y = launch mydev.matmul(x, t f32[2,2]; alpha=1.0, beta=0.0)
+}
+)"},
+    {"NotOfOtherSizes",
+     R"(program p(x: f32[8]) -> (y: f32[8], z: f32[4]) {
+  y = launch mydev.exp(x)
+  z = launch mydev.exp(x f32[4])
+}
+)",
+     R"(program p(x: f32[8]) -> (y: f32[8], z: f32[4]) {
+  y = launch mydev.exp(x)
+  z = launch mydev.exp(x f32[4])
+}
+)"},
+    {"NotOfWhatIsReadOtherwiseThanWritten",
+     R"(program p(x: f32[2,2]) -> (y: f32[2,2], z: f32[2,2]) {
+  y = launch mydev.exp(x)
+  z = launch mydev.exp(y f32[2,2]{1,2})
+}
+)",
+     R"(program p(x: f32[2,2]) -> (y: f32[2,2], z: f32[2,2]) {
+  y = launch mydev.exp(x)
+  z = launch mydev.exp(y f32[2,2]{1,2})
+}
+)"},
+    {"InCalledPrograms",
+     R"(program body(donated a: f32[2]) -> (a) {
+  a = launch mydev.exp(a)
+  a = launch mydev.neg(a)
+}
+
+program p(donated a: f32[2]) -> (a) {
+  repeat 3 body(a)
+}
+)",
+     R"(program body_fused0(donated a: f32[2]) -> (a) {
+  a = launch mydev.exp(a)
+  a = launch mydev.neg(a)
+}
+
+program body(donated a: f32[2]) -> (a) {
+  fused body_fused0(a)
+}
+
+program p(donated a: f32[2]) -> (a) {
+  repeat 3 body(a)
+}
+)"},
+    {"AndWaitsForItAsAWhole",
+     R"(program p(x: f32[2]) -> (y: f32[2], z: f32[2], c: f32[2]) {
+  y = launch mydev.exp(x)
+  1: z = launch mydev.neg(y)
+  2: y = copy x lane 1 after 1
+  c = copy y after 1, 2
+}
+)",
+     R"(program p_fused0(x: f32[2]) -> (y: f32[2], z: f32[2]) {
+  y = launch mydev.exp(x)
+  z = launch mydev.neg(y)
+}
+
+program p(x: f32[2]) -> (y: f32[2], z: f32[2], c: f32[2]) {
+  0: y, z = fused p_fused0(x)
+  1: y = copy x lane 1 after 0
+  c = copy y after 0, 1
+}
+)"},
+};
+INSTANTIATE_TEST_SUITE_P(Program, Fusion, testing::ValuesIn(kPassed),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+// --- tiles
+// ------------------------------------------------------------------------------------------------------------
+
+struct Launched {
+  Values y, z;
+};
+
+Values some_values(size_t count) {
+  Values values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
+  return values;
+}
+
+bool has_kernels() {
+  for (const char* kernel : {"mydev.mul", "mydev.tanh", "mydev.gt", "mydev.where", "mydev.add"}) {
+    if (resolve_kernel(device(0), kernel) == nullptr) return false;
+  }
+  return true;
+}
+
+// Results y and z of a program of three parameters.
+Launched run_of(const SharedProgram& program, const std::vector<Values>& parameters) {
+  std::vector<std::unique_ptr<Floats>> arrays;
+  std::vector<Binding> given;
+  for (const Values& values : parameters) given.push_back(arrays.emplace_back(new Floats(values))->binding());
+  const size_t count = program->slots()[program->own_results()[0]].bytes() / sizeof(float);
+  const Floats y{Values(count, NAN)}, z{Values(count, NAN)};
+  Executor executor = executor_of(program);
+  executor.run(default_stream(0), given, std::vector{y.binding(), z.binding()});
+  return {y.read(), z.read()};
+}
+
+struct Shape {
+  const char *what, *sizes, *x, *row, *column;  // the views of a matrix, of a row and of a column of it
+  size_t elements, row_elements, column_elements;
+};
+class TiledShapes : public testing::TestWithParam<Shape> {};
+
+TEST_P(TiledShapes, AreComputedAsByLaunches) {
+  if (!has_kernels()) GTEST_SKIP() << "the device has not all kernels";
+  const Shape& shape = GetParam();
+  const std::string sizes = shape.sizes, temporary = "  temporary ";
+  const SharedProgram program = parsed(
+      "program p(x: f32[" + std::to_string(shape.elements) + "], row: f32[" + std::to_string(shape.row_elements) +
+      "], column: f32[" + std::to_string(shape.column_elements) + "]) -> (y: f32" + sizes + ", z: f32" + sizes +
+      ") {\n  temporary a: f32" + sizes + "\n  temporary b: pred" + sizes + "\n  a = launch mydev.mul(x " + shape.x +
+      ", row " + shape.row + ")\n  b = launch mydev.gt(a, column " + shape.column +
+      ")\n  a = launch mydev.tanh(a)\n  y = launch mydev.where(b, a, f32" + sizes +
+      " 0.5)\n  z = launch mydev.add(y, a; alpha=2.0)\n}\n");
+  const SharedProgram fused = fuse(program);
+  ASSERT_EQ(fused->steps().size(), 1U) << print(*fused);
+  const std::vector<Values> parameters = {some_values(shape.elements), some_values(shape.row_elements),
+                                          some_values(shape.column_elements)};
+  const Launched expected = run_of(program, parameters), tiled = run_of(fused, parameters);
+  EXPECT_EQ(tiled.y, expected.y);
+  EXPECT_EQ(tiled.z, expected.z);
+}
+
+constexpr Shape kShapes[] = {
+    {"Empty", "[0,5]", "f32[0,5]", "f32[0,5]{0,1}", "f32[0,5]{1,0}", 5, 5, 5},
+    {"OneNumber", "[]", "f32[]", "f32[]", "f32[]", 1, 1, 1},
+    {"OneDimension", "[100003]", "f32[100003]", "f32[100003]", "f32[100003]{0}", 100003, 100003, 1},
+    {"RowsAndColumns", "[257,1030]", "f32[257,1030]", "f32[257,1030]{0,1}", "f32[257,1030]{1,0}", 264710, 1030, 257},
+    {"SmallRows", "[4099,3]", "f32[4099,3]", "f32[4099,3]{0,1}", "f32[4099,3]{1,0}", 12297, 3, 4099},
+    {"Transposed", "[300,200]", "f32[300,200]{1,300}", "f32[300,200]{0,1}", "f32[300,200]{1,0}", 60000, 200, 300},
+    {"ManyDimensions", "[3,1,50,1,70]", "f32[3,1,50,1,70]", "f32[3,1,50,1,70]{0,0,0,0,1}",
+     "f32[3,1,50,1,70]{50,9,1,9,0}", 10500, 70, 150},
+};
+INSTANTIATE_TEST_SUITE_P(Program, TiledShapes, testing::ValuesIn(kShapes),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+TEST(TiledStep, KeepsTemporariesThatLiveTogetherApart) {
+  const SharedProgram program = parsed(R"(program p(x: f32[50000]) -> (y: f32[50000]) {
+  temporary a: f32[50000]
+  temporary b: f32[50000]
+  temporary c: f32[50000]
+  a = launch mydev.add(x, f32[50000] 1.0; alpha=1.0)
+  b = launch mydev.mul(x, f32[50000] 2.0)
+  c = launch mydev.sub(a, b; alpha=1.0)
+  y = launch mydev.mul(c, b)
+})");
+  const Values x = some_values(50000);
+  EXPECT_EQ(run_once(fuse(program), {x}, 50000), run_once(program, {x}, 50000));
+}
+
+std::vector<std::string>& seen() {
+  static std::vector<std::string> launches;
+  return launches;
+}
+
+TEST(TiledStep, IsOneLaunchThatSaysWhatItComputes) {
+  if (!device(0).host_accessible()) GTEST_SKIP() << "the device makes a call of it";
+  Executor executor = executor_of(fuse(parsed(R"(program p(x: f32[8]) -> (y: f32[8]) {
+  temporary t: f32[8]
+  t = launch mydev.exp(x)
+  y = launch mydev.neg(t)
+})")));
+  EXPECT_EQ(executor.plan().arena_bytes, 0U) << "what is the tiles' alone is in no arena";
+  const int id = add_command_hook({.submitted = [](void*, const CommandRecord& record) {
+    if (record.frame != nullptr) seen().push_back(describe_frame(*record.frame->kernel, *record.frame));
+  }});
+  const Floats x(Values(8, 1)), y(Values(8, 0));
+  executor.run(default_stream(0), std::vector{x.binding()}, std::vector{y.binding()});
+  remove_command_hook(id);
+  EXPECT_FLOAT_EQ(y.read()[7], -std::exp(1.F));
+  EXPECT_EQ(seen(), (std::vector<std::string>{"mydev.fused(out f32[8], f32[8]; body=\"t = launch mydev.exp(x); y = "
+                                              "launch mydev.neg(t)\")"}));
+}
+
+TEST(TiledStep, FailsAsItsKernelDoes) {
+  if (!device(0).host_accessible()) GTEST_SKIP() << "the device makes a call of it";
+  Executor executor = executor_of(fuse(parsed(R"(program p(x: s64[8]) -> (y: s64[8]) {
+  temporary t: s64[8]
+  t = launch mydev.sub(x, x; alpha=1)
+  y = launch mydev.div_trunc(x, t)
+})")));
+  const DeviceArray<int64_t> x(std::vector<int64_t>(8, 1)), y(std::vector<int64_t>(8));
+  const Error error = error_of([&] {
+    executor.run(default_stream(0), std::vector{x.binding()}, std::vector{y.binding()});
+    default_stream(0).synchronize();
+  });
+  expect_error(error, MYDEV_FAILED_PRECONDITION, "mydev.div_trunc: ");
+  expect_error(error, MYDEV_FAILED_PRECONDITION, "step 0 of program 'p' (fused p_fused0)");
+}
+
+}  // namespace
+}  // namespace mydev::program
