@@ -11,14 +11,17 @@
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/staging_stream.h"
 
 namespace mydev {
 
 namespace {
 
-constexpr int64_t kFirstExternalId = 2 * kPoolSize + 1;
+constexpr int64_t kStagingId = 2 * kPoolSize + 1;
+constexpr int64_t kFirstExternalId = kStagingId + 1;
 
-// Streams 0 .. 2 * kPoolSize by id, made at first use and never destroyed; then external ones.
+// The default stream, the pools' and the staging stream by id, made at first use and never destroyed; then external
+// ones.
 struct DeviceStreams {
   std::array<std::atomic<Stream*>, kFirstExternalId> own{};
   std::atomic<uint32_t> next_low{0}, next_high{0};
@@ -131,6 +134,10 @@ Stream& stream_from_pool(int device, int priority) {
   DeviceStreams& streams = streams_of(device);
   const uint32_t turn = (high ? streams.next_high : streams.next_low).fetch_add(1, std::memory_order_relaxed);
   return own_stream(device, 1 + (high ? kPoolSize : 0) + static_cast<int64_t>(turn % kPoolSize));
+}
+
+Stream& staging_stream(int device) {
+  return own_stream(device, kStagingId);
 }
 
 Stream& stream_by_id(int device, int64_t id) {
