@@ -40,6 +40,7 @@ def apply() -> None:
     registration."""
     _patch_dlpack_device()
     _patch_fake_convolution()
+    _patch_fake_attention()
     _patch_shared_memory()
     _patch_default_process_group()
     _patch_monitored_barrier()
@@ -63,6 +64,34 @@ def _patch_fake_convolution() -> None:
     for op in (aten.convolution.default, aten._convolution.default, aten.convolution_backward.default):
         if op in fake_impls.op_implementations_dict:
             fake_impls.op_implementations_dict[op] = as_on_cpu(fake_impls.op_implementations_dict[op])
+
+
+def _patch_fake_attention() -> None:
+    """Gives the fake gradients of fused attention on the device the strides of the real ones, which are the CPU's.
+
+    Reason: torch's fake kernel lays out the gradients of a backend of one's own like the operands; a graph then holds
+    views of tensors that have other strides.
+    Guard: an operator with a fake kernel of torch's own for it keeps that one.
+    Remove when: torch asks the backend how it lays out gradients of "overrideable" attention.
+    """
+    from torch._subclasses import fake_impls
+
+    def by_rows(tensor: torch.Tensor) -> torch.Tensor:
+        batch, heads, rows, width = tensor.shape
+        return tensor.new_empty((batch, rows, heads, width)).transpose(1, 2)
+
+    def kernel(fake_mode: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        query, key, value, dropout = args[1], args[2], args[3], args[12]
+        if query.device.type != DEVICE_NAME or query.dim() != 4:
+            return NotImplemented
+        with fake_mode:
+            if dropout == 0:
+                return by_rows(query), by_rows(key), by_rows(value), None
+            transposed = key.new_empty((*key.shape[:2], key.shape[3], key.shape[2])).transpose(-2, -1)
+            return query.new_empty(query.shape), transposed, value.new_empty(value.shape), None
+
+    backward = torch.ops.aten._scaled_dot_product_fused_attention_overrideable_backward.default
+    fake_impls.op_implementations_dict.setdefault(backward, kernel)
 
 
 def _patch_inductor(module: ModuleType) -> None:
