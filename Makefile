@@ -26,7 +26,7 @@ CTEST  := .venv/bin/ctest --output-on-failure -j 2
 MODES      := host:async,guarded,devices=2
 # The same on a device that the host does not reach and whose streams are late now and then, and all operators there.
 REMOTE     := host:remote,async,guarded,devices=2,faults=1
-# That device under the validation layer: what orders streams and gives memory back.
+# That device under the validation layer: what orders streams, captures them, and gives memory back.
 VALIDATED  := validate:host:remote,async,guarded,devices=2
 MODE_TESTS := tests/device tests/ops tests/train tests/custom_call \
   $(wildcard tests/distributed/test_distributed_training*.py)
@@ -52,9 +52,11 @@ test: lint setup-test
 	@$(CTEST) --test-dir build/release
 	@echo "== MYDEV_DRIVER=$(MODES)"; MYDEV_DRIVER=$(MODES) $(PYTEST) -m "not any_driver" $(MODE_TESTS)
 	@echo "== MYDEV_DRIVER=$(REMOTE)"; MYDEV_DRIVER=$(REMOTE) $(PYTEST) -m "not any_driver" \
-	  tests/device tests/ops tests/train tests/custom_call tests/conformance/test_opinfo.py
+	  tests/device tests/ops tests/train tests/custom_call tests/conformance/test_opinfo.py \
+	  tests/conformance/test_breadth.py
 	@echo "== MYDEV_DRIVER=$(VALIDATED)"; MYDEV_DRIVER=$(VALIDATED) $(PYTEST) -m "not any_driver" \
-	  tests/device/test_stream.py tests/device/test_copy_on_write.py tests/device/test_memory.py tests/device/test_copy.py
+	  tests/device/test_stream.py tests/device/test_copy_on_write.py tests/device/test_memory.py tests/device/test_copy.py \
+	  tests/device/test_graphs.py
 	@echo "== MYDEV_DRIVER=host:devices=2, compiled graphs that need two"; \
 	  MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests/compile
 	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
