@@ -11,6 +11,7 @@
 #include "distributed/operand_checks.h"
 #include "runtime/base/device_name.h"
 #include "runtime/stream/event.h"
+#include "runtime/stream/staging_stream.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -39,17 +40,10 @@ DeviceBackend::Engine DeviceBackend::merge(const c10::intrusive_ptr<c10d::Store>
 
 // --- starting --------------------------------------------------------------------------------------------------------
 
-Stream& DeviceBackend::copy_stream(int device) {
-  const std::lock_guard lock(mutex_);
-  Stream*& stream = copy_streams_[device];
-  if (stream == nullptr) stream = &stream_from_pool(device, /*priority=*/-1);
-  return *stream;
-}
-
 DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name, int device, Tensors outputs,
                                             DeviceWork::Issue issue) {
   Stream& stream = current_stream(device);
-  Stream& copies = stream.asynchronous() ? copy_stream(device) : stream;
+  Stream& copies = stream.asynchronous() ? staging_stream(device) : stream;
   at::RecordFunction event(at::RecordScope::USER_SCOPE);
   if (event.isActive()) event.before(name_ + ":" + name);
   auto work = c10::make_intrusive<DeviceWork>(DeviceWork::Label{name, rank_, size_}, type, copies, held(outputs));

@@ -13,7 +13,6 @@
 #include <list>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <unordered_map>
 #include <vector>
 
 #include "distributed/device_work.h"
@@ -98,7 +97,6 @@ class DeviceBackend final : public c10d::Backend {
   WorkPtr start(c10d::OpType type, const char* name, int device, Tensors outputs, DeviceWork::Issue issue);
   void keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work);
   void keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer);
-  Stream& copy_stream(int device);
 
   // Stages of collectives that others are made of.
   void add_allgather(Stages& stages, const Tensors& outputs, const Tensor& input,
@@ -125,7 +123,6 @@ class DeviceBackend final : public c10d::Backend {
   std::list<c10::intrusive_ptr<DeviceWork>> transfers_;     // that nobody may have waited for
   std::vector<c10::weak_intrusive_ptr<DeviceWork>> works_;  // that may be under way
   bool aborted_ = false;
-  std::unordered_map<int, Stream*> copy_streams_;
   bool coalescing_ = false;
   std::vector<WorkPtr> coalesced_;
 };

@@ -12,14 +12,17 @@ namespace mydev::host_driver {
 
 namespace {
 
-constexpr int kLooks = 4000;  // for more work, some tens of microseconds, before the thread sleeps
+constexpr int kLooks = 256;  // for more work, some tens of microseconds, before the thread sleeps
+constexpr int kPauses = 16;  // between looks, each of which takes the line with the count from the one who gives
 
 void pause_briefly() noexcept {
+  for (int i = 0; i < kPauses; ++i) {
 #if defined(__x86_64__)
-  __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #else
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif
+  }
 }
 
 }  // namespace
@@ -36,7 +39,7 @@ HostStream::~HostStream() {
   stop_thread();
 }
 
-void HostStream::run(Task task) {
+void HostStream::run(Task&& task) {
   if (!asynchronous_) {
     task();
     return;
@@ -58,7 +61,7 @@ void HostStream::start_thread() {
   running_.store(true);
 }
 
-void HostStream::run_and_wait(Task task) {
+void HostStream::run_and_wait(Task&& task) {
   run(std::move(task));
   wait();
 }
@@ -105,10 +108,10 @@ HostStream::Failure HostStream::take_failure() {
   return std::exchange(failure_, {});
 }
 
-// Whether there is work beyond the `taken` tasks; false when the thread is to stop.
-bool HostStream::wait_for_work(uint64_t taken) {
+// The number of tasks given, once there are more than `taken`; `taken` when the thread is to stop.
+uint64_t HostStream::wait_for_work(uint64_t taken) {
   for (int look = 0; look < kLooks; ++look) {
-    if (tasks_.given() != taken) return true;
+    if (const uint64_t given = tasks_.given(); given != taken) return given;
     if (stopping_.load(std::memory_order_relaxed)) break;
     pause_briefly();
   }
@@ -117,24 +120,27 @@ bool HostStream::wait_for_work(uint64_t taken) {
     sleeping_.store(true);
     // In this order: what was given to a thread that was not told to stop yet is done.
     const bool stop = stopping_.load();
-    const bool work = tasks_.given() != taken;
-    if (!work && !stop) calls_.wait(calls);
+    const uint64_t given = tasks_.given();
+    if (given == taken && !stop) calls_.wait(calls);
     sleeping_.store(false);
-    if (work) return true;
-    if (stop) return false;
+    if (given != taken || stop) return given;
   }
 }
 
 void HostStream::work() {
   ::pthread_setname_np(::pthread_self(), kThreadName);
-  for (uint64_t taken = finished_.load(); wait_for_work(taken); ++taken) {
-    {
-      Task task = tasks_.take();
-      faults_.delay();
-      run_task(task);
-    }  // what it holds ends with it, before anyone is told
-    finished_.fetch_add(1, std::memory_order_release);
-    finished_.notify_all();
+  uint64_t taken = finished_.load();
+  for (uint64_t given = 0; (given = wait_for_work(taken)) != taken;) {
+    // Without a look at what is given between them: givers write there.
+    while (taken != given) {
+      {
+        Task task = tasks_.take();
+        faults_.delay();
+        run_task(task);
+      }  // what it holds ends with it, before anyone is told
+      finished_.store(++taken, std::memory_order_release);
+      finished_.notify_all();
+    }
   }
 }
 

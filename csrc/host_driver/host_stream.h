@@ -48,8 +48,8 @@ class HostStream {
   // So do copies and fills: nor are there addresses to check.
   bool copies_directly() const noexcept { return copies_directly_; }
 
-  void run(Task task);
-  void run_and_wait(Task task);
+  void run(Task&& task);
+  void run_and_wait(Task&& task);
   bool idle();
   void wait();
   Failure take_failure();  // of a task on the stream's thread
@@ -58,7 +58,7 @@ class HostStream {
  private:
   void start_thread();
   void work();
-  bool wait_for_work(uint64_t taken);
+  uint64_t wait_for_work(uint64_t taken);
   void run_task(Task& task) noexcept;
 
   HostMemory& memory_;
@@ -67,8 +67,8 @@ class HostStream {
   const bool copies_directly_;
   FaultyStream faults_;  // of the stream's thread
   TaskQueue tasks_;
-  std::atomic<uint64_t> finished_{0};
-  std::atomic<uint32_t> calls_{0};  // counts what wakes the thread
+  alignas(64) std::atomic<uint64_t> finished_{0};
+  alignas(64) std::atomic<uint32_t> calls_{0};  // counts what wakes the thread; apart from what it writes for each task
   std::atomic<bool> sleeping_{false}, stopping_{false};
   std::mutex mutex_;  // guards the failure
   Failure failure_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -19,12 +20,14 @@ class Task {
     using Kept = std::remove_cvref_t<Function>;
     if constexpr (sizeof(Kept) <= kRoom && std::is_nothrow_move_constructible_v<Kept>) {
       new (room_) Kept(std::forward<Function>(function));
-      act_ = [](Action action, void* from, void* to) {
-        Kept& kept = *static_cast<Kept*>(from);
-        if (action == Action::kCall) kept();
-        if (action == Action::kMove) new (to) Kept(std::move(kept));
-        if (action != Action::kCall) kept.~Kept();
-      };
+      call_ = [](void* kept) { (*static_cast<Kept*>(kept))(); };
+      if constexpr (!std::is_trivially_copyable_v<Kept>) {
+        move_ = [](void* from, void* to) {
+          Kept& kept = *static_cast<Kept*>(from);
+          if (to != nullptr) new (to) Kept(std::move(kept));
+          kept.~Kept();
+        };
+      }
     } else {
       *this = Task([owned = std::make_unique<Kept>(std::forward<Function>(function))] { (*owned)(); });
     }
@@ -39,22 +42,27 @@ class Task {
   }
   ~Task() { drop(); }
 
-  void operator()() { act_(Action::kCall, room_, nullptr); }
+  void operator()() { call_(room_); }
 
  private:
-  enum class Action { kCall, kMove, kDestroy };
-  static constexpr size_t kRoom = 56;
+  static constexpr size_t kRoom = 48;
 
   void take(Task& other) noexcept {
-    act_ = std::exchange(other.act_, nullptr);
-    if (act_ != nullptr) act_(Action::kMove, other.room_, room_);
+    call_ = other.call_;
+    move_ = std::exchange(other.move_, nullptr);
+    if (move_ == nullptr) {
+      std::memcpy(room_, other.room_, kRoom);
+    } else {
+      move_(other.room_, room_);
+    }
   }
   void drop() noexcept {
-    if (act_ != nullptr) std::exchange(act_, nullptr)(Action::kDestroy, room_, nullptr);
+    if (move_ != nullptr) std::exchange(move_, nullptr)(room_, nullptr);
   }
 
-  void (*act_)(Action action, void* from, void* to) = nullptr;
-  alignas(std::max_align_t) char room_[kRoom];
+  void (*call_)(void* kept) = nullptr;
+  void (*move_)(void* from, void* to) = nullptr;  // `to` is nullptr: ends it; no function: bytes are all there is
+  alignas(std::max_align_t) char room_[kRoom]{};
 };
 
 }  // namespace mydev::host_driver

@@ -27,7 +27,7 @@ class TaskQueue {
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  void give(Task task) {
+  void give(Task&& task) {
     while (giving_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
     if (written_ == kTasks) {
       Chunk* fresh = spare_.exchange(nullptr, std::memory_order_acquire);
@@ -37,7 +37,7 @@ class TaskQueue {
       written_ = 0;
     }
     writing_->tasks[written_++] = std::move(task);
-    given_.store(given_.load(std::memory_order_relaxed) + 1);
+    given_.store(++count_);
     giving_.clear(std::memory_order_release);
   }
   uint64_t given() const noexcept { return given_.load(); }
@@ -60,10 +60,12 @@ class TaskQueue {
     std::atomic<Chunk*> next{nullptr};
   };
 
-  std::atomic<uint64_t> given_{0};
-  std::atomic_flag giving_;  // guards the two below
+  // What the taker looks at while it waits lies apart from what only givers use.
+  alignas(64) std::atomic<uint64_t> given_{0};
+  alignas(64) std::atomic_flag giving_;  // guards the two below
   Chunk* writing_;
   size_t written_ = 0;
+  uint64_t count_ = 0;
   std::atomic<Chunk*> spare_{nullptr};
   alignas(64) Chunk* reading_;  // this and the next: the taker's
   size_t read_ = 0;

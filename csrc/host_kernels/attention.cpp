@@ -106,13 +106,17 @@ void check_counts(const mydev_frame& frame, const char* kernel, uint32_t outputs
 }
 
 AttentionProblem forward_problem(const mydev_frame& frame) {
-  check_counts(frame, kForward, 2, 4, 5);
+  const bool has_state = frame.num_inputs == 5;
+  check_counts(frame, kForward, 2, has_state ? 5 : 4, 5);
   const mydev_buffer* b = frame.buffers;
   AttentionProblem problem = problem_of(frame, kForward, b + 2, b + 5);
   problem.out = b;
   problem.logsumexp = b + 1;
   problem.seed = static_cast<uint64_t>(frame.attributes[3].value.i);
   problem.offset = static_cast<uint64_t>(frame.attributes[4].value.i);
+  if (has_state && (b[6].dtype != MYDEV_S64 || !has_sizes(b[6], {2}))) {
+    refuse(kForward, MYDEV_INVALID_ARGUMENT, "the state is two numbers, s64[2]");
+  }
   check_result(kForward, problem);
   return problem;
 }
@@ -140,7 +144,8 @@ AttentionProblem backward_problem(const mydev_frame& frame) {
     }
   }
   for (const mydev_buffer* state : {b + 10, b + 11}) {
-    if (state->dtype != MYDEV_S64) refuse(kBackward, MYDEV_UNIMPLEMENTED, "seed and offset are s64");
+    if (state->data != nullptr && state->dtype != MYDEV_S64)
+      refuse(kBackward, MYDEV_UNIMPLEMENTED, "seed and offset are s64");
     if (state->rank != 0 || (problem.dropout > 0 && state->data == nullptr)) {
       refuse(kBackward, MYDEV_INVALID_ARGUMENT, "seed and offset are one number each, there where dropout is");
     }
@@ -190,7 +195,12 @@ void run_pieces(const mydev_frame& frame, const AttentionProblem& problem, Tasks
 
 mydev_code forward_entry(const mydev_frame* frame) {
   return run_entry(*frame, [&] {
-    const AttentionProblem problem = forward_problem(*frame);
+    AttentionProblem problem = forward_problem(*frame);
+    if (frame->num_inputs == 5) {
+      const mydev_buffer& state = frame->buffers[6];
+      problem.seed = static_cast<const uint64_t*>(state.data)[0];
+      problem.offset += static_cast<const uint64_t*>(state.data)[state.strides[0]];
+    }
     run_pieces(*frame, problem, functions_for(problem).forward);
   });
 }

@@ -4,8 +4,8 @@
 
 #include "program/kept_text.h"
 #include "program/lives.h"
+#include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
-#include "runtime/command/source_location.h"
 #include "runtime/command/transfer.h"
 
 namespace mydev::program {

@@ -22,6 +22,7 @@ void bind_distributed(pybind11::module_& m);
 void bind_extern_kernels(pybind11::module_& m);
 void bind_fallback(pybind11::module_& m);
 void bind_ffi(pybind11::module_& m);
+void bind_graph(pybind11::module_& m);
 void bind_log(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
 void bind_sharing(pybind11::module_& m);

@@ -14,6 +14,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_distributed(m);
   mydev::bind_fallback(m);
   mydev::bind_ffi(m);
+  mydev::bind_graph(m);
   mydev::bind_log(m);
   mydev::bind_memory(m);
   mydev::bind_extern_kernels(m);

@@ -3,7 +3,7 @@
 // Called for asynchronous commands, fallbacks and traces, with or without the GIL held, from any thread. A thread that
 // Python does not know, and a finalizing interpreter, give "". A line that was asked for before is found without the
 // GIL (frame_walk.h).
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 
 #include <array>
 #include <atomic>

@@ -203,6 +203,27 @@ TEST(AttentionKernel, RefusesHeadsThatNoGroupsShare) {
   EXPECT_EQ(run_record(builtin_kernel("mydev.attention", instruction_set()), frame), MYDEV_INVALID_ARGUMENT);
 }
 
+TEST(AttentionKernel, DropsWhatAStateInMemorySays) {
+  const auto out = [](int64_t seed, int64_t offset, std::vector<int64_t> state) {
+    Attention<float> a({"dropped", 2, 2, 1, 37, 70, 8, 8}, MYDEV_F32);
+    Operand<int64_t> begin({2}, MYDEV_S64);
+    std::vector<mydev_buffer> buffers = {a.out.buffer(), a.logsumexp.buffer(), a.query.buffer(),
+                                         a.key.buffer(), a.value.buffer(),     absent_operand(MYDEV_F32)};
+    if (!state.empty()) {
+      begin.values = std::move(state);
+      buffers.push_back(begin.buffer());
+    }
+    const std::vector<mydev_attribute> attributes = {bool_attribute("is_causal", false), float_attribute("scale", 1),
+                                                     float_attribute("dropout", 0.5), int_attribute("seed", seed),
+                                                     int_attribute("offset", offset)};
+    mydev_frame frame = make_frame(buffers, 2, attributes);
+    EXPECT_EQ(run_record(builtin_kernel("mydev.attention", instruction_set()), frame), MYDEV_OK);
+    return a.out.values;
+  };
+  EXPECT_EQ(out(7, 100, {}), out(1, 40, {7, 60}));
+  EXPECT_NE(out(7, 100, {}), out(7, 100, {7, 60}));
+}
+
 MYDEV_INSTANTIATE_FOR_INSTRUCTION_SETS(AttentionKernels);
 
 }  // namespace

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/source_location.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
-#include "runtime/command/source_location.h"
 #include "runtime/command/statistics.h"
 #include "runtime/command/transfer.h"
 #include "runtime/memory/caching_allocator.h"

@@ -85,6 +85,37 @@ TEST_P(RandomKernels, AnotherSeedOrOffsetGivesOtherNumbers) {
   }
 }
 
+// As a graph does that is run again and again: the attributes stay, and memory says where its numbers begin.
+TEST_P(RandomKernels, AStateInMemoryIsWhereNumbersBegin) {
+  Operand<int64_t> begin({2}, MYDEV_S64);
+  begin.values = {9, 60};
+  for (const Fill& fill : kFills) {
+    SCOPED_TRACE(fill.kernel);
+    Operand<float> expected({1001}, MYDEV_F32), out({1001}, MYDEV_F32);
+    ASSERT_EQ(run(fill.kernel, {expected.buffer()}, 1, state(9, 100, fill.parameters)), MYDEV_OK);
+    ASSERT_EQ(run(fill.kernel, {out.buffer(), begin.buffer()}, 1, state(1, 40, fill.parameters)), MYDEV_OK);
+    EXPECT_EQ(out.values, expected.values);
+  }
+  Operand<float> in({77}, MYDEV_F32), expected({77}, MYDEV_F32), out({77}, MYDEV_F32);
+  Operand<uint8_t> mask({77}, MYDEV_PRED);
+  in.fill(3);
+  const std::vector<mydev_attribute> half = {float_attribute("p", 0.5)};
+  ASSERT_EQ(run("mydev.dropout", {expected.buffer(), mask.buffer(), in.buffer()}, 2, state(9, 100, half)), MYDEV_OK);
+  ASSERT_EQ(run("mydev.dropout", {out.buffer(), mask.buffer(), in.buffer(), begin.buffer()}, 2, state(1, 40, half)),
+            MYDEV_OK);
+  EXPECT_EQ(out.values, expected.values);
+}
+
+TEST_P(RandomKernels, AStateIsTwoNumbers) {
+  Operand<float> out({10}, MYDEV_F32), floats({2}, MYDEV_F32);
+  Operand<int64_t> one({1}, MYDEV_S64);
+  for (const Fill& fill : kFills) {
+    SCOPED_TRACE(fill.kernel);
+    EXPECT_EQ(run(fill.kernel, {out.buffer(), floats.buffer()}, 1, state(0, 0, fill.parameters)), MYDEV_UNIMPLEMENTED);
+    EXPECT_EQ(run(fill.kernel, {out.buffer(), one.buffer()}, 1, state(0, 0, fill.parameters)), MYDEV_UNIMPLEMENTED);
+  }
+}
+
 TEST_P(RandomKernels, NormalHasItsMoments) {
   Operand<float> out({100000}, MYDEV_F32);
   ASSERT_EQ(run("mydev.random_normal", {out.buffer()}, 1,

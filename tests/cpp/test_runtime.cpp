@@ -13,10 +13,10 @@
 
 #include "error_fixture.h"
 #include "runtime/base/config.h"
+#include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/command/launch.h"
-#include "runtime/command/source_location.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/driver/host_services.h"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +33,40 @@ def follow_earlier_work(rank: int, size: int, side: bool) -> None:
 @pytest.mark.parametrize("side", [False, True], ids=["default stream", "another stream"])
 def test_collective_runs_in_the_order_of_the_current_stream(group: Ranks, side: bool) -> None:
     cases.run(group, follow_earlier_work, side=side)
+
+
+@pytest.fixture(scope="module")
+def remote_pair() -> Iterator[Ranks]:
+    """Ranks whose streams are asynchronous and whose operands travel through pinned memory."""
+    ranks = Ranks(2, MYDEV_DRIVER="host:remote,async")
+    yield ranks
+    ranks.stop()
+
+
+def wait_on_all_streams(rank: int, size: int, priority: int) -> None:
+    dist.barrier()  # whatever a group takes for itself, it has
+    streams = [torch.mydev.Stream(device(), priority=priority) for _ in range(33)]
+    tensors = []
+    for stream in streams:
+        with torch.mydev.stream(stream):
+            tensor = torch.zeros(200_000, device=device())
+            for _ in range(20):  # so that the stream waits before the collective is begun
+                tensor.add_(1)
+            dist.all_reduce(tensor, async_op=True).wait()
+            tensors.append(tensor)
+    for _ in range(1_000_000):
+        if all(stream.query() for stream in streams):
+            break
+        os.sched_yield()
+    assert all(stream.query() for stream in streams), "a collective waits for a stream that waits for it"
+    for tensor in tensors:
+        cases.check(tensor, torch.full((200_000,), 20.0 * size))
+
+
+@pytest.mark.any_driver
+@pytest.mark.parametrize("priority", [0, -1])
+def test_collectives_without_host_access_use_no_stream_of_the_program(remote_pair: Ranks, priority: int) -> None:
+    cases.run(remote_pair, wait_on_all_streams, priority=priority)
 
 
 def many_in_flight(rank: int, size: int, length: int) -> None:

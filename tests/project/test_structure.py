@@ -37,7 +37,7 @@ BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "p
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
-    "csrc/aten": below(["core", "memory", "launch", "trace", "device", "host", "ops", "custom_call", "."]),
+    "csrc/aten": below(["core", "memory", "launch", "trace", "device", "graph", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
     "csrc/conform": below([".", "driver", "kernels"]),
     "torch_mydev": below(

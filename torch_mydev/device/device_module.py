@@ -1,6 +1,6 @@
 """The module ``torch.mydev``: what ``torch.cuda`` offers, for this device.
 
-Only names; each is explained where it is defined. Interprocess handles, NVML queries and graphs are not offered.
+Only names; each is explained where it is defined. Interprocess handles and NVML queries are not offered.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from torch_mydev.device.devices import (
     set_device,
     synchronize,
 )
+from torch_mydev.device.graphs import MyDevGraph, graph, graph_pool_handle, make_graphed_callables
 from torch_mydev.device.memory import (
     caching_allocator_alloc,
     caching_allocator_delete,

@@ -59,7 +59,9 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(const c10::Stream stream) const override { return runtime_stream(stream).handle(); }
   bool queryStream(const c10::Stream& stream) const override { return runtime_stream(stream).query(); }
   void synchronizeStream(const c10::Stream& stream) const override { runtime_stream(stream).synchronize(); }
-  bool isStreamCapturing(const c10::Stream&) const override { return false; }
+  bool isStreamCapturing(const c10::Stream& stream) const override {
+    return runtime_stream(stream).capture() != nullptr;
+  }
   void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(mydev::device(index)); }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,

@@ -4,13 +4,16 @@
 #include <ATen/Utils.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "aten/core/device_type.h"
 #include "runtime/driver/device.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
@@ -67,10 +70,42 @@ c10::DeviceType DeviceGenerator::device_type() {
   return kDeviceType;
 }
 
-PhiloxState DeviceGenerator::reserve(uint64_t blocks) {
-  const PhiloxState state = state_;
-  state_.offset += blocks;
-  return state;
+DeviceGenerator::Captured* DeviceGenerator::captured() {
+  if (C10_LIKELY(captures_.empty())) return nullptr;
+  const Capture* current = current_stream(device().index()).capture();
+  const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                  [&](const Captured& captured) { return captured.capture == current; });
+  return found == captures_.end() ? nullptr : &*found;
+}
+
+RandomDraw DeviceGenerator::reserve(uint64_t blocks) {
+  if (Captured* captured = this->captured()) {
+    return {{0, std::exchange(captured->drawn, captured->drawn + blocks)}, captured->state};
+  }
+  TORCH_CHECK(
+      current_stream(device().index()).capture() == nullptr, "this generator of ", device(),
+      " cannot be drawn from while the current stream captures a graph; register_generator_state() of the graph "
+      "before the capture lets it");
+  return {{state_.seed, std::exchange(state_.offset, state_.offset + blocks)}, {}};
+}
+
+PhiloxState DeviceGenerator::reserve_now(uint64_t blocks, const char* what) {
+  TORCH_CHECK(captured() == nullptr, what, " cannot be captured: the state of the generator of ", device(),
+              " is known at each replay only");
+  return reserve(blocks).first;
+}
+
+void DeviceGenerator::begin_capture(const Capture& capture, at::Tensor state) {
+  captures_.push_back({&capture, std::move(state), 0});
+}
+
+uint64_t DeviceGenerator::end_capture(const Capture& capture) {
+  const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                  [&](const Captured& captured) { return captured.capture == &capture; });
+  if (found == captures_.end()) return 0;
+  const uint64_t drawn = found->drawn;
+  captures_.erase(found);
+  return drawn;
 }
 
 DeviceGenerator* DeviceGenerator::clone_impl() const {
@@ -98,15 +133,19 @@ at::Generator make_device_generator(c10::DeviceIndex index) {
   return at::make_generator<DeviceGenerator>(static_cast<c10::DeviceIndex>(device_index));
 }
 
-PhiloxState reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device_index,
-                           uint64_t blocks) {
+RandomDraw reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device_index,
+                          uint64_t blocks) {
   auto* impl = at::get_generator_or_default<DeviceGenerator>(generator, default_device_generator(device_index));
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->reserve(blocks);
 }
 
 at::Generator host_generator(const at::Generator& generator) {
-  const PhiloxState state = reserve_random(generator, generator.device().index(), 1);
+  auto* impl = at::check_generator<DeviceGenerator>(generator);
+  const PhiloxState state = [&] {
+    const std::lock_guard<std::mutex> lock(impl->mutex_);
+    return impl->reserve_now(1, "drawing random numbers on the CPU");
+  }();
   const std::array<uint32_t, 4> words = philox4x32_10(state.seed, state.offset);
   return at::detail::createCPUGenerator(uint64_t{words[0]} | uint64_t{words[1]} << 32);
 }

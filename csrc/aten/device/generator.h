@@ -3,13 +3,27 @@
 // State is (seed, offset): the same pair gives the same numbers on every device. A CPU kernel that falls back draws
 // from a CPU generator seeded from the next block, so fallbacks follow the same state. As all generators, not
 // thread-safe by itself: hold mutex() while drawing.
+//
+// What is drawn for a stream that captures a graph begins where two words in device memory say, which each replay
+// writes anew, and counts from there (begin_capture).
 #pragma once
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <vector>
 
 #include "runtime/base/philox.h"
+#include "runtime/stream/capture.h"
 
 namespace mydev {
+
+// Where the numbers of a kernel begin: at `first`, or, of a captured one, `first.offset` blocks behind what `state`
+// holds, which is the kernel's operand of that name.
+struct RandomDraw {
+  PhiloxState first;
+  at::Tensor state;
+};
 
 class DeviceGenerator final : public c10::GeneratorImpl {
  public:
@@ -28,11 +42,26 @@ class DeviceGenerator final : public c10::GeneratorImpl {
   static c10::DeviceType device_type();
 
   // The state to draw `blocks` blocks of four 32-bit words with; advances past them.
-  PhiloxState reserve(uint64_t blocks);
+  RandomDraw reserve(uint64_t blocks);
+  // As reserve(), for what cannot read device memory; `what` is the error's subject where the current stream captures.
+  PhiloxState reserve_now(uint64_t blocks, const char* what);
+
+  // Draws for streams of the capture refer to `state`, s64[2] on the device, until end_capture(), which gives the
+  // number of blocks that were drawn.
+  void begin_capture(const Capture& capture, at::Tensor state);
+  uint64_t end_capture(const Capture& capture);
 
  private:
   DeviceGenerator* clone_impl() const override;
+  struct Captured {
+    const Capture* capture;
+    at::Tensor state;
+    uint64_t drawn;  // blocks
+  };
+  Captured* captured();  // of the current stream's capture, if there is one that draws from here
+
   PhiloxState state_;
+  std::vector<Captured> captures_;
 };
 
 // The default generator of a device (index < 0: the current one). Made at first use.
@@ -40,7 +69,7 @@ const at::Generator& default_device_generator(c10::DeviceIndex device);
 at::Generator make_device_generator(c10::DeviceIndex device);
 
 // The given generator's state to draw with, or the device's default one's; takes the generator's mutex.
-PhiloxState reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device, uint64_t blocks);
+RandomDraw reserve_random(const std::optional<at::Generator>& generator, c10::DeviceIndex device, uint64_t blocks);
 
 // A CPU generator seeded from the generator's next block.
 at::Generator host_generator(const at::Generator& generator);

@@ -8,8 +8,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "runtime/base/source_location.h"
 #include "runtime/command/launch.h"
-#include "runtime/command/source_location.h"
 
 namespace mydev {
 

@@ -1,5 +1,6 @@
 #include "aten/host/host_call.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
@@ -8,6 +9,7 @@
 #include "aten/core/device_type.h"
 #include "aten/device/generator.h"
 #include "aten/host/sparse.h"
+#include "aten/launch/native_launch.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -192,7 +194,10 @@ at::Tensor HostCall::to_device(at::Tensor result, bool is_view) {
     TORCH_CHECK_NOT_IMPLEMENTED(!is_view, record_.name(), ": a view cannot fall back to the CPU on ", device(),
                                 ", whose memory is not accessible from the host; register it for the device");
     bytes_copied_back_ += result.nbytes();
-    return result.to(device());
+    if (result.is_non_overlapping_and_dense() || at::has_internal_overlap(result) == at::MemOverlap::Yes) {
+      return result.to(device());
+    }
+    return empty_strided_on(result.sizes(), result.strides(), result.scalar_type(), device()).copy_(result);
   }
   become_device_tensor(result, device_storage_for(host), device());
   return result;

@@ -92,8 +92,11 @@ void HostCopies::wait() {
 
 void copy_back(const at::Tensor& origin, const at::Tensor& host) {
   if (host.sizes() != origin.sizes() || host.strides() != origin.strides()) {
-    origin.resize_(host.sizes(), host.suggest_memory_format());
-    if (host.is_non_overlapping_and_dense()) {
+    if (at::has_internal_overlap(host) == at::MemOverlap::Yes) {
+      origin.resize_(host.sizes());
+    } else {  // gaps between the elements included, as kernels that narrow a result leave them
+      const auto [begin, end] = span_of(host);
+      origin.resize_({static_cast<int64_t>((end - begin) / host.itemsize())});
       origin.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides());
     }
   }

@@ -10,13 +10,19 @@
 namespace mydev {
 
 const mydev_kernel KernelRef::absent_{};
+const mydev_kernel KernelRef::aliased_{};
 
 const mydev_kernel* KernelRef::resolve(int device_index) {
   const Device& on = device(device_index);
-  const bool aliased = runs_ == BuiltinRuns::kWithoutHostAccess && on.host_accessible();
-  const mydev_kernel* kernel = aliased ? resolve_drivers_kernel(on, name_) : resolve_kernel(on, name_);
-  resolved_[static_cast<size_t>(device_index)].store(kernel == nullptr ? &absent_ : kernel, std::memory_order_release);
-  return kernel;
+  std::atomic<const mydev_kernel*>& resolved = resolved_[static_cast<size_t>(device_index)];
+  if (resolved.load(std::memory_order_acquire) == nullptr) {
+    const bool aliased = runs_ == BuiltinRuns::kWithoutHostAccess && on.host_accessible();
+    const mydev_kernel* kernel = aliased ? resolve_drivers_kernel(on, name_) : resolve_kernel(on, name_);
+    const mydev_kernel* none = aliased ? &aliased_ : &absent_;
+    resolved.store(kernel == nullptr ? none : kernel, std::memory_order_release);
+    if (kernel != nullptr || !aliased) return kernel;
+  }
+  return current_stream(device_index).capture() == nullptr ? nullptr : resolve_kernel(on, name_);
 }
 
 namespace {

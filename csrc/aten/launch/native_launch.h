@@ -30,7 +30,7 @@ enum class BuiltinRuns : uint8_t {
   kAnywhere,
   // Only where the host does not reach the device's memory, for kernels that are no faster than PyTorch's on the CPU:
   // elsewhere the operator takes its alias (host/alias.h), as if there were no kernel. A driver's own record of the
-  // name is launched on any device.
+  // name is launched on any device, and while a graph is captured, which takes no alias, so is this.
   kWithoutHostAccess,
 };
 
@@ -44,14 +44,16 @@ class KernelRef {
   // What to launch on this device, a record or a choice of several; nullptr if it has none.
   const mydev_kernel* on(int device) {
     const mydev_kernel* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
-    if (__builtin_expect(kernel == nullptr, 0)) return resolve(device);
+    if (__builtin_expect(static_cast<int>(kernel == nullptr) | static_cast<int>(kernel == &aliased_), 0)) {
+      return resolve(device);
+    }
     return kernel == &absent_ ? nullptr : kernel;
   }
   const mydev_kernel* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
 
  private:
   const mydev_kernel* resolve(int device);
-  static const mydev_kernel absent_;
+  static const mydev_kernel absent_, aliased_;
   const char* name_;
   BuiltinRuns runs_;
   std::array<std::atomic<const mydev_kernel*>, kMaxDevices> resolved_{};

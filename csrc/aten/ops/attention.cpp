@@ -40,8 +40,7 @@ KernelRef attention_kernel("mydev.attention");
 KernelRef backward_kernel("mydev.attention_backward");
 KernelRef bernoulli_kernel("mydev.random_bernoulli");
 
-// --- choice
-// ---------------------------------------------------------------------------------------------------------
+// --- choice ----------------------------------------------------------------------------------------------------------
 
 bool takes_dropout(const sdp::sdp_params& call) {
   const c10::DeviceIndex device = call.query.device().index();
@@ -71,14 +70,13 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
   return static_cast<int64_t>(fused_kernel_takes(call) ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
-// --- dropout
-// ---------------------------------------------------------------------------------------------------------
+// --- dropout ---------------------------------------------------------------------------------------------------------
 
 // Where the numbers of dropout begin, as tensors of the device; without dropout nothing reads them, and the schema
 // wants them all the same.
 struct RandomState {
   Tensor seed, offset;
-  PhiloxState first{};  // the same, where it was reserved just now
+  RandomDraw draw;  // the same, where it was reserved just now
 };
 
 int64_t blocks_per_row(int64_t keys) {
@@ -89,13 +87,18 @@ RandomState random_state(const Tensor& query, int64_t keys, double dropout) {
   const auto options = query.options().dtype(at::kLong);
   if (dropout == 0) {
     const Tensor none = at::empty({}, options);
-    return {none, none};
+    return {none, none, {}};
   }
   const int64_t rows = query.size(0) * query.size(1) * query.size(2);
-  const PhiloxState state =
+  RandomDraw draw =
       reserve_random(std::nullopt, query.device().index(), static_cast<uint64_t>(rows * blocks_per_row(keys)));
-  return {at::full({}, static_cast<int64_t>(state.seed), options),
-          at::full({}, static_cast<int64_t>(state.offset), options), state};
+  const auto first_offset = static_cast<int64_t>(draw.first.offset);
+  if (draw.state.defined()) {
+    Tensor seed = draw.state.select(0, 0).clone(), offset = draw.state.select(0, 1).add(first_offset);
+    return {std::move(seed), std::move(offset), std::move(draw)};
+  }
+  return {at::full({}, static_cast<int64_t>(draw.first.seed), options), at::full({}, first_offset, options),
+          std::move(draw)};
 }
 
 // What the kernel multiplies the weights by, 0 or 1 / (1 - dropout).
@@ -105,18 +108,19 @@ Tensor dropout_factors(const Tensor& query, int64_t keys, double dropout, const 
                               ", which device ", query.device(), " does not have");
   const Tensor kept = empty_dense({query.size(0), query.size(1), query.size(2), 4 * blocks_per_row(keys)},
                                   query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, query.device());
-  OpFrame<1> frame;
+  const Tensor first = at::stack({state.seed, state.offset});
+  OpFrame<2> frame;
   frame.add(kept)
-      .attribute(int_attribute("seed", state.seed.item<int64_t>()))
-      .attribute(int_attribute("offset", state.offset.item<int64_t>()))
+      .add(first)
+      .attribute(int_attribute("seed", 0))
+      .attribute(int_attribute("offset", 0))
       .attribute(float_attribute("p", 1 - dropout))
       .attribute(float_attribute("unused", 0));
   frame.launch(*kernel, 1);
   return kept.narrow(-1, 0, keys) * (dropout < 1 ? 1 / (1 - dropout) : 0.0);
 }
 
-// --- launches
-// ---------------------------------------------------------------------------------------------------------
+// --- launches --------------------------------------------------------------------------------------------------------
 
 double scale_of(const Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
@@ -163,7 +167,7 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
                    ? empty_laid_out_as(query, query.scalar_type())
                    : empty_dense({query.size(0), query.size(1), query.size(2), value.size(3)}, query);
   Tensor logsumexp = empty_rows_of_heads(query.sizes().slice(0, 3), wide, query.device());
-  OpFrame<6, 5> frame;
+  OpFrame<7, 5> frame;
   frame.add(out)
       .add(logsumexp)
       .add(query)
@@ -173,8 +177,9 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
       .attribute(bool_attribute("is_causal", is_causal))
       .attribute(float_attribute("scale", scale_of(query, scale)))
       .attribute(float_attribute("dropout", dropout))
-      .attribute(int_attribute("seed", static_cast<int64_t>(state.first.seed)))
-      .attribute(int_attribute("offset", static_cast<int64_t>(state.first.offset)));
+      .attribute(int_attribute("seed", static_cast<int64_t>(state.draw.first.seed)))
+      .attribute(int_attribute("offset", static_cast<int64_t>(state.draw.first.offset)));
+  if (state.draw.state.defined()) frame.add(state.draw.state);
   frame.launch(*kernel, 2);
   return std::tuple(std::move(out), std::move(logsumexp));
 }
@@ -220,8 +225,7 @@ std::optional<Gradients> launch_backward(const Tensor& grad, const Tensor& query
   return gradients;
 }
 
-// --- composed
-// ---------------------------------------------------------------------------------------------------------
+// --- composed --------------------------------------------------------------------------------------------------------
 
 // What attention is made of, in f32 for low precision, as the fused kernel computes it.
 struct Composition {
@@ -287,7 +291,7 @@ AttentionGradients composed_attention_backward(const Tensor& given_grad, const T
   const Composition made = compose(query, key, value, bias, is_causal, scale);
   const Tensor &weights = made.weights, grad = given_grad.to(weights.scalar_type());
   const Tensor factors =
-      dropout > 0 ? dropout_factors(query, key.size(2), dropout, {philox_seed, philox_offset}) : Tensor();
+      dropout > 0 ? dropout_factors(query, key.size(2), dropout, {philox_seed, philox_offset, {}}) : Tensor();
   const auto dropped = [&](const Tensor& tensor) { return factors.defined() ? tensor * factors : tensor; };
   const Tensor grad_weights = dropped(at::matmul(grad, made.value.transpose(-2, -1)));
   const Tensor centred = grad_weights - (grad_weights * weights).sum(-1, /*keepdim=*/true);
@@ -305,8 +309,7 @@ TORCH_LIBRARY_IMPL(aten, FuncTorchBatchedDecomposition, m) {
   m.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(composed_attention_backward));
 }
 
-// --- operators
-// ---------------------------------------------------------------------------------------------------------
+// --- operators -------------------------------------------------------------------------------------------------------
 
 AttentionResults attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
                            double dropout, bool is_causal, bool return_debug_mask, std::optional<double> scale) {
@@ -332,7 +335,7 @@ AttentionGradients attention_backward(const Tensor& grad, const Tensor& query, c
   const OptionalTensor mask = bias.defined() ? OptionalTensor(bias) : std::nullopt;
   auto launched = try_kernels<at::_ops::_scaled_dot_product_fused_attention_overrideable_backward>([&] {
     return launch_backward(grad, query, key, value, mask, output, logsumexp, dropout, is_causal, scale,
-                           {philox_seed, philox_offset});
+                           {philox_seed, philox_offset, {}});
   });
   if (!launched.has_value() && dropout > 0) {
     return composed_attention_backward(grad, query, key, value, bias, wanted, output, logsumexp, cum_seq_q, cum_seq_k,
@@ -346,8 +349,7 @@ AttentionGradients attention_backward(const Tensor& grad, const Tensor& query, c
   return {std::move(grad_query), std::move(grad_key), std::move(grad_value), Tensor()};
 }
 
-// --- autograd
-// ---------------------------------------------------------------------------------------------------------
+// --- autograd --------------------------------------------------------------------------------------------------------
 
 AttentionResults differentiable_attention(c10::DispatchKeySet keys, const Tensor& query, const Tensor& key,
                                           const Tensor& value, const OptionalTensor& bias, double dropout,

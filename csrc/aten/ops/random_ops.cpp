@@ -5,8 +5,11 @@
 // dense one. Bad parameters go to the CPU's kernel, which raises the CPU's error.
 #include <ATen/Operators.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "aten/device/generator.h"
 #include "aten/host/native_or_host.h"
@@ -37,6 +40,22 @@ mydev_buffer flat_buffer(const Tensor& tensor, const int64_t& size) {
   return buffer_of(tensor, &size, &kStride, 1);
 }
 
+// A frame's operands with, at the end, the state that a captured draw refers to.
+template <size_t kOperands>
+class DrawnBuffers {
+ public:
+  DrawnBuffers(const std::array<mydev_buffer, kOperands>& operands, const RandomDraw& draw)
+      : count_(kOperands + (draw.state.defined() ? 1 : 0)) {
+    std::copy(operands.begin(), operands.end(), buffers_.begin());
+    if (draw.state.defined()) buffers_.back() = buffer_of(draw.state);
+  }
+  std::span<const mydev_buffer> get() const { return {buffers_.data(), count_}; }
+
+ private:
+  size_t count_;
+  std::array<mydev_buffer, kOperands + 1> buffers_;
+};
+
 // Launches a fill of self with two parameters; nullptr if there is no kernel for it.
 Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t per_block, const mydev_attribute& first,
              const mydev_attribute& second) {
@@ -46,12 +65,12 @@ Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t p
   const bool dense = self.is_non_overlapping_and_dense();
   const Tensor target = dense ? self : empty_dense(self.sizes(), self);
   const int64_t size = self.numel();
-  const PhiloxState state = reserve_random(generator, self.device().index(), blocks_of(size, per_block));
-  const std::array<mydev_buffer, 1> buffers = {flat_buffer(target, size)};
-  const std::array<mydev_attribute, 4> attributes = {int_attribute("seed", static_cast<int64_t>(state.seed)),
-                                                     int_attribute("offset", static_cast<int64_t>(state.offset)), first,
-                                                     second};
-  launch_on(*kernel, buffers, 1, attributes, current_stream(self.device().index()));
+  const RandomDraw draw = reserve_random(generator, self.device().index(), blocks_of(size, per_block));
+  const DrawnBuffers<1> buffers({flat_buffer(target, size)}, draw);
+  const std::array<mydev_attribute, 4> attributes = {int_attribute("seed", static_cast<int64_t>(draw.first.seed)),
+                                                     int_attribute("offset", static_cast<int64_t>(draw.first.offset)),
+                                                     first, second};
+  launch_on(*kernel, buffers.get(), 1, attributes, current_stream(self.device().index()));
   if (!dense) self.copy_(target);
   return &self;
 }
@@ -156,13 +175,12 @@ std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p,
       dense.is_contiguous() ? empty_dense(dense.sizes(), dense) : empty_laid_out_as(dense, dense.scalar_type());
   Tensor mask = empty_laid_out_as(dense, at::kBool);
   const int64_t size = dense.numel();
-  const PhiloxState state = reserve_random(std::nullopt, input.device().index(), blocks_of(size, kNarrow));
-  const std::array<mydev_buffer, 3> buffers = {flat_buffer(out, size), flat_buffer(mask, size),
-                                               flat_buffer(dense, size)};
-  const std::array<mydev_attribute, 3> attributes = {int_attribute("seed", static_cast<int64_t>(state.seed)),
-                                                     int_attribute("offset", static_cast<int64_t>(state.offset)),
+  const RandomDraw draw = reserve_random(std::nullopt, input.device().index(), blocks_of(size, kNarrow));
+  const DrawnBuffers<3> buffers({flat_buffer(out, size), flat_buffer(mask, size), flat_buffer(dense, size)}, draw);
+  const std::array<mydev_attribute, 3> attributes = {int_attribute("seed", static_cast<int64_t>(draw.first.seed)),
+                                                     int_attribute("offset", static_cast<int64_t>(draw.first.offset)),
                                                      float_attribute("p", p)};
-  launch_on(*kernel, buffers, 2, attributes, current_stream(input.device().index()));
+  launch_on(*kernel, buffers.get(), 2, attributes, current_stream(input.device().index()));
   return std::tuple(std::move(out), std::move(mask));
 }
 

@@ -59,7 +59,10 @@ std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef given_shifts,
 template <class Op>
 std::optional<Tensor> shuffle(const Tensor& self, int64_t factor) {
   if (!on_device(self) || copy_kernel.on(self) == nullptr) return std::nullopt;
-  return Op::redispatch(kCompositionKeys, self, factor).contiguous(self.suggest_memory_format());
+  const Tensor shuffled = Op::redispatch(kCompositionKeys, self, factor);
+  const at::MemoryFormat format = self.suggest_memory_format();
+  // One of a single channel is channels-last as it is, but not with the strides that the CPU gives it.
+  return format == at::MemoryFormat::Contiguous ? shuffled.contiguous() : shuffled.clone(format);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/philox_words.h"
@@ -28,9 +29,20 @@ inline uint64_t joined(const uint32_t* words, int64_t i) {
 
 struct Source {
   uint64_t seed, offset;
-  explicit Source(const mydev_attribute* attributes)
-      : seed(static_cast<uint64_t>(attributes[0].value.i)), offset(static_cast<uint64_t>(attributes[1].value.i)) {}
 };
+
+// What the first two attributes say, or, where the frame has a state after `operands` operands, that many blocks after
+// it: a launch that is repeated then draws from where its device's memory says. Nothing for what is no state.
+std::optional<Source> source_of(const mydev_frame& frame, uint32_t operands) {
+  Source source{static_cast<uint64_t>(frame.attributes[0].value.i), static_cast<uint64_t>(frame.attributes[1].value.i)};
+  if (frame.num_inputs > operands) {
+    const mydev_buffer& state = frame.buffers[frame.num_outputs + operands];
+    if (state.dtype != MYDEV_S64 || state.rank != 1 || state.sizes[0] != 2) return std::nullopt;
+    const auto* numbers = static_cast<const uint64_t*>(state.data);
+    source = {numbers[0], numbers[state.strides[0]] + source.offset};
+  }
+  return source;
+}
 
 // Calls body(words, at, n) for chunks of the elements [0, count), kPerBlock to a block; n <= kBlocks * kPerBlock.
 template <int64_t kPerBlock, typename Body>
@@ -226,8 +238,9 @@ mydev_code fill_with(const mydev_frame* frame) {
   const mydev_attribute* a = frame->attributes;
   const Parameters parameters{a[2].value.f, frame->num_attributes > 3 ? a[3].value.f : 0, out.dtype};
   const ChunkWriter<C> writer(out.dtype);
-  if (!writer.supported()) return MYDEV_UNIMPLEMENTED;
-  for_each_chunk<kPerBlock>(Source(a), element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
+  const std::optional<Source> source = source_of(*frame, 0);
+  if (!writer.supported() || !source) return MYDEV_UNIMPLEMENTED;
+  for_each_chunk<kPerBlock>(*source, element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
     alignas(64) C buffer[kChunk];
     char* target = static_cast<char*>(out.data) + at * writer.element_bytes();
     C* x = writer.place(target, 1, buffer);
@@ -256,8 +269,9 @@ mydev_code integers_entry(const mydev_frame* frame) {
   const int64_t low = a[2].value.i;
   const uint64_t range = static_cast<uint64_t>(a[3].value.i);
   const ChunkWriter<int64_t> writer(out.dtype);
-  if (!writer.supported()) return MYDEV_UNIMPLEMENTED;
-  for_each_chunk<kWide>(Source(a), element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
+  const std::optional<Source> source = source_of(*frame, 0);
+  if (!writer.supported() || !source) return MYDEV_UNIMPLEMENTED;
+  for_each_chunk<kWide>(*source, element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
     alignas(64) int64_t values[kChunk];
     for (int64_t i = 0; i < n; ++i) {
       const uint64_t word = joined(words, i);
@@ -281,8 +295,9 @@ mydev_code dropout_as(const mydev_frame* frame) {
   const C scale = keep == 0 ? C{0} : static_cast<C>(1 / keep);
   const ChunkWriter<C> writer(out.dtype);
   const ChunkReader<C> reader(in.dtype);
-  if (!writer.supported() || !reader.supported()) return MYDEV_UNIMPLEMENTED;
-  for_each_chunk<kNarrow>(Source(a), element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
+  const std::optional<Source> source = source_of(*frame, 1);
+  if (!writer.supported() || !reader.supported() || !source) return MYDEV_UNIMPLEMENTED;
+  for_each_chunk<kNarrow>(*source, element_count(out), [&](const uint32_t* words, int64_t at, int64_t n) {
     alignas(64) C source[kChunk], result[kChunk];
     uint8_t* kept = static_cast<uint8_t*>(mask.data) + at;
     char* target = static_cast<char*>(out.data) + at * writer.element_bytes();

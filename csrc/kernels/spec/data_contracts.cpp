@@ -99,25 +99,30 @@ constexpr ContractRow kCumulativeRows[] = {
      "out[...,i,j] = in[...,i,j] with upper where j >= i + diagonal, else where j <= i + diagonal; else 0"},
 };
 
+#define MYDEV_STATE "; where there is a state, the seed is state[0], and offset counts from block state[1]"
 constexpr char kDraws[] =
     "numbers of Philox 4x32-10, from block `offset` on, four elements to a block, or two of f64; the same on every "
-    "processor";
+    "processor" MYDEV_STATE;
 constexpr ContractRow kRandomRows[] = {
-    {"mydev.random_uniform", "packed (out T) <- (; seed: int, offset: int, low: float, high: float)", kFloats, "",
-     "in [low, high), before rounding to T"},
-    {"mydev.random_normal", "packed (out T) <- (; seed: int, offset: int, mean: float, std: float)", kFloats, "",
-     kDraws},
-    {"mydev.random_exponential", "packed (out T) <- (; seed: int, offset: int, rate: float, unused: float = 0)",
-     kFloats, "", "above 0"},
-    {"mydev.random_bernoulli", "packed (out T) <- (; seed: int, offset: int, p: float 0..1, unused: float = 0)",
-     kWithPred, "", "1 with probability p, else 0"},
-    {"mydev.random_integers", "packed (out T) <- (; seed: int, offset: int, low: int, range: int)", kWithPred, "",
-     "in [low, low + range), range as an unsigned number, 0 meaning 2^64; two elements to a block"},
-    {"mydev.dropout", "packed (out T, mask pred) <- (in T; seed: int, offset: int, p: float 0..1)", kFloats, "",
-     "mask is 1 with probability 1 - p, and out = in * mask / (1 - p), or 0 if p is 1"},
+    {"mydev.random_uniform", "packed (out T) <- ([state s64[2]]; seed: int, offset: int, low: float, high: float)",
+     kFloats, "", "in [low, high), before rounding to T" MYDEV_STATE},
+    {"mydev.random_normal", "packed (out T) <- ([state s64[2]]; seed: int, offset: int, mean: float, std: float)",
+     kFloats, "", kDraws},
+    {"mydev.random_exponential",
+     "packed (out T) <- ([state s64[2]]; seed: int, offset: int, rate: float, unused: float = 0)", kFloats, "",
+     "above 0" MYDEV_STATE},
+    {"mydev.random_bernoulli",
+     "packed (out T) <- ([state s64[2]]; seed: int, offset: int, p: float 0..1, unused: float = 0)", kWithPred, "",
+     "1 with probability p, else 0" MYDEV_STATE},
+    {"mydev.random_integers", "packed (out T) <- ([state s64[2]]; seed: int, offset: int, low: int, range: int)",
+     kWithPred, "",
+     "in [low, low + range), range as an unsigned number, 0 meaning 2^64; two elements to a block" MYDEV_STATE},
+    {"mydev.dropout", "packed (out T, mask pred) <- (in T, [state s64[2]]; seed: int, offset: int, p: float 0..1)",
+     kFloats, "", "mask is 1 with probability 1 - p, and out = in * mask / (1 - p), or 0 if p is 1" MYDEV_STATE},
     {"mydev.dropout_backward", "packed (grad_in T) <- (grad_out T, mask pred; scale: float)", kFloats,
      "grad_out * mask * scale", ""},
 };
+#undef MYDEV_STATE
 
 // Inputs of rank 0 stand for all elements. Kernels without a use for scalars take them all the same.
 constexpr char kScaledList[] = "packed (out... T) <- (x... T[...]|[]; scalars: floats[]) where out may be x";

@@ -105,12 +105,12 @@ constexpr char kAttentionNotes[] =
     "query share one of key and value; a false element of a mask of pred, and with is_causal a key beyond the query's "
     "position, is -inf; a row of -inf alone is 0, and so is its logsumexp. dropout: element [b,h,l,s] of the softmax "
     "takes word s % 4 of block ((b * H + h) * L + l) * ceil(S / 4) + s / 4 of Philox 4x32-10 from block offset on, and "
-    "is "
-    "divided by 1 - dropout if that is below 2^32 * (1 - dropout), else 0";
+    "is divided by 1 - dropout if that is below 2^32 * (1 - dropout), else 0; where there is a state, the seed is "
+    "state[0], and offset counts from block state[1]";
 constexpr ContractRow kAttentionRows[] = {
     {"mydev.attention",
-     "(out T[b,h,l,e], logsumexp S[b,h,l]) <- (query T[b,h,l,d], key T[b,g,s,d], value T[b,g,s,e], mask? M[b,h,l,s]; "
-     "is_causal: bool, scale: float, dropout: float 0..1, seed: int, offset: int)",
+     "(out T[b,h,l,e], logsumexp S[b,h,l]) <- (query T[b,h,l,d], key T[b,g,s,d], value T[b,g,s,e], mask? M[b,h,l,s], "
+     "[state s64[2]]; is_causal: bool, scale: float, dropout: float 0..1, seed: int, offset: int)",
      "T: floats; S: T f32; M: T f32 pred", "", kAttentionNotes},
     {"mydev.attention_backward",
      "(grad_query T[b,h,l,d], grad_key T[b,g,s,d], grad_value T[b,g,s,e]) <- (grad_out T[b,h,l,e], query T[b,h,l,d], "

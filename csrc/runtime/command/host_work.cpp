@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 
 namespace mydev {
 

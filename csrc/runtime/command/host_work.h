@@ -10,10 +10,12 @@
 namespace mydev {
 
 // While one lives, the host works on the memory of the stream's device, whose earlier work is done. `name` lives as
-// long as the process. Costs a load without hooks.
+// long as the process. Costs two loads without hooks. Raises where the stream captures: the host would work now.
 class HostWork {
  public:
   HostWork(const char* name, Stream& stream) : stream_(stream) {
+    if (stream.capture() != nullptr) [[unlikely]]
+      raise_not_captured(stream, name);
     if (detail::observing()) [[unlikely]] {
       observed_.emplace(CommandRecord{.kind = CommandKind::kHostCall, .name = name, .stream = &stream});
     }

@@ -76,6 +76,10 @@ mydev_code launch_with_care(const mydev_kernel& kernel, mydev_frame& frame, Stre
   frame.launch = nullptr;
   frame.kernel = &kernel;
   frame.decision = mode.decision.get();
+  if (Capture* capture = stream.capture()) {
+    capture->launch(stream, kernel, frame);
+    return MYDEV_OK;
+  }
   return observing() ? submit_observed(kernel, frame, stream, mode) : submit(kernel, frame, stream, mode);
 }
 

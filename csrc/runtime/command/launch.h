@@ -2,7 +2,8 @@
 //
 // An inline launch without hooks is one predicted branch and the driver's launch. On an asynchronous stream the frame
 // is copied, and the Python line is noted, so that an error can name it (pending_launch.h); unless the driver copies
-// what it needs of its own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream.
+// what it needs of its own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream. Where a
+// stream captures, the frame goes to the capture.
 // Thread-safe.
 #pragma once
 

@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/source_location.h"
 #include "runtime/command/launch_errors.h"
-#include "runtime/command/source_location.h"
 #include "runtime/frame/kernel_messages.h"
 
 namespace mydev::detail {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "runtime/base/device_name.h"
+#include "runtime/base/source_location.h"
 #include "runtime/command/command_hooks.h"
-#include "runtime/command/source_location.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev {
@@ -54,10 +54,25 @@ void submit(Stream& stream, const MakeCommand& make_command, const Submit& give_
   }
 }
 
+mydev_buffer bytes_at(void* data, const int64_t& bytes) {
+  static constexpr int64_t kStride = 1;
+  return {.data = data, .sizes = &bytes, .strides = &kStride, .rank = 1, .dtype = MYDEV_U8};
+}
+
+// Hands a copy to the stream's capture.
+void capture_copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind) {
+  if (kind != MYDEV_COPY_DEVICE_TO_DEVICE) raise_not_captured(stream, copy_name(kind));
+  stream.capture()->copy(stream, dst, src);
+}
+
 }  // namespace
 
 void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind) {
   if (bytes == 0) return;
+  if (stream.capture() != nullptr) [[unlikely]] {
+    const auto count = static_cast<int64_t>(bytes);
+    return capture_copy(stream, bytes_at(dst, count), bytes_at(const_cast<void*>(src), count), kind);
+  }
   const auto command = [&] {
     return CommandRecord{
         .kind = CommandKind::kCopy, .name = copy_name(kind), .stream = &stream, .dst = dst, .src = src, .bytes = bytes};
@@ -68,6 +83,8 @@ void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, myde
 void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind) {
   const uint64_t bytes = bytes_of(dst);
   if (bytes == 0) return;
+  if (stream.capture() != nullptr) [[unlikely]]
+    return capture_copy(stream, dst, src, kind);
   const auto command = [&] {
     return CommandRecord{.kind = CommandKind::kCopy,
                          .name = copy_name(kind),
@@ -81,6 +98,8 @@ void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src
 
 void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const void* src, uint64_t bytes) {
   if (bytes == 0) return;
+  if (stream.capture() != nullptr) [[unlikely]]
+    raise_not_captured(stream, "copy between devices");
   const auto command = [&] {
     return CommandRecord{.kind = CommandKind::kCopy,
                          .name = "copy between devices",
@@ -96,6 +115,9 @@ void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const voi
 
 void fill_bytes(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) {
   if (bytes == 0) return;
+  if (Capture* capture = stream.capture()) [[unlikely]] {
+    return capture->fill(stream, dst, bytes, pattern, pattern_bytes);
+  }
   const auto command = [&] {
     return CommandRecord{.kind = CommandKind::kFill, .name = "fill", .stream = &stream, .dst = dst, .bytes = bytes};
   };

@@ -119,7 +119,8 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-Block* allocate(Stream& stream, size_t bytes) {
+Block* allocate(Stream& given, size_t bytes) {
+  Stream& stream = given.memory_pool();
   StreamBins* bins = last_bins;
   if (bins != nullptr && bins->stream == &stream && bytes - 1 < kSmallLimit) [[likely]] {
     if (Chunk* chunk = bins->cache->take(*bins, bytes)) [[likely]]
@@ -155,6 +156,11 @@ Block* find_block(const void* data) noexcept {
   return chunk != nullptr && chunk->references.load(std::memory_order_acquire) > 0 ? chunk : nullptr;
 }
 
+Block* block_containing(int device, const void* data) noexcept {
+  DeviceMemory* memory = DeviceMemory::existing(device);
+  return memory == nullptr ? nullptr : memory->live_chunk_at(data);
+}
+
 int device_of_pointer(const void* data) noexcept {
   for (int index = 0; index < kMaxDevices; ++index) {
     DeviceMemory* memory = DeviceMemory::existing(index);
@@ -165,6 +171,7 @@ int device_of_pointer(const void* data) noexcept {
 
 void record_stream(Block& block, Stream& stream) {
   stream.check_open();
+  if (Capture* capture = stream.capture()) return capture->keep(block);
   DeviceMemory::of(block.stream->device()).record_stream(static_cast<Chunk*>(&block), stream);
 }
 

@@ -353,6 +353,15 @@ bool DeviceMemory::contains(const void* data) {
   return segments_.contains(data);
 }
 
+Chunk* DeviceMemory::live_chunk_at(const void* data) {
+  const std::lock_guard guard(mutex_);
+  const auto found = segments_.find(reinterpret_cast<uintptr_t>(data));
+  if (found == segments_.end()) return nullptr;
+  Chunk* chunk = found->second.value->first;
+  while (chunk->next != nullptr && std::less_equal<>()(chunk->next->data, data)) chunk = chunk->next;
+  return chunk->references.load(std::memory_order_acquire) > 0 ? chunk : nullptr;
+}
+
 void DeviceMemory::set_memory_fraction(double fraction) {
   const std::lock_guard guard(mutex_);
   fraction_ = fraction;

@@ -69,6 +69,7 @@ class DeviceMemory {
   void reset_peak_stats();
   void append_snapshot(std::vector<SegmentSnapshot>& snapshot);
   bool contains(const void* data);
+  Chunk* live_chunk_at(const void* data);  // nullptr if nobody has that memory
   void set_memory_fraction(double fraction);
   double memory_fraction();
 

@@ -117,7 +117,7 @@ void DeviceMemory::defer_free(Chunk* chunk) noexcept {
       } else {
         event = std::make_unique<Event>(stream->device().index, /*timing=*/false);
       }
-      event->record(*stream);
+      event->record_uncaptured(*stream);
       deferred_frees_[stream].push_back({std::move(event), chunk});
     } catch (...) {
       // No event to wait for: wait here. If that fails too the device is lost, and nothing runs on it any more.
@@ -171,7 +171,7 @@ void DeviceMemory::flush_thread_caches() noexcept {
 void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
   std::vector<Segment*> unused;
   for (const auto& [address, range] : segments_) {
-    if (range.value->unused()) unused.push_back(range.value.get());
+    if (range.value->unused() && !range.value->stream->keeps_memory()) unused.push_back(range.value.get());
   }
   std::sort(unused.begin(), unused.end(), [](const Segment* a, const Segment* b) { return a->last_use < b->last_use; });
   std::vector<std::unique_ptr<Segment>> victims;

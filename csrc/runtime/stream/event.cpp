@@ -13,7 +13,24 @@ Event::~Event() {
   }
 }
 
+void Event::check_waits(const char* what) const {
+  MYDEV_CHECK(
+      !captured_, MYDEV_FAILED_PRECONDITION, what,
+      " an event that was recorded while its stream captured a graph: it is a point of the graph, which streams "
+      "can wait for during the capture only");
+}
+
 void Event::record(Stream& stream) {
+  Capture* capture = stream.capture();
+  if (capture == nullptr) return record_uncaptured(stream);
+  if (timing_) raise_not_captured(stream, "recording an event made for timing");
+  point_ = capture->mark(stream);
+  capture_ = capture->weak_from_this();
+  captured_ = true;
+  stream_ = nullptr;
+}
+
+void Event::record_uncaptured(Stream& stream) {
   stream.check_open();
   Device& device = stream.device();
   MYDEV_CHECK(device.index == device_, MYDEV_INVALID_ARGUMENT, "an event of device " MYDEV_DEVICE_NAME ":", device_,
@@ -24,17 +41,28 @@ void Event::record(Stream& stream) {
   }
   check_driver(device, device.driver->event_record(handle_, stream.handle()), "recording an event");
   stream_ = &stream;
+  captured_ = false;
 }
 
 void Event::block(Stream& stream) const {
   stream.check_open();
-  if (recorded()) {
+  if (captured_) {
+    const std::shared_ptr<Capture> capture = capture_.lock();
+    const Capture* of_stream = stream.capture();
+    MYDEV_CHECK(capture != nullptr && (of_stream == nullptr || of_stream == capture.get()), MYDEV_FAILED_PRECONDITION,
+                "a stream cannot wait for an event of ",
+                capture == nullptr ? "a capture that has ended" : "another capture", "; record the event anew");
+    capture->wait(stream, point_);
+  } else if (stream.capture() != nullptr) {
+    if (!query()) raise_not_captured(stream, "waiting for an event recorded outside of the capture, and not done yet,");
+  } else if (recorded()) {
     const Device& device = stream.device();
     check_driver(device, device.driver->stream_wait_event(stream.handle(), handle_), "waiting for an event");
   }
 }
 
 bool Event::query() const {
+  check_waits("asking for");
   if (!recorded()) {
     return true;
   }
@@ -45,6 +73,7 @@ bool Event::query() const {
 }
 
 void Event::synchronize() const {
+  check_waits("waiting for");
   if (!recorded()) {
     return;
   }
@@ -64,6 +93,8 @@ void Event::wait_until_done() const noexcept {
 double Event::elapsed(const Event& end) const {
   MYDEV_CHECK(timing_ && end.timing_, MYDEV_INVALID_ARGUMENT,
               "elapsed time needs two events made with enable_timing=True");
+  check_waits("timing");
+  end.check_waits("timing");
   MYDEV_CHECK(recorded() && end.recorded(), MYDEV_FAILED_PRECONDITION, "elapsed time needs two recorded events; the ",
               recorded() ? "end" : "start", " event has not been recorded");
   MYDEV_CHECK(device_ == end.device_, MYDEV_INVALID_ARGUMENT, "elapsed time needs two events of one device, not ",

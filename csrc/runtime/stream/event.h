@@ -1,6 +1,9 @@
-// Events: points in the work of a stream, which others wait for and which time is measured between. An Event is not
+// Events: points in the work of a stream, which others wait for and which time is measured between. One that was
+// recorded on a capturing stream is a point of that capture, for streams to wait for while it lasts. An Event is not
 // guarded: one thread at a time.
 #pragma once
+
+#include <memory>
 
 #include "mydev/driver.h"
 #include "runtime/stream/stream.h"
@@ -15,10 +18,11 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   int device() const noexcept { return device_; }
-  bool recorded() const noexcept { return stream_ != nullptr; }
+  bool recorded() const noexcept { return stream_ != nullptr; }  // not of a capture
   mydev_event handle() const noexcept { return handle_; }
   void record(Stream& stream);
-  void block(Stream& stream) const;  // later work on `stream` waits for what was recorded last
+  void record_uncaptured(Stream& stream);  // even where the stream captures: of the work that it was given before
+  void block(Stream& stream) const;        // later work on `stream` waits for what was recorded last
   bool query() const;
   void synchronize() const;               // waits; raises the sticky error of the stream it was recorded on
   void wait_until_done() const noexcept;  // waits; the stream keeps its error
@@ -26,10 +30,15 @@ class Event {
   double elapsed(const Event& end) const;
 
  private:
+  void check_waits(const char* what) const;  // raises for a point of a capture
+
   int device_;
   bool timing_;
   mydev_event handle_ = nullptr;  // made by the first record
   Stream* stream_ = nullptr;      // of the last record
+  bool captured_ = false;         // the last record was of a capture, which may have ended
+  std::weak_ptr<Capture> capture_;
+  uint64_t point_ = 0;
 };
 
 }  // namespace mydev

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/device_name.h"
+#include "runtime/base/source_location.h"
 
 namespace mydev {
 
@@ -63,8 +64,40 @@ void Stream::check_open() const {
               device_->index, " is closed: it was an external stream, and its owner has released it");
 }
 
+void raise_not_captured(const Stream& stream, const char* what) {
+  const char* line = source_location();
+  std::string at = *line == '\0' ? std::string() : std::string(" (") + line + ")";
+  raise(MYDEV_FAILED_PRECONDITION, std::string(what) + at + " cannot be captured: stream " +
+                                       std::to_string(stream.id()) + " of device " MYDEV_DEVICE_NAME ":" +
+                                       std::to_string(stream.device().index) +
+                                       " is capturing a graph, and nothing that it is given runs before a replay; do "
+                                       "it before or after the capture");
+}
+
+void Stream::begin_capture(Capture& capture, Stream& pool) {
+  check_open();
+  Capture* none = nullptr;
+  MYDEV_CHECK(capture_.compare_exchange_strong(none, &capture), MYDEV_FAILED_PRECONDITION, "stream ", id_,
+              " of device " MYDEV_DEVICE_NAME ":", device_->index,
+              " is capturing already; a capture inside another one is not supported, end the first one");
+  pool_.store(&pool, std::memory_order_relaxed);
+  needs_care_.store(true, std::memory_order_relaxed);
+}
+
+void Stream::end_capture() noexcept {
+  needs_care_.store(asynchronous_ || released_, std::memory_order_relaxed);
+  pool_.store(nullptr, std::memory_order_relaxed);
+  capture_.store(nullptr, std::memory_order_release);
+}
+
+void Stream::check_waits(const char* what) const {
+  if (capture() != nullptr) [[unlikely]]
+    raise_not_captured(*this, what);
+}
+
 bool Stream::query() {
   check_open();
+  check_waits("asking whether the stream is done");
   int32_t done = 0;
   check_driver(*device_, device_->driver->stream_query(handle_, &done), "querying a stream");
   collect_status();
@@ -74,6 +107,7 @@ bool Stream::query() {
 
 void Stream::synchronize() {
   check_open();
+  check_waits("waiting for the stream");
   check_driver(*device_, device_->driver->stream_synchronize(handle_), "synchronizing a stream");
   collect_status();
   raise_error_if_any();
@@ -126,6 +160,7 @@ void Stream::collect_status() {
 
 void Stream::host_call(std::function<void()> function, const char* name, const char* line) {
   check_open();
+  check_waits(name);
   const mydev_driver_api& driver = *device_->driver;
   auto call = std::make_unique<HostCall>(HostCall{this, std::move(function), name, line});
   if (driver.stream_host_call != nullptr) {

@@ -17,6 +17,7 @@
 #include "mydev/driver.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/device.h"
+#include "runtime/stream/capture.h"
 
 namespace mydev {
 
@@ -71,26 +72,44 @@ class Stream {
   int64_t note_reached(int64_t time_ns) noexcept { return reached_ns_.exchange(time_ns, std::memory_order_relaxed); }
   void raise_error_if_any();
   void drop_error() noexcept;
-  // A launch on it takes the careful path: asynchronous, or released.
-  bool needs_care() const noexcept { return needs_care_; }
+  // A launch on it takes the careful path: asynchronous, released, or capturing.
+  bool needs_care() const noexcept { return needs_care_.load(std::memory_order_relaxed); }
   // The driver's own kernels borrow their frames (MYDEV_CAPABILITY_LAUNCH_COPIES).
   bool launch_copies() const noexcept { return launch_copies_; }
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
+  // What it is given goes to the capture, which outlives that, and its memory comes from `pool`. Raises
+  // FAILED_PRECONDITION for a stream that captures already.
+  void begin_capture(Capture& capture, Stream& pool);
+  void end_capture() noexcept;
+  Capture* capture() const noexcept { return capture_.load(std::memory_order_acquire); }
+  // Whose free memory the allocator takes for this stream: its own, or that of a capture.
+  Stream& memory_pool() noexcept {
+    Stream* pool = pool_.load(std::memory_order_relaxed);
+    return pool == nullptr ? *this : *pool;
+  }
+  // As a key of the allocator: free memory is not given back to the driver.
+  bool keeps_memory() const noexcept { return keeps_memory_.load(std::memory_order_relaxed); }
+  void set_keeps_memory(bool keeps) noexcept { keeps_memory_.store(keeps, std::memory_order_relaxed); }
+
  private:
   friend void release_external_stream(Stream& stream);
   std::string take_notes();
+  void check_waits(const char* what) const;  // raises while it captures
 
   Device* device_;
   mydev_stream handle_;
   int64_t id_;
   int priority_;
   bool asynchronous_;
-  bool needs_care_;
+  std::atomic<bool> needs_care_;
   bool launch_copies_;
   bool released_ = false;  // an external stream after release_external_stream
   const Stream* aliased_ = nullptr;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> keeps_memory_{false};
+  std::atomic<Capture*> capture_{nullptr};
+  std::atomic<Stream*> pool_{nullptr};
   std::atomic<int64_t> reached_ns_{0};
   std::mutex mutex_;  // guards what follows
   mydev_code code_ = MYDEV_OK;

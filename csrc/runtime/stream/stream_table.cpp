@@ -11,14 +11,17 @@
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/staging_stream.h"
 
 namespace mydev {
 
 namespace {
 
-constexpr int64_t kFirstExternalId = 2 * kPoolSize + 1;
+constexpr int64_t kStagingId = 2 * kPoolSize + 1;
+constexpr int64_t kFirstExternalId = kStagingId + 1;
 
-// Streams 0 .. 2 * kPoolSize by id, made at first use and never destroyed; then external ones.
+// The default stream, the pools' and the staging stream by id, made at first use and never destroyed; then external
+// ones.
 struct DeviceStreams {
   std::array<std::atomic<Stream*>, kFirstExternalId> own{};
   std::atomic<uint32_t> next_low{0}, next_high{0};
@@ -133,6 +136,10 @@ Stream& stream_from_pool(int device, int priority) {
   return own_stream(device, 1 + (high ? kPoolSize : 0) + static_cast<int64_t>(turn % kPoolSize));
 }
 
+Stream& staging_stream(int device) {
+  return own_stream(device, kStagingId);
+}
+
 Stream& stream_by_id(int device, int64_t id) {
   mydev::device(device);
   if (id >= 0 && id < kFirstExternalId) {
@@ -168,7 +175,7 @@ void release_external_stream(Stream& stream) {
   auto node = streams.external.extract(stream.id());
   MYDEV_ASSERT(!node.empty());
   stream.released_ = true;
-  stream.needs_care_ = true;
+  stream.needs_care_.store(true, std::memory_order_relaxed);
   streams.released.push_back(std::move(node.mapped()));
   if (detail::thread_state->current_streams[static_cast<size_t>(device)] == &stream) {
     detail::thread_state->current_streams[static_cast<size_t>(device)] = nullptr;
@@ -191,6 +198,9 @@ std::vector<Stream*> existing_streams(int device) {
 }
 
 void synchronize_device(Device& device) {
+  for (const Stream* stream : existing_streams(device.index)) {
+    if (stream->capture() != nullptr) raise_not_captured(*stream, "waiting for the device");
+  }
   if (device.driver->device_synchronize != nullptr) {
     check_driver(device, device.driver->device_synchronize(device.index), "synchronizing the device");
   } else {

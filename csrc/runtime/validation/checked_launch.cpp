@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
 #include "runtime/validation/finding.h"

@@ -1,7 +1,7 @@
 // Validation: copies and fills.
 #include <algorithm>
 
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 #include "runtime/command/transfer.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/validation/finding.h"

@@ -1,4 +1,4 @@
-#include "runtime/command/source_location.h"
+#include "runtime/base/source_location.h"
 
 #include <atomic>
 #include <utility>

@@ -1,0 +1,180 @@
+#include "aten/graph/device_graph.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "aten/core/device_type.h"
+#include "aten/device/generator.h"
+#include "aten/memory/storage.h"
+#include "program/drawing.h"
+#include "program/text.h"
+#include "runtime/base/device_name.h"
+#include "runtime/command/transfer.h"
+#include "runtime/stream/stream_table.h"
+
+namespace mydev {
+
+namespace {
+
+// Pools by their ids, while some graph has them.
+struct Pools {
+  std::mutex mutex;
+  std::map<c10::MempoolId_t, std::weak_ptr<PrivatePool>> by_id;
+};
+
+std::shared_ptr<PrivatePool> pool_with(c10::MempoolId_t id) {
+  static Pools& pools = *new Pools;
+  const std::lock_guard lock(pools.mutex);
+  std::erase_if(pools.by_id, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<PrivatePool> pool = pools.by_id[id].lock();
+  if (pool == nullptr) pools.by_id[id] = pool = std::make_shared<PrivatePool>();
+  return pool;
+}
+
+DeviceGenerator& generator_impl(const at::Generator& generator) {
+  return *at::check_generator<DeviceGenerator>(generator);
+}
+
+}  // namespace
+
+c10::MempoolId_t graph_pool_handle() {
+  static std::atomic<uint64_t> last{0};
+  return {++last, 0};
+}
+
+DeviceGraph::~DeviceGraph() {
+  abandon();
+}
+
+void DeviceGraph::register_generator_state(const at::Generator& generator) {
+  TORCH_CHECK(recorder_ == nullptr, "register_generator_state: the capture has begun; register generators before it");
+  generator_impl(generator);
+  draws_.push_back({generator, {}});
+}
+
+void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mode*/) {
+  TORCH_CHECK(recorder_ == nullptr, "capture_begin: this graph is being captured already");
+  TORCH_CHECK(!recording_.has_value(),
+              "capture_begin: this graph has been captured; reset() it first, or make another");
+  device_ = current_device();
+  Stream& stream = current_stream(device_);
+  TORCH_CHECK(stream.capture() == nullptr, "capture_begin: stream ", stream.id(), " of ", torch_device(device_),
+              " is capturing another graph already; end that capture first");
+  pool_id_ = pool == c10::MempoolId_t{0, 0} ? graph_pool_handle() : pool;
+  pool_ = pool_with(pool_id_);
+  draws_.push_back({default_device_generator(static_cast<c10::DeviceIndex>(device_)), {}});
+  for (Draws& draws : draws_) {
+    draws.state = at::empty({2}, at::TensorOptions(torch_device(device_)).dtype(at::kLong));
+  }
+  auto recorder = std::make_shared<program::Recorder>("graph", pool_);
+  recorder->begin(stream);
+  recorder_ = std::move(recorder);
+  for (const Draws& draws : draws_) {
+    DeviceGenerator& generator = generator_impl(draws.generator);
+    const std::lock_guard<std::mutex> lock(generator.mutex_);
+    generator.begin_capture(*recorder_, draws.state);
+  }
+}
+
+void DeviceGraph::end_draws() {
+  for (Draws& draws : draws_) {
+    DeviceGenerator& generator = generator_impl(draws.generator);
+    const std::lock_guard<std::mutex> lock(generator.mutex_);
+    draws.blocks = generator.end_capture(*recorder_);
+  }
+}
+
+void DeviceGraph::capture_end() {
+  TORCH_CHECK(recorder_ != nullptr, "capture_end: no capture of this graph has begun");
+  end_draws();
+  const std::shared_ptr<program::Recorder> recorder = std::exchange(recorder_, nullptr);
+  try {
+    recording_ = recorder->end();
+    std::erase_if(draws_, [](const Draws& draws) { return draws.blocks == 0; });
+    if (!keep_graph_) instantiate();
+  } catch (...) {
+    reset();
+    throw;
+  }
+}
+
+void DeviceGraph::instantiate() {
+  TORCH_CHECK(recording_.has_value(), "instantiate: nothing has been captured yet");
+  Stream& stream = current_stream(device_);
+  executor_ = std::make_unique<program::Executor>(recording_->program, stream, program::caching_allocator_for(stream));
+}
+
+void DeviceGraph::replay() {
+  TORCH_CHECK(recording_.has_value(),
+              "replay: nothing has been captured yet; capture_begin() and capture_end() come first");
+  if (executor_ == nullptr) instantiate();
+  Stream& stream = current_stream(device_);
+  for (const Draws& draws : draws_) {
+    DeviceGenerator& generator = generator_impl(draws.generator);
+    const PhiloxState first = [&] {
+      const std::lock_guard<std::mutex> lock(generator.mutex_);
+      return generator.reserve_now(draws.blocks, "replaying a graph that draws random numbers");
+    }();
+    static_assert(sizeof(first) == 16);
+    if (stream.device().driver->fill != nullptr) {
+      fill_bytes(stream, draws.state.mutable_data_ptr(), sizeof(first), &first, sizeof(first));
+    } else {
+      copy_to_device(draws.state.mutable_data_ptr(), &first, sizeof(first), stream);
+    }
+  }
+  executor_->run(stream, recording_->parameters);
+}
+
+void DeviceGraph::abandon() noexcept {
+  if (recorder_ == nullptr) return;
+  end_draws();
+  recorder_->abandon();
+  recorder_ = nullptr;
+}
+
+void DeviceGraph::reset() {
+  abandon();
+  executor_.reset();
+  recording_.reset();
+  draws_.clear();
+  pool_.reset();
+  pool_id_ = {0, 0};
+}
+
+c10::MempoolId_t DeviceGraph::pool() const {
+  TORCH_CHECK(pool_ != nullptr, "pool: a graph has a memory pool from capture_begin() on");
+  return pool_id_;
+}
+
+void DeviceGraph::debug_dump(const std::string& path) {
+  TORCH_CHECK(debug_ || keep_graph_,
+              "debug_dump: call enable_debug_mode() before the capture, or make the graph with keep_graph=True");
+  TORCH_CHECK(recording_.has_value(), "debug_dump: nothing has been captured yet");
+  std::ofstream file(path);
+  file << (path.ends_with(".dot") ? program::dot_of(*recording_->program) : program::print(*recording_->program));
+  file.close();
+  TORCH_CHECK(file.good(), "debug_dump: cannot write to ", path);
+}
+
+namespace {
+
+// By the name of the device in capitals, as PyTorch asks for it.
+[[maybe_unused]] const bool registered = [] {
+  std::string key = MYDEV_DEVICE_NAME;
+  std::transform(key.begin(), key.end(), key.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  at::GraphImplRegistry()->Register(key, [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> {
+    return std::make_unique<DeviceGraph>(args);
+  });
+  return true;
+}();
+
+}  // namespace
+
+}  // namespace mydev

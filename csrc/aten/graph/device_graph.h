@@ -1,0 +1,68 @@
+// Graphs of PyTorch on the device: what streams are given between capture_begin() and capture_end() becomes a program
+// (program/recorder.h), which a replay runs again, on the same memory.
+//
+// As torch.cuda.CUDAGraph: inputs and outputs are tensors that keep their places, memory of the capture comes from a
+// pool that graphs can share, and the random numbers of a replay follow those before it. Memory from outside of the
+// pool that a graph uses is held by it. One thread at a time.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/GraphImplInterface.h>
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/executor.h"
+#include "program/recorder.h"
+
+namespace mydev {
+
+// For graphs that shall share memory; no two calls give the same.
+c10::MempoolId_t graph_pool_handle();
+
+class DeviceGraph final : public at::GraphImplInterface {
+ public:
+  explicit DeviceGraph(const at::GraphImplArgs& args) : keep_graph_(args.keep_graph) {}
+  ~DeviceGraph() override;
+
+  // Of the current stream of the current device. {0, 0}: a pool of its own. All modes are the same: a stream that does
+  // not capture is free to do what it likes.
+  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) override;
+  void capture_end() override;
+  void instantiate() override;
+  void replay() override;
+  void reset() override;
+  c10::MempoolId_t pool() const override;
+  void enable_debug_mode() override { debug_ = true; }
+  // The program's text, or, where the path ends in ".dot", a drawing for Graphviz. Needs enable_debug_mode() before
+  // the capture, or keep_graph.
+  void debug_dump(const std::string& path) override;
+
+  // Draws of this generator follow the graph too, as those of the device's default one do. Before the capture.
+  void register_generator_state(const at::Generator& generator);
+
+ private:
+  // A generator and, in device memory, where its numbers begin.
+  struct Draws {
+    at::Generator generator;
+    at::Tensor state;
+    uint64_t blocks = 0;  // of a replay
+  };
+  void end_draws();  // of the capture
+  void abandon() noexcept;
+
+  const bool keep_graph_;
+  bool debug_ = false;
+  int device_ = -1;
+  c10::MempoolId_t pool_id_{0, 0};
+  std::shared_ptr<PrivatePool> pool_;
+  std::shared_ptr<program::Recorder> recorder_;  // while it captures
+  std::optional<program::Recording> recording_;
+  std::unique_ptr<program::Executor> executor_;
+  std::vector<Draws> draws_;
+};
+
+}  // namespace mydev

@@ -1,0 +1,94 @@
+// Recording a program: what streams are given while they capture becomes steps.
+//
+// An operator's own code is so its lowering. Memory is told apart by its addresses: each range of memory that steps
+// touch is a parameter of the program, donated and a result where it is written, and the recording says where it lies.
+// Memory that the streams' pool gave out during the capture is reused by later steps as the allocator reuses it; other
+// blocks are held, so that they outlive the capture and the recording.
+//
+// Lanes: each captured stream is one. At the end all others must have been waited for by the first. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "program/executor.h"
+#include "program/program.h"
+#include "runtime/memory/caching_allocator.h"
+#include "runtime/memory/private_pool.h"
+#include "runtime/stream/capture.h"
+
+namespace mydev::program {
+
+// References to blocks of memory.
+class HeldBlocks {
+ public:
+  HeldBlocks() = default;
+  HeldBlocks(HeldBlocks&&) noexcept = default;
+  HeldBlocks& operator=(HeldBlocks&& other) noexcept;
+  ~HeldBlocks() { drop(); }
+  void hold(Block& block);
+  bool holds(const void* data) const noexcept;  // an address in one of them
+  void drop() noexcept;
+
+ private:
+  std::map<const void*, Block*, std::greater<>> blocks_;  // by where they begin
+};
+
+struct Recording {
+  SharedProgram program;
+  std::vector<Binding> parameters;  // of Program::parameters(): where they lay
+  HeldBlocks memory;                // of these, but for what the pool has
+};
+
+class Recorder final : public Capture {
+ public:
+  // For the devices's streams; memory comes from the pool, which lives as long as the recorder.
+  Recorder(std::string name, std::shared_ptr<PrivatePool> pool) : name_(std::move(name)), pool_(std::move(pool)) {}
+  ~Recorder() override { abandon(); }
+
+  // The first lane. Raises FAILED_PRECONDITION if the stream captures already.
+  void begin(Stream& stream);
+  // No stream captures any more. Raises FAILED_PRECONDITION, naming the stream, if one that joined was not waited for.
+  Recording end();
+  void abandon() noexcept;
+
+  void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame) override;
+  void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) override;
+  void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) override;
+  uint64_t mark(Stream& stream) override;
+  void wait(Stream& stream, uint64_t point) override;
+  void keep(Block& block) override;
+
+ private:
+  using Seen = std::vector<uint32_t>;  // of each lane, how many of its steps come before
+  struct Lane {
+    Stream* stream = nullptr;
+    uint32_t steps = 0;
+    Seen seen;
+    std::vector<StepIndex> after;  // what the next step waits for
+    StepIndex last = 0;
+  };
+  struct Point {
+    Seen seen;
+    std::vector<StepIndex> after;
+  };
+
+  uint32_t lane_of(const Stream& stream) const;
+  uint32_t join(Stream& stream);
+  Operand operand(Stream& stream, const mydev_buffer& buffer);
+  void add(Stream& stream, Step step);
+
+  std::mutex mutex_;
+  const std::string name_;
+  const std::shared_ptr<PrivatePool> pool_;
+  std::vector<Lane> lanes_;
+  std::vector<Point> points_;
+  std::vector<Step> steps_;  // operands are views of slot 0, which begins at address 0
+  HeldBlocks memory_, until_end_;
+};
+
+}  // namespace mydev::program

@@ -1,0 +1,42 @@
+// Capturing: what a stream is given goes to a Capture, in place of the driver, and nothing runs.
+//
+// Launches, copies on the device and fills are handed over; memory is allocated from the pool that the capture gives;
+// what would wait for the stream, or for the host, raises FAILED_PRECONDITION with the operation and the Python line,
+// and the capture goes on without it. A stream that waits for an event recorded on a capturing one captures from then
+// on. csrc/program/recorder.h makes a program of what comes. Calls come from any thread that uses a capturing stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "mydev/custom_call.h"
+
+namespace mydev {
+
+struct Block;
+class Stream;
+
+class Capture : public std::enable_shared_from_this<Capture> {
+ public:
+  virtual ~Capture() = default;
+  Capture() = default;
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // Scratch, decision and stream of the frame are not for the capture.
+  virtual void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame) = 0;
+  // Views of one dtype and sizes, on the stream's device.
+  virtual void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) = 0;
+  virtual void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) = 0;
+  // A point in what the stream was given so far, for wait().
+  virtual uint64_t mark(Stream& stream) = 0;
+  // Work that the stream is given from now on comes after the point. Makes the stream capture if it does not.
+  virtual void wait(Stream& stream, uint64_t point) = 0;
+  // The block is used on a stream that is not its own: it is not free again before the capture has ended.
+  virtual void keep(Block& block) = 0;
+};
+
+// Raises FAILED_PRECONDITION: `what` ("synchronizing the stream") cannot be captured.
+[[noreturn]] void raise_not_captured(const Stream& stream, const char* what);
+
+}  // namespace mydev
