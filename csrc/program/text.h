@@ -27,9 +27,9 @@
 //   value   = true | false | integer | float | "(" float "," float ")" | string | "[" values "]" | "hex" string
 //           | "{" attributes "}"
 //
-// A name alone is the whole slot. Strides are given where a view is not dense. A dtype and a value are one number. A step
-// has a number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of floats is
-// "[.]". "#" begins a comment. One line is one step; lines may not be broken.
+// A name alone is the whole slot. Strides are given where a view is not dense. A dtype and a value are one number. A
+// step has a number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of
+// floats is "[.]". "#" begins a comment. One line is one step; lines may not be broken.
 //
 // print(parse(text)) is the text again, where text is what print gave. Thread-safe.
 #pragma once
