@@ -32,7 +32,7 @@ import torch
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.fake_tensors import as_on_cpu
 from torch_mydev.compile.registration import when_imported
-from torch_mydev.device import sharing
+from torch_mydev.device import random, sharing
 
 
 def apply() -> None:
@@ -47,6 +47,7 @@ def apply() -> None:
     _patch_bfloat16_hooks()
     _patch_higher_order_operators()
     _patch_integer_products()
+    _patch_random_state_operators()
     when_imported("torch._inductor.compile_fx", _patch_inductor)
 
 
@@ -295,3 +296,40 @@ def _patch_integer_products() -> None:
         if is_product and all(isinstance(arg, torch.Tensor) and arg.dtype == torch.int8 for arg in args):
             return torch._int_mm(*args)
         return out_dtype_dense(op, output_dtype, *args)
+
+
+def _patch_random_state_operators() -> None:
+    """Lets graphs that recompute random numbers (checkpointing) keep and restore the device's random state.
+
+    Reason: torch's two operators for it have a list of devices; a graph on another one fails when it runs.
+    Guard: tensors of other devices go where they went.
+    Remove when: torch asks the device's module for its random state there.
+    """
+    from torch._C import DispatchKey
+    from torch._prims import rng_prims
+
+    def save(op: Any, *args: Any, **kwargs: Any) -> Any:
+        return random.get_rng_state(), op(*args, **kwargs)
+
+    def restore(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
+        current = random.get_rng_state()
+        random.set_rng_state(state.cpu())
+        try:
+            return op(*args, **kwargs)
+        finally:
+            random.set_rng_state(current)
+
+    get_device: Any = rng_prims.get_device
+    for operator, on_device, leading in (
+        (rng_prims.run_and_save_rng_state, save, 1),
+        (rng_prims.run_with_rng_state, restore, 2),
+    ):
+        original = operator.py_kernels[DispatchKey.BackendSelect]
+
+        def select(
+            *args: Any, _original: Any = original, _on_device: Any = on_device, _leading: int = leading, **kwargs: Any
+        ) -> Any:
+            device = get_device(args[_leading:], kwargs)
+            return (_on_device if device == DEVICE_NAME else _original)(*args, **kwargs)
+
+        operator.py_kernels[DispatchKey.BackendSelect] = select

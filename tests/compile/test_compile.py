@@ -26,6 +26,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.host_access
 def test_backend_of_the_devices_name_is_the_default_one(device: torch.device) -> None:
     x = torch.linspace(-2, 2, 24, device=device)
     torch.testing.assert_close(torch.compile(lambda x: x.sin() + 1, backend="mydev")(x), x.sin() + 1)

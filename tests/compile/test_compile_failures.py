@@ -43,6 +43,7 @@ def test_driver_without_host_access_runs_its_own_operators(run_python: Run) -> N
     assert result.stderr.count("is not accessible from the host") == 1
 
 
+@pytest.mark.host_access
 def test_without_a_compiler_graphs_run_at_eager_speed(run_python: Run) -> None:
     code = "import torch._inductor.config as config\nconfig.cpp.cxx = ('no-such-compiler',)\n" + TRAIN
     result = run_python(code, compiler=True)
@@ -51,6 +52,7 @@ def test_without_a_compiler_graphs_run_at_eager_speed(run_python: Run) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.host_access
 def test_a_graph_that_resizes_an_input_is_interpreted(caplog: pytest.LogCaptureFixture) -> None:
     def function(x: Tensor, y: Tensor) -> Tensor:
         with torch.no_grad():
@@ -66,6 +68,7 @@ def test_a_graph_that_resizes_an_input_is_interpreted(caplog: pytest.LogCaptureF
     assert "runs through mydev's own operators" in caplog.text
 
 
+@pytest.mark.host_access
 def test_cache_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     x = torch.ones(3, device="mydev")
@@ -77,6 +80,7 @@ def test_cache_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     torch.testing.assert_close(run(x), x.sin() + 1.5)
 
 
+@pytest.mark.host_access
 def test_a_second_process_finds_the_code_compiled(run_python: Run, tmp_path: Path) -> None:
     code = """
 import torch

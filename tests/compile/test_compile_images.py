@@ -54,6 +54,7 @@ def test_dynamic_convolutions_give_what_eager_gives(name: str) -> None:
     assert_like_eager(IMAGES[name], *image_and_weight(), dynamic=True)
 
 
+@pytest.mark.host_access
 def test_convolutions_of_any_number_of_images() -> None:
     compiled = torch.compile(IMAGES["normalized_by_group"], fullgraph=True)
     for count in (2, 3, 5):
@@ -63,6 +64,7 @@ def test_convolutions_of_any_number_of_images() -> None:
     assert len(torch_mydev.compile_report().graphs) == 1
 
 
+@pytest.mark.host_access
 def test_images_lie_channels_last_inside_a_graph() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.MaxPool2d(2)).to("mydev")
     x = torch.randn(2, 3, 9, 9, device="mydev")
@@ -74,6 +76,7 @@ def test_images_lie_channels_last_inside_a_graph() -> None:
     assert code.count("mydev_device_max_pool2d_with_indices(") == 1
 
 
+@pytest.mark.host_access
 def test_an_image_of_two_convolutions_is_converted_once() -> None:
     x, weight = image_and_weight()
     with torch.no_grad():

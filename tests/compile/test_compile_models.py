@@ -21,6 +21,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("name", list(MODELS) if metafunc.config.getoption("all_models") else FEW)
 
 
+def assert_compiled() -> None:
+    """Each graph was, where there is generated code; elsewhere graphs run through the device's operators."""
+    expected = {None} if torch.mydev.get_device_properties().host_accessible else set()
+    assert {graph.reason for graph in graphs()} == expected, "a graph was not compiled"
+
+
 def test_trains_as_in_eager_mode(name: str, device: torch.device) -> None:
     eager, compiled = build(name).to(device), build(name).to(device)
     run = torch.compile(compiled.module, fullgraph=True)
@@ -30,11 +36,11 @@ def test_trains_as_in_eager_mode(name: str, device: torch.device) -> None:
     actual = {key: parameter.grad for key, parameter in compiled.module.named_parameters()}
     assert_close(actual, expected)
     assert_close(compiled.train(run), eager.train())
-    assert {graph.reason for graph in graphs()} == {None}, "a graph was not compiled"
+    assert_compiled()
 
 
 def test_predicts_as_in_eager_mode(name: str, device: torch.device) -> None:
     example = build(name).to(device)
     example.module.eval()
     assert_close(example.predict(torch.compile(example.module, fullgraph=True)), example.predict())
-    assert [graph.reason for graph in graphs()] == [None], "the graph was not compiled"
+    assert_compiled()

@@ -18,6 +18,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
+@pytest.mark.host_access
 def test_nothing_is_copied_and_nothing_is_kept() -> None:
     model = mlp()
     x = torch.ones(3, 8, device="mydev")
@@ -36,6 +37,7 @@ def test_nothing_is_copied_and_nothing_is_kept() -> None:
     assert mydev.memory_allocated() <= before - weights
 
 
+@pytest.mark.host_access
 def test_memory_of_inputs_is_freed_within_the_graph() -> None:
     size = 1 << 20
 

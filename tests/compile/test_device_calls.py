@@ -52,11 +52,13 @@ def test_fallback_random_gives_eager_numbers(name: str) -> None:
     torch.testing.assert_close(run(x), expected, rtol=0, atol=0)
 
 
+@pytest.mark.host_access
 def test_products_are_the_device_s() -> None:
     torch.compile(lambda x: (x @ x.t()).relu(), fullgraph=True)(X.to("mydev"))
     assert graphs()[0].calls == ["mydev_call.aten_mm_default.default"]
 
 
+@pytest.mark.host_access
 @pytest.mark.parametrize("grad", [False, True])
 def test_custom_call_inside_a_graph(grad: bool) -> None:
     torch_mydev.load_custom_calls(KERNELS / "operator_kernels.so")
@@ -102,6 +104,7 @@ def test_an_operator_of_an_extension_that_writes_its_operand(library: torch.libr
     assert x.tolist() == [2, 2, 2]
 
 
+@pytest.mark.host_access
 def test_an_operator_that_its_extension_defines_anew() -> None:
     def define(library: torch.library.Library, schema: str, kernel: Callable[..., Tensor]) -> None:
         library.define(f"anew{schema}")
@@ -129,6 +132,7 @@ def test_an_operator_that_its_extension_defines_anew() -> None:
             first(x)
 
 
+@pytest.mark.host_access
 def test_a_call_of_the_device_outside_a_graph_is_refused() -> None:
     x = X.to("mydev")
     torch.compile(lambda x: x @ x.t())(x)

@@ -150,6 +150,7 @@ def test_inference_mode_gives_inference_tensors() -> None:
 # --- shapes, control flow, transforms --------------------------------------------------------------------------------
 
 
+@pytest.mark.host_access
 def test_dynamic_shapes_compile_once() -> None:
     run = torch.compile(lambda x: (x @ x.t()).relu().sum(0), dynamic=True, fullgraph=True)
     for size in (3, 5, 8):
@@ -158,6 +159,7 @@ def test_dynamic_shapes_compile_once() -> None:
     assert len(graphs()) == 1
 
 
+@pytest.mark.host_access
 def test_marked_dimension_is_dynamic() -> None:
     run = torch.compile(lambda x: x.sin().sum(1), fullgraph=True)
     for size in (4, 6, 9):
@@ -167,6 +169,7 @@ def test_marked_dimension_is_dynamic() -> None:
     assert len(graphs()) == 1
 
 
+@pytest.mark.host_access
 def test_beyond_the_recompile_limit_functions_run_eagerly() -> None:
     run = torch.compile(lambda x, n: x * n, dynamic=False)
     with torch._dynamo.config.patch(recompile_limit=2):
@@ -175,6 +178,7 @@ def test_beyond_the_recompile_limit_functions_run_eagerly() -> None:
     assert len(graphs()) == 2
 
 
+@pytest.mark.host_access
 def test_graph_break_gives_two_graphs() -> None:
     def function(x: Tensor) -> Tensor:
         y = x * 2
@@ -256,6 +260,7 @@ def test_training_with_a_compiled_optimizer() -> None:
     torch.testing.assert_close(train(compiled=True), train(compiled=False))
 
 
+@pytest.mark.host_access
 def test_the_cpu_compiles_as_ever_beside_the_device() -> None:
     torch.testing.assert_close(train(compiled=True, device="cpu"), train(compiled=False, device="cpu"))
     assert graphs() == []
@@ -301,6 +306,7 @@ def test_parameters_that_get_other_memory() -> None:
 # --- seeing ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.host_access
 def test_report() -> None:
     x = X.to("mydev").requires_grad_()
     (torch.compile(lambda x: (x @ x.t()).sin())(x)).sum().backward()

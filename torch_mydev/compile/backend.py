@@ -52,10 +52,10 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
     ) -> Any:
         devices = graph_devices(model_, example_inputs_)
         if devices:
+            _refuse_export_to_native_code()
             obstacle = _obstacle(devices)
             if obstacle is not None:
                 return _compile_for_device(obstacle, model_, example_inputs_)
-            _refuse_export_to_native_code()
             # With config_patches, this is called again once they apply.
             if not config_patches and kwargs.get("decompositions") is None:
                 from torch_mydev.compile.decompositions import DecompositionTable
