@@ -210,9 +210,9 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
       copy_bytes(dst, src, bytes, threads);
     };
     if (may_return_early(dst, src, kind)) {
-      host_stream.run(Task(task));
+      host_stream.run(task);
     } else {
-      host_stream.run_and_wait(Task(task));
+      host_stream.run_and_wait(task);
     }
   });
 }
@@ -242,9 +242,9 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
       copy.run(threads);
     };
     if (may_return_early(dst->data, src->data, kind)) {
-      host_stream.run(Task(task));
+      host_stream.run(task);
     } else {
-      host_stream.run_and_wait(Task(task));
+      host_stream.run_and_wait(task);
     }
   });
 }

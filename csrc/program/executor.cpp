@@ -71,7 +71,7 @@ class Executor::Prepared {
     if (last_stream_ == nullptr || !last_stream_->asynchronous()) return;
     try {
       Event event(device_.index, false);
-      event.record(*last_stream_);
+      event.record_uncaptured(*last_stream_);
       event.wait_until_done();
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a process that must not use the device
     }
@@ -147,7 +147,7 @@ class Executor::Prepared {
                 ", and is run on a stream of device " MYDEV_DEVICE_NAME ":", stream.device().index);
     if (last_stream_ != nullptr && last_stream_->asynchronous()) {
       Event event(device_.index, false);
-      event.record(*last_stream_);
+      event.record_uncaptured(*last_stream_);
       event.block(stream);
     }
     last_stream_ = &stream;

@@ -16,6 +16,13 @@ constexpr bool starts_name(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
+constexpr bool continues_name(char c) noexcept {
+  return starts_name(c) || is_digit(c);
+}
+constexpr bool is_identifier(std::string_view text) noexcept {
+  return !text.empty() && starts_name(text[0]) && std::ranges::all_of(text, continues_name);
+}
+
 // INVALID where it is no element type.
 constexpr mydev_dtype dtype_named(std::string_view word) noexcept {
   for (const DtypeRow& row : kDtypes) {
@@ -32,8 +39,7 @@ constexpr bool is_word_of_text(std::string_view name) noexcept {
 }
 
 constexpr bool is_name(std::string_view name) noexcept {
-  return !name.empty() && starts_name(name[0]) &&
-         std::ranges::all_of(name, [](char c) { return starts_name(c) || is_digit(c); }) && !is_word_of_text(name);
+  return is_identifier(name) && !is_word_of_text(name);
 }
 
 }  // namespace mydev::program

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "program/access.h"
 #include "program/builder.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
@@ -26,15 +27,6 @@ void for_each_operand(std::vector<Step>& steps, const Visit& visit) {
     for (Operand& operand : step.results) visit(operand, true);
     for (Operand& operand : step.operands) visit(operand, false);
   }
-}
-
-bool is_dense(const Operand& operand) {
-  int64_t expected = 1;
-  for (size_t d = operand.sizes.size(); d-- > 0;) {
-    if (operand.sizes[d] != 1 && operand.strides[d] != expected) return false;
-    expected *= operand.sizes[d];
-  }
-  return true;
 }
 
 // The ranges that are touched, by address; those that overlap are one.

@@ -165,9 +165,7 @@ void print_attributes(std::ostream& out, std::span<const mydev_attribute> attrib
     out << separator;
     separator = ", ";
     const std::string_view name(attribute.name);
-    const bool plain = !name.empty() && starts_name(name[0]) &&
-                       std::ranges::all_of(name, [](char c) { return starts_name(c) || is_digit(c); });
-    if (plain) {
+    if (is_identifier(name)) {
       out << name;
     } else {
       print_string(out, name);

@@ -16,9 +16,6 @@ bool is_hex_digit(char c) {
 unsigned hex_value(char c) {
   return static_cast<unsigned>(is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
 }
-bool is_word_character(char c) {
-  return starts_name(c) || is_digit(c);
-}
 
 }  // namespace
 
@@ -27,7 +24,7 @@ void TextReader::fail_at(size_t position, const std::string& expected) const {
   const auto line = 1 + std::ranges::count(before, '\n');
   const size_t column = position - (before.rfind('\n') + 1) + 1;
   size_t end = position;
-  while (end < text_.size() && is_word_character(text_[end])) ++end;
+  while (end < text_.size() && continues_name(text_[end])) ++end;
   if (end == position) end = std::min(position + 1, text_.size());
   const std::string_view found = text_.substr(position, end - position);
   raise(MYDEV_INVALID_ARGUMENT, "line " + std::to_string(line) + ", column " + std::to_string(column) + ": found " +
@@ -79,7 +76,7 @@ void TextReader::expect(std::string_view token) {
 std::string_view TextReader::next_word() {
   size_t end = peek() != '\0' && starts_name(text_[position_]) ? position_ : text_.size();
   if (end == text_.size()) return {};
-  while (end < text_.size() && is_word_character(text_[end])) ++end;
+  while (end < text_.size() && continues_name(text_[end])) ++end;
   return text_.substr(position_, end - position_);
 }
 
@@ -101,7 +98,7 @@ std::string_view TextReader::word(const std::string& expected) {
 std::string_view TextReader::run_of(std::string_view others, const std::string& expected) {
   begin_token();
   while (position_ < text_.size() &&
-         (is_word_character(text_[position_]) || others.find(text_[position_]) != std::string_view::npos)) {
+         (continues_name(text_[position_]) || others.find(text_[position_]) != std::string_view::npos)) {
     ++position_;
   }
   if (position_ == token_) fail(expected);

@@ -129,6 +129,19 @@ def test_graphed_functions_differentiate_their_arguments(device: torch.device) -
     assert y.grad is None  # the sample needed none
 
 
+def test_outputs_without_a_gradient_stay_so(device: torch.device) -> None:
+    sample = torch.ones(4, device=device, requires_grad=True)
+    run = torch.mydev.make_graphed_callables(lambda x: (x * 2, x.detach() * 3, (x > 0).sum()), (sample,))
+    x = torch.full((4,), 5.0, device=device, requires_grad=True)
+    double, triple, count = run(x)
+    assert (double.requires_grad, triple.requires_grad, count.requires_grad) == (True, False, False)
+    assert triple.cpu().tolist() == [15] * 4
+    assert count.item() == 4
+    double.sum().backward()
+    assert x.grad is not None
+    assert x.grad.cpu().tolist() == [2] * 4
+
+
 def test_graphed_callables_refuse_what_they_cannot_keep(device: torch.device) -> None:
     module = nn.Linear(3, 3).to(device)
     with pytest.raises(TypeError, match="tensors only, not int"):

@@ -249,6 +249,23 @@ def test_a_stream_that_is_not_joined_is_an_error(device: torch.device) -> None:
     assert x.sum().item() == 10
 
 
+def test_a_replay_beside_a_capture_is_no_part_of_it(device: torch.device) -> None:
+    """Its last run was on the stream that captures now: it waits for that run, and does not join the capture."""
+    x = torch.zeros(10, device=device)
+    graph, _ = capture(lambda: x.add_(1))
+    torch.mydev.synchronize()
+    before = x.sum().item()
+    first, second = torch.mydev.Stream(), torch.mydev.Stream()
+    with torch.mydev.stream(first):
+        graph.replay()
+    with torch.mydev.graph(torch.mydev.MyDevGraph(), stream=first):
+        with torch.mydev.stream(second):
+            graph.replay()
+            assert not torch.mydev.is_current_stream_capturing()
+        second.synchronize()
+    assert x.sum().item() == before + 20
+
+
 # --- what cannot be captured ------------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,10 @@ def test_training_by_copies_alone_gives_what_the_cpu_gives(run_python: Run) -> N
 FALLING_BACK = """
 import torch, torch_mydev
 
+library = torch.library.Library("mydev_test_remote", "DEF")
+library.define("every_other(Tensor x) -> Tensor")
+library.impl("every_other", lambda x: (x * 2)[:, ::2], "CPU")
+
 def results(device):
     base = torch.arange(24.0, device=device).reshape(2, 3, 4)
     wide = torch.arange(4000.0, device=device).reshape(40, 100)
@@ -73,6 +77,7 @@ def results(device):
         shared,
         torch.tril(wide.t(), out=torch.empty(0, device=device)),
         torch.linalg.lstsq(torch.eye(4, 3, device=device), base.reshape(4, 6)).solution,  # with gaps
+        torch.ops.mydev_test_remote.every_other(wide),
     ]
 
 for actual, expected in zip(results("mydev"), results("cpu"), strict=True):

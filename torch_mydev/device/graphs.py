@@ -79,7 +79,9 @@ class graph:
         self._mode = capture_error_mode
         if stream is None:
             device = torch.accelerator.current_device_index()
-            stream = self._side_streams.setdefault(device, streams.Stream(device))
+            if device not in self._side_streams:
+                self._side_streams[device] = streams.Stream(device)
+            stream = self._side_streams[device]
         self._on_stream = streams.stream(stream)
 
     def __enter__(self) -> None:
@@ -241,7 +243,10 @@ def _replaying(function: Callable[..., Any], entry: _Captured) -> Callable[..., 
             count = entry.num_arguments
             _fill_in(zip(entry.inputs[:count], inputs[:count], strict=True))
             entry.forward.replay()
-            return tuple(output.detach() for output in entry.outputs)
+            outputs = tuple(output.detach() for output in entry.outputs)
+            without = (new for new, old in zip(outputs, entry.outputs, strict=True) if not old.requires_grad)
+            ctx.mark_non_differentiable(*without)
+            return outputs
 
         @staticmethod
         @torch.autograd.function.once_differentiable

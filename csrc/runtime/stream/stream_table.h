@@ -1,9 +1,9 @@
 // The streams of the process: how one is found, and which is current.
 //
 // Policy, as in torch.cuda: each device has a default stream (id 0) and two pools of kPoolSize streams, low and high
-// priority, handed out round-robin and never destroyed. External streams wrap a driver's handle until released. The
-// current stream is thread-local per device and starts as the default stream. Streams are made at first use, and at
-// exit their work is waited for. Thread-safe.
+// priority, handed out round-robin and never destroyed; staging_stream.h has one more. External streams wrap a driver's
+// handle until released. The current stream is thread-local per device and starts as the default stream. Streams are
+// made at first use, and at exit their work is waited for. Thread-safe.
 #pragma once
 
 #include <cstdint>
