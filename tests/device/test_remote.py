@@ -145,3 +145,48 @@ x.share_memory_()
     result = run_python(code, MYDEV_DRIVER=REMOTE)
     assert result.returncode != 0
     assert "cannot be shared between processes" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("driver", [REMOTE, DISCRETE], ids=["remote", "discrete"])
+def test_queue_tells_its_receiver_what_cannot_be_sent(run_python: Run, driver: str) -> None:
+    code = """
+import torch, torch_mydev
+queue = torch.multiprocessing.get_context("spawn").Queue()
+queue.put(torch.ones(3, device="mydev"))
+queue.put(torch.ones(3, device="mydev").cpu())
+try:
+    queue.get(timeout=60)
+except RuntimeError as error:
+    print(error)
+print(queue.get(timeout=60).tolist())
+"""
+    result = run_python(code, MYDEV_DRIVER=driver)
+    succeeds(result)
+    refusal, sent = result.stdout.splitlines()[-2:]
+    assert refusal.startswith("a tensor could not be sent through a queue: the memory of mydev:0 cannot be shared")
+    assert refusal.endswith("send a copy, made with .cpu()")
+    assert sent == "[1.0, 1.0, 1.0]"
+
+
+#: Batches that workers make on the device, or on the CPU for the caller to pin and move.
+LOADER = """
+import functools, torch, torch_mydev
+from torch.utils.data import DataLoader
+
+collate = functools.partial(torch.tensor, device="WHERE")
+options = {"num_workers": 1, "multiprocessing_context": "spawn", "pin_memory": "WHERE" == "cpu"}
+for batch in DataLoader(range(4), batch_size=2, collate_fn=collate, timeout=60, **options):
+    print(batch.is_pinned(), batch.to("mydev", non_blocking=True).tolist())
+"""
+
+
+def test_batches_of_workers_are_pinned_and_moved(run_python: Run) -> None:
+    result = run_python(LOADER.replace("WHERE", "cpu"), fresh=True, MYDEV_DRIVER=REMOTE)
+    succeeds(result)
+    assert result.stdout.splitlines() == ["True [0, 1]", "True [2, 3]"]
+
+
+def test_batches_that_workers_make_on_the_device_are_refused(run_python: Run) -> None:
+    result = run_python(LOADER.replace("WHERE", "mydev"), fresh=True, MYDEV_DRIVER=REMOTE)
+    assert result.returncode != 0
+    assert "cannot be shared between processes" in result.stderr.splitlines()[-1], result.stderr

@@ -3,7 +3,9 @@
 A storage that is shared, by ``share_memory_()`` or by being sent, moves into one of torch's own shared-memory files,
 the kind that CPU tensors use, and stays there; every process that gets it maps the same file. So both sharing
 strategies work, memory lives as long as one process has it, and ordinary memory is as fast as ever. It needs a driver
-whose kernels work on any memory of the process (``get_device_properties().unified_memory``); others raise RuntimeError.
+whose kernels work on any memory of the process (``get_device_properties().unified_memory``); others raise RuntimeError,
+at the sender, or at the receiver where a queue sends: its thread prints what fails there, sends nothing, and the
+receiver would wait forever.
 
 A storage that this process has already, because it sent it or received it before, is recognized when it comes again.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.multiprocessing import reductions
@@ -23,6 +25,7 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import init, synchronize
 
 _lock = threading.Lock()
+_QUEUES_THREAD = "QueueFeederThread"  # as multiprocessing.Queue names it
 
 
 def register_reductions() -> None:
@@ -49,7 +52,12 @@ def reduce_storage(storage: torch.UntypedStorage) -> tuple[Callable[..., Any], t
     """Reducer of storages, called when one is sent. Waits for the device, so that the receiver finds finished work."""
     if storage.device.type != DEVICE_NAME:
         return reductions.reduce_storage(storage)  # type: ignore[no-untyped-call, no-any-return]
-    share(storage)
+    try:
+        share(storage)
+    except RuntimeError as refusal:
+        if threading.current_thread().name != _QUEUES_THREAD:
+            raise
+        return _refuse, (str(refusal),)
     synchronize(storage.device)
     if storage.nbytes() == 0:
         return _rebuild_empty, (storage.device.index,)
@@ -67,6 +75,10 @@ def _rebuild(host: torch.UntypedStorage, index: int) -> torch.UntypedStorage:
         storage: torch.UntypedStorage = _C.storage_over_shared_memory(host, index)
         _remember(host, storage)
         return storage
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise RuntimeError(f"a tensor could not be sent through a queue: {reason}")
 
 
 def _rebuild_empty(index: int) -> torch.UntypedStorage:
