@@ -51,8 +51,8 @@ def translated() -> str:
     text = re.sub(r"\bcuda\b", DEVICE, text)
     for backend in ("nccl", "gloo"):
         text = text.replace(f'"{backend}"', f'"{BACKEND}"')
-    # The first rank removes the file that it made as soon as it is done, also under ranks that have yet to read it. Here
-    # it goes with the test's folder.
+    # The first rank removes the file that it made as soon as it is done, also under ranks that have yet to read it.
+    # Here it goes with the test's folder.
     text = text.replace("            os.remove(name)\n", "            pass\n", 1)
     # Conditions that hold for all tests of a wheel of the CPU's; torchvision's may hold.
     text = text.replace(
