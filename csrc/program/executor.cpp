@@ -54,14 +54,15 @@ AllocateMemory caching_allocator_for(Stream& stream) {
 
 class Executor::Prepared {
  public:
-  Prepared(SharedProgram program, Stream& stream, const AllocateMemory& allocate)
+  Prepared(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena)
       : program_(std::move(program)),
         device_(stream.device()),
+        arena_is_given_(arena == Arena::kGiven),
         bases_(kFirstBoundBase + program_->parameters().size() + program_->own_results().size()) {
     verify_kernels(*program_, &device_);
     Preparation preparation{stream, ConstantPool(device_.properties.alignment)};
     with_place(preparation.where, [&] { prepared_ = std::make_unique<PreparedProgram>(*program_, preparation); });
-    if (plan().arena_bytes != 0) arena_ = allocate(plan().arena_bytes);
+    if (plan().arena_bytes != 0 && !arena_is_given_) arena_ = allocate(plan().arena_bytes);
     upload(preparation.constants.bytes(), stream, allocate);
     place(preparation.constants);
   }
@@ -79,10 +80,14 @@ class Executor::Prepared {
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results) {
+  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results, Binding arena) {
     check("parameter", program_->parameters(), parameters);
     check("result", program_->own_results(), results);
     check_homes(parameters);
+    if (arena_is_given_) {
+      check_arena(arena);
+      bases_.set(kArenaBase, arena.data);
+    }
     if (last_stream_ != &stream) continue_on(stream);
     BaseIndex base = kFirstBoundBase;
     for (const Binding& binding : parameters) bases_.set(base++, binding.data);
@@ -94,7 +99,9 @@ class Executor::Prepared {
   const Program& program() const noexcept { return *program_; }
   const MemoryPlan& plan() const noexcept { return prepared_->plan(); }
   uint64_t constant_bytes() const noexcept { return constant_bytes_; }
-  std::span<std::byte> arena() const noexcept { return {static_cast<std::byte*>(arena_.get()), plan().arena_bytes}; }
+  std::span<std::byte> arena() const noexcept {
+    return {static_cast<std::byte*>(arena_.get()), arena_is_given_ ? 0 : plan().arena_bytes};
+  }
 
  private:
   void upload(std::span<const std::byte> constants, Stream& stream, const AllocateMemory& allocate) {
@@ -141,6 +148,13 @@ class Executor::Prepared {
     }
   }
 
+  void check_arena(const Binding& arena) const {
+    MYDEV_CHECK(arena.bytes >= plan().arena_bytes && (plan().arena_bytes == 0 || arena.data != nullptr) &&
+                    reinterpret_cast<uintptr_t>(arena.data) % plan().alignment == 0,
+                MYDEV_INVALID_ARGUMENT, "program '", program_->name(), "' takes an arena of ", plan().arena_bytes,
+                " bytes aligned to ", plan().alignment, ", and is given ", arena.bytes, " at ", arena.data);
+  }
+
   void continue_on(Stream& stream) {
     MYDEV_CHECK(&stream.device() == &device_, MYDEV_INVALID_ARGUMENT, "program '", program_->name(),
                 "' was prepared for device " MYDEV_DEVICE_NAME ":", device_.index,
@@ -155,6 +169,7 @@ class Executor::Prepared {
 
   SharedProgram program_;
   Device& device_;
+  const bool arena_is_given_;
   Bases bases_;
   std::vector<uint64_t> bytes_ = bytes_of_slots(*program_);
   std::unique_ptr<PreparedProgram> prepared_;
@@ -164,13 +179,14 @@ class Executor::Prepared {
   Stream* last_stream_ = nullptr;
 };
 
-Executor::Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate)
-    : prepared_(std::make_unique<Prepared>(std::move(program), stream, allocate)) {}
+Executor::Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena)
+    : prepared_(std::make_unique<Prepared>(std::move(program), stream, allocate, arena)) {}
 
 Executor::~Executor() = default;
 
-void Executor::run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results) {
-  prepared_->run(stream, parameters, results);
+void Executor::run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results,
+                   Binding arena) {
+  prepared_->run(stream, parameters, results, arena);
 }
 
 const Program& Executor::program() const noexcept {

@@ -34,29 +34,33 @@ struct Binding {
 };
 
 // Device memory of so many bytes (never 0), aligned as the device's allocations are, which is free again when the last
-// reference is gone. What it raises is passed on. Called in the executor's constructor: for the arena, for constants.
+// reference is gone. What it raises is passed on. Called in the executor's constructor: for an arena, for constants.
 using AllocateMemory = std::function<std::shared_ptr<void>(uint64_t bytes)>;
 // From the caching allocator, for that stream.
 AllocateMemory caching_allocator_for(Stream& stream);
+
+// Where temporaries lie: in memory that the executor keeps, or in what each run is given.
+enum class Arena : uint8_t { kKept, kGiven };
 
 class Executor {
  public:
   // For the stream's device; constants are uploaded on the stream. Raises what verify_kernels and allocate raise, and
   // UNIMPLEMENTED, with reasons, for a step whose kernel declines its frame.
-  Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate);
+  Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena = Arena::kKept);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   // `parameters` for Program::parameters(), `results` for Program::own_results(), in order. Memory of parameters that
-  // are donated and no results is aligned as plan().alignment says. Raises INVALID_ARGUMENT, before any step, for too
-  // few or too small ones.
-  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results = {});
+  // are donated and no results is aligned as plan().alignment says, as the `arena` is: plan().arena_bytes that are the
+  // run's alone, of Arena::kGiven. Raises INVALID_ARGUMENT, before any step, for too few or too small ones.
+  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results = {},
+           Binding arena = {});
 
   const Program& program() const noexcept;
   const MemoryPlan& plan() const noexcept;      // with the scratch of kernels and the arenas of what is called
   uint64_t constant_bytes() const noexcept;     // uploaded, those of called programs too
-  std::span<std::byte> arena() const noexcept;  // on the device
+  std::span<std::byte> arena() const noexcept;  // on the device, of Arena::kKept
 
  private:
   class Prepared;

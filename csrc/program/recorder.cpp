@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <span>
 #include <utility>
 
 #include "program/access.h"
@@ -14,11 +16,11 @@ namespace mydev::program {
 
 namespace {
 
-// A stretch of memory that steps touch.
+// A stretch of memory that steps touch, or that was reserved.
 struct Range {
   int64_t begin, end;
   const Operand* whole = nullptr;  // a dense view of all of it, if there is one
-  bool written = false;
+  bool reserved = false, touched = false, written = false;
 };
 
 template <typename Visit>
@@ -29,21 +31,28 @@ void for_each_operand(std::vector<Step>& steps, const Visit& visit) {
   }
 }
 
-// The ranges that are touched, by address; those that overlap are one.
-std::vector<Range> ranges_of(std::vector<Step>& steps) {
-  std::vector<Range> touched;
+// By address; those that overlap are one.
+std::vector<Range> ranges_of(std::vector<Step>& steps, std::span<const Reservation> reserved) {
+  std::vector<Range> ranges;
+  for (const Reservation& reservation : reserved) {
+    const auto begin = reinterpret_cast<int64_t>(reservation.data);
+    ranges.push_back({.begin = begin, .end = begin + static_cast<int64_t>(reservation.bytes), .reserved = true});
+  }
   for_each_operand(steps, [&](const Operand& operand, bool written) {
     const auto [begin, end] = bytes_touched(operand);
-    if (begin < end) touched.push_back({begin, end, is_dense(operand) ? &operand : nullptr, written});
+    if (begin >= end) return;
+    const Operand* whole = is_dense(operand) ? &operand : nullptr;
+    ranges.push_back({.begin = begin, .end = end, .whole = whole, .touched = true, .written = written});
   });
-  std::sort(touched.begin(), touched.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
   std::vector<Range> merged;
-  for (const Range& range : touched) {
+  for (const Range& range : ranges) {
     if (merged.empty() || range.begin >= merged.back().end) {
       merged.push_back(range);
       continue;
     }
     Range& last = merged.back();
+    last.touched |= range.touched;
     last.written |= range.written;
     if (range.end > last.end) {
       last.whole = range.begin == last.begin ? range.whole : nullptr;
@@ -54,6 +63,78 @@ std::vector<Range> ranges_of(std::vector<Step>& steps) {
   }
   return merged;
 }
+
+size_t range_at(const std::vector<Range>& ranges, int64_t address) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                      [](int64_t begin, const Range& range) { return begin < range.begin; });
+  return static_cast<size_t>(after - ranges.begin()) - 1;
+}
+
+// The slots of a recorded program, one for each range that is touched or a parameter.
+class RecordedSlots {
+ public:
+  RecordedSlots(ProgramBuilder& builder, const std::vector<Range>& ranges)
+      : builder_(builder), ranges_(ranges), slots_(ranges.size(), kNone) {}
+
+  // What was recorded with other memory than reserved addresses, and so with it alone: its parameters are where it lay.
+  void add(const Signature& signature, Recording& recording) {
+    for (const void* data : signature.parameters) add_parameter(range_at(ranges_, reinterpret_cast<int64_t>(data)));
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const Range& range = ranges_[i];
+      if (range.reserved) continue;
+      add_parameter(i);
+      recording.parameters.push_back(
+          {reinterpret_cast<void*>(range.begin), static_cast<uint64_t>(range.end - range.begin)});
+    }
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      if (slots_[i] == kNone && ranges_[i].touched) slots_[i] = add_slot(i, &ProgramBuilder::temporary);
+    }
+    for (size_t i = 0; i < signature.results.size(); ++i) {
+      const size_t range = range_at(ranges_, reinterpret_cast<int64_t>(signature.results[i]));
+      if (!ranges_[range].touched) continue;
+      builder_.returns(slots_[range]);
+      recording.results.push_back(i);
+    }
+  }
+
+  // Makes the operand, of which the offset is an address, a view of its slot.
+  void bind(Operand& operand) const {
+    const auto [begin, end] = bytes_touched(operand);
+    if (begin >= end) {
+      if (operand.kind == Operand::kView) operand.offset = 0;  // without elements: of any slot
+      return;
+    }
+    const size_t range = range_at(ranges_, begin);
+    operand.slot = slots_[range];
+    operand.offset -= static_cast<uint64_t>(ranges_[range].begin);
+  }
+
+ private:
+  static constexpr SlotIndex kNone = UINT32_MAX;
+
+  template <typename Add>
+  SlotIndex add_slot(size_t index, const Add& add) {
+    const Range& range = ranges_[index];
+    const auto make = [&](mydev_dtype dtype, std::vector<int64_t> sizes) {
+      return std::invoke(add, builder_, dtype, std::move(sizes), "");
+    };
+    return range.whole != nullptr ? make(range.whole->dtype, range.whole->sizes)
+                                  : make(MYDEV_U8, {range.end - range.begin});
+  }
+
+  void add_parameter(size_t index) {
+    const bool written = ranges_[index].written;
+    slots_[index] = add_slot(index, [written](ProgramBuilder& builder, mydev_dtype dtype, std::vector<int64_t> sizes,
+                                              const char* name) {
+      return builder.parameter(dtype, std::move(sizes), written, name);
+    });
+    if (written) builder_.returns(slots_[index]);
+  }
+
+  ProgramBuilder& builder_;
+  const std::vector<Range>& ranges_;
+  std::vector<SlotIndex> slots_;
+};
 
 }  // namespace
 
@@ -102,15 +183,12 @@ void Recorder::abandon() noexcept {
   memory_.drop();
 }
 
-Recording Recorder::end() {
-  const std::lock_guard lock(mutex_);
+std::vector<Step> Recorder::take_steps() {
   for (const Lane& lane : lanes_) lane.stream->end_capture();
   const std::vector<Lane> lanes = std::exchange(lanes_, {});
-  until_end_.drop();
-  Recording recording;
-  recording.memory = std::move(memory_);
   std::vector<Step> steps = std::exchange(steps_, {});
   points_.clear();
+  until_end_.drop();
   for (size_t i = 1; i < lanes.size(); ++i) {
     const uint32_t seen = i < lanes[0].seen.size() ? lanes[0].seen[i] : 0;
     MYDEV_CHECK(seen == lanes[i].steps, MYDEV_FAILED_PRECONDITION, "stream ", lanes[i].stream->id(),
@@ -118,31 +196,23 @@ Recording Recorder::end() {
                 lanes[0].stream->device().index, ", which did not wait for its last ", lanes[i].steps - seen,
                 " commands; record an event there and wait for it before the capture ends");
   }
+  return steps;
+}
+
+Recording Recorder::end(const Signature& signature) {
+  const std::lock_guard lock(mutex_);
+  Recording recording;
+  recording.memory = std::move(memory_);
+  std::vector<Step> steps = take_steps();
   ProgramBuilder builder(name_);
-  const std::vector<Range> ranges = ranges_of(steps);
-  for (const Range& range : ranges) {
-    const SlotIndex slot = range.whole != nullptr
-                               ? builder.parameter(range.whole->dtype, range.whole->sizes, range.written)
-                               : builder.parameter(MYDEV_U8, {range.end - range.begin}, range.written);
-    if (range.written) builder.returns(slot);
-    recording.parameters.push_back(
-        {reinterpret_cast<void*>(range.begin), static_cast<uint64_t>(range.end - range.begin)});
-  }
-  if (ranges.empty() && !steps.empty()) {  // for views without elements
+  const std::vector<Range> ranges = ranges_of(steps, signature.reserved);
+  RecordedSlots slots(builder, ranges);
+  slots.add(signature, recording);
+  if (builder.slots().empty() && !steps.empty()) {  // for views without elements
     builder.parameter(MYDEV_U8, {0});
     recording.parameters.emplace_back();
   }
-  for_each_operand(steps, [&](Operand& operand, bool /*written*/) {
-    const auto [begin, end] = bytes_touched(operand);
-    if (begin >= end) {
-      if (operand.kind == Operand::kView) operand.offset = 0;  // without elements: of any slot
-      return;
-    }
-    const auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
-                                        [](int64_t address, const Range& range) { return address < range.begin; });
-    operand.slot = static_cast<SlotIndex>(after - ranges.begin() - 1);
-    operand.offset -= static_cast<uint64_t>(ranges[operand.slot].begin);
-  });
+  for_each_operand(steps, [&](Operand& operand, bool /*written*/) { slots.bind(operand); });
   for (Step& step : steps) builder.add(std::move(step));
   recording.program = std::move(builder).build();
   return recording;

@@ -5,6 +5,9 @@
 // Memory that the streams' pool gave out during the capture is reused by later steps as the allocator reuses it; other
 // blocks are held, so that they outlive the capture and the recording.
 //
+// A function is recorded with addresses alone (runtime/memory/address_space.h): the caller says which of them are
+// parameters and results, and all others become temporaries of the program.
+//
 // Lanes: each captured stream is one. At the end all others must have been waited for by the first. Thread-safe.
 #pragma once
 
@@ -18,7 +21,7 @@
 #include "program/executor.h"
 #include "program/program.h"
 #include "runtime/memory/caching_allocator.h"
-#include "runtime/memory/private_pool.h"
+#include "runtime/memory/address_space.h"
 #include "runtime/stream/capture.h"
 
 namespace mydev::program {
@@ -38,22 +41,30 @@ class HeldBlocks {
   std::map<const void*, Block*, std::greater<>> blocks_;  // by where they begin
 };
 
+// Which of the addresses that a function was recorded with each run is given memory for, in order.
+struct Signature {
+  std::vector<Reservation> reserved;  // all of them, by address
+  std::vector<const void*> parameters, results;
+};
+
 struct Recording {
   SharedProgram program;
-  std::vector<Binding> parameters;  // of Program::parameters(): where they lay
-  HeldBlocks memory;                // of these, but for what the pool has
+  // Where the parameters lay that the signature does not name; in the program they come behind those that it does.
+  std::vector<Binding> parameters;
+  std::vector<size_t> results;  // which of the signature's results the program writes: its own results, in order
+  HeldBlocks memory;            // of the parameters, but for what the pool has
 };
 
 class Recorder final : public Capture {
  public:
   // For the devices's streams; memory comes from the pool, which lives as long as the recorder.
-  Recorder(std::string name, std::shared_ptr<PrivatePool> pool) : name_(std::move(name)), pool_(std::move(pool)) {}
+  Recorder(std::string name, std::shared_ptr<MemoryPool> pool) : name_(std::move(name)), pool_(std::move(pool)) {}
   ~Recorder() override { abandon(); }
 
   // The first lane. Raises FAILED_PRECONDITION if the stream captures already.
   void begin(Stream& stream);
   // No stream captures any more. Raises FAILED_PRECONDITION, naming the stream, if one that joined was not waited for.
-  Recording end();
+  Recording end(const Signature& signature = {});
   void abandon() noexcept;
 
   void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame) override;
@@ -77,6 +88,7 @@ class Recorder final : public Capture {
     std::vector<StepIndex> after;
   };
 
+  std::vector<Step> take_steps();  // of all lanes, which are over
   uint32_t lane_of(const Stream& stream) const;
   uint32_t join(Stream& stream);
   Operand operand(Stream& stream, const mydev_buffer& buffer);
@@ -84,7 +96,7 @@ class Recorder final : public Capture {
 
   std::mutex mutex_;
   const std::string name_;
-  const std::shared_ptr<PrivatePool> pool_;
+  const std::shared_ptr<MemoryPool> pool_;
   std::vector<Lane> lanes_;
   std::vector<Point> points_;
   std::vector<Step> steps_;  // operands are views of slot 0, which begins at address 0

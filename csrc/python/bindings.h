@@ -25,6 +25,7 @@ void bind_ffi(pybind11::module_& m);
 void bind_graph(pybind11::module_& m);
 void bind_log(pybind11::module_& m);
 void bind_memory(pybind11::module_& m);
+void bind_recorded_functions(pybind11::module_& m);
 void bind_sharing(pybind11::module_& m);
 void bind_source_location(pybind11::module_& m);
 void bind_statistics(pybind11::module_& m);

@@ -11,6 +11,7 @@
 #include "aten/core/device_type.h"
 #include "aten/custom_call/device_call.h"
 #include "aten/host/staging.h"
+#include "aten/memory/storage.h"
 #include "python/bindings.h"
 #include "runtime/driver/device.h"
 

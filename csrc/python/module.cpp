@@ -18,6 +18,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_log(m);
   mydev::bind_memory(m);
   mydev::bind_extern_kernels(m);
+  mydev::bind_recorded_functions(m);
   mydev::bind_sharing(m);
   mydev::bind_source_location(m);
   mydev::bind_statistics(m);

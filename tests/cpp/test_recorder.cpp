@@ -8,6 +8,7 @@
 #include "program/recorder.h"
 #include "program_fixture.h"
 #include "runtime/command/host_work.h"
+#include "runtime/memory/private_pool.h"
 #include "runtime/stream/event.h"
 
 namespace mydev::program {

@@ -44,7 +44,13 @@ def _register_backend(registry: ModuleType) -> None:
 
         return compile_graph(graph, example_inputs, **options)  # type: ignore[arg-type]
 
+    def program_backend(graph: object, example_inputs: object, **options: object) -> object:
+        from torch_mydev.compile.program.backend import compile_graph
+
+        return compile_graph(graph, example_inputs, **options)  # type: ignore[arg-type]
+
     registry.register_backend(backend, name=DEVICE_NAME)
+    registry.register_backend(program_backend, name=f"{DEVICE_NAME}_program")
 
 
 class _ModuleFinder(importlib.abc.MetaPathFinder):

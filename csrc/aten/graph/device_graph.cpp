@@ -38,10 +38,6 @@ std::shared_ptr<PrivatePool> pool_with(c10::MempoolId_t id) {
   return pool;
 }
 
-DeviceGenerator& generator_impl(const at::Generator& generator) {
-  return *at::check_generator<DeviceGenerator>(generator);
-}
-
 }  // namespace
 
 c10::MempoolId_t graph_pool_handle() {
@@ -55,8 +51,8 @@ DeviceGraph::~DeviceGraph() {
 
 void DeviceGraph::register_generator_state(const at::Generator& generator) {
   TORCH_CHECK(recorder_ == nullptr, "register_generator_state: the capture has begun; register generators before it");
-  generator_impl(generator);
-  draws_.push_back({generator, {}});
+  at::check_generator<DeviceGenerator>(generator);
+  draws_.emplace_back(generator);
 }
 
 void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mode*/) {
@@ -69,26 +65,16 @@ void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mo
               " is capturing another graph already; end that capture first");
   pool_id_ = pool == c10::MempoolId_t{0, 0} ? graph_pool_handle() : pool;
   pool_ = pool_with(pool_id_);
-  draws_.push_back({default_device_generator(static_cast<c10::DeviceIndex>(device_)), {}});
-  for (Draws& draws : draws_) {
-    draws.state = at::empty({2}, at::TensorOptions(torch_device(device_)).dtype(at::kLong));
-  }
+  draws_.emplace_back(default_device_generator(static_cast<c10::DeviceIndex>(device_)));
+  for (CapturedDraws& draws : draws_) draws.allocate();
   auto recorder = std::make_shared<program::Recorder>("graph", pool_);
   recorder->begin(stream);
   recorder_ = std::move(recorder);
-  for (const Draws& draws : draws_) {
-    DeviceGenerator& generator = generator_impl(draws.generator);
-    const std::lock_guard<std::mutex> lock(generator.mutex_);
-    generator.begin_capture(*recorder_, draws.state);
-  }
+  for (CapturedDraws& draws : draws_) draws.begin(*recorder_);
 }
 
 void DeviceGraph::end_draws() {
-  for (Draws& draws : draws_) {
-    DeviceGenerator& generator = generator_impl(draws.generator);
-    const std::lock_guard<std::mutex> lock(generator.mutex_);
-    draws.blocks = generator.end_capture(*recorder_);
-  }
+  for (CapturedDraws& draws : draws_) draws.end(*recorder_);
 }
 
 void DeviceGraph::capture_end() {
@@ -97,7 +83,7 @@ void DeviceGraph::capture_end() {
   const std::shared_ptr<program::Recorder> recorder = std::exchange(recorder_, nullptr);
   try {
     recording_ = recorder->end();
-    std::erase_if(draws_, [](const Draws& draws) { return draws.blocks == 0; });
+    std::erase_if(draws_, [](const CapturedDraws& draws) { return !draws.any(); });
     if (!keep_graph_) instantiate();
   } catch (...) {
     reset();
@@ -116,19 +102,7 @@ void DeviceGraph::replay() {
               "replay: nothing has been captured yet; capture_begin() and capture_end() come first");
   if (executor_ == nullptr) instantiate();
   Stream& stream = current_stream(device_);
-  for (const Draws& draws : draws_) {
-    DeviceGenerator& generator = generator_impl(draws.generator);
-    const PhiloxState first = [&] {
-      const std::lock_guard<std::mutex> lock(generator.mutex_);
-      return generator.reserve_now(draws.blocks, "replaying a graph that draws random numbers");
-    }();
-    static_assert(sizeof(first) == 16);
-    if (stream.device().driver->fill != nullptr) {
-      fill_bytes(stream, draws.state.mutable_data_ptr(), sizeof(first), &first, sizeof(first));
-    } else {
-      copy_to_device(draws.state.mutable_data_ptr(), &first, sizeof(first), stream);
-    }
-  }
+  for (CapturedDraws& draws : draws_) draws.prepare(stream, "replaying a graph that draws random numbers");
   executor_->run(stream, recording_->parameters);
 }
 

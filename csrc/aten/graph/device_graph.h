@@ -15,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "aten/graph/captured_draws.h"
 #include "program/executor.h"
 #include "program/recorder.h"
+#include "runtime/memory/private_pool.h"
 
 namespace mydev {
 
@@ -45,12 +47,6 @@ class DeviceGraph final : public at::GraphImplInterface {
   void register_generator_state(const at::Generator& generator);
 
  private:
-  // A generator and, in device memory, where its numbers begin.
-  struct Draws {
-    at::Generator generator;
-    at::Tensor state;
-    uint64_t blocks = 0;  // of a replay
-  };
   void end_draws();  // of the capture
   void abandon() noexcept;
 
@@ -62,7 +58,7 @@ class DeviceGraph final : public at::GraphImplInterface {
   std::shared_ptr<program::Recorder> recorder_;  // while it captures
   std::optional<program::Recording> recording_;
   std::unique_ptr<program::Executor> executor_;
-  std::vector<Draws> draws_;
+  std::vector<CapturedDraws> draws_;
 };
 
 }  // namespace mydev

@@ -9,6 +9,7 @@
 #include "aten/core/device_type.h"
 #include "aten/memory/block_alias.h"
 #include "aten/memory/device_allocator.h"
+#include "aten/memory/storage.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -181,16 +182,6 @@ bool inside_host_scope() noexcept {
 
 void finish_device_work() {
   finished_stream(current_device());
-}
-
-at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like) {
-  // A ZeroTensor stays one: its storage has no memory, and kernels ask.
-  const auto keys = c10::DispatchKeySet(key) | (like.key_set() & c10::DispatchKeySet(c10::DispatchKey::ZeroTensor));
-  auto tensor = c10::make_intrusive<c10::TensorImpl>(std::move(storage), keys, like.dtype());
-  tensor->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
-  if (C10_UNLIKELY(like.is_conj())) tensor->_set_conj(true);
-  if (C10_UNLIKELY(like.is_neg())) tensor->_set_neg(true);
-  return at::Tensor(std::move(tensor));
 }
 
 at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor) {

@@ -46,10 +46,6 @@ void finish_device_work();
 // not the allocator's.
 c10::intrusive_ptr<c10::StorageImpl> alias_storage(c10::StorageImpl& storage);
 
-// A tensor over `storage`, for the device or the CPU by its dispatch key, that lies like another (sizes, strides,
-// offset, conj and neg bits).
-at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like);
-
 // A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over its alias storage.
 at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor);
 

@@ -8,6 +8,7 @@
 
 #include "aten/host/alias.h"
 #include "aten/memory/pinned_memory.h"
+#include "aten/memory/storage.h"
 #include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
 

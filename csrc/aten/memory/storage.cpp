@@ -8,6 +8,16 @@
 
 namespace mydev {
 
+at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like) {
+  // A ZeroTensor stays one: its storage has no memory, and kernels ask.
+  const auto keys = c10::DispatchKeySet(key) | (like.key_set() & c10::DispatchKeySet(c10::DispatchKey::ZeroTensor));
+  auto tensor = c10::make_intrusive<c10::TensorImpl>(std::move(storage), keys, like.dtype());
+  tensor->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  if (C10_UNLIKELY(like.is_conj())) tensor->_set_conj(true);
+  if (C10_UNLIKELY(like.is_neg())) tensor->_set_neg(true);
+  return at::Tensor(std::move(tensor));
+}
+
 void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
   copy_bytes(stream, dst, src, bytes, MYDEV_COPY_DEVICE_TO_HOST);
   if (stream.asynchronous()) stream.synchronize();

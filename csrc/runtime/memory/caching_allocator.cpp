@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/thread_state.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/memory/address_space.h"
 #include "runtime/memory/block_index.h"
 #include "runtime/memory/device_memory.h"
 #include "runtime/memory/size_classes.h"
@@ -91,7 +92,12 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
     caches->announced = true;
     if (auto* callback = thread_cache_created.load(std::memory_order_acquire)) callback();
   }
-  if (bytes == 0) return memory.allocate_empty(stream);
+  if (bytes == 0) return memory.make_unbacked(stream, nullptr, 0);
+  if (stream.keeps_memory()) {
+    if (AddressSpace* space = AddressSpace::of(stream)) {
+      return memory.make_unbacked(stream, space->reserve(bytes), bytes);
+    }
+  }
   ThreadCache* cache = thread_cache(memory);
   if (cache == nullptr || bytes > kSmallLimit) return memory.allocate(stream, bytes, cache);
   StreamBins& bins = cache->bins_for(stream);

@@ -12,7 +12,7 @@
 // added up when read: current values and totals are exact, peaks are exact while one thread allocates and otherwise the
 // sum of what the threads saw.
 //
-// A stream that captures is served from its capture's pool (PrivatePool), and what it frees goes back there.
+// A stream that captures is served from its capture's pool (MemoryPool), and what it frees goes back there.
 //
 // Everything is thread-safe.
 // In a forked child that must not use the device, allocating raises FAILED_PRECONDITION and freeing does nothing.

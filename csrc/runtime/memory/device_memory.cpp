@@ -107,15 +107,15 @@ Chunk* DeviceMemory::allocate(Stream& stream, size_t requested, ThreadCache* cac
   return chunk;
 }
 
-Chunk* DeviceMemory::allocate_empty(Stream& stream) {
+Chunk* DeviceMemory::make_unbacked(Stream& stream, void* data, size_t bytes) {
   const std::lock_guard guard(mutex_);
   Chunk* chunk = new_chunk();
-  chunk->data = nullptr;
-  chunk->size = 0;
+  chunk->data = data;
+  chunk->size = bytes;
   chunk->stream = &stream;
   chunk->size_class = -1;
   chunk->segment = nullptr;
-  hand_out(chunk, 0);
+  hand_out(chunk, bytes);
   return chunk;
 }
 

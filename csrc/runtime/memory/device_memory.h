@@ -48,7 +48,8 @@ class DeviceMemory {
   // A block above kSmallLimit, or one of a class for a thread that has no cache (any more). `cache`: the thread's own,
   // or nullptr. Raises RESOURCE_EXHAUSTED.
   Chunk* allocate(Stream& stream, size_t requested, ThreadCache* cache);
-  Chunk* allocate_empty(Stream& stream);  // 0 bytes
+  // A block that is none of the device's memory: of 0 bytes, at nullptr, or of addresses alone.
+  Chunk* make_unbacked(Stream& stream, void* data, size_t bytes);
   // Takes back a block that no one refers to; the free is deferred if other streams have used it.
   void free(Chunk* chunk, ThreadCache* cache) noexcept;
   void record_stream(Chunk* chunk, Stream& stream);

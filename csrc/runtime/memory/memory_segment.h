@@ -33,7 +33,7 @@ struct Chunk : Block {
 
   Chunk* next_cached;                           // in a bin of a thread cache, or among the recycled chunks
   std::unique_ptr<std::vector<Stream*>> users;  // streams announced by record_stream
-  Segment* segment;                             // nullptr for a block of 0 bytes
+  Segment* segment;                             // nullptr for a block that is not backed
   Chunk* previous;
   Chunk* next;
   State state;

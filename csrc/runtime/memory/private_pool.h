@@ -7,19 +7,14 @@
 #include <map>
 #include <mutex>
 
-#include "runtime/stream/stream.h"
+#include "runtime/memory/memory_pool.h"
 
 namespace mydev {
 
-class PrivatePool {
+class PrivatePool final : public MemoryPool {
  public:
-  PrivatePool() = default;
-  ~PrivatePool();  // blocks that are still out stay theirs who have them
-  PrivatePool(const PrivatePool&) = delete;
-  PrivatePool& operator=(const PrivatePool&) = delete;
-
-  // To allocate with, in place of the stream.
-  Stream& key_of(const Stream& stream);
+  ~PrivatePool() override;
+  Stream& key_of(const Stream& stream) override;
 
  private:
   std::mutex mutex_;

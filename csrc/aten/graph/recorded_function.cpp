@@ -1,0 +1,183 @@
+#include "aten/graph/recorded_function.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "aten/core/device_type.h"
+#include "aten/device/generator.h"
+#include "aten/launch/native_launch.h"
+#include "aten/memory/device_allocator.h"
+#include "aten/memory/storage.h"
+#include "program/fusion.h"
+#include "program/text.h"
+#include "runtime/stream/stream_table.h"
+
+namespace mydev {
+
+namespace {
+
+const void* memory_of(const at::Tensor& tensor) {
+  return tensor.storage().data();
+}
+
+uint64_t bytes_reached(const at::Tensor& tensor) {
+  return at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+}
+
+}  // namespace
+
+// --- recording -------------------------------------------------------------------------------------------------------
+
+FunctionRecorder::FunctionRecorder(int device)
+    : device_(device),
+      space_(std::make_shared<AddressSpace>(device)),
+      recorder_(std::make_shared<program::Recorder>("function", space_)),
+      draws_(default_device_generator(static_cast<c10::DeviceIndex>(device))) {
+  TORCH_CHECK(current_stream(device).capture() == nullptr, "a function cannot be recorded while the current stream of ",
+              torch_device(device), " captures");
+  draws_.allocate();
+  recorder_->begin(space_->stream());
+  draws_.begin(*recorder_);
+  previous_ = &exchange_current_stream(space_->stream());
+}
+
+void FunctionRecorder::abandon() noexcept {
+  if (previous_ == nullptr) return;
+  stop();
+  recorder_->abandon();
+}
+
+void FunctionRecorder::stop() noexcept {
+  exchange_current_stream(*std::exchange(previous_, nullptr));
+  draws_.end(*recorder_);
+}
+
+at::Tensor FunctionRecorder::add_input(const at::Tensor& like) {
+  TORCH_CHECK(on_device(like) && like.device().index() == device_ && like.layout() == at::kStrided &&
+                  !like._is_zerotensor(),
+              "a function on ", torch_device(device_), " cannot be recorded with an input of layout ", like.layout(),
+              " on ", like.device());
+  at::Tensor input = empty_strided_on(like.sizes(), like.strides(), like.scalar_type(), like.device());
+  if (like.is_conj()) input._set_conj(true);
+  if (like.is_neg()) input._set_neg(true);
+  return inputs_.emplace_back(std::move(input));
+}
+
+std::shared_ptr<RecordedFunction> FunctionRecorder::finish(const std::vector<at::Tensor>& outputs) {
+  TORCH_CHECK(previous_ != nullptr, "the recording of the function is over");
+  stop();
+  program::Signature signature{.reserved = space_->reservations(), .parameters = {}, .results = {}};
+  const auto index_in = [](const std::vector<const void*>& list, const void* data) {
+    return static_cast<size_t>(std::ranges::find(list, data) - list.begin());
+  };
+  for (const at::Tensor& input : inputs_) {
+    if (memory_of(input) != nullptr) signature.parameters.push_back(memory_of(input));
+  }
+  std::vector<RecordedFunction::Output> kept;
+  std::vector<uint64_t> result_bytes;
+  for (const at::Tensor& output : outputs) {
+    const void* data = memory_of(output);
+    const bool reserved = std::ranges::binary_search(signature.reserved, const_cast<void*>(data), std::less<>(),
+                                                     &Reservation::data);
+    const auto same = [&](const at::Tensor& input) { return output.storage().is_alias_of(input.storage()); };
+    const auto input = std::ranges::find_if(inputs_, same);
+    if (input != inputs_.end()) {
+      kept.push_back({RecordedFunction::Output::kInput, static_cast<size_t>(input - inputs_.begin()), output});
+    } else if (!reserved && data != nullptr) {
+      kept.push_back({RecordedFunction::Output::kOther, 0, output});
+    } else {
+      // Tensors without memory share none.
+      const size_t index = data == nullptr ? signature.results.size() : index_in(signature.results, data);
+      if (index == signature.results.size()) {
+        signature.results.push_back(data);
+        result_bytes.push_back(output.storage().nbytes());
+      }
+      kept.push_back({RecordedFunction::Output::kResult, index, output});
+    }
+  }
+  program::Recording recording = recorder_->end(signature);
+  std::shared_ptr<RecordedFunction> function(new RecordedFunction(std::move(draws_)));
+  function->device_ = device_;
+  const program::Program& program = *recording.program;
+  size_t parameter = 0;
+  for (const at::Tensor& input : inputs_) {
+    const bool bound = memory_of(input) != nullptr;
+    const bool written = bound && program.slots()[program.parameters()[parameter]].donated;
+    parameter += bound ? 1 : 0;
+    function->inputs_.push_back({bytes_reached(input), written});
+  }
+  function->outputs_ = std::move(kept);
+  function->result_bytes_ = std::move(result_bytes);
+  function->own_results_ = std::move(recording.results);
+  function->others_ = std::move(recording.parameters);
+  function->memory_ = std::move(recording.memory);
+  Stream& stream = current_stream(device_);
+  function->executor_.emplace(program::fuse(recording.program), stream, program::caching_allocator_for(stream),
+                              program::Arena::kGiven);
+  return function;
+}
+
+// --- calls -----------------------------------------------------------------------------------------------------------
+
+std::string RecordedFunction::text() const {
+  return program::print(executor_->program());
+}
+
+std::vector<at::Tensor> RecordedFunction::call(const std::vector<at::Tensor>& inputs) {
+  TORCH_CHECK(inputs.size() == inputs_.size(), "the function has ", inputs_.size(), " inputs, and is given ",
+              inputs.size());
+  std::vector<program::Binding> parameters, results;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs_[i].bytes == 0) continue;
+    c10::TensorImpl* impl = inputs[i].unsafeGetTensorImpl();
+    const uint64_t before = static_cast<uint64_t>(impl->storage_offset()) * impl->itemsize();
+    TORCH_CHECK(impl->unsafe_storage().nbytes() >= before + inputs_[i].bytes, "input ", i,
+                " reaches beyond its storage, which has ", impl->unsafe_storage().nbytes(), " bytes");
+    void* data = inputs_[i].written ? impl->mutable_data() : const_cast<void*>(impl->data());
+    if (inputs_[i].written && !impl->is_inference()) impl->bump_version();
+    parameters.push_back({data, inputs_[i].bytes});
+  }
+  parameters.insert(parameters.end(), others_.begin(), others_.end());
+
+  Stream& stream = current_stream(device_);
+  std::vector<c10::Storage> storages;
+  for (const uint64_t bytes : result_bytes_) {
+    storages.push_back(device_storage(allocate_device_memory(stream, bytes), bytes));
+  }
+  for (const size_t index : own_results_) {
+    results.push_back({storages[index].mutable_data(), result_bytes_[index]});
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (draws_.any()) draws_.prepare(stream, "a compiled function that draws random numbers");
+    const uint64_t bytes = executor_->plan().arena_bytes;
+    const c10::DataPtr arena = allocate_device_memory(stream, bytes);
+    executor_->run(stream, parameters, results, {arena.get(), bytes});
+  }
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(outputs_.size());
+  for (const Output& output : outputs_) {
+    const c10::TensorImpl& like = *output.tensor.unsafeGetTensorImpl();
+    switch (output.memory) {
+      case Output::kResult:
+        outputs.push_back(tensor_over(storages[output.index], kDispatchKey, like));
+        break;
+      case Output::kInput: {
+        const at::Tensor& input = inputs[output.index];
+        at::Tensor view = tensor_over(input.storage(), kDispatchKey, like);
+        const int64_t before = input.storage_offset() * static_cast<int64_t>(input.itemsize());
+        view.unsafeGetTensorImpl()->set_storage_offset(before / static_cast<int64_t>(like.itemsize()) +
+                                                       like.storage_offset());
+        outputs.push_back(std::move(view));
+        break;
+      }
+      case Output::kOther:
+        outputs.push_back(output.tensor);
+    }
+  }
+  return outputs;
+}
+
+}  // namespace mydev

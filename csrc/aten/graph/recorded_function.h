@@ -1,0 +1,93 @@
+// A function of tensors as a program: recorded once for some sizes and strides, and called with other memory each time.
+//
+// While a FunctionRecorder lives, operators that its thread calls are steps, and what they allocate is addresses alone:
+// nothing runs, and no memory of the device is used. Inputs are stand-ins; other tensors of the device that operators
+// take are the function's for good. Neighbouring steps are fused (program/fusion.h).
+//
+// A call allocates its results and one arena for all temporaries, and gives the program to the current stream.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "aten/graph/captured_draws.h"
+#include "program/executor.h"
+#include "program/recorder.h"
+#include "runtime/memory/address_space.h"
+
+namespace mydev {
+
+// Thread-safe: calls take turns.
+class RecordedFunction {
+ public:
+  // `inputs` lie as those of the recording did, which is the caller's to know. Those that the function writes are
+  // written; an output that is an input, or shares its memory, does so here. Raises where an input's storage is too
+  // small, and what the steps raise.
+  std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs);
+
+  // The program's text, for people.
+  std::string text() const;
+  size_t num_steps() const noexcept { return executor_->program().steps().size(); }
+  uint64_t arena_bytes() const noexcept { return executor_->plan().arena_bytes; }
+  bool draws() const noexcept { return draws_.any(); }
+
+ private:
+  friend class FunctionRecorder;
+  struct Input {
+    uint64_t bytes;  // that it reaches from its first element
+    bool written;
+  };
+  struct Output {
+    enum Memory : uint8_t { kInput, kResult, kOther };
+    Memory memory;
+    size_t index;  // of the input, or the result
+    at::Tensor tensor;  // of the recording: how it lies; of kOther: itself
+  };
+
+  explicit RecordedFunction(CapturedDraws draws) : draws_(std::move(draws)) {}
+
+  int device_ = 0;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<uint64_t> result_bytes_;    // of each result
+  std::vector<size_t> own_results_;       // which of them the program writes, in its order
+  std::vector<program::Binding> others_;  // parameters behind the inputs: memory of `memory_`
+  program::HeldBlocks memory_;
+  CapturedDraws draws_;
+  std::mutex mutex_;
+  std::optional<program::Executor> executor_;
+};
+
+// One recording, by one thread, which calls nothing else on the device meanwhile. What cannot be recorded raises, and
+// the recorder is then to be destroyed, as one that is not finished may always be.
+class FunctionRecorder {
+ public:
+  explicit FunctionRecorder(int device);
+  ~FunctionRecorder() { abandon(); }
+  FunctionRecorder(const FunctionRecorder&) = delete;
+  FunctionRecorder& operator=(const FunctionRecorder&) = delete;
+
+  // The stand-in for an input, which lies as `like` does.
+  at::Tensor add_input(const at::Tensor& like);
+  // Ends the recording. `outputs` are tensors of the device.
+  std::shared_ptr<RecordedFunction> finish(const std::vector<at::Tensor>& outputs);
+  // Ends it without a function; nothing if it has ended.
+  void abandon() noexcept;
+
+ private:
+  void stop() noexcept;
+
+  const int device_;
+  std::shared_ptr<AddressSpace> space_;
+  std::shared_ptr<program::Recorder> recorder_;
+  CapturedDraws draws_;
+  Stream* previous_ = nullptr;  // the thread's current stream before; nullptr once the recording is over
+  std::vector<at::Tensor> inputs_;
+};
+
+}  // namespace mydev

@@ -1,0 +1,267 @@
+"""A graph of AOTAutograd's as a function that runs programs of the device.
+
+The calls of the graph are taken in turns (schedule.py). Those of a recorded turn become a program when it first runs
+with arguments of some sizes and strides: the operators are called while a recorder takes what they launch
+(csrc/aten/graph/recorded_function.h), so each operator's own code is its lowering. One that cannot be recorded is
+recorded as what PyTorch's decompositions make of it, and if that cannot be either, it runs outside of programs, as in
+eager mode, where an operator without a kernel is a counted fallback. Nothing that eager mode can do is an error.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torch_mydev import _C
+from torch_mydev.compile.program import schedule
+from torch_mydev.observe.compile_report import GraphReport
+
+log = logging.getLogger(__name__)
+
+Values = dict[Node, Any]
+
+
+class _Unrecordable(Exception):
+    """A call of a recorded turn has to run outside of it."""
+
+    def __init__(self, node: Node, reason: str) -> None:
+        super().__init__(f"{node.target}: {reason}")
+        self.node = node
+        self.reason = reason
+
+
+class GraphFunction:
+    """Calls the graph with a list of arguments, which it empties; gives the list of results. Thread-safe."""
+
+    def __init__(self, graph: GraphModule, device: torch.device, report: GraphReport) -> None:
+        self._device = device
+        self._report = report
+        self._lock = threading.RLock()
+        self._inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._attributes = {
+            node: _attribute(graph, str(node.target)) for node in graph.graph.nodes if node.op == "get_attr"
+        }
+        self._output = graph.graph.output_node()
+        calls = [node for node in graph.graph.nodes if node.op == "call_function"]
+        recordable = {node for node in calls if schedule.is_recordable(node, device)}
+        self._turns: list[_Turn] = self._arrange(schedule.schedule(calls, recordable))
+        self._update_report()
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        values: Values = dict(self._attributes)
+        values.update(zip(self._inputs, arguments, strict=True))
+        arguments.clear()
+        turns = self._turns
+        index = 0
+        with torch.no_grad():
+            while index < len(turns):
+                turn = turns[index]
+                try:
+                    turn.run(values)
+                except _Unrecordable as problem:
+                    turns = self._split(turns, index, problem)
+                    continue
+                for node in turn.dead:
+                    del values[node]
+                index += 1
+        return list(torch.fx.map_arg(self._output.args[0], values.__getitem__))
+
+    def programs(self) -> list[str]:
+        """The text of each program that there is by now."""
+        return [text for turn in self._turns for text in turn.programs()]
+
+    def _arrange(self, parts: Iterable[tuple[bool, list[Node]]]) -> list[_Turn]:
+        """Turns, with what each has to give to later ones."""
+        parts = list(parts)
+        needed: set[Node] = set(self._output.all_input_nodes)
+        turns: list[_Turn] = []
+        for recorded, nodes in reversed(parts):
+            turn = _RecordedTurn if recorded and any(map(_is_work, nodes)) else _EagerTurn
+            used = {source for node in nodes for source in node.all_input_nodes} - set(nodes)
+            results = [node for node in nodes if node in needed]
+            dead = used.difference(needed) if turn.recorded else used.union(nodes) - needed
+            turns.append(turn(nodes, results, dead, self._device, self._report))
+            needed |= used
+        turns.reverse()
+        return turns
+
+    def _split(self, turns: list[_Turn], index: int, problem: _Unrecordable) -> list[_Turn]:
+        """The turns with a call of one of them taken out of it."""
+        log.info("torch.compile: runs outside of programs: %s", problem)
+        nodes = turns[index].nodes
+        place = nodes.index(problem.node)
+        before, after = nodes[:place], nodes[place + 1 :]
+        # What takes a list apart stays with what made it.
+        apart = [node for node in after if node.target is schedule.operator.getitem and _source(node) in before]
+        taken = [node for node in after if _source(node) is problem.node and node.target is schedule.operator.getitem]
+        rest = [node for node in after if node not in {*apart, *taken}]
+        parts = [(turn.recorded, turn.nodes) for turn in turns]
+        parts[index : index + 1] = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
+        with self._lock:
+            self._turns = self._arrange(part for part in parts if part[1])
+            self._update_report()
+            return self._turns
+
+    def _update_report(self) -> None:
+        outside = [turn.nodes for turn in self._turns if not turn.recorded]
+        self._report.ops = sum(len(turn.nodes) for turn in self._turns if turn.recorded)
+        self._report.calls = [str(node.target) for nodes in outside for node in nodes if _is_work(node)]
+
+
+def _attribute(graph: GraphModule, name: str) -> Any:
+    return functools.reduce(getattr, name.split("."), graph)
+
+
+def _source(node: Node) -> Node | None:
+    return node.all_input_nodes[0] if node.all_input_nodes else None
+
+
+def _is_work(node: Node) -> bool:
+    """Whether something is computed: more than views, and arithmetic of sizes."""
+    return isinstance(node.target, HigherOrderOperator) or (
+        isinstance(node.target, OpOverload) and not node.target.is_view and bool(schedule.tensors_of(node))
+    )
+
+
+class _Turn:
+    """Calls of a graph that run together."""
+
+    recorded = False
+
+    def __init__(
+        self, nodes: list[Node], results: list[Node], dead: set[Node], device: torch.device, report: GraphReport
+    ) -> None:
+        self.nodes = nodes
+        self.results = results  #: what others need of it
+        self.dead = dead  #: values that nobody needs after it
+        self._device = device
+        self._report = report
+
+    def run(self, values: Values) -> None:
+        """Reads the values of other turns' nodes, and adds its own."""
+        raise NotImplementedError
+
+    def programs(self) -> list[str]:
+        return []
+
+
+class _EagerTurn(_Turn):
+    """What runs outside of programs."""
+
+    def run(self, values: Values) -> None:
+        for node in self.nodes:
+            values[node] = schedule.evaluate(node, values)
+
+
+class _RecordedTurn(_Turn):
+    """What is a program, once for each signature of its arguments."""
+
+    recorded = True
+
+    def __init__(
+        self, nodes: list[Node], results: list[Node], dead: set[Node], device: torch.device, report: GraphReport
+    ) -> None:
+        super().__init__(nodes, results, dead, device, report)
+        inside = set(nodes)
+        given = {source: None for node in nodes for source in node.all_input_nodes if source not in inside}
+        self._arguments = list(given)
+        self._numbers = [
+            index
+            for index, node in enumerate(self._arguments)
+            if any(map(schedule.is_host_number, schedule.tensors_of(node)))
+        ]
+        self._decomposed: set[Node] = set()
+        self._functions = _C.RecordedFunctions(device.index)
+
+    def programs(self) -> list[str]:
+        return [function.text() for function in self._functions.functions()]
+
+    def run(self, values: Values) -> None:
+        arguments = [values[node] for node in self._arguments]
+        for index in self._numbers:
+            arguments[index] = arguments[index].to(self._device, non_blocking=True)
+        results = self._functions.call(arguments)
+        if results is None:
+            results = self._run_first(arguments)
+        values.update(zip(self.results, results, strict=True))
+
+    def _run_first(self, arguments: list[Any]) -> list[Any]:
+        """Without a recording of such arguments: makes one, if there can be one."""
+        begin = time.perf_counter()
+        if not self._functions.takes(arguments):
+            return self._run_eagerly(arguments)
+        while True:
+            try:
+                self._record(arguments)
+                break
+            except _Unrecordable as problem:
+                if problem.node in self._decomposed or _decomposition(problem.node) is None:
+                    raise
+                self._decomposed.add(problem.node)
+        self._report.seconds += time.perf_counter() - begin
+        results: list[Any] = self._functions.call(arguments)
+        return results
+
+    def _run_eagerly(self, arguments: list[Any]) -> list[Any]:
+        values = dict(zip(self._arguments, arguments, strict=True))
+        for node in self.nodes:
+            values[node] = schedule.evaluate(node, values)
+        return [values[node] for node in self.results]
+
+    def _record(self, arguments: list[Any]) -> None:
+        recorder = _C.FunctionRecorder(self._device.index)
+        try:
+            with _disable_current_modes(), torch._C.DisableTorchFunction():
+                values = {
+                    node: recorder.add_input(value) if isinstance(value, torch.Tensor) else value
+                    for node, value in zip(self._arguments, arguments, strict=True)
+                }
+                for node in self.nodes:
+                    values[node] = self._record_call(node, values)
+                results = [values[node] for node in self.results]
+                tensors = [value for value in results if isinstance(value, torch.Tensor)]
+                function = recorder.finish(tensors)
+        finally:
+            recorder.abandon()
+        template = [... if isinstance(value, torch.Tensor) else value for value in results]
+        self._functions.add(arguments, function, template)
+
+    def _record_call(self, node: Node, values: Values) -> Any:
+        decomposed = node in self._decomposed
+        try:
+            value = schedule.evaluate(node, values, _decomposition(node) if decomposed else None)
+        except Exception as error:
+            raise _Unrecordable(node, str(error)) from error
+        if decomposed and not _lies_as_traced(value, node):
+            raise _Unrecordable(node, "its decomposition gives other strides")
+        return value
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    from torch._decomp import core_aten_decompositions
+
+    return dict(core_aten_decompositions())
+
+
+def _decomposition(node: Node) -> Callable[..., Any] | None:
+    return _decompositions().get(node.target)
+
+
+def _lies_as_traced(value: Any, node: Node) -> bool:
+    made = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    traced = schedule.tensors_of(node)
+    return len(made) == len(traced) and all(
+        not all(isinstance(stride, int) for stride in expected.stride()) or actual.stride() == expected.stride()
+        for actual, expected in zip(made, traced, strict=True)
+    )

@@ -1,0 +1,147 @@
+"""Which operators of a graph go into programs, and in which order all of them run.
+
+A graph of AOTAutograd's is functional, but for what it writes at its end. So any order is right that keeps values before
+their uses, what writes memory behind earlier and before later uses of it, and what draws random numbers or has effects
+as it was among itself. Of these, one is chosen with few changes between programs and what runs outside of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._library.utils import is_functional_schema
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+aten = torch.ops.aten
+
+#: They say where in a storage to look, which a program is not told.
+_BY_STORAGE = {aten.as_strided.default, aten.as_strided_.default, aten.as_strided_scatter.default}
+
+
+def tensors_of(node: Node) -> list[torch.Tensor]:
+    """What a node gives, as it was traced: its tensors."""
+    return [leaf for leaf in pytree.tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor)]
+
+
+def is_host_number(tensor: torch.Tensor) -> bool:
+    """Whether it is one number on the CPU, which operators of a device take beside its tensors."""
+    return tensor.device.type == "cpu" and tensor.dim() == 0
+
+
+def is_recordable(node: Node, device: torch.device) -> bool:
+    """Whether a call may become steps of a program of the device, as far as its traced tensors tell."""
+    if isinstance(node.target, HigherOrderOperator):
+        return False
+    made = tensors_of(node)
+    given = [tensor for source in node.all_input_nodes for tensor in tensors_of(source)]
+    if node.target is operator.getitem:
+        return all(tensor.device == device for tensor in given)
+    if not isinstance(node.target, OpOverload):  # arithmetic of sizes
+        return not made
+    if node.target in _BY_STORAGE and any(map(_is_of_input, node.all_input_nodes)):
+        return False
+    written = [tensor for source in written_by(node) for tensor in tensors_of(source)]
+    return (
+        all(tensor.device == device for tensor in [*made, *written])
+        and all(tensor.device == device or is_host_number(tensor) for tensor in given)
+        and (bool(made) or bool(written) or not given)
+        and aten.sym_size.int is not node.target
+    )
+
+
+def _is_of_input(node: Node) -> bool:
+    """Whether it has the memory of an input, as far as the graph shows."""
+    while isinstance(node.target, OpOverload) and node.target.is_view:
+        node = node.all_input_nodes[0]
+    return node.op in ("placeholder", "get_attr")
+
+
+def written_by(node: Node) -> list[Node]:
+    """The arguments that an operator's schema says are written."""
+    if not isinstance(node.target, OpOverload):
+        return []
+    written: list[Node] = []
+    for index, argument in enumerate(node.target._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+        written += [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Node)]
+    return written
+
+
+def _has_effects(node: Node) -> bool:
+    if not isinstance(node.target, OpOverload):
+        return isinstance(node.target, HigherOrderOperator)
+    is_core = node.target.namespace in ("aten", "prims")
+    return torch.Tag.nondeterministic_seeded in node.target.tags or not (
+        is_core or is_functional_schema(node.target._schema)
+    )
+
+
+def _storages(node: Node) -> set[int]:
+    return {
+        int(tensor.untyped_storage()._cdata) for tensor in tensors_of(node) if tensor.layout is torch.strided
+    }
+
+
+def _predecessors(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
+    """For each call the earlier ones that it must come behind."""
+    before: dict[Node, set[Node]] = {node: set() for node in nodes}
+    last_effect: Node | None = None
+    last_write: dict[int, Node] = {}
+    uses: dict[int, list[Node]] = {}  # of a storage, since it was written
+    for node in nodes:
+        before[node].update(source for source in node.all_input_nodes if source in before)
+        if _has_effects(node):
+            if last_effect is not None:
+                before[node].add(last_effect)
+            last_effect = node
+        written = {storage for source in written_by(node) for storage in _storages(source)}
+        for storage in {storage for source in (node, *node.all_input_nodes) for storage in _storages(source)}:
+            if storage in last_write:
+                before[node].add(last_write[storage])
+            if storage in written:
+                before[node].update(uses.pop(storage, ()))
+                last_write[storage] = node
+            else:
+                uses.setdefault(storage, []).append(node)
+    return before
+
+
+def schedule(nodes: Sequence[Node], recordable: set[Node]) -> Iterator[tuple[bool, list[Node]]]:
+    """The calls of a graph in turns: whether they are recorded, and which, in their order."""
+    waiting = _predecessors(nodes)
+    followers: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node, earlier in waiting.items():
+        for each in earlier:
+            followers[each].append(node)
+    place = {node: index for index, node in enumerate(nodes)}
+    ready: dict[bool, list[int]] = {False: [], True: []}
+    for node in nodes:
+        if not waiting[node]:
+            heapq.heappush(ready[node in recordable], place[node])
+    recorded = False
+    while ready[False] or ready[True]:
+        turn: list[Node] = []
+        while ready[recorded]:
+            node = nodes[heapq.heappop(ready[recorded])]
+            turn.append(node)
+            for follower in followers[node]:
+                waiting[follower].discard(node)
+                if not waiting[follower]:
+                    heapq.heappush(ready[follower in recordable], place[follower])
+        if turn:
+            yield recorded, turn
+        recorded = not recorded
+
+
+def evaluate(node: Node, values: dict[Node, Any], call: Any = None) -> Any:
+    """What a call gives for the values of its arguments. ``call``: in place of its target."""
+    arguments, named = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+    return (call or node.target)(*arguments, **named)
