@@ -83,7 +83,8 @@ class Executor::Prepared {
   void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results, Binding arena) {
     check("parameter", program_->parameters(), parameters);
     check("result", program_->own_results(), results);
-    check_homes(parameters);
+    check_homes("parameter", program_->parameters(), parameters);
+    check_homes("result", program_->own_results(), results);
     if (arena_is_given_) {
       check_arena(arena);
       bases_.set(kArenaBase, arena.data);
@@ -120,10 +121,9 @@ class Executor::Prepared {
     prepared_->place(bases_, constants, parameters, results, {kArenaBase, 0});
     bases_.set(kArenaBase, arena_.get());
     bases_.set(kConstantsBase, constants_.get());
-    for (size_t i = 0; i < program_->parameters().size(); ++i) {
-      const auto lies_there = [&](const Placement& placed) { return placed.home == program_->parameters()[i]; };
-      if (std::ranges::any_of(plan().slots, lies_there) || std::ranges::any_of(plan().workspace, lies_there)) {
-        homes_.push_back(i);
+    for (const std::vector<Placement>* placed : {&plan().slots, &plan().workspace}) {
+      for (const Placement& placement : *placed) {
+        if (placement.home < is_home_.size()) is_home_[placement.home] = true;
       }
     }
   }
@@ -139,12 +139,12 @@ class Executor::Prepared {
     }
   }
 
-  void check_homes(std::span<const Binding> parameters) const {
-    for (const size_t home : homes_) {
-      MYDEV_CHECK(reinterpret_cast<uintptr_t>(parameters[home].data) % plan().alignment == 0, MYDEV_INVALID_ARGUMENT,
-                  "program '", program_->name(), "': the donated parameter '",
-                  program_->slots()[program_->parameters()[home]].name, "' lies at ", parameters[home].data,
-                  ", and temporaries need an alignment of ", plan().alignment);
+  void check_homes(const char* what, const std::vector<SlotIndex>& slots, std::span<const Binding> bindings) const {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (!is_home_[slots[i]]) continue;
+      MYDEV_CHECK(reinterpret_cast<uintptr_t>(bindings[i].data) % plan().alignment == 0, MYDEV_INVALID_ARGUMENT,
+                  "program '", program_->name(), "': ", what, " '", program_->slots()[slots[i]].name, "' lies at ",
+                  bindings[i].data, ", and temporaries need an alignment of ", plan().alignment);
     }
   }
 
@@ -175,7 +175,7 @@ class Executor::Prepared {
   std::unique_ptr<PreparedProgram> prepared_;
   std::shared_ptr<void> arena_, constants_;
   uint64_t constant_bytes_ = 0;
-  std::vector<size_t> homes_;  // parameters that temporaries are planned into
+  std::vector<bool> is_home_ = std::vector<bool>(program_->slots().size());  // temporaries are planned into the slot
   Stream* last_stream_ = nullptr;
 };
 

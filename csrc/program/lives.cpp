@@ -106,6 +106,7 @@ std::vector<Life> lives_of(const Program& program) {
     }
   }
   for (const SlotIndex parameter : program.parameters()) lives[parameter].first = 0;
+  for (const SlotIndex result : program.results()) lives[result].last = static_cast<int64_t>(program.steps().size());
   return lives;
 }
 

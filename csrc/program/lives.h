@@ -15,7 +15,7 @@ struct Life {
   int64_t length() const noexcept { return last - first + 1; }
 };
 
-// Of each slot; of a parameter from the beginning.
+// Of each slot; of a parameter from the beginning, of a result to the end.
 std::vector<Life> lives_of(const Program& program);
 
 // For each slot the one whose memory it takes over, or itself: a temporary whose first step is a launch that may, by

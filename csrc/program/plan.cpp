@@ -17,15 +17,15 @@ namespace {
 struct Value {
   uint64_t bytes = 0;
   Life life;
-  std::vector<SlotIndex> slots;        // temporaries, and at most one parameter
+  std::vector<SlotIndex> slots;        // temporaries, and at most one parameter; or a result
   std::optional<StepIndex> workspace;  // of this step, and of no slot
-  std::optional<SlotIndex> parameter;  // which is its home
+  std::optional<SlotIndex> home;       // the parameter or result
 };
 
 class Planner {
  public:
-  Planner(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, bool aligned_parameters)
-      : program_(program), workspace_(workspace), aligned_parameters_(aligned_parameters), lives_(lives_of(program)) {
+  Planner(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, bool aligned)
+      : program_(program), workspace_(workspace), aligned_(aligned), lives_(lives_of(program)) {
     plan_.alignment = alignment;
     plan_.slots.resize(program.slots().size());
     plan_.workspace.resize(program.steps().size());
@@ -37,10 +37,10 @@ class Planner {
       return std::pair(a.bytes, a.life.length()) > std::pair(b.bytes, b.life.length());
     });
     for (const Value& value : values_) {
-      if (value.parameter) put(value, *value.parameter, 0);
+      if (value.home) put(value, *value.home, 0);
     }
     for (const Value& value : values_) {
-      if (!value.parameter) place(value);
+      if (!value.home) place(value);
     }
     for (const Placed& placed : homes_[Placement::kArena]) {
       plan_.arena_bytes = std::max(plan_.arena_bytes, placed.end);
@@ -62,7 +62,8 @@ class Planner {
     std::map<SlotIndex, Value> by_origin;
     for (SlotIndex index = 0; index < origin.size(); ++index) {
       const Slot& slot = program_.slots()[index];
-      const bool home = slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(index);
+      const bool home = slot.kind == SlotKind::kResult ||
+                        (slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(index));
       const bool planned = slot.kind == SlotKind::kTemporary && lives_[index].length() > 0;
       if (!home && !planned) continue;
       if (planned) plan_.unplanned_bytes += round_up(slot.bytes());
@@ -74,7 +75,7 @@ class Planner {
       value.bytes = std::max(value.bytes, slot.bytes());
       value.life.first = empty ? lives_[index].first : std::min(value.life.first, lives_[index].first);
       value.life.last = empty ? lives_[index].last : std::max(value.life.last, lives_[index].last);
-      if (home) value.parameter = index;
+      if (home) value.home = index;
     }
     for (auto& [first, value] : by_origin) values_.push_back(std::move(value));
     for (StepIndex step = 0; step < workspace_.size(); ++step) {
@@ -94,7 +95,7 @@ class Planner {
     all.insert(std::ranges::upper_bound(all, offset, {}, &Placed::begin), placed);
   }
 
-  // The least gap that holds the value: in a donated parameter, else in the arena, which ends where it is needed.
+  // The least gap that holds the value: in what the caller gives, else in the arena, which ends where it is needed.
   void place(const Value& value) {
     struct Gap {
       uint64_t bytes, offset;
@@ -113,10 +114,10 @@ class Planner {
       }
       return free;
     };
-    for (const SlotIndex parameter : program_.parameters()) {
-      if (!aligned_parameters_ || !homes_.contains(parameter)) continue;
-      const uint64_t free = offer_gaps_of(parameter), bytes = program_.slots()[parameter].bytes();
-      if (bytes > free) offer({bytes - free, free, parameter});
+    for (const auto& [home, placed] : homes_) {
+      if (!aligned_ || home == Placement::kArena) continue;
+      const uint64_t free = offer_gaps_of(home), bytes = program_.slots()[home].bytes();
+      if (bytes > free) offer({bytes - free, free, home});
     }
     if (!best) {
       const uint64_t free = offer_gaps_of(Placement::kArena);
@@ -139,7 +140,7 @@ class Planner {
 
   const Program& program_;
   std::span<const uint64_t> workspace_;
-  bool aligned_parameters_;
+  bool aligned_;
   std::vector<Life> lives_;
   std::vector<Value> values_;
   std::map<SlotIndex, std::vector<Placed>> homes_;  // what lies there, by offset
@@ -149,16 +150,16 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace,
-                       bool aligned_parameters) {
+                       bool aligned) {
   MYDEV_CHECK(workspace.empty() || workspace.size() == program.steps().size(), MYDEV_INVALID_ARGUMENT,
               "workspace is given for ", workspace.size(), " steps, and the program has ", program.steps().size());
   MYDEV_CHECK(alignment != 0, MYDEV_INVALID_ARGUMENT, "an alignment of 0 bytes; give 1 for none");
-  return Planner(program, alignment, workspace, aligned_parameters).run();
+  return Planner(program, alignment, workspace, aligned).run();
 }
 
 namespace {
 
-// Something that has a place: a temporary, a donated parameter, or the workspace of a step.
+// Something that has a place: a temporary, a parameter, a result, or the workspace of a step.
 struct Occupant {
   std::string name;
   Placement placement;
@@ -172,7 +173,8 @@ std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, 
   std::vector<Occupant> all;
   for (SlotIndex index = 0; index < lives.size(); ++index) {
     const Slot& slot = program.slots()[index];
-    const Placement placement = slot.kind == SlotKind::kParameter ? Placement{index, 0} : plan.slots[index];
+    const bool given = slot.kind == SlotKind::kParameter || slot.kind == SlotKind::kResult;
+    const Placement placement = given ? Placement{index, 0} : plan.slots[index];
     if (placement.home == Placement::kNowhere || lives[index].length() <= 0) continue;
     all.push_back({"'" + slot.name + "'", placement, slot.bytes(), lives[index], index});
   }

@@ -4,7 +4,7 @@
 // offsets are found greedily by size, each where it fits best between what is placed already and lives at the same time
 // (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, algorithm 3). A result takes
 // the very place of an operand that dies in its step where the kernel's contract lets it be that operand. Parameters
-// that are donated, and no results, are places too, after their last use.
+// that are donated, and no results, are places too, after their last use, and results before they are first written.
 //
 // A plan is data about a program, of its steps in order on one stream. Thread-safe.
 #pragma once
@@ -17,10 +17,10 @@
 
 namespace mydev::program {
 
-// A place in the arena, or in the memory of a donated parameter.
+// A place in the arena, or in the memory of a donated parameter or a result.
 struct Placement {
   static constexpr SlotIndex kArena = UINT32_MAX, kNowhere = UINT32_MAX - 1;
-  SlotIndex home = kNowhere;  // kArena, a parameter, or kNowhere: neither planned nor needed
+  SlotIndex home = kNowhere;  // kArena, a parameter, a result, or kNowhere: neither planned nor needed
   uint64_t offset = 0;
 };
 
@@ -34,9 +34,9 @@ struct MemoryPlan {
 };
 
 // `workspace`: bytes that each step needs while it runs (scratch of its kernel, arena of what it calls); empty: none.
-// Parameters that may not be `aligned` are places only for what is computed in place.
+// Parameters and results that may not be `aligned` are places only for what is computed in place.
 MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {},
-                       bool aligned_parameters = true);
+                       bool aligned = true);
 
 // Raises INTERNAL, naming both, if values that live at the same time overlap, or one lies beyond its home. For tests,
 // and for plans that come from elsewhere.

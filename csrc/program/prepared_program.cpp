@@ -102,7 +102,7 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     workspace.push_back(commands_.back()->workspace_bytes());
   }
   const uint64_t alignment = preparation.stream.device().properties.alignment;
-  plan_ = plan_memory(program, alignment, workspace, /*aligned_parameters=*/*called_by == '\0');
+  plan_ = plan_memory(program, alignment, workspace, /*aligned=*/*called_by == '\0');
 }
 
 void PreparedProgram::place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,

@@ -78,11 +78,14 @@ class RecordedSlots {
 
   // What was recorded with other memory than reserved addresses, and so with it alone: its parameters are where it lay.
   void add(const Signature& signature, Recording& recording) {
-    for (const void* data : signature.parameters) add_parameter(range_at(ranges_, reinterpret_cast<int64_t>(data)));
+    for (const void* data : signature.parameters) {
+      add_parameter(range_at(ranges_, reinterpret_cast<int64_t>(data)),
+                    std::ranges::find(signature.donated, data) != signature.donated.end());
+    }
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const Range& range = ranges_[i];
       if (range.reserved) continue;
-      add_parameter(i);
+      add_parameter(i, /*donated=*/false);
       recording.parameters.push_back(
           {reinterpret_cast<void*>(range.begin), static_cast<uint64_t>(range.end - range.begin)});
     }
@@ -122,13 +125,13 @@ class RecordedSlots {
                                   : make(MYDEV_U8, {range.end - range.begin});
   }
 
-  void add_parameter(size_t index) {
+  void add_parameter(size_t index, bool donated) {
     const bool written = ranges_[index].written;
-    slots_[index] = add_slot(index, [written](ProgramBuilder& builder, mydev_dtype dtype, std::vector<int64_t> sizes,
-                                              const char* name) {
-      return builder.parameter(dtype, std::move(sizes), written, name);
+    slots_[index] = add_slot(index, [=](ProgramBuilder& builder, mydev_dtype dtype, std::vector<int64_t> sizes,
+                                        const char* name) {
+      return builder.parameter(dtype, std::move(sizes), donated || written, name);
     });
-    if (written) builder_.returns(slots_[index]);
+    if (written && !donated) builder_.returns(slots_[index]);
   }
 
   ProgramBuilder& builder_;

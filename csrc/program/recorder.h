@@ -45,6 +45,7 @@ class HeldBlocks {
 struct Signature {
   std::vector<Reservation> reserved;  // all of them, by address
   std::vector<const void*> parameters, results;
+  std::vector<const void*> donated;  // parameters that nobody needs after a run
 };
 
 struct Recording {

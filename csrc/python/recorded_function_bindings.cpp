@@ -1,8 +1,8 @@
 // torch_mydev._C: functions that were recorded as programs (aten/graph/recorded_function.h), by the signature of their
 // arguments. What torch_mydev/compile/program calls graphs with.
 //
-// A signature is what a recording depends on: numbers, and of tensors dtype, sizes, strides, conj and neg bits, so that
-// a function of other sizes is another recording. A call takes a list and gives a list; it runs without the GIL.
+// A signature is what a recording depends on: numbers, and of tensors dtype, sizes, strides, conj and neg bits, and
+// whether those that are donated are aligned; so that a function of other sizes is another recording. A call takes a list and gives a list; it runs without the GIL.
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -56,7 +56,8 @@ bool append(Signature& signature, PyObject* argument, int device) {
 // A function's recordings. At most kMost are kept, those that were used last.
 class RecordedFunctions {
  public:
-  explicit RecordedFunctions(int device) : device_(device) {}
+  // `donated`: places of arguments that are donated where they are aligned.
+  RecordedFunctions(int device, std::vector<size_t> donated) : device_(device), donated_(std::move(donated)) {}
 
   // The results, or None if there is no recording for these arguments, or none that may be used now: what draws random
   // numbers draws them when it is replayed, which a capture that goes on cannot see.
@@ -97,6 +98,11 @@ class RecordedFunctions {
     return current_stream(device_).capture() == nullptr && signature_of(arguments, signature);
   }
 
+  // The stand-in for the argument at this place.
+  at::Tensor add_input(FunctionRecorder& recorder, size_t place, const at::Tensor& argument) const {
+    return recorder.add_input(argument, std::ranges::find(donated_, place) != donated_.end() && is_aligned(argument));
+  }
+
   std::vector<std::shared_ptr<RecordedFunction>> functions() const {
     std::vector<std::shared_ptr<RecordedFunction>> functions;
     for (const Variant& variant : variants_) functions.push_back(variant.function);
@@ -112,8 +118,18 @@ class RecordedFunctions {
   };
 
   bool signature_of(const py::list& arguments, Signature& signature) const {
-    return std::ranges::all_of(arguments,
-                               [&](const py::handle& each) { return append(signature, each.ptr(), device_); });
+    if (!std::ranges::all_of(arguments,
+                             [&](const py::handle& each) { return append(signature, each.ptr(), device_); })) {
+      return false;
+    }
+    for (const size_t place : donated_) {
+      signature.push_back(is_aligned(THPVariable_Unpack(PyList_GET_ITEM(arguments.ptr(), place))) ? 1 : 0);
+    }
+    return true;
+  }
+  bool is_aligned(const at::Tensor& tensor) const {
+    const uint64_t alignment = device(device_).properties.alignment;
+    return reinterpret_cast<uintptr_t>(tensor.unsafeGetTensorImpl()->data()) % alignment == 0;
   }
   static std::vector<at::Tensor> tensors_of(const py::list& arguments) {
     std::vector<at::Tensor> tensors;
@@ -124,6 +140,7 @@ class RecordedFunctions {
   }
 
   const int device_;
+  const std::vector<size_t> donated_;
   std::vector<Variant> variants_;
 };
 
@@ -137,14 +154,12 @@ void bind_recorded_functions(py::module_& m) {
   py::class_<FunctionRecorder>(m, "FunctionRecorder")
       .def(py::init<int>())
       .def("abandon", wrap_pybind_function([](FunctionRecorder& recorder) { recorder.abandon(); }))
-      .def("add_input", wrap_pybind_function([](FunctionRecorder& recorder, const at::Tensor& like) {
-             return recorder.add_input(like);
-           }))
       .def("finish", wrap_pybind_function([](FunctionRecorder& recorder, const std::vector<at::Tensor>& outputs) {
              return recorder.finish(outputs);
            }));
   py::class_<RecordedFunctions>(m, "RecordedFunctions")
-      .def(py::init<int>())
+      .def(py::init<int, std::vector<size_t>>())
+      .def("add_input", wrap_pybind_function(&RecordedFunctions::add_input))
       .def("call", wrap_pybind_function(&RecordedFunctions::call))
       .def("add", wrap_pybind_function(&RecordedFunctions::add))
       .def("takes", wrap_pybind_function(&RecordedFunctions::takes))

@@ -57,7 +57,8 @@ TEST(MemoryPlan, GivesTheMemoryOfDeadTemporariesToLaterOnes) {
   temporary a: f32[16]
   temporary b: f32[16]
   temporary c: f32[16]
-  a = copy x
+  y = copy x
+  a = copy y
   b = copy a
   c = copy b
   y = copy c
@@ -68,6 +69,20 @@ TEST(MemoryPlan, GivesTheMemoryOfDeadTemporariesToLaterOnes) {
   EXPECT_EQ(planned.plan().arena_bytes, 128U);
   EXPECT_EQ(planned.plan().live_bytes, 128U);
   EXPECT_EQ(planned.plan().unplanned_bytes, 192U);
+}
+
+TEST(MemoryPlan, UsesTheMemoryOfResultsUntilTheyAreWritten) {
+  const Planned planned(R"(program p(x: f32[16]) -> (y: f32[16], z: f32[32]) {
+  temporary a: f32[16]
+  temporary b: f32[16]
+  a = copy x
+  b = copy a
+  z f32[16] = copy b
+  y = copy b
+})");
+  EXPECT_EQ(planned.place_of("a"), "y+0");
+  EXPECT_EQ(planned.place_of("b"), "arena+0");
+  EXPECT_EQ(planned.plan().arena_bytes, 64U);
 }
 
 TEST(MemoryPlan, PlacesNothingThatIsGivenOrNeverUsed) {
@@ -224,6 +239,7 @@ TEST(MemoryPlan, IsFoundWrongWhereLivesOverlap) {
   const SharedProgram program = parsed(R"(program p(x: f32[16]) -> (y: f32[16]) {
   temporary a: f32[16]
   temporary b: f32[16]
+  y = copy x
   a = copy x
   b = copy a
   y = copy b

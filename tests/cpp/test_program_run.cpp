@@ -154,7 +154,7 @@ TEST(ProgramRun, RefusesUnalignedMemoryThatTemporariesLieIn) {
   ASSERT_EQ(executor.plan().arena_bytes, 0U) << "they lie in x";
   const Binding unaligned{static_cast<char*>(memory.binding().data) + 4, 256};
   expect_error(error_of([&] { executor.run(default_stream(0), std::vector{unaligned}, std::vector{y.binding()}); }),
-               MYDEV_INVALID_ARGUMENT, "program 'p': the donated parameter 'x' lies at");
+               MYDEV_INVALID_ARGUMENT, "program 'p': parameter 'x' lies at");
   executor.run(default_stream(0), std::vector{memory.binding()}, std::vector{y.binding()});
   EXPECT_FLOAT_EQ(y.read()[7], std::exp(1.F) + 1);
 }

@@ -1,9 +1,9 @@
 """torch.compile's backend "inductor", the default, on the device, and the one of the device's name, which is the same.
 
 Graphs with tensors of the device are compiled by Inductor for the host, and run on the device's memory (host_graph.py).
-Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they run
-through the device's own operators, as with backend "aot_eager", and a warning says so once. Graphs without tensors of
-the device take the way that they take without this package.
+Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they
+become programs of the device (program/backend.py), and a line of the log says so once. Graphs without tensors of the
+device take the way that they take without this package.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
             _refuse_export_to_native_code()
             obstacle = _obstacle(devices)
             if obstacle is not None:
-                return _compile_for_device(obstacle, model_, example_inputs_)
+                _log_once(f"torch.compile: {obstacle}. Graphs become programs of {DEVICE_NAME} instead.")
+                from torch_mydev.compile.program.backend import compile_graph as compile_to_programs
+
+                return compile_to_programs(model_, example_inputs_)
             # With config_patches, this is called again once they apply.
             if not config_patches and kwargs.get("decompositions") is None:
                 from torch_mydev.compile.decompositions import DecompositionTable
@@ -96,15 +99,8 @@ def _has_cpp_compiler() -> bool:
     return True
 
 
-def _compile_for_device(obstacle: str, model: GraphModule, example_inputs: Sequence[Any]) -> Any:
-    from torch._dynamo.backends.registry import lookup_backend
-
-    _warn_once(f"torch.compile: {obstacle}. Graphs run through {DEVICE_NAME}'s own operators instead.")
-    return lookup_backend("aot_eager")(model, list(example_inputs))
-
-
 @functools.cache
-def _warn_once(message: str) -> None:
+def _log_once(message: str) -> None:
     log.warning(message)
 
 

@@ -12,8 +12,9 @@ class GraphReport:
 
     kind: str  #: "forward", "backward" or "inference"
     device: str
-    ops: int = 0  #: operators that became generated code, or calls of the CPU's libraries from it
-    calls: list[str] = field(default_factory=list)  #: operators that were kept as device calls
+    route: str = "host"  #: "host": Inductor's code for the host; "program": programs of the device
+    ops: int = 0  #: operators that became generated code, calls of the CPU's libraries from it, or steps of programs
+    calls: list[str] = field(default_factory=list)  #: operators that were kept as calls of the device's
     copies: int = 0  #: tensors copied per call: results that belong on the CPU
     seconds: float = 0.0  #: spent compiling
     reason: str | None = None  #: why it was not compiled and runs through the device's own operators; None if it was
@@ -36,11 +37,15 @@ class CompileReport:
         self.graphs = graphs
 
     def __str__(self) -> str:
-        lines = [f"{'graph':>5}  {'kind':<9}  {'device':<8}  {'ops':>5}  {'calls':>5}  {'copies':>6}  {'seconds':>7}"]
+        lines = [
+            f"{'graph':>5}  {'kind':<9}  {'device':<8}  {'route':<8}  {'ops':>5}  {'calls':>5}  {'copies':>6}  "
+            f"{'seconds':>7}"
+        ]
         for index, graph in enumerate(self.graphs):
             lines.append(
-                f"{index:>5}  {graph.kind:<9}  {graph.device:<8}  {graph.ops:>5}  {len(graph.calls):>5}  "
-                f"{graph.copies:>6}  {graph.seconds:>7.2f}" + (f"  {graph.reason}" if graph.reason else "")
+                f"{index:>5}  {graph.kind:<9}  {graph.device:<8}  {graph.route:<8}  {graph.ops:>5}  "
+                f"{len(graph.calls):>5}  {graph.copies:>6}  {graph.seconds:>7.2f}"
+                + (f"  {graph.reason}" if graph.reason else "")
             )
         return "\n".join(lines)
 

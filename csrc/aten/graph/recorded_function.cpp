@@ -54,7 +54,7 @@ void FunctionRecorder::stop() noexcept {
   draws_.end(*recorder_);
 }
 
-at::Tensor FunctionRecorder::add_input(const at::Tensor& like) {
+at::Tensor FunctionRecorder::add_input(const at::Tensor& like, bool donated) {
   TORCH_CHECK(on_device(like) && like.device().index() == device_ && like.layout() == at::kStrided &&
                   !like._is_zerotensor(),
               "a function on ", torch_device(device_), " cannot be recorded with an input of layout ", like.layout(),
@@ -62,13 +62,15 @@ at::Tensor FunctionRecorder::add_input(const at::Tensor& like) {
   at::Tensor input = empty_strided_on(like.sizes(), like.strides(), like.scalar_type(), like.device());
   if (like.is_conj()) input._set_conj(true);
   if (like.is_neg()) input._set_neg(true);
+  if (donated && memory_of(input) != nullptr) donated_.push_back(memory_of(input));
   return inputs_.emplace_back(std::move(input));
 }
 
 std::shared_ptr<RecordedFunction> FunctionRecorder::finish(const std::vector<at::Tensor>& outputs) {
   TORCH_CHECK(previous_ != nullptr, "the recording of the function is over");
   stop();
-  program::Signature signature{.reserved = space_->reservations(), .parameters = {}, .results = {}};
+  program::Signature signature{
+      .reserved = space_->reservations(), .parameters = {}, .results = {}, .donated = std::move(donated_)};
   const auto index_in = [](const std::vector<const void*>& list, const void* data) {
     return static_cast<size_t>(std::ranges::find(list, data) - list.begin());
   };

@@ -40,7 +40,7 @@ class RecordedFunction {
   friend class FunctionRecorder;
   struct Input {
     uint64_t bytes;  // that it reaches from its first element
-    bool written;
+    bool written;  // or may be, since it is donated
   };
   struct Output {
     enum Memory : uint8_t { kInput, kResult, kOther };
@@ -72,8 +72,9 @@ class FunctionRecorder {
   FunctionRecorder(const FunctionRecorder&) = delete;
   FunctionRecorder& operator=(const FunctionRecorder&) = delete;
 
-  // The stand-in for an input, which lies as `like` does.
-  at::Tensor add_input(const at::Tensor& like);
+  // The stand-in for an input, which lies as `like` does. One that is donated is given memory at each call that nobody
+  // needs any more, aligned as the device's is, and that no other input shares: temporaries may lie there.
+  at::Tensor add_input(const at::Tensor& like, bool donated);
   // Ends the recording. `outputs` are tensors of the device.
   std::shared_ptr<RecordedFunction> finish(const std::vector<at::Tensor>& outputs);
   // Ends it without a function; nothing if it has ended.
@@ -88,6 +89,7 @@ class FunctionRecorder {
   CapturedDraws draws_;
   Stream* previous_ = nullptr;  // the thread's current stream before; nullptr once the recording is over
   std::vector<at::Tensor> inputs_;
+  std::vector<const void*> donated_;
 };
 
 }  // namespace mydev

@@ -51,11 +51,18 @@ def _compile(kind: str, graph: GraphModule, example_inputs: Sequence[Any]) -> Ca
     if not devices:
         return _boxed(_interpreter(graph))
     device = min(devices, key=str)
-    report = GraphReport(kind=kind, device=str(device))
-    function = GraphFunction(graph, device, report)
+    report = GraphReport(kind=kind, device=str(device), route="program")
+    function = GraphFunction(graph, device, report, _donated() if kind == "backward" else ())
     report.seconds = time.perf_counter() - begin
     add_report(report)
     return _boxed(function)
+
+
+def _donated() -> Sequence[int]:
+    """The inputs of the backward graph that is being compiled which the forward graph made for it alone."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return (metadata.bw_donated_idxs if metadata is not None else None) or ()
 
 
 def _interpreter(graph: GraphModule) -> Callable[[list[Any]], Any]:

@@ -9,6 +9,7 @@ eager mode, where an operator without a kernel is a counted fallback. Nothing th
 
 from __future__ import annotations
 
+import collections
 import functools
 import logging
 import threading
@@ -43,11 +44,15 @@ class _Unrecordable(Exception):
 class GraphFunction:
     """Calls the graph with a list of arguments, which it empties; gives the list of results. Thread-safe."""
 
-    def __init__(self, graph: GraphModule, device: torch.device, report: GraphReport) -> None:
+    def __init__(
+        self, graph: GraphModule, device: torch.device, report: GraphReport, donated: Iterable[int] = ()
+    ) -> None:
+        """``donated``: places of inputs that nobody needs after a call."""
         self._device = device
         self._report = report
         self._lock = threading.RLock()
         self._inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._donated = {self._inputs[place] for place in donated}
         self._attributes = {
             node: _attribute(graph, str(node.target)) for node in graph.graph.nodes if node.op == "get_attr"
         }
@@ -90,7 +95,7 @@ class GraphFunction:
             used = {source for node in nodes for source in node.all_input_nodes} - set(nodes)
             results = [node for node in nodes if node in needed]
             dead = used.difference(needed) if turn.recorded else used.union(nodes) - needed
-            turns.append(turn(nodes, results, dead, self._device, self._report))
+            turns.append(turn(nodes, results, dead, dead & self._donated, self._device, self._report))
             needed |= used
         turns.reverse()
         return turns
@@ -139,11 +144,18 @@ class _Turn:
     recorded = False
 
     def __init__(
-        self, nodes: list[Node], results: list[Node], dead: set[Node], device: torch.device, report: GraphReport
+        self,
+        nodes: list[Node],
+        results: list[Node],
+        dead: set[Node],
+        donated: set[Node],
+        device: torch.device,
+        report: GraphReport,
     ) -> None:
         self.nodes = nodes
         self.results = results  #: what others need of it
         self.dead = dead  #: values that nobody needs after it
+        self._donated = donated  #: those of them whose memory is free then
         self._device = device
         self._report = report
 
@@ -168,10 +180,8 @@ class _RecordedTurn(_Turn):
 
     recorded = True
 
-    def __init__(
-        self, nodes: list[Node], results: list[Node], dead: set[Node], device: torch.device, report: GraphReport
-    ) -> None:
-        super().__init__(nodes, results, dead, device, report)
+    def __init__(self, nodes: list[Node], *others: Any) -> None:
+        super().__init__(nodes, *others)
         inside = set(nodes)
         given = {source: None for node in nodes for source in node.all_input_nodes if source not in inside}
         self._arguments = list(given)
@@ -181,7 +191,13 @@ class _RecordedTurn(_Turn):
             if any(map(schedule.is_host_number, schedule.tensors_of(node)))
         ]
         self._decomposed: set[Node] = set()
-        self._functions = _C.RecordedFunctions(device.index)
+        storages = collections.Counter(storage for node in self._arguments for storage in schedule.storages_of(node))
+        donated = [
+            place
+            for place, node in enumerate(self._arguments)
+            if node in self._donated and all(storages[storage] == 1 for storage in schedule.storages_of(node))
+        ]
+        self._functions = _C.RecordedFunctions(self._device.index, donated)
 
     def programs(self) -> list[str]:
         return [function.text() for function in self._functions.functions()]
@@ -223,8 +239,8 @@ class _RecordedTurn(_Turn):
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction():
                 values = {
-                    node: recorder.add_input(value) if isinstance(value, torch.Tensor) else value
-                    for node, value in zip(self._arguments, arguments, strict=True)
+                    node: self._functions.add_input(recorder, place, value) if isinstance(value, torch.Tensor) else value
+                    for place, (node, value) in enumerate(zip(self._arguments, arguments, strict=True))
                 }
                 for node in self.nodes:
                     values[node] = self._record_call(node, values)

@@ -51,7 +51,6 @@ def is_recordable(node: Node, device: torch.device) -> bool:
         all(tensor.device == device for tensor in [*made, *written])
         and all(tensor.device == device or is_host_number(tensor) for tensor in given)
         and (bool(made) or bool(written) or not given)
-        and aten.sym_size.int is not node.target
     )
 
 
@@ -84,7 +83,8 @@ def _has_effects(node: Node) -> bool:
     )
 
 
-def _storages(node: Node) -> set[int]:
+def storages_of(node: Node) -> set[int]:
+    """Which memory its tensors have, as they were traced."""
     return {
         int(tensor.untyped_storage()._cdata) for tensor in tensors_of(node) if tensor.layout is torch.strided
     }
@@ -102,8 +102,8 @@ def _predecessors(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
             if last_effect is not None:
                 before[node].add(last_effect)
             last_effect = node
-        written = {storage for source in written_by(node) for storage in _storages(source)}
-        for storage in {storage for source in (node, *node.all_input_nodes) for storage in _storages(source)}:
+        written = {storage for source in written_by(node) for storage in storages_of(source)}
+        for storage in {storage for source in (node, *node.all_input_nodes) for storage in storages_of(source)}:
             if storage in last_write:
                 before[node].add(last_write[storage])
             if storage in written:
