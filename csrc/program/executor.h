@@ -53,7 +53,8 @@ class Executor {
 
   // `parameters` for Program::parameters(), `results` for Program::own_results(), in order. Memory of parameters that
   // are donated and no results, and of results, is aligned as plan().alignment says, as the `arena` is, of
-  // Arena::kGiven: plan().arena_bytes that are the run's alone. Raises INVALID_ARGUMENT, before any step, for too few or too small ones.
+  // Arena::kGiven: plan().arena_bytes that are the run's alone. Raises INVALID_ARGUMENT, before any step, for too few
+  // or too small ones.
   void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results = {},
            Binding arena = {});
 

@@ -149,8 +149,7 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace,
-                       bool aligned) {
+MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, bool aligned) {
   MYDEV_CHECK(workspace.empty() || workspace.size() == program.steps().size(), MYDEV_INVALID_ARGUMENT,
               "workspace is given for ", workspace.size(), " steps, and the program has ", program.steps().size());
   MYDEV_CHECK(alignment != 0, MYDEV_INVALID_ARGUMENT, "an alignment of 0 bytes; give 1 for none");

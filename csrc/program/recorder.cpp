@@ -2,144 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <span>
 #include <utility>
 
-#include "program/access.h"
 #include "program/builder.h"
+#include "program/recorded_memory.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev::program {
-
-namespace {
-
-// A stretch of memory that steps touch, or that was reserved.
-struct Range {
-  int64_t begin, end;
-  const Operand* whole = nullptr;  // a dense view of all of it, if there is one
-  bool reserved = false, touched = false, written = false;
-};
-
-template <typename Visit>
-void for_each_operand(std::vector<Step>& steps, const Visit& visit) {
-  for (Step& step : steps) {
-    for (Operand& operand : step.results) visit(operand, true);
-    for (Operand& operand : step.operands) visit(operand, false);
-  }
-}
-
-// By address; those that overlap are one.
-std::vector<Range> ranges_of(std::vector<Step>& steps, std::span<const Reservation> reserved) {
-  std::vector<Range> ranges;
-  for (const Reservation& reservation : reserved) {
-    const auto begin = reinterpret_cast<int64_t>(reservation.data);
-    ranges.push_back({.begin = begin, .end = begin + static_cast<int64_t>(reservation.bytes), .reserved = true});
-  }
-  for_each_operand(steps, [&](const Operand& operand, bool written) {
-    const auto [begin, end] = bytes_touched(operand);
-    if (begin >= end) return;
-    const Operand* whole = is_dense(operand) ? &operand : nullptr;
-    ranges.push_back({.begin = begin, .end = end, .whole = whole, .touched = true, .written = written});
-  });
-  std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  std::vector<Range> merged;
-  for (const Range& range : ranges) {
-    if (merged.empty() || range.begin >= merged.back().end) {
-      merged.push_back(range);
-      continue;
-    }
-    Range& last = merged.back();
-    last.touched |= range.touched;
-    last.written |= range.written;
-    if (range.end > last.end) {
-      last.whole = range.begin == last.begin ? range.whole : nullptr;
-      last.end = range.end;
-    } else if (last.whole == nullptr && range.begin == last.begin && range.end == last.end) {
-      last.whole = range.whole;
-    }
-  }
-  return merged;
-}
-
-size_t range_at(const std::vector<Range>& ranges, int64_t address) {
-  const auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
-                                      [](int64_t begin, const Range& range) { return begin < range.begin; });
-  return static_cast<size_t>(after - ranges.begin()) - 1;
-}
-
-// The slots of a recorded program, one for each range that is touched or a parameter.
-class RecordedSlots {
- public:
-  RecordedSlots(ProgramBuilder& builder, const std::vector<Range>& ranges)
-      : builder_(builder), ranges_(ranges), slots_(ranges.size(), kNone) {}
-
-  // What was recorded with other memory than reserved addresses, and so with it alone: its parameters are where it lay.
-  void add(const Signature& signature, Recording& recording) {
-    for (const void* data : signature.parameters) {
-      add_parameter(range_at(ranges_, reinterpret_cast<int64_t>(data)),
-                    std::ranges::find(signature.donated, data) != signature.donated.end());
-    }
-    for (size_t i = 0; i < ranges_.size(); ++i) {
-      const Range& range = ranges_[i];
-      if (range.reserved) continue;
-      add_parameter(i, /*donated=*/false);
-      recording.parameters.push_back(
-          {reinterpret_cast<void*>(range.begin), static_cast<uint64_t>(range.end - range.begin)});
-    }
-    for (size_t i = 0; i < ranges_.size(); ++i) {
-      if (slots_[i] == kNone && ranges_[i].touched) slots_[i] = add_slot(i, &ProgramBuilder::temporary);
-    }
-    for (size_t i = 0; i < signature.results.size(); ++i) {
-      const size_t range = range_at(ranges_, reinterpret_cast<int64_t>(signature.results[i]));
-      if (!ranges_[range].touched) continue;
-      builder_.returns(slots_[range]);
-      recording.results.push_back(i);
-    }
-  }
-
-  // Makes the operand, of which the offset is an address, a view of its slot.
-  void bind(Operand& operand) const {
-    const auto [begin, end] = bytes_touched(operand);
-    if (begin >= end) {
-      if (operand.kind == Operand::kView) operand.offset = 0;  // without elements: of any slot
-      return;
-    }
-    const size_t range = range_at(ranges_, begin);
-    operand.slot = slots_[range];
-    operand.offset -= static_cast<uint64_t>(ranges_[range].begin);
-  }
-
- private:
-  static constexpr SlotIndex kNone = UINT32_MAX;
-
-  template <typename Add>
-  SlotIndex add_slot(size_t index, const Add& add) {
-    const Range& range = ranges_[index];
-    const auto make = [&](mydev_dtype dtype, std::vector<int64_t> sizes) {
-      return std::invoke(add, builder_, dtype, std::move(sizes), "");
-    };
-    return range.whole != nullptr ? make(range.whole->dtype, range.whole->sizes)
-                                  : make(MYDEV_U8, {range.end - range.begin});
-  }
-
-  void add_parameter(size_t index, bool donated) {
-    const bool written = ranges_[index].written;
-    slots_[index] = add_slot(index, [=](ProgramBuilder& builder, mydev_dtype dtype, std::vector<int64_t> sizes,
-                                        const char* name) {
-      return builder.parameter(dtype, std::move(sizes), donated || written, name);
-    });
-    if (written && !donated) builder_.returns(slots_[index]);
-  }
-
-  ProgramBuilder& builder_;
-  const std::vector<Range>& ranges_;
-  std::vector<SlotIndex> slots_;
-};
-
-}  // namespace
 
 // --- blocks that are held --------------------------------------------------------------------------------------------
 
@@ -206,18 +77,10 @@ Recording Recorder::end(const Signature& signature) {
   const std::lock_guard lock(mutex_);
   Recording recording;
   recording.memory = std::move(memory_);
-  std::vector<Step> steps = take_steps();
-  ProgramBuilder builder(name_);
-  const std::vector<Range> ranges = ranges_of(steps, signature.reserved);
-  RecordedSlots slots(builder, ranges);
-  slots.add(signature, recording);
-  if (builder.slots().empty() && !steps.empty()) {  // for views without elements
-    builder.parameter(MYDEV_U8, {0});
-    recording.parameters.emplace_back();
-  }
-  for_each_operand(steps, [&](Operand& operand, bool /*written*/) { slots.bind(operand); });
-  for (Step& step : steps) builder.add(std::move(step));
-  recording.program = std::move(builder).build();
+  RecordedMemory memory(take_steps(), signature);
+  recording.program = std::move(memory).build(name_);
+  recording.parameters = memory.other_parameters();
+  recording.results = memory.written_results();
   return recording;
 }
 

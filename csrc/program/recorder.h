@@ -20,8 +20,9 @@
 
 #include "program/executor.h"
 #include "program/program.h"
+#include "program/recorded_memory.h"
 #include "runtime/memory/caching_allocator.h"
-#include "runtime/memory/address_space.h"
+#include "runtime/memory/memory_pool.h"
 #include "runtime/stream/capture.h"
 
 namespace mydev::program {
@@ -39,13 +40,6 @@ class HeldBlocks {
 
  private:
   std::map<const void*, Block*, std::greater<>> blocks_;  // by where they begin
-};
-
-// Which of the addresses that a function was recorded with each run is given memory for, in order.
-struct Signature {
-  std::vector<Reservation> reserved;  // all of them, by address
-  std::vector<const void*> parameters, results;
-  std::vector<const void*> donated;  // parameters that nobody needs after a run
 };
 
 struct Recording {

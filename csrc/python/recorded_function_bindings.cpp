@@ -2,7 +2,8 @@
 // arguments. What torch_mydev/compile/program calls graphs with.
 //
 // A signature is what a recording depends on: numbers, and of tensors dtype, sizes, strides, conj and neg bits, and
-// whether those that are donated are aligned; so that a function of other sizes is another recording. A call takes a list and gives a list; it runs without the GIL.
+// whether those that are donated are aligned; so that a function of other sizes is another recording. A call takes a
+// list and gives a list; it runs without the GIL.
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/python_variable.h>
 

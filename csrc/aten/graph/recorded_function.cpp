@@ -55,10 +55,10 @@ void FunctionRecorder::stop() noexcept {
 }
 
 at::Tensor FunctionRecorder::add_input(const at::Tensor& like, bool donated) {
-  TORCH_CHECK(on_device(like) && like.device().index() == device_ && like.layout() == at::kStrided &&
-                  !like._is_zerotensor(),
-              "a function on ", torch_device(device_), " cannot be recorded with an input of layout ", like.layout(),
-              " on ", like.device());
+  TORCH_CHECK(
+      on_device(like) && like.device().index() == device_ && like.layout() == at::kStrided && !like._is_zerotensor(),
+      "a function on ", torch_device(device_), " cannot be recorded with an input of layout ", like.layout(), " on ",
+      like.device());
   at::Tensor input = empty_strided_on(like.sizes(), like.strides(), like.scalar_type(), like.device());
   if (like.is_conj()) input._set_conj(true);
   if (like.is_neg()) input._set_neg(true);
@@ -81,8 +81,8 @@ std::shared_ptr<RecordedFunction> FunctionRecorder::finish(const std::vector<at:
   std::vector<uint64_t> result_bytes;
   for (const at::Tensor& output : outputs) {
     const void* data = memory_of(output);
-    const bool reserved = std::ranges::binary_search(signature.reserved, const_cast<void*>(data), std::less<>(),
-                                                     &Reservation::data);
+    const bool reserved =
+        std::ranges::binary_search(signature.reserved, const_cast<void*>(data), std::less<>(), &Reservation::data);
     const auto same = [&](const at::Tensor& input) { return output.storage().is_alias_of(input.storage()); };
     const auto input = std::ranges::find_if(inputs_, same);
     if (input != inputs_.end()) {

@@ -40,12 +40,12 @@ class RecordedFunction {
   friend class FunctionRecorder;
   struct Input {
     uint64_t bytes;  // that it reaches from its first element
-    bool written;  // or may be, since it is donated
+    bool written;    // or may be, since it is donated
   };
   struct Output {
     enum Memory : uint8_t { kInput, kResult, kOther };
     Memory memory;
-    size_t index;  // of the input, or the result
+    size_t index;       // of the input, or the result
     at::Tensor tensor;  // of the recording: how it lies; of kOther: itself
   };
 

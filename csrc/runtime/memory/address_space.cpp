@@ -55,8 +55,9 @@ AddressSpace::~AddressSpace() {
 }
 
 Stream& AddressSpace::key_of(const Stream& stream) {
-  MYDEV_CHECK(&stream == &stream_, MYDEV_FAILED_PRECONDITION, "stream ", stream.id(), " of device " MYDEV_DEVICE_NAME ":",
-              stream.device().index, " cannot join: a function is recorded on one stream");
+  MYDEV_CHECK(&stream == &stream_, MYDEV_FAILED_PRECONDITION, "stream ", stream.id(),
+              " of device " MYDEV_DEVICE_NAME ":", stream.device().index,
+              " cannot join: a function is recorded on one stream");
   return stream_;
 }
 
@@ -84,8 +85,8 @@ void* AddressSpace::reserve(size_t bytes) {
   if (regions_.empty() || regions_.back().bytes - regions_.back().used < taken) {
     const size_t size = std::max(kRegionBytes, round_up(taken, size_t{1} << 21));
     void* data = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    MYDEV_CHECK(data != MAP_FAILED, MYDEV_RESOURCE_EXHAUSTED,
-                "recording a function: the process has no room for ", size, " bytes of addresses");
+    MYDEV_CHECK(data != MAP_FAILED, MYDEV_RESOURCE_EXHAUSTED, "recording a function: the process has no room for ",
+                size, " bytes of addresses");
     regions_.push_back({static_cast<std::byte*>(data), size, 0});
   }
   Region& region = regions_.back();

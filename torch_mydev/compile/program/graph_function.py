@@ -14,7 +14,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -35,10 +35,9 @@ Values = dict[Node, Any]
 class _Unrecordable(Exception):
     """A call of a recorded turn has to run outside of it."""
 
-    def __init__(self, node: Node, reason: str) -> None:
-        super().__init__(f"{node.target}: {reason}")
-        self.node = node
-        self.reason = reason
+    def __init__(self, node: Node | None, reason: str) -> None:
+        super().__init__(reason if node is None else f"{node.target}: {reason}")
+        self.node = node  #: None: all of them have
 
 
 class GraphFunction:
@@ -59,7 +58,7 @@ class GraphFunction:
         self._output = graph.graph.output_node()
         calls = [node for node in graph.graph.nodes if node.op == "call_function"]
         recordable = {node for node in calls if schedule.is_recordable(node, device)}
-        self._turns: list[_Turn] = self._arrange(schedule.schedule(calls, recordable))
+        self._turns: list[_Turn] = self._arrange(list(schedule.schedule(calls, recordable)))
         self._update_report()
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
@@ -85,9 +84,8 @@ class GraphFunction:
         """The text of each program that there is by now."""
         return [text for turn in self._turns for text in turn.programs()]
 
-    def _arrange(self, parts: Iterable[tuple[bool, list[Node]]]) -> list[_Turn]:
+    def _arrange(self, parts: Sequence[tuple[bool, list[Node]]]) -> list[_Turn]:
         """Turns, with what each has to give to later ones."""
-        parts = list(parts)
         needed: set[Node] = set(self._output.all_input_nodes)
         turns: list[_Turn] = []
         for recorded, nodes in reversed(parts):
@@ -104,16 +102,26 @@ class GraphFunction:
         """The turns with a call of one of them taken out of it."""
         log.info("torch.compile: runs outside of programs: %s", problem)
         nodes = turns[index].nodes
+        if problem.node is None:
+            return self._replace(turns, index, [(False, nodes)])
         place = nodes.index(problem.node)
         before, after = nodes[:place], nodes[place + 1 :]
         # What takes a list apart stays with what made it.
         apart = [node for node in after if node.target is schedule.operator.getitem and _source(node) in before]
         taken = [node for node in after if _source(node) is problem.node and node.target is schedule.operator.getitem]
         rest = [node for node in after if node not in {*apart, *taken}]
-        parts = [(turn.recorded, turn.nodes) for turn in turns]
-        parts[index : index + 1] = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
+        parts = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
+        return self._replace(turns, index, [part for part in parts if part[1]])
+
+    def _replace(self, turns: list[_Turn], index: int, parts: list[tuple[bool, list[Node]]]) -> list[_Turn]:
+        before, after = turns[:index], turns[index + 1 :]
+        others = [[(turn.recorded, turn.nodes) for turn in some] for some in (before, after)]
         with self._lock:
-            self._turns = self._arrange(part for part in parts if part[1])
+            self._turns = self._arrange([*others[0], *parts, *others[1]])
+            # What is as it was keeps its programs.
+            self._turns[: len(before)] = before
+            if after:
+                self._turns[-len(after) :] = after
             self._update_report()
             return self._turns
 
@@ -221,7 +229,7 @@ class _RecordedTurn(_Turn):
                 self._record(arguments)
                 break
             except _Unrecordable as problem:
-                if problem.node in self._decomposed or _decomposition(problem.node) is None:
+                if problem.node is None or problem.node in self._decomposed or _decomposition(problem.node) is None:
                     raise
                 self._decomposed.add(problem.node)
         self._report.seconds += time.perf_counter() - begin
@@ -246,7 +254,10 @@ class _RecordedTurn(_Turn):
                     values[node] = self._record_call(node, values)
                 results = [values[node] for node in self.results]
                 tensors = [value for value in results if isinstance(value, torch.Tensor)]
-                function = recorder.finish(tensors)
+                try:
+                    function = recorder.finish(tensors)
+                except RuntimeError as error:  # what it reads was never written, as of torch.empty
+                    raise _Unrecordable(None, str(error)) from error
         finally:
             recorder.abandon()
         template = [... if isinstance(value, torch.Tensor) else value for value in results]
@@ -271,6 +282,9 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _decomposition(node: Node) -> Callable[..., Any] | None:
+    """Of an operator that draws random numbers: none, since it would draw others."""
+    if isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+        return None
     return _decompositions().get(node.target)
 
 
