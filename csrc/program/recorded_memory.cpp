@@ -33,16 +33,13 @@ bool only_writes(const Step& step) {
 RecordedMemory::RecordedMemory(std::vector<Step> steps, const Signature& signature)
     : steps_(std::move(steps)), signature_(signature) {
   find_ranges();
-  for (const std::vector<const void*>* given : {&signature.parameters, &signature.results}) {
-    for (const void* data : *given) {
-      if (data != nullptr) range_of(data).given = true;
-    }
-  }
   drop_undefined_steps();
   drop_dead_steps();
+  find_ranges();  // of what is left
 }
 
 void RecordedMemory::find_ranges() {
+  ranges_.clear();
   std::vector<Range> ranges;
   for (const Reservation& reservation : signature_.reserved) {
     const auto begin = reinterpret_cast<int64_t>(reservation.data);
@@ -69,7 +66,12 @@ void RecordedMemory::find_ranges() {
       last.whole = range.whole;
     }
   }
-  for (Range& range : ranges_) range.given |= !range.reserved;
+  for (Range& range : ranges_) range.given = !range.reserved;
+  for (const std::vector<const void*>* given : {&signature_.parameters, &signature_.results}) {
+    for (const void* data : *given) {
+      if (data != nullptr) range_of(data).given = true;
+    }
+  }
 }
 
 RecordedMemory::Range& RecordedMemory::range_of(const void* data) {

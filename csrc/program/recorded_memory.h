@@ -33,7 +33,7 @@ class RecordedMemory {
   const std::vector<size_t>& written_results() const noexcept { return written_results_; }
 
  private:
-  // A stretch of memory that steps touch, or that was reserved.
+  // A stretch of memory that steps touch, or that was reserved. Borrows from steps_.
   struct Range {
     int64_t begin, end;
     const Operand* whole = nullptr;  // a dense view of all of it, if there is one

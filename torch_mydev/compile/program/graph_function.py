@@ -55,7 +55,7 @@ class GraphFunction:
         self._attributes = {
             node: _attribute(graph, str(node.target)) for node in graph.graph.nodes if node.op == "get_attr"
         }
-        self._output = graph.graph.output_node()
+        self._results: list[Any] = list(graph.graph.output_node().args[0])
         calls = [node for node in graph.graph.nodes if node.op == "call_function"]
         recordable = {node for node in calls if schedule.is_recordable(node, device)}
         self._turns: list[_Turn] = self._arrange(list(schedule.schedule(calls, recordable)))
@@ -65,20 +65,26 @@ class GraphFunction:
         values: Values = dict(self._attributes)
         values.update(zip(self._inputs, arguments, strict=True))
         arguments.clear()
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                self._run(values)
+        else:
+            self._run(values)
+        return [values[result] if isinstance(result, Node) else result for result in self._results]
+
+    def _run(self, values: Values) -> None:
         turns = self._turns
         index = 0
-        with torch.no_grad():
-            while index < len(turns):
-                turn = turns[index]
-                try:
-                    turn.run(values)
-                except _Unrecordable as problem:
-                    turns = self._split(turns, index, problem)
-                    continue
-                for node in turn.dead:
-                    del values[node]
-                index += 1
-        return list(torch.fx.map_arg(self._output.args[0], values.__getitem__))
+        while index < len(turns):
+            turn = turns[index]
+            try:
+                turn.run(values)
+            except _Unrecordable as problem:
+                turns = self._split(turns, index, problem)
+                continue
+            for node in turn.dead:
+                del values[node]
+            index += 1
 
     def programs(self) -> list[str]:
         """The text of each program that there is by now."""
@@ -86,7 +92,7 @@ class GraphFunction:
 
     def _arrange(self, parts: Sequence[tuple[bool, list[Node]]]) -> list[_Turn]:
         """Turns, with what each has to give to later ones."""
-        needed: set[Node] = set(self._output.all_input_nodes)
+        needed = {result for result in self._results if isinstance(result, Node)}
         turns: list[_Turn] = []
         for recorded, nodes in reversed(parts):
             turn = _RecordedTurn if recorded and any(map(_is_work, nodes)) else _EagerTurn
