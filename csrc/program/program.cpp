@@ -13,6 +13,13 @@ uint64_t Slot::bytes() const noexcept {
   return total;
 }
 
+bool has_elements(const Operand& view) noexcept {
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    if (view.sizes[d] == 0 && view.strides[d] != 0) return false;
+  }
+  return true;
+}
+
 mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept {
   const auto rank = static_cast<int32_t>(operand.sizes.size());
   mydev_buffer buffer{nullptr, operand.sizes.data(), operand.strides.data(), rank, static_cast<int16_t>(operand.dtype),
@@ -20,18 +27,18 @@ mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept {
   if (operand.kind == Operand::kNumber) {
     buffer.data = const_cast<mydev_scalar*>(&operand.number);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     buffer.flags = MYDEV_BUFFER_SCALAR;
-  } else if (operand.kind == Operand::kView && !std::ranges::count(operand.sizes, 0)) {
+  } else if (operand.kind == Operand::kView && has_elements(operand)) {
     buffer.data = static_cast<char*>(memory) + operand.offset;
   }
   return buffer;
 }
 
 std::pair<int64_t, int64_t> bytes_touched(const Operand& operand) noexcept {
-  if (operand.kind != Operand::kView || std::ranges::count(operand.sizes, 0) != 0) return {0, 0};
+  if (operand.kind != Operand::kView || !has_elements(operand)) return {0, 0};
   const int64_t size = dtype_size(operand.dtype);
   int64_t first = 0, last = 0;  // in elements
   for (size_t d = 0; d < operand.sizes.size(); ++d) {
-    const int64_t reach = (operand.sizes[d] - 1) * operand.strides[d];
+    const int64_t reach = std::max<int64_t>(operand.sizes[d] - 1, 0) * operand.strides[d];
     (reach < 0 ? first : last) += reach;
   }
   const auto offset = static_cast<int64_t>(operand.offset);

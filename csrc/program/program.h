@@ -65,6 +65,8 @@ struct Operand {
   mydev_scalar number{};
 };
 
+// Of a view. One that a reduction over nothing writes has a dimension of size 0 and stride 0, and an element there.
+bool has_elements(const Operand& view) noexcept;
 // The operand as a kernel is given it; `memory` is where its slot begins, and is looked at for views only. Borrows the
 // operand's sizes, strides and number.
 mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept;

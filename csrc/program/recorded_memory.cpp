@@ -48,7 +48,7 @@ void RecordedMemory::find_ranges() {
   for_each_operand(steps_, [&](const Operand& operand, bool written) {
     const auto [begin, end] = bytes_touched(operand);
     if (begin >= end) return;
-    const Operand* whole = is_dense(operand) ? &operand : nullptr;
+    const Operand* whole = is_dense(operand) && std::ranges::count(operand.sizes, 0) == 0 ? &operand : nullptr;
     ranges.push_back({.begin = begin, .end = end, .whole = whole, .written = written});
   });
   std::ranges::stable_sort(ranges, {}, &Range::begin);

@@ -93,7 +93,7 @@ uint32_t Recorder::lane_of(const Stream& stream) const {
   return static_cast<uint32_t>(found - lanes_.begin());
 }
 
-Operand Recorder::operand(Stream& stream, const mydev_buffer& buffer) {
+Operand Recorder::operand(Stream& stream, const mydev_buffer& buffer, bool written) {
   if ((buffer.flags & MYDEV_BUFFER_SCALAR) != 0) return ProgramBuilder::number(buffer);
   if (buffer.data == nullptr && buffer.rank == 0) return ProgramBuilder::absent();
   // The pool's memory stays with the pool.
@@ -101,7 +101,9 @@ Operand Recorder::operand(Stream& stream, const mydev_buffer& buffer) {
     Block* block = block_containing(stream.device().index, buffer.data);
     if (block != nullptr && !block->stream->keeps_memory()) memory_.hold(*block);
   }
-  return ProgramBuilder::view(0, reinterpret_cast<uint64_t>(buffer.data), buffer);
+  Operand view = ProgramBuilder::view(0, reinterpret_cast<uint64_t>(buffer.data), buffer);
+  if (!written && std::ranges::count(view.sizes, 0) != 0) view.strides = dense_strides(view.sizes);
+  return view;
 }
 
 void Recorder::add(Stream& stream, Step step) {
@@ -121,7 +123,8 @@ void Recorder::launch(Stream& stream, const mydev_kernel& kernel, const mydev_fr
   step.kind = StepKind::kLaunch;
   step.name = kernel.name;
   for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
-    (i < frame.num_outputs ? step.results : step.operands).push_back(operand(stream, frame.buffers[i]));
+    const bool written = i < frame.num_outputs;
+    (written ? step.results : step.operands).push_back(operand(stream, frame.buffers[i], written));
   }
   step.attributes = Attributes({frame.attributes, frame.num_attributes});
   add(stream, std::move(step));
@@ -131,8 +134,8 @@ void Recorder::copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer&
   const std::lock_guard lock(mutex_);
   Step step;
   step.kind = StepKind::kCopy;
-  step.results.push_back(operand(stream, dst));
-  step.operands.push_back(operand(stream, src));
+  step.results.push_back(operand(stream, dst, true));
+  step.operands.push_back(operand(stream, src, false));
   add(stream, std::move(step));
 }
 
@@ -142,7 +145,7 @@ void Recorder::fill(Stream& stream, void* dst, uint64_t bytes, const void* patte
   Step step;
   step.kind = StepKind::kFill;
   step.results.push_back(
-      operand(stream, {.data = dst, .sizes = &size, .strides = &stride, .rank = 1, .dtype = MYDEV_U8}));
+      operand(stream, {.data = dst, .sizes = &size, .strides = &stride, .rank = 1, .dtype = MYDEV_U8}, true));
   step.pattern.resize(pattern_bytes);
   std::memcpy(step.pattern.data(), pattern, pattern_bytes);
   add(stream, std::move(step));

@@ -86,7 +86,7 @@ class Recorder final : public Capture {
   std::vector<Step> take_steps();  // of all lanes, which are over
   uint32_t lane_of(const Stream& stream) const;
   uint32_t join(Stream& stream);
-  Operand operand(Stream& stream, const mydev_buffer& buffer);
+  Operand operand(Stream& stream, const mydev_buffer& buffer, bool written);
   void add(Stream& stream, Step step);
 
   std::mutex mutex_;

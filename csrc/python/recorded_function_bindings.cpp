@@ -60,14 +60,13 @@ class RecordedFunctions {
   // `donated`: places of arguments that are donated where they are aligned.
   RecordedFunctions(int device, std::vector<size_t> donated) : device_(device), donated_(std::move(donated)) {}
 
-  // The results, or None if there is no recording for these arguments, or none that may be used now: what draws random
-  // numbers draws them when it is replayed, which a capture that goes on cannot see.
+  // The results, or None if there is no recording for these arguments, or the current stream captures: then the calls
+  // themselves are to be captured.
   py::object call(const py::list& arguments) {
     Signature signature;
-    if (!signature_of(arguments, signature)) return py::none();
+    if (current_stream(device_).capture() != nullptr || !signature_of(arguments, signature)) return py::none();
     const auto found = std::ranges::find(variants_, signature, &Variant::signature);
     if (found == variants_.end()) return py::none();
-    if (found->function->draws() && current_stream(device_).capture() != nullptr) return py::none();
     if (found != variants_.begin()) std::rotate(variants_.begin(), found, found + 1);
     const std::shared_ptr<RecordedFunction> function = variants_.front().function;
     py::list results = py::reinterpret_steal<py::list>(PySequence_List(variants_.front().results.ptr()));

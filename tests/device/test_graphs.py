@@ -443,3 +443,13 @@ for attempt in range(4):
     assert "mydev.mul" in result.stdout
     assert "step 1" in result.stdout
     assert result.stdout.count("fine") == 3
+
+
+def test_reductions_of_nothing_are_captured() -> None:
+    x = torch.empty(0, 6, device="mydev")
+    graph, (total, columns, product) = capture(lambda: (x.sum() + 1, x.mean(0), x.prod()))
+    for result in (total, columns, product):
+        result.fill_(9)
+    graph.replay()
+    assert (total.item(), product.item()) == (1, 1)
+    assert columns.isnan().all()

@@ -34,7 +34,6 @@ class RecordedFunction {
   std::string text() const;
   size_t num_steps() const noexcept { return executor_->program().steps().size(); }
   uint64_t arena_bytes() const noexcept { return executor_->plan().arena_bytes; }
-  bool draws() const noexcept { return draws_.any(); }
 
  private:
   friend class FunctionRecorder;
