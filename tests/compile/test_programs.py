@@ -371,6 +371,11 @@ def test_no_gradients_and_inference_mode() -> None:
         assert_close(run(x), model(x))
 
 
+def test_little_overhead_is_by_programs() -> None:
+    assert_like_eager(lambda x: F.softmax(x @ x.t(), -1) * 2, X.to("mydev"), mode="reduce-overhead")
+    assert [graph.route for graph in graphs()] == ["program"]
+
+
 def test_options_are_refused() -> None:
     run = torch.compile(lambda x: x + 1, backend=BACKEND, options={"fast": True})
     with pytest.raises(Exception, match='backend "mydev_program" has no options, but is given options'):

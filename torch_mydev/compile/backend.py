@@ -2,8 +2,8 @@
 
 Graphs with tensors of the device are compiled by Inductor for the host, and run on the device's memory (host_graph.py).
 Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they
-become programs of the device (program/backend.py), and a line of the log says so once. Graphs without tensors of the
-device take the way that they take without this package.
+become programs of the device (program/backend.py), and a line of the log says so once. So they do in the mode
+"reduce-overhead". Graphs without tensors of the device take the way that they take without this package.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
             obstacle = _obstacle(devices)
             if obstacle is not None:
                 _log_once(f"torch.compile: {obstacle}. Graphs become programs of {DEVICE_NAME} instead.")
+            if obstacle is not None or _wants_little_overhead(config_patches or {}):
                 from torch_mydev.compile.program.backend import compile_graph as compile_to_programs
 
                 return compile_to_programs(model_, example_inputs_)
@@ -86,6 +87,14 @@ def _obstacle(devices: set[torch.device]) -> str | None:
     if len(devices) > 1:
         return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
     return None
+
+
+def _wants_little_overhead(patches: Mapping[str, Any]) -> bool:
+    """Whether the mode is "reduce-overhead": launches are to be replayed as a graph, which is what a program is."""
+    from torch._inductor import config
+
+    replays = patches.get("triton.cudagraphs", config.triton.cudagraphs)
+    return bool(replays) and not patches.get("max_autotune", config.max_autotune)
 
 
 @functools.cache

@@ -14,6 +14,7 @@
 #include "aten/device/generator.h"
 #include "aten/memory/storage.h"
 #include "program/drawing.h"
+#include "program/fusion.h"
 #include "program/text.h"
 #include "runtime/base/device_name.h"
 #include "runtime/command/transfer.h"
@@ -83,6 +84,7 @@ void DeviceGraph::capture_end() {
   const std::shared_ptr<program::Recorder> recorder = std::exchange(recorder_, nullptr);
   try {
     recording_ = recorder->end();
+    recording_->program = program::fuse(recording_->program);
     std::erase_if(draws_, [](const CapturedDraws& draws) { return !draws.any(); });
     if (!keep_graph_) instantiate();
   } catch (...) {
