@@ -73,12 +73,12 @@ TEST_F(RecordedFunctionTest, AddressesAreParametersTemporariesAndResults) {
 TEST_F(RecordedFunctionTest, TakesNoMemoryOfTheDevice) {
   const AllocatorStats before = allocator_stats(0);
   Block* block = allocate(space_->stream(), size_t{1} << 40);
-  EXPECT_NE(block->data, nullptr);
+  const auto* begin = static_cast<char*>(block->data);
+  EXPECT_NE(begin, nullptr);
   EXPECT_EQ(allocator_stats(0).allocated_bytes.all.current, before.allocated_bytes.all.current);
   EXPECT_EQ(allocator_stats(0).allocation.all.allocated, before.allocation.all.allocated);
   release(*block);
   Block* other = allocate(space_->stream(), 1);
-  const auto* begin = static_cast<char*>(block->data);
   EXPECT_FALSE(other->data >= begin && other->data < begin + (size_t{1} << 40)) << "used again";
   release(*other);
 }
@@ -160,7 +160,7 @@ TEST(GivenArena, IsCheckedAndUsed) {
   const uint64_t bytes = executor.plan().arena_bytes;
   ASSERT_NE(bytes, 0U);
   EXPECT_TRUE(executor.arena().empty());
-  const Floats x({0, 0, 0, 0}), y({0, 0, 0, 0}), arena(std::vector<float>(64, 7.F));
+  const Floats x({0, 0, 0, 0}), y({0, 0, 0, 0}), arena(std::vector<float>(256, 7.F));
   const auto run = [&](const Binding& given) {
     executor.run(default_stream(0), std::vector{x.binding()}, std::vector{y.binding()}, given);
   };
@@ -170,7 +170,7 @@ TEST(GivenArena, IsCheckedAndUsed) {
   }
   run(arena.binding());
   EXPECT_EQ(y.read(), (std::vector<float>{2, 2, 2, 2}));
-  EXPECT_NE(arena.read(), std::vector<float>(64, 7.F));
+  EXPECT_NE(arena.read(), std::vector<float>(256, 7.F));
 }
 
 }  // namespace
