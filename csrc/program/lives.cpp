@@ -23,6 +23,7 @@ class InPlace {
       const Step& step = program_.steps()[step_];
       const KernelContract* contract = step.kind == StepKind::kLaunch ? builtin_contract(step.name) : nullptr;
       if (contract != nullptr) check(step, *contract);
+      if (step.kind == StepKind::kFused) check_fused(step);
     }
     return std::move(origin_);
   }
@@ -45,6 +46,50 @@ class InPlace {
         break;
       }
     }
+  }
+
+  // A fused step goes through all operands element by element, so that a result may be any that has been read by then.
+  void check_fused(const Step& step) {
+    std::vector<SlotIndex> taken;
+    for (size_t r = 0; r < step.results.size(); ++r) {
+      if (!begins(step, r)) continue;
+      for (size_t o = 0; o < step.operands.size(); ++o) {
+        const SlotIndex dying = step.operands[o].slot;
+        const auto uses = [&](const Access& access) { return access.operand->slot == dying; };
+        if (!fits(step.results[r], step.operands[o]) || std::ranges::count(taken, dying) != 0 ||
+            std::ranges::count_if(accesses_of(step), uses) != 1 || !is_read_before(*step.program, o, r)) {
+          continue;
+        }
+        origin_[step.results[r].slot] = dying;
+        taken.push_back(dying);
+        break;
+      }
+    }
+  }
+
+  // In a fused program, nothing of the parameter is read once the result is written, and both are the same elements.
+  static bool is_read_before(const Program& body, size_t parameter, size_t result) {
+    const SlotIndex read = body.parameters()[parameter], written = body.own_results()[result];
+    bool begun = false;
+    for (const Step& step : body.steps()) {
+      const auto view = std::ranges::find(step.results, written, &Operand::slot);
+      const KernelContract& contract = *builtin_contract(step.name);
+      const std::vector<ContractPosition> positions = contract_positions(contract, step);
+      for (size_t o = 0; o < step.operands.size(); ++o) {
+        const Operand& operand = step.operands[o];
+        if (operand.kind != Operand::kView || operand.slot != read) continue;
+        if (begun) return false;
+        if (view == step.results.end()) continue;
+        const auto r = static_cast<size_t>(view - step.results.begin());
+        Operand there = *view;
+        there.slot = read;
+        if (!same_place(there, operand) || !may_be(contract, positions[r], positions[step.results.size() + o])) {
+          return false;
+        }
+      }
+      begun |= view != step.results.end();
+    }
+    return true;
   }
 
   // The result is the first that is known of a temporary.

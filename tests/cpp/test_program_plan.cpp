@@ -235,6 +235,44 @@ INSTANTIATE_TEST_SUITE_P(MemoryPlan, KeptParameter, testing::ValuesIn(kKept),
 // --- plans that are wrong
 // ---------------------------------------------------------------------------------------------
 
+TEST(MemoryPlan, PutsResultsOfFusedStepsInThePlaceOfWhatWasReadBefore) {
+  const std::string body = R"(program body(a: f32[16], b: f32[16]) -> (r: f32[16]) {
+  temporary t: f32[16]
+  t = launch mydev.exp(a)
+  r = launch mydev.mul(t, b)
+}
+
+program reads_late(a: f32[16]) -> (r: f32[16], s: f32[16]) {
+  r = launch mydev.exp(a)
+  s = launch mydev.mul(r, a)
+}
+
+)";
+  const Planned before(body + R"(program p(x: f32[16]) -> (y: f32[16]) {
+  temporary a: f32[16]
+  temporary b: f32[16]
+  temporary r: f32[16]
+  y = copy x
+  a = launch mydev.exp(x)
+  b = launch mydev.exp(x)
+  r = fused body(a, b)
+  y = launch mydev.relu(r)
+})");
+  EXPECT_EQ(before.place_of("r"), before.place_of("a"));
+  EXPECT_EQ(before.plan().arena_bytes, 128U);
+  const Planned late(body + R"(program p(x: f32[16]) -> (y: f32[16]) {
+  temporary a: f32[16]
+  temporary r: f32[16]
+  temporary s: f32[16]
+  y = copy x
+  a = launch mydev.exp(x)
+  r, s = fused reads_late(a)
+  y = launch mydev.mul(r, s)
+})");
+  EXPECT_NE(late.place_of("r"), late.place_of("a"));
+  EXPECT_EQ(late.place_of("s"), late.place_of("a"));
+}
+
 TEST(MemoryPlan, IsFoundWrongWhereLivesOverlap) {
   const SharedProgram program = parsed(R"(program p(x: f32[16]) -> (y: f32[16]) {
   temporary a: f32[16]
