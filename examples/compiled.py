@@ -1,4 +1,4 @@
-"""torch.compile on the device: a compiled training step, its report, and random numbers as in eager mode."""
+"""torch.compile on the device: a compiled training step, its report, random numbers as in eager mode, and programs."""
 
 # [docs: report]
 import torch
@@ -28,4 +28,9 @@ compiled_numbers = noisy(x)
 torch.manual_seed(1)
 eager_numbers = nn.functional.dropout(x, 0.5) + torch.rand_like(x)
 torch.testing.assert_close(compiled_numbers, eager_numbers, rtol=0, atol=0)
+# [docs: end]
+
+# [docs: program]
+run = torch.compile(model, backend="mydev_program")  # the default where the host does not reach the memory
+torch.testing.assert_close(run(x), model(x))
 # [docs: end]

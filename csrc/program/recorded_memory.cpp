@@ -135,7 +135,7 @@ void RecordedMemory::drop_dead_steps() {
   std::erase_if(steps_, [&](const Step&) { return dead[index++]; });
 }
 
-SharedProgram RecordedMemory::build(const std::string& name) && {
+SharedProgram RecordedMemory::build(const std::string& name) {
   ProgramBuilder builder(name);
   add_slots(builder);
   if (builder.slots().empty() && !steps_.empty()) {  // for views without elements

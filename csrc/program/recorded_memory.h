@@ -25,9 +25,9 @@ class RecordedMemory {
   // Operands of the steps are views of slot 0, which begins at address 0.
   RecordedMemory(std::vector<Step> steps, const Signature& signature);
 
-  // Steps that change nothing that is read later are left out, as are those that read only what was never written:
-  // both come of operators that give a value to all of a tensor's elements in two goes.
-  SharedProgram build(const std::string& name) &&;
+  // Once. Steps that change nothing that is read later are left out, as are those that read only what was never
+  // written: both come of operators that give a value to all of a tensor's elements in two goes.
+  SharedProgram build(const std::string& name);
   // After build(): see Recording.
   const std::vector<Binding>& other_parameters() const noexcept { return other_parameters_; }
   const std::vector<size_t>& written_results() const noexcept { return written_results_; }

@@ -78,7 +78,7 @@ Recording Recorder::end(const Signature& signature) {
   Recording recording;
   recording.memory = std::move(memory_);
   RecordedMemory memory(take_steps(), signature);
-  recording.program = std::move(memory).build(name_);
+  recording.program = memory.build(name_);
   recording.parameters = memory.other_parameters();
   recording.results = memory.written_results();
   return recording;

@@ -397,7 +397,32 @@ print(run(torch.ones(2, device="mydev")).tolist())
     assert result.stdout == "[2.0, 2.0]\n", result.stderr
 
 
-def test_programs_can_be_read() -> None:
+# [docs: function]
+def function(x: Tensor, w: Tensor) -> Tensor:
+    return (x * 2).relu() @ w
+
+
+# [docs: end]
+
+# [docs: recorded]
+PROGRAM = """programs version 1
+
+program function_fused0(p0: f32[12]) -> (t3: f32[12]) {
+  temporary t2: f32[12]
+  t2 = launch mydev.mul(p0, f32[12] 2.0)
+  t3 = launch mydev.relu(t2)
+}
+
+program function(p0: f32[12], p1: f32[4,5]) -> (t4: f32[3,5]) {
+  temporary t3: f32[12]
+  t3 = fused function_fused0(p0)
+  t4 = launch mydev.matmul(t3 f32[3,4], p1; alpha=1.0, beta=0.0)
+}
+"""
+# [docs: end]
+
+
+def test_programs_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch_mydev.compile.program import graph_function
 
     made: list[graph_function.GraphFunction] = []
@@ -407,10 +432,11 @@ def test_programs_can_be_read() -> None:
         original(self, *arguments)
         made.append(self)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_function.GraphFunction, "__init__", note)
-        compiled(lambda x: (x * 2).relu())(torch.ones(2, 3, device="mydev"))
-    (text,) = made[0].programs()
-    assert "fused" in text
-    assert "launch mydev.relu" in text
-    assert torch_mydev.compile_report().graphs[0].ops == 2
+    monkeypatch.setattr(graph_function.GraphFunction, "__init__", note)
+    run, x, w = compiled(function), torch.ones(3, 4, device="mydev"), torch.ones(4, 5, device="mydev")
+    run(x, w)
+    assert made[0].programs() == [PROGRAM]
+    with mydev.launch_statistics() as statistics:
+        run(x, w)
+        mydev.synchronize()
+    assert sorted(row.name for row in statistics.rows) == ["mydev.fused", "mydev.matmul"]

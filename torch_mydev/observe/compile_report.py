@@ -37,10 +37,8 @@ class CompileReport:
         self.graphs = graphs
 
     def __str__(self) -> str:
-        lines = [
-            f"{'graph':>5}  {'kind':<9}  {'device':<8}  {'route':<8}  {'ops':>5}  {'calls':>5}  {'copies':>6}  "
-            f"{'seconds':>7}"
-        ]
+        header = ("graph", "kind", "device", "route", "ops", "calls", "copies", "seconds")
+        lines = ["{:>5}  {:<9}  {:<8}  {:<8}  {:>5}  {:>5}  {:>6}  {:>7}".format(*header)]
         for index, graph in enumerate(self.graphs):
             lines.append(
                 f"{index:>5}  {graph.kind:<9}  {graph.device:<8}  {graph.route:<8}  {graph.ops:>5}  "

@@ -21,15 +21,14 @@ from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.compile.program.graph_function import GraphFunction
 from torch_mydev.observe.compile_report import GraphReport, add_report
 
-
 #: Its name.
 BACKEND = f"{DEVICE_NAME}_program"
 
 
 def compile_graph(graph: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
     """The backend. It has no options; ``mode`` is taken, and makes no difference."""
-    from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     unknown = sorted(set(options) - {"mode"})
     if unknown:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import collections
 import functools
 import logging
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -55,7 +56,7 @@ class GraphFunction:
         self._attributes = {
             node: _attribute(graph, str(node.target)) for node in graph.graph.nodes if node.op == "get_attr"
         }
-        self._results: list[Any] = list(graph.graph.output_node().args[0])
+        self._results = list(cast("Sequence[Any]", graph.graph.output_node().args[0]))
         calls = [node for node in graph.graph.nodes if node.op == "call_function"]
         recordable = {node for node in calls if schedule.is_recordable(node, device)}
         self._turns: list[_Turn] = self._arrange(list(schedule.schedule(calls, recordable)))
@@ -113,8 +114,8 @@ class GraphFunction:
         place = nodes.index(problem.node)
         before, after = nodes[:place], nodes[place + 1 :]
         # What takes a list apart stays with what made it.
-        apart = [node for node in after if node.target is schedule.operator.getitem and _source(node) in before]
-        taken = [node for node in after if _source(node) is problem.node and node.target is schedule.operator.getitem]
+        apart = [node for node in after if node.target is operator.getitem and _source(node) in before]
+        taken = [node for node in after if _source(node) is problem.node and node.target is operator.getitem]
         rest = [node for node in after if node not in {*apart, *taken}]
         parts = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
         return self._replace(turns, index, [part for part in parts if part[1]])
@@ -252,10 +253,10 @@ class _RecordedTurn(_Turn):
         recorder = _C.FunctionRecorder(self._device.index)
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction():
-                values = {
-                    node: self._functions.add_input(recorder, place, value) if isinstance(value, torch.Tensor) else value
-                    for place, (node, value) in enumerate(zip(self._arguments, arguments, strict=True))
-                }
+                values = dict(zip(self._arguments, arguments, strict=True))
+                for place, (node, value) in enumerate(values.items()):
+                    if isinstance(value, torch.Tensor):
+                        values[node] = self._functions.add_input(recorder, place, value)
                 for node in self.nodes:
                     values[node] = self._record_call(node, values)
                 results = [values[node] for node in self.results]

@@ -1,8 +1,8 @@
 """Which operators of a graph go into programs, and in which order all of them run.
 
-A graph of AOTAutograd's is functional, but for what it writes at its end. So any order is right that keeps values before
-their uses, what writes memory behind earlier and before later uses of it, and what draws random numbers or has effects
-as it was among itself. Of these, one is chosen with few changes between programs and what runs outside of them.
+A graph of AOTAutograd's is functional, but for what it writes at its end. So any order is right that keeps values
+before their uses, what writes memory behind earlier and before later uses of it, and what draws random numbers or has
+effects as it was among itself. Of these, one is chosen with few changes between programs and what runs outside of them.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def _has_effects(node: Node) -> bool:
 
 def storages_of(node: Node) -> set[int]:
     """Which memory its tensors have, as they were traced."""
-    return {
-        int(tensor.untyped_storage()._cdata) for tensor in tensors_of(node) if tensor.layout is torch.strided
-    }
+    return {int(tensor.untyped_storage()._cdata) for tensor in tensors_of(node) if tensor.layout is torch.strided}
 
 
 def _predecessors(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
@@ -144,4 +142,5 @@ def schedule(nodes: Sequence[Node], recordable: set[Node]) -> Iterator[tuple[boo
 def evaluate(node: Node, values: dict[Node, Any], call: Any = None) -> Any:
     """What a call gives for the values of its arguments. ``call``: in place of its target."""
     arguments, named = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
-    return (call or node.target)(*arguments, **named)
+    function: Any = call or node.target
+    return function(*arguments, **named)
