@@ -120,6 +120,7 @@ def test_an_error_in_the_middle_of_a_graph() -> None:
     before = mydev.memory_allocated()
     with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
         run(x, torch.tensor([0, 9], device="mydev"))
+        mydev.synchronize()
     assert mydev.memory_allocated() == before
     torch.testing.assert_close(run(x, index), expected)
 
