@@ -2,7 +2,8 @@
 // arguments. What torch_mydev/compile/program calls graphs with.
 //
 // A signature is what a recording depends on: numbers, and of tensors dtype, sizes, strides, conj and neg bits, and
-// whether those that are donated are aligned; so that a function of other sizes is another recording. A call takes a
+// whether those that are donated are aligned; and which kernels there are. A function of other sizes is another
+// recording. A call takes a
 // list and gives a list; it runs without the GIL.
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -12,6 +13,7 @@
 
 #include "aten/core/device_type.h"
 #include "aten/graph/recorded_function.h"
+#include "kernels/registry/kernel_registry.h"
 #include "python/bindings.h"
 #include "runtime/stream/stream_table.h"
 
@@ -118,6 +120,7 @@ class RecordedFunctions {
   };
 
   bool signature_of(const py::list& arguments, Signature& signature) const {
+    signature.push_back(static_cast<int64_t>(registry_generation()));
     if (!std::ranges::all_of(arguments,
                              [&](const py::handle& each) { return append(signature, each.ptr(), device_); })) {
       return false;

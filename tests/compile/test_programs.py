@@ -14,8 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+import torch_mydev
 from support.graphs import capture
 from support.like_eager import X, assert_like_eager, graphs, mlp
+from support.sample_kernels import OPERATOR_LIBRARY
 
 mydev = torch.mydev
 BACKEND = "mydev_program"
@@ -252,13 +254,27 @@ def test_errors_are_eager_modes_own() -> None:
         assert run(x, torch.tensor([1], device="mydev")).item() == 2
 
 
-def test_a_custom_operator_is_a_step_or_a_call() -> None:
+def test_an_operator_of_somebody_elses_is_called_each_time() -> None:
+    factors = iter((3, 5, 7))
     with torch.library._scoped_library("program_test", "FRAGMENT") as library:
-        library.define("triple(Tensor x) -> Tensor")
-        library.impl("triple", lambda x: x * 3, "PrivateUse1")
-        library.impl("triple", torch.empty_like, "Meta")
-        run = compiled(lambda x: torch.ops.program_test.triple(x + 1) * 2)
-        assert run(torch.ones(3, device="mydev")).tolist() == [12] * 3
+        library.define("scaled(Tensor x) -> Tensor")
+        library.impl("scaled", lambda x: x * next(factors), "PrivateUse1")
+        library.impl("scaled", torch.empty_like, "Meta")
+        run = compiled(lambda x: torch.ops.program_test.scaled(x + 1) * 2)
+        results = [run(torch.ones(3, device="mydev")).tolist() for _ in range(3)]
+    assert results == [[12] * 3, [20] * 3, [28] * 3]
+    assert calls() == ["program_test.scaled.default"]
+
+
+def test_a_custom_call_is_a_step_and_follows_the_registry() -> None:
+    torch_mydev.load_custom_calls(OPERATOR_LIBRARY)
+    run = compiled(lambda x: torch.ops.mydev_cc.test_axpy(x, x * 2, alpha=2.0) + 1)
+    x = X.to("mydev")
+    expected = torch.ops.mydev_cc.test_axpy(x, x * 2, alpha=2.0) + 1
+    assert_close(run(x), expected)
+    torch_mydev.reload_custom_calls(OPERATOR_LIBRARY)
+    assert_close(run(x), expected)
+    assert calls() == []
 
 
 def test_higher_order_operators() -> None:

@@ -13,12 +13,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._library.utils import is_functional_schema
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
+from torch_mydev.custom_call.operators import NAMESPACE as CUSTOM_CALLS
+
 aten = torch.ops.aten
+
+#: Whose operators do nothing but give work to the device. Others may do what they like on the host, at each call.
+_NAMESPACES = {"aten", "prims", CUSTOM_CALLS}
 
 #: They say where in a storage to look, which a program is not told.
 _BY_STORAGE = {aten.as_strided.default, aten.as_strided_.default, aten.as_strided_scatter.default}
@@ -44,6 +48,8 @@ def is_recordable(node: Node, device: torch.device) -> bool:
         return all(tensor.device == device for tensor in given)
     if not isinstance(node.target, OpOverload):  # arithmetic of sizes
         return not made
+    if node.target.namespace not in _NAMESPACES:
+        return False
     if node.target in _BY_STORAGE and any(map(_is_of_input, node.all_input_nodes)):
         return False
     written = [tensor for source in written_by(node) for tensor in tensors_of(source)]
@@ -77,10 +83,7 @@ def written_by(node: Node) -> list[Node]:
 def _has_effects(node: Node) -> bool:
     if not isinstance(node.target, OpOverload):
         return isinstance(node.target, HigherOrderOperator)
-    is_core = node.target.namespace in ("aten", "prims")
-    return torch.Tag.nondeterministic_seeded in node.target.tags or not (
-        is_core or is_functional_schema(node.target._schema)
-    )
+    return torch.Tag.nondeterministic_seeded in node.target.tags or node.target.namespace not in _NAMESPACES
 
 
 def storages_of(node: Node) -> set[int]:
