@@ -274,7 +274,9 @@ def test_a_custom_call_is_a_step_and_follows_the_registry() -> None:
     assert_close(run(x), expected)
     torch_mydev.reload_custom_calls(OPERATOR_LIBRARY)
     assert_close(run(x), expected)
-    assert calls() == []
+    # This library's kernels run on the host: where that does not reach the memory, by copies and so outside.
+    outside = [] if mydev.get_device_properties().host_accessible else ["mydev_cc.test_axpy.default"]
+    assert set(calls()) == set(outside)
 
 
 def test_higher_order_operators() -> None:
