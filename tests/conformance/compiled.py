@@ -1,7 +1,7 @@
 """Runs one OpInfo under torch.compile on the device, and compares results and gradients with the CPU in eager mode.
 
 One sample per operator, for compiling takes seconds. Random operators are compared with the device's own eager mode,
-whose numbers compiled code draws under Inductor's option fallback_random. (The database wraps some of them in a context
+whose numbers programs draw, and Inductor's code under its option fallback_random. (The database wraps some of them in a context
 that restores the random state where Dynamo may not trace: it is kept out of set_rng_state.)
 """
 
@@ -26,8 +26,11 @@ def _outcome(function: Callable[..., Any], sample: SampleInput) -> list[Any]:
     return [*results, *(harness.gradients(results, sample) or [])]
 
 
-def check(op: OpInfo) -> None:
-    """Compares the first sample of the operator, compiled alone, with gradients where it has any."""
+def check(op: OpInfo, **compile_options: Any) -> None:
+    """Compares the first sample of the operator, compiled alone, with gradients where it has any.
+
+    ``compile_options``: of ``torch.compile``.
+    """
     case = harness.case_name(op)
     differentiable = harness.has_gradients(op) and case not in ledger.BACKWARD_RAISES
     sample = next(harness.samples(op, requires_grad=differentiable))
@@ -35,7 +38,7 @@ def check(op: OpInfo) -> None:
     expected = _outcome(op, harness.on_device(sample) if random else sample)
 
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *args, **kwargs: op.op(*args, **kwargs), options={"fallback_random": True})
+    compiled = torch.compile(lambda *args, **kwargs: op.op(*args, **kwargs), **compile_options)
     with patch.object(mydev, "set_rng_state", torch.compiler.disable(mydev.set_rng_state)):
         actual = _outcome(compiled, harness.on_device(sample))
     assert len(actual) == len(expected), f"{len(actual)} results and gradients, in eager mode {len(expected)}"

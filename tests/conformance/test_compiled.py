@@ -1,10 +1,11 @@
 """Operators of PyTorch's database under torch.compile, each alone: a seeded choice, of which --compiled-operators=N
-takes the first N (`make test-compile-cold` takes all)."""
+takes the first N, and of those by programs, which take a tenth of the time, 4 N (`make test-compile-cold` takes all)."""
 
 from __future__ import annotations
 
 import random
 import warnings
+from typing import Any
 
 import pytest
 from torch.testing._internal.opinfo.core import OpInfo
@@ -21,18 +22,26 @@ random.Random(0).shuffle(OPERATORS)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "op" in metafunc.fixturenames:
         count = metafunc.config.getoption("compiled_operators")
+        count *= 4 if "programs" in metafunc.function.__name__ else 1
         metafunc.parametrize("op", OPERATORS[:count], ids=harness.case_name)
 
 
-def test_compiled_agrees_with_cpu(op: OpInfo) -> None:
-    case = harness.case_name(op)
+def check(op: OpInfo, **options: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if case not in ledger.COMPILED_RAISES:
-            compiled.check(op)
+        if harness.case_name(op) not in ledger.COMPILED_RAISES:
+            compiled.check(op, **options)
             return
         with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
-            compiled.check(op)
+            compiled.check(op, **options)
+
+
+def test_compiled_agrees_with_cpu(op: OpInfo) -> None:
+    check(op, options={"fallback_random": True})
+
+
+def test_programs_agree_with_cpu(op: OpInfo) -> None:
+    check(op, backend="mydev_program")
 
 
 def test_ledger_names_operators_that_exist() -> None:
