@@ -1,8 +1,8 @@
 """Runs one OpInfo under torch.compile on the device, and compares results and gradients with the CPU in eager mode.
 
 One sample per operator, for compiling takes seconds. Random operators are compared with the device's own eager mode,
-whose numbers programs draw, and Inductor's code under its option fallback_random. (The database wraps some of them in a context
-that restores the random state where Dynamo may not trace: it is kept out of set_rng_state.)
+whose numbers programs draw, and Inductor's code under its option fallback_random. (The database wraps some of them in a
+context that restores the random state where Dynamo may not trace: it is kept out of set_rng_state.)
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Operators of PyTorch's database under torch.compile, each alone: a seeded choice, of which --compiled-operators=N
-takes the first N, and of those by programs, which take a tenth of the time, 4 N (`make test-compile-cold` takes all)."""
+takes the first N, and by programs, which take a tenth of the time, the first 4 N (`make test-compile-cold`: all)."""
 
 from __future__ import annotations
 
