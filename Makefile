@@ -53,7 +53,7 @@ test: lint setup-test
 	@echo "== MYDEV_DRIVER=$(MODES)"; MYDEV_DRIVER=$(MODES) $(PYTEST) -m "not any_driver" $(MODE_TESTS)
 	@echo "== MYDEV_DRIVER=$(REMOTE)"; MYDEV_DRIVER=$(REMOTE) $(PYTEST) -m "not any_driver" \
 	  tests/device tests/ops tests/train tests/custom_call tests/conformance/test_opinfo.py \
-	  tests/conformance/test_breadth.py
+	  tests/conformance/test_breadth.py tests/compile/test_programs.py tests/compile/test_compile_models.py
 	@echo "== MYDEV_DRIVER=$(VALIDATED)"; MYDEV_DRIVER=$(VALIDATED) $(PYTEST) -m "not any_driver" \
 	  tests/device/test_stream.py tests/device/test_copy_on_write.py tests/device/test_memory.py tests/device/test_copy.py \
 	  tests/device/test_graphs.py
