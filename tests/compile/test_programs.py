@@ -318,6 +318,30 @@ def test_temporaries_share_memory() -> None:
     assert mydev.max_memory_allocated() - before <= 3 * x.nbytes
 
 
+def test_a_donated_input_is_kept_while_a_view_of_it_is_needed() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from torch_mydev.compile.program.graph_function import GraphFunction
+    from torch_mydev.observe.compile_report import GraphReport
+
+    def function(x: Tensor) -> list[Tensor]:
+        view = x.t()
+        grown = ((x @ x.t()).exp() @ x).neg()
+        later = grown.cumsum(0)  # might lie where x lay
+        outside = torch.linalg.svdvals(later @ later.t())  # ends a program, behind which x is not used
+        return [view * outside.sum()]
+
+    x = torch.linspace(-0.2, 0.2, 64 * 96, device="mydev").reshape(64, 96)
+    (expected,) = function(x)
+    graph = make_fx(function, tracing_mode="fake")(x)
+    report = GraphReport("backward", "mydev:0")
+    run = GraphFunction(graph, torch.device("mydev:0"), report, donated=[0])
+    for _ in range(2):
+        (actual,) = run([x.clone()])
+        assert_close(actual, expected)
+    assert report.calls == ["aten._linalg_svd.default"]
+
+
 def test_memory_of_an_input_that_is_gone() -> None:
     run = compiled(lambda x: x * 2)
     run(torch.ones(6, device="mydev"))

@@ -100,7 +100,9 @@ class GraphFunction:
             used = {source for node in nodes for source in node.all_input_nodes} - set(nodes)
             results = [node for node in nodes if node in needed]
             dead = used.difference(needed) if turn.recorded else used.union(nodes) - needed
-            turns.append(turn(nodes, results, dead, dead & self._donated, self._device, self._report))
+            kept = {storage for node in needed for storage in schedule.storages_of(node)} if self._donated else set()
+            donated = {node for node in dead & self._donated if not schedule.storages_of(node) & kept}
+            turns.append(turn(nodes, results, dead, donated, self._device, self._report))
             needed |= used
         turns.reverse()
         return turns
