@@ -331,7 +331,7 @@ def test_a_donated_input_is_kept_while_a_view_of_it_is_needed() -> None:
         outside = torch.linalg.svdvals(later @ later.t())  # ends a program, behind which x is not used
         return [view * outside.sum().sign()]
 
-    x = torch.linspace(-0.2, 0.2, 64 * 96, device="mydev").reshape(64, 96)
+    x = torch.linspace(-0.1, 0.1, 256 * 384, device="mydev").reshape(256, 384)
     (expected,) = function(x)
     graph = make_fx(function, tracing_mode="fake")(x)
     report = GraphReport("backward", "mydev:0")
