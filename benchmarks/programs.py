@@ -128,7 +128,7 @@ PEAK_OF_STEP = """
 import sys
 sys.path[:0] = sys.argv[1:3]
 import programs, torch
-step = programs.training_step(sys.argv[3], programs.DEVICE, getattr(programs, sys.argv[4]))
+step = programs.WORK["train"](sys.argv[3], programs.DEVICE, getattr(programs, sys.argv[4]))
 before = torch.mydev.memory_allocated()
 for _ in range(3):
     torch.mydev.reset_peak_memory_stats()
