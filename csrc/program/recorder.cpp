@@ -99,7 +99,7 @@ Operand Recorder::operand(Stream& stream, const mydev_buffer& buffer, bool writt
   // The pool's memory stays with the pool.
   if (buffer.data != nullptr && !memory_.holds(buffer.data)) {
     Block* block = block_containing(stream.device().index, buffer.data);
-    if (block != nullptr && !block->stream->keeps_memory()) memory_.hold(*block);
+    if (block != nullptr && !pool_->has_key(*block->stream)) memory_.hold(*block);
   }
   Operand view = ProgramBuilder::view(0, reinterpret_cast<uint64_t>(buffer.data), buffer);
   if (!written && std::ranges::count(view.sizes, 0) != 0) view.strides = dense_strides(view.sizes);

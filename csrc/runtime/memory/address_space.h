@@ -26,6 +26,7 @@ class AddressSpace final : public MemoryPool {
   // A stream of its own, which is never given work: to capture on. Memory that is allocated for it is reserved here.
   Stream& stream() noexcept { return stream_; }
   Stream& key_of(const Stream& stream) override;
+  bool has_key(const Stream& key) const override { return &key == &stream_; }
   // So far, by address. Thread-safe.
   std::vector<Reservation> reservations() const;
 

@@ -13,16 +13,20 @@
 #include "runtime/memory/address_space.h"
 #include "runtime/memory/block_index.h"
 #include "runtime/memory/device_memory.h"
+#include "runtime/memory/entered_pools.h"
 #include "runtime/memory/size_classes.h"
 #include "runtime/memory/thread_cache.h"
 
 namespace mydev {
+
+constinit thread_local StreamBins* detail::last_bins = nullptr;
+
 namespace {
 
 // --- the calling thread's caches -------------------------------------------------------------------------------------
 
-// The bins used last. Trivial, so that reading it costs one instruction; nullptr sends a call the slow way.
-MYDEV_STATIC_TLS constinit thread_local StreamBins* last_bins = nullptr;
+using detail::last_bins;
+
 constinit thread_local bool thread_ended = false;
 
 std::atomic<void (*)()> thread_cache_created{nullptr};
@@ -86,7 +90,16 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
   memory.return_from_cache(bins.cache->trim(bins, size_class));
 }
 
-[[gnu::noinline]] Chunk* allocate_slowly(Stream& stream, size_t bytes) {
+// The thread's bins of the stream, which it will look at first; unless it has entered a pool, so that allocations for
+// the stream itself come to be sent there.
+StreamBins& use_bins(ThreadCache& cache, Stream& stream) {
+  StreamBins& bins = cache.bins_for(stream);
+  if (!entered_any_pool()) last_bins = &bins;
+  return bins;
+}
+
+[[gnu::noinline]] Chunk* allocate_slowly(Stream& given, size_t bytes) {
+  Stream& stream = entered_any_pool() ? key_of_entered_pool(given) : given.memory_pool();
   DeviceMemory& memory = DeviceMemory::of(stream.device());
   if (ThreadCaches* caches = thread_caches(); caches != nullptr && !caches->announced) {
     caches->announced = true;
@@ -100,8 +113,7 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
   }
   ThreadCache* cache = thread_cache(memory);
   if (cache == nullptr || bytes > kSmallLimit) return memory.allocate(stream, bytes, cache);
-  StreamBins& bins = cache->bins_for(stream);
-  last_bins = &bins;
+  StreamBins& bins = use_bins(*cache, stream);
   if (Chunk* chunk = cache->take(bins, bytes)) return chunk;
   const int size_class = cache->class_of(bytes);
   return cache->refill(bins, memory.take_for_cache(stream, size_class, refill_count(size_class)), bytes);
@@ -115,8 +127,7 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
     memory.free(chunk, cache);
     return;
   }
-  StreamBins& bins = cache->bins_for(*chunk->stream);
-  last_bins = &bins;
+  StreamBins& bins = use_bins(*cache, *chunk->stream);
   const int size_class = chunk->size_class;
   if (!cache->give(bins, chunk)) trim(bins, size_class);
 }
@@ -132,7 +143,7 @@ Block* allocate(Stream& given, size_t bytes) {
     if (Chunk* chunk = bins->cache->take(*bins, bytes)) [[likely]]
       return chunk;
   }
-  return allocate_slowly(stream, bytes);
+  return allocate_slowly(given, bytes);
 }
 
 void retain(Block& block) noexcept {

@@ -144,6 +144,9 @@ void DeviceMemory::free(Chunk* chunk, ThreadCache* cache) noexcept {
 
 void DeviceMemory::record_stream(Chunk* chunk, Stream& stream) {
   if (chunk->segment == nullptr || &stream == chunk->stream) return;
+  // The key of a pool is another name of its stream.
+  if (chunk->stream->keeps_memory() && chunk->stream->handle() == stream.handle() && stream.id() == chunk->stream->id())
+    return;
   const std::lock_guard guard(mutex_);
   if (chunk->users == nullptr) chunk->users = std::make_unique<std::vector<Stream*>>();
   if (std::find(chunk->users->begin(), chunk->users->end(), &stream) == chunk->users->end()) {
@@ -328,6 +331,7 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
   *segment = {.data = data,
               .size = segment_bytes,
               .stream = &stream,
+              .pool = pool_of_key(stream),
               .large = size > kSmallLimit,
               .first = chunk,
               .chunks = 1,
@@ -346,6 +350,12 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
   chunk = cut(chunk, size);
   mark_out(chunk);
   return chunk;
+}
+
+bool DeviceMemory::has_segments(const Stream& key) {
+  const std::lock_guard guard(mutex_);
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const auto& entry) { return entry.second.value->stream == &key; });
 }
 
 bool DeviceMemory::contains(const void* data) {

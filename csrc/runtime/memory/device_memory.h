@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,7 @@
 #include "runtime/base/interval_map.h"
 #include "runtime/memory/allocator_statistics.h"
 #include "runtime/memory/memory_segment.h"
+#include "runtime/memory/private_pool.h"
 #include "runtime/stream/event.h"
 
 namespace mydev {
@@ -64,11 +66,16 @@ class DeviceMemory {
 
   // --- for users of the allocator ---
 
-  void empty_cache();
+  // Of all but live pools, or of one pool that is gone.
+  void empty_cache(PoolId pool = {});
   AllocatorStats stats();
   void reset_accumulated_stats();
   void reset_peak_stats();
   void append_snapshot(std::vector<SegmentSnapshot>& snapshot);
+  // Which pool each segment of a private pool belongs to, by its address; and what the pools have reserved.
+  std::map<uintptr_t, PoolId> segments_of_pools();
+  std::map<PoolId, PoolStats> reserved_by_pool();
+  bool has_segments(const Stream& key);
   bool contains(const void* data);
   Chunk* live_chunk_at(const void* data);  // nullptr if nobody has that memory
   void set_memory_fraction(double fraction);
@@ -101,10 +108,11 @@ class DeviceMemory {
   // Giving memory back, and doing without (memory_reclaim.cpp).
   Chunk* take(Lock& lock, Stream& stream, size_t size, size_t requested);
   Chunk* take_after_reclaiming(Lock& lock, Stream& stream, size_t size, size_t requested);
+  Chunk* take_as_last_resort(const Stream& stream, size_t size);
   void defer_free(Chunk* chunk) noexcept;
   void collect_deferred_frees();
   void wait_for_deferred_frees(Lock& lock);
-  void release_segments(Lock& lock, size_t bytes);
+  void release_segments(Lock& lock, size_t bytes, PoolId pool = {});
   void collect_garbage(Lock& lock, size_t segment_bytes);
   void flush_thread_caches() noexcept;
   std::string out_of_memory_message(Lock& lock, size_t requested);
@@ -137,8 +145,9 @@ class DeviceMemory {
   uint64_t tick_ = 0;
   double fraction_ = 1.0;
   AllocatorStats stats_;
-  Tally small_out_;                  // chunks that caches and users have from small segments
-  std::array<Tally, 2> free_split_;  // free chunks of split segments: small, large
+  std::map<PoolId, PoolStats> reserved_by_pool_;  // of private pools; gone ones stay until the next reset
+  Tally small_out_;                               // chunks that caches and users have from small segments
+  std::array<Tally, 2> free_split_;               // free chunks of split segments: small, large
 };
 
 }  // namespace mydev

@@ -1,4 +1,4 @@
-// Where memory comes from while a stream captures.
+// Where memory comes from while a stream captures, or a thread has entered a pool (entered_pools.h).
 #pragma once
 
 #include "runtime/stream/stream.h"
@@ -14,6 +14,8 @@ class MemoryPool {
 
   // To allocate with, in place of the stream: a key that is the pool's alone. Thread-safe.
   virtual Stream& key_of(const Stream& stream) = 0;
+  // Whether it is one of those keys. Thread-safe.
+  virtual bool has_key(const Stream& key) const = 0;
 };
 
 }  // namespace mydev

@@ -59,10 +59,19 @@ Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t si
   const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
   if (Chunk* chunk = take_from_new_segment(stream, size, segment_bytes)) return chunk;
   if (Chunk* chunk = take_from_new_segment(stream, size, round_up(size, kLargeGranularity))) return chunk;
+  if (Chunk* chunk = take_as_last_resort(stream, size)) return chunk;
   ++stats_.num_ooms;
   const std::string message = out_of_memory_message(lock, requested);
   lock.unlock();
   raise(MYDEV_RESOURCE_EXHAUSTED, message);
+}
+
+// From the pools that are there for it.
+Chunk* DeviceMemory::take_as_last_resort(const Stream& stream, size_t size) {
+  for (Stream* key : last_resort_keys(stream)) {
+    if (Chunk* chunk = take_free(*key, size)) return chunk;
+  }
+  return nullptr;
 }
 
 std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
@@ -75,6 +84,12 @@ std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
   info(device_, free_bytes, total_bytes);
   lock.lock();
 
+  uint64_t in_pools = 0, free_in_pools = 0;
+  for (const auto& [address, range] : segments_) {
+    if (range.value->pool == PoolId{}) continue;
+    in_pools += range.value->size;
+    free_in_pools += range.value->free_bytes;
+  }
   const auto allocated = static_cast<uint64_t>(now.allocated_bytes.all.current);
   const auto reserved = static_cast<uint64_t>(now.reserved_bytes.all.current);
   std::string message =
@@ -82,6 +97,10 @@ std::string DeviceMemory::out_of_memory_message(Lock& lock, size_t requested) {
       format_bytes(requested) + ". The device has a total of " + format_bytes(total_bytes) + ", of which " +
       format_bytes(free_bytes) + " is free; this process has " + format_bytes(allocated) + " allocated and " +
       format_bytes(reserved) + " reserved (" + format_bytes(reserved - allocated) + " reserved but unallocated).";
+  if (in_pools != 0) {
+    message += " Of what is reserved, " + format_bytes(in_pools) + " is in private pools (graphs, MemPool), with " +
+               format_bytes(free_in_pools) + " unused there.";
+  }
   if (requested > device_.properties.max_allocation) {
     message +=
         " No allocation of this device may be larger than " + format_bytes(device_.properties.max_allocation) + ".";
@@ -167,11 +186,14 @@ void DeviceMemory::flush_thread_caches() noexcept {
 }
 
 // Releases unused segments, least recently used first, until `bytes` are released or none is left. Waits for the
-// streams that they belong to, since memory is freed in the order of the stream but given back at once.
-void DeviceMemory::release_segments(Lock& lock, size_t bytes) {
+// streams that they belong to, since memory is freed in the order of the stream but given back at once. Of one pool if
+// one is named, and never of pools that are alive.
+void DeviceMemory::release_segments(Lock& lock, size_t bytes, PoolId pool) {
   std::vector<Segment*> unused;
   for (const auto& [address, range] : segments_) {
-    if (range.value->unused() && !range.value->stream->keeps_memory()) unused.push_back(range.value.get());
+    Segment& segment = *range.value;
+    if (pool != PoolId{} && segment.pool != pool) continue;
+    if (segment.unused() && !segment.stream->keeps_memory()) unused.push_back(&segment);
   }
   std::sort(unused.begin(), unused.end(), [](const Segment* a, const Segment* b) { return a->last_use < b->last_use; });
   std::vector<std::unique_ptr<Segment>> victims;
@@ -230,12 +252,12 @@ void DeviceMemory::collect_garbage(Lock& lock, size_t segment_bytes) {
   if (wanted > allowed) release_segments(lock, wanted - allowed);
 }
 
-void DeviceMemory::empty_cache() {
+void DeviceMemory::empty_cache(PoolId pool) {
   const std::lock_guard reclaiming(reclaim_mutex_);
   flush_thread_caches();
   Lock lock(mutex_);
   wait_for_deferred_frees(lock);
-  release_segments(lock, SIZE_MAX);
+  release_segments(lock, SIZE_MAX, pool);
 }
 
 }  // namespace mydev

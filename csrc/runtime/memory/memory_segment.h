@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/memory/memory_block.h"
+#include "runtime/memory/private_pool.h"
 
 namespace mydev {
 
@@ -52,6 +53,7 @@ struct Segment {
   void* data;
   size_t size;
   Stream* stream;
+  PoolId pool;  // {0, 0}: none
   bool large;
   Chunk* first;
   size_t chunks;       // in the list

@@ -36,13 +36,18 @@ void add_small(PoolStats& stats, int64_t live, int64_t peak, int64_t allocated) 
 }
 
 template <typename F>
+void for_each_stat(PoolStats& stats, F&& f) {
+  f(stats.all);
+  f(stats.small_pool);
+  f(stats.large_pool);
+}
+
+template <typename F>
 void for_each_stat(AllocatorStats& stats, F&& f) {
   for (PoolStats* pool :
        {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
         &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
-    f(pool->all);
-    f(pool->small_pool);
-    f(pool->large_pool);
+    for_each_stat(*pool, f);
   }
   f(stats.oversize_allocations);
   f(stats.oversize_segments);
@@ -75,6 +80,9 @@ void DeviceMemory::count_segment(const Segment& segment, int sign) noexcept {
   change(stats_.segment, segment.large, sign);
   change(stats_.reserved_bytes, segment.large, sign * static_cast<int64_t>(segment.size));
   if (segment.size >= allocator_settings().max_split_size) change(stats_.oversize_segments, sign);
+  if (segment.pool != PoolId{}) {
+    change(reserved_by_pool_[segment.pool], segment.large, sign * static_cast<int64_t>(segment.size));
+  }
 }
 
 void DeviceMemory::add_activity(const CacheActivity& activity) noexcept {
@@ -137,11 +145,33 @@ void DeviceMemory::reset_accumulated_stats() {
   for_each_stat(stats_, [](Stat& stat) { stat.allocated = stat.freed = 0; });
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = stats_.num_device_free = 0;
+  std::erase_if(reserved_by_pool_, [](const auto& entry) { return entry.second.all.current == 0; });
+  for (auto& [pool, reserved] : reserved_by_pool_) {
+    for_each_stat(reserved, [](Stat& stat) { stat.allocated = stat.freed = 0; });
+  }
 }
 
 void DeviceMemory::reset_peak_stats() {
   const Lock lock = lock_and_count();
   for_each_stat(stats_, [](Stat& stat) { stat.peak = stat.current; });
+  std::erase_if(reserved_by_pool_, [](const auto& entry) { return entry.second.all.current == 0; });
+  for (auto& [pool, reserved] : reserved_by_pool_) {
+    for_each_stat(reserved, [](Stat& stat) { stat.peak = stat.current; });
+  }
+}
+
+std::map<PoolId, PoolStats> DeviceMemory::reserved_by_pool() {
+  const std::lock_guard guard(mutex_);
+  return reserved_by_pool_;
+}
+
+std::map<uintptr_t, PoolId> DeviceMemory::segments_of_pools() {
+  std::map<uintptr_t, PoolId> pools;
+  const std::lock_guard guard(mutex_);
+  for (const auto& [address, range] : segments_) {
+    if (range.value->pool != PoolId{}) pools.emplace(address, range.value->pool);
+  }
+  return pools;
 }
 
 void DeviceMemory::append_snapshot(std::vector<SegmentSnapshot>& snapshot) {
