@@ -151,6 +151,18 @@ void Recorder::fill(Stream& stream, void* dst, uint64_t bytes, const void* patte
   add(stream, std::move(step));
 }
 
+bool Recorder::host_function(Stream& stream, const std::string& name, std::function<void()> function) {
+  if (host_functions_ == HostFunctions::kRefused) return false;
+  const std::lock_guard lock(mutex_);
+  Step step;
+  step.kind = StepKind::kHostCall;
+  step.name = name;
+  step.function = std::make_shared<const HostFunction>(
+      [function = std::move(function)](std::span<const mydev_buffer> /*buffers*/) { function(); });
+  add(stream, std::move(step));
+  return true;
+}
+
 uint64_t Recorder::mark(Stream& stream) {
   const std::lock_guard lock(mutex_);
   const Lane& lane = lanes_[lane_of(stream)];

@@ -3,7 +3,7 @@
 // An operator's own code is so its lowering. Memory is told apart by its addresses: each range of memory that steps
 // touch is a parameter of the program, donated and a result where it is written, and the recording says where it lies.
 // Memory that the streams' pool gave out during the capture is reused by later steps as the allocator reuses it; other
-// blocks are held, so that they outlive the capture and the recording.
+// blocks are held, so that they outlive the capture and the recording. A host function is a step without operands.
 //
 // A function is recorded with addresses alone (runtime/memory/address_space.h): the caller says which of them are
 // parameters and results, and all others become temporaries of the program.
@@ -21,6 +21,7 @@
 #include "program/executor.h"
 #include "program/program.h"
 #include "program/recorded_memory.h"
+#include "runtime/command/host_function.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/memory/memory_pool.h"
 #include "runtime/stream/capture.h"
@@ -50,10 +51,14 @@ struct Recording {
   HeldBlocks memory;            // of the parameters, but for what the pool has
 };
 
-class Recorder final : public Capture {
+// What becomes of the user's functions that a captured stream is to call on the host (runtime/command/host_function.h).
+enum class HostFunctions : uint8_t { kRefused, kRecorded };
+
+class Recorder final : public Capture, public HostFunctionCapture {
  public:
   // For the devices's streams; memory comes from the pool, which lives as long as the recorder.
-  Recorder(std::string name, std::shared_ptr<MemoryPool> pool) : name_(std::move(name)), pool_(std::move(pool)) {}
+  Recorder(std::string name, std::shared_ptr<MemoryPool> pool, HostFunctions host_functions = HostFunctions::kRefused)
+      : name_(std::move(name)), pool_(std::move(pool)), host_functions_(host_functions) {}
   ~Recorder() override { abandon(); }
 
   // The first lane. Raises FAILED_PRECONDITION if the stream captures already.
@@ -68,6 +73,7 @@ class Recorder final : public Capture {
   uint64_t mark(Stream& stream) override;
   void wait(Stream& stream, uint64_t point) override;
   void keep(Block& block) override;
+  bool host_function(Stream& stream, const std::string& name, std::function<void()> function) override;
 
  private:
   using Seen = std::vector<uint32_t>;  // of each lane, how many of its steps come before
@@ -92,6 +98,7 @@ class Recorder final : public Capture {
   std::mutex mutex_;
   const std::string name_;
   const std::shared_ptr<MemoryPool> pool_;
+  const HostFunctions host_functions_;
   std::vector<Lane> lanes_;
   std::vector<Point> points_;
   std::vector<Step> steps_;  // operands are views of slot 0, which begins at address 0

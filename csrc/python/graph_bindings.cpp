@@ -12,8 +12,8 @@ void bind_graph(pybind11::module_& m) {
              return std::make_shared<DeviceGraph>(at::GraphImplArgs{.keep_graph = keep_graph});
            }),
            pybind11::arg("keep_graph") = false)
-      .def("capture_begin", wrap_pybind_function_no_gil([](DeviceGraph& graph, c10::MempoolId_t pool) {
-             graph.capture_begin(pool, at::GraphCaptureMode::Default);
+      .def("capture_begin", wrap_pybind_function_no_gil([](DeviceGraph& graph, c10::MempoolId_t pool, int mode) {
+             graph.capture_begin(pool, static_cast<at::GraphCaptureMode>(mode));
            }))
       .def("capture_end", wrap_pybind_function_no_gil([](DeviceGraph& graph) { graph.capture_end(); }))
       .def("instantiate", wrap_pybind_function_no_gil([](DeviceGraph& graph) { graph.instantiate(); }))

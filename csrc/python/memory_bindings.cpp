@@ -2,6 +2,7 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -10,6 +11,7 @@
 #include "python/bindings.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/caching_allocator.h"
+#include "runtime/memory/pool_figures.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -66,9 +68,13 @@ const char* state_name(BlockSnapshot::State state) {
 // In the form of torch.cuda.memory_snapshot().
 pybind11::list describe_snapshot() {
   std::vector<SegmentSnapshot> snapshot;
+  std::map<int, std::map<uintptr_t, PoolId>> pools_of;  // by device
   {
     const pybind11::gil_scoped_release no_gil;
     snapshot = memory_snapshot();
+    for (const SegmentSnapshot& s : snapshot) {
+      if (!pools_of.contains(s.device)) pools_of[s.device] = segments_of_pools(s.device);
+    }
   }
   pybind11::list segments;
   for (const SegmentSnapshot& s : snapshot) {
@@ -89,6 +95,9 @@ pybind11::list describe_snapshot() {
     segment["active_size"] = s.active_size;
     segment["requested_size"] = s.requested_size;
     segment["stream"] = s.stream_id;
+    const auto& pools = pools_of[s.device];
+    const auto pool = pools.find(s.address);
+    segment["segment_pool_id"] = pool == pools.end() ? PoolId{} : pool->second;
     segment["segment_type"] = s.is_large ? "large" : "small";
     segment["is_expandable"] = false;
     segment["blocks"] = std::move(blocks);

@@ -15,9 +15,11 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_fallback(m);
   mydev::bind_ffi(m);
   mydev::bind_graph(m);
+  mydev::bind_host_functions(m);
   mydev::bind_log(m);
   mydev::bind_memory(m);
   mydev::bind_extern_kernels(m);
+  mydev::bind_pools(m);
   mydev::bind_recorded_functions(m);
   mydev::bind_sharing(m);
   mydev::bind_source_location(m);

@@ -57,6 +57,7 @@ from torch_mydev.device.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from torch_mydev.device.memory_pool import MemPool, use_mem_pool
 from torch_mydev.device.random import (
     _get_generator,
     get_rng_state,

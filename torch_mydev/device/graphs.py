@@ -28,12 +28,14 @@ from torch_mydev import _C
 from torch_mydev.device import memory
 from torch_mydev.device import stream as streams
 from torch_mydev.device.devices import synchronize
+from torch_mydev.device.memory_pool import MemPool
 
-Pool = tuple[int, int]
-_MODES = ("default", "global", "thread_local", "relaxed")
+PoolId = tuple[int, int]
+Pool = PoolId | MemPool
+_MODES = ("default", "global", "thread_local", "relaxed")  # as at::GraphCaptureMode counts them
 
 
-def graph_pool_handle() -> Pool:
+def graph_pool_handle() -> PoolId:
     """The name of a memory pool for graphs to share; no two calls give the same."""
     first, second = _C.graph_pool_handle()
     return first, second
@@ -48,14 +50,17 @@ class MyDevGraph(_C.Graph):  # type: ignore[misc]
     """
 
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
-        """Begins to capture the current stream. ``pool``: that of another graph, or one of :func:`graph_pool_handle`.
+        """Begins to capture the current stream.
 
-        What waits is forbidden on the streams that capture, and everything is allowed on others, in each of the modes.
+        ``pool``: that of another graph, one of :func:`graph_pool_handle`, or a :class:`MemPool`. What waits is
+        forbidden on the streams that capture, and everything is allowed on others, in each of the modes. A host
+        function (``Stream.launch_host_func``) becomes a step with ``"relaxed"`` and raises with the other modes.
         Most programs use :class:`graph`.
         """
         if capture_error_mode not in _MODES:
             raise ValueError(f"capture_error_mode is one of {', '.join(_MODES)}, not {capture_error_mode!r}")
-        super().capture_begin(pool or (0, 0))
+        pool_id = pool.id if isinstance(pool, MemPool) else pool
+        super().capture_begin(pool_id or (0, 0), _MODES.index(capture_error_mode))
 
 
 class graph:

@@ -161,14 +161,15 @@ def caching_allocator_delete(mem_ptr: int) -> None:
 # --- looking inside ---------------------------------------------------------------------------------------------------
 
 
-def memory_snapshot() -> list[dict[str, Any]]:
-    """Every segment of driver memory on every device, with the blocks that it is divided into.
+def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: bool = True) -> list[dict[str, Any]]:
+    """Every segment of driver memory on every device, or those of one pool, with the blocks that it is divided into.
 
     As ``torch.cuda.memory_snapshot``; a block's ``state`` is ``"active_allocated"``, ``"active_awaiting_free"``
-    (another stream has yet to finish with it) or ``"inactive"``; ``"stream"`` is the id of the segment's stream.
+    (another stream has yet to finish with it) or ``"inactive"``; ``"stream"`` is the id of the segment's stream, and
+    ``"segment_pool_id"`` that of its private pool, ``(0, 0)`` outside of them. There are no traces to include.
     """
     segments: list[dict[str, Any]] = _C.memory_snapshot()
-    return segments
+    return [segment for segment in segments if mempool_id is None or segment["segment_pool_id"] == mempool_id]
 
 
 _SUMMARY_ROWS = (

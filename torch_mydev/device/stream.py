@@ -6,6 +6,10 @@ stream and pools of streams by priority, which are handed out in turn. The curre
 
 from __future__ import annotations
 
+import atexit
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -14,7 +18,14 @@ from torch._C._autograd import DeviceType
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device.devices import DeviceLike, device_index, get_device_properties, init
+from torch_mydev.device.devices import (
+    DeviceLike,
+    device_count,
+    device_index,
+    get_device_properties,
+    init,
+    synchronize,
+)
 
 _DEVICE_TYPE = int(DeviceType.PrivateUse1.value)
 
@@ -49,11 +60,38 @@ class Stream(torch.Stream):
         event.record(self)
         return event
 
+    def launch_host_func(self, function: Callable[..., object], *args: Any, name: str | None = None) -> None:
+        """Has the stream call ``function(*args)`` on the host after the work given so far; later work waits for it.
+
+        What it returns is dropped. What it raises is the stream's error, which the next wait raises, with ``name``, by
+        default that of the function, and the line that launched it. It runs on a thread of the driver's, or at once
+        where the driver has none, and may not wait for the device. A graph records it only with
+        ``capture_error_mode="relaxed"`` and calls it at each replay.
+        """
+        if not callable(function):
+            raise TypeError(f"launch_host_func: the function must be callable, not {function!r}")
+        if name is None:
+            name = getattr(function, "__qualname__", type(function).__qualname__)
+        _wait_for_host_functions_at_exit()
+        _C.launch_host_function(self.device_index, self.stream_id, name, partial(function, *args))
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{DEVICE_NAME} streams cannot be pickled or sent to other processes: they belong to this one")
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.{type(self).__name__} device={self.device} id={self.stream_id}>"
+
+
+@cache
+def _wait_for_host_functions_at_exit() -> None:
+    """Arranges, once, that streams are done before the interpreter goes, without which no host function can run."""
+    atexit.register(_wait_for_all_streams)
+
+
+def _wait_for_all_streams() -> None:
+    for index in range(device_count()):
+        with suppress(RuntimeError):  # at exit nobody is left to whom an error of the stream could be told
+            synchronize(index)
 
 
 class ExternalStream(Stream):

@@ -3,11 +3,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <fstream>
-#include <map>
-#include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "aten/core/device_type.h"
@@ -16,6 +14,7 @@
 #include "program/drawing.h"
 #include "program/fusion.h"
 #include "program/text.h"
+#include "runtime/base/blocking_call.h"
 #include "runtime/base/device_name.h"
 #include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
@@ -24,30 +23,16 @@ namespace mydev {
 
 namespace {
 
-// Pools by their ids, while some graph has them.
-struct Pools {
-  std::mutex mutex;
-  std::map<c10::MempoolId_t, std::weak_ptr<PrivatePool>> by_id;
-};
-
-std::shared_ptr<PrivatePool> pool_with(c10::MempoolId_t id) {
-  static Pools& pools = *new Pools;
-  const std::lock_guard lock(pools.mutex);
-  std::erase_if(pools.by_id, [](const auto& entry) { return entry.second.expired(); });
-  std::shared_ptr<PrivatePool> pool = pools.by_id[id].lock();
-  if (pool == nullptr) pools.by_id[id] = pool = std::make_shared<PrivatePool>();
-  return pool;
-}
+static_assert(std::is_same_v<PoolId, c10::MempoolId_t>);
 
 }  // namespace
 
 c10::MempoolId_t graph_pool_handle() {
-  static std::atomic<uint64_t> last{0};
-  return {++last, 0};
+  return PrivatePool::next_id();
 }
 
 DeviceGraph::~DeviceGraph() {
-  abandon();
+  reset();
 }
 
 void DeviceGraph::register_generator_state(const at::Generator& generator) {
@@ -56,7 +41,7 @@ void DeviceGraph::register_generator_state(const at::Generator& generator) {
   draws_.emplace_back(generator);
 }
 
-void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mode*/) {
+void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
   TORCH_CHECK(recorder_ == nullptr, "capture_begin: this graph is being captured already");
   TORCH_CHECK(!recording_.has_value(),
               "capture_begin: this graph has been captured; reset() it first, or make another");
@@ -65,10 +50,12 @@ void DeviceGraph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mo
   TORCH_CHECK(stream.capture() == nullptr, "capture_begin: stream ", stream.id(), " of ", torch_device(device_),
               " is capturing another graph already; end that capture first");
   pool_id_ = pool == c10::MempoolId_t{0, 0} ? graph_pool_handle() : pool;
-  pool_ = pool_with(pool_id_);
+  pool_ = PrivatePool::with_id(pool_id_);
   draws_.emplace_back(default_device_generator(static_cast<c10::DeviceIndex>(device_)));
   for (CapturedDraws& draws : draws_) draws.allocate();
-  auto recorder = std::make_shared<program::Recorder>("graph", pool_);
+  const auto host_functions =
+      mode == at::GraphCaptureMode::Relaxed ? program::HostFunctions::kRecorded : program::HostFunctions::kRefused;
+  auto recorder = std::make_shared<program::Recorder>("graph", pool_, host_functions);
   recorder->begin(stream);
   recorder_ = std::move(recorder);
   for (CapturedDraws& draws : draws_) draws.begin(*recorder_);
@@ -117,7 +104,7 @@ void DeviceGraph::abandon() noexcept {
 
 void DeviceGraph::reset() {
   abandon();
-  executor_.reset();
+  call_blocking([this] { executor_.reset(); });  // which waits for the last run
   recording_.reset();
   draws_.clear();
   pool_.reset();

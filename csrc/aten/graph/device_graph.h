@@ -30,8 +30,8 @@ class DeviceGraph final : public at::GraphImplInterface {
   explicit DeviceGraph(const at::GraphImplArgs& args) : keep_graph_(args.keep_graph) {}
   ~DeviceGraph() override;
 
-  // Of the current stream of the current device. {0, 0}: a pool of its own. All modes are the same: a stream that does
-  // not capture is free to do what it likes.
+  // Of the current stream of the current device. {0, 0}: a pool of its own. A stream that does not capture is free to
+  // do what it likes in all modes; Relaxed records the user's host functions, which the others refuse.
   void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) override;
   void capture_end() override;
   void instantiate() override;

@@ -11,6 +11,7 @@
 #include "aten/memory/shared_storage.h"
 #include "aten/memory/storage.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/memory/pool_figures.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -93,8 +94,10 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   bool initialized() override { return driver_loaded(); }
-  void emptyCache(c10::MempoolId_t) override {
+  // {0, 0}: all that no live pool keeps; else what is left of one pool that is gone.
+  void emptyCache(c10::MempoolId_t pool) override {
     if (!driver_loaded()) return;
+    if (pool != c10::MempoolId_t{0, 0}) return empty_cache_of_pool(pool);
     for (int device = 0; device < device_count(); ++device) empty_cache(device);
     collect_shared_storages();
   }
@@ -115,6 +118,9 @@ class Allocator final : public c10::DeviceAllocator {
     converted.inactive_split = convert(stats.inactive_split);
     converted.allocated_bytes = convert(stats.allocated_bytes);
     converted.reserved_bytes = convert(stats.reserved_bytes);
+    for (const auto& [pool, reserved] : reserved_by_pool(device)) {
+      converted.reserved_bytes_by_private_pools.emplace(pool, convert(reserved));
+    }
     converted.active_bytes = convert(stats.active_bytes);
     converted.inactive_split_bytes = convert(stats.inactive_split_bytes);
     converted.requested_bytes = convert(stats.requested_bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/base/blocking_call.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/allocator_settings.h"
@@ -28,7 +29,9 @@ std::string format_bytes(uint64_t bytes) {
 // Waits for the driver's stream without raising (and so losing) an error that sticks to it.
 mydev_code wait_for_stream(const Stream& stream) noexcept {
   if (!stream.asynchronous() || stream.released()) return MYDEV_OK;
-  return stream.device().driver->stream_synchronize(stream.handle());
+  mydev_code code = MYDEV_OK;
+  call_blocking([&] { code = stream.device().driver->stream_synchronize(stream.handle()); });
+  return code;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
+#include "runtime/stream/host_function_scope.h"
 
 namespace mydev {
 
@@ -73,6 +74,7 @@ bool Event::query() const {
 }
 
 void Event::synchronize() const {
+  HostFunctionScope::check_waits("waiting for an event");
   check_waits("waiting for");
   if (!recorded()) {
     return;

@@ -5,6 +5,7 @@
 
 #include "runtime/base/device_name.h"
 #include "runtime/base/source_location.h"
+#include "runtime/stream/host_function_scope.h"
 
 namespace mydev {
 
@@ -106,6 +107,7 @@ bool Stream::query() {
 }
 
 void Stream::synchronize() {
+  HostFunctionScope::check_waits("waiting for the stream");
   check_open();
   check_waits("waiting for the stream");
   check_driver(*device_, device_->driver->stream_synchronize(handle_), "synchronizing a stream");

@@ -11,6 +11,7 @@
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/host_function_scope.h"
 #include "runtime/stream/staging_stream.h"
 
 namespace mydev {
@@ -198,6 +199,7 @@ std::vector<Stream*> existing_streams(int device) {
 }
 
 void synchronize_device(Device& device) {
+  HostFunctionScope::check_waits("waiting for the device");
   for (const Stream* stream : existing_streams(device.index)) {
     if (stream->capture() != nullptr) raise_not_captured(*stream, "waiting for the device");
   }

@@ -1,0 +1,32 @@
+// Host functions: code of the user that a stream calls on the host, in its order, and as often as it is replayed.
+//
+// Unlike other host calls of the runtime (host_work.h), which stand for something that happens once, they may be steps
+// of a captured program, where the capture takes them. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "runtime/stream/stream.h"
+
+namespace mydev {
+
+// A Capture that may take host functions.
+class HostFunctionCapture {
+ public:
+  HostFunctionCapture() = default;
+  virtual ~HostFunctionCapture() = default;
+  HostFunctionCapture(const HostFunctionCapture&) = delete;
+  HostFunctionCapture& operator=(const HostFunctionCapture&) = delete;
+
+  // False: it refuses them, as a strict capture does.
+  virtual bool host_function(Stream& stream, const std::string& name, std::function<void()> function) = 0;
+};
+
+// Calls the function once all work given so far is done, and holds up later work until it returns. What it throws is
+// the stream's error, with `name`, which lives as long as the process, and the Python line. It may give work to the
+// device but must not wait for any. In a capture that takes host functions it becomes a step, which runs at each
+// replay; in others FAILED_PRECONDITION is raised at once.
+void launch_host_function(Stream& stream, const char* name, std::function<void()> function);
+
+}  // namespace mydev
