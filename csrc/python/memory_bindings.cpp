@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
 #include "aten/core/device_type.h"
@@ -115,6 +116,23 @@ pybind11::dict describe(const c10::CachingAllocator::Stat& stat) {
   return result;
 }
 
+// By the pool's id: "all.current" and so on.
+std::map<PoolId, std::map<std::string, int64_t>> describe_pools(int device) {
+  std::map<PoolId, std::map<std::string, int64_t>> described;
+  for (const auto& [pool, reserved] : reserved_by_pool(device)) {
+    auto& figures = described[pool];
+    for (const auto& [name, stat] : {std::pair<std::string, Stat>{"all", reserved.all},
+                                     {"small_pool", reserved.small_pool},
+                                     {"large_pool", reserved.large_pool}}) {
+      figures[name + ".current"] = stat.current;
+      figures[name + ".peak"] = stat.peak;
+      figures[name + ".allocated"] = stat.allocated;
+      figures[name + ".freed"] = stat.freed;
+    }
+  }
+  return described;
+}
+
 at::HostAllocator& host_allocator() {
   return *at::getHostAllocator(kDeviceType);
 }
@@ -135,6 +153,7 @@ pybind11::dict describe_host_memory() {
 
 void bind_memory(pybind11::module_& m) {
   m.def("memory_snapshot", wrap_pybind_function(describe_snapshot));
+  m.def("reserved_by_pool", wrap_pybind_function_no_gil(describe_pools));
   m.def("set_memory_fraction", wrap_pybind_function_no_gil(set_memory_fraction));
   m.def("memory_fraction", wrap_pybind_function_no_gil(memory_fraction));
   m.def("empty_cache", wrap_pybind_function_no_gil([] { device_allocator()->emptyCache(); }));

@@ -113,12 +113,17 @@ def test_statistics_have_the_keys_of_other_accelerators() -> None:
     assert nested["segment"]["large_pool"]["peak"] == stats["segment.large_pool.peak"]
 
 
-@pytest.mark.parametrize(
-    "name", ["memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats"]
-)
+@pytest.mark.parametrize("name", ["memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"])
 def test_torch_accelerator_gives_the_same_figures(name: str) -> None:
     kept = torch.ones(3 * MiB, dtype=torch.uint8, device="mydev")
     assert getattr(torch.accelerator, name)() == getattr(mydev, name)(kept.device)
+
+
+def test_torch_accelerator_gives_the_same_statistics_but_for_private_pools() -> None:
+    kept = torch.ones(3 * MiB, dtype=torch.uint8, device="mydev")
+    stats = mydev.memory_stats(kept.device)
+    private = {key for key in stats if key.startswith("reserved_bytes_by_private_pools.")}
+    assert torch.accelerator.memory_stats() == {key: stats[key] for key in stats.keys() - private}
 
 
 @pytest.mark.parametrize("name", ["reset_peak_memory_stats", "reset_accumulated_memory_stats", "empty_cache"])

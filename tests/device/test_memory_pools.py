@@ -1,4 +1,4 @@
-"""Memory pools of the user: whose memory is whose, by thread, device and stream, and when it goes back to the driver."""
+"""Memory pools of the user: whose memory is whose, by thread, device and stream, and when the driver has it back."""
 
 from __future__ import annotations
 
@@ -246,7 +246,9 @@ def test_out_of_memory_tells_of_pools() -> None:
     pool = mydev.MemPool()
     with mydev.use_mem_pool(pool):
         empty(150)
-    with pytest.raises(torch.OutOfMemoryError, match=r"150\.00 MiB is in private pools .*with 150\.00 MiB unused there"):
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"150\.00 MiB is in private pools .*with 150\.00 MiB unused there"
+    ):
         empty(150)
     with mydev.use_mem_pool(pool):
         empty(150)

@@ -19,8 +19,17 @@ from torch_mydev.device.stream import Stream
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, int]:
-    """The allocator's statistics under torch.cuda's keys, such as ``"allocated_bytes.all.peak"``."""
-    return dict(torch.accelerator.memory_stats(device_index(device)))
+    """The allocator's statistics under torch.cuda's keys, such as ``"allocated_bytes.all.peak"``.
+
+    What private pools have reserved is under ``"reserved_bytes_by_private_pools.0_7.all.current"``, for the pool
+    ``(0, 7)``; of a pool that is gone, until peaks or totals are reset.
+    """
+    index = device_index(device)
+    stats: dict[str, int] = dict(torch.accelerator.memory_stats(index))
+    for (first, second), reserved in _C.reserved_by_pool(index).items():
+        prefix = f"reserved_bytes_by_private_pools.{first}_{second}"
+        stats.update({f"{prefix}.{key}": value for key, value in reserved.items()})
+    return stats
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
