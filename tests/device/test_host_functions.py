@@ -159,6 +159,22 @@ def test_a_relaxed_capture_records_it_for_each_replay() -> None:
     assert x.tolist() == [14.0] * 3
 
 
+def test_the_example_of_the_documentation() -> None:
+    x, reached = torch.zeros(3, device="mydev"), []
+    # [docs: relaxed]
+    graph = torch.mydev.MyDevGraph()
+    with torch.mydev.graph(graph, capture_error_mode="relaxed"):
+        x.add_(1)
+        torch.mydev.current_stream().launch_host_func(reached.append, "half")
+        x.mul_(2)
+    # [docs: end]
+    graph.replay()
+    graph.replay()
+    mydev.synchronize()
+    assert reached == ["half", "half"]
+    assert x.tolist() == [6.0] * 3
+
+
 def test_a_relaxed_capture_still_refuses_what_reads_results() -> None:
     x = torch.ones(9, device="mydev")
     graph = mydev.MyDevGraph()

@@ -45,6 +45,21 @@ def pool_of(tensor: torch.Tensor) -> tuple[int, int]:
 
 NONE = (0, 0)
 
+
+def test_the_example_of_the_documentation() -> None:
+    before = mydev.memory_reserved()
+    # [docs: pool]
+    pool = torch.mydev.MemPool()
+    with torch.mydev.use_mem_pool(pool):
+        cache = torch.zeros(1 << 20, device="mydev")  # from the pool
+    other = torch.zeros(1 << 20, device="mydev")  # not from it
+    # [docs: end]
+    assert [pool_of(tensor) for tensor in (cache, other)] == [pool.id, NONE]
+    del cache, other, pool
+    mydev.empty_cache()
+    assert mydev.memory_reserved() == before
+
+
 # --- entering ---------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ those that graphs use: ``torch.mydev.graph(graph, pool=pool)`` captures with one
 
     pool = MemPool()
     with use_mem_pool(pool):
-        weights = torch.empty(1 << 20, device="mydev")
+        weights = torch.empty(1 << 20, device=device)
 """
 
 from __future__ import annotations

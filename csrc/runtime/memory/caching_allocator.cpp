@@ -18,15 +18,12 @@
 #include "runtime/memory/thread_cache.h"
 
 namespace mydev {
-
-constinit thread_local StreamBins* detail::last_bins = nullptr;
-
 namespace {
 
 // --- the calling thread's caches -------------------------------------------------------------------------------------
 
-using detail::last_bins;
-
+// The bins used last. Trivial, so that reading it costs one instruction; nullptr sends a call the slow way.
+MYDEV_STATIC_TLS constinit thread_local StreamBins* last_bins = nullptr;
 constinit thread_local bool thread_ended = false;
 
 std::atomic<void (*)()> thread_cache_created{nullptr};
@@ -90,16 +87,17 @@ ThreadCache* thread_cache(DeviceMemory& memory) {
   memory.return_from_cache(bins.cache->trim(bins, size_class));
 }
 
-// The thread's bins of the stream, which it will look at first; unless it has entered a pool, so that allocations for
-// the stream itself come to be sent there.
-StreamBins& use_bins(ThreadCache& cache, Stream& stream) {
-  StreamBins& bins = cache.bins_for(stream);
-  if (!entered_any_pool()) last_bins = &bins;
-  return bins;
+// The thread looks first at these bins, for what it allocates with `served`: their own stream, or one whose memory
+// comes from a pool that the thread has entered.
+void use_first(StreamBins& bins, const Stream& served) noexcept {
+  bins.served = &served;
+  last_bins = &bins;
 }
 
 [[gnu::noinline]] Chunk* allocate_slowly(Stream& given, size_t bytes) {
-  Stream& stream = entered_any_pool() ? key_of_entered_pool(given) : given.memory_pool();
+  const bool in_pool = entered_any_pool();
+  Stream& usual = given.memory_pool();
+  Stream& stream = in_pool ? key_of_entered_pool(given) : usual;
   DeviceMemory& memory = DeviceMemory::of(stream.device());
   if (ThreadCaches* caches = thread_caches(); caches != nullptr && !caches->announced) {
     caches->announced = true;
@@ -113,7 +111,8 @@ StreamBins& use_bins(ThreadCache& cache, Stream& stream) {
   }
   ThreadCache* cache = thread_cache(memory);
   if (cache == nullptr || bytes > kSmallLimit) return memory.allocate(stream, bytes, cache);
-  StreamBins& bins = use_bins(*cache, stream);
+  StreamBins& bins = cache->bins_for(stream);
+  if (!in_pool || &stream != &usual) use_first(bins, usual);
   if (Chunk* chunk = cache->take(bins, bytes)) return chunk;
   const int size_class = cache->class_of(bytes);
   return cache->refill(bins, memory.take_for_cache(stream, size_class, refill_count(size_class)), bytes);
@@ -127,19 +126,24 @@ StreamBins& use_bins(ThreadCache& cache, Stream& stream) {
     memory.free(chunk, cache);
     return;
   }
-  StreamBins& bins = use_bins(*cache, *chunk->stream);
+  StreamBins& bins = cache->bins_for(*chunk->stream);
+  if (!entered_any_pool()) use_first(bins, *chunk->stream);
   const int size_class = chunk->size_class;
   if (!cache->give(bins, chunk)) trim(bins, size_class);
 }
 
 }  // namespace
 
+void forget_last_bins() noexcept {
+  last_bins = nullptr;
+}
+
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
 Block* allocate(Stream& given, size_t bytes) {
   Stream& stream = given.memory_pool();
   StreamBins* bins = last_bins;
-  if (bins != nullptr && bins->stream == &stream && bytes - 1 < kSmallLimit) [[likely]] {
+  if (bins != nullptr && bins->served == &stream && bytes - 1 < kSmallLimit) [[likely]] {
     if (Chunk* chunk = bins->cache->take(*bins, bytes)) [[likely]]
       return chunk;
   }

@@ -27,7 +27,10 @@ struct Entry {
 std::vector<Entry>& entries() {
   thread_local struct Entries {
     std::vector<Entry> list;
-    ~Entries() { detail::pools_entered = 0; }  // a thread that ends inside of one
+    ~Entries() {  // of a thread that ends inside of one
+      detail::pools_entered = 0;
+      forget_last_bins();
+    }
   } entered;
   return entered.list;
 }
@@ -38,7 +41,7 @@ void enter_pool(int device, std::shared_ptr<PrivatePool> pool) {
   const Capture* capture = current_stream(device).capture();
   entries().push_back({device, std::move(pool), capture});
   ++detail::pools_entered;
-  detail::last_bins = nullptr;
+  forget_last_bins();
 }
 
 void leave_pool(int device, PoolId pool) {
@@ -51,6 +54,7 @@ void leave_pool(int device, PoolId pool) {
   const std::shared_ptr<PrivatePool> left = std::move(found->pool);  // the last reference gives its memory back
   list.erase(std::next(found).base());
   --detail::pools_entered;
+  forget_last_bins();
 }
 
 Stream& key_of_entered_pool(Stream& stream) {

@@ -9,7 +9,8 @@ StreamBins& ThreadCache::bins_for(Stream& stream) {
   for (const auto& bins : streams_) {
     if (bins->stream == &stream) return *bins;
   }
-  auto bins = std::make_unique<StreamBins>(StreamBins{.stream = &stream, .cache = this, .bytes = 0, .bins = {}});
+  auto bins = std::make_unique<StreamBins>(
+      StreamBins{.stream = &stream, .served = &stream, .cache = this, .bytes = 0, .bins = {}});
   for (int c = 0; c < kSizeClasses; ++c) {
     bins->bins[static_cast<size_t>(c)].capacity = static_cast<uint32_t>(bin_capacity(c));
   }

@@ -17,7 +17,6 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/base/thread_state.h"
 #include "runtime/memory/allocator_statistics.h"
 #include "runtime/memory/memory_segment.h"
 #include "runtime/memory/size_classes.h"
@@ -64,6 +63,7 @@ class ThreadCache;
 
 struct StreamBins {
   Stream* stream;
+  const Stream* served;  // what the thread allocates with when it takes from here; of the bins that it used last
   ThreadCache* cache;
   size_t bytes = 0;  // in all bins
   std::array<Bin, kSizeClasses> bins;
@@ -108,11 +108,8 @@ class ThreadCache {
   std::vector<std::unique_ptr<StreamBins>> streams_;  // changed by the owner under the lock
 };
 
-namespace detail {
-// The calling thread's bins that it used last. Trivial, so that reading it costs one instruction; nullptr sends a call
-// the slow way, as each call goes while the thread has entered a pool.
-MYDEV_STATIC_TLS extern constinit thread_local StreamBins* last_bins;
-}  // namespace detail
+// The calling thread looks for the bins to use anew: it has entered a pool or left one. In caching_allocator.cpp.
+void forget_last_bins() noexcept;
 
 inline void ThreadCache::count_allocated(Chunk* chunk, size_t bytes) noexcept {
   hand_out(chunk, bytes);
