@@ -7,6 +7,7 @@
 #include "program/drawing.h"
 #include "program/recorder.h"
 #include "program_fixture.h"
+#include "runtime/command/host_function.h"
 #include "runtime/command/host_work.h"
 #include "runtime/memory/private_pool.h"
 #include "runtime/stream/event.h"
@@ -38,6 +39,26 @@ class RecorderTest : public ::testing::Test {
     return text.substr(0, text.rfind("}"));
   }
 };
+
+TEST_F(RecorderTest, HostFunctionsAreStepsWhereTheyAreWanted) {
+  int calls = 0;
+  recorder_->begin(stream_);
+  EXPECT_THROW(launch_host_function(stream_, "tick", [&] { ++calls; }), Error);
+  EXPECT_TRUE(recorder_->end().program->steps().empty());
+
+  const auto relaxed = std::make_shared<Recorder>("recorded", pool_, HostFunctions::kRecorded);
+  relaxed->begin(stream_);
+  launch_host_function(stream_, "tick", [&] { ++calls; });
+  EXPECT_THROW(submit_host_call(stream_, "once", [] {}), Error);  // happens once, and is no step
+  Recording recording = relaxed->end();
+  EXPECT_EQ(steps_of(*recording.program), "  host \"tick\"()\n");
+  Executor executor = executor_of(recording.program, stream_);
+  for (int run = 1; run <= 3; ++run) {
+    executor.run(stream_, recording.parameters);
+    stream_.synchronize();
+    EXPECT_EQ(calls, run);
+  }
+}
 
 TEST_F(RecorderTest, CommandsAreSteps) {
   const Floats in({-1, 2, -3, 4}), out({9, 9, 9, 9}), copied({9, 9, 9, 9});

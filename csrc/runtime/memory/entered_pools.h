@@ -1,9 +1,9 @@
 // Pools that a thread has entered: what it allocates on the device comes from the pool that it entered last.
 //
-// Of this thread alone: others, autograd's among them, allocate as before. A stream that was captured before the pool
-// was entered is served from the pool; one whose capture began since, from the capture's. What code asks for that runs
-// as work of a stream (workspace.h) is never the pool's. Memory that is freed returns to the pool that it came from,
-// whether that is entered or not.
+// Of this thread alone: others allocate as before. A stream that was captured before the pool was entered is served
+// from the pool; one whose capture began since, from the capture's. What code asks for that runs as work of a stream
+// (workspace.h) is never the pool's. Memory that is freed returns to the pool that it came from, whether that is
+// entered or not.
 #pragma once
 
 #include <memory>
