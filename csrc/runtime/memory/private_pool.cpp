@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -119,10 +120,8 @@ PrivatePool::~PrivatePool() {
     }
   }
   if (!options_.returns_memory) return;
-  std::vector<int> devices;
-  for (const auto& [stream, key] : keys_) devices.push_back(stream->device().index);
-  std::sort(devices.begin(), devices.end());
-  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  std::set<int> devices;
+  for (const auto& [stream, key] : keys_) devices.insert(stream->device().index);
   for (const int device : devices) return_memory(device, id_);
 }
 
