@@ -1,0 +1,130 @@
+#include "pjrt/submission.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/device_name.h"
+
+namespace mydev::pjrt {
+
+namespace {
+
+// Where the ends of asynchronous work are looked into, in the order in which streams tell them. Lives as long as the
+// process.
+class CompletionThread {
+ public:
+  static CompletionThread& get() {
+    static CompletionThread& thread = *new CompletionThread();
+    return thread;
+  }
+
+  void post(std::function<void()> function) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(function));
+    if (!started_) {
+      std::thread([this] { run(); }).detach();
+      started_ = true;
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    pthread_setname_np(pthread_self(), MYDEV_DEVICE_NAME "-pjrt-end");
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !waiting_.empty(); });
+      std::function<void()> function = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      function();
+      function = nullptr;
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  bool started_ = false;
+};
+
+Failure failure_of_inputs(const Submission& submission) {
+  for (const SharedCompletion& input : submission.inputs) {
+    if (input->has_failed()) return input->failure();
+  }
+  return {};
+}
+
+void finish(Submission& submission, Failure failure) {
+  if (!failure.failed()) failure = failure_of_inputs(submission);
+  if (!failure.failed() && submission.after) failure = failure_of(submission.after);
+  submission.storages.clear();
+  if (submission.completion != nullptr) {
+    submission.completion->set(std::move(failure));
+  } else {
+    submission.completion = failure.failed() ? Completion::failed(std::move(failure)) : Completion::ready();
+  }
+}
+
+// The stream's work has come to its end.
+void look_into(Stream& stream, Submission& submission) {
+  Failure failure = failure_of([&stream] {
+    stream.collect_status();
+    stream.raise_error_if_any();
+  });
+  finish(submission, std::move(failure));
+}
+
+// In the device's turn. Gives the completion, which may be still to come.
+SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
+  Stream& stream = device.stream;
+  Failure failure = failure_of_inputs(submission);
+  if (!failure.failed()) failure = failure_of([&] { submission.submit(stream); });
+  if (failure.failed() || !stream.asynchronous()) {
+    finish(submission, std::move(failure));
+    return submission.completion;
+  }
+  if (submission.completion == nullptr) submission.completion = std::make_shared<Completion>();
+  SharedCompletion completion = submission.completion;
+  submission.submit = nullptr;  // what it holds is needed no more
+  std::erase_if(submission.storages, [](const SharedStorage& storage) { return storage->stream_ordered(); });
+  auto shared = std::make_shared<Submission>(std::move(submission));
+  failure = failure_of([&] {
+    stream.host_call(
+        [&stream, shared] { CompletionThread::get().post([&stream, shared] { look_into(stream, *shared); }); },
+        shared->name, "");
+  });
+  if (failure.failed()) finish(*shared, std::move(failure));
+  return completion;
+}
+
+}  // namespace
+
+SharedCompletion submit(PJRT_Device& device, Submission submission) {
+  SharedCompletion completion;
+  if (device.queue.run_if_idle([&] { completion = submit_now(device, std::move(submission)); })) return completion;
+  return submit_on_thread(device, std::move(submission));
+}
+
+SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission) {
+  if (submission.completion == nullptr) submission.completion = std::make_shared<Completion>();
+  SharedCompletion completion = submission.completion;
+  auto shared = std::make_shared<Submission>(std::move(submission));
+  device.queue.enqueue([&device, shared] { submit_now(device, std::move(*shared)); });
+  return completion;
+}
+
+SharedCompletion submit_after(PJRT_Device& device, SharedCompletion before, Submission submission) {
+  submission.submit = [before, submit = std::move(submission.submit)](Stream& stream) {
+    before->wait();
+    if (before->has_failed()) raise(before->failure().code, before->failure().message);
+    submit(stream);
+  };
+  return submit_on_thread(device, std::move(submission));
+}
+
+}  // namespace mydev::pjrt
