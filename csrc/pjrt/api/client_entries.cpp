@@ -1,7 +1,7 @@
 // Entries of clients.
 #include <string>
 
-#include "pjrt/api.h"
+#include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/platform.h"
 #include "runtime/base/device_name.h"

@@ -1,7 +1,7 @@
 // GetPjrtApi: the table, of which each slot is filled.
 #include <string>
 
-#include "pjrt/api.h"
+#include "pjrt/api/entries.h"
 #include "pjrt/error.h"
 
 namespace mydev::pjrt {

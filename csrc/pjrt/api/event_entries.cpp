@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "pjrt/api.h"
+#include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/completion.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "pjrt/api.h"
+#include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/executable.h"
 #include "pjrt/submission.h"

@@ -1,5 +1,5 @@
 // The parts of the table of functions. Each file of entries fills in its own; what nobody fills in answers
-// UNIMPLEMENTED with the function's name (api_table.cpp).
+// UNIMPLEMENTED with the function's name (table.cpp).
 #pragma once
 
 #include "pjrt/c_api/table.h"

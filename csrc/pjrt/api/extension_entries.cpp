@@ -2,7 +2,7 @@
 #include <array>
 #include <string>
 
-#include "pjrt/api.h"
+#include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/buffer.h"
 #include "pjrt/c_api/extensions.h"

@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "pjrt/api.h"
+#include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/transfer.h"
 
