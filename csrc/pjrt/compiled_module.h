@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pjrt/compile_options.h"
+#include "pjrt/error.h"
 #include "pjrt/shape.h"
 #include "program/executor.h"
 #include "runtime/stream/stream.h"
@@ -22,9 +23,10 @@
 namespace mydev::pjrt {
 
 struct ValueDescription {
-  SharedShape shape;                    // of what one device holds
-  std::optional<std::string> sharding;  // a serialized OpSharding; none: not known
-  bool donated = false;                 // of a parameter: a run may write it
+  SharedShape shape;  // of what one device holds
+  // A serialized OpSharding; none: not known, which JAX accepts where there is one device, or the caller says it.
+  std::optional<std::string> sharding;
+  bool donated = false;  // of a parameter: a run may write it
 };
 
 // In bytes, of one device.
@@ -54,6 +56,9 @@ class ModuleInstance {
   virtual ~ModuleInstance() = default;
   // Submits the work; what it raises is the run's failure. Later failures stick to the stream.
   virtual void run(const ModuleRun& run) = 0;
+  // The part will not come to its end: an argument failed, or run() did. Others of the same run, on other devices, may
+  // wait for it. Must not throw.
+  virtual void abandon(uint64_t run_id, const Failure& failure) {}
 };
 
 // Where an instance runs.

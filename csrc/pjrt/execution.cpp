@@ -5,6 +5,7 @@
 // copy of it.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -104,6 +105,7 @@ class Part {
       for (const Copy& copy : copies) copy_bytes(stream, copy.dst, copy.src, copy.bytes, MYDEV_COPY_DEVICE_TO_DEVICE);
       instance->run({stream, run_id, arguments, results});
     };
+    work.abandon = [instance = instance_, run_id](const Failure& failure) { instance->abandon(run_id, failure); };
     SharedCompletion completion =
         on_thread ? submit_on_thread(device_, std::move(work)) : pjrt::submit(device_, std::move(work));
     for (size_t i = 0; i < results_.size(); ++i) {
@@ -211,6 +213,10 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
   }
   for (Part& part : parts) part.take_arguments(donated);
   const uint64_t run_id = next_run_id();
+  // Parts wait for each other, so each device must come to the executions in the same order.
+  static std::mutex& order = *new std::mutex();
+  std::unique_lock ordered(order, std::defer_lock);
+  if (parts.size() > 1) ordered.lock();
   const bool events = MYDEV_PJRT_HAS(args, device_complete_events) && args.device_complete_events != nullptr;
   for (size_t d = 0; d < parts.size(); ++d) {
     SharedCompletion completion = parts[d].submit(run_id, /*on_thread=*/parts.size() > 1, args.output_lists[d]);

@@ -72,7 +72,7 @@ class Platform {
   uint64_t fingerprint() const noexcept { return fingerprint_; }
   // Raises INVALID_ARGUMENT naming the valid range.
   PJRT_Device& device(int64_t id) const;
-  // Waits until all devices have done what they were given; their errors stay with who asks for them.
+  // Waits until all devices have submitted and done what they were given; their errors stay with who asks for them.
   void wait_for_devices() noexcept;
 
  private:

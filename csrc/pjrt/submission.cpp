@@ -28,7 +28,12 @@ class CompletionThread {
       std::thread([this] { run(); }).detach();
       started_ = true;
     }
-    changed_.notify_one();
+    changed_.notify_all();
+  }
+
+  void drain() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !busy_ && waiting_.empty(); });
   }
 
  private:
@@ -39,16 +44,20 @@ class CompletionThread {
       changed_.wait(lock, [this] { return !waiting_.empty(); });
       std::function<void()> function = std::move(waiting_.front());
       waiting_.pop_front();
+      busy_ = true;
       lock.unlock();
       function();
       function = nullptr;
       lock.lock();
+      busy_ = false;
+      changed_.notify_all();
     }
   }
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
+  bool busy_ = false;
   bool started_ = false;
 };
 
@@ -84,6 +93,7 @@ SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
   Stream& stream = device.stream;
   Failure failure = failure_of_inputs(submission);
   if (!failure.failed()) failure = failure_of([&] { submission.submit(stream); });
+  if (failure.failed() && submission.abandon) submission.abandon(failure);
   if (failure.failed() || !stream.asynchronous()) {
     finish(submission, std::move(failure));
     return submission.completion;
@@ -103,6 +113,10 @@ SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
 }
 
 }  // namespace
+
+void wait_for_completions() noexcept {
+  CompletionThread::get().drain();
+}
 
 SharedCompletion submit(PJRT_Device& device, Submission submission) {
   SharedCompletion completion;

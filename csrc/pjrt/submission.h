@@ -18,10 +18,11 @@ namespace mydev::pjrt {
 struct Submission {
   const char* name = "";  // in errors; lives as long as the process
   std::function<void(Stream& stream)> submit;
-  std::function<void()> after;           // the host's part, once the device is done; or nothing
-  std::vector<SharedCompletion> inputs;  // of the same device
-  std::vector<SharedStorage> storages;   // that it uses
-  SharedCompletion completion;           // which it sets; nullptr: one is made where it is needed
+  std::function<void()> after;                          // the host's part, once the device is done; or nothing
+  std::function<void(const Failure& failure)> abandon;  // an input or `submit` failed; or nothing
+  std::vector<SharedCompletion> inputs;                 // of the same device
+  std::vector<SharedStorage> storages;                  // that it uses
+  SharedCompletion completion;                          // which it sets; nullptr: one is made where it is needed
 };
 
 // Gives the submission's completion: one that is ready where the work was done at once.
@@ -30,5 +31,7 @@ SharedCompletion submit(PJRT_Device& device, Submission submission);
 SharedCompletion submit_after(PJRT_Device& device, SharedCompletion before, Submission submission);
 // Never on the calling thread: for parts of one program on several devices, which wait for each other.
 SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission);
+// Waits until continuations of what the streams have told so far were called. Not for continuations.
+void wait_for_completions() noexcept;
 
 }  // namespace mydev::pjrt

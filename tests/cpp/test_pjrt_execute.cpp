@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
+#include "pjrt/submission.h"
 #include "pjrt/wire.h"
 #include "pjrt_fixture.h"
 #include "runtime/driver/device.h"
@@ -392,6 +393,44 @@ TEST_F(PjrtExecute, RunsPartsOfAProgramOnSeveralDevicesAtOnce) {
     await(complete_[d].get());
     EXPECT_EQ(download(results[d][0].get()), Values(4, static_cast<float>(d)));
   }
+}
+
+TEST_F(PjrtExecute, TellsAPartOfAProgramThatItIsAbandoned) {
+  const SharedCompletion failed = Completion::failed({MYDEV_ABORTED, "an argument was never made"});
+  std::atomic<int> submitted{0}, abandoned{0};
+  for (const bool input_fails : {true, false}) {
+    Submission part{.name = "part"};
+    if (input_fails) part.inputs = {failed};
+    part.submit = [&](Stream&) {
+      ++submitted;
+      raise(MYDEV_ABORTED, "no such kernel");
+    };
+    part.abandon = [&](const Failure&) { ++abandoned; };
+    const SharedCompletion end = submit_on_thread(*device(), std::move(part));
+    end->wait();
+    EXPECT_TRUE(end->has_failed());
+  }
+  EXPECT_EQ(submitted, 1);
+  EXPECT_EQ(abandoned, 2);
+}
+
+TEST_F(PjrtExecute, CallsContinuationsBeforeAClientIsDestroyed) {
+  const LoadedHandle loaded = compile(kAddOne);
+  const BufferHandle x = upload({1, 2, 3, 4});
+  const auto y = execute(loaded.get(), {{x.get()}}, 1);
+  std::atomic<bool> called{false};
+  auto args = sized<PJRT_Event_OnReady_Args>();
+  args.event = complete_[0].get();
+  args.callback = [](PJRT_Error* error, void* user) {
+    EXPECT_EQ(error, nullptr);
+    *static_cast<std::atomic<bool>*>(user) = true;
+  };
+  args.user_arg = &called;
+  call(api().PJRT_Event_OnReady, args);
+  auto create = sized<PJRT_Client_Create_Args>();
+  call(api().PJRT_Client_Create, create);
+  ClientHandle(create.client).reset();
+  EXPECT_TRUE(called);
 }
 
 TEST_F(PjrtExecute, RunsAPortableExecutableWhereTheCallSays) {

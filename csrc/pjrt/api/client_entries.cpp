@@ -4,6 +4,7 @@
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/platform.h"
+#include "pjrt/submission.h"
 #include "runtime/base/device_name.h"
 
 namespace mydev::pjrt {
@@ -23,6 +24,7 @@ void create_client(PJRT_Client_Create_Args& args) {
 
 void destroy_client(PJRT_Client_Destroy_Args& args) {
   platform_of(args.client).wait_for_devices();
+  wait_for_completions();
   delete args.client;
 }
 
