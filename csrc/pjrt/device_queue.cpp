@@ -23,7 +23,7 @@ void DeviceQueue::enqueue(Work work) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(work));
   if (!started_) {
-    std::thread([this] { run(); }).detach();
+    std::thread([this] { run_all(); }).detach();
     started_ = true;
   }
   changed_.notify_all();
@@ -34,7 +34,22 @@ void DeviceQueue::drain() {
   changed_.wait(lock, [this] { return !busy_ && waiting_.empty(); });
 }
 
-void DeviceQueue::run() {
+void DeviceQueue::run(const Work& work) {
+  if (run_if_idle(work)) return;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  enqueue([&] {
+    work();
+    const std::lock_guard lock(mutex);
+    done = true;
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return done; });
+}
+
+void DeviceQueue::run_all() {
   pthread_setname_np(pthread_self(), thread_name_.substr(0, 15).c_str());
   std::unique_lock lock(mutex_);
   while (true) {

@@ -37,13 +37,15 @@ class DeviceQueue {
   void submit(Work work) {
     if (!run_if_idle(work)) enqueue(std::move(work));
   }
+  // In its turn, and waits for that. Not for work.
+  void run(const Work& work);
   // Waits until all work brought so far was submitted.
   void drain();
 
  private:
   bool begin();
   void end();
-  void run();
+  void run_all();
 
   std::string thread_name_;
   std::mutex mutex_;  // guards what follows

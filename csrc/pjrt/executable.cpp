@@ -106,6 +106,15 @@ ProgramSource deserialize(std::string_view bytes) {
 
 namespace {
 
+// In the device's turn: loading waits for the stream, and would take the error of work that was submitted in between.
+std::shared_ptr<ModuleInstance> load(const CompiledModule& module, PJRT_Device& device, const ModulePlace& place) {
+  std::shared_ptr<ModuleInstance> instance;
+  Failure failure;
+  device.queue.run([&] { failure = failure_of([&] { instance = module.load(place); }); });
+  if (failure.failed()) raise(failure.code, failure.message);
+  return instance;
+}
+
 SharedExecutableInfo compile(ProgramSource source) {
   CompileOptions options = parse_compile_options(source.options, "PJRT_Client_Compile");
   SharedModule module = compile_module(source.format, source.code, options);
@@ -121,7 +130,7 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource s
   assign_devices(platform);
   for (size_t i = 0; i < devices.size(); ++i) {
     const mydev::pjrt::ModulePlace place{devices[i]->stream, logical_ids[i].replica, logical_ids[i].partition};
-    const bool first = instances_.emplace(devices[i], info->module->load(place)).second;
+    const bool first = instances_.emplace(devices[i], mydev::pjrt::load(*info->module, *devices[i], place)).second;
     MYDEV_CHECK(first, MYDEV_INVALID_ARGUMENT, "the device assignment names device ", devices[i]->id(), " twice");
   }
 }
@@ -159,7 +168,7 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(PJRT_Device& dev
   if (found != instances_.end()) return found->second;
   MYDEV_CHECK(device_assignment.empty(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
               "' was not compiled for device ", device.id(), "; name it in the device assignment");
-  std::shared_ptr<ModuleInstance> loaded = info->module->load({device.stream});
+  std::shared_ptr<ModuleInstance> loaded = mydev::pjrt::load(*info->module, device, {device.stream});
   instances_.emplace(&device, loaded);
   return loaded;
 }

@@ -12,14 +12,10 @@ namespace mydev::pjrt {
 
 namespace {
 
-// Where the ends of asynchronous work are looked into, in the order in which streams tell them. Lives as long as the
-// process.
-class CompletionThread {
+// A thread that calls functions in order. It is started at its first need, and lives as long as the process.
+class CallingThread {
  public:
-  static CompletionThread& get() {
-    static CompletionThread& thread = *new CompletionThread();
-    return thread;
-  }
+  explicit CallingThread(const char* name) : name_(name) {}
 
   void post(std::function<void()> function) {
     const std::lock_guard lock(mutex_);
@@ -38,7 +34,7 @@ class CompletionThread {
 
  private:
   void run() {
-    pthread_setname_np(pthread_self(), MYDEV_DEVICE_NAME "-pjrt-end");
+    pthread_setname_np(pthread_self(), name_);
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return !waiting_.empty(); });
@@ -54,12 +50,24 @@ class CompletionThread {
     }
   }
 
+  const char* name_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
   bool busy_ = false;
   bool started_ = false;
 };
+
+// Where continuations are called.
+CallingThread& completion_thread() {
+  static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-end");
+  return thread;
+}
+// Where drivers are asked how work ended.
+CallingThread& status_thread() {
+  static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-sts");
+  return thread;
+}
 
 Failure failure_of_inputs(const Submission& submission) {
   for (const SharedCompletion& input : submission.inputs) {
@@ -79,13 +87,25 @@ void finish(Submission& submission, Failure failure) {
   }
 }
 
-// The stream's work has come to its end.
-void look_into(Stream& stream, Submission& submission) {
-  Failure failure = failure_of([&stream] {
-    stream.collect_status();
-    stream.raise_error_if_any();
-  });
-  finish(submission, std::move(failure));
+// On a thread of the driver's, in the order of the stream: work behind this waits, so that what failed is this
+// submission and none after it. A driver that tells failures with the stream's status is asked on another thread, since
+// here it must not be called.
+void take_end(Stream& stream, const std::shared_ptr<Submission>& submission) {
+  Failure failure;
+  if (stream.device().driver->stream_status == nullptr) {
+    failure = failure_of([&stream] { stream.raise_error_if_any(); });
+  } else {
+    auto asked = std::make_shared<Completion>();  // whose other side may be in set() when this one goes on
+    status_thread().post([&failure, &stream, asked] {
+      failure = failure_of([&stream] {
+        stream.collect_status();
+        stream.raise_error_if_any();
+      });
+      asked->set();
+    });
+    asked->wait();
+  }
+  completion_thread().post([submission, failure = std::move(failure)] { finish(*submission, failure); });
 }
 
 // In the device's turn. Gives the completion, which may be still to come.
@@ -103,11 +123,7 @@ SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
   submission.submit = nullptr;  // what it holds is needed no more
   std::erase_if(submission.storages, [](const SharedStorage& storage) { return storage->stream_ordered(); });
   auto shared = std::make_shared<Submission>(std::move(submission));
-  failure = failure_of([&] {
-    stream.host_call(
-        [&stream, shared] { CompletionThread::get().post([&stream, shared] { look_into(stream, *shared); }); },
-        shared->name, "");
-  });
+  failure = failure_of([&] { stream.host_call([&stream, shared] { take_end(stream, shared); }, shared->name, ""); });
   if (failure.failed()) finish(*shared, std::move(failure));
   return completion;
 }
@@ -115,7 +131,7 @@ SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
 }  // namespace
 
 void wait_for_completions() noexcept {
-  CompletionThread::get().drain();
+  completion_thread().drain();
 }
 
 SharedCompletion submit(PJRT_Device& device, Submission submission) {

@@ -1,9 +1,9 @@
 // Giving a device work, and learning how it ended.
 //
 // Work goes through the device's queue to its stream. On an inline stream it is done when it was submitted; on an
-// asynchronous one a host call of the stream tells the thread of completions, which asks how the work ended: so that
-// neither continuations of the client nor questions to the driver run on a thread of the driver's. Work whose inputs
-// failed fails with their error: what was not submitted yet is not run.
+// asynchronous one a host call of the stream takes the stream's error, before later work can fail, and leaves the rest
+// to a thread of ours: neither continuations of the client nor questions to the driver run on a thread of the driver's.
+// Work whose inputs failed fails with their error: what was not submitted yet is not run.
 #pragma once
 
 #include <functional>

@@ -373,6 +373,21 @@ TEST_F(PjrtExecute, GivesAFailureToAllThatComesOfIt) {
   EXPECT_EQ(download(execute(failing.get(), {{x.get()}}, 1)[0][0].get()), (Values{1, 2, 3, 4}));
 }
 
+TEST_F(PjrtExecute, BlamesNoWorkForTheFailureOfLaterWork) {
+  SKIP_UNLESS_THE_HOST_RUNS_KERNELS();
+  const LoadedHandle failing = compile(text_with("failing"));
+  for (int i = 0; i < 100; ++i) {
+    const BufferHandle x = upload({1, 2, 3, 4});
+    shall_fail = true;
+    const auto y = execute(failing.get(), {{x.get()}}, 1);
+    const BufferHandle after = upload({5, 6, 7, 8});
+    expect_error(error_of([&] { await(ready_event(y[0][0].get()).get()); }), MYDEV_ABORTED, "out of order");
+    shall_fail = false;
+    await(ready_event(x.get()).get());
+    await(ready_event(after.get()).get());
+  }
+}
+
 TEST_F(PjrtExecute, RunsPartsOfAProgramOnSeveralDevicesAtOnce) {
   if (devices().size() < 2) GTEST_SKIP() << "there is one device";
   SKIP_UNLESS_THE_HOST_RUNS_KERNELS();
