@@ -10,20 +10,28 @@
 
 #include "pjrt/error.h"
 
-// Whether the caller's struct reaches beyond the field.
+// Where a field ends, in bytes from where its struct begins.
+#define MYDEV_PJRT_END_OF(type, field) (offsetof(type, field) + ::mydev::pjrt::size_of_field(&type::field))
+
+// Whether the caller's struct has the field.
 #define MYDEV_PJRT_HAS(args, field) \
-  ((args).struct_size >= offsetof(std::remove_cvref_t<decltype(args)>, field) + sizeof((args).field))
+  ((args).struct_size >= MYDEV_PJRT_END_OF(std::remove_cvref_t<decltype(args)>, field))
 
 // Puts `function`, which takes the arguments by reference, into a table. `last` is the last field that it needs.
-#define MYDEV_PJRT_ENTRY(table, name, function, last)                                                       \
-  (table).name = [](name##_Args* args) -> PJRT_Error* {                                                     \
-    return ::mydev::pjrt::guarded([args] {                                                                  \
-      ::mydev::pjrt::check_arguments(#name, args, offsetof(name##_Args, last) + sizeof(name##_Args::last)); \
-      return function(*args);                                                                               \
-    });                                                                                                     \
+#define MYDEV_PJRT_ENTRY(table, name, function, last)                                    \
+  (table).name = [](name##_Args* args) -> PJRT_Error* {                                  \
+    return ::mydev::pjrt::guarded([args] {                                               \
+      ::mydev::pjrt::check_arguments(#name, args, MYDEV_PJRT_END_OF(name##_Args, last)); \
+      return function(*args);                                                            \
+    });                                                                                  \
   }
 
 namespace mydev::pjrt {
+
+template <typename Struct, typename Field>
+constexpr size_t size_of_field(Field Struct::*) noexcept {
+  return sizeof(Field);
+}
 
 // `args` begins with its size. Raises INVALID_ARGUMENT for nullptr and for one that is too small.
 inline void check_arguments(const char* name, const void* args, size_t needed) {

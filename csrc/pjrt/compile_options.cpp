@@ -158,6 +158,7 @@ std::string serialize_device_assignment(const std::vector<std::vector<int64_t>>&
   message.number(assignment_field::kComputationCount, partitions);
   for (size_t p = 0; p < partitions; ++p) {
     std::vector<int64_t> ids;
+    ids.reserve(assignment.size());
     for (const std::vector<int64_t>& replica : assignment) ids.push_back(replica[p]);
     WireWriter devices;
     devices.packed(assignment_field::kReplicaDeviceIds, ids);

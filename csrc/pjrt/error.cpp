@@ -20,6 +20,7 @@ Failure current_failure() noexcept {
 
 PJRT_Error* to_error(Failure failure) noexcept {
   if (!failure.failed()) return nullptr;
+  // A host without memory for an error cannot be told of it. NOLINTNEXTLINE(bugprone-unhandled-exception-at-new)
   return new PJRT_Error{failure.code, std::move(failure.message)};
 }
 

@@ -28,6 +28,7 @@ uint64_t next_run_id() noexcept {
 // Which parameters a call donates.
 std::vector<bool> donated_parameters(const ModuleDescription& module, const PJRT_ExecuteOptions* options) {
   std::vector<bool> donated;
+  donated.reserve(module.parameters.size());
   for (const ValueDescription& parameter : module.parameters) donated.push_back(parameter.donated);
   if (options == nullptr || !MYDEV_PJRT_HAS(*options, num_non_donatable_input_indices)) return donated;
   const std::span kept(options->non_donatable_input_indices, options->num_non_donatable_input_indices);
@@ -89,7 +90,8 @@ class Part {
       storages_.push_back(std::move(storage));
     }
     for (size_t i = 0; i < results_.size(); ++i) {
-      if (module_.in_place_of[i]) results_[i] = storages_[*module_.in_place_of[i]];
+      const std::optional<size_t> parameter = module_.in_place_of[i];
+      if (parameter) results_[i] = storages_[*parameter];
     }
   }
 
@@ -138,6 +140,7 @@ class Part {
   // Parameters that the program may write, whatever the call says.
   std::vector<bool> donated_by_module() const {
     std::vector<bool> written;
+    written.reserve(module_.parameters.size());
     for (const ValueDescription& parameter : module_.parameters) written.push_back(parameter.donated);
     for (const std::optional<size_t>& parameter : module_.in_place_of) {
       if (parameter) written[*parameter] = true;

@@ -82,8 +82,10 @@ void finish(Submission& submission, Failure failure) {
   submission.storages.clear();
   if (submission.completion != nullptr) {
     submission.completion->set(std::move(failure));
+  } else if (failure.failed()) {
+    submission.completion = Completion::failed(std::move(failure));
   } else {
-    submission.completion = failure.failed() ? Completion::failed(std::move(failure)) : Completion::ready();
+    submission.completion = Completion::ready();
   }
 }
 
@@ -148,7 +150,7 @@ SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission) {
   return completion;
 }
 
-SharedCompletion submit_after(PJRT_Device& device, SharedCompletion before, Submission submission) {
+SharedCompletion submit_after(PJRT_Device& device, const SharedCompletion& before, Submission submission) {
   submission.submit = [before, submit = std::move(submission.submit)](Stream& stream) {
     before->wait();
     if (before->has_failed()) raise(before->failure().code, before->failure().message);

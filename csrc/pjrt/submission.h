@@ -28,7 +28,7 @@ struct Submission {
 // Gives the submission's completion: one that is ready where the work was done at once.
 SharedCompletion submit(PJRT_Device& device, Submission submission);
 // By the queue's thread, once `before` is ready, whose failure is this work's: work that waits for another device.
-SharedCompletion submit_after(PJRT_Device& device, SharedCompletion before, Submission submission);
+SharedCompletion submit_after(PJRT_Device& device, const SharedCompletion& before, Submission submission);
 // Never on the calling thread: for parts of one program on several devices, which wait for each other.
 SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission);
 // Waits until continuations of what the streams have told so far were called. Not for continuations.

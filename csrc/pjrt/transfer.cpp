@@ -104,7 +104,7 @@ SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_
 }
 
 std::unique_ptr<PJRT_Buffer> copy_within_device(const PJRT_Buffer& buffer, PJRT_Memory& destination,
-                                                SharedStorage from) {
+                                                const SharedStorage& from) {
   const uint64_t bytes = buffer.shape->bytes;
   SharedStorage to = Storage::allocate(destination, bytes);
   const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
@@ -118,7 +118,7 @@ std::unique_ptr<PJRT_Buffer> copy_within_device(const PJRT_Buffer& buffer, PJRT_
 }
 
 std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJRT_Memory& destination,
-                                                  SharedStorage from) {
+                                                  const SharedStorage& from) {
   const uint64_t bytes = buffer.shape->bytes;
   const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
   SharedStorage to = Storage::allocate(destination, bytes);
@@ -182,9 +182,9 @@ SharedCompletion download_strided(const PJRT_Buffer& buffer, void* dst, const By
 }
 
 std::unique_ptr<PJRT_Buffer> copy(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
-  SharedStorage from = buffer.hold("a copy");
-  return &buffer.device() == destination.device ? copy_within_device(buffer, destination, std::move(from))
-                                                : copy_between_devices(buffer, destination, std::move(from));
+  const SharedStorage from = buffer.hold("a copy");
+  return &buffer.device() == destination.device ? copy_within_device(buffer, destination, from)
+                                                : copy_between_devices(buffer, destination, from);
 }
 
 }  // namespace mydev::pjrt

@@ -34,7 +34,7 @@ void give_bytes(std::string bytes, const char*& out_data, size_t& out_size, Owne
 
 void compile(PJRT_Client_Compile_Args& args) {
   const PJRT_Program& program = required(args.program, "the program");
-  check_arguments("PJRT_Program", &program, offsetof(PJRT_Program, format_size) + sizeof program.format_size);
+  check_arguments("PJRT_Program", &program, MYDEV_PJRT_END_OF(PJRT_Program, format_size));
   ProgramSource source{std::string(text_of(program.format, program.format_size)),
                        std::string(text_of(program.code, program.code_size)),
                        std::string(text_of(args.compile_options, args.compile_options_size))};

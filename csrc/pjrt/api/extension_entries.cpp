@@ -96,8 +96,7 @@ void get_output_shardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& a
 }
 
 PJRT_Layouts_Extension make_layouts() {
-  PJRT_Layouts_Extension table{};
-  table.base = {sizeof table, PJRT_Extension_Type_Layouts, nullptr};
+  PJRT_Layouts_Extension table{.base = {sizeof table, PJRT_Extension_Type_Layouts, nullptr}};
   MYDEV_PJRT_ENTRY(table, PJRT_Layouts_MemoryLayout_Destroy, destroy_layout, layout);
   MYDEV_PJRT_ENTRY(table, PJRT_Layouts_MemoryLayout_Serialize, serialize_layout, serialized_layout_deleter);
   MYDEV_PJRT_ENTRY(table, PJRT_Layouts_PJRT_Client_GetDefaultLayout, get_default_layout, layout);
@@ -109,16 +108,14 @@ PJRT_Layouts_Extension make_layouts() {
 }
 
 PJRT_MemoryDescriptions_Extension make_memory_descriptions(PJRT_Extension_Base* next) {
-  PJRT_MemoryDescriptions_Extension table{};
-  table.base = {sizeof table, PJRT_Extension_Type_MemoryDescriptions, next};
+  PJRT_MemoryDescriptions_Extension table{.base = {sizeof table, PJRT_Extension_Type_MemoryDescriptions, next}};
   MYDEV_PJRT_ENTRY(table, PJRT_DeviceDescription_MemoryDescriptions, get_memory_descriptions, default_memory_index);
   MYDEV_PJRT_ENTRY(table, PJRT_MemoryDescription_Kind, get_described_kind, kind_id);
   return table;
 }
 
 PJRT_Shardings_Extension make_shardings(PJRT_Extension_Base* next) {
-  PJRT_Shardings_Extension table{};
-  table.base = {sizeof table, PJRT_Extension_Type_Shardings, next};
+  PJRT_Shardings_Extension table{.base = {sizeof table, PJRT_Extension_Type_Shardings, next}};
   MYDEV_PJRT_ENTRY(table, PJRT_Shardings_PJRT_Executable_ParameterShardings, get_parameter_shardings, sharding_sizes);
   MYDEV_PJRT_ENTRY(table, PJRT_Shardings_PJRT_Executable_OutputShardings, get_output_shardings, sharding_sizes);
   return table;
