@@ -71,7 +71,7 @@ def test_numbers_are_those_of_the_interface() -> None:
     from pypjrt._abi import pjrt_0_114 as abi
 
     code = "".join(header.read_text() for header in sorted(C_API.glob("*.h")))
-    enumerations = re.findall(r"typedef enum \w+ \{(.*?)\}", code, re.DOTALL)
+    enumerations = re.findall(r"typedef enum \w+ PJRT_ENUM_TYPE \{(.*?)\}", code, re.DOTALL)
     numbers = {name: int(value) for body in enumerations for name, value in re.findall(r"(PJRT_\w+) = (\d+)", body)}
     assert len(numbers) > 60
     assert numbers == {name: getattr(abi, name) for name in numbers}

@@ -16,11 +16,18 @@
 #define PJRT_API_MAJOR 0
 #define PJRT_API_MINOR 104
 
+// A client may pass any number for an enumerator: in C++ that is a value only where the type is written.
+#ifdef __cplusplus
+#define PJRT_ENUM_TYPE : unsigned int
+#else
+#define PJRT_ENUM_TYPE
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum PJRT_Extension_Type {
+typedef enum PJRT_Extension_Type PJRT_ENUM_TYPE {
   PJRT_Extension_Type_Layouts = 4,
   PJRT_Extension_Type_MemoryDescriptions = 6,
   PJRT_Extension_Type_Shardings = 19
@@ -58,7 +65,7 @@ typedef struct PJRT_ExecuteContext PJRT_ExecuteContext;
 
 // --- errors ----------------------------------------------------------------------------------------------------------
 
-typedef enum PJRT_Error_Code {
+typedef enum PJRT_Error_Code PJRT_ENUM_TYPE {
   PJRT_Error_Code_OK = 0,
   PJRT_Error_Code_CANCELLED = 1,
   PJRT_Error_Code_UNKNOWN = 2,
@@ -154,7 +161,7 @@ typedef struct PJRT_Event_Set_Args {
 
 // --- the plugin ------------------------------------------------------------------------------------------------------
 
-typedef enum PJRT_NamedValue_Type {
+typedef enum PJRT_NamedValue_Type PJRT_ENUM_TYPE {
   PJRT_NamedValue_kString = 0,
   PJRT_NamedValue_kInt64 = 1,
   PJRT_NamedValue_kInt64List = 2,

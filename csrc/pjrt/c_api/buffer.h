@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-typedef enum PJRT_Buffer_Type {
+typedef enum PJRT_Buffer_Type PJRT_ENUM_TYPE {
   PJRT_Buffer_Type_INVALID = 0,
   PJRT_Buffer_Type_PRED = 1,
   PJRT_Buffer_Type_S8 = 2,
@@ -42,14 +42,14 @@ typedef enum PJRT_Buffer_Type {
   PJRT_Buffer_Type_U1 = 31
 } PJRT_Buffer_Type;
 
-typedef enum PJRT_HostBufferSemantics {
+typedef enum PJRT_HostBufferSemantics PJRT_ENUM_TYPE {
   PJRT_HostBufferSemantics_kImmutableOnlyDuringCall = 0,
   PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes = 1,
   PJRT_HostBufferSemantics_kImmutableZeroCopy = 2,  // the buffer may live in the host's memory until it is destroyed
   PJRT_HostBufferSemantics_kMutableZeroCopy = 3     // and may be written there
 } PJRT_HostBufferSemantics;
 
-typedef enum PJRT_Buffer_MemoryLayout_Type {
+typedef enum PJRT_Buffer_MemoryLayout_Type PJRT_ENUM_TYPE {
   PJRT_Buffer_MemoryLayout_Type_Tiled = 0,
   PJRT_Buffer_MemoryLayout_Type_Strides = 1
 } PJRT_Buffer_MemoryLayout_Type;
