@@ -16,7 +16,7 @@ from support.source_order import CPP_SUFFIXES, Edges, against_order, below, circ
 
 MOST_LINES_OF_A_FILE = 500
 MOST_LINES_OF_A_FUNCTION = 80
-DIRECTORIES = ["csrc", "torch_mydev", "tests", "benchmarks", "examples", "tools"]
+DIRECTORIES = ["csrc", "torch_mydev", "pjrt_mydev", "tests", "benchmarks", "examples", "tools"]
 TORCH_INCLUDE = re.compile(r'#\s*include\s*[<"](torch|ATen|c10|caffe2|pybind11|Python\.h)')
 
 # What the layers of csrc may use. The built-in driver is a driver like any other: it knows the public header alone. Its
@@ -29,17 +29,19 @@ LAYERS: dict[str, set[str]] = {
     "host_kernels": {"include", "runtime", "kernels"},
     "program": {"include", "runtime", "kernels"},
     "conform": {"include", "runtime", "kernels"},
+    "pjrt": {"include", "runtime", "kernels", "program"},
     "aten": {"include", "runtime", "kernels", "program"},
     "distributed": {"include", "runtime", "kernels", "program", "aten"},
     "python": {"include", "runtime", "kernels", "program", "aten", "distributed"},
 }
-BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "program", "conform"]
+BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "program", "pjrt", "conform"]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "graph", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
     "csrc/conform": below([".", "driver", "kernels"]),
+    "csrc/pjrt": below(["c_api", ".", "api"]),
     "torch_mydev": below(
         [
             ".",

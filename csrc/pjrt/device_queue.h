@@ -1,0 +1,58 @@
+// The order in which a device is given work.
+//
+// Work is submitted on the thread that brings it while nothing else waits, which costs a lock and no hop; else by the
+// queue's own thread, in order. Submitting is all that happens here: on an asynchronous stream it is short, on an
+// inline one it is the work itself. The thread is started at its first need. Work must not throw, and may bring more
+// work. Thread-safe. Queues live as long as the process: their threads end with it.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace mydev::pjrt {
+
+class DeviceQueue {
+ public:
+  using Work = std::function<void()>;
+
+  explicit DeviceQueue(std::string thread_name) : thread_name_(std::move(thread_name)) {}
+  DeviceQueue(const DeviceQueue&) = delete;
+  DeviceQueue& operator=(const DeviceQueue&) = delete;
+
+  // Runs it now and gives true; false where other work is before it.
+  template <typename Function>
+  bool run_if_idle(const Function& function) {
+    if (!begin()) return false;
+    function();
+    end();
+    return true;
+  }
+  // For the queue's thread: of work that waits for other devices.
+  void enqueue(Work work);
+  // Now, or in its turn.
+  void submit(Work work) {
+    if (!run_if_idle(work)) enqueue(std::move(work));
+  }
+  // In its turn, and waits for that. Not for work.
+  void run(const Work& work);
+  // Waits until all work brought so far was submitted.
+  void drain();
+
+ private:
+  bool begin();
+  void end();
+  void run_all();
+
+  std::string thread_name_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Work> waiting_;
+  bool busy_ = false;  // work is being submitted
+  bool started_ = false;
+};
+
+}  // namespace mydev::pjrt

@@ -1,0 +1,186 @@
+#include "pjrt/executable.h"
+
+#include <utility>
+
+#include "pjrt/fingerprint.h"
+#include "pjrt/wire.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+
+using mydev::pjrt::ModuleInstance;
+using mydev::pjrt::Platform;
+using mydev::pjrt::ProgramSource;
+
+namespace mydev::pjrt {
+
+namespace {
+
+constexpr std::string_view kMagic = MYDEV_DEVICE_NAME " executable";
+constexpr uint64_t kSerializedVersion = 1;
+namespace field {
+constexpr uint32_t kMagic = 1, kVersion = 2, kFormat = 3, kCode = 4, kOptions = 5;
+}
+
+std::string fingerprint_of(const ProgramSource& source) {
+  Fingerprint hash;
+  hash.add(Platform::get().fingerprint());
+  hash.add(source.format);
+  hash.add(source.code);
+  hash.add(source.options);
+  return hash.text();
+}
+
+std::vector<std::string> default_kinds(size_t count) {
+  return {count, kMemoryKindNames[0]};
+}
+
+std::vector<std::string> shardings_if_known(const std::vector<ValueDescription>& values) {
+  std::vector<std::string> texts;
+  for (const ValueDescription& value : values) {
+    if (!value.sharding) return {};
+    texts.push_back(*value.sharding);
+  }
+  return texts;
+}
+
+}  // namespace
+
+TextArray::TextArray(std::vector<std::string> texts) {
+  assign(std::move(texts));
+}
+
+void TextArray::assign(std::vector<std::string> texts) {
+  texts_ = std::move(texts);
+  data_.clear();
+  sizes_.clear();
+  for (const std::string& text : texts_) {
+    data_.push_back(text.data());
+    sizes_.push_back(text.size());
+  }
+}
+
+ExecutableInfo::ExecutableInfo(ProgramSource given, CompileOptions parsed, SharedModule compiled)
+    : source(std::move(given)),
+      options(std::move(parsed)),
+      module(std::move(compiled)),
+      fingerprint(fingerprint_of(source)),
+      output_memory_kinds(default_kinds(module->description().results.size())),
+      parameter_memory_kinds(default_kinds(module->description().parameters.size())),
+      parameter_shardings(shardings_if_known(module->description().parameters)),
+      output_shardings(shardings_if_known(module->description().results)) {
+  for (const ValueDescription& result : module->description().results) {
+    output_types.push_back(result.shape->type->type);
+    output_sizes.insert(output_sizes.end(), result.shape->sizes.begin(), result.shape->sizes.end());
+    output_ranks.push_back(result.shape->sizes.size());
+  }
+}
+
+std::string serialize(const ExecutableInfo& info) {
+  WireWriter message;
+  message.bytes(field::kMagic, kMagic);
+  message.number(field::kVersion, kSerializedVersion);
+  message.bytes(field::kFormat, info.source.format);
+  message.bytes(field::kCode, info.source.code);
+  message.bytes(field::kOptions, info.source.options);
+  return std::move(message).take();
+}
+
+ProgramSource deserialize(std::string_view bytes) {
+  std::string_view magic;
+  uint64_t version = 0;
+  ProgramSource source;
+  WireReader message(bytes);
+  while (message.next()) {
+    if (message.field() == field::kMagic) magic = message.bytes();
+    if (message.field() == field::kVersion) version = static_cast<uint64_t>(message.number());
+    if (message.field() == field::kFormat) source.format = message.bytes();
+    if (message.field() == field::kCode) source.code = message.bytes();
+    if (message.field() == field::kOptions) source.options = message.bytes();
+  }
+  MYDEV_CHECK(magic == kMagic, MYDEV_INVALID_ARGUMENT, "these ", bytes.size(),
+              " bytes are no serialized executable of device " MYDEV_DEVICE_NAME);
+  MYDEV_CHECK(version == kSerializedVersion, MYDEV_INVALID_ARGUMENT, "the serialized executable has version ", version,
+              ", and this plugin reads version ", kSerializedVersion, "; compile the program again");
+  return source;
+}
+
+namespace {
+
+// In the device's turn: loading waits for the stream, and would take the error of work that was submitted in between.
+std::shared_ptr<ModuleInstance> load(const CompiledModule& module, PJRT_Device& device, const ModulePlace& place) {
+  std::shared_ptr<ModuleInstance> instance;
+  Failure failure;
+  device.queue.run([&] { failure = failure_of([&] { instance = module.load(place); }); });
+  if (failure.failed()) raise(failure.code, failure.message);
+  return instance;
+}
+
+SharedExecutableInfo compile(ProgramSource source) {
+  CompileOptions options = parse_compile_options(source.options, "PJRT_Client_Compile");
+  SharedModule module = compile_module(source.format, source.code, options);
+  return std::make_shared<const ExecutableInfo>(std::move(source), std::move(options), std::move(module));
+}
+
+}  // namespace
+
+}  // namespace mydev::pjrt
+
+PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource source)
+    : info(mydev::pjrt::compile(std::move(source))) {
+  assign_devices(platform);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const mydev::pjrt::ModulePlace place{devices[i]->stream, logical_ids[i].replica, logical_ids[i].partition};
+    const bool first = instances_.emplace(devices[i], mydev::pjrt::load(*info->module, *devices[i], place)).second;
+    MYDEV_CHECK(first, MYDEV_INVALID_ARGUMENT, "the device assignment names device ", devices[i]->id(), " twice");
+  }
+}
+
+void PJRT_LoadedExecutable::assign_devices(Platform& platform) {
+  const mydev::pjrt::CompileOptions& options = info->options;
+  const auto replicas = static_cast<size_t>(options.num_replicas),
+             partitions = static_cast<size_t>(options.num_partitions);
+  if (options.portable) {
+    MYDEV_CHECK(replicas * partitions == 1, MYDEV_INVALID_ARGUMENT, "a portable executable is of one device, and ",
+                replicas, " replicas of ", partitions, " partitions were asked for");
+    return;
+  }
+  device_assignment = options.device_assignment;
+  if (device_assignment.empty()) {
+    int64_t next = std::max<int64_t>(options.device_ordinal, 0);
+    device_assignment.assign(replicas, std::vector<int64_t>(partitions));
+    for (std::vector<int64_t>& replica : device_assignment) {
+      for (int64_t& id : replica) id = next++;
+    }
+  }
+  for (size_t r = 0; r < replicas; ++r) {
+    for (size_t p = 0; p < partitions; ++p) {
+      devices.push_back(&platform.device(device_assignment[r][p]));
+      logical_ids.push_back({static_cast<int>(r), static_cast<int>(p)});
+    }
+  }
+}
+
+std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(PJRT_Device& device) {
+  const std::lock_guard lock(mutex_);
+  MYDEV_CHECK(!deleted_, MYDEV_FAILED_PRECONDITION, "executable '", info->module->description().name,
+              "' was deleted and cannot be executed; compile it again");
+  const auto found = instances_.find(&device);
+  if (found != instances_.end()) return found->second;
+  MYDEV_CHECK(device_assignment.empty(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
+              "' was not compiled for device ", device.id(), "; name it in the device assignment");
+  std::shared_ptr<ModuleInstance> loaded = mydev::pjrt::load(*info->module, device, {device.stream});
+  instances_.emplace(&device, loaded);
+  return loaded;
+}
+
+void PJRT_LoadedExecutable::drop() {
+  decltype(instances_) instances;  // released when the lock is not held: they wait for their last run
+  const std::lock_guard lock(mutex_);
+  deleted_ = true;
+  instances.swap(instances_);
+}
+
+bool PJRT_LoadedExecutable::deleted() const {
+  const std::lock_guard lock(mutex_);
+  return deleted_;
+}

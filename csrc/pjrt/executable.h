@@ -1,0 +1,100 @@
+// Executables of the C API: what was compiled, and what is loaded on devices.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "pjrt/c_api/executable.h"
+#include "pjrt/compile_options.h"
+#include "pjrt/compiled_module.h"
+#include "pjrt/platform.h"
+
+namespace mydev::pjrt {
+
+// What a client gave to be compiled.
+struct ProgramSource {
+  std::string format, code, options;  // options: a serialized CompileOptionsProto
+};
+
+// Texts as the C API gives them: two arrays.
+class TextArray {
+ public:
+  TextArray() = default;
+  explicit TextArray(std::vector<std::string> texts);
+  TextArray(const TextArray&) = delete;
+  TextArray& operator=(const TextArray&) = delete;
+  void assign(std::vector<std::string> texts);
+  const char* const* data() const noexcept { return data_.empty() ? nullptr : data_.data(); }
+  const size_t* sizes() const noexcept { return sizes_.data(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<const char*> data_;
+  std::vector<size_t> sizes_;
+};
+
+// All that can be asked about an executable. Does not change; shared by handles and by what is loaded.
+struct ExecutableInfo {
+  ExecutableInfo(ProgramSource source, CompileOptions options, SharedModule module);
+
+  const ProgramSource source;
+  const CompileOptions options;
+  const SharedModule module;
+  const std::string fingerprint;
+  std::vector<PJRT_Buffer_Type> output_types;
+  std::vector<int64_t> output_sizes;  // of all outputs
+  std::vector<size_t> output_ranks;
+  TextArray output_memory_kinds, parameter_memory_kinds;
+  TextArray parameter_shardings, output_shardings;  // empty unless known of all
+};
+using SharedExecutableInfo = std::shared_ptr<const ExecutableInfo>;
+
+// Source and options, from which an executable is compiled anew.
+std::string serialize(const ExecutableInfo& info);
+// Raises INVALID_ARGUMENT for bytes that serialize() did not give.
+ProgramSource deserialize(std::string_view bytes);
+
+}  // namespace mydev::pjrt
+
+struct PJRT_Executable {
+  mydev::pjrt::SharedExecutableInfo info;
+  std::vector<void*> output_layouts, parameter_layouts;  // what the Layouts extension gave last
+};
+
+struct PJRT_LoadedExecutable {
+ public:
+  // Compiles, and loads on the devices that the options name.
+  PJRT_LoadedExecutable(mydev::pjrt::Platform& platform, mydev::pjrt::ProgramSource source);
+  PJRT_LoadedExecutable(const PJRT_LoadedExecutable&) = delete;
+  PJRT_LoadedExecutable& operator=(const PJRT_LoadedExecutable&) = delete;
+
+  const mydev::pjrt::SharedExecutableInfo info;
+  // One for each replica and partition, partitions of the first replica first.
+  std::vector<PJRT_Device*> devices;
+  std::vector<PJRT_LogicalDeviceIds> logical_ids;
+  std::vector<std::vector<int64_t>> device_assignment;  // [replica][partition]; empty: portable
+
+  // Raises FAILED_PRECONDITION where it was deleted.
+  std::shared_ptr<mydev::pjrt::ModuleInstance> instance(PJRT_Device& device);
+  void drop();
+  bool deleted() const;
+
+ private:
+  void assign_devices(mydev::pjrt::Platform& platform);
+
+  mutable std::mutex mutex_;  // guards what follows
+  bool deleted_ = false;
+  std::unordered_map<PJRT_Device*, std::shared_ptr<mydev::pjrt::ModuleInstance>> instances_;
+};
+
+namespace mydev::pjrt {
+
+// PJRT_LoadedExecutable_Execute: checks all, then submits. Raises before any device has work and any buffer is donated.
+void execute(PJRT_LoadedExecutable_Execute_Args& args);
+
+}  // namespace mydev::pjrt

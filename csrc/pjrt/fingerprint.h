@@ -1,0 +1,35 @@
+// A 64-bit FNV-1a hash of what something is made of: the same in every process. Not against those who mean harm.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace mydev::pjrt {
+
+class Fingerprint {
+ public:
+  void add(uint64_t number) noexcept {
+    for (int i = 0; i < 8; ++i) add_byte(static_cast<uint8_t>(number >> (8 * i)));
+  }
+  // With its length, so that what stands beside each other is not run together.
+  void add(std::string_view text) noexcept {
+    add(uint64_t{text.size()});
+    for (const char c : text) add_byte(static_cast<uint8_t>(c));
+  }
+  uint64_t value() const noexcept { return hash_; }
+  std::string text() const {
+    std::string digits(17, '\0');  // with the NUL that snprintf writes
+    std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash_));
+    digits.pop_back();
+    return digits;
+  }
+
+ private:
+  void add_byte(uint8_t byte) noexcept { hash_ = (hash_ ^ byte) * 0x100000001b3; }
+
+  uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+}  // namespace mydev::pjrt

@@ -1,0 +1,39 @@
+"""Registering with JAX: the one module here that imports it, and the one place that uses what JAX keeps to itself."""
+
+from __future__ import annotations
+
+import logging
+
+from pjrt_mydev._jax_version import explain_unsupported
+from pjrt_mydev._library import check_library, device_name, library_path
+
+logger = logging.getLogger(__name__)
+
+# JAX's own platforms have 0 (CPU) and more. Below that the plugin is used where it is asked for, and is not the default
+# for everyone who has this package installed: it does not compile StableHLO yet.
+PRIORITY = -100
+
+
+def register() -> None:
+    """Registers the platform, and that buffers may be donated on it. Raises RuntimeError, as `initialize` says."""
+    import jax
+    from jax._src import xla_bridge
+
+    problem = explain_unsupported(jax.__version__)
+    if problem:
+        raise RuntimeError(problem)
+    path = library_path()
+    check_library(path)
+    xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=None)
+    _allow_donation()
+
+
+def _allow_donation() -> None:
+    """JAX lowers donation for platforms of a list alone; without it programs are right, and need more memory."""
+    from jax._src.interpreters import mlir
+
+    platforms = getattr(mlir, "_platforms_with_donation", None)
+    if not isinstance(platforms, list):
+        logger.warning("this version of JAX has no list of platforms with donation; arguments are not donated")
+    elif device_name() not in platforms:
+        platforms.append(device_name())
