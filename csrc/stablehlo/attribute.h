@@ -53,7 +53,13 @@ struct TensorLiteral {
 
 enum class ComparisonDirection : uint8_t { kEq, kNe, kGe, kGt, kLe, kLt };
 enum class ComparisonType : uint8_t { kNone, kFloat, kTotalOrder, kSigned, kUnsigned };
-enum class CustomCallVersion : uint8_t { kUnspecified, kOriginal, kStatusReturning, kStatusReturningUnified, kTypedFfi };
+enum class CustomCallVersion : uint8_t {
+  kUnspecified,
+  kOriginal,
+  kStatusReturning,
+  kStatusReturningUnified,
+  kTypedFfi
+};
 enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };
 enum class Precision : uint8_t { kDefault, kHigh, kHighest };
 enum class RngAlgorithm : uint8_t { kDefault, kThreeFry, kPhilox };
@@ -80,11 +86,10 @@ struct UnknownAttribute {
 };
 
 struct Attribute {
-  using Value =
-      std::variant<Unit, bool, Integer, Float, std::string, Symbol, const Type*, ArrayAttribute, Dictionary,
-                   TensorLiteral, ComparisonDirection, ComparisonType, CustomCallVersion, FftType, Precision,
-                   RngAlgorithm, RngDistribution, Transpose, ResultAccuracyMode, ResultAccuracy, OutputOperandAlias,
-                   Mesh, TensorSharding, TensorShardings, ManualAxes, UnknownAttribute>;
+  using Value = std::variant<Unit, bool, Integer, Float, std::string, Symbol, const Type*, ArrayAttribute, Dictionary,
+                             TensorLiteral, ComparisonDirection, ComparisonType, CustomCallVersion, FftType, Precision,
+                             RngAlgorithm, RngDistribution, Transpose, ResultAccuracyMode, ResultAccuracy,
+                             OutputOperandAlias, Mesh, TensorSharding, TensorShardings, ManualAxes, UnknownAttribute>;
   Value value;
 
   // The alternative, or nullptr if it is another one.

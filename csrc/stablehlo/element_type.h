@@ -57,8 +57,8 @@ struct ElementRow {
   std::string_view mlir_name;  // what MLIR's text calls it
   uint8_t bits;                // of a value. Pass element_bytes() for what one takes in memory
   ElementKind kind;
-  mydev_dtype dtype;   // MYDEV_DTYPE_INVALID: there are no kernels of this type
-  uint8_t vhlo_code;   // of the type's encoding in VHLO; kNoVhloCode: it is encoded as something else
+  mydev_dtype dtype;  // MYDEV_DTYPE_INVALID: there are no kernels of this type
+  uint8_t vhlo_code;  // of the type's encoding in VHLO; kNoVhloCode: it is encoded as something else
 };
 
 inline constexpr std::array kElementTypes = {

@@ -68,7 +68,7 @@ class Module {
   Module& operator=(Module&&) noexcept;
 
   const std::string& name() const noexcept;
-  const Dictionary& attributes() const noexcept;  // "mhlo.num_partitions", "mhlo.num_replicas", ...
+  const Dictionary& attributes() const noexcept;                   // "mhlo.num_partitions", "mhlo.num_replicas", ...
   const std::vector<const Function*>& functions() const noexcept;  // in the order of the text
   // Of the mesh that shardings name; nullptr if there is none.
   const Mesh* find_mesh(std::string_view name) const noexcept;

@@ -106,9 +106,9 @@ struct Block {
 };
 
 struct Region {
-  const Operation* owner = nullptr;     // nullptr: it is the body of `function`
+  const Operation* owner = nullptr;  // nullptr: it is the body of `function`
   const Function* function = nullptr;
-  std::vector<const Block*> blocks;     // one, where anything is run
+  std::vector<const Block*> blocks;  // one, where anything is run
 
   const Block& body() const noexcept { return *blocks.front(); }
   std::span<const Value* const> arguments() const noexcept { return body().arguments; }

@@ -38,10 +38,10 @@ enum class Operator : uint8_t {
 };
 
 enum Trait : uint16_t {
-  kTerminator = 1,         // the last of its block
-  kSideEffects = 2,        // is run whether or not its results are used; custom calls say so in an attribute as well
-  kSameTypes = 4,          // operands and results are of one type
-  kSameShape = 8,          // operands and results are tensors of one shape
+  kTerminator = 1,           // the last of its block
+  kSideEffects = 2,          // is run whether or not its results are used; custom calls say so in an attribute as well
+  kSameTypes = 4,            // operands and results are of one type
+  kSameShape = 8,            // operands and results are tensors of one shape
   kRegionsAreBranches = 16,  // a region takes no arguments and returns the results
   kResultsAreOperands = 32,  // the results are of the types of the operands
   kIdentity = 64,            // the result is the operand: it is about shardings only

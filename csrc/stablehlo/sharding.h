@@ -46,8 +46,8 @@ struct DimensionSharding {
 };
 
 struct TensorSharding {
-  std::string mesh_name;      // of Module::meshes; empty where the mesh is inline
-  std::optional<Mesh> mesh;   // inline
+  std::string mesh_name;     // of Module::meshes; empty where the mesh is inline
+  std::optional<Mesh> mesh;  // inline
   std::vector<DimensionSharding> dimensions;
   std::vector<AxisReference> replicated_axes, unreduced_axes;
   bool operator==(const TensorSharding&) const = default;
