@@ -35,7 +35,7 @@ struct Integer {
   const Type* type = nullptr;
 };
 struct Float {
-  double value = 0;  // rounded for the types that a double does not hold: there are none
+  double value = 0;
   const Type* type = nullptr;
 };
 struct Symbol {
@@ -101,8 +101,13 @@ struct Attribute {
   std::string_view kind_name() const noexcept;
 };
 
-// Elements of a literal as numbers; all of them where it is a splat. Raises INVALID_ARGUMENT for other types.
+// Elements of a literal as numbers; all of them where it is a splat, at most so many. Raises INVALID_ARGUMENT for other
+// types.
+inline constexpr size_t kMostListedElements = size_t{1} << 24;
 std::vector<int64_t> integers_of(const TensorLiteral& literal);
 std::vector<double> floats_of(const TensorLiteral& literal);  // of floats and integers
+
+// The number that bits stand for: of f64, f32, bf16 and f16. Raises UNIMPLEMENTED for others.
+double float_of_bits(ElementType type, uint64_t bits);
 
 }  // namespace mydev::stablehlo

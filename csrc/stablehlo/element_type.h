@@ -42,9 +42,8 @@ enum class ElementType : uint8_t {
   kF64,
   kC64,
   kC128,
-  kIndex,      // stored as s64
-  kQuantized,  // Type::quantization says what is stored and what it stands for
-  kNone,       // of a type that is no tensor
+  kIndex,  // stored as s64
+  kNone,   // of a type that is no tensor
 };
 
 enum class ElementKind : uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex, kOther };
@@ -95,8 +94,6 @@ inline constexpr std::array kElementTypes = {
     ElementRow{ElementType::kC64, "c64", "complex<f32>", 64, ElementKind::kComplex, MYDEV_C64, kNoVhloCode},
     ElementRow{ElementType::kC128, "c128", "complex<f64>", 128, ElementKind::kComplex, MYDEV_C128, kNoVhloCode},
     ElementRow{ElementType::kIndex, "index", "index", 64, ElementKind::kSigned, MYDEV_S64, 9},
-    ElementRow{ElementType::kQuantized, "quantized", "!quant.uniform", 0, ElementKind::kOther, MYDEV_DTYPE_INVALID,
-               kNoVhloCode},
     ElementRow{ElementType::kNone, "none", "none", 0, ElementKind::kOther, MYDEV_DTYPE_INVALID, kNoVhloCode},
 };
 

@@ -27,7 +27,13 @@
 
 namespace mydev::stablehlo {
 
-class Module;
+// Says where operations came from, when someone asks. Any thread.
+class LocationTable {
+ public:
+  virtual ~LocationTable() = default;
+  // "\"model.py\":12:3", "\"jit(f)/add\"(\"model.py\":12:3)"; at most some hundred characters. "" if it is not known.
+  virtual std::string text(uint32_t location) const = 0;
+};
 
 struct FunctionArgument {
   const Value* value = nullptr;
@@ -40,7 +46,7 @@ struct FunctionResult {
 };
 
 struct Function {
-  const Module* module = nullptr;
+  const LocationTable* locations = nullptr;  // the module's; nullptr if it has none
   std::string name;
   bool is_private = false;
   std::vector<FunctionArgument> arguments;  // whose values are the arguments of the body's block
@@ -50,14 +56,6 @@ struct Function {
   uint32_t location = 0;
   uint32_t value_count = 0;      // of all regions
   uint32_t operation_count = 0;  // likewise
-};
-
-// Says where operations came from, when someone asks. Any thread.
-class LocationTable {
- public:
-  virtual ~LocationTable() = default;
-  // "\"model.py\":12:3", "\"jit(f)/add\"(\"model.py\":12:3)"; at most some hundred characters. "" if it is not known.
-  virtual std::string text(uint32_t location) const = 0;
 };
 
 class Module {

@@ -65,6 +65,8 @@ struct AttributeRow {
   std::string_view name;
   Kind kind = kAny;
   bool optional = false;
+  // VHLO's versions of the operator that have it.
+  uint8_t first_version = 1, last_version = 0xFF;
 };
 
 struct OperatorRow {
@@ -76,6 +78,8 @@ struct OperatorRow {
   std::string_view results;  // likewise
   int8_t regions;            // -1: any number, at least one
   uint16_t traits;
+  // VHLO's versions of the operator that StableHLO up to 1.13 has: 1 to ... 0: it is of another dialect.
+  uint8_t versions;
   std::span<const AttributeRow> attributes;  // by name
 
   std::string_view short_name() const noexcept { return name.substr(name.find('.') + 1); }

@@ -1,4 +1,4 @@
-// Types of values and of attributes.
+// Types of values and of attributes. There are no quantized ones: readers refuse them.
 //
 // A Type does not change once its module has it; values and attributes point to it. Two that are equal may be two
 // objects: compare with ==. The text of one is MLIR's ("tensor<4x?xf32>").
@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,19 +28,6 @@ enum class TypeKind : uint8_t {
   kWitness,
 };
 
-// What an integer stands for: expressed = scale * (stored - zero_point).
-struct Quantization {
-  ElementType storage = ElementType::kS8;
-  ElementType expressed = ElementType::kF32;
-  bool is_signed = true;
-  int64_t storage_min = 0, storage_max = 0;
-  std::vector<double> scales;  // one, or one for each index of `axis`
-  std::vector<int64_t> zero_points;
-  std::optional<int64_t> axis;
-
-  bool operator==(const Quantization&) const = default;
-};
-
 struct Type {
   TypeKind kind = TypeKind::kNone;
   ElementType element = ElementType::kNone;  // of tensors, buffers and bare numbers
@@ -50,7 +35,6 @@ struct Type {
   std::vector<int64_t> bounds;               // of a tensor: the most that a dynamic size may be, or kDynamic; or empty
   std::vector<const Type*> inputs;           // of a tuple: its elements; of a function: its arguments
   std::vector<const Type*> results;          // of a function
-  std::shared_ptr<const Quantization> quantization;  // where the element is kQuantized
 
   bool is_tensor() const noexcept { return kind == TypeKind::kTensor; }
   int64_t rank() const noexcept { return static_cast<int64_t>(dims.size()); }
