@@ -56,7 +56,10 @@ const Attribute* BytecodeAttributes::optional_attribute(Cursor& cursor) {
 
 const Type* BytecodeAttributes::type(Cursor& cursor) {
   const size_t offset = cursor.offset();
-  const size_t index = cursor.index(types_.size(), "type");
+  return type_at(cursor.index(types_.size(), "type"), offset);
+}
+
+const Type* BytecodeAttributes::type_at(size_t index, size_t offset) {
   return decode_once(types_[index], offset, [&] { return decode_type(sections_.types[index]); });
 }
 

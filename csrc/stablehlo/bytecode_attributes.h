@@ -24,6 +24,8 @@ class BytecodeAttributes {
   // The one that a varint names.
   const Attribute* attribute(Cursor& cursor);
   const Type* type(Cursor& cursor);
+  // The one of a number below that of all types.
+  const Type* type_at(size_t index, size_t offset);
   // Of a varint that is twice its number and one, or zero for none: nullptr.
   const Attribute* optional_attribute(Cursor& cursor);
   // Of one whose alternative is known.

@@ -225,8 +225,8 @@ Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
     default:
       break;
   }
-  const auto row = std::ranges::find_if(
-      kElementTypes, [code](const ElementRow& candidate) { return candidate.vhlo_code == code; });
+  const auto row =
+      std::ranges::find_if(kElementTypes, [code](const ElementRow& candidate) { return candidate.vhlo_code == code; });
   if (row == kElementTypes.end() || code >= kNoVhloCode) {
     Cursor::fail_at(offset, "type ", code, " of VHLO is none of StableHLO 1.13, the newest that is read");
   }

@@ -28,12 +28,13 @@ LAYERS: dict[str, set[str]] = {
     "kernels": {"include", "runtime"},
     "host_kernels": {"include", "runtime", "kernels"},
     "program": {"include", "runtime", "kernels"},
+    "stablehlo": {"include", "runtime"},
     "conform": {"include", "runtime", "kernels"},
     "aten": {"include", "runtime", "kernels", "program"},
     "distributed": {"include", "runtime", "kernels", "program", "aten"},
     "python": {"include", "runtime", "kernels", "program", "aten", "distributed"},
 }
-BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "program", "conform"]
+BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "program", "stablehlo", "conform"]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
