@@ -40,6 +40,10 @@ constexpr std::array kKindNames = {
     "a sharding",
     "a list of shardings",
     "a list of manual axes",
+    "an axis of a mesh",
+    "an axis",
+    "a part of an axis",
+    "the sharding of a dimension",
     "an attribute that is not known",
 };
 static_assert(kKindNames.size() == std::variant_size_v<Attribute::Value>);

@@ -36,6 +36,7 @@ struct Integer {
 };
 struct Float {
   double value = 0;
+  uint64_t bits = 0;  // as its type has them
   const Type* type = nullptr;
 };
 struct Symbol {
@@ -89,7 +90,9 @@ struct Attribute {
   using Value = std::variant<Unit, bool, Integer, Float, std::string, Symbol, const Type*, ArrayAttribute, Dictionary,
                              TensorLiteral, ComparisonDirection, ComparisonType, CustomCallVersion, FftType, Precision,
                              RngAlgorithm, RngDistribution, Transpose, ResultAccuracyMode, ResultAccuracy,
-                             OutputOperandAlias, Mesh, TensorSharding, TensorShardings, ManualAxes, UnknownAttribute>;
+                             OutputOperandAlias, Mesh,
+                   TensorSharding, TensorShardings, ManualAxes, MeshAxis, AxisReference, AxisReference::Part,
+                   DimensionSharding, UnknownAttribute>;
   Value value;
 
   // The alternative, or nullptr if it is another one.

@@ -135,11 +135,14 @@ int64_t BytecodeAttributes::integer(Cursor& cursor, const Type& type) {
   return is_unsigned ? value & ((int64_t{1} << row.bits) - 1) : value;
 }
 
-double BytecodeAttributes::floating(Cursor& cursor, ElementType type) {
-  if (element_row(type).kind != ElementKind::kFloat) {
-    cursor.fail("a float is of the type ", element_row(type).mlir_name);
+Float BytecodeAttributes::floating(Cursor& cursor, const Type& type) {
+  const ElementRow& row = element_row(type.element);
+  if (type.kind != TypeKind::kElement || row.kind != ElementKind::kFloat) {
+    cursor.fail("a float is of the type ", type.text());
   }
-  return float_of_bits(type, static_cast<uint64_t>(cursor.integer(element_row(type).bits)));
+  auto bits = static_cast<uint64_t>(cursor.integer(row.bits));
+  if (row.bits < 64) bits &= (uint64_t{1} << row.bits) - 1;
+  return {float_of_bits(type.element, bits), bits, &type};
 }
 
 TensorLiteral BytecodeAttributes::literal(const Type* type, std::span<const std::byte> bytes, size_t offset) {

@@ -47,7 +47,7 @@ class BytecodeAttributes {
   TensorLiteral literal(const Type* type, std::span<const std::byte> bytes, size_t offset);
   // A number, written as the bits of its type.
   int64_t integer(Cursor& cursor, const Type& type);  // of a bare number
-  double floating(Cursor& cursor, ElementType type);
+  Float floating(Cursor& cursor, const Type& type);
 
   Module::Contents& contents() noexcept { return contents_; }
 

@@ -155,7 +155,7 @@ Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table) {
     }
     case kFloat: {
       const Type* type = table.type(cursor);
-      return {Float{table.floating(cursor, type->element), type}};
+      return {table.floating(cursor, *type)};
     }
     case kDenseArray:
       return dense_array(cursor, table);

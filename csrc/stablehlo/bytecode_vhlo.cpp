@@ -1,6 +1,6 @@
 // Attributes and types of VHLO, the versioned form in which StableHLO is stored.
 #include <algorithm>
-#include <array>
+#include <bit>
 
 #include "stablehlo/bytecode_attributes.h"
 
@@ -71,8 +71,8 @@ Attribute output_operand_alias(Cursor& cursor, BytecodeAttributes& table) {
 
 Attribute result_accuracy(Cursor& cursor, BytecodeAttributes& table) {
   ResultAccuracy accuracy;
-  accuracy.atol = table.floating(cursor, ElementType::kF64);
-  accuracy.rtol = table.floating(cursor, ElementType::kF64);
+  accuracy.atol = std::bit_cast<double>(cursor.signed_varint());
+  accuracy.rtol = std::bit_cast<double>(cursor.signed_varint());
   accuracy.ulps = cursor.signed_varint();
   accuracy.mode = table.attribute_of<ResultAccuracyMode>(cursor, "a mode of accuracy");
   return {accuracy};
@@ -149,7 +149,7 @@ Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table) {
       return enumeration(cursor, FftType::kIrfft, "kind of Fourier transform");
     case kFloat: {
       const Type* type = table.type(cursor);
-      return {Float{table.floating(cursor, type->element), type}};
+      return {table.floating(cursor, *type)};
     }
     case kInteger: {
       const Type* type = table.type(cursor);

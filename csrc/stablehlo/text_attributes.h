@@ -1,0 +1,25 @@
+// Attributes as text. Appends to a string; nothing fails.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "stablehlo/attribute.h"
+#include "stablehlo/operation.h"
+
+namespace mydev::stablehlo {
+
+void append_attribute(std::string& text, const Attribute& attribute);
+// {name = value, ...}; nothing where it is empty.
+void append_dictionary(std::string& text, const Dictionary& dictionary);
+// @name, quoted where it has to be.
+void append_symbol(std::string& text, std::string_view path);
+void append_quoted(std::string& text, std::string_view string);
+// 1, 2, 3
+void append_numbers(std::string& text, const std::vector<int64_t>& numbers);
+// name = value of StableHLO's own attributes of an operation, in whose structured form they are: "a = 1 : i64, b = ...".
+void append_operator_attributes(std::string& text, const Operation& op);
+// name =
+void append_name(std::string& text, std::string_view name);
+
+}  // namespace mydev::stablehlo
