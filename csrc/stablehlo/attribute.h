@@ -90,9 +90,8 @@ struct Attribute {
   using Value = std::variant<Unit, bool, Integer, Float, std::string, Symbol, const Type*, ArrayAttribute, Dictionary,
                              TensorLiteral, ComparisonDirection, ComparisonType, CustomCallVersion, FftType, Precision,
                              RngAlgorithm, RngDistribution, Transpose, ResultAccuracyMode, ResultAccuracy,
-                             OutputOperandAlias, Mesh,
-                   TensorSharding, TensorShardings, ManualAxes, MeshAxis, AxisReference, AxisReference::Part,
-                   DimensionSharding, UnknownAttribute>;
+                             OutputOperandAlias, Mesh, TensorSharding, TensorShardings, ManualAxes, MeshAxis,
+                             AxisReference, AxisReference::Part, DimensionSharding, UnknownAttribute>;
   Value value;
 
   // The alternative, or nullptr if it is another one.

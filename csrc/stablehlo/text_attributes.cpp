@@ -38,8 +38,8 @@ void append_hex(std::string& text, uint64_t bits, int digits) {
 
 // A number that reads back as the same bits.
 void append_float(std::string& text, ElementType type, uint64_t bits) {
-  const bool is_small = type != ElementType::kF64 && type != ElementType::kF32 && type != ElementType::kF16 &&
-                        type != ElementType::kBF16;
+  const bool is_small =
+      type != ElementType::kF64 && type != ElementType::kF32 && type != ElementType::kF16 && type != ElementType::kBF16;
   const double value = is_small ? 0 : float_of_bits(type, bits);
   if (is_small || !std::isfinite(value)) {
     append_hex(text, bits, static_cast<int>(element_bytes(type)) * 2);

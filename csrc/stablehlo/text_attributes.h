@@ -17,7 +17,8 @@ void append_symbol(std::string& text, std::string_view path);
 void append_quoted(std::string& text, std::string_view string);
 // 1, 2, 3
 void append_numbers(std::string& text, const std::vector<int64_t>& numbers);
-// name = value of StableHLO's own attributes of an operation, in whose structured form they are: "a = 1 : i64, b = ...".
+// name = value of StableHLO's own attributes of an operation, in whose structured form they are: "a = 1 : i64, b =
+// ...".
 void append_operator_attributes(std::string& text, const Operation& op);
 // name =
 void append_name(std::string& text, std::string_view name);

@@ -1,0 +1,26 @@
+// print_stablehlo FILE...: the text of programs in bytecode, or why they are none, each after a line "== FILE". For
+// tests that compare it with what other tools make of the same bytes.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "stablehlo/bytecode_reader.h"
+#include "stablehlo/text.h"
+
+int main(int count, char** arguments) {
+  for (const char* path : std::span(arguments, static_cast<size_t>(count)).subspan(1)) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::printf("== %s\n", path);
+    try {
+      const mydev::stablehlo::Module module = mydev::stablehlo::read_bytecode(std::as_bytes(std::span(bytes)));
+      std::fputs(mydev::stablehlo::print(module).c_str(), stdout);
+    } catch (const mydev::Error& error) {
+      std::printf("error: %s\n", error.what());
+    }
+  }
+  return 0;
+}
