@@ -64,7 +64,7 @@ enum class CustomCallVersion : uint8_t {
 enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };
 enum class Precision : uint8_t { kDefault, kHigh, kHighest };
 enum class RngAlgorithm : uint8_t { kDefault, kThreeFry, kPhilox };
-enum class RngDistribution : uint8_t { kUniform, kNormal };
+enum class RngDistribution : uint8_t { kUniform = 1, kNormal };
 enum class Transpose : uint8_t { kInvalid, kNoTranspose, kTranspose, kAdjoint };
 enum class ResultAccuracyMode : uint8_t { kDefault, kHighest, kTolerance };
 

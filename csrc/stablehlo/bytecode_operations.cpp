@@ -134,7 +134,7 @@ void BytecodeOperations::read_signature(const Header& header, Function& function
   const Type* type = attributes_.attribute_of<const Type*>(properties, "the type of a function");
   const auto& result_attributes = attributes_.attribute_of<ArrayAttribute>(properties, "attributes of results");
   function.name = attributes_.attribute_of<std::string>(properties, "the name of a function");
-  function.is_private = attributes_.attribute_of<std::string>(properties, "a visibility") == "private";
+  function.visibility = attributes_.attribute_of<std::string>(properties, "a visibility");
   properties.expect_end("a function");
   if (type->kind != TypeKind::kFunction) {
     Cursor::fail_at(header.offset, "function '", function.name, "' is of the type ", type->text());

@@ -48,8 +48,11 @@ enum TypeCode : uint8_t {
 
 // A number of an enumeration whose last one is `last`.
 template <typename T>
-Attribute enumeration(Cursor& cursor, T last, std::string_view what) {
-  return {static_cast<T>(cursor.index(static_cast<size_t>(last) + 1, what))};
+Attribute enumeration(Cursor& cursor, T last, std::string_view what, T first = T{}) {
+  const size_t offset = cursor.offset();
+  const size_t value = cursor.index(static_cast<size_t>(last) + 1, what);
+  if (value < static_cast<size_t>(first)) Cursor::fail_at(offset, "there is no ", what, " ", value);
+  return {static_cast<T>(value)};
 }
 
 Attribute dictionary(Cursor& cursor, BytecodeAttributes& table) {
@@ -162,7 +165,7 @@ Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table) {
     case kRngAlgorithm:
       return enumeration(cursor, RngAlgorithm::kPhilox, "algorithm of random numbers");
     case kRngDistribution:
-      return enumeration(cursor, RngDistribution::kNormal, "distribution of random numbers");
+      return enumeration(cursor, RngDistribution::kNormal, "distribution of random numbers", RngDistribution::kUniform);
     case kString:
       return {std::string(table.string(cursor))};
     case kTensor: {

@@ -48,7 +48,7 @@ struct FunctionResult {
 struct Function {
   const LocationTable* locations = nullptr;  // the module's; nullptr if it has none
   std::string name;
-  bool is_private = false;
+  std::string visibility;                   // "private", "public" or "", which is public
   std::vector<FunctionArgument> arguments;  // whose values are the arguments of the body's block
   std::vector<FunctionResult> results;
   Dictionary attributes;  // those of dialects

@@ -17,7 +17,7 @@ constexpr std::array kComparisonNames = {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNE
 constexpr std::array kFftNames = {"FFT", "IFFT", "RFFT", "IRFFT"};
 constexpr std::array kPrecisionNames = {"DEFAULT", "HIGH", "HIGHEST"};
 constexpr std::array kRngAlgorithmNames = {"DEFAULT", "THREE_FRY", "PHILOX"};
-constexpr std::array kRngDistributionNames = {"UNIFORM", "NORMAL"};
+constexpr std::array kRngDistributionNames = {"", "UNIFORM", "NORMAL"};
 constexpr std::array kTransposeNames = {"TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
 constexpr std::array kAccuracyModeNames = {"DEFAULT", "HIGHEST", "TOLERANCE"};
 

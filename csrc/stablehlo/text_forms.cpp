@@ -55,6 +55,10 @@ constexpr std::array kConvolutionParts = {
     ConvolutionPart{"output_spatial_dimensions", "output_batch_dimension", "output_feature_dimension", 'b', 'f'},
 };
 
+// Booleans that are false where nothing is said. Those of triangular_solve are always said.
+constexpr std::array kFalseByDefault = {"has_side_effect", "indices_are_sorted", "is_host_transfer",
+                                        "is_stable",       "unique_indices",     "use_global_device_ids"};
+
 bool is_channel(std::string_view name) {
   return name == "channel_id" || name == "channel_type";
 }
@@ -150,19 +154,34 @@ class OperatorAttributes {
              ", type = " + std::to_string(type != nullptr ? type->value : 0) + ">";
   }
 
+  bool is_all(const AttributeRow& row, int64_t number) const {
+    return std::ranges::all_of(op_.integers(row.name), [number](int64_t value) { return value == number; });
+  }
+
   // What says nothing, since it is what there is otherwise.
   bool is_default(const AttributeRow& row, const Attribute& value) const {
     if (const auto* type = value.get_if<ComparisonType>()) return *type == ComparisonType::kNone;
-    if (const auto* boolean = value.get_if<bool>()) return row.name == "use_global_device_ids" && !*boolean;
+    if (const auto* boolean = value.get_if<bool>()) {
+      return !*boolean &&
+             (op_.op == Operator::kCholesky || std::ranges::find(kFalseByDefault, row.name) != kFalseByDefault.end());
+    }
     if (const auto* accuracy = value.get_if<ResultAccuracy>()) {
       return accuracy->mode == ResultAccuracyMode::kDefault && accuracy->ulps == 0;
     }
     if (const auto* literal = value.get_if<TensorLiteral>()) {
       const bool may_be_missing = row.name.starts_with("known_") || row.name == "source_target_pairs";
-      return may_be_missing && literal->type->element_count() == 0;
+      if (may_be_missing) return literal->type->element_count() == 0;
+      const bool is_window =
+          row.name == "window_strides" || row.name.ends_with("_dilation") || row.name.ends_with("_dilations");
+      if (is_window) return is_all(row, 1);
+      return (row.name == "padding" || row.name == "window_reversal") && is_all(row, 0);
     }
     const auto* array = value.get_if<ArrayAttribute>();
-    return array != nullptr && array->empty();
+    if (array == nullptr) return false;
+    return std::ranges::all_of(*array, [](const Attribute* element) {
+      const auto* precision = element->get_if<Precision>();
+      return precision != nullptr && *precision == Precision::kDefault;
+    });
   }
 
   void plain(const AttributeRow& row, const Attribute& value) {

@@ -15,7 +15,7 @@ class FunctionPrinter {
 
   void print() {
     text_ += "  func.func ";
-    text_ += function_.is_private ? "private " : "public ";
+    if (!function_.visibility.empty()) text_ += function_.visibility + " ";
     append_symbol(text_, function_.name);
     arguments();
     results();
