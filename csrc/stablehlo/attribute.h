@@ -105,7 +105,7 @@ struct Attribute {
 
 // Elements of a literal as numbers; all of them where it is a splat, at most so many. Raises INVALID_ARGUMENT for other
 // types.
-inline constexpr size_t kMostListedElements = size_t{1} << 24;
+inline constexpr size_t kMostListedElements = size_t{1} << 20;
 std::vector<int64_t> integers_of(const TensorLiteral& literal);
 std::vector<double> floats_of(const TensorLiteral& literal);  // of floats and integers
 

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "stablehlo/bytecode_reader.h"
 #include "stablehlo/text.h"
+#include "stablehlo/verifier.h"
 
 int main(int count, char** arguments) {
   for (const char* path : std::span(arguments, static_cast<size_t>(count)).subspan(1)) {
@@ -17,6 +18,7 @@ int main(int count, char** arguments) {
     std::printf("== %s\n", path);
     try {
       const mydev::stablehlo::Module module = mydev::stablehlo::read_bytecode(std::as_bytes(std::span(bytes)));
+      mydev::stablehlo::verify(module);
       std::fputs(mydev::stablehlo::print(module).c_str(), stdout);
     } catch (const mydev::Error& error) {
       std::printf("error: %s\n", error.what());
