@@ -27,13 +27,8 @@ enum AttributeCode : uint8_t {
 };
 
 enum TypeCode : uint8_t {
-  kIntegerType,
-  kIndexType,
-  kFunctionType,
-  kBFloat16Type,
-  kFloat16Type,
-  kFloat32Type,
-  kFloat64Type,
+  kIntegerType = 0,
+  kFunctionType = 2,
   kComplexType = 9,
   kNoneType = 12,
   kTensorType = 13,
@@ -176,21 +171,11 @@ Type decode_builtin_type(Cursor& cursor, BytecodeAttributes& table) {
   switch (code) {
     case kIntegerType:
       return integer_type(cursor);
-    case kIndexType:
-      return element_type(ElementType::kIndex);
     case kFunctionType:
       type.kind = TypeKind::kFunction;
       type.inputs = table.types(cursor);
       type.results = table.types(cursor);
       return type;
-    case kBFloat16Type:
-      return element_type(ElementType::kBF16);
-    case kFloat16Type:
-      return element_type(ElementType::kF16);
-    case kFloat32Type:
-      return element_type(ElementType::kF32);
-    case kFloat64Type:
-      return element_type(ElementType::kF64);
     case kComplexType:
       return complex_type(cursor, table);
     case kNoneType:
@@ -207,8 +192,14 @@ Type decode_builtin_type(Cursor& cursor, BytecodeAttributes& table) {
       return type;
     }
     default:
-      Cursor::fail_at(offset, "type ", code, " of MLIR's builtin dialect is not known");
+      break;
   }
+  const auto row = std::ranges::find_if(kElementTypes,
+                                        [code](const ElementRow& candidate) { return candidate.builtin_code == code; });
+  if (row == kElementTypes.end() || code >= kNoCode) {
+    Cursor::fail_at(offset, "type ", code, " of MLIR's builtin dialect is not known");
+  }
+  return element_type(row->type);
 }
 
 }  // namespace mydev::stablehlo

@@ -230,7 +230,7 @@ Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
   }
   const auto row =
       std::ranges::find_if(kElementTypes, [code](const ElementRow& candidate) { return candidate.vhlo_code == code; });
-  if (row == kElementTypes.end() || code >= kNoVhloCode) {
+  if (row == kElementTypes.end() || code >= kNoCode) {
     Cursor::fail_at(offset, "type ", code, " of VHLO is none of StableHLO 1.13, the newest that is read");
   }
   return element_type(row->type);

@@ -7,8 +7,8 @@
 //     }
 //   }
 //
-// What is printed is what other tools of StableHLO parse. Large constants are printed as hexadecimal bytes, and
-// locations are left out.
+// What is printed is what other tools of StableHLO parse. Large constants are printed as hexadecimal bytes; locations
+// are left out, and so are attributes that are not known here (attribute.h).
 #pragma once
 
 #include <string>

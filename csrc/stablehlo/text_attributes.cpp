@@ -215,11 +215,9 @@ class Printer {
     text_ += "]";
   }
   void operator()(const Dictionary& dictionary) const {
-    if (dictionary.empty()) {
-      text_ += "{}";
-    } else {
-      append_dictionary(text_, dictionary);
-    }
+    const size_t before = text_.size();
+    append_dictionary(text_, dictionary);
+    if (text_.size() == before) text_ += "{}";
   }
   void operator()(const TensorLiteral& literal) const { append_literal(text_, literal); }
   void operator()(ComparisonDirection value) const { named("comparison_direction", kDirectionNames, value); }
@@ -302,16 +300,17 @@ void append_name(std::string& text, std::string_view name) {
 }
 
 void append_dictionary(std::string& text, const Dictionary& dictionary) {
-  if (dictionary.empty()) return;
-  text += "{";
-  for (size_t i = 0; i < dictionary.size(); ++i) {
-    if (i != 0) text += ", ";
-    append_name(text, dictionary[i].name);
-    if (dictionary[i].value->get_if<Unit>() != nullptr) continue;
+  const char* before = "{";
+  for (const NamedAttribute& entry : dictionary) {
+    if (entry.value->get_if<UnknownAttribute>() != nullptr) continue;
+    text += before;
+    before = ", ";
+    append_name(text, entry.name);
+    if (entry.value->get_if<Unit>() != nullptr) continue;
     text += " = ";
-    append_attribute(text, *dictionary[i].value);
+    append_attribute(text, *entry.value);
   }
-  text += "}";
+  if (*before == ',') text += "}";
 }
 
 void append_symbol(std::string& text, std::string_view path) {

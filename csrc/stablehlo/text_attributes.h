@@ -10,7 +10,7 @@
 namespace mydev::stablehlo {
 
 void append_attribute(std::string& text, const Attribute& attribute);
-// {name = value, ...}; nothing where it is empty.
+// {name = value, ...}, without attributes that are not known; nothing where there are none.
 void append_dictionary(std::string& text, const Dictionary& dictionary);
 // @name, quoted where it has to be.
 void append_symbol(std::string& text, std::string_view path);

@@ -158,6 +158,15 @@ class OperatorAttributes {
     return std::ranges::all_of(op_.integers(row.name), [number](int64_t value) { return value == number; });
   }
 
+  // Layouts of operands and of results are given together.
+  bool has_layouts(std::string_view name) const {
+    const auto is_given = [&](std::string_view layouts) {
+      const auto* array = op_.get_if<ArrayAttribute>(layouts);
+      return array != nullptr && !array->empty();
+    };
+    return name.ends_with("_layouts") && (is_given("operand_layouts") || is_given("result_layouts"));
+  }
+
   // What says nothing, since it is what there is otherwise.
   bool is_default(const AttributeRow& row, const Attribute& value) const {
     if (const auto* type = value.get_if<ComparisonType>()) return *type == ComparisonType::kNone;
@@ -177,7 +186,7 @@ class OperatorAttributes {
       return (row.name == "padding" || row.name == "window_reversal") && is_all(row, 0);
     }
     const auto* array = value.get_if<ArrayAttribute>();
-    if (array == nullptr) return false;
+    if (array == nullptr || has_layouts(row.name)) return false;
     return std::ranges::all_of(*array, [](const Attribute* element) {
       const auto* precision = element->get_if<Precision>();
       return precision != nullptr && *precision == Precision::kDefault;

@@ -35,8 +35,7 @@ class FunctionPrinter {
       const FunctionArgument& argument = function_.arguments[i];
       if (i != 0) text_ += ", ";
       text_ += name_argument(*argument.value) + ": " + argument.value->type->text();
-      if (!argument.attributes.empty()) text_ += " ";
-      append_dictionary(text_, argument.attributes);
+      spaced_dictionary(argument.attributes);
     }
     text_ += ")";
   }
@@ -48,14 +47,20 @@ class FunctionPrinter {
       const FunctionResult& result = function_.results[i];
       if (i != 0) text_ += ", ";
       text_ += result.type->text();
-      if (!result.attributes.empty()) text_ += " ";
-      append_dictionary(text_, result.attributes);
+      spaced_dictionary(result.attributes);
     }
     text_ += ")";
   }
 
   const std::string& name_argument(const Value& value) {
     return names_[value.id] = "%arg" + std::to_string(next_argument_++);
+  }
+
+  void spaced_dictionary(const Dictionary& dictionary) {
+    std::string attributes;
+    append_dictionary(attributes, dictionary);
+    if (!attributes.empty()) text_ += " ";
+    text_ += attributes;
   }
 
   void indent(int depth) { text_.append(static_cast<size_t>(depth) * 2, ' '); }
@@ -137,11 +142,7 @@ class FunctionPrinter {
     if (parentheses) text_ += ")";
   }
 
-  void dialects(const Operation& op) {
-    const Dictionary attributes = dialect_attributes(op);
-    if (!attributes.empty()) text_ += " ";
-    append_dictionary(text_, attributes);
-  }
+  void dialects(const Operation& op) { spaced_dictionary(dialect_attributes(op)); }
 
   void terminator(const Operation& op) {
     const Operation* owner = op.block->region->owner;
