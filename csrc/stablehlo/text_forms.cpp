@@ -170,6 +170,8 @@ class OperatorAttributes {
   // What says nothing, since it is what there is otherwise.
   bool is_default(const AttributeRow& row, const Attribute& value) const {
     if (const auto* type = value.get_if<ComparisonType>()) return *type == ComparisonType::kNone;
+    if (const auto* version = value.get_if<CustomCallVersion>()) return *version == CustomCallVersion::kOriginal;
+    if (const auto* string = value.get_if<std::string>()) return row.name == "backend_config" && string->empty();
     if (const auto* boolean = value.get_if<bool>()) {
       return !*boolean &&
              (op_.op == Operator::kCholesky || std::ranges::find(kFalseByDefault, row.name) != kFalseByDefault.end());
