@@ -5,21 +5,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "stablehlo/enumeration_names.h"
+
 namespace mydev::stablehlo {
 
 namespace {
 
 // Literals of more elements are printed as bytes.
 constexpr int64_t kMostPrintedElements = 64;
-
-constexpr std::array kDirectionNames = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-constexpr std::array kComparisonNames = {"NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
-constexpr std::array kFftNames = {"FFT", "IFFT", "RFFT", "IRFFT"};
-constexpr std::array kPrecisionNames = {"DEFAULT", "HIGH", "HIGHEST"};
-constexpr std::array kRngAlgorithmNames = {"DEFAULT", "THREE_FRY", "PHILOX"};
-constexpr std::array kRngDistributionNames = {"", "UNIFORM", "NORMAL"};
-constexpr std::array kTransposeNames = {"TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
-constexpr std::array kAccuracyModeNames = {"DEFAULT", "HIGHEST", "TOLERANCE"};
 
 bool is_identifier(std::string_view name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
