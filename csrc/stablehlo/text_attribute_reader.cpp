@@ -157,6 +157,11 @@ const Attribute* TextAttributeReader::integers(const std::vector<int64_t>& value
   return add(make_literal(contents_.add(std::move(type)), {bytes.begin(), bytes.end()}, false));
 }
 
+const Attribute* TextAttributeReader::zeros(Type type) {
+  const auto size = static_cast<size_t>(type.bytes());
+  return add(make_literal(contents_.add(std::move(type)), std::vector<std::byte>(size), false));
+}
+
 const Attribute* TextAttributeReader::literal() {
   scanner_.expect("<");
   const WrittenElements written = read_elements(scanner_);
@@ -217,8 +222,7 @@ const Attribute* TextAttributeReader::number() {
   const std::string_view written = scanner_.number();
   const bool is_hex = written.starts_with("0x");
   const bool is_float = !is_hex && written.find_first_of(".eE") != std::string_view::npos;
-  const Type* type =
-      scanner_.take(":") ? this->type() : element_type(is_float ? ElementType::kF64 : ElementType::kS64);
+  const Type* type = scanner_.take(":") ? this->type() : element_type(is_float ? ElementType::kF64 : ElementType::kS64);
   if (type->kind != TypeKind::kElement) scanner_.fail_about("a number is of the type " + type->text());
   if (element_row(type->element).kind == ElementKind::kFloat) {
     const uint64_t bits = bits_of_float(type->element, written, scanner_);
@@ -371,7 +375,8 @@ void TextAttributeReader::convolution_numbers(Dictionary& attributes) {
         lettered[letter] = dimension++;
         continue;
       }
-      const size_t place = word.size() == 1 && word[0] >= '0' && word[0] <= '9' ? static_cast<size_t>(word[0] - '0') : 10;
+      const size_t place =
+          word.size() == 1 && word[0] >= '0' && word[0] <= '9' ? static_cast<size_t>(word[0] - '0') : 10;
       if (place == 10) scanner_.fail_about("'" + std::string(word) + "' is no dimension of a convolution");
       if (spatial.size() <= place) spatial.resize(place + 1, -1);
       spatial[place] = dimension++;

@@ -28,7 +28,8 @@ class TextAttributeReader {
   const Attribute* add(Attribute::Value value) { return contents_.add(Attribute{std::move(value)}); }
   const Attribute* integer(int64_t value, ElementType type = ElementType::kS64);
   const Attribute* integers(const std::vector<int64_t>& values);
-  const Attribute* literal();  // dense<...> : type, whose word has been taken
+  const Attribute* zeros(Type type);    // a literal
+  const Attribute* literal();           // dense<...> : type, whose word has been taken
   std::vector<int64_t> integer_list();  // [1, 2]
 
  private:

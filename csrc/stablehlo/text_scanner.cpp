@@ -43,7 +43,8 @@ void TextScanner::fail_about(const std::string& what) {
   const auto line = 1 + std::ranges::count(before, '\n');
   const size_t begin = before.rfind('\n');
   const size_t column = begin == std::string_view::npos ? position_ + 1 : position_ - begin;
-  mydev::detail::raise_formatted(MYDEV_INVALID_ARGUMENT, "StableHLO text, line ", line, ", column ", column, ": ", what);
+  mydev::detail::raise_formatted(MYDEV_INVALID_ARGUMENT, "StableHLO text, line ", line, ", column ", column, ": ",
+                                 what);
 }
 
 char TextScanner::peek() {
@@ -116,8 +117,8 @@ std::string_view TextScanner::number() {
   size_t end = 1;
   const bool is_hex = rest.starts_with("0x");
   while (end < rest.size()) {
-    const bool is_exponent_sign = !is_hex && (rest[end] == '-' || rest[end] == '+') &&
-                                  (rest[end - 1] == 'e' || rest[end - 1] == 'E');
+    const bool is_exponent_sign =
+        !is_hex && (rest[end] == '-' || rest[end] == '+') && (rest[end - 1] == 'e' || rest[end - 1] == 'E');
     const bool is_part = is_hex ? (end == 1 || hex_digit(rest[end]) >= 0)
                                 : is_digit(rest[end]) || rest[end] == '.' || rest[end] == 'e' || rest[end] == 'E';
     if (!is_part && !is_exponent_sign) break;

@@ -20,7 +20,8 @@ class TextScanner {
   char peek();
   bool take(std::string_view token);
   void expect(std::string_view token);
-  // What looks like a name: letters, digits, '_', '.', '$' and '-' that is not the beginning of "->"; "" if there is none.
+  // What looks like a name: letters, digits, '_', '.', '$' and '-' that is not the beginning of "->"; "" if there is
+  // none.
   std::string_view next_word();
   bool take_word(std::string_view wanted);
   std::string_view word(const std::string& expected);

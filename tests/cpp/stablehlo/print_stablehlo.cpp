@@ -1,5 +1,5 @@
-// print_stablehlo FILE...: the text of programs in bytecode, or why they are none, each after a line "== FILE". For
-// tests that compare it with what other tools make of the same bytes.
+// print_stablehlo FILE...: the text of programs in bytecode or text, or why they are none, each after a line "== FILE".
+// For tests that compare it with what other tools make of the same bytes.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -8,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "stablehlo/bytecode_reader.h"
+#include "stablehlo/bytecode_sections.h"
 #include "stablehlo/text.h"
 #include "stablehlo/verifier.h"
 
@@ -17,7 +18,10 @@ int main(int count, char** arguments) {
     const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     std::printf("== %s\n", path);
     try {
-      const mydev::stablehlo::Module module = mydev::stablehlo::read_bytecode(std::as_bytes(std::span(bytes)));
+      const std::span<const std::byte> program = std::as_bytes(std::span(bytes));
+      const mydev::stablehlo::Module module =
+          mydev::stablehlo::is_bytecode(program) ? mydev::stablehlo::read_bytecode(program)
+                                                 : mydev::stablehlo::read_text({bytes.data(), bytes.size()});
       mydev::stablehlo::verify(module);
       std::fputs(mydev::stablehlo::print(module).c_str(), stdout);
     } catch (const mydev::Error& error) {
