@@ -46,8 +46,8 @@ struct Symbol {
 // The elements of a constant.
 struct TensorLiteral {
   const Type* type = nullptr;  // a static tensor
-  // Dense, row-major, little-endian; a byte for each element of fewer than eight bits, 0 or 1 of a pred. One element
-  // where is_splat: they are all the same. The module's memory, not aligned.
+  // Dense, row-major, little-endian; a byte for each element of fewer than eight bits, extended to it by its sign;
+  // 0 or 1 of a pred. One element where is_splat: they are all the same. The module's memory, not aligned.
   std::span<const std::byte> bytes;
   bool is_splat = false;
 };

@@ -17,6 +17,18 @@ std::vector<std::byte> unpack_bits(std::span<const std::byte> packed, size_t cou
   return bytes;
 }
 
+// Values of fewer than eight bits as those of bytes: the bits above them may be anything.
+std::vector<std::byte> widen(std::span<const std::byte> narrow, const ElementRow& row) {
+  std::vector<std::byte> bytes(narrow.begin(), narrow.end());
+  const int unused = 8 - row.bits;
+  for (std::byte& byte : bytes) {
+    const auto shifted = static_cast<uint8_t>(std::to_integer<unsigned>(byte) << unused);
+    byte = row.kind == ElementKind::kSigned ? static_cast<std::byte>(static_cast<int8_t>(shifted) >> unused)
+                                            : static_cast<std::byte>(shifted >> unused);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 template <typename T, typename Decode>
@@ -170,6 +182,8 @@ TensorLiteral BytecodeAttributes::literal(const Type* type, std::span<const std:
     Cursor::fail_at(offset, "a literal of the type ", type->text(), " has ", bytes.size(), " bytes, expected ",
                     count * each);
   }
+  const ElementRow& row = element_row(type->element);
+  if (row.bits < 8) literal.bytes = contents_.literals.emplace_back(widen(bytes, row));
   return literal;
 }
 

@@ -20,6 +20,8 @@ struct Version {
 };
 inline constexpr Version kNewestVersion{1, 13, 0};
 
+// Whether bytes begin as MLIR bytecode does.
+bool is_bytecode(std::span<const std::byte> bytes) noexcept;
 // The module keeps a copy of the bytes.
 Module read_bytecode(std::span<const std::byte> bytes);
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <optional>
 
+#include "stablehlo/bytecode_reader.h"
+
 namespace mydev::stablehlo {
 
 namespace {

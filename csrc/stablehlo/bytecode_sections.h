@@ -37,8 +37,6 @@ struct BytecodeSections {
   std::string_view string(Cursor& cursor) const { return strings[cursor.index(strings.size(), "string")]; }
 };
 
-// Whether bytes begin as MLIR bytecode does.
-bool is_bytecode(std::span<const std::byte> bytes) noexcept;
 // Raises INVALID_ARGUMENT for what is not well formed, UNIMPLEMENTED for bytecode of other versions than 6.
 BytecodeSections read_sections(std::span<const std::byte> bytes);
 // The next nested section, which must have this id.

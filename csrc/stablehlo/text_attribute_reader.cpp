@@ -349,14 +349,19 @@ const Attribute* TextAttributeReader::output_operand_alias() {
 }
 
 // <name = value, ...> of several attributes that are one in the text.
-void TextAttributeReader::structured(Dictionary& attributes) {
+void TextAttributeReader::structured(Dictionary& attributes, const OperatorRow& row) {
   do {
     std::string name(scanner_.word("a field"));
     scanner_.expect("=");
     if (name == "handle") name = "channel_id";
     if (name == "type") name = "channel_type";
     const Attribute* value = scanner_.peek() == '[' ? integers(integer_list()) : attribute();
-    attributes.push_back({contents_.add_string(name), value});
+    // Channels of collectives have no type here.
+    const AttributeRow* known = find_attribute(row, name);
+    if (known != nullptr) attributes.push_back({known->name, value});
+    if (known == nullptr && name != "channel_type") {
+      scanner_.fail_about(std::string(row.name) + " has no attribute '" + name + "'");
+    }
   } while (scanner_.take(","));
   scanner_.expect(">");
 }
@@ -394,9 +399,9 @@ void TextAttributeReader::convolution_numbers(Dictionary& attributes) {
   read_part("output", "bf", {"_batch_dimension", "_feature_dimension"});
 }
 
-void TextAttributeReader::operator_attribute(std::string_view name, Dictionary& attributes) {
+void TextAttributeReader::operator_attribute(std::string_view name, const OperatorRow& row, Dictionary& attributes) {
   for (const char* kind : {"dot", "dot_algorithm", "gather", "scatter", "channel_handle"}) {
-    if (scanner_.take("#stablehlo." + std::string(kind) + "<")) return structured(attributes);
+    if (scanner_.take("#stablehlo." + std::string(kind) + "<")) return structured(attributes, row);
   }
   if (scanner_.take("#stablehlo.conv<")) {
     convolution_numbers(attributes);
@@ -404,6 +409,11 @@ void TextAttributeReader::operator_attribute(std::string_view name, Dictionary& 
     return;
   }
   attributes.push_back({contents_.add_string(name), attribute()});
+}
+
+void TextAttributeReader::dot_algorithm(const OperatorRow& row, Dictionary& attributes) {
+  scanner_.expect("<");
+  structured(attributes, row);
 }
 
 const Attribute* TextAttributeReader::short_attribute(const AttributeRow& row) {

@@ -21,7 +21,9 @@ class TextAttributeReader {
   Dictionary dictionary();
   // The value of an attribute of an operator, which may be written short: [1, 2] and 3 without their types. Structured
   // ones are several: they are appended under the names that operations have here.
-  void operator_attribute(std::string_view name, Dictionary& attributes);
+  void operator_attribute(std::string_view name, const OperatorRow& row, Dictionary& attributes);
+  // <lhs_precision_type = bf16, ...>
+  void dot_algorithm(const OperatorRow& row, Dictionary& attributes);
   // What an operator's short form says of an attribute: [1, 2], 3, true, THREE_FRY.
   const Attribute* short_attribute(const AttributeRow& row);
 
@@ -42,7 +44,7 @@ class TextAttributeReader {
   const Attribute* enumeration(std::string_view kind);
   const Attribute* result_accuracy();
   const Attribute* output_operand_alias();
-  void structured(Dictionary& attributes);
+  void structured(Dictionary& attributes, const OperatorRow& row);
   void convolution_numbers(Dictionary& attributes);
 
   TextScanner& scanner_;

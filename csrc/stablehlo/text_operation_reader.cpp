@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 #include "stablehlo/bytecode_cursor.h"
 
@@ -208,7 +209,7 @@ void TextOperationReader::read_properties(Operation& op) {
     do {
       const std::string_view name = scanner_.word("the name of an attribute");
       if (scanner_.take("=")) {
-        attributes_.operator_attribute(name, op.attributes);
+        attributes_.operator_attribute(name, op.row(), op.attributes);
       } else {
         op.attributes.push_back({contents_.add_string(name), attributes_.add(Unit{})});
       }
@@ -227,7 +228,7 @@ void TextOperationReader::read_dialect_attributes(Operation& op) {
       op.attributes.push_back({contents_.add_string(name), attributes_.add(Unit{})});
       continue;
     }
-    attributes_.operator_attribute(name, op.attributes);
+    attributes_.operator_attribute(name, op.row(), op.attributes);
   } while (scanner_.take(","));
   scanner_.expect("}");
 }
@@ -289,6 +290,7 @@ void TextOperationReader::read_clauses(Operation& op) {
     op.attributes.push_back({row.name, attributes_.short_attribute(row)});
     scanner_.expect(",");
   }
+  if (op.op == Operator::kComposite) op.attributes.push_back({"name", attributes_.add(scanner_.string())});
   read_operands(op);
   if (op.op == Operator::kGetTupleElement && scanner_.take("[")) {
     op.attributes.push_back({"index", attributes_.integer(scanner_.integer("an index"), ElementType::kS32)});
@@ -301,8 +303,32 @@ void TextOperationReader::read_clauses(Operation& op) {
   while (read_clause(op) && scanner_.take(",")) continue;
 }
 
+// format = e5m10
+void TextOperationReader::read_format(Operation& op) {
+  scanner_.word("a keyword");
+  scanner_.expect("=");
+  const std::string word(scanner_.word("a format of floats"));
+  int exponent = 0, mantissa = 0, length = 0;
+  if (std::sscanf(word.c_str(), "e%dm%d%n", &exponent, &mantissa, &length) != 2 ||
+      static_cast<size_t>(length) != word.size()) {
+    scanner_.fail_about("'" + word + "' is no format of floats, as e5m10 is");
+  }
+  op.attributes.push_back({"exponent_bits", attributes_.integer(exponent, ElementType::kS32)});
+  op.attributes.push_back({"mantissa_bits", attributes_.integer(mantissa, ElementType::kS32)});
+}
+
 bool TextOperationReader::read_clause(Operation& op) {
   const std::string_view word = scanner_.next_word();
+  if (op.op == Operator::kDotGeneral && word == "algorithm") {
+    scanner_.word("a keyword");
+    scanner_.expect("=");
+    attributes_.dot_algorithm(op.row(), op.attributes);
+    return true;
+  }
+  if (op.op == Operator::kReducePrecision && word == "format") {
+    read_format(op);
+    return true;
+  }
   const auto clause = std::ranges::find_if(
       kClauses, [&](const Clause& candidate) { return candidate.op == op.op && candidate.keyword == word; });
   if (clause == kClauses.end()) return false;

@@ -41,6 +41,7 @@ class TextOperationReader {
   void read_short(Operation& op);
   void read_clauses(Operation& op);
   bool read_clause(Operation& op);
+  void read_format(Operation& op);
   void read_slice(Operation& op);
   void read_call(Operation& op, std::string_view symbol_attribute);
   void read_operands(Operation& op);  // %a, %b as far as there are any, with a comma that follows them

@@ -8,7 +8,6 @@
 
 #include "runtime/base/status.h"
 #include "stablehlo/bytecode_reader.h"
-#include "stablehlo/bytecode_sections.h"
 #include "stablehlo/text.h"
 #include "stablehlo/verifier.h"
 
