@@ -585,9 +585,7 @@ def programs() -> dict[str, str]:
             " decomposition = @erf, version = 1 : i32} : (tensor<4xf32>) -> tensor<4xf32>",
             "%0",
         )
-    ) + function(
-        "private @erf", "%x: tensor<4xf32>", "tensor<4xf32>", "%0 = stablehlo.tanh %x : tensor<4xf32>", "%0"
-    )
+    ) + function("private @erf", "%x: tensor<4xf32>", "tensor<4xf32>", "%0 = stablehlo.tanh %x : tensor<4xf32>", "%0")
     found["call"] = function(
         "@main",
         "%x: tensor<4xf32>",
@@ -604,3 +602,27 @@ def programs() -> dict[str, str]:
         "%0",
     )
     return {name: f"module @{name} {{\n{text}}}\n" for name, text in found.items()}
+
+
+#: What Shardy adds to programs for several devices.
+SHARDED = """
+module @sharded attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=2, "yy"=4]>
+  sdy.mesh @one = <[], device_ids=[5]>
+  sdy.mesh @permuted = <["x"=8], device_ids=[1, 3, 2, 0, 4, 5, 6, 7]>
+  func.func public @main(
+      %a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}, {"yy":(1)2}p3]>},
+      %b: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], replicated={"x"}, unreduced={"yy":(2)2}>})
+      -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<mesh<["a"=2]>, [{"a"}, {}]>}) {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {"yy"}]>]
+        manual_axes={"x", "yy"} (%shard: tensor<4x8xf32>) {
+      %s = stablehlo.slice %shard [0:4, 0:2] : (tensor<4x8xf32>) -> tensor<4x2xf32>
+      sdy.return %s : tensor<4x2xf32>
+    } : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {?}]> : tensor<8x8xf32>
+    %2 = sdy.reshard %1 <@mesh, [{"x"}, {}]> : tensor<8x8xf32>
+    %3 = stablehlo.add %2, %b {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}]>]>} : tensor<8x8xf32>
+    return %3 : tensor<8x8xf32>
+  }
+}
+"""
