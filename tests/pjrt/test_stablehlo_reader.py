@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pjrt.jaxlib_programs import context, deserialized, normalized, printed, require, serialize
-from pjrt.stablehlo_programs import SHARDED, programs
+from pjrt.stablehlo_programs import programs
 
 PROGRAMS = programs()
+SHARDED = PROGRAMS.pop("sharded")
 #: The newest version that is read, and what clients that are older write.
 NEWEST = "1.13.0"
 OLDEST = "1.0.0"
