@@ -363,6 +363,7 @@ std::vector<const Type*> TextOperationReader::read_signature(const Operation& op
       if (!agree) scanner_.fail_about("the operands of " + std::string(op.name()) + " are of other types");
       return attributes_.types();
     }
+    if (inputs.empty()) scanner_.fail("'->' and the types of the results");
     listed = inputs;
   } else {
     do listed.push_back(attributes_.type());

@@ -196,6 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "the short form of stablehlo.while is not read; write it as \"stablehlo.while\"(...)"},
         ErrorCase{"func.func @f(%x: tensor<f32>) { %0:2 = stablehlo.negate %x : tensor<f32>\nreturn }",
                   "stablehlo.negate has 1 results"},
+        ErrorCase{"func.func @f() { %0 = stablehlo.create_token : ()\nreturn }", "expected '->' and the types"},
         ErrorCase{"func.func @f() { return }\nfunc.func @f() { return }", "there are two functions called 'f'"},
         ErrorCase{"func.func @f(%x: tensor<f32>) { %0 = stablehlo.negate %x : tensor<f32>\n}",
                   "does not end with a return"}));
