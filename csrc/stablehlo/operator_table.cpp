@@ -1,7 +1,6 @@
 // The rows. Attributes are in the alphabetical order of their names, which is that of the properties in bytecode.
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 
 #include "stablehlo/operator.h"
 
@@ -398,13 +397,15 @@ std::span<const OperatorRow> operator_rows() noexcept {
 }
 
 const OperatorRow* find_operator(std::string_view name) noexcept {
-  static const auto* const by_name = [] {
-    auto* map = new std::unordered_map<std::string_view, const OperatorRow*>;
-    for (const OperatorRow& row : kRows) map->emplace(row.name, &row);
-    return map;
+  // Rows by their names, in the order of the names.
+  static constexpr auto kByName = [] {
+    std::array<const OperatorRow*, kRows.size()> sorted{};
+    for (size_t i = 0; i < kRows.size(); ++i) sorted[i] = &kRows[i];
+    std::ranges::sort(sorted, {}, &OperatorRow::name);
+    return sorted;
   }();
-  const auto found = by_name->find(name);
-  return found != by_name->end() ? found->second : nullptr;
+  const auto found = std::ranges::lower_bound(kByName, name, {}, &OperatorRow::name);
+  return found != kByName.end() && (*found)->name == name ? *found : nullptr;
 }
 
 const AttributeRow* find_attribute(const OperatorRow& row, std::string_view name) noexcept {

@@ -65,11 +65,11 @@ void append_element(std::string& text, ElementType type, const std::byte* at) {
       return;
     case ElementKind::kComplex: {
       const ElementType part = type == ElementType::kC64 ? ElementType::kF32 : ElementType::kF64;
-      text += "(";
+      text += '(';
       append_float(text, part, bits_at(at, bytes / 2));
-      text += ",";
+      text += ',';
       append_float(text, part, bits_at(at + bytes / 2, bytes / 2));
-      text += ")";
+      text += ')';
       return;
     }
     case ElementKind::kUnsigned:
@@ -89,12 +89,12 @@ void append_elements(std::string& text, const TensorLiteral& literal, size_t dim
     at += element_bytes(type.element);
     return;
   }
-  text += "[";
+  text += '[';
   for (int64_t i = 0; i < type.dims[dimension]; ++i) {
     if (i != 0) text += ", ";
     append_elements(text, literal, dimension + 1, at);
   }
-  text += "]";
+  text += ']';
 }
 
 void append_literal(std::string& text, const TensorLiteral& literal) {
@@ -110,7 +110,7 @@ void append_literal(std::string& text, const TensorLiteral& literal) {
       std::snprintf(buffer.data(), buffer.size(), "%02X", std::to_integer<unsigned>(byte));
       text += buffer.data();
     }
-    text += "\"";
+    text += '"';
   } else if (type.element_count() != 0) {
     append_elements(text, literal, 0, at);
   }
@@ -135,13 +135,13 @@ void append_mesh_axis(std::string& text, const MeshAxis& axis) {
 void append_mesh(std::string& text, const Mesh& mesh) {
   text += "<[";
   append_list(text, mesh.axes, append_mesh_axis);
-  text += "]";
+  text += ']';
   if (!mesh.device_ids.empty()) {
     text += ", device_ids=[";
     append_numbers(text, mesh.device_ids);
-    text += "]";
+    text += ']';
   }
-  text += ">";
+  text += '>';
 }
 
 void append_axis(std::string& text, const AxisReference& axis) {
@@ -150,15 +150,15 @@ void append_axis(std::string& text, const AxisReference& axis) {
 }
 
 void append_dimension(std::string& text, const DimensionSharding& dimension) {
-  text += "{";
+  text += '{';
   append_list(text, dimension.axes, append_axis);
   if (!dimension.is_closed) text += dimension.axes.empty() ? "?" : ", ?";
-  text += "}";
+  text += '}';
   if (dimension.priority) text += "p" + std::to_string(*dimension.priority);
 }
 
 void append_sharding(std::string& text, const TensorSharding& sharding) {
-  text += "<";
+  text += '<';
   if (sharding.mesh) {
     text += "mesh";
     append_mesh(text, *sharding.mesh);
@@ -167,16 +167,16 @@ void append_sharding(std::string& text, const TensorSharding& sharding) {
   }
   text += ", [";
   append_list(text, sharding.dimensions, append_dimension);
-  text += "]";
+  text += ']';
   const auto append_axes = [&](const char* name, const std::vector<AxisReference>& axes) {
     if (axes.empty()) return;
     text += std::string(", ") + name + "={";
     append_list(text, axes, append_axis);
-    text += "}";
+    text += '}';
   };
   append_axes("replicated", sharding.replicated_axes);
   append_axes("unreduced", sharding.unreduced_axes);
-  text += ">";
+  text += '>';
 }
 
 // --- each alternative ---
@@ -200,12 +200,12 @@ class Printer {
   void operator()(const Symbol& symbol) const { append_symbol(text_, symbol.path); }
   void operator()(const Type* type) const { text_ += type->text(); }
   void operator()(const ArrayAttribute& array) const {
-    text_ += "[";
+    text_ += '[';
     for (size_t i = 0; i < array.size(); ++i) {
       if (i != 0) text_ += ", ";
       append_attribute(text_, *array[i]);
     }
-    text_ += "]";
+    text_ += ']';
   }
   void operator()(const Dictionary& dictionary) const {
     const size_t before = text_.size();
@@ -303,16 +303,16 @@ void append_dictionary(std::string& text, const Dictionary& dictionary) {
     text += " = ";
     append_attribute(text, *entry.value);
   }
-  if (*before == ',') text += "}";
+  if (*before == ',') text += '}';
 }
 
 void append_symbol(std::string& text, std::string_view path) {
-  text += "@";
+  text += '@';
   append_name(text, path);
 }
 
 void append_quoted(std::string& text, std::string_view string) {
-  text += "\"";
+  text += '"';
   for (const char c : string) {
     const bool is_plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
     if (is_plain) {
@@ -323,7 +323,7 @@ void append_quoted(std::string& text, std::string_view string) {
     std::snprintf(buffer.data(), buffer.size(), "\\%02X", static_cast<unsigned char>(c));
     text += buffer.data();
   }
-  text += "\"";
+  text += '"';
 }
 
 void append_numbers(std::string& text, const std::vector<int64_t>& numbers) {

@@ -107,9 +107,9 @@ class OperatorAttributes {
       if (const auto* integer = value->get_if<Integer>()) {
         fields += std::to_string(integer->value);
       } else if (value->get_if<TensorLiteral>() != nullptr) {
-        fields += "[";
+        fields += '[';
         append_numbers(fields, op_.integers(field));
-        fields += "]";
+        fields += ']';
       } else {
         append_attribute(fields, *value);
       }
@@ -138,9 +138,9 @@ class OperatorAttributes {
       for (size_t i = 0; i < spatial.size(); ++i) place(spatial[i], std::to_string(i));
       text_ += kBefore[p];
       for (size_t i = 0; i < letters.size(); ++i) text_ += (i == 0 ? "[" : ", ") + letters[i];
-      text_ += "]";
+      text_ += ']';
     }
-    text_ += ">";
+    text_ += '>';
   }
 
   // Without a number there is no channel, except where it has a type.
@@ -209,7 +209,7 @@ class OperatorAttributes {
       const std::vector<int64_t> numbers = op_.integers(row.name);
       text_ += numbers.empty() ? "array<i64" : "array<i64: ";
       append_numbers(text_, numbers);
-      text_ += ">";
+      text_ += '>';
     } else if (row.kind == AttributeRow::kBools && value.get_if<TensorLiteral>() != nullptr) {
       booleans(row.name);
     } else {
@@ -218,7 +218,7 @@ class OperatorAttributes {
   }
 
   void symbols(const Attribute& value) {
-    text_ += "[";
+    text_ += '[';
     bool first = true;
     for (const Attribute* element : *value.get_if<ArrayAttribute>()) {
       if (!first) text_ += ", ";
@@ -230,7 +230,7 @@ class OperatorAttributes {
         append_attribute(text_, *element);
       }
     }
-    text_ += "]";
+    text_ += ']';
   }
 
   void booleans(std::string_view name) {
@@ -240,7 +240,7 @@ class OperatorAttributes {
       text_ += std::string(before) + (value != 0 ? "true" : "false");
       before = ", ";
     }
-    text_ += ">";
+    text_ += '>';
   }
 
   std::string& text_;

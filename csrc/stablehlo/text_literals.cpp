@@ -123,8 +123,9 @@ WrittenElements read_elements(TextScanner& scanner) {
 uint64_t bits_of_float(ElementType type, std::string_view number, TextScanner& scanner) {
   if (number.starts_with("0x")) {
     uint64_t bits = 0;
-    const char* end = number.data() + number.size();
-    const auto parsed = std::from_chars(number.data() + 2, end, bits, 16);
+    const std::string_view digits = number.substr(2);
+    const char* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, bits, 16);
     if (parsed.ec != std::errc() || parsed.ptr != end) {
       scanner.fail_about("'" + std::string(number) + "' is no number of 64 bits");
     }

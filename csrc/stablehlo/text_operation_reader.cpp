@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <charconv>
 
 #include "stablehlo/bytecode_cursor.h"
 
@@ -307,12 +307,20 @@ void TextOperationReader::read_clauses(Operation& op) {
 void TextOperationReader::read_format(Operation& op) {
   scanner_.word("a keyword");
   scanner_.expect("=");
-  const std::string word(scanner_.word("a format of floats"));
-  int exponent = 0, mantissa = 0, length = 0;
-  if (std::sscanf(word.c_str(), "e%dm%d%n", &exponent, &mantissa, &length) != 2 ||
-      static_cast<size_t>(length) != word.size()) {
-    scanner_.fail_about("'" + word + "' is no format of floats, as e5m10 is");
-  }
+  const std::string_view word = scanner_.word("a format of floats");
+  const size_t middle = word.find('m');
+  const auto bits = [&](std::string_view digits) {
+    int64_t value = 0;
+    const char* end = digits.data() + digits.size();
+    const auto [parsed, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || parsed != end) {
+      scanner_.fail_about("'" + std::string(word) + "' is no format of floats, as e5m10 is");
+    }
+    return value;
+  };
+  const bool is_format = word.starts_with('e') && middle != std::string_view::npos;
+  const int64_t exponent = bits(is_format ? word.substr(1, middle - 1) : "");
+  const int64_t mantissa = bits(word.substr(middle + 1));
   op.attributes.push_back({"exponent_bits", attributes_.integer(exponent, ElementType::kS32)});
   op.attributes.push_back({"mantissa_bits", attributes_.integer(mantissa, ElementType::kS32)});
 }

@@ -30,14 +30,14 @@ class FunctionPrinter {
 
  private:
   void arguments() {
-    text_ += "(";
+    text_ += '(';
     for (size_t i = 0; i < function_.arguments.size(); ++i) {
       const FunctionArgument& argument = function_.arguments[i];
       if (i != 0) text_ += ", ";
       text_ += name_argument(*argument.value) + ": " + argument.value->type->text();
       spaced_dictionary(argument.attributes);
     }
-    text_ += ")";
+    text_ += ')';
   }
 
   void results() {
@@ -49,7 +49,7 @@ class FunctionPrinter {
       text_ += result.type->text();
       spaced_dictionary(result.attributes);
     }
-    text_ += ")";
+    text_ += ')';
   }
 
   const std::string& name_argument(const Value& value) {
@@ -59,7 +59,7 @@ class FunctionPrinter {
   void spaced_dictionary(const Dictionary& dictionary) {
     std::string attributes;
     append_dictionary(attributes, dictionary);
-    if (!attributes.empty()) text_ += " ";
+    if (!attributes.empty()) text_ += ' ';
     text_ += attributes;
   }
 
@@ -84,7 +84,7 @@ class FunctionPrinter {
     } else {
       generic_form(op, depth);
     }
-    text_ += "\n";
+    text_ += '\n';
   }
 
   void result_names(const Operation& op) {
@@ -137,9 +137,9 @@ class FunctionPrinter {
     types(op.operands);
     text_ += ") -> ";
     const bool parentheses = op.results.size() != 1;
-    if (parentheses) text_ += "(";
+    if (parentheses) text_ += '(';
     types(op.results);
-    if (parentheses) text_ += ")";
+    if (parentheses) text_ += ')';
   }
 
   void dialects(const Operation& op) { spaced_dictionary(dialect_attributes(op)); }
@@ -149,7 +149,7 @@ class FunctionPrinter {
     const bool is_sdy = owner != nullptr &&
                         (owner->op == Operator::kSdyManualComputation || owner->op == Operator::kSdyNamedComputation);
     text_ += owner == nullptr ? "return" : is_sdy ? "sdy.return" : "stablehlo.return";
-    if (!op.operands.empty()) text_ += " ";
+    if (!op.operands.empty()) text_ += ' ';
     operands(op);
     dialects(op);
     if (op.operands.empty()) return;
@@ -160,9 +160,9 @@ class FunctionPrinter {
   void call(const Operation& op) {
     text_ += "func.call ";
     append_symbol(text_, op.string("callee"));
-    text_ += "(";
+    text_ += '(';
     operands(op);
-    text_ += ")";
+    text_ += ')';
     dialects(op);
     signature(op);
   }
@@ -177,7 +177,7 @@ class FunctionPrinter {
   void generic_form(const Operation& op, int depth) {
     text_ += "\"" + std::string(op.name()) + "\"(";
     operands(op);
-    text_ += ")";
+    text_ += ')';
     std::string attributes;
     append_operator_attributes(attributes, op);
     if (!attributes.empty()) text_ += " <{" + attributes + "}>";
@@ -196,9 +196,9 @@ class FunctionPrinter {
         operations(region.body(), depth + 1);
       }
       indent(depth);
-      text_ += "}";
+      text_ += '}';
     }
-    text_ += ")";
+    text_ += ')';
   }
 
   void block_arguments(const Block& block, int depth) {
@@ -229,7 +229,7 @@ std::string print(const Attribute& attribute) {
 std::string print(const Module& module) {
   std::string text = "module";
   if (!module.name().empty()) {
-    text += " ";
+    text += ' ';
     append_symbol(text, module.name());
   }
   if (!module.attributes().empty()) {

@@ -33,7 +33,7 @@ std::string shaped_text(const Type& type, const char* name) {
       if (d != 0) text += ", ";
       text += type.bounds[d] == kDynamic ? "?" : std::to_string(type.bounds[d]);
     }
-    text += ">";
+    text += '>';
   }
   return text + ">";
 }
@@ -43,7 +43,7 @@ std::string function_text(const Type& type) {
   append_list(text, type.inputs);
   text += ") -> ";
   const bool parentheses = type.results.size() != 1;
-  if (parentheses) text += "(";
+  if (parentheses) text += '(';
   append_list(text, type.results);
   return parentheses ? text + ")" : text;
 }
