@@ -48,7 +48,7 @@ class BytecodeLocations final : public LocationTable {
   std::string quoted_string(size_t index) const {
     std::optional<Cursor> cursor = builtin_attribute(index);
     if (!cursor || cursor->varint() != kStringAttribute) return "\"\"";
-    return "\"" + std::string(sections_.string(*cursor)) + "\"";
+    return '"' + std::string(sections_.string(*cursor)) + '"';
   }
 
   std::string fused(Cursor& cursor, int depth) const {
@@ -79,7 +79,7 @@ class BytecodeLocations final : public LocationTable {
       case kFileRange: {
         std::string text = quoted_string(cursor->varint());
         const size_t count = cursor->count("numbers of a location");
-        for (size_t i = 0; i < count && i < 2; ++i) text += ":" + std::to_string(cursor->varint());
+        for (size_t i = 0; i < count && i < 2; ++i) text += ':' + std::to_string(cursor->varint());
         return text;
       }
       case kFused:

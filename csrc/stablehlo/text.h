@@ -19,6 +19,7 @@
 
 namespace mydev::stablehlo {
 
+// Of a program that verify() refuses it may raise INVALID_ARGUMENT.
 std::string print(const Module& module);
 std::string print(const Attribute& attribute);
 

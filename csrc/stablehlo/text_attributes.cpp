@@ -129,7 +129,7 @@ void append_list(std::string& text, const std::vector<T>& list, void (*append)(s
 
 void append_mesh_axis(std::string& text, const MeshAxis& axis) {
   append_quoted(text, axis.name);
-  text += "=" + std::to_string(axis.size);
+  text += '=' + std::to_string(axis.size);
 }
 
 void append_mesh(std::string& text, const Mesh& mesh) {
@@ -154,7 +154,7 @@ void append_dimension(std::string& text, const DimensionSharding& dimension) {
   append_list(text, dimension.axes, append_axis);
   if (!dimension.is_closed) text += dimension.axes.empty() ? "?" : ", ?";
   text += '}';
-  if (dimension.priority) text += "p" + std::to_string(*dimension.priority);
+  if (dimension.priority) text += 'p' + std::to_string(*dimension.priority);
 }
 
 void append_sharding(std::string& text, const TensorSharding& sharding) {
@@ -259,7 +259,7 @@ class Printer {
   void operator()(const MeshAxis& axis) const { append_mesh_axis(text_, axis); }
   void operator()(const AxisReference& axis) const { append_axis(text_, axis); }
   void operator()(const AxisReference::Part& part) const {
-    text_ += "(" + std::to_string(part.pre_size) + ")" + std::to_string(part.size);
+    text_ += '(' + std::to_string(part.pre_size) + ')' + std::to_string(part.size);
   }
   void operator()(const DimensionSharding& dimension) const { append_dimension(text_, dimension); }
   void operator()(const UnknownAttribute& unknown) const { append_quoted(text_, unknown.description); }

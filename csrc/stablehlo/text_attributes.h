@@ -1,4 +1,4 @@
-// Attributes as text. Appends to a string; nothing fails.
+// Attributes as text, appended to a string.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@ void append_quoted(std::string& text, std::string_view string);
 void append_numbers(std::string& text, const std::vector<int64_t>& numbers);
 // name = value of StableHLO's own attributes of an operation, in whose structured form they are: "a = 1 : i64, b =
 // ...".
+// Raises INVALID_ARGUMENT where an attribute is of another kind than the form needs.
 void append_operator_attributes(std::string& text, const Operation& op);
 // name =
 void append_name(std::string& text, std::string_view name);

@@ -54,6 +54,7 @@ const Attribute* default_of(const Operation& op, const AttributeRow& row, TextAt
       return row.name == "api_version" ? attributes.add(CustomCallVersion::kOriginal) : nullptr;
     case AttributeRow::kAny:
       return row.name == "backend_config" ? attributes.add(std::string()) : nullptr;
+    case AttributeRow::kFloat:
     case AttributeRow::kType:
       break;
   }

@@ -203,7 +203,7 @@ class OperatorAttributes {
     const bool is_symbol = row.name == "callee" || row.name == "decomposition";
     if (is_symbol) {
       append_symbol(text_, op_.string(row.name));
-    } else if (row.name == "called_computations") {
+    } else if (row.name == "called_computations" && value.get_if<ArrayAttribute>() != nullptr) {
       symbols(value);
     } else if (row.kind == AttributeRow::kIntegers && value.get_if<TensorLiteral>() != nullptr) {
       const std::vector<int64_t> numbers = op_.integers(row.name);

@@ -1,7 +1,6 @@
 #include "stablehlo/text_literals.h"
 
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -31,10 +30,9 @@ class ElementReader {
     const std::string text = scanner_.string();
     if (!text.starts_with("0x") || text.size() % 2 != 0) scanner_.fail_about("bytes are written as \"0x12AB\"");
     for (size_t i = 2; i < text.size(); i += 2) {
-      unsigned value = 0;
-      const auto [end, error] = std::from_chars(text.data() + i, text.data() + i + 2, value, 16);
-      if (error != std::errc() || end != text.data() + i + 2) scanner_.fail_about("bytes are written as \"0x12AB\"");
-      elements_.bytes += static_cast<char>(value);
+      const auto value = number_of<unsigned>(std::string_view(text).substr(i, 2), 16);
+      if (!value) scanner_.fail_about("bytes are written as \"0x12AB\"");
+      elements_.bytes += static_cast<char>(*value);
     }
   }
 
@@ -101,13 +99,9 @@ uint64_t narrow(double value, int mantissa_bits) {
 
 template <typename T>
 T parse(std::string_view number, TextScanner& scanner, const char* what) {
-  T value{};
-  const char* end = number.data() + number.size();
-  const auto parsed = std::from_chars(number.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end) {
-    scanner.fail_about("'" + std::string(number) + "' is no " + what);
-  }
-  return value;
+  const auto value = number_of<T>(number);
+  if (!value) scanner.fail_about("'" + std::string(number) + "' is no " + what);
+  return *value;
 }
 
 void append_bits(std::vector<std::byte>& bytes, uint64_t bits, int64_t count) {
@@ -122,14 +116,9 @@ WrittenElements read_elements(TextScanner& scanner) {
 
 uint64_t bits_of_float(ElementType type, std::string_view number, TextScanner& scanner) {
   if (number.starts_with("0x")) {
-    uint64_t bits = 0;
-    const std::string_view digits = number.substr(2);
-    const char* end = digits.data() + digits.size();
-    const auto parsed = std::from_chars(digits.data(), end, bits, 16);
-    if (parsed.ec != std::errc() || parsed.ptr != end) {
-      scanner.fail_about("'" + std::string(number) + "' is no number of 64 bits");
-    }
-    return bits;
+    const auto bits = number_of<uint64_t>(number.substr(2), 16);
+    if (!bits) scanner.fail_about("'" + std::string(number) + "' is no number of 64 bits");
+    return *bits;
   }
   switch (type) {
     case ElementType::kF64:
@@ -153,7 +142,7 @@ void append_number(std::vector<std::byte>& bytes, ElementType type, std::string_
   switch (row.kind) {
     case ElementKind::kBool:
       if (number != "true" && number != "false" && number != "0" && number != "1") {
-        scanner.fail_about("'" + std::string(number) + "' is neither true nor false");
+        scanner.fail_about('\'' + std::string(number) + "' is neither true nor false");
       }
       bytes.push_back(number == "true" || number == "1" ? std::byte{1} : std::byte{0});
       return;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "stablehlo/bytecode_cursor.h"
 
@@ -310,13 +309,9 @@ void TextOperationReader::read_format(Operation& op) {
   const std::string_view word = scanner_.word("a format of floats");
   const size_t middle = word.find('m');
   const auto bits = [&](std::string_view digits) {
-    int64_t value = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [parsed, error] = std::from_chars(digits.data(), end, value);
-    if (error != std::errc() || parsed != end) {
-      scanner_.fail_about("'" + std::string(word) + "' is no format of floats, as e5m10 is");
-    }
-    return value;
+    const auto value = number_of<int64_t>(digits);
+    if (!value) scanner_.fail_about("'" + std::string(word) + "' is no format of floats, as e5m10 is");
+    return *value;
   };
   const bool is_format = word.starts_with('e') && middle != std::string_view::npos;
   const int64_t exponent = bits(is_format ? word.substr(1, middle - 1) : "");

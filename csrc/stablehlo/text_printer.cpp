@@ -89,13 +89,13 @@ class FunctionPrinter {
 
   void result_names(const Operation& op) {
     if (op.results.empty()) return;
-    const std::string base = "%" + std::to_string(next_result_++);
+    const std::string base = '%' + std::to_string(next_result_++);
     const bool is_one = op.results.size() == 1;
     for (size_t i = 0; i < op.results.size(); ++i) {
       names_[op.results[i]->id] = is_one ? base : base + "#" + std::to_string(i);
     }
     text_ += base;
-    if (!is_one) text_ += ":" + std::to_string(op.results.size());
+    if (!is_one) text_ += ':' + std::to_string(op.results.size());
     text_ += " = ";
   }
 
@@ -175,7 +175,7 @@ class FunctionPrinter {
   }
 
   void generic_form(const Operation& op, int depth) {
-    text_ += "\"" + std::string(op.name()) + "\"(";
+    text_ += '"' + std::string(op.name()) + "\"(";
     operands(op);
     text_ += ')';
     std::string attributes;

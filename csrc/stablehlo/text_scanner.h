@@ -1,11 +1,24 @@
 // The characters of a program's text, and where the reader stands. Not thread-safe: of one call of read_text().
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace mydev::stablehlo {
+
+// The number that all of a text is, as std::from_chars reads it.
+template <typename T, typename... Base>
+std::optional<T> number_of(std::string_view text, Base... base) {
+  T value{};
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const std::from_chars_result parsed = std::from_chars(begin, end, value, base...);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return value;
+}
 
 class TextScanner {
  public:
