@@ -7,9 +7,9 @@
 
 #include "fuzz.h"
 #include "runtime/base/status.h"
-#include "stablehlo/operator.h"
-#include "stablehlo/text.h"
-#include "stablehlo/verifier.h"
+#include "stablehlo/ir/operator.h"
+#include "stablehlo/text/text.h"
+#include "stablehlo/verifier/verifier.h"
 
 namespace mydev::stablehlo {
 namespace {

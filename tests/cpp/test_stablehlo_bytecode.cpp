@@ -7,10 +7,10 @@
 #include "bytecode_writer.h"
 #include "fuzz.h"
 #include "runtime/base/status.h"
-#include "stablehlo/bytecode_cursor.h"
-#include "stablehlo/bytecode_reader.h"
-#include "stablehlo/text.h"
-#include "stablehlo/verifier.h"
+#include "stablehlo/bytecode/cursor.h"
+#include "stablehlo/bytecode/reader.h"
+#include "stablehlo/text/text.h"
+#include "stablehlo/verifier/verifier.h"
 
 namespace mydev::stablehlo {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "stablehlo/bytecode_reader.h"
-#include "stablehlo/text.h"
-#include "stablehlo/verifier.h"
+#include "stablehlo/bytecode/reader.h"
+#include "stablehlo/text/text.h"
+#include "stablehlo/verifier/verifier.h"
 
 int main(int count, char** arguments) {
   for (const char* path : std::span(arguments, static_cast<size_t>(count)).subspan(1)) {
