@@ -18,8 +18,8 @@ NEWEST = "1.13.0"
 OLDEST = "1.0.0"
 #: What StableHLO 1.0 does not have of the programs.
 NOT_IN_OLDEST = {"all_reduce", "custom_call", "dot_general", "gather", "result_accuracy", "scatter", "send", "tan"}
-#: Short forms that the reader of text does not read, and constants of small floats.
-NOT_READ_AS_TEXT = {"constant", "convolution", "reduce", "while"}
+#: Constants of small floats.
+NOT_READ_AS_TEXT = {"constant"}
 
 
 @pytest.fixture(autouse=True)

@@ -216,6 +216,40 @@ std::vector<int64_t> TextAttributeReader::integer_list() {
   return values;
 }
 
+const Attribute* TextAttributeReader::boolean_list() {
+  Type type;
+  type.kind = TypeKind::kTensor;
+  type.element = ElementType::kPred;
+  std::vector<std::byte> bytes;
+  scanner_.expect("[");
+  if (scanner_.peek() != ']') {
+    do append_number(bytes, ElementType::kPred, scanner_.word("true or false"), scanner_);
+    while (scanner_.take(","));
+  }
+  scanner_.expect("]");
+  type.dims = {static_cast<int64_t>(bytes.size())};
+  return add(make_literal(contents_.add(std::move(type)), std::move(bytes), false));
+}
+
+const Attribute* TextAttributeReader::pair_list() {
+  Type type;
+  type.kind = TypeKind::kTensor;
+  type.element = ElementType::kS64;
+  std::vector<int64_t> values;
+  scanner_.expect("[");
+  if (scanner_.peek() != ']') {
+    do {
+      const std::vector<int64_t> pair = integer_list();
+      if (pair.size() != 2) scanner_.fail_about("a pair has " + std::to_string(pair.size()) + " numbers");
+      values.insert(values.end(), pair.begin(), pair.end());
+    } while (scanner_.take(","));
+  }
+  scanner_.expect("]");
+  type.dims = {static_cast<int64_t>(values.size() / 2), 2};
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+  return add(make_literal(contents_.add(std::move(type)), {bytes.begin(), bytes.end()}, false));
+}
+
 // --- attributes ---
 
 const Attribute* TextAttributeReader::number() {

@@ -24,6 +24,8 @@ class TextAttributeReader {
   void operator_attribute(std::string_view name, const OperatorRow& row, Dictionary& attributes);
   // <lhs_precision_type = bf16, ...>
   void dot_algorithm(const OperatorRow& row, Dictionary& attributes);
+  // [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]
+  void convolution_numbers(Dictionary& attributes);
   // What an operator's short form says of an attribute: [1, 2], 3, true, THREE_FRY.
   const Attribute* short_attribute(const AttributeRow& row);
 
@@ -33,6 +35,8 @@ class TextAttributeReader {
   const Attribute* zeros(Type type);    // a literal
   const Attribute* literal();           // dense<...> : type, whose word has been taken
   std::vector<int64_t> integer_list();  // [1, 2]
+  const Attribute* boolean_list();      // [true, false]
+  const Attribute* pair_list();         // [[1, 2], [3, 4]]
 
  private:
   const Type* element_type(ElementType element);
@@ -45,7 +49,6 @@ class TextAttributeReader {
   const Attribute* result_accuracy();
   const Attribute* output_operand_alias();
   void structured(Dictionary& attributes, const OperatorRow& row);
-  void convolution_numbers(Dictionary& attributes);
 
   TextScanner& scanner_;
   Module::Contents& contents_;

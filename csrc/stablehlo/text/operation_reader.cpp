@@ -83,7 +83,7 @@ const Region* TextOperationReader::read_body() {
   return &region;
 }
 
-const Region* TextOperationReader::read_region(const Operation* owner) {
+const Region* TextOperationReader::read_region(const Operation* owner, const std::vector<Argument>& arguments) {
   if (++depth_ > kMostNesting) {
     scanner_.fail_about("regions are nested more than " + std::to_string(kMostNesting) + " deep");
   }
@@ -95,7 +95,8 @@ const Region* TextOperationReader::read_region(const Operation* owner) {
   Block& block = contents_.blocks.emplace_back();
   block.region = &region;
   region.blocks.push_back(&block);
-  if (scanner_.peek() == '^') read_block_arguments(block);
+  for (const Argument& argument : arguments) add_argument(block, argument);
+  if (arguments.empty() && scanner_.peek() == '^') read_block_arguments(block);
   read_operations(block, region);
   while (hidden_.size() > outer) {
     values_[hidden_.back().first] = hidden_.back().second;
@@ -105,19 +106,28 @@ const Region* TextOperationReader::read_region(const Operation* owner) {
   return &region;
 }
 
+TextOperationReader::Argument TextOperationReader::read_argument() {
+  Argument argument;
+  argument.name = scanner_.value_name();
+  scanner_.expect(":");
+  argument.type = attributes_.type();
+  return argument;
+}
+
+void TextOperationReader::add_argument(Block& block, const Argument& argument) {
+  Value* value = define(argument.name, argument.type);
+  value->block = &block;
+  value->index = static_cast<uint32_t>(block.arguments.size());
+  block.arguments.push_back(value);
+}
+
 // ^bb0(%a: tensor<f32>, %b: tensor<f32>):
 void TextOperationReader::read_block_arguments(Block& block) {
   scanner_.expect("^");
   scanner_.word("the name of a block");
   if (scanner_.take("(")) {
-    do {
-      const std::string name(scanner_.value_name());
-      scanner_.expect(":");
-      Value* value = define(name, attributes_.type());
-      value->block = &block;
-      value->index = static_cast<uint32_t>(block.arguments.size());
-      block.arguments.push_back(value);
-    } while (scanner_.take(","));
+    do add_argument(block, read_argument());
+    while (scanner_.take(","));
     scanner_.expect(")");
   }
   scanner_.expect(":");
@@ -173,6 +183,8 @@ void TextOperationReader::read_operation(Block& block) {
     read_short(op);
   }
   const std::vector<const Type*> types = read_signature(op);
+  if (op.regions.empty() && op.op == Operator::kReduce) read_reducer(op);
+  if (op.regions.empty() && op.op == Operator::kWhile) read_loop(op);
   add_results(op, names, types);
   complete_attributes(op, attributes_);
   block.operations.push_back(&op);
@@ -234,7 +246,8 @@ void TextOperationReader::read_dialect_attributes(Operation& op) {
 
 void TextOperationReader::read_short(Operation& op) {
   const OperatorRow& row = op.row();
-  if (row.regions != 0) {
+  const bool has_short_form = row.regions == 0 || op.op == Operator::kWhile || op.op == Operator::kReduce;
+  if (!has_short_form) {
     scanner_.fail_about("the short form of " + std::string(row.name) + " is not read; write it as \"" +
                         std::string(row.name) + "\"(...)");
   }
@@ -249,6 +262,12 @@ void TextOperationReader::read_short(Operation& op) {
       return read_call(op, "call_target_name");
     case Operator::kSlice:
       return read_slice(op);
+    case Operator::kConvolution:
+      return read_convolution(op);
+    case Operator::kReduce:
+      return read_reduce(op);
+    case Operator::kWhile:
+      return read_while(op);
     default:
       read_clauses(op);
       read_dialect_attributes(op);

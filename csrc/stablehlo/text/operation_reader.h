@@ -30,8 +30,16 @@ class TextOperationReader {
     size_t count = 1;
   };
 
-  const Region* read_region(const Operation* owner);
+  struct Argument {
+    std::string name;
+    const Type* type = nullptr;
+  };
+
+  // In braces, with these arguments or, where there are none, those that are written at its beginning.
+  const Region* read_region(const Operation* owner, const std::vector<Argument>& arguments = {});
   void read_block_arguments(Block& block);
+  void add_argument(Block& block, const Argument& argument);
+  Argument read_argument();  // %a: tensor<f32>
   void read_operations(Block& block, Region& region);
   void read_operation(Block& block);
   std::vector<ResultNames> read_result_names();
@@ -39,6 +47,14 @@ class TextOperationReader {
   void read_generic(Operation& op);
   void read_regions(Operation& op);
   void read_short(Operation& op);
+  // The short forms of operators with regions: what comes before the types, and after them. region_forms.cpp.
+  void read_while(Operation& op);
+  void read_reduce(Operation& op);
+  void read_convolution(Operation& op);
+  void read_window(Operation& op);
+  void add_reducer(Operation& op, const OperatorRow& row);
+  void read_reducer(Operation& op);
+  void read_loop(Operation& op);
   void read_clauses(Operation& op);
   bool read_clause(Operation& op);
   void read_format(Operation& op);
@@ -60,6 +76,7 @@ class TextOperationReader {
   // What names meant before a region gave them another meaning: nullptr, nothing.
   std::vector<std::pair<std::string, const Value*>> hidden_;
   int depth_ = 0;
+  std::vector<std::string> loop_names_;  // what the loop whose types are being read calls its values
 };
 
 // Gives an operation the attributes that its text left out, and those that are written otherwise their form here.

@@ -23,10 +23,10 @@ namespace mydev::stablehlo {
 std::string print(const Module& module);
 std::string print(const Attribute& attribute);
 
-// Reads what print() gives, apart from Shardy's meshes and operators, and the short forms of most operators: those that
-// are values, then named numbers, then types. The short forms of operators with regions (reduce, while, ...) are not
-// read; write them in the generic form. Raises INVALID_ARGUMENT with line and column. The program is well formed, as of
-// read_bytecode(); attributes that the text leaves out have their defaults.
+// Reads what print() gives, and the short forms of operators, apart from Shardy's meshes and operators and what says
+// where operations came from. Numbers of floats of eight bits and fewer are written as their bits. Raises
+// INVALID_ARGUMENT with line and column. The program is well formed, as of read_bytecode(); attributes that the text
+// leaves out have their defaults.
 Module read_text(std::string_view text);
 
 }  // namespace mydev::stablehlo
