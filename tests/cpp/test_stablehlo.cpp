@@ -207,6 +207,13 @@ TEST(Text, SurvivesNestingThatNobodyWrites) {
   EXPECT_HAS(error_of([&] { read_text("func.func @f() { %0 = stablehlo.constant dense<" + deep); }), "nested deeper");
 }
 
+TEST(Text, ReadsPastShardingsAndLeavesThemOut) {
+  const Module module = read_text(
+      "func.func @f(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\">\"}]>, a.rule = "
+      "#sdy.op_sharding_rule<([i])->([i]) {i=4}>, a.b = 1 : i64}) { return }");
+  EXPECT_HAS(print(module), "(%arg0: tensor<4xf32> {a.b = 1 : i64})");
+}
+
 TEST(Text, NamesOfRegionsEndWithThem) {
   const std::string text = program(
       "%v = stablehlo.constant dense<0.0> : tensor<f32>\n%1 = \"stablehlo.reduce\"(%x, %v) <{dimensions = "

@@ -67,9 +67,9 @@ struct Operation {
   double floating(std::string_view name) const;
   const std::string& string(std::string_view name) const;  // or the path of a symbol
   // A tensor literal or an array, of integers or booleans. Two-dimensional ones (padding, replica_groups) in row-major
-  // order; their shape is that of literal(). Empty if there is none and `optional`.
+  // order; their shape is that of literal().
   std::vector<int64_t> integers(std::string_view name) const;
-  std::vector<int64_t> integers_or_none(std::string_view name) const;
+  std::vector<int64_t> integers_or_none(std::string_view name) const;  // empty if there is none
   const TensorLiteral& literal(std::string_view name) const;
 
   // Any alternative of an attribute: get<ComparisonDirection>("comparison_direction").

@@ -338,6 +338,13 @@ const Attribute* TextAttributeReader::dialect_attribute() {
   }
   if (scanner_.take("#stablehlo.result_accuracy<")) return result_accuracy();
   if (scanner_.take("#stablehlo.output_operand_alias<")) return output_operand_alias();
+  // What Shardy adds is read past.
+  if (scanner_.take("#sdy")) {
+    const std::string_view name = scanner_.next_word();
+    if (!name.empty()) scanner_.word("the name of an attribute");
+    scanner_.bracketed();
+    return add(UnknownAttribute{"#sdy" + std::string(name)});
+  }
   scanner_.fail("an attribute that the reader of text knows");
 }
 

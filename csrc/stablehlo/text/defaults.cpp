@@ -29,7 +29,9 @@ const Attribute* default_of(const Operation& op, const AttributeRow& row, TextAt
     case AttributeRow::kBool:
       return op.op == Operator::kTriangularSolve ? nullptr : attributes.add(false);
     case AttributeRow::kInteger:
-      if (row.name.starts_with("channel_") || row.name == "version") return attributes.integer(0);
+      if (row.name.starts_with("channel_") || row.name == "version" || row.name == "index_vector_dim") {
+        return attributes.integer(0);
+      }
       return row.name == "dimension" && op.op == Operator::kSort ? attributes.integer(-1) : nullptr;
     case AttributeRow::kString:
       return row.name.ends_with("_config") && op.row().has(kSideEffects) ? attributes.add(std::string()) : nullptr;

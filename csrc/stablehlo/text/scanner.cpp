@@ -152,6 +152,23 @@ std::string TextScanner::string() {
   return value;
 }
 
+std::string_view TextScanner::bracketed() {
+  expect("<");
+  const size_t begin = position_;
+  for (int depth = 1; position_ < text_.size(); ++position_) {
+    const char c = text_[position_];
+    if (c == '"') {
+      string();
+      --position_;
+    } else if (c == '<') {
+      ++depth;
+    } else if (c == '>' && text_[position_ - 1] != '-' && --depth == 0) {
+      return text_.substr(begin, position_++ - begin);
+    }
+  }
+  fail("'>'");
+}
+
 std::string_view TextScanner::value_name() {
   if (peek() != '%') fail("a value");
   const size_t begin = position_;

@@ -45,6 +45,8 @@ class TextScanner {
   std::string_view number();
   // In double quotes, without its escapes.
   std::string string();
+  // From the bracket '<' that comes next to the one that closes it; what is between them.
+  std::string_view bracketed();
   // "%name" or "%name#1" as it stands; '@name' without the at sign, '@"quoted"' likewise.
   std::string_view value_name();
   std::string symbol();

@@ -6,8 +6,7 @@
 //   - types agree as the operator's traits say, regions take and return what the operator gives and expects;
 //   - called functions are there, with these types, and none calls itself, directly or not;
 //   - dimensions that attributes name are dimensions of the operands, each once where once is meant, and the sizes of
-//     results of the operators that JAX programs are mostly made of follow from them (shapes.cpp has the
-//     list).
+//     results of the operators that JAX programs are mostly made of follow from them (shapes.cpp has the list).
 // What else an operator requires, its lowering checks. Operators of Shardy are checked as far as rows go.
 #pragma once
 

@@ -18,9 +18,9 @@ int main(int count, char** arguments) {
     std::printf("== %s\n", path);
     try {
       const std::span<const std::byte> program = std::as_bytes(std::span(bytes));
-      const mydev::stablehlo::Module module =
-          mydev::stablehlo::is_bytecode(program) ? mydev::stablehlo::read_bytecode(program)
-                                                 : mydev::stablehlo::read_text({bytes.data(), bytes.size()});
+      const mydev::stablehlo::Module module = mydev::stablehlo::is_bytecode(program)
+                                                  ? mydev::stablehlo::read_bytecode(program)
+                                                  : mydev::stablehlo::read_text({bytes.data(), bytes.size()});
       mydev::stablehlo::verify(module);
       std::fputs(mydev::stablehlo::print(module).c_str(), stdout);
     } catch (const mydev::Error& error) {
