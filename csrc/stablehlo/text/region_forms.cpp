@@ -21,6 +21,7 @@ void TextOperationReader::read_while(Operation& op) {
 // [attributes {...}] cond { ... } do { ... }
 void TextOperationReader::read_loop(Operation& op) {
   std::vector<Argument> arguments;
+  arguments.reserve(loop_names_.size());
   for (size_t i = 0; i < loop_names_.size(); ++i) arguments.push_back({loop_names_[i], op.operands[i]->type});
   if (scanner_.take_word("attributes")) read_dialect_attributes(op);
   for (const char* keyword : {"cond", "do"}) {
