@@ -1,0 +1,81 @@
+// Attributes and types of a program in bytecode, decoded when they are asked for, and once.
+//
+// Those of the dialects builtin, vhlo and sdy are known, as far as StableHLO 1.13 has them. Not thread-safe: of one
+// call of read_bytecode().
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "stablehlo/bytecode/cursor.h"
+#include "stablehlo/bytecode/sections.h"
+#include "stablehlo/ir/module.h"
+
+namespace mydev::stablehlo {
+
+class BytecodeAttributes {
+ public:
+  BytecodeAttributes(const BytecodeSections& sections, Module::Contents& contents)
+      : sections_(sections),
+        contents_(contents),
+        attributes_(sections.attributes.size()),
+        types_(sections.types.size()) {}
+
+  // The one that a varint names.
+  const Attribute* attribute(Cursor& cursor);
+  const Type* type(Cursor& cursor);
+  // The one of a number below that of all types.
+  const Type* type_at(size_t index, size_t offset);
+  // Of a varint that is twice its number and one, or zero for none: nullptr.
+  const Attribute* optional_attribute(Cursor& cursor);
+  // Of one whose alternative is known.
+  template <typename T>
+  const T& attribute_of(Cursor& cursor, std::string_view what) {
+    const size_t offset = cursor.offset();
+    const Attribute* found = attribute(cursor);
+    if (const T* value = found->get_if<T>()) return *value;
+    Cursor::fail_at(offset, "expected ", what, ", found ", found->kind_name());
+  }
+  std::string_view string(Cursor& cursor) const { return sections_.string(cursor); }
+
+  // Lists that begin with their lengths.
+  std::vector<const Attribute*> attributes(Cursor& cursor);
+  std::vector<const Type*> types(Cursor& cursor);
+  std::vector<int64_t> signed_integers(Cursor& cursor);
+
+  // Makes a literal of its bytes as they are in bytecode.
+  TensorLiteral literal(const Type* type, std::span<const std::byte> bytes, size_t offset);
+  // A number, written as the bits of its type.
+  int64_t integer(Cursor& cursor, const Type& type);  // of a bare number
+  Float floating(Cursor& cursor, const Type& type);
+
+  Module::Contents& contents() noexcept { return contents_; }
+
+ private:
+  template <typename T>
+  struct Decoded {
+    const T* value = nullptr;  // nullptr: not yet
+    size_t parts = 0;          // of the value, written out
+  };
+  template <typename T, typename Decode>
+  const T* decode_once(Decoded<T>& slot, size_t offset, const Decode& decode);
+  const Attribute* attribute_at(size_t index, size_t offset);
+  Attribute decode_attribute(const BytecodeSections::Entry& entry);
+  Type decode_type(const BytecodeSections::Entry& entry);
+
+  const BytecodeSections& sections_;
+  Module::Contents& contents_;
+  std::vector<Decoded<Attribute>> attributes_;
+  std::vector<Decoded<Type>> types_;
+  int depth_ = 0;
+  size_t parts_ = 0;  // of what is being decoded, so far
+};
+
+// Of one dialect each; the cursor stands at the code. They raise for codes that they do not know, except of sdy.
+Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table);
+Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table);
+Attribute decode_sdy_attribute(Cursor& cursor, BytecodeAttributes& table);
+Type decode_builtin_type(Cursor& cursor, BytecodeAttributes& table);
+Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table);
+
+}  // namespace mydev::stablehlo

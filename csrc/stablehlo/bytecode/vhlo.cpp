@@ -1,0 +1,239 @@
+// Attributes and types of VHLO, the versioned form in which StableHLO is stored.
+#include <algorithm>
+#include <bit>
+
+#include "stablehlo/bytecode/attributes.h"
+
+namespace mydev::stablehlo {
+
+namespace {
+
+enum AttributeCode : uint8_t {
+  kArray = 1,
+  kBoolean,
+  kComparisonDirection,
+  kComparisonType,
+  kCustomCallVersion,
+  kDictionary,
+  kFftType,
+  kFloat,
+  kInteger,
+  kOutputOperandAlias,
+  kPrecision,
+  kRngAlgorithm,
+  kRngDistribution,
+  kString,
+  kTensor,
+  kTranspose,
+  kType,
+  kTypeExtensions,
+  kResultAccuracyMode,
+  kResultAccuracy,
+};
+
+enum TypeCode : uint8_t {
+  kComplexType = 1,
+  kFunctionType = 8,
+  kTensorType = 20,
+  kTensorTypeWithEncoding = 21,
+  kTokenType = 22,
+  kTupleType = 23,
+  kQuantizedType = 24,
+  kUnrankedTensorType = 25,
+  kWitnessType = 26,
+  kQuantizedPerAxisType = 30,
+  kNoneType = 33,
+  kBufferType = 41,
+};
+
+// A number of an enumeration whose last one is `last`.
+template <typename T>
+Attribute enumeration(Cursor& cursor, T last, std::string_view what, T first = T{}) {
+  const size_t offset = cursor.offset();
+  const size_t value = cursor.index(static_cast<size_t>(last) + 1, what);
+  if (value < static_cast<size_t>(first)) Cursor::fail_at(offset, "there is no ", what, " ", value);
+  return {static_cast<T>(value)};
+}
+
+Attribute dictionary(Cursor& cursor, BytecodeAttributes& table) {
+  Dictionary entries(cursor.count("attributes", 2));
+  for (NamedAttribute& entry : entries) {
+    entry.name = table.attribute_of<std::string>(cursor, "a string");
+    entry.value = table.attribute(cursor);
+  }
+  return {std::move(entries)};
+}
+
+Attribute output_operand_alias(Cursor& cursor, BytecodeAttributes& table) {
+  OutputOperandAlias alias;
+  alias.output_tuple_indices = table.signed_integers(cursor);
+  alias.operand_index = cursor.signed_varint();
+  alias.operand_tuple_indices = table.signed_integers(cursor);
+  return {std::move(alias)};
+}
+
+Attribute result_accuracy(Cursor& cursor, BytecodeAttributes& table) {
+  ResultAccuracy accuracy;
+  accuracy.atol = std::bit_cast<double>(cursor.signed_varint());
+  accuracy.rtol = std::bit_cast<double>(cursor.signed_varint());
+  accuracy.ulps = cursor.signed_varint();
+  accuracy.mode = table.attribute_of<ResultAccuracyMode>(cursor, "a mode of accuracy");
+  return {accuracy};
+}
+
+// The most that the dynamic sizes of a tensor may be, as an array of integers.
+Attribute type_extensions(Cursor& cursor, BytecodeAttributes& table) {
+  ArrayAttribute bounds;
+  for (const int64_t bound : table.signed_integers(cursor)) {
+    bounds.push_back(table.contents().add(Attribute{Integer{bound, nullptr}}));
+  }
+  return {std::move(bounds)};
+}
+
+Type element_type(ElementType element) {
+  Type type;
+  type.kind = TypeKind::kElement;
+  type.element = element;
+  return type;
+}
+
+Type complex_type(Cursor& cursor, BytecodeAttributes& table) {
+  const Type* part = table.type(cursor);
+  if (part->element == ElementType::kF32) return element_type(ElementType::kC64);
+  if (part->element == ElementType::kF64) return element_type(ElementType::kC128);
+  cursor.fail("there are no complex numbers of ", part->text());
+}
+
+Type shaped_type(Cursor& cursor, BytecodeAttributes& table, TypeKind kind) {
+  Type type;
+  type.kind = kind;
+  type.dims = table.signed_integers(cursor);
+  const Type* element = table.type(cursor);
+  if (element->kind != TypeKind::kElement) cursor.fail("the elements of a tensor are of the type ", element->text());
+  type.element = element->element;
+  return type;
+}
+
+Type tensor_type_with_encoding(Cursor& cursor, BytecodeAttributes& table) {
+  std::vector<int64_t> bounds;
+  const size_t offset = cursor.offset();
+  for (const Attribute* bound : table.attribute_of<ArrayAttribute>(cursor, "the bounds of a tensor")) {
+    const auto* integer = bound->get_if<Integer>();
+    if (integer == nullptr) Cursor::fail_at(offset, "a bound of a tensor is ", bound->kind_name());
+    bounds.push_back(integer->value);
+  }
+  Type type = shaped_type(cursor, table, TypeKind::kTensor);
+  if (bounds.size() != type.dims.size()) {
+    Cursor::fail_at(offset, "a tensor of rank ", type.dims.size(), " has ", bounds.size(), " bounds");
+  }
+  type.bounds = std::move(bounds);
+  return type;
+}
+
+}  // namespace
+
+Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table) {
+  const size_t offset = cursor.offset();
+  const uint64_t code = cursor.varint();
+  switch (code) {
+    case kArray:
+      return {table.attributes(cursor)};
+    case kBoolean:
+      return {cursor.index(2, "boolean") != 0};
+    case kComparisonDirection:
+      return enumeration(cursor, ComparisonDirection::kLt, "comparison direction");
+    case kComparisonType:
+      return enumeration(cursor, ComparisonType::kUnsigned, "comparison type");
+    case kCustomCallVersion:
+      return enumeration(cursor, CustomCallVersion::kTypedFfi, "version of custom calls");
+    case kDictionary:
+      return dictionary(cursor, table);
+    case kFftType:
+      return enumeration(cursor, FftType::kIrfft, "kind of Fourier transform");
+    case kFloat: {
+      const Type* type = table.type(cursor);
+      return {table.floating(cursor, *type)};
+    }
+    case kInteger: {
+      const Type* type = table.type(cursor);
+      return {Integer{table.integer(cursor, *type), type}};
+    }
+    case kOutputOperandAlias:
+      return output_operand_alias(cursor, table);
+    case kPrecision:
+      return enumeration(cursor, Precision::kHighest, "precision");
+    case kRngAlgorithm:
+      return enumeration(cursor, RngAlgorithm::kPhilox, "algorithm of random numbers");
+    case kRngDistribution:
+      return enumeration(cursor, RngDistribution::kNormal, "distribution of random numbers", RngDistribution::kUniform);
+    case kString:
+      return {std::string(table.string(cursor))};
+    case kTensor: {
+      const Type* type = table.type(cursor);
+      const size_t blob = cursor.offset();
+      return {table.literal(type, cursor.blob(), blob)};
+    }
+    case kTranspose:
+      return enumeration(cursor, Transpose::kAdjoint, "transposition");
+    case kType:
+      return {table.type(cursor)};
+    case kTypeExtensions:
+      return type_extensions(cursor, table);
+    case kResultAccuracyMode:
+      return enumeration(cursor, ResultAccuracyMode::kTolerance, "mode of accuracy");
+    case kResultAccuracy:
+      return result_accuracy(cursor, table);
+    default:
+      Cursor::fail_at(offset, "attribute ", code, " of VHLO is none of StableHLO 1.13, the newest that is read");
+  }
+}
+
+Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
+  const size_t offset = cursor.offset();
+  const uint64_t code = cursor.varint();
+  Type type;
+  switch (code) {
+    case kComplexType:
+      return complex_type(cursor, table);
+    case kFunctionType:
+      type.kind = TypeKind::kFunction;
+      type.inputs = table.types(cursor);
+      type.results = table.types(cursor);
+      return type;
+    case kTensorType:
+      return shaped_type(cursor, table, TypeKind::kTensor);
+    case kTensorTypeWithEncoding:
+      return tensor_type_with_encoding(cursor, table);
+    case kTokenType:
+      type.kind = TypeKind::kToken;
+      return type;
+    case kTupleType:
+      type.kind = TypeKind::kTuple;
+      type.inputs = table.types(cursor);
+      return type;
+    case kUnrankedTensorType:
+      type.kind = TypeKind::kUnranked;
+      type.element = table.type(cursor)->element;
+      return type;
+    case kWitnessType:
+      type.kind = TypeKind::kWitness;
+      return type;
+    case kNoneType:
+      return type;
+    case kBufferType:
+      return shaped_type(cursor, table, TypeKind::kBuffer);
+    case kQuantizedType:
+    case kQuantizedPerAxisType:
+      raise(MYDEV_UNIMPLEMENTED, "quantized types are not read; dequantize the program before it is serialised");
+    default:
+      break;
+  }
+  const auto row =
+      std::ranges::find_if(kElementTypes, [code](const ElementRow& candidate) { return candidate.vhlo_code == code; });
+  if (row == kElementTypes.end() || code >= kNoCode) {
+    Cursor::fail_at(offset, "type ", code, " of VHLO is none of StableHLO 1.13, the newest that is read");
+  }
+  return element_type(row->type);
+}
+
+}  // namespace mydev::stablehlo

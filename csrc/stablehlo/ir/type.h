@@ -1,0 +1,60 @@
+// Types of values and of attributes. There are no quantized ones: readers refuse them.
+//
+// A Type does not change once its module has it; values and attributes point to it. Two that are equal may be two
+// objects: compare with ==. The text of one is MLIR's ("tensor<4x?xf32>").
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "stablehlo/ir/element_type.h"
+
+namespace mydev::stablehlo {
+
+// A size that is known when the program runs.
+inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
+
+enum class TypeKind : uint8_t {
+  kTensor,    // ranked
+  kUnranked,  // a tensor of any rank
+  kBuffer,    // ranked; memory that operators update in place
+  kElement,   // a bare number, which attributes have
+  kToken,
+  kTuple,
+  kFunction,
+  kNone,
+  kWitness,
+};
+
+struct Type {
+  TypeKind kind = TypeKind::kNone;
+  ElementType element = ElementType::kNone;  // of tensors, buffers and bare numbers
+  std::vector<int64_t> dims;                 // of tensors and buffers; kDynamic where it is not known
+  std::vector<int64_t> bounds;               // of a tensor: the most that a dynamic size may be, or kDynamic; or empty
+  std::vector<const Type*> inputs;           // of a tuple: its elements; of a function: its arguments
+  std::vector<const Type*> results;          // of a function
+
+  bool is_tensor() const noexcept { return kind == TypeKind::kTensor; }
+  int64_t rank() const noexcept { return static_cast<int64_t>(dims.size()); }
+  bool is_static() const noexcept;
+  // Of a tensor whose sizes are all known: how many, which the readers have checked not to overflow; else kDynamic.
+  int64_t element_count() const noexcept;
+  // What the elements take in memory, likewise.
+  int64_t bytes() const noexcept;
+
+  std::string text() const;
+};
+
+// Structural.
+bool operator==(const Type& left, const Type& right) noexcept;
+// The same sizes, where both are known.
+bool compatible_shapes(const Type& left, const Type& right) noexcept;
+
+// The most bytes that a tensor may have: offsets into it do not overflow.
+inline constexpr int64_t kMostTensorBytes = int64_t{1} << 56;
+// Whether the sizes are kDynamic or not negative, and the bytes of those that are known within kMostTensorBytes.
+bool sizes_are_valid(const Type& type) noexcept;
+
+}  // namespace mydev::stablehlo

@@ -1,0 +1,32 @@
+// Programs as text: StableHLO's.
+//
+//   module @jit_f {
+//     func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+//       %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>
+//       return %0 : tensor<4xf32>
+//     }
+//   }
+//
+// Printing uses the generic form of MLIR, and the short one of what is simple. What is printed is what other tools of
+// StableHLO parse. Large constants are printed as hexadecimal bytes; locations are left out, and so are attributes that
+// are not known here (ir/attribute.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "stablehlo/ir/module.h"
+
+namespace mydev::stablehlo {
+
+// Of a program that verify() refuses it may raise INVALID_ARGUMENT.
+std::string print(const Module& module);
+std::string print(const Attribute& attribute);
+
+// Reads what print() gives, and the short forms of operators, apart from Shardy's meshes and operators and what says
+// where operations came from. Numbers of floats of eight bits and fewer are written as their bits. Raises
+// INVALID_ARGUMENT with line and column. The program is well formed, as of read_bytecode(); attributes that the text
+// leaves out have their defaults.
+Module read_text(std::string_view text);
+
+}  // namespace mydev::stablehlo

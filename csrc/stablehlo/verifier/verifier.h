@@ -1,0 +1,19 @@
+// Checks that a program makes sense, so that a lowering need not ask.
+//
+// Raises INVALID_ARGUMENT with the function, the operation and its location. After it, of each function:
+//   - values are used within the scope and after the definition; blocks end with a return, and it nowhere else;
+//   - operands, results, regions and attributes are those of the operator's row, attributes of the kind that it says;
+//   - types agree as the operator's traits say, regions take and return what the operator gives and expects;
+//   - called functions are there, with these types, and none calls itself, directly or not;
+//   - dimensions that attributes name are dimensions of the operands, each once where once is meant, and the sizes of
+//     results of the operators that JAX programs are mostly made of follow from them (shapes.cpp has the list).
+// What else an operator requires, its lowering checks. Operators of Shardy are checked as far as rows go.
+#pragma once
+
+#include "stablehlo/ir/module.h"
+
+namespace mydev::stablehlo {
+
+void verify(const Module& module);
+
+}  // namespace mydev::stablehlo
