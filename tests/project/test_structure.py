@@ -41,7 +41,7 @@ ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "graph", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
-    "csrc/stablehlo": below(["ir", "verifier", "bytecode", "text"]),
+    "csrc/stablehlo": below(["ir", "verifier", "bytecode", "text", "evaluator"]),
     "csrc/conform": below([".", "driver", "kernels"]),
     "csrc/pjrt": below(["c_api", ".", "api"]),
     "torch_mydev": below(
