@@ -43,8 +43,10 @@ std::vector<const Value*> free_values(std::span<const Region* const> regions) {
 // A program that is called, while it is built.
 class Body {
  public:
-  Body(Frame& outer, std::string name)
-      : builder_(std::move(name)), emit_(builder_), frame_(outer.context, emit_, outer.function) {}
+  Body(Frame& outer, const char* name)
+      : builder_(name + std::to_string(++outer.context.bodies)),
+        emit_(builder_),
+        frame_(outer.context, emit_, outer.function) {}
 
   Frame& frame() noexcept { return frame_; }
   Emitter& emit() noexcept { return emit_; }
@@ -140,7 +142,7 @@ void lower_while(Frame& frame, const Operation& op) {
     const Value* value = &op.operand(i);
     if (!loop.changes(i) && !is_token(*value) && std::ranges::count(taken, value) == 0) taken.push_back(value);
   }
-  Body body(frame, std::string(op.row().short_name()));
+  Body body(frame, "round");
   std::vector<program::Operand> inner, operands = state;
   for (const program::Operand& value : state) inner.push_back(body.updated(value));
   const program::Operand inner_predicate = body.updated(predicate);
@@ -197,14 +199,14 @@ class Branches {
     return emit.pointwise("mydev.eq", MYDEV_PRED, {index, number}).view;
   }
   program::SharedProgram branch(Frame& frame, const Region& region) const {
-    Body body(frame, std::string(op_.row().short_name()));
+    Body body(frame, "branch");
     for (const Value* value : taken_) body.take(*value, frame);
     lower_block(body.frame(), region.body());
     body.return_values(region.results());
     return std::move(body).build();
   }
   program::SharedProgram rest(Frame& frame, size_t first) const {
-    Body body(frame, std::string(op_.row().short_name()));
+    Body body(frame, "branch");
     for (const Value* value : taken_) body.take(*value, frame);
     lower(body.frame(), first);
     body.return_values(op_.results);

@@ -222,8 +222,12 @@ Tensor Emitter::pointwise(const char* kernel, mydev_dtype dtype, std::vector<Ten
   std::vector<Operand> given;
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool as_number = operands[i].splat && !all_constant && !(is_choice && i == 0);
-    given.push_back(as_number ? program::ProgramBuilder::number(operands[i].view.dtype, *operands[i].splat)
-                              : operands[i].view);
+    given.push_back(operands[i].view);
+    if (as_number) {
+      given.back() = program::ProgramBuilder::number(operands[i].view.dtype, *operands[i].splat);
+      given.back().sizes = sizes;
+      given.back().strides.assign(sizes.size(), 0);
+    }
   }
   const Operand result = temporary(dtype, sizes);
   launch(kernel, {result}, std::move(given), attributes);

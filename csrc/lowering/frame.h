@@ -16,6 +16,7 @@ struct Context {
   const stablehlo::Module& module;
   HostOperations& host;
   Position position;
+  int bodies = 0;  // so far, for their names
 };
 
 // Of one function and one program that is being built. A body of a loop is another program with a frame of its own.

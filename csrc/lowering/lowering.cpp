@@ -5,6 +5,7 @@
 
 #include "lowering/frame.h"
 #include "program/fusion.h"
+#include "program/names.h"
 #include "runtime/base/status.h"
 
 namespace mydev::lowering {
@@ -16,6 +17,15 @@ namespace {
 bool is_donated(const FunctionArgument& argument) {
   return find(argument.attributes, "tf.aliasing_output") != nullptr ||
          find(argument.attributes, "jax.buffer_donor") != nullptr;
+}
+
+// As programs may be called: "jit_<lambda>" becomes "jit__lambda_".
+std::string program_name(std::string_view name) {
+  std::string result(name);
+  for (char& c : result) {
+    if (!program::continues_name(c)) c = '_';
+  }
+  return program::is_name(result) ? result : "main_" + result;
 }
 
 // Results are slots of their own, each returned once.
@@ -76,7 +86,7 @@ LoweredProgram lower(const Module& module, const Position& position) {
   const Function& main = module.main();
   auto host = std::make_unique<HostOperations>();
   Context context{module, *host, position};
-  program::ProgramBuilder builder(module.name().empty() ? main.name : module.name());
+  program::ProgramBuilder builder(program_name(module.name().empty() ? main.name : module.name()));
   Emitter emit(builder);
   Frame frame(context, emit, main);
   for (const FunctionArgument& argument : main.arguments) {

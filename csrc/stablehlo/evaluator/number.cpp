@@ -143,8 +143,8 @@ int64_t wrapped(ElementType type, int64_t value) noexcept {
 Number load_integer(ElementType type, const std::byte* from) noexcept {
   const bool is_signed = kind_of(type) == ElementKind::kSigned;
   switch (element_bytes(type)) {
-    case 1:
-      return {.integer = is_signed ? int64_t{read<int8_t>(from)} : int64_t{read<uint8_t>(from)}};
+    case 1:  // of fewer than eight bits, the others may be anything
+      return {.integer = wrapped(type, read<int8_t>(from))};
     case 2:
       return {.integer = is_signed ? int64_t{read<int16_t>(from)} : int64_t{read<uint16_t>(from)}};
     case 4:
