@@ -169,8 +169,7 @@ void lower_while(Frame& frame, const Operation& op) {
 // Branches from `first` on, of which the index says one; of a condition: 0 is the first.
 class Branches {
  public:
-  explicit Branches(const Operation& op)
-      : op_(op), index_(op.operand(0)), taken_(free_values(op.regions)) {
+  explicit Branches(const Operation& op) : op_(op), index_(op.operand(0)), taken_(free_values(op.regions)) {
     if (std::ranges::count(taken_, &index_) == 0) taken_.push_back(&index_);
   }
 
@@ -186,8 +185,7 @@ class Branches {
       results.push_back(frame.result_of(*result));
       frame.set(*result, {results.back(), std::nullopt});
     }
-    frame.emit.builder().conditional(predicate, std::move(then), std::move(otherwise), results,
-                                     operands);
+    frame.emit.builder().conditional(predicate, std::move(then), std::move(otherwise), results, operands);
   }
 
  private:

@@ -52,9 +52,9 @@ Tensor saturated(Frame& frame, const Tensor& x, ElementType to) {
   // As signed ones of the same bits: all ones.
   const mydev_dtype same = to == ElementType::kU16 ? MYDEV_S16 : MYDEV_S32;
   value.i = -1;
-  Tensor result = emit.pointwise("mydev.where", same,
-                                 {too_large, emit.splat(same, sizes, value, one),
-                                  Tensor{with_dtype(integers.view, same), std::nullopt}});
+  Tensor result = emit.pointwise(
+      "mydev.where", same,
+      {too_large, emit.splat(same, sizes, value, one), Tensor{with_dtype(integers.view, same), std::nullopt}});
   result.view.dtype = dtype_of(to);
   return result;
 }
@@ -79,7 +79,8 @@ bool lower_convert(Frame& frame, const Operation& op) {
 
 bool lower_bitcast(Frame& frame, const Operation& op) {
   const Type &from = *op.operand(0).type, &to = *op.result().type;
-  if (element_bytes(from.element) * 8 != element_row(from.element).bits && from.element != ElementType::kPred) return false;
+  if (element_bytes(from.element) * 8 != element_row(from.element).bits && from.element != ElementType::kPred)
+    return false;
   if (element_bytes(to.element) * 8 != element_row(to.element).bits && to.element != ElementType::kPred) return false;
   program::Operand view = frame.emit.dense(frame.view(op.operand(0)));
   view.dtype = dtype_of(to.element);

@@ -48,8 +48,8 @@ class CallAttributes {
 
  private:
   mydev_attribute text_attribute(std::string_view name, const std::string& text) {
-    mydev_attribute attribute{names_.emplace_back(name).c_str(), MYDEV_ATTRIBUTE_STRING, 0,
-                              static_cast<uint32_t>(text.size()), {}};
+    mydev_attribute attribute{
+        names_.emplace_back(name).c_str(), MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(text.size()), {}};
     attribute.value.bytes = text.data();
     return attribute;
   }
@@ -71,7 +71,9 @@ class CallAttributes {
     if (const auto* text = value.get_if<std::string>()) return text_attribute(entry.name, *text);
     if (const auto* literal = value.get_if<TensorLiteral>()) {
       const ElementType type = literal->type->element;
-      mydev_attribute attribute{name, MYDEV_ATTRIBUTE_ARRAY, static_cast<uint16_t>(dtype_of(type)),
+      mydev_attribute attribute{name,
+                                MYDEV_ATTRIBUTE_ARRAY,
+                                static_cast<uint16_t>(dtype_of(type)),
                                 static_cast<uint32_t>(literal->bytes.size() / static_cast<size_t>(element_bytes(type))),
                                 {}};
       attribute.value.data = literal->bytes.data();

@@ -217,7 +217,8 @@ Operand Emitter::merge(const Operand& view, std::span<const size_t> groups) {
 Tensor Emitter::pointwise(const char* kernel, mydev_dtype dtype, std::vector<Tensor> operands,
                           std::span<const mydev_attribute> attributes) {
   const Sizes sizes = operands.front().sizes();
-  const bool all_constant = std::ranges::all_of(operands, [](const Tensor& tensor) { return tensor.splat.has_value(); });
+  const bool all_constant =
+      std::ranges::all_of(operands, [](const Tensor& tensor) { return tensor.splat.has_value(); });
   const bool is_choice = std::strcmp(kernel, "mydev.where") == 0;  // whose condition is no number
   std::vector<Operand> given;
   for (size_t i = 0; i < operands.size(); ++i) {

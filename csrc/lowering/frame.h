@@ -47,13 +47,13 @@ void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
 // By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
 // the operation is the host's.
-bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);  // pointwise.cpp
-bool lower_conversion(Frame& frame, const stablehlo::Operation& op);  // conversions.cpp
-bool lower_movement(Frame& frame, const stablehlo::Operation& op);   // movement.cpp
-bool lower_reduction(Frame& frame, const stablehlo::Operation& op);  // reductions.cpp
-bool lower_product(Frame& frame, const stablehlo::Operation& op);    // products.cpp
-bool lower_indexing(Frame& frame, const stablehlo::Operation& op);   // indexing.cpp
-bool lower_control(Frame& frame, const stablehlo::Operation& op);    // control.cpp
+bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);    // pointwise.cpp
+bool lower_conversion(Frame& frame, const stablehlo::Operation& op);   // conversions.cpp
+bool lower_movement(Frame& frame, const stablehlo::Operation& op);     // movement.cpp
+bool lower_reduction(Frame& frame, const stablehlo::Operation& op);    // reductions.cpp
+bool lower_product(Frame& frame, const stablehlo::Operation& op);      // products.cpp
+bool lower_indexing(Frame& frame, const stablehlo::Operation& op);     // indexing.cpp
+bool lower_control(Frame& frame, const stablehlo::Operation& op);      // control.cpp
 bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);  // custom_calls.cpp
 
 }  // namespace mydev::lowering

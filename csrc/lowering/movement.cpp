@@ -130,14 +130,14 @@ bool lower_movement(Frame& frame, const Operation& op) {
       frame.set(op.result(), concatenation(frame, op));
       return true;
     case Operator::kPad:
-      frame.set(op.result(), {frame.emit.pad(frame[op.operand(0)], frame[op.operand(1)],
-                                             op.integers("edge_padding_low"), op.integers("edge_padding_high"),
-                                             op.integers("interior_padding")),
-                              std::nullopt});
+      frame.set(op.result(),
+                {frame.emit.pad(frame[op.operand(0)], frame[op.operand(1)], op.integers("edge_padding_low"),
+                                op.integers("edge_padding_high"), op.integers("interior_padding")),
+                 std::nullopt});
       return true;
     case Operator::kGetDimensionSize:
-      frame.set(op.result(), number_result(frame, op, op.operand(0).type->dims.at(
-                                                          static_cast<size_t>(op.integer("dimension")))));
+      frame.set(op.result(),
+                number_result(frame, op, op.operand(0).type->dims.at(static_cast<size_t>(op.integer("dimension")))));
       return true;
     case Operator::kPartitionId:
       frame.set(op.result(), number_result(frame, op, frame.context.position.partition));

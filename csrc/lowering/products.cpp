@@ -97,8 +97,8 @@ bool lower_convolution(Frame& frame, const Operation& op) {
   };
   program::Operand image =
       arranged(x.view, op.integer("input_batch_dimension"), op.integer("input_feature_dimension"), input);
-  program::Operand weight =
-      arranged(w.view, op.integer("kernel_output_feature_dimension"), op.integer("kernel_input_feature_dimension"), kernel);
+  program::Operand weight = arranged(w.view, op.integer("kernel_output_feature_dimension"),
+                                     op.integer("kernel_input_feature_dimension"), kernel);
   const program::Operand out =
       arranged(result, op.integer("output_batch_dimension"), op.integer("output_feature_dimension"), output);
 
@@ -122,10 +122,10 @@ bool lower_convolution(Frame& frame, const Operation& op) {
   if (is_empty(image.sizes)) return false;
   if (!turned.empty()) weight = emit.duplicate(reversed(weight, turned));
   const Sizes zeros(n, 0);
-  const std::array attributes = {integers_attribute("stride", stride),     integers_attribute("padding", padding),
-                                 integers_attribute("dilation", dilation), bool_attribute("transposed", false),
-                                 integers_attribute("output_padding", zeros),
-                                 integer_attribute("groups", op.integer("feature_group_count"))};
+  const std::array attributes = {
+      integers_attribute("stride", stride),        integers_attribute("padding", padding),
+      integers_attribute("dilation", dilation),    bool_attribute("transposed", false),
+      integers_attribute("output_padding", zeros), integer_attribute("groups", op.integer("feature_group_count"))};
   emit.launch("mydev.convolution", {out}, {image, weight}, attributes);
   frame.set(op.result(), {result, std::nullopt});
   return true;

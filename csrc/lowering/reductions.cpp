@@ -18,10 +18,9 @@ struct Row {
   Operator op;
   const char *kernel, *binary;
 };
-constexpr std::array kNumbers = {Row{Operator::kAdd, "mydev.sum", "mydev.add"},
-                                 Row{Operator::kMultiply, "mydev.prod", "mydev.mul"},
-                                 Row{Operator::kMaximum, "mydev.amax", "mydev.maximum"},
-                                 Row{Operator::kMinimum, "mydev.amin", "mydev.minimum"}};
+constexpr std::array kNumbers = {
+    Row{Operator::kAdd, "mydev.sum", "mydev.add"}, Row{Operator::kMultiply, "mydev.prod", "mydev.mul"},
+    Row{Operator::kMaximum, "mydev.amax", "mydev.maximum"}, Row{Operator::kMinimum, "mydev.amin", "mydev.minimum"}};
 constexpr std::array kTruths = {Row{Operator::kOr, "mydev.any", "mydev.bitwise_or"},
                                 Row{Operator::kMaximum, "mydev.any", "mydev.bitwise_or"},
                                 Row{Operator::kAdd, "mydev.any", "mydev.bitwise_or"},

@@ -71,8 +71,8 @@ class StablehloModule final : public CompiledModule {
 }  // namespace
 
 SharedModule compile_stablehlo(std::string_view code, const CompileOptions& options) {
-  MYDEV_CHECK(options.num_replicas * options.num_partitions == 1, MYDEV_UNIMPLEMENTED,
-              "a program for ", options.num_replicas, " replicas of ", options.num_partitions,
+  MYDEV_CHECK(options.num_replicas * options.num_partitions == 1, MYDEV_UNIMPLEMENTED, "a program for ",
+              options.num_replicas, " replicas of ", options.num_partitions,
               " partitions; programs for one device are supported");
   const auto bytes = std::as_bytes(std::span(code));
   return std::make_shared<StablehloModule>(stablehlo::is_bytecode(bytes) ? stablehlo::read_bytecode(bytes)

@@ -88,7 +88,10 @@ def _conversions() -> dict[str, Case]:
         cases[f"saturate-{name}"] = (lambda x, t=name: lax.convert_element_type(x, t), [_EDGES * 3e9])
     cases["bitcast"] = (lambda x: lax.bitcast_convert_type(x, jnp.int32), [_EDGES])
     cases["bitcast-narrower"] = (lambda x: lax.bitcast_convert_type(x, jnp.uint8), [_EDGES])
-    cases["bitcast-wider"] = (lambda x: lax.bitcast_convert_type(x, jnp.float32), [np.arange(8, dtype=np.int16).reshape(4, 2)])
+    cases["bitcast-wider"] = (
+        lambda x: lax.bitcast_convert_type(x, jnp.float32),
+        [np.arange(8, dtype=np.int16).reshape(4, 2)],
+    )
     cases["reduce_precision"] = (lambda x: lax.reduce_precision(x, 5, 10), [_EDGES])
     cases["complex"] = (lambda x, y: jnp.abs(lax.complex(x, y) * 2j), [(3, 4), (3, 4)])
     cases["complex-parts"] = (lambda x: (jnp.real(x), jnp.imag(x), jnp.conj(x), jnp.exp(x)), [_SMALL * (1 + 2j) / 9])
@@ -122,7 +125,10 @@ def _movement() -> dict[str, Case]:
         "scatter-max": (lambda x, i: x.at[i % 2].max(9.0), [table, integers]),
         "scatter-mul-rows": (lambda x, i: x.at[i % 4].mul(jnp.arange(6.0)), [table, integers]),
         "dynamic_slice": (lambda x, i: lax.dynamic_slice(x, (i[0], i[3]), (2, 3)), [table, integers]),
-        "dynamic_update_slice": (lambda x, i: lax.dynamic_update_slice(x, jnp.ones((2, 2)), (i[3], i[4])), [table, integers]),
+        "dynamic_update_slice": (
+            lambda x, i: lax.dynamic_update_slice(x, jnp.ones((2, 2)), (i[3], i[4])),
+            [table, integers],
+        ),
         "where": (lambda x: jnp.where(x > 0, x, -1.0), [(3, 4)]),
         "clip": (lambda x: jnp.clip(x, -0.5, 0.5), [(3, 4)]),
         "clamp-tensors": (lambda x, y: lax.clamp(-jnp.abs(y), x, jnp.abs(y)), [(3, 4), (3, 4)]),
@@ -142,7 +148,10 @@ def _reductions() -> dict[str, Case]:
         axes = [0, 1] if function is not lax.cummax else [0]
         for axis in axes:
             cases[f"{_name(function)}-{axis}"] = (lambda x, f=function, a=axis: f(x, axis=a), [(5, 7)])
-        cases[f"{_name(function)}-s32"] = (lambda x, f=function: f(x, axis=0), [np.arange(12, dtype=np.int32).reshape(3, 4)])
+        cases[f"{_name(function)}-s32"] = (
+            lambda x, f=function: f(x, axis=0),
+            [np.arange(12, dtype=np.int32).reshape(3, 4)],
+        )
     cases["sum-all"] = (jnp.sum, [(5, 7, 3)])
     cases["sum-inner-dims"] = (lambda x: jnp.sum(x, axis=(0, 2)), [(5, 7, 3)])
     cases["sum-empty"] = (lambda x: jnp.sum(x, axis=0), [(0, 3)])
@@ -161,7 +170,9 @@ def _reductions() -> dict[str, Case]:
     cases["median"] = (lambda x: jnp.median(x, axis=0), [(5, 4)])
     cases["histogram"] = (lambda x: jnp.histogram(x, bins=4)[0], [(20,)])
     cases["max-pool"] = (
-        lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"), [(2, 5, 5, 3)])
+        lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"),
+        [(2, 5, 5, 3)],
+    )
     cases["average-pool"] = (lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 3), (1, 2), "VALID"), [(6, 7)])
     return cases
 
@@ -169,7 +180,10 @@ def _reductions() -> dict[str, Case]:
 def _products() -> dict[str, Case]:
     def convolution(**options: Any) -> Callable[..., Any]:
         return lambda x, w: lax.conv_general_dilated(
-            x, w, **{"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options})
+            x,
+            w,
+            **{"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options},
+        )
 
     image, weight = (2, 6, 7, 4), (3, 3, 4, 5)
     return {
@@ -180,7 +194,10 @@ def _products() -> dict[str, Case]:
         "vector-products": (lambda x, y: (jnp.dot(x, y), jnp.outer(x, y)), [(7,), (7,)]),
         "einsum": (lambda x, y: jnp.einsum("abc,cbd->dab", x, y), [(2, 3, 4), (4, 3, 5)]),
         "matmul-empty": (jnp.matmul, [(3, 0), (0, 4)]),
-        "matmul-s32": (jnp.matmul, [np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)]),
+        "matmul-s32": (
+            jnp.matmul,
+            [np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)],
+        ),
         "matmul-c64": (lambda x: x @ x.T, [_SMALL * (1 + 2j)]),
         "matmul-bf16": (lambda x: x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16), [(5, 7)]),
         "convolution": (convolution(), [image, weight]),
@@ -189,27 +206,35 @@ def _products() -> dict[str, Case]:
         "convolution-transposed": (convolution(lhs_dilation=(2, 2), padding=((1, 2), (2, 1))), [image, weight]),
         "convolution-one-sided": (convolution(padding=((0, 2), (1, 0))), [image, weight]),
         "convolution-groups": (convolution(feature_group_count=2), [image, (3, 3, 2, 6)]),
-        "convolution-nchw": (
-            convolution(dimension_numbers=("NCHW", "OIHW", "NCHW")), [(2, 4, 6, 7), (5, 4, 3, 3)]),
+        "convolution-nchw": (convolution(dimension_numbers=("NCHW", "OIHW", "NCHW")), [(2, 4, 6, 7), (5, 4, 3, 3)]),
         "convolution-1d": (
             lambda x, w: lax.conv_general_dilated(x, w, (2,), [(1, 1)], dimension_numbers=("NCH", "OIH", "NCH")),
-            [(2, 4, 9), (5, 4, 3)]),
+            [(2, 4, 9), (5, 4, 3)],
+        ),
         "convolution-gradients": (
-            jax.grad(lambda x, w: jnp.sum(jnp.sin(convolution(window_strides=(2, 2))(x, w))), (0, 1)), [image, weight]),
+            jax.grad(lambda x, w: jnp.sum(jnp.sin(convolution(window_strides=(2, 2))(x, w))), (0, 1)),
+            [image, weight],
+        ),
         "convolution-group-gradients": (
             jax.grad(lambda x, w: jnp.sum(jnp.sin(convolution(feature_group_count=4)(x, w))), (0, 1)),
-            [image, (3, 3, 1, 4)]),
+            [image, (3, 3, 1, 4)],
+        ),
         "max-pool-gradient": (
-            jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2)), [(6, 6)]),
+            jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2)),
+            [(6, 6)],
+        ),
         "fft": (lambda x: jnp.fft.fft2(x), [(6, 10)]),
         "rfft": (lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2), [(3, 12)]),
         "cholesky": (lambda x: lax.linalg.cholesky(x @ x.T + 5 * jnp.eye(4)), [(4, 4)]),
         "triangular_solve": (
-            lambda a, b: lax.linalg.triangular_solve(jnp.tril(a) + 3 * jnp.eye(4), b, left_side=True, lower=True), [(4, 4), (4, 2)]),
+            lambda a, b: lax.linalg.triangular_solve(jnp.tril(a) + 3 * jnp.eye(4), b, left_side=True, lower=True),
+            [(4, 4), (4, 2)],
+        ),
         "triangular_solve-right": (
-            lambda a, b: lax.linalg.triangular_solve(jnp.triu(a) + 3 * jnp.eye(4), b, transpose_a=True), [(4, 4), (2, 4)]),
-        "attention": (
-            lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), [(2, 5, 3, 4)] * 3),
+            lambda a, b: lax.linalg.triangular_solve(jnp.triu(a) + 3 * jnp.eye(4), b, transpose_a=True),
+            [(4, 4), (2, 4)],
+        ),
+        "attention": (lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), [(2, 5, 3, 4)] * 3),
     }
 
 
@@ -227,15 +252,26 @@ def _control() -> dict[str, Case]:
         "scan": (lambda x: lax.scan(lambda c, a: (c * 0.5 + a, c.sum()), jnp.zeros(4), x), [(7, 4)]),
         "scan-no-rounds": (lambda x: lax.scan(lambda c, a: (c + a, a), jnp.zeros(4), x), [(0, 4)]),
         "nested-loops": (
-            lambda x: lax.fori_loop(0, 3, lambda i, a: lax.fori_loop(0, i + 1, lambda j, b: b * 0.5 + j, a), x), [(3,)]),
+            lambda x: lax.fori_loop(0, 3, lambda i, a: lax.fori_loop(0, i + 1, lambda j, b: b * 0.5 + j, a), x),
+            [(3,)],
+        ),
         "cond": (lambda x: lax.cond(x.sum() > 0, lambda a: (a, 1.0), lambda a: (a * 2, 2.0), x), [(3,)]),
-        "switch": (lambda x, i: [lax.switch(i[k], branches, x) for k in range(4)], [(3,), np.array([0, 1, 2, 9], np.int32)]),
+        "switch": (
+            lambda x, i: [lax.switch(i[k], branches, x) for k in range(4)],
+            [(3,), np.array([0, 1, 2, 9], np.int32)],
+        ),
         "gradient-of-scan": (
-            jax.grad(lambda x: lax.scan(lambda c, a: (jnp.tanh(c + a), c), jnp.zeros(4), x)[0].sum()), [(7, 4)]),
+            jax.grad(lambda x: lax.scan(lambda c, a: (jnp.tanh(c + a), c), jnp.zeros(4), x)[0].sum()),
+            [(7, 4)],
+        ),
         "loop-over-a-constant-array": (
-            lambda x: lax.fori_loop(0, 4, lambda i, a: a + jnp.arange(12.0).reshape(4, 3)[i], x), [(3,)]),
+            lambda x: lax.fori_loop(0, 4, lambda i, a: a + jnp.arange(12.0).reshape(4, 3)[i], x),
+            [(3,)],
+        ),
         "cond-in-a-loop": (
-            lambda x: lax.fori_loop(0, 4, lambda i, a: lax.cond(i % 2 == 0, lambda b: b + i, lambda b: b * 2, a), x), [(3,)]),
+            lambda x: lax.fori_loop(0, 4, lambda i, a: lax.cond(i % 2 == 0, lambda b: b + i, lambda b: b * 2, a), x),
+            [(3,)],
+        ),
         "map": (lambda x: lax.map(lambda a: a.sum(), x), [(3, 4)]),
         "associative_scan": (lambda x: lax.associative_scan(jnp.multiply, x), [(9,)]),
         "unused-and-repeated-results": (lambda x: (x, x, x + 1, jnp.zeros(3)), [(3,)]),
@@ -257,7 +293,10 @@ def _random() -> dict[str, Case]:
         "random-categorical": (drawn(lambda k: jax.random.categorical(k, jnp.arange(6.0), shape=(9,))), [seed]),
         "random-gamma": (drawn(lambda k: jax.random.gamma(k, 2.5, (5,))), [seed]),
         "random-split": (drawn(lambda k: jax.random.uniform(jax.random.split(k, 4)[2], (3,))), [seed]),
-        "random-fold": (drawn(lambda k: jax.random.truncated_normal(jax.random.fold_in(k, 3), -1.0, 2.0, (4,))), [seed]),
+        "random-fold": (
+            drawn(lambda k: jax.random.truncated_normal(jax.random.fold_in(k, 3), -1.0, 2.0, (4,))),
+            [seed],
+        ),
     }
 
 

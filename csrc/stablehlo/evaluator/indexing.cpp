@@ -42,13 +42,13 @@ void copy_box(const Sizes& sizes, const std::byte* from, const Sizes& from_strid
 
 // How gather and scatter find windows of one tensor (the operand) for each index, which lie in another (the slices).
 struct Windows {
-  Sizes window_sizes;                      // of the window, for each dimension of the operand
-  Sizes operand, operand_strides;          // all of it
-  Sizes window_strides;                    // where a window's elements lie in the slices
-  Sizes batch, batch_strides;              // of indices; where their windows begin in the slices
-  Sizes index_strides;                     // where an index begins in start_indices, by batch
-  int64_t component_stride = 0;            // between its components
-  Sizes components;                        // the operand's dimension of each
+  Sizes window_sizes;                        // of the window, for each dimension of the operand
+  Sizes operand, operand_strides;            // all of it
+  Sizes window_strides;                      // where a window's elements lie in the slices
+  Sizes batch, batch_strides;                // of indices; where their windows begin in the slices
+  Sizes index_strides;                       // where an index begins in start_indices, by batch
+  int64_t component_stride = 0;              // between its components
+  Sizes components;                          // the operand's dimension of each
   Sizes operand_batching, indices_batching;  // dimensions that go together; the latter among `batch`
 
   // Where the window of an index begins in the operand, by dimension.

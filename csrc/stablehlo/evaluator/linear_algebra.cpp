@@ -55,7 +55,8 @@ void transform_all(std::vector<Complex>& x, const Sizes& sizes, size_t dimension
     std::vector<Complex> line(static_cast<size_t>(sizes[d]));
     for (Index at(lines); at; at.next()) {
       const int64_t base = at.offset(strides);
-      for (int64_t i = 0; i < sizes[d]; ++i) line[static_cast<size_t>(i)] = x[static_cast<size_t>(base + i * strides[d])];
+      for (int64_t i = 0; i < sizes[d]; ++i)
+        line[static_cast<size_t>(i)] = x[static_cast<size_t>(base + i * strides[d])];
       transform(line, sign);
       const double scale = scaled ? 1.0 / static_cast<double>(sizes[d]) : 1.0;
       for (int64_t i = 0; i < sizes[d]; ++i) {
@@ -155,7 +156,9 @@ Evaluation evaluate_triangular_solve(const Operation& op) {
         return transpose == Transpose::kAdjoint ? std::conj(value) : value;
       };
       for (int64_t line = 0; line < lines; ++line) {
-        const auto place = [&](int64_t i) { return batch * rows * columns + (left ? i * columns + line : line * columns + i); };
+        const auto place = [&](int64_t i) {
+          return batch * rows * columns + (left ? i * columns + line : line * columns + i);
+        };
         for (int64_t step = 0; step < n; ++step) {
           const int64_t i = forward ? step : n - 1 - step;
           Complex sum = complex_element(b_type, operands[1], place(i));

@@ -81,7 +81,8 @@ double decode(const FloatFormat& format, uint64_t bits) noexcept {
 uint64_t encode(const FloatFormat& format, double value) noexcept {
   const uint64_t sign = std::signbit(value) ? format.sign_bit() : 0;
   if (std::isnan(value)) {
-    return format.ends == FloatFormat::kFinite ? format.sign_bit() : format.nan() | (format.ends == FloatFormat::kZeroNan ? 0 : sign);
+    return format.ends == FloatFormat::kFinite ? format.sign_bit()
+                                               : format.nan() | (format.ends == FloatFormat::kZeroNan ? 0 : sign);
   }
   const double magnitude = std::fabs(value);
   uint64_t bits = 0;
@@ -136,8 +137,7 @@ int64_t wrapped(ElementType type, int64_t value) noexcept {
   if (row.bits == 64) return value;
   const int unused = 64 - row.bits;
   const uint64_t high = static_cast<uint64_t>(value) << unused;
-  return row.kind == ElementKind::kSigned ? static_cast<int64_t>(high) >> unused
-                                          : static_cast<int64_t>(high >> unused);
+  return row.kind == ElementKind::kSigned ? static_cast<int64_t>(high) >> unused : static_cast<int64_t>(high >> unused);
 }
 
 Number load_integer(ElementType type, const std::byte* from) noexcept {
@@ -271,7 +271,8 @@ double with_precision(double value, int exponent_bits, int mantissa_bits) noexce
   if (std::isnan(value) || std::isinf(value) || value == 0) return value;
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = std::ilogb(value);
-  const double result = std::ldexp(std::nearbyint(std::ldexp(value, mantissa_bits - exponent)), exponent - mantissa_bits);
+  const double result =
+      std::ldexp(std::nearbyint(std::ldexp(value, mantissa_bits - exponent)), exponent - mantissa_bits);
   // What would be subnormal is flushed, as XLA does.
   if (std::ilogb(result) > bias) return std::copysign(std::numeric_limits<double>::infinity(), value);
   if (std::ilogb(result) < 1 - bias) return std::copysign(0.0, value);

@@ -144,8 +144,8 @@ class Convolver {
     const int64_t output = out[shape_.output_feature];
     const int64_t group = output / (outputs / shape_.feature_groups);
     const int64_t batches = input_[shape_.input_batch] / shape_.batch_groups;
-    const int64_t batch = output / (outputs / shape_.batch_groups) % shape_.batch_groups * batches +
-                          out[shape_.output_batch];
+    const int64_t batch =
+        output / (outputs / shape_.batch_groups) % shape_.batch_groups * batches + out[shape_.output_batch];
     T sum{};
     for (Index within(window_); within; within.next()) {
       int64_t from = batch * input_strides_[shape_.input_batch] +

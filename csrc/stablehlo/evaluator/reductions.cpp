@@ -75,41 +75,41 @@ Evaluation evaluate_sort(const Module& module, const Operation& op) {
     const int64_t length = lines[d], step = strides[d];
     lines[d] = length == 0 ? 0 : 1;
     const size_t n = operands.size();
-    parallel_for(count_of(lines), std::max<int64_t>(kGrain / std::max<int64_t>(length, 1), 1), [&](int64_t begin,
-                                                                                                   int64_t end) {
-      std::vector<Number> registers = body->make_registers();
-      std::vector<int64_t> order(static_cast<size_t>(length));
-      std::vector<Number> columns(n * order.size());
-      Index line(lines);
-      line.seek(begin);
-      for (int64_t i = begin; i < end; ++i, line.next()) {
-        const int64_t base = line.offset(strides);
-        for (size_t k = 0; k < n; ++k) {
-          for (int64_t j = 0; j < length; ++j) {
-            columns[k * order.size() + static_cast<size_t>(j)] =
-                element(*op.operand(k).type, operands[k], base + j * step);
-          }
-        }
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-          for (size_t k = 0; k < n; ++k) {
-            registers[2 * k] = columns[k * order.size() + static_cast<size_t>(a)];
-            registers[2 * k + 1] = columns[k * order.size() + static_cast<size_t>(b)];
-          }
-          body->run(registers);
-          return body->result(registers, 0).integer != 0;
-        });
-        for (size_t k = 0; k < n; ++k) {
-          const Type& type = *op.operand(k).type;
-          const int64_t bytes = element_bytes(type.element);
-          for (int64_t j = 0; j < length; ++j) {
-            std::memcpy(results[k] + (base + j * step) * bytes,
-                        operands[k] + (base + order[static_cast<size_t>(j)] * step) * bytes,
-                        static_cast<size_t>(bytes));
-          }
-        }
-      }
-    });
+    parallel_for(count_of(lines), std::max<int64_t>(kGrain / std::max<int64_t>(length, 1), 1),
+                 [&](int64_t begin, int64_t end) {
+                   std::vector<Number> registers = body->make_registers();
+                   std::vector<int64_t> order(static_cast<size_t>(length));
+                   std::vector<Number> columns(n * order.size());
+                   Index line(lines);
+                   line.seek(begin);
+                   for (int64_t i = begin; i < end; ++i, line.next()) {
+                     const int64_t base = line.offset(strides);
+                     for (size_t k = 0; k < n; ++k) {
+                       for (int64_t j = 0; j < length; ++j) {
+                         columns[k * order.size() + static_cast<size_t>(j)] =
+                             element(*op.operand(k).type, operands[k], base + j * step);
+                       }
+                     }
+                     std::iota(order.begin(), order.end(), 0);
+                     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+                       for (size_t k = 0; k < n; ++k) {
+                         registers[2 * k] = columns[k * order.size() + static_cast<size_t>(a)];
+                         registers[2 * k + 1] = columns[k * order.size() + static_cast<size_t>(b)];
+                       }
+                       body->run(registers);
+                       return body->result(registers, 0).integer != 0;
+                     });
+                     for (size_t k = 0; k < n; ++k) {
+                       const Type& type = *op.operand(k).type;
+                       const int64_t bytes = element_bytes(type.element);
+                       for (int64_t j = 0; j < length; ++j) {
+                         std::memcpy(results[k] + (base + j * step) * bytes,
+                                     operands[k] + (base + order[static_cast<size_t>(j)] * step) * bytes,
+                                     static_cast<size_t>(bytes));
+                       }
+                     }
+                   }
+                 });
   };
 }
 

@@ -205,7 +205,8 @@ Number ScalarOperation::unrounded(const Number* x) const {
     case ElementKind::kFloat:
       return {.real = smaller(larger(x[1].real, x[0].real), x[2].real)};
     case ElementKind::kUnsigned:
-      return {.integer = from_bits(std::min(std::max(bits_of(x[1].integer), bits_of(x[0].integer)), bits_of(x[2].integer)))};
+      return {.integer =
+                  from_bits(std::min(std::max(bits_of(x[1].integer), bits_of(x[0].integer)), bits_of(x[2].integer)))};
     default:
       return {.integer = std::min(std::max(x[1].integer, x[0].integer), x[2].integer)};
   }
