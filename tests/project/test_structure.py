@@ -30,12 +30,24 @@ LAYERS: dict[str, set[str]] = {
     "program": {"include", "runtime", "kernels"},
     "stablehlo": {"include", "runtime"},
     "conform": {"include", "runtime", "kernels"},
-    "pjrt": {"include", "runtime", "kernels", "program"},
+    "lowering": {"include", "runtime", "kernels", "program", "stablehlo"},
+    "pjrt": {"include", "runtime", "kernels", "program", "stablehlo", "lowering"},
     "aten": {"include", "runtime", "kernels", "program"},
     "distributed": {"include", "runtime", "kernels", "program", "aten"},
     "python": {"include", "runtime", "kernels", "program", "aten", "distributed"},
 }
-BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "program", "stablehlo", "pjrt", "conform"]
+BELOW_ATEN = [
+    "include",
+    "runtime",
+    "host_driver",
+    "kernels",
+    "host_kernels",
+    "program",
+    "stablehlo",
+    "lowering",
+    "pjrt",
+    "conform",
+]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
