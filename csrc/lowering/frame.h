@@ -1,6 +1,7 @@
 // What a lowering knows while it goes through a function: the tensor that each value is. One thread.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +13,21 @@
 
 namespace mydev::lowering {
 
+// Who uses a value.
+struct Uses {
+  int count = 0;
+  const stablehlo::Operation* last = nullptr;
+};
+
 struct Context {
+  // The one operation that uses the value; nullptr: none or several do.
+  const stablehlo::Operation* only_user(const stablehlo::Value& value);
+
   const stablehlo::Module& module;
   HostOperations& host;
   Position position;
-  int bodies = 0;  // so far, for their names
+  int bodies = 0;                                                // so far, for their names
+  std::map<const stablehlo::Function*, std::vector<Uses>> uses;  // by the ids of values
 };
 
 // Of one function and one program that is being built. A body of a loop is another program with a frame of its own.
@@ -50,6 +61,7 @@ void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);    // pointwise.cpp
 bool lower_conversion(Frame& frame, const stablehlo::Operation& op);   // conversions.cpp
 bool lower_movement(Frame& frame, const stablehlo::Operation& op);     // movement.cpp
+bool lower_window(Frame& frame, const stablehlo::Operation& op);       // windows.cpp
 bool lower_reduction(Frame& frame, const stablehlo::Operation& op);    // reductions.cpp
 bool lower_product(Frame& frame, const stablehlo::Operation& op);      // products.cpp
 bool lower_indexing(Frame& frame, const stablehlo::Operation& op);     // indexing.cpp

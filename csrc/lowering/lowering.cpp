@@ -7,12 +7,25 @@
 #include "program/fusion.h"
 #include "program/names.h"
 #include "runtime/base/status.h"
+#include "stablehlo/text/text.h"
 
 namespace mydev::lowering {
 
 using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
+
+void count_uses(const Region& region, std::vector<Uses>& uses) {
+  for (const Block* block : region.blocks) {
+    for (const Operation* op : block->operations) {
+      for (const Value* operand : op->operands) {
+        ++uses[operand->id].count;
+        uses[operand->id].last = op;
+      }
+      for (const Region* inner : op->regions) count_uses(*inner, uses);
+    }
+  }
+}
 
 bool is_donated(const FunctionArgument& argument) {
   return find(argument.attributes, "tf.aliasing_output") != nullptr ||
@@ -28,6 +41,31 @@ std::string program_name(std::string_view name) {
   return program::is_name(result) ? result : "main_" + result;
 }
 
+std::string text_of(const program::Operand& view) {
+  std::string text = std::to_string(view.slot) + '+' + std::to_string(view.offset) + ':' + std::to_string(view.dtype);
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
+    text += ',' + std::to_string(view.sizes[d]) + '*' + std::to_string(view.strides[d]);
+  }
+  return text;
+}
+
+// What tells an operation from others that compute something else; "": its result is its own.
+std::string key_of(const Frame& frame, const Operation& op) {
+  const bool is_call = op.op == Operator::kCustomCall || op.op == Operator::kCall || op.op == Operator::kComposite;
+  if (is_call || !op.regions.empty() || op.row().has(kSideEffects) || op.results.empty()) return "";
+  if (op.op == Operator::kConstant && op.result().type->rank() != 0) return "";
+  std::string key(op.name());
+  for (const Value* operand : op.operands) {
+    if (operand->type->kind == TypeKind::kToken) return "";
+    key += ' ' + text_of(frame.view(*operand));
+  }
+  for (const NamedAttribute& attribute : op.attributes) {
+    if (attribute.name.find('.') != std::string_view::npos) continue;  // of other dialects
+    key += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
+  }
+  return key + ' ' + op.result().type->text();
+}
+
 // Results are slots of their own, each returned once.
 void return_tensor(Frame& frame, const Value& value, std::vector<program::SlotIndex>& returned) {
   Emitter& emit = frame.emit;
@@ -41,6 +79,16 @@ void return_tensor(Frame& frame, const Value& value, std::vector<program::SlotIn
 }
 
 }  // namespace
+
+const Operation* Context::only_user(const Value& value) {
+  const Function& function = *value.block->region->function;
+  std::vector<Uses>& of_values = uses[&function];
+  if (of_values.empty()) {
+    of_values.resize(function.value_count);
+    count_uses(*function.body, of_values);
+  }
+  return of_values[value.id].count == 1 ? of_values[value.id].last : nullptr;
+}
 
 std::vector<Tensor> Frame::tensors_of(std::span<const Value* const> values) const {
   std::vector<Tensor> tensors;
@@ -65,10 +113,18 @@ void lower_operation(Frame& frame, const Operation& op) {
       op.fail(MYDEV_UNIMPLEMENTED, "gives a ", type.text(), "; tensors whose sizes are known are supported");
     }
   }
+  const std::string key = key_of(frame, op);
+  if (!key.empty()) {
+    if (const std::vector<Tensor>* known = frame.emit.find(key)) {
+      for (size_t i = 0; i < op.results.size(); ++i) frame.set(*op.results[i], (*known)[i]);
+      return;
+    }
+  }
   const bool lowered = lower_control(frame, op) || lower_movement(frame, op) || lower_conversion(frame, op) ||
-                       lower_pointwise(frame, op) || lower_reduction(frame, op) || lower_product(frame, op) ||
-                       lower_indexing(frame, op);
+                       lower_pointwise(frame, op) || lower_window(frame, op) || lower_reduction(frame, op) ||
+                       lower_product(frame, op) || lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
+  if (!key.empty()) frame.emit.remember(key, frame.tensors_of(op.results));
 }
 
 void lower_to_host(Frame& frame, const Operation& op) {
