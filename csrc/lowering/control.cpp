@@ -270,6 +270,7 @@ bool lower_control(Frame& frame, const Operation& op) {
       lower_call(frame, op, frame.context.module.callee(op, "decomposition"));
       return true;
     case Operator::kSdyManualComputation:
+      return lower_manual_computation(frame, op);
     case Operator::kSdyNamedComputation:
       lower_inline(frame, op, frame, op.region());
       return true;

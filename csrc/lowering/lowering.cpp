@@ -67,9 +67,9 @@ std::string key_of(const Frame& frame, const Operation& op) {
 }
 
 // Results are slots of their own, each returned once.
-void return_tensor(Frame& frame, const Value& value, std::vector<program::SlotIndex>& returned) {
+void return_tensor(Frame& frame, const Tensor& tensor, std::vector<program::SlotIndex>& returned) {
   Emitter& emit = frame.emit;
-  program::Operand view = frame.view(value);
+  program::Operand view = tensor.view;
   const program::Slot& slot = emit.builder().slots()[view.slot];
   const bool whole = slot.kind == program::SlotKind::kTemporary && view.offset == 0 && is_row_major(view) &&
                      slot.dtype == view.dtype && slot.sizes == view.sizes;
@@ -120,9 +120,9 @@ void lower_operation(Frame& frame, const Operation& op) {
       return;
     }
   }
-  const bool lowered = lower_control(frame, op) || lower_movement(frame, op) || lower_conversion(frame, op) ||
-                       lower_pointwise(frame, op) || lower_window(frame, op) || lower_reduction(frame, op) ||
-                       lower_product(frame, op) || lower_indexing(frame, op);
+  const bool lowered = lower_control(frame, op) || lower_collective(frame, op) || lower_movement(frame, op) ||
+                       lower_conversion(frame, op) || lower_pointwise(frame, op) || lower_window(frame, op) ||
+                       lower_reduction(frame, op) || lower_product(frame, op) || lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
   if (!key.empty()) frame.emit.remember(key, frame.tensors_of(op.results));
 }
@@ -138,28 +138,84 @@ void lower_to_host(Frame& frame, const Operation& op) {
   frame.context.host.launch(frame.emit, op.name(), std::move(evaluation), std::move(results), std::move(operands));
 }
 
-LoweredProgram lower(const Module& module, const Position& position) {
+namespace {
+
+// The sharding that the attribute says, or nothing.
+std::optional<Sharding> sharding_of(const Context& context, const Dictionary& attributes, const Type& type) {
+  const Attribute* attribute = find(attributes, "sdy.sharding");
+  const auto* sharding = attribute != nullptr ? attribute->get_if<TensorSharding>() : nullptr;
+  if (sharding == nullptr || context.placement.devices() == 1) return std::nullopt;
+  return Sharding(context.module, *sharding, context.placement.devices(), type.dims.size());
+}
+
+// That of the one manual computation that takes the value.
+std::optional<Sharding> sharding_of_user(Context& context, const Value& value) {
+  const Operation* user = context.only_user(value);
+  if (user == nullptr || user->op != Operator::kSdyManualComputation) return std::nullopt;
+  const std::vector<Sharding> shardings = shardings_of(context, *user, "in_shardings", user->operands);
+  return shardings.at(static_cast<size_t>(std::ranges::find(user->operands, &value) - user->operands.begin()));
+}
+
+void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<Sharding>& shardings) {
+  const Value& value = *argument.value;
+  const Type& type = *value.type;
+  if (type.kind == TypeKind::kToken) return;
+  MYDEV_CHECK(type.is_tensor() && type.is_static(), MYDEV_UNIMPLEMENTED, "function '", frame.function.name,
+              "' takes a ", type.text(), "; tensors whose sizes are known are supported");
+  Context& context = frame.context;
+  const std::optional<Sharding> wanted = sharding_of_user(context, value);
+  std::optional<Sharding> sharding = sharding_of(context, argument.attributes, type);
+  if (!sharding) sharding = wanted ? *wanted : Sharding(context.placement.devices(), type.dims.size());
+  const program::SlotIndex slot =
+      frame.emit.builder().parameter(dtype_of(type.element), sharding->part_sizes(type.dims), is_donated(argument));
+  const Tensor part{frame.emit.builder().view(slot), std::nullopt};
+  if (wanted && *wanted == *sharding) {
+    context.parts.emplace(&value, *sharding);
+    frame.set(value, part);
+  } else {
+    frame.set(value, gathered(frame, part, *sharding, type));
+  }
+  shardings.push_back(std::move(*sharding));
+}
+
+void return_result(Frame& frame, const Value& value, const FunctionResult& result, std::vector<Sharding>& shardings,
+                   std::vector<program::SlotIndex>& returned) {
+  if (value.type->kind == TypeKind::kToken) return;
+  Context& context = frame.context;
+  std::optional<Sharding> wanted = sharding_of(context, result.attributes, *value.type);
+  const auto part = context.parts.find(&value);
+  const bool has_part = part != context.parts.end();
+  if (!wanted) wanted = has_part ? part->second : Sharding(context.placement.devices(), value.type->dims.size());
+  Tensor tensor = frame[value];
+  if (!has_part || *wanted != part->second) {
+    if (has_part) tensor = gathered(frame, tensor, part->second, *value.type);
+    tensor = part_of(frame, tensor, *wanted);
+  }
+  return_tensor(frame, tensor, returned);
+  shardings.push_back(std::move(*wanted));
+}
+
+}  // namespace
+
+LoweredProgram lower(const Module& module, const Placement& placement) {
   const Function& main = module.main();
   auto host = std::make_unique<HostOperations>();
-  Context context{module, *host, position};
+  Context context{module, *host, placement, 0, 0, {}, {}};
+  if (placement.collectives == nullptr) {
+    context.placement.collectives = std::make_shared<Collectives>(placement.devices());
+  }
   program::ProgramBuilder builder(program_name(module.name().empty() ? main.name : module.name()));
   Emitter emit(builder);
   Frame frame(context, emit, main);
-  for (const FunctionArgument& argument : main.arguments) {
-    const Type& type = *argument.value->type;
-    if (type.kind == TypeKind::kToken) continue;
-    MYDEV_CHECK(type.is_tensor() && type.is_static(), MYDEV_UNIMPLEMENTED, "function '", main.name, "' takes a ",
-                type.text(), "; tensors whose sizes are known are supported");
-    const program::SlotIndex slot = builder.parameter(dtype_of(type.element), type.dims, is_donated(argument));
-    frame.set(*argument.value, {builder.view(slot), std::nullopt});
-  }
+  Shardings shardings;
+  for (const FunctionArgument& argument : main.arguments) take_parameter(frame, argument, shardings.parameters);
   const Block& body = main.body->body();
   lower_block(frame, body);
   std::vector<program::SlotIndex> returned;
-  for (const Value* value : body.terminator().operands) {
-    if (value->type->kind != TypeKind::kToken) return_tensor(frame, *value, returned);
+  for (size_t i = 0; i < main.results.size(); ++i) {
+    return_result(frame, *body.terminator().operands[i], main.results[i], shardings.results, returned);
   }
-  return {program::fuse(std::move(builder).build()), std::move(host)};
+  return {program::fuse(std::move(builder).build()), std::move(shardings), std::move(host)};
 }
 
 }  // namespace mydev::lowering
