@@ -131,6 +131,7 @@ void lower_while(Frame& frame, const Operation& op) {
   const Loop loop(op);
   Emitter& emit = frame.emit;
   std::vector<program::Operand> state;
+  state.reserve(loop.changing.size());
   for (const size_t i : loop.changing) state.push_back(emit.duplicate(frame.view(op.operand(i))));
   loop.bind(frame, loop.condition, state);
   lower_block(frame, loop.condition.body());

@@ -61,6 +61,10 @@ int64_t count_of(const Sizes& sizes) noexcept {
   return count;
 }
 
+Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise) {
+  return listed.empty() ? Sizes(count, otherwise) : listed;
+}
+
 bool is_row_major(const Operand& view) noexcept {
   return is_empty(view.sizes) || program::is_dense(view);
 }
@@ -111,13 +115,16 @@ Operand broadcast(const Operand& view, const Sizes& sizes, const Sizes& dimensio
   return result;
 }
 
+Operand dense_reshaped(Operand dense, const Sizes& sizes) {
+  dense.sizes = sizes;
+  dense.strides = program::dense_strides(sizes);
+  return dense;
+}
+
 std::optional<Operand> reshaped(const Operand& view, const Sizes& sizes) {
+  if (is_row_major(view)) return dense_reshaped(view, sizes);
   Operand result = view;
   result.sizes = sizes;
-  if (is_row_major(view)) {
-    result.strides = program::dense_strides(sizes);
-    return result;
-  }
   // Runs of the old dimensions that lie as one, and the new dimensions that make each of them up; from the last on.
   result.strides.assign(sizes.size(), 0);
   size_t next = sizes.size();
@@ -139,7 +146,8 @@ std::optional<Operand> reshaped(const Operand& view, const Sizes& sizes) {
   return result;
 }
 
-std::optional<Operand> merged(const Operand& view, std::span<const size_t> groups) {
+namespace {
+Sizes merged_sizes(const Operand& view, std::span<const size_t> groups) {
   Sizes sizes;
   size_t d = 0;
   for (const size_t length : groups) {
@@ -147,8 +155,9 @@ std::optional<Operand> merged(const Operand& view, std::span<const size_t> group
     for (size_t i = 0; i < length; ++i) size *= view.sizes[d++];
     sizes.push_back(size);
   }
-  return reshaped(view, sizes);
+  return sizes;
 }
+}  // namespace
 
 Operand real_part(const Operand& view) {
   return part(view, 0);
@@ -211,12 +220,11 @@ Operand Emitter::duplicate(const Operand& view) {
 
 Operand Emitter::reshape(const Operand& view, const Sizes& sizes) {
   if (std::optional<Operand> result = reshaped(view, sizes)) return *result;
-  return *reshaped(duplicate(view), sizes);
+  return dense_reshaped(duplicate(view), sizes);
 }
 
 Operand Emitter::merge(const Operand& view, std::span<const size_t> groups) {
-  if (std::optional<Operand> result = merged(view, groups)) return *result;
-  return *merged(duplicate(view), groups);
+  return reshape(view, merged_sizes(view, groups));
 }
 
 Tensor Emitter::pointwise(const char* kernel, mydev_dtype dtype, std::vector<Tensor> operands,
@@ -227,9 +235,8 @@ Tensor Emitter::pointwise(const char* kernel, mydev_dtype dtype, std::vector<Ten
   const bool is_choice = std::strcmp(kernel, "mydev.where") == 0;  // whose condition is no number
   std::vector<Operand> given;
   for (size_t i = 0; i < operands.size(); ++i) {
-    const bool as_number = operands[i].splat && !all_constant && !(is_choice && i == 0);
     given.push_back(operands[i].view);
-    if (as_number) {
+    if (operands[i].splat && !all_constant && !(is_choice && i == 0)) {
       given.back() = program::ProgramBuilder::number(operands[i].view.dtype, *operands[i].splat);
       given.back().sizes = sizes;
       given.back().strides.assign(sizes.size(), 0);

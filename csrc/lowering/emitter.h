@@ -32,6 +32,8 @@ bool has_kernels(stablehlo::ElementType type) noexcept;
 
 bool is_empty(const Sizes& sizes) noexcept;
 int64_t count_of(const Sizes& sizes) noexcept;
+// What an attribute lists, or `otherwise` for each where it lists nothing.
+Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise);
 bool is_row_major(const program::Operand& view) noexcept;
 
 // --- views ---
@@ -41,10 +43,10 @@ program::Operand sliced(const program::Operand& view, const Sizes& start, const 
 program::Operand reversed(program::Operand view, const Sizes& dimensions);
 // Dimension i of the view is dimension `dimensions[i]` of the result; of size 1 it may be repeated.
 program::Operand broadcast(const program::Operand& view, const Sizes& sizes, const Sizes& dimensions);
+// Of elements that are dense, in other sizes.
+program::Operand dense_reshaped(program::Operand dense, const Sizes& sizes);
 // None: the elements do not lie so that strides could say it.
 std::optional<program::Operand> reshaped(const program::Operand& view, const Sizes& sizes);
-// Dimensions merged: groups of neighbours, each becoming one. None as above.
-std::optional<program::Operand> merged(const program::Operand& view, std::span<const size_t> groups);
 // Its complex elements' parts.
 program::Operand real_part(const program::Operand& view);
 program::Operand imaginary_part(const program::Operand& view);
@@ -68,6 +70,7 @@ class Emitter {
   program::Operand dense(const program::Operand& view);      // the view itself, or a copy
   program::Operand duplicate(const program::Operand& view);  // a dense copy in a slot of its own
   program::Operand reshape(const program::Operand& view, const Sizes& sizes);
+  // Groups of neighbouring dimensions, each becoming one.
   program::Operand merge(const program::Operand& view, std::span<const size_t> groups);
 
   // A kernel over tensors of one shape. Constants become numbers where one of the others is none.

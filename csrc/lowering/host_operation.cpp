@@ -38,6 +38,8 @@ mydev_code evaluate(const mydev_frame* frame) {
                 "the program that this operation belongs to has been deleted");
     std::vector<std::byte*> results;
     std::vector<const std::byte*> operands;
+    results.reserve(frame->num_outputs);
+    operands.reserve(frame->num_inputs);
     for (uint32_t i = 0; i < frame->num_outputs; ++i) {
       results.push_back(static_cast<std::byte*>(frame->buffers[i].data));
     }

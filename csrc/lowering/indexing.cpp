@@ -40,7 +40,7 @@ bool lower_indexing(Frame& frame, const Operation& op) {
   const std::array attributes = {integer_attribute("min", 0), integer_attribute("max", operand.dims[d] - 1)};
   emit.launch("mydev.clamp", {within}, {places}, attributes);
   const program::Operand table = emit.reshape(emit.dense(frame.view(op.operand(0))), {outer, operand.dims[d], inner});
-  emit.launch("mydev.index_select", {*reshaped(result, {outer, count, inner})}, {table, within});
+  emit.launch("mydev.index_select", {dense_reshaped(result, {outer, count, inner})}, {table, within});
   return true;
 }
 

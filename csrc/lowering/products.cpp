@@ -3,6 +3,7 @@
 #include <array>
 
 #include "lowering/frame.h"
+#include "runtime/base/status.h"
 
 namespace mydev::lowering {
 
@@ -70,7 +71,9 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   }
   program::Operand x = emit.merge(left.view, left.ranks);
   program::Operand y = transposed(emit.merge(right.view, right.ranks), {0, 2, 1});
-  program::Operand out = *reshaped(result, {left.batch, left.free, right.free});
+  const std::optional<program::Operand> lies = reshaped(result, {left.batch, left.free, right.free});
+  MYDEV_ASSERT(lies.has_value());  // it is dense, or a matrix
+  program::Operand out = *lies;
   if (out.strides[2] != 1 && out.strides[1] == 1) {  // it lies transposed: so does the product of the transposed
     std::swap(x, y);
     for (program::Operand* matrix : {&x, &y, &out}) *matrix = transposed(*matrix, {0, 2, 1});
@@ -84,10 +87,6 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   const std::array attributes = {float_attribute("alpha", 1), float_attribute("beta", 0)};
   emit.launch("mydev.matmul", {out}, {x, y}, attributes);
   return true;
-}
-
-Sizes or_all(Sizes given, size_t count, int64_t otherwise) {
-  return given.empty() ? Sizes(count, otherwise) : given;
 }
 
 bool lower_convolution(Frame& frame, const Operation& op) {
@@ -119,11 +118,11 @@ bool lower_convolution(Frame& frame, const Operation& op) {
   const program::Operand out =
       arranged(result, op.integer("output_batch_dimension"), op.integer("output_feature_dimension"), output);
 
-  const Sizes stride = or_all(op.integers_or_none("window_strides"), n, 1),
-              dilation = or_all(op.integers_or_none("rhs_dilation"), n, 1),
-              spread = or_all(op.integers_or_none("lhs_dilation"), n, 1),
-              edges = or_all(op.integers_or_none("padding"), 2 * n, 0),
-              reversal = or_all(op.integers_or_none("window_reversal"), n, 0);
+  const Sizes stride = listed_or(op.integers_or_none("window_strides"), n, 1),
+              dilation = listed_or(op.integers_or_none("rhs_dilation"), n, 1),
+              spread = listed_or(op.integers_or_none("lhs_dilation"), n, 1),
+              edges = listed_or(op.integers_or_none("padding"), 2 * n, 0),
+              reversal = listed_or(op.integers_or_none("window_reversal"), n, 0);
   Sizes low(n + 2, 0), high(n + 2, 0), interior(n + 2, 0), padding(n), turned;
   bool pads = false;
   for (size_t i = 0; i < n; ++i) {

@@ -12,10 +12,6 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-Sizes or_all(Sizes given, size_t count, int64_t otherwise) {
-  return given.empty() ? Sizes(count, otherwise) : given;
-}
-
 // How windows go over a tensor, as the kernels of pooling say it: planes of two dimensions.
 struct Pooling {
   Sizes order;  // of dimensions: images, channels, rows, columns; -1: none, of size 1
@@ -50,11 +46,11 @@ bool windows_have_elements(int64_t size, int64_t windows, int64_t kernel, int64_
 // Of an operation with windows over `whole` that give `pooled`; none: the kernels cannot say it.
 std::optional<Pooling> pooling_of(const Operation& op, const Type& whole, const Type& pooled) {
   const size_t rank = whole.dims.size();
-  const Sizes sizes = or_all(op.integers_or_none("window_dimensions"), rank, 1),
-              strides = or_all(op.integers_or_none("window_strides"), rank, 1),
-              dilations = or_all(op.integers_or_none("window_dilations"), rank, 1),
-              spread = or_all(op.integers_or_none("base_dilations"), rank, 1),
-              edges = or_all(op.integers_or_none("padding"), 2 * rank, 0);
+  const Sizes sizes = listed_or(op.integers_or_none("window_dimensions"), rank, 1),
+              strides = listed_or(op.integers_or_none("window_strides"), rank, 1),
+              dilations = listed_or(op.integers_or_none("window_dilations"), rank, 1),
+              spread = listed_or(op.integers_or_none("base_dilations"), rank, 1),
+              edges = listed_or(op.integers_or_none("padding"), 2 * rank, 0);
   if (is_empty(whole.dims) || is_empty(pooled.dims) || std::ranges::count(spread, 1) != std::ssize(spread))
     return std::nullopt;
   Sizes planes, others;

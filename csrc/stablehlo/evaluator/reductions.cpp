@@ -37,7 +37,7 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op) {
     const size_t n = results.size();
     const int64_t each = std::max<int64_t>(count_of(shape.reduced), 1);
     parallel_for(count_of(shape.kept), std::max<int64_t>(kGrain / each, 1), [&](int64_t begin, int64_t end) {
-      std::vector<Number> registers = body->make_registers();
+      std::vector<Number> registers = body->make_registers(), values(n);
       Index kept(shape.kept);
       kept.seek(begin);
       for (int64_t i = begin; i < end; ++i, kept.next()) {
@@ -48,14 +48,8 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op) {
           for (size_t k = 0; k < n; ++k) registers[n + k] = element(*op.operand(k).type, operands[k], offset);
           body->run(registers);
           // Results may be registers of arguments: all are read before any is written.
-          std::vector<Number>& next = registers;
-          if (n == 1) {
-            next[0] = body->result(registers, 0);
-          } else {
-            std::vector<Number> values;
-            for (size_t k = 0; k < n; ++k) values.push_back(body->result(registers, k));
-            std::ranges::copy(values, next.begin());
-          }
+          for (size_t k = 0; k < n; ++k) values[k] = body->result(registers, k);
+          std::ranges::copy(values, registers.begin());
         }
         for (size_t k = 0; k < n; ++k) set_element(*op.result(k).type, results[k], i, registers[k]);
       }

@@ -53,6 +53,7 @@ std::vector<uint32_t> ScalarProgram::add_block(const Module& module, const Block
     if (op != &block.terminator()) add_operation(module, *op, names);
   }
   std::vector<uint32_t> results;
+  results.reserve(block.terminator().operands.size());
   for (const Value* value : block.terminator().operands) results.push_back(names[value->id]);
   return results;
 }
@@ -65,6 +66,7 @@ void ScalarProgram::add_operation(const Module& module, const Operation& op, Nam
     }
   }
   std::vector<uint32_t> operands;
+  operands.reserve(op.operands.size());
   for (const Value* operand : op.operands) operands.push_back(names[operand->id]);
   if (op.op == Operator::kConstant) {
     names[op.result().id] = add_register(load(op.result().type->element, op.literal("value").bytes.data()));

@@ -21,7 +21,7 @@ struct Window {
     base = op.operand(0).type->dims;
     base_strides = row_major_strides(base);
     const size_t rank = base.size();
-    const auto or_ones = [rank](Sizes given) { return given.empty() ? Sizes(rank, 1) : given; };
+    const auto or_ones = [rank](const Sizes& given) { return given.empty() ? Sizes(rank, 1) : given; };
     sizes = or_ones(op.integers_or_none("window_dimensions"));
     strides = or_ones(op.integers_or_none("window_strides"));
     dilations = or_ones(dilated ? op.integers_or_none("window_dilations") : Sizes{});
