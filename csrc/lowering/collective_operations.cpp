@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lowering/frame.h"
+#include "stablehlo/evaluator/box.h"
 #include "stablehlo/evaluator/scalar_program.h"
 #include "stablehlo/evaluator/shapes.h"
 
@@ -84,22 +85,16 @@ void reduce(const ScalarProgram& body, const Type& type, std::span<const Pointer
 }
 
 // A box of one tensor to a box of the same sizes in another, both row-major.
-void copy_box(const Sizes& box, const Sizes& from, const Sizes& from_start, const std::byte* source, const Sizes& to,
+void move_box(const Sizes& box, const Sizes& from, const Sizes& from_start, const std::byte* source, const Sizes& to,
               const Sizes& to_start, std::byte* target, int64_t bytes) {
   const Sizes from_strides = row_major_strides(from), to_strides = row_major_strides(to);
-  const auto offset = [](const Sizes& start, const Sizes& strides) {
+  const auto offset = [bytes](const Sizes& start, const Sizes& strides) {
     int64_t sum = 0;
     for (size_t d = 0; d < start.size(); ++d) sum += start[d] * strides[d];
-    return sum;
+    return sum * bytes;
   };
-  source += offset(from_start, from_strides) * bytes;
-  target += offset(to_start, to_strides) * bytes;
-  Sizes rows = box;
-  if (!rows.empty() && rows.back() != 0) rows.back() = 1;
-  const auto length = static_cast<size_t>((box.empty() ? 1 : box.back()) * bytes);
-  for (Index at(rows); at; at.next()) {
-    std::memcpy(target + at.offset(to_strides) * bytes, source + at.offset(from_strides) * bytes, length);
-  }
+  copy_box(box, source + offset(from_start, from_strides), from_strides, target + offset(to_start, to_strides),
+           to_strides, bytes);
 }
 
 Sizes start_along(size_t rank, size_t dimension, int64_t start) {
@@ -126,7 +121,7 @@ void lower_all_gather(Frame& frame, const Operation& op) {
       const int64_t bytes = element_bytes(op.operand(k).type->element);
       for (size_t m = 0; m < members.size(); ++m) {
         const Sizes to = start_along(part.size(), dimension, static_cast<int64_t>(m) * part[dimension]);
-        copy_box(part, part, Sizes(part.size(), 0), members[m][k], whole, to, results[k], bytes);
+        move_box(part, part, Sizes(part.size(), 0), members[m][k], whole, to, results[k], bytes);
       }
     }
   });
@@ -141,7 +136,7 @@ void lower_reduce_scatter(Frame& frame, const Operation& op) {
     std::vector<std::byte> sums(static_cast<size_t>(whole.bytes()));
     reduce(*body, whole, members, 0, 0, whole.element_count(), sums.data());
     const Sizes from = start_along(whole.dims.size(), dimension, static_cast<int64_t>(rank) * part.dims[dimension]);
-    copy_box(part.dims, whole.dims, from, sums.data(), part.dims, Sizes(whole.dims.size(), 0), results[0], bytes);
+    move_box(part.dims, whole.dims, from, sums.data(), part.dims, Sizes(whole.dims.size(), 0), results[0], bytes);
   });
 }
 
@@ -157,7 +152,7 @@ void lower_all_to_all(Frame& frame, const Operation& op) {
       const Sizes from = start_along(box.size(), split, static_cast<int64_t>(rank) * box[split]);
       for (size_t m = 0; m < members.size(); ++m) {
         const Sizes to = start_along(box.size(), concat, static_cast<int64_t>(m) * box[concat]);
-        copy_box(box, given, from, members[m][k], whole, to, results[k], bytes);
+        move_box(box, given, from, members[m][k], whole, to, results[k], bytes);
       }
     }
   });
@@ -200,7 +195,7 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
                 [sharding, &whole](auto members, size_t, auto results) {
                   const Sizes box = sharding.part_sizes(whole.dims);
                   for (const int64_t device : sharding.holders()) {
-                    copy_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
+                    move_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
                              sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
                   }
                 },

@@ -107,7 +107,10 @@ class Part {
       for (const Copy& copy : copies) copy_bytes(stream, copy.dst, copy.src, copy.bytes, MYDEV_COPY_DEVICE_TO_DEVICE);
       instance->run({stream, run_id, arguments, results});
     };
-    work.abandon = [instance = instance_, run_id](const Failure& failure) { instance->abandon(run_id, failure); };
+    // Without a hold on the instance: who drops the last one waits for its work, which no thread of a stream may do.
+    work.abandon = [instance = std::weak_ptr(instance_), run_id](const Failure& failure) {
+      if (const auto held = instance.lock()) held->abandon(run_id, failure);
+    };
     SharedCompletion completion =
         on_thread ? submit_on_thread(device_, std::move(work)) : pjrt::submit(device_, std::move(work));
     for (size_t i = 0; i < results_.size(); ++i) {

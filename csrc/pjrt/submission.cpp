@@ -79,6 +79,7 @@ Failure failure_of_inputs(const Submission& submission) {
 void finish(Submission& submission, Failure failure) {
   if (!failure.failed()) failure = failure_of_inputs(submission);
   if (!failure.failed() && submission.after) failure = failure_of(submission.after);
+  if (failure.failed() && submission.abandon) submission.abandon(failure);
   submission.storages.clear();
   if (submission.completion != nullptr) {
     submission.completion->set(std::move(failure));
@@ -115,7 +116,6 @@ SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
   Stream& stream = device.stream;
   Failure failure = failure_of_inputs(submission);
   if (!failure.failed()) failure = failure_of([&] { submission.submit(stream); });
-  if (failure.failed() && submission.abandon) submission.abandon(failure);
   if (failure.failed() || !stream.asynchronous()) {
     finish(submission, std::move(failure));
     return submission.completion;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "stablehlo/evaluator/box.h"
 #include "stablehlo/evaluator/evaluators.h"
 #include "stablehlo/evaluator/scalar_program.h"
 #include "stablehlo/evaluator/shapes.h"
@@ -25,19 +26,6 @@ Sizes dimensions_but(size_t rank, const Sizes& left_out) {
 
 int64_t clamped(int64_t value, int64_t least, int64_t most) noexcept {
   return std::min(std::max(value, least), most);
-}
-
-// Copies a box of an array into a box of another; of the innermost dimension runs at once where both are dense there.
-void copy_box(const Sizes& sizes, const std::byte* from, const Sizes& from_strides, std::byte* to,
-              const Sizes& to_strides, int64_t bytes) {
-  const size_t rank = sizes.size();
-  const bool runs = rank > 0 && from_strides[rank - 1] == 1 && to_strides[rank - 1] == 1;
-  Sizes outer = sizes;
-  if (runs) outer.back() = sizes.back() == 0 ? 0 : 1;
-  const auto length = static_cast<size_t>((runs ? sizes.back() : 1) * bytes);
-  for (Index at(outer); at; at.next()) {
-    std::memcpy(to + at.offset(to_strides) * bytes, from + at.offset(from_strides) * bytes, length);
-  }
 }
 
 // How gather and scatter find windows of one tensor (the operand) for each index, which lie in another (the slices).

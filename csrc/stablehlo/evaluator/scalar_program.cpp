@@ -31,6 +31,7 @@ bool computes_the_arguments(const Operation& op, const Block& block) noexcept {
 ScalarProgram::ScalarProgram(const Module& module, const Region& region) {
   const Block& block = region.body();
   std::vector<uint32_t> arguments;
+  arguments.reserve(block.arguments.size());
   for (size_t i = 0; i < block.arguments.size(); ++i) arguments.push_back(add_register());
   arguments_ = arguments.size();
   Names names(region.function->value_count);

@@ -1,0 +1,14 @@
+// Copying parts of tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mydev::stablehlo {
+
+// A box of `sizes` elements of one array into another: both begin at its first element, strides are in elements.
+void copy_box(const std::vector<int64_t>& sizes, const std::byte* from, const std::vector<int64_t>& from_strides,
+              std::byte* to, const std::vector<int64_t>& to_strides, int64_t element_bytes);
+
+}  // namespace mydev::stablehlo

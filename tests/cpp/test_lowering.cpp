@@ -1,0 +1,265 @@
+// Programs of StableHLO, lowered and run: against numbers, against each operation's evaluation on the host, in loops
+// and branches, and on several devices that wait for each other.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lowering/collectives.h"
+#include "lowering/lowering.h"
+#include "lowering/sharding.h"
+#include "program_fixture.h"
+#include "stablehlo/evaluator/evaluation.h"
+#include "stablehlo/evaluator/number.h"
+#include "stablehlo/text/text.h"
+#include "stablehlo/verifier/verifier.h"
+
+namespace mydev::lowering {
+namespace {
+
+using program::DeviceArray;
+using Values = std::vector<float>;
+
+stablehlo::Module module_of(const std::string& text) {
+  stablehlo::Module module = stablehlo::read_text(text);
+  stablehlo::verify(module);
+  return module;
+}
+
+std::string function(const std::string& arguments, const std::string& results, const std::string& body) {
+  return "module @m {\n func.func @main(" + arguments + ") -> " + results + " {\n" + body + "\n }\n}";
+}
+
+// The first result, of floats or of anything of four bytes.
+template <typename T = float>
+std::vector<T> run(const std::string& text, const std::vector<std::vector<T>>& arguments, size_t count) {
+  const stablehlo::Module module = module_of(text);
+  const LoweredProgram lowered = lower(module);
+  std::vector<std::unique_ptr<DeviceArray<T>>> arrays;
+  std::vector<program::Binding> bindings;
+  for (const std::vector<T>& values : arguments) {
+    bindings.push_back(arrays.emplace_back(std::make_unique<DeviceArray<T>>(values))->binding());
+  }
+  const DeviceArray<T> result(std::vector<T>(count, T{77}));
+  program::Executor executor = program::executor_of(lowered.program);
+  executor.run(default_stream(0), bindings, std::vector<program::Binding>{result.binding()});
+  return result.read();
+}
+
+TEST(Lowering, ComputesByKernels) {
+  const std::string text = function("%x: tensor<2x3xf32>, %y: tensor<3x2xf32>", "tensor<2x2xf32>", R"(
+    %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %2 = stablehlo.add %1, %1 : tensor<2x2xf32>
+    return %2 : tensor<2x2xf32>)");
+  EXPECT_EQ(run(text, {{1, 2, 3, 4, 5, 6}, {1, 0, 0, 1, 1, 1}}, 4), (Values{8, 20, 10, 22}));
+}
+
+TEST(Lowering, UpdatesTheStateOfLoopsInOneStep) {
+  // Two values that change places: each round reads both before it writes either.
+  const std::string text = function("%a: tensor<2xf32>, %b: tensor<2xf32>", "tensor<2xf32>", R"(
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %r:3 = stablehlo.while(%i = %zero, %p = %a, %q = %b) : tensor<i32>, tensor<2xf32>, tensor<2xf32>
+     cond {
+      %three = stablehlo.constant dense<3> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %sum = stablehlo.add %p, %a : tensor<2xf32>
+      stablehlo.return %next, %q, %sum : tensor<i32>, tensor<2xf32>, tensor<2xf32>
+    }
+    return %r#1 : tensor<2xf32>)");
+  // (p, q): (1, 10) (10, 2) (2, 11) (11, 3)
+  EXPECT_EQ(run(text, {{1, 1}, {10, 20}}, 2), (Values{11, 21}));
+}
+
+TEST(Lowering, ReturnsWhatIsNoSlotOfItsOwn) {
+  const std::string text = function("%x: tensor<2x2xf32>", "tensor<2x2xf32>", R"(
+    %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    return %0 : tensor<2x2xf32>)");
+  EXPECT_EQ(run(text, {{1, 2, 3, 4}}, 4), (Values{1, 3, 2, 4}));
+  EXPECT_EQ(run(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"), {{1, 2}}, 2),
+            (Values{1, 2}));
+}
+
+TEST(Lowering, NamesTheOperationThatIsNotSupported) {
+  const stablehlo::Module module = module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", R"(
+    %0 = "stablehlo.custom_call"(%x) <{call_target_name = "nobody.knows"}> : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>)"));
+  expect_error(error_of([&] { lower(module); }), MYDEV_UNIMPLEMENTED,
+               "stablehlo.custom_call (operation 0 of function 'main'): there is no kernel 'nobody.knows' to "
+               "call; load the library that has it (MYDEV_CUSTOM_CALLS)");
+}
+
+// --- each operator against its evaluation on the host ----------------------------------------------------------------
+
+struct OperatorCase {
+  const char *name, *operation, *type;
+};
+void PrintTo(const OperatorCase& given, std::ostream* out) {
+  *out << given.name << ' ' << given.type;
+}
+
+class LoweredOperator : public ::testing::TestWithParam<OperatorCase> {};
+
+// Of two tensors of four numbers.
+TEST_P(LoweredOperator, IsAsItsEvaluation) {
+  const auto& [name, operation, type] = GetParam();
+  const std::string tensor = "tensor<4x" + std::string(type) + ">";
+  std::string body = operation;
+  for (size_t at = body.find('$'); at != std::string::npos; at = body.find('$')) body.replace(at, 1, tensor);
+  const std::string text =
+      function("%x: " + tensor + ", %y: " + tensor, tensor, "%0 = " + body + "\n return %0 : " + tensor);
+  const stablehlo::Module module = module_of(text);
+  const stablehlo::Operation& op = *module.main().body->body().operations.front();
+
+  const bool is_float = type[0] == 'f';
+  const std::vector<int32_t> integers = {7, -8, 0, INT32_MIN}, others = {3, 5, 0, -1};
+  const Values floats = {1.5F, -2.25F, 0, -1e30F}, more = {0.5F, 2, 0, 3};
+  std::vector<std::vector<int32_t>> arguments(2, std::vector<int32_t>(4));
+  std::memcpy(arguments[0].data(), is_float ? static_cast<const void*>(floats.data()) : integers.data(), 16);
+  std::memcpy(arguments[1].data(), is_float ? static_cast<const void*>(more.data()) : others.data(), 16);
+
+  std::vector<int32_t> expected(4);
+  std::vector<const std::byte*> operands;
+  for (const stablehlo::Value* operand : op.operands) {
+    operands.push_back(reinterpret_cast<const std::byte*>(arguments[operand->index].data()));
+  }
+  const std::vector<std::byte*> results = {reinterpret_cast<std::byte*>(expected.data())};
+  stablehlo::make_evaluation(module, op)(operands, results);
+  const std::vector<int32_t> actual = run<int32_t>(text, arguments, 4);
+  if (!is_float) {
+    EXPECT_EQ(actual, expected);
+    return;
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const float a = std::bit_cast<float>(actual[i]), b = std::bit_cast<float>(expected[i]);
+    EXPECT_TRUE(a == b || (a != a && b != b) || std::abs(a - b) <= 1e-6F * std::abs(b)) << a << " is not " << b;
+  }
+}
+
+constexpr OperatorCase kOperators[] = {
+    {"Add", "stablehlo.add %x, %y : $", "f32"},
+    {"Add", "stablehlo.add %x, %y : $", "ui32"},
+    {"Multiply", "stablehlo.multiply %x, %y : $", "i32"},
+    {"Divide", "stablehlo.divide %x, %y : $", "i32"},
+    {"Divide", "stablehlo.divide %x, %y : $", "ui32"},
+    {"Divide", "stablehlo.divide %x, %y : $", "f32"},
+    {"Remainder", "stablehlo.remainder %x, %y : $", "i32"},
+    {"Remainder", "stablehlo.remainder %x, %y : $", "f32"},
+    {"Maximum", "stablehlo.maximum %x, %y : $", "ui32"},
+    {"Power", "stablehlo.power %x, %y : $", "f32"},
+    {"Power", "stablehlo.power %x, %y : $", "i32"},
+    {"ShiftLeft", "stablehlo.shift_left %x, %y : $", "i32"},
+    {"ShiftRightLogical", "stablehlo.shift_right_logical %x, %y : $", "i32"},
+    {"ShiftRightArithmetic", "stablehlo.shift_right_arithmetic %x, %y : $", "ui32"},
+    {"Sign", "stablehlo.sign %x : $", "f32"},
+    {"Sign", "stablehlo.sign %x : $", "i32"},
+    {"Clamp", "stablehlo.clamp %y, %x, %y : $", "f32"},
+    {"Tanh", "stablehlo.tanh %x : $", "f32"},
+    {"Logistic", "stablehlo.logistic %x : $", "f32"},
+    {"RoundNearestAfz", "stablehlo.round_nearest_afz %x : $", "f32"},
+    {"RoundNearestEven", "stablehlo.round_nearest_even %x : $", "f32"},
+    {"Popcnt", "stablehlo.popcnt %x : $", "i32"},
+    {"Xor", "stablehlo.xor %x, %y : $", "ui32"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Operators, LoweredOperator, ::testing::ValuesIn(kOperators), [](const auto& info) {
+  return std::string(info.param.name) + "_" + info.param.type + "_" + std::to_string(info.index);
+});
+
+// --- numbers -----------------------------------------------------------------------------------------------------
+
+TEST(Number, OfFewBitsAreWhatTheyWere) {
+  // Every value of the types of eight bits and fewer comes back as its bits, NaN as a NaN.
+  using enum stablehlo::ElementType;
+  for (const auto type : {kF4E2M1FN, kF6E2M3FN, kF6E3M2FN, kF8E3M4, kF8E4M3, kF8E4M3B11FNUZ, kF8E4M3FN, kF8E4M3FNUZ,
+                          kF8E5M2, kF8E5M2FNUZ, kF8E8M0FNU, kF16, kBF16}) {
+    const uint32_t bits = stablehlo::element_row(type).bits;
+    for (uint32_t value = 0; value < (1U << bits); ++value) {
+      uint32_t stored = 0;
+      const stablehlo::Number number = stablehlo::load(type, reinterpret_cast<const std::byte*>(&value));
+      stablehlo::store(type, number, reinterpret_cast<std::byte*>(&stored));
+      if (number.real != number.real) {
+        const stablehlo::Number again = stablehlo::load(type, reinterpret_cast<const std::byte*>(&stored));
+        ASSERT_NE(again.real, again.real) << value;
+      } else {
+        ASSERT_EQ(stored, value) << stablehlo::element_row(type).name;
+      }
+    }
+  }
+}
+
+TEST(Number, RoundsToNearestWithHalvesToEven) {
+  const auto rounded = [](stablehlo::ElementType type, double value) {
+    return stablehlo::rounded(type, {.real = value}).real;
+  };
+  EXPECT_EQ(rounded(stablehlo::ElementType::kF16, 2049), 2048);  // between 2048 and 2050
+  EXPECT_EQ(rounded(stablehlo::ElementType::kF16, 2051), 2052);
+  EXPECT_EQ(rounded(stablehlo::ElementType::kF16, 65519), 65504);
+  EXPECT_EQ(rounded(stablehlo::ElementType::kF16, 65520), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(rounded(stablehlo::ElementType::kBF16, 1.00390625), 1);
+  EXPECT_EQ(rounded(stablehlo::ElementType::kF8E5M2, 1e-9), 0);
+  EXPECT_EQ(rounded(stablehlo::ElementType::kF4E2M1FN, 100), 6);
+}
+
+// --- several devices -------------------------------------------------------------------------------------------------
+
+TEST(Collectives, CombineWhatAllBring) {
+  Collectives collectives(3);
+  const std::vector<int64_t> group = {0, 1, 2};
+  std::vector<int> brought = {1, 10, 100}, sums(3);
+  std::vector<std::thread> devices;
+  for (int64_t device = 0; device < 3; ++device) {
+    devices.emplace_back([&, device] {
+      collectives.begin(device, 5);
+      for (int round = 0; round < 100; ++round) {
+        const auto at = static_cast<size_t>(device);
+        collectives.meet(device, 1, group, {reinterpret_cast<const std::byte*>(&brought[at])}, [&](auto members) {
+          sums[at] = 0;
+          for (const auto& member : members) sums[at] += *reinterpret_cast<const int*>(member[0]);
+        });
+        brought[at] = sums[at] % 1000;
+      }
+    });
+  }
+  for (std::thread& device : devices) device.join();
+  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(sums[1], sums[2]);
+}
+
+TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
+  Collectives collectives(2);
+  const std::vector<int64_t> group = {0, 1};
+  collectives.begin(0, 7);
+  std::thread other([&] { collectives.abandon(7, "device 1 failed"); });
+  expect_error(error_of([&] { collectives.meet(0, 1, group, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
+               "the other devices of this run were waited for in vain: device 1 failed");
+  other.join();
+}
+
+TEST(Sharding, SaysWhichPartADeviceHas) {
+  const stablehlo::Module module =
+      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
+  stablehlo::TensorSharding over;
+  over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};
+  over.dimensions.resize(2);
+  over.dimensions[1].axes = {{"b", std::nullopt}};
+  const Sharding sharding(module, over, 4, 2);
+  EXPECT_EQ(sharding.part_sizes({3, 8}), (Sizes{3, 4}));
+  EXPECT_EQ(sharding.part_start({3, 8}, 1), (Sizes{0, 4}));
+  EXPECT_EQ(sharding.part_start({3, 8}, 2), (Sizes{0, 0}));
+  EXPECT_EQ(sharding.holders(), (std::vector<int64_t>{0, 1}));
+  expect_error(error_of([&] { sharding.part_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
+               "dimension 1 of size 5 in 2 parts; parts of one size are supported");
+}
+
+}  // namespace
+}  // namespace mydev::lowering

@@ -1,0 +1,88 @@
+"""Programs of JAX on several devices: collectives, manual computations, shardings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pjrt.clients import output_of, require, run_client
+
+START = """
+import json
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import pjrt_mydev
+pjrt_mydev.initialize()
+jax.config.update("jax_platforms", "mydev,cpu")
+devices = jax.devices()
+mesh = Mesh(np.array(devices), ("x",))
+grid = Mesh(np.array(devices).reshape(2, 2), ("a", "b"))
+def on(mesh, *specs): return NamedSharding(mesh, P(*specs))
+def shown(x): return np.asarray(x).tolist()
+results = {}
+"""
+END = "\nprint(json.dumps(results))\n"
+
+PROGRAMS = """
+def shards(f, into=P("x"), out=P("x")):
+    return jax.jit(jax.shard_map(f, mesh=mesh, in_specs=into, out_specs=out, check_vma=False))
+
+x = np.arange(16, dtype=np.float32).reshape(4, 4)
+results["pmap"] = shown(jax.pmap(lambda x: x + lax.psum(x, "i"), axis_name="i")(np.arange(4)))
+results["psum"] = shown(shards(lambda x: lax.psum(x, "x"), out=P())(x))
+results["pmax"] = shown(shards(lambda x: lax.pmax(x, "x"), out=P())(x))
+results["all_gather"] = shown(shards(lambda x: lax.all_gather(x, "x", tiled=True) * 2, out=P())(x))
+results["psum_scatter"] = shown(shards(lambda x: lax.psum_scatter(x[0], "x", tiled=True))(x))
+results["all_to_all"] = shown(shards(lambda x: lax.all_to_all(x, "x", 1, 0, tiled=True), out=P(None, "x"))(x))
+results["ppermute"] = shown(shards(lambda x: lax.ppermute(x, "x", [(0, 1), (1, 2), (2, 3)]))(x))
+results["axis_index"] = shown(shards(lambda x: x + lax.axis_index("x"))(x))
+results["in_a_loop"] = shown(shards(lambda x: lax.fori_loop(0, 3, lambda i, a: lax.psum(a, "x") / 4 + i, x))(x))
+results["groups"] = shown(
+    jax.jit(jax.shard_map(lambda x: lax.psum(x, "b"), mesh=grid, in_specs=P("a", "b"), out_specs=P("a")))(x))
+results["jit"] = shown(jax.jit(lambda x: x @ x.T, out_shardings=on(grid, "b"))(jax.device_put(x, on(grid, "a", "b"))))
+arrays = jax.device_put(x, on(grid, "a", "b"))
+results["result_of_jit"] = shown(jax.jit(lambda a: (a + a.sum(), a.T)[1])(arrays))
+results["grad"] = shown(jax.grad(lambda x: shards(lambda x: lax.psum(jnp.sum(x**3), "x"), out=P())(x))(x))
+"""
+
+
+@pytest.mark.parametrize("driver", ["host:devices=4", "host:devices=4,async", "host:devices=4,remote,async,guarded"])
+def test_programs_of_four_devices(driver: str) -> None:
+    require("jax", "jax==0.10.2")
+    results = json.loads(output_of(START + PROGRAMS + END, driver).splitlines()[-1])
+    x = [[4.0 * row + column for column in range(4)] for row in range(4)]
+    sums = [sum(column) for column in zip(*x, strict=True)]
+    columns = [list(column) for column in zip(*x, strict=True)]
+    assert results["pmap"] == [6, 7, 8, 9]
+    assert results["psum"] == [sums]
+    assert results["pmax"] == [x[3]]
+    assert results["all_gather"] == [[2 * value for value in row] for row in x]
+    assert results["psum_scatter"] == sums
+    assert results["all_to_all"] == x
+    assert results["ppermute"] == [[0.0] * 4, *x[:3]]
+    assert results["axis_index"] == [[value + row for value in values] for row, values in enumerate(x)]
+    assert results["in_a_loop"] == [[value / 4 + 3 for value in sums]] * 4
+    assert results["groups"] == [[row[0] + row[2], row[1] + row[3]] for row in x]
+    assert results["jit"] == [[sum(a * b for a, b in zip(p, q, strict=True)) for q in x] for p in x]
+    assert results["result_of_jit"] == columns
+    assert results["grad"] == [[3 * value**2 for value in row] for row in x]
+
+
+def test_parts_of_different_sizes_are_refused() -> None:
+    require("jax", "jax==0.10.2")
+    code = START + "jax.jit(lambda x: x + 1, in_shardings=on(mesh, 'x'))(np.zeros(6, np.float32))"
+    result = run_client(code, "host:devices=4")
+    assert result.returncode != 0
+    assert "should evenly divide the shape" in result.stderr
+
+
+def test_training_reaches_its_goal_on_one_device_and_on_four() -> None:
+    require("jax", "jax==0.10.2")
+    require("optax", "optax==0.2.8")
+    code = "import runpy, sys; sys.argv = ['']; runpy.run_path('examples/train_digits_jax.py', run_name='__main__')"
+    output = output_of(code, "host:devices=4")
+    assert "on one device: loss" in output
+    assert "on 4 devices: loss" in output
+    assert output.rstrip().endswith("demo: all is well")
