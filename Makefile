@@ -35,7 +35,7 @@ FUZZ_ROUNDS := 1000000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed test test-compile-cold conformance test-fuzz test-all lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax test test-compile-cold conformance test-fuzz test-all lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -43,6 +43,9 @@ demo: setup-demo build
 demo-distributed: setup-demo build
 	@OMP_NUM_THREADS=1 $(PYTHON) -m torch.distributed.run --standalone --nproc-per-node=2 \
 	  examples/train_digits_distributed.py
+
+demo-jax: setup-jax build
+	@MYDEV_DRIVER=host:devices=4 PYTHONPATH=$(CURDIR) $(PYTHON) examples/train_digits_jax.py
 
 build: setup-build
 	@tools/build.sh

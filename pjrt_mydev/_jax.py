@@ -9,8 +9,8 @@ from pjrt_mydev._library import check_library, device_name, library_path
 
 logger = logging.getLogger(__name__)
 
-# JAX's own platforms have 0 (CPU) and more. Below that the plugin is used where it is asked for, and is not the default
-# for everyone who has this package installed: it does not compile StableHLO yet.
+# JAX's own platforms have 0 (CPU) and more. Below that the plugin is used where it is asked for (JAX_PLATFORMS), and is
+# not the default for everyone who has this package installed.
 PRIORITY = -100
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|test|lint|bench
+# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|jax|test|lint|bench
 #
 # System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
 # that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
@@ -57,7 +57,7 @@ make_venv() {
 pip_install() { # <name>
   local file=requirements/$1.txt stamp=.venv/installed-$1
   local content
-  content=$(cat requirements/torch.txt "$file" $([ "$1" = test ] && echo requirements/{demo,models}.txt))
+  content=$(cat requirements/torch.txt "$file" requirements/{demo,models,jax}.txt)
   [ "$(cat "$stamp" 2>/dev/null)" = "$content" ] && return
   echo "setup: installing $file into .venv"
   # Python compiles what is imported, when it is: a small part of these packages.
@@ -69,7 +69,7 @@ pip_install() { # <name>
   echo "$content" >"$stamp"
 }
 
-purpose=${1:?what for: build, demo, test, lint or bench}
+purpose=${1:?what for: build, demo, jax, test, lint or bench}
 need_command python3 python3
 need_command g++ g++
 prefer_command ccache ccache
@@ -79,6 +79,7 @@ pip_install build
 case $purpose in
   build) ;;
   demo) pip_install demo ;;
+  jax) pip_install jax ;;
   lint) pip_install lint ;;
   test)
     need_header gtest/gtest.h libgtest-dev
@@ -89,7 +90,7 @@ case $purpose in
     pip_install models
     ;;
   *)
-    echo "setup: unknown purpose '$purpose'; one of build, demo, test, lint, bench" >&2
+    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, lint, bench" >&2
     exit 2
     ;;
 esac
