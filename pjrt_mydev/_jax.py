@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 
 from pjrt_mydev._jax_version import explain_unsupported
+from pjrt_mydev._ffi import register_target
+from pjrt_mydev._linalg import use_rules_of_the_cpu
 from pjrt_mydev._library import check_library, device_name, library_path
 
 logger = logging.getLogger(__name__)
@@ -18,6 +20,7 @@ def register() -> None:
     """Registers the platform, and that buffers may be donated on it. Raises RuntimeError, as `initialize` says."""
     import jax
     from jax._src import xla_bridge
+    from jax._src.lib import xla_client
 
     problem = explain_unsupported(jax.__version__)
     if problem:
@@ -26,6 +29,8 @@ def register() -> None:
     check_library(path)
     xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=None)
     _allow_donation()
+    xla_client.register_custom_call_handler(device_name(), register_target)
+    use_rules_of_the_cpu(device_name())
 
 
 def _allow_donation() -> None:

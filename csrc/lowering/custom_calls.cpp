@@ -20,7 +20,8 @@ constexpr std::array<std::string_view, 5> kIdentities = {"Sharding", "SPMDFullTo
 class CallAttributes {
  public:
   explicit CallAttributes(const Operation& op) : op_(op) {
-    const Attribute* config = op.find("backend_config");
+    const Attribute* config = op.find("mhlo.backend_config");  // where JAX puts a typed call's
+    if (config == nullptr) config = op.find("backend_config");
     if (config == nullptr) return;
     if (const auto* dictionary = config->get_if<Dictionary>()) {
       for (const NamedAttribute& entry : *dictionary) attributes_.push_back(convert(entry));
@@ -88,6 +89,33 @@ class CallAttributes {
   std::vector<mydev_attribute> attributes_;
 };
 
+// Functions of the versions before the typed one are registered for each of them: "<target>:<version>".
+const mydev_kernel* find_target(const Operation& op, const std::string& target) {
+  if (const mydev_kernel* kernel = find_kernel(target)) return kernel;
+  const auto* version = op.get_if<CustomCallVersion>("api_version");
+  if (version == nullptr) return nullptr;
+  return find_kernel(target + ":" + std::to_string(static_cast<int>(*version)));
+}
+
+// For each operand or result, its dimensions from the major one on; empty where they are in order.
+std::vector<Sizes> orders_of(const Operation& op, std::string_view attribute, size_t count) {
+  std::vector<Sizes> orders(count);
+  const auto* layouts = op.get_if<ArrayAttribute>(attribute);
+  for (size_t i = 0; layouts != nullptr && i < std::min(count, layouts->size()); ++i) {
+    const auto* literal = (*layouts)[i]->get_if<TensorLiteral>();
+    if (literal == nullptr) continue;
+    Sizes order = integers_of(*literal);  // from the minor one on
+    std::ranges::reverse(order);
+    if (!std::ranges::is_sorted(order)) orders[i] = std::move(order);
+  }
+  return orders;
+}
+
+// Kernels know no layouts: memory in another order is given as if it were row-major.
+program::Operand as_row_major(program::Operand memory, const Sizes& sizes) {
+  return dense_reshaped(std::move(memory), sizes);
+}
+
 }  // namespace
 
 bool lower_custom_call(Frame& frame, const Operation& op) {
@@ -96,16 +124,35 @@ bool lower_custom_call(Frame& frame, const Operation& op) {
     for (size_t i = 0; i < op.results.size(); ++i) frame.set(op.result(i), frame[op.operand(i)]);
     return true;
   }
-  const mydev_kernel* kernel = find_kernel(target);
+  const mydev_kernel* kernel = find_target(op, target);
   if (kernel == nullptr) {
     op.fail(MYDEV_UNIMPLEMENTED, "there is no kernel '", target,
             "' to call; load the library that has it (MYDEV_CUSTOM_CALLS)");
   }
   std::vector<program::Operand> results, operands;
-  for (const Value* operand : op.operands) operands.push_back(frame.emit.dense(frame.view(*operand)));
-  for (const Value* result : op.results) {
-    results.push_back(frame.result_of(*result));
-    frame.set(*result, {results.back(), std::nullopt});
+  const std::vector<Sizes> operand_orders = orders_of(op, "operand_layouts", op.operands.size());
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Value& value = op.operand(i);
+    if (!value.type->is_tensor()) continue;
+    const program::Operand& view = frame.view(value);
+    const Sizes& order = operand_orders[i];
+    operands.push_back(order.empty() ? frame.emit.dense(view)
+                                     : as_row_major(frame.emit.dense(transposed(view, order)), value.type->dims));
+  }
+  const std::vector<Sizes> result_orders = orders_of(op, "result_layouts", op.results.size());
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    const Value& value = op.result(i);
+    if (!value.type->is_tensor()) continue;
+    const Sizes &order = result_orders[i], &sizes = value.type->dims;
+    program::Operand memory = frame.result_of(value);
+    results.push_back(memory);
+    if (!order.empty()) {
+      Sizes in_memory, back(order.size());
+      for (const int64_t d : order) in_memory.push_back(sizes[static_cast<size_t>(d)]);
+      for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+      memory = transposed(dense_reshaped(memory, in_memory), back);
+    }
+    frame.set(value, {memory, std::nullopt});
   }
   const CallAttributes attributes(op);
   frame.emit.launch(kernel->name, std::move(results), std::move(operands), attributes.of(*kernel));

@@ -1,0 +1,34 @@
+"""Linear algebra: JAX's rules for the CPU, whose calls of LAPACK are jaxlib's own handlers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pjrt_mydev._ffi import register_target
+
+logger = logging.getLogger(__name__)
+
+# Rules that fit the CPU's own compiler only.
+_LEFT_OUT = ("dot_general", "conv_general_dilated", "select_and_scatter_add", "threefry2x32", "callback", "debug")
+
+
+def use_rules_of_the_cpu(platform: str) -> None:
+    """Gives the platform JAX's lowering rules for the CPU, and what they call.
+
+    They are functions of the host: where it does not reach the device's memory, the plugin copies.
+    """
+    from jax._src.interpreters import mlir
+
+    rules: dict[Any, Any] = getattr(mlir, "_platform_specific_lowerings", {})
+    own = rules.get("cpu")
+    if not own:
+        logger.warning("this version of JAX keeps its lowering rules elsewhere; linear algebra is not complete")
+        return
+    for primitive, rule in list(own.items()):
+        if not any(word in primitive.name for word in _LEFT_OUT):
+            rules[platform].setdefault(primitive, rule)
+    from jaxlib import lapack
+
+    for name, target, api_version in lapack.registrations().get("cpu", []):
+        register_target(name, target, platform, api_version)
