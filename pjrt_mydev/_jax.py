@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+from typing import Any
 
-from pjrt_mydev._jax_version import explain_unsupported
+from pjrt_mydev._callbacks import enable_callbacks
 from pjrt_mydev._ffi import register_target
-from pjrt_mydev._linalg import use_rules_of_the_cpu
+from pjrt_mydev._jax_version import explain_unsupported
 from pjrt_mydev._library import check_library, device_name, library_path
+from pjrt_mydev._linalg import use_rules_of_the_cpu
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +23,6 @@ def register() -> None:
     """Registers the platform, and that buffers may be donated on it. Raises RuntimeError, as `initialize` says."""
     import jax
     from jax._src import xla_bridge
-    from jax._src.lib import xla_client
 
     problem = explain_unsupported(jax.__version__)
     if problem:
@@ -29,8 +31,10 @@ def register() -> None:
     check_library(path)
     xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=None)
     _allow_donation()
+    xla_client: Any = importlib.import_module("jax._src.lib").xla_client
     xla_client.register_custom_call_handler(device_name(), register_target)
     use_rules_of_the_cpu(device_name())
+    enable_callbacks(device_name())
 
 
 def _allow_donation() -> None:

@@ -10,7 +10,7 @@ from pjrt_mydev._ffi import register_target
 logger = logging.getLogger(__name__)
 
 # Rules that fit the CPU's own compiler only.
-_LEFT_OUT = ("dot_general", "conv_general_dilated", "select_and_scatter_add", "threefry2x32", "callback", "debug")
+_LEFT_OUT = ("dot_general", "conv_general_dilated", "select_and_scatter_add", "threefry2x32")
 
 
 def use_rules_of_the_cpu(platform: str) -> None:

@@ -259,7 +259,8 @@ Tensor Emitter::converted(const Tensor& tensor, mydev_dtype dtype) {
 
 void Emitter::launch(const char* kernel, std::vector<Operand> results, std::vector<Operand> operands,
                      std::span<const mydev_attribute> attributes) {
-  if (std::ranges::all_of(results, [](const Operand& result) { return is_empty(result.sizes); })) return;
+  if (!results.empty() && std::ranges::all_of(results, [](const Operand& result) { return is_empty(result.sizes); }))
+    return;
   builder_.launch(kernel, std::move(results), std::move(operands), attributes);
 }
 

@@ -159,7 +159,11 @@ std::optional<Sharding> sharding_of_user(Context& context, const Value& value) {
 void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<Sharding>& shardings) {
   const Value& value = *argument.value;
   const Type& type = *value.type;
-  if (type.kind == TypeKind::kToken) return;
+  if (type.kind == TypeKind::kToken) {
+    frame.emit.builder().parameter(MYDEV_PRED, {0});
+    shardings.emplace_back(frame.context.placement.devices(), 0);
+    return;
+  }
   MYDEV_CHECK(type.is_tensor() && type.is_static(), MYDEV_UNIMPLEMENTED, "function '", frame.function.name,
               "' takes a ", type.text(), "; tensors whose sizes are known are supported");
   Context& context = frame.context;
@@ -180,7 +184,11 @@ void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<
 
 void return_result(Frame& frame, const Value& value, const FunctionResult& result, std::vector<Sharding>& shardings,
                    std::vector<program::SlotIndex>& returned) {
-  if (value.type->kind == TypeKind::kToken) return;
+  if (value.type->kind == TypeKind::kToken) {
+    frame.emit.builder().returns(frame.emit.temporary(MYDEV_PRED, {0}).slot);
+    shardings.emplace_back(frame.context.placement.devices(), 0);
+    return;
+  }
   Context& context = frame.context;
   std::optional<Sharding> wanted = sharding_of(context, result.attributes, *value.type);
   const auto part = context.parts.find(&value);

@@ -38,7 +38,7 @@ struct LoweredProgram {
   std::unique_ptr<const HostOperations> host_operations;
 };
 
-// The function that is run, with its tensors as parameters and results, in order; tokens are left out. Parameters with
+// The function that is run, with its arguments and results in order; tokens have no bytes. Parameters with
 // "tf.aliasing_output" or "jax.buffer_donor" are donated. The module has passed verify() and outlives what is returned.
 // Raises UNIMPLEMENTED, with the operation, for what is not supported.
 //

@@ -1,6 +1,9 @@
 // What pjrt_mydev's Python asks of the library beyond the C API: functions of C that programs call by a target's name.
+#include <array>
+#include <atomic>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "kernels/registry/kernel_registry.h"
 
@@ -8,7 +11,36 @@ namespace {
 
 thread_local std::string last_message;
 
+// Given a function's number, and the memory of operands and results. 0; else it writes what is wrong, with a NUL.
+using Callback = int (*)(int64_t number, void** operands, void** results, char* message, size_t size);
+constexpr size_t kMessageBytes = 4096;
+std::atomic<Callback> callback{nullptr};
+
+mydev_code call_python(const mydev_frame* frame) {
+  std::vector<void*> results, operands;
+  results.reserve(frame->num_outputs);
+  operands.reserve(frame->num_inputs);
+  for (uint32_t i = 0; i < frame->num_outputs; ++i) results.push_back(frame->buffers[i].data);
+  for (uint32_t i = 0; i < frame->num_inputs; ++i) operands.push_back(frame->buffers[frame->num_outputs + i].data);
+  std::array<char, kMessageBytes> message{};
+  const int64_t number = frame->attributes[0].value.i;
+  if (callback.load()(number, operands.data(), results.data(), message.data(), message.size()) == 0) return MYDEV_OK;
+  frame->host->set_error(frame, message.data());
+  return MYDEV_INTERNAL;
+}
+
+constexpr mydev_kernel kCallback = {.struct_size = sizeof(mydev_kernel),
+                                    .name = "pjrt.python_callback",
+                                    .entry = call_python,
+                                    .doc = "a Python function that a program calls: callback, its number"};
+
 }  // namespace
+
+// What calls Python functions, for good. Thread-safe.
+extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_callback(Callback function) {
+  callback.store(function);
+  mydev::register_kernel(kCallback);
+}
 
 // Registers a target of custom calls for all devices: `kind` is a mydev_kernel_kind, the functions are of that kind, or
 // NULL. Returns NULL, or what is wrong, valid until this thread's next call. Thread-safe.

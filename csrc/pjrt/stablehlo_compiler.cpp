@@ -77,14 +77,12 @@ class StablehloModule final : public CompiledModule {
   // With the element types of the program, which kernels may not know.
   void describe(std::span<const stablehlo::Type* const> types, std::span<const lowering::Sharding> shardings,
                 std::vector<ValueDescription>& values) const {
-    size_t next = 0;
-    for (const stablehlo::Type* type : types) {
-      if (!type->is_tensor()) continue;
-      const lowering::Sharding& sharding = shardings[next];
-      values.at(next).shape =
-          make_shape(element_type(stablehlo::element_row(type->element).name), sharding.part_sizes(type->dims));
-      if (placement_.partitions > 1) values[next].sharding = sharding.serialized();
-      ++next;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const bool is_token = types[i]->kind == stablehlo::TypeKind::kToken;  // clients hold pred[0] for it
+      const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
+      values.at(i).shape =
+          make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
+      if (placement_.partitions > 1) values[i].sharding = shardings[i].serialized();
     }
   }
 

@@ -100,7 +100,11 @@ def test_the_library_exports_what_clients_and_the_package_call() -> None:
     if not library.exists():
         pytest.skip(f"the plugin was not built: {library} is not there")
     symbols = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True)
-    assert [line.split()[-1] for line in symbols.stdout.splitlines()] == ["GetPjrtApi", "mydev_pjrt_register_target"]
+    assert [line.split()[-1] for line in symbols.stdout.splitlines()] == [
+        "GetPjrtApi",
+        "mydev_pjrt_register_target",
+        "mydev_pjrt_set_callback",
+    ]
 
 
 def test_a_library_that_is_not_there_is_told(tmp_path: Path) -> None:
