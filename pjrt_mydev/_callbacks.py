@@ -11,6 +11,7 @@ import importlib
 import logging
 import secrets
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,9 @@ _MOST_NUMBERS = 2**62
 
 _Function = Callable[[Any, Any], None]  # of the operands' and the results' addresses
 _functions: dict[int, _Function] = {}
+# Those of programs that Python has let go, which may still be running: that many of them.
+_MOST_RETIRED = 256
+_retired: deque[int] = deque()
 
 
 class _Kept:
@@ -50,6 +54,12 @@ def _check(index: int, array: np.ndarray[Any, Any], aval: Any) -> None:
         )
 
 
+def _retire(number: int) -> None:
+    _retired.append(number)
+    if len(_retired) > _MOST_RETIRED:
+        _functions.pop(_retired.popleft(), None)
+
+
 def _keep(
     callback: Callable[..., Sequence[Any]], operand_avals: Sequence[Any], result_avals: Sequence[Any]
 ) -> tuple[int, _Kept]:
@@ -67,7 +77,7 @@ def _keep(
     number = secrets.randbelow(_MOST_NUMBERS)
     _functions[number] = call
     kept = _Kept()
-    weakref.finalize(kept, _functions.pop, number, None)
+    weakref.finalize(kept, _retire, number)
     return number, kept
 
 
@@ -76,7 +86,9 @@ def _call(number: int, operands: Any, results: Any, message: int, size: int) -> 
     function = _functions.get(number)
     try:
         if function is None:
-            raise RuntimeError("the program calls a Python function of another process; compile it again")
+            raise RuntimeError(
+                "the program calls a Python function that is gone, or of another process; compile it again"
+            )
         function(operands, results)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}".encode()[: size - 1] + b"\0"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "pjrt/fingerprint.h"
+#include "pjrt/submission.h"
 #include "pjrt/wire.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
@@ -174,10 +175,10 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(PJRT_Device& dev
 }
 
 void PJRT_LoadedExecutable::drop() {
-  decltype(instances_) instances;  // released when the lock is not held: they wait for their last run
   const std::lock_guard lock(mutex_);
   deleted_ = true;
-  instances.swap(instances_);
+  for (auto& [device, instance] : instances_) mydev::pjrt::let_go(std::move(instance));
+  instances_.clear();
 }
 
 bool PJRT_LoadedExecutable::deleted() const {

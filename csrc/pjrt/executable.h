@@ -70,6 +70,7 @@ struct PJRT_LoadedExecutable {
  public:
   // Compiles, and loads on the devices that the options name.
   PJRT_LoadedExecutable(mydev::pjrt::Platform& platform, mydev::pjrt::ProgramSource source);
+  ~PJRT_LoadedExecutable() { drop(); }
   PJRT_LoadedExecutable(const PJRT_LoadedExecutable&) = delete;
   PJRT_LoadedExecutable& operator=(const PJRT_LoadedExecutable&) = delete;
 
@@ -81,7 +82,7 @@ struct PJRT_LoadedExecutable {
 
   // Raises FAILED_PRECONDITION where it was deleted.
   std::shared_ptr<mydev::pjrt::ModuleInstance> instance(PJRT_Device& device);
-  void drop();
+  void drop();  // does not wait for runs
   bool deleted() const;
 
  private:

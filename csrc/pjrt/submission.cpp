@@ -69,6 +69,12 @@ CallingThread& status_thread() {
   return thread;
 }
 
+// Where programs are let go.
+CallingThread& dropping_thread() {
+  static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-del");
+  return thread;
+}
+
 Failure failure_of_inputs(const Submission& submission) {
   for (const SharedCompletion& input : submission.inputs) {
     if (input->has_failed()) return input->failure();
@@ -131,6 +137,14 @@ SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
 }
 
 }  // namespace
+
+void let_go(std::shared_ptr<void> thing) {
+  dropping_thread().post([thing = std::move(thing)] {});  // functions are destroyed there too
+}
+
+void wait_for_what_is_let_go() noexcept {
+  dropping_thread().drain();
+}
 
 void wait_for_completions() noexcept {
   completion_thread().drain();

@@ -31,6 +31,11 @@ SharedCompletion submit(PJRT_Device& device, Submission submission);
 SharedCompletion submit_after(PJRT_Device& device, const SharedCompletion& before, Submission submission);
 // Never on the calling thread: for parts of one program on several devices, which wait for each other.
 SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission);
+// Drops it on a thread of its own: letting go of a program waits for its work, and the caller may hold what that work
+// needs, as Python's lock.
+void let_go(std::shared_ptr<void> thing);
+// Waits until all of that is gone.
+void wait_for_what_is_let_go() noexcept;
 // Waits until continuations of what the streams have told so far were called. Not for continuations.
 void wait_for_completions() noexcept;
 
