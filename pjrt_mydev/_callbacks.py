@@ -86,9 +86,7 @@ def _call(number: int, operands: Any, results: Any, message: int, size: int) -> 
     function = _functions.get(number)
     try:
         if function is None:
-            raise RuntimeError(
-                "the program calls a Python function that is gone, or of another process; compile it again"
-            )
+            raise RuntimeError("the Python function is gone, or was of another process; compile the program again")
         function(operands, results)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}".encode()[: size - 1] + b"\0"
