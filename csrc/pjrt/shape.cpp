@@ -1,5 +1,6 @@
 #include "pjrt/shape.h"
 
+#include <algorithm>
 #include <array>
 
 #include "runtime/base/status.h"
@@ -57,6 +58,12 @@ const ElementType& element_type(PJRT_Buffer_Type type) {
   MYDEV_CHECK(index < kTypes.size(), MYDEV_INVALID_ARGUMENT, "element type ", static_cast<int64_t>(type),
               " is not known; types are numbered from 1 (PRED) to ", kTypes.size());
   return kTypes[index];
+}
+
+const ElementType& element_type(std::string_view name) {
+  const auto found = std::ranges::find(kTypes, name, &ElementType::name);
+  MYDEV_CHECK(found != kTypes.end(), MYDEV_UNIMPLEMENTED, "element type ", name, " has no number in the C API");
+  return *found;
 }
 
 const ElementType& element_type(mydev_dtype dtype) {

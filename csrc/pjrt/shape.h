@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mydev/custom_call.h"
@@ -25,6 +26,7 @@ struct ElementType {
 // Raises INVALID_ARGUMENT for a number that is no type.
 const ElementType& element_type(PJRT_Buffer_Type type);
 const ElementType& element_type(mydev_dtype dtype);
+const ElementType& element_type(std::string_view name);  // XLA's
 
 struct Shape {
   const ElementType* type;

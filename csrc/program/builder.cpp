@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "program/names.h"
 #include "program/verify.h"
 #include "runtime/base/status.h"
 
@@ -36,7 +37,10 @@ ProgramBuilder::ProgramBuilder(std::string name) : name_(std::move(name)) {}
 
 SlotIndex ProgramBuilder::add_slot(Slot slot, const char* prefix) {
   const auto index = static_cast<SlotIndex>(slots_.size());
-  if (slot.name.empty()) slot.name = prefix + std::to_string(index);
+  if (slot.name.empty()) {
+    slot.name = prefix + std::to_string(index);
+    if (is_word_of_text(slot.name)) slot.name += '_';  // "c64"
+  }
   slots_.push_back(std::move(slot));
   return index;
 }

@@ -30,8 +30,8 @@ class StructureCheck {
     require(is_name(program_.name()), "the name of a program is an identifier and no word of its text");
     for (const Slot& slot : program_.slots()) check_slot(slot);
     for (size_t i = 0; i < defined_.size(); ++i) {
-      const SlotKind kind = program_.slots()[i].kind;
-      defined_[i] = kind == SlotKind::kParameter || kind == SlotKind::kConstant;
+      const Slot& slot = program_.slots()[i];
+      defined_[i] = slot.kind == SlotKind::kParameter || slot.kind == SlotKind::kConstant || slot.bytes() == 0;
     }
     for (step_ = 0; step_ < program_.steps().size(); ++step_) check_step(program_.steps()[step_]);
     check_results();

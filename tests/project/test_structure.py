@@ -30,18 +30,30 @@ LAYERS: dict[str, set[str]] = {
     "program": {"include", "runtime", "kernels"},
     "stablehlo": {"include", "runtime"},
     "conform": {"include", "runtime", "kernels"},
-    "pjrt": {"include", "runtime", "kernels", "program"},
+    "lowering": {"include", "runtime", "kernels", "program", "stablehlo"},
+    "pjrt": {"include", "runtime", "kernels", "program", "stablehlo", "lowering"},
     "aten": {"include", "runtime", "kernels", "program"},
     "distributed": {"include", "runtime", "kernels", "program", "aten"},
     "python": {"include", "runtime", "kernels", "program", "aten", "distributed"},
 }
-BELOW_ATEN = ["include", "runtime", "host_driver", "kernels", "host_kernels", "program", "stablehlo", "pjrt", "conform"]
+BELOW_ATEN = [
+    "include",
+    "runtime",
+    "host_driver",
+    "kernels",
+    "host_kernels",
+    "program",
+    "stablehlo",
+    "lowering",
+    "pjrt",
+    "conform",
+]
 # The rooms of a layer or package, from the lowest to the highest; "." is what lies beside them.
 ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "graph", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
-    "csrc/stablehlo": below(["ir", "verifier", "bytecode", "text"]),
+    "csrc/stablehlo": below(["ir", "verifier", "bytecode", "text", "evaluator"]),
     "csrc/conform": below([".", "driver", "kernels"]),
     "csrc/pjrt": below(["c_api", ".", "api"]),
     "torch_mydev": below(

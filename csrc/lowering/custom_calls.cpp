@@ -1,0 +1,115 @@
+// Custom calls: kernels of the registry by their names, and targets that programs use to say things to a compiler.
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "kernels/registry/kernel_registry.h"
+#include "lowering/frame.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// About shardings only, or layouts: the result is the operand.
+constexpr std::array<std::string_view, 5> kIdentities = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
+                                                         "annotate_device_placement", "LayoutConstraint"};
+
+// A custom call's attributes as kernels take them. Refers to the module.
+class CallAttributes {
+ public:
+  explicit CallAttributes(const Operation& op) : op_(op) {
+    const Attribute* config = op.find("backend_config");
+    if (config == nullptr) return;
+    if (const auto* dictionary = config->get_if<Dictionary>()) {
+      for (const NamedAttribute& entry : *dictionary) attributes_.push_back(convert(entry));
+    } else if (const auto* text = config->get_if<std::string>(); text != nullptr && !text->empty()) {
+      attributes_.push_back(text_attribute("opaque", *text));
+    }
+  }
+
+  // In the order of the kernel's signature, if it has one.
+  std::vector<mydev_attribute> of(const mydev_kernel& kernel) const {
+    if (kernel.signature == nullptr || kernel.signature->num_attributes == 0) return attributes_;
+    std::vector<mydev_attribute> ordered;
+    for (uint32_t i = 0; i < kernel.signature->num_attributes; ++i) {
+      const mydev_attribute_spec& spec = *kernel.signature->attributes[i];
+      const auto found = std::ranges::find_if(attributes_, [&](const mydev_attribute& attribute) {
+        return std::string_view(attribute.name) == spec.value.name;
+      });
+      if (found == attributes_.end() && (spec.flags & MYDEV_ATTRIBUTE_REQUIRED) != 0) {
+        op_.fail(MYDEV_INVALID_ARGUMENT, "kernel '", kernel.name, "' needs the attribute '", spec.value.name, "'");
+      }
+      ordered.push_back(found == attributes_.end() ? spec.value : *found);
+    }
+    return ordered;
+  }
+
+ private:
+  mydev_attribute text_attribute(std::string_view name, const std::string& text) {
+    mydev_attribute attribute{
+        names_.emplace_back(name).c_str(), MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(text.size()), {}};
+    attribute.value.bytes = text.data();
+    return attribute;
+  }
+
+  mydev_attribute convert(const NamedAttribute& entry) {
+    const char* name = names_.emplace_back(entry.name).c_str();
+    const Attribute& value = *entry.value;
+    if (const auto* flag = value.get_if<bool>()) return bool_attribute(name, *flag);
+    if (const auto* integer = value.get_if<Integer>()) {
+      mydev_attribute attribute = integer_attribute(name, integer->value);
+      if (integer->type != nullptr) attribute.dtype = static_cast<uint16_t>(dtype_of(integer->type->element));
+      return attribute;
+    }
+    if (const auto* number = value.get_if<Float>()) {
+      mydev_attribute attribute = float_attribute(name, number->value);
+      if (number->type != nullptr) attribute.dtype = static_cast<uint16_t>(dtype_of(number->type->element));
+      return attribute;
+    }
+    if (const auto* text = value.get_if<std::string>()) return text_attribute(entry.name, *text);
+    if (const auto* literal = value.get_if<TensorLiteral>()) {
+      const ElementType type = literal->type->element;
+      mydev_attribute attribute{name,
+                                MYDEV_ATTRIBUTE_ARRAY,
+                                static_cast<uint16_t>(dtype_of(type)),
+                                static_cast<uint32_t>(literal->bytes.size() / static_cast<size_t>(element_bytes(type))),
+                                {}};
+      attribute.value.data = literal->bytes.data();
+      return attribute;
+    }
+    op_.fail(MYDEV_UNIMPLEMENTED, "attribute '", entry.name, "' is ", value.kind_name(),
+             "; kernels take numbers, strings and arrays of numbers");
+  }
+
+  const Operation& op_;
+  std::deque<std::string> names_;
+  std::vector<mydev_attribute> attributes_;
+};
+
+}  // namespace
+
+bool lower_custom_call(Frame& frame, const Operation& op) {
+  const std::string& target = op.string("call_target_name");
+  if (std::ranges::count(kIdentities, target) != 0 && op.operands.size() == op.results.size()) {
+    for (size_t i = 0; i < op.results.size(); ++i) frame.set(op.result(i), frame[op.operand(i)]);
+    return true;
+  }
+  const mydev_kernel* kernel = find_kernel(target);
+  if (kernel == nullptr) {
+    op.fail(MYDEV_UNIMPLEMENTED, "there is no kernel '", target,
+            "' to call; load the library that has it (MYDEV_CUSTOM_CALLS)");
+  }
+  std::vector<program::Operand> results, operands;
+  for (const Value* operand : op.operands) operands.push_back(frame.emit.dense(frame.view(*operand)));
+  for (const Value* result : op.results) {
+    results.push_back(frame.result_of(*result));
+    frame.set(*result, {results.back(), std::nullopt});
+  }
+  const CallAttributes attributes(op);
+  frame.emit.launch(kernel->name, std::move(results), std::move(operands), attributes.of(*kernel));
+  return true;
+}
+
+}  // namespace mydev::lowering

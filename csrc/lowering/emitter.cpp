@@ -1,0 +1,300 @@
+#include "lowering/emitter.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "program/access.h"
+#include "runtime/frame/dtype.h"
+#include "stablehlo/evaluator/number.h"
+
+namespace mydev::lowering {
+
+using program::Operand;
+
+namespace {
+
+bool is_floating(mydev_dtype dtype) noexcept {
+  return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F32 || dtype == MYDEV_F64;
+}
+bool is_complex(mydev_dtype dtype) noexcept {
+  return dtype == MYDEV_C64 || dtype == MYDEV_C128;
+}
+
+stablehlo::ElementType element_type_of(mydev_dtype dtype) noexcept {
+  for (const stablehlo::ElementRow& row : stablehlo::kElementTypes) {
+    if (row.dtype == dtype) return row.type;
+  }
+  return stablehlo::ElementType::kNone;
+}
+
+Operand part(const Operand& view, uint64_t index) {
+  Operand result = view;
+  result.dtype = view.dtype == MYDEV_C128 ? MYDEV_F64 : MYDEV_F32;
+  for (int64_t& stride : result.strides) stride *= 2;
+  result.offset += index * static_cast<uint64_t>(dtype_size(result.dtype));
+  return result;
+}
+
+void move(Operand& view, int64_t elements) {
+  view.offset += static_cast<uint64_t>(elements * dtype_size(view.dtype));
+}
+
+}  // namespace
+
+mydev_dtype dtype_of(stablehlo::ElementType type) noexcept {
+  const mydev_dtype dtype = stablehlo::element_row(type).dtype;
+  return dtype == MYDEV_DTYPE_INVALID ? MYDEV_U8 : dtype;
+}
+
+bool has_kernels(stablehlo::ElementType type) noexcept {
+  return stablehlo::element_row(type).dtype != MYDEV_DTYPE_INVALID;
+}
+
+bool is_empty(const Sizes& sizes) noexcept {
+  return std::ranges::count(sizes, 0) != 0;
+}
+
+int64_t count_of(const Sizes& sizes) noexcept {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+bool is_row_major(const Operand& view) noexcept {
+  return is_empty(view.sizes) || program::is_dense(view);
+}
+
+// --- views -----------------------------------------------------------------------------------------------------------
+
+Operand with_dtype(Operand view, mydev_dtype dtype) {
+  view.dtype = dtype;
+  return view;
+}
+
+Operand transposed(const Operand& view, const Sizes& permutation) {
+  Operand result = view;
+  for (size_t d = 0; d < permutation.size(); ++d) {
+    result.sizes[d] = view.sizes[static_cast<size_t>(permutation[d])];
+    result.strides[d] = view.strides[static_cast<size_t>(permutation[d])];
+  }
+  return result;
+}
+
+Operand sliced(const Operand& view, const Sizes& start, const Sizes& sizes, const Sizes& steps) {
+  Operand result = view;
+  result.sizes = sizes;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (!is_empty(sizes)) move(result, start[d] * view.strides[d]);
+    result.strides[d] = view.strides[d] * steps[d];
+  }
+  return result;
+}
+
+Operand reversed(Operand view, const Sizes& dimensions) {
+  if (is_empty(view.sizes)) return view;
+  for (const int64_t dimension : dimensions) {
+    const auto d = static_cast<size_t>(dimension);
+    move(view, (view.sizes[d] - 1) * view.strides[d]);
+    view.strides[d] = -view.strides[d];
+  }
+  return view;
+}
+
+Operand broadcast(const Operand& view, const Sizes& sizes, const Sizes& dimensions) {
+  Operand result = view;
+  result.sizes = sizes;
+  result.strides.assign(sizes.size(), 0);
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    if (view.sizes[i] != 1) result.strides[static_cast<size_t>(dimensions[i])] = view.strides[i];
+  }
+  return result;
+}
+
+std::optional<Operand> reshaped(const Operand& view, const Sizes& sizes) {
+  Operand result = view;
+  result.sizes = sizes;
+  if (is_row_major(view)) {
+    result.strides = program::dense_strides(sizes);
+    return result;
+  }
+  // Runs of the old dimensions that lie as one, and the new dimensions that make each of them up; from the last on.
+  result.strides.assign(sizes.size(), 0);
+  size_t next = sizes.size();
+  for (size_t d = view.sizes.size(); d-- > 0;) {
+    if (view.sizes[d] == 1) continue;
+    int64_t run = view.sizes[d];
+    const int64_t step = view.strides[d];
+    while (d > 0 && (view.sizes[d - 1] == 1 || view.strides[d - 1] == step * run)) run *= view.sizes[--d];
+    int64_t stride = step;
+    while (run > 1) {
+      if (next == 0) return std::nullopt;
+      const int64_t size = sizes[--next];
+      if (run % size != 0) return std::nullopt;
+      result.strides[next] = stride;
+      stride *= size;
+      run /= size;
+    }
+  }
+  return result;
+}
+
+std::optional<Operand> merged(const Operand& view, std::span<const size_t> groups) {
+  Sizes sizes;
+  size_t d = 0;
+  for (const size_t length : groups) {
+    int64_t size = 1;
+    for (size_t i = 0; i < length; ++i) size *= view.sizes[d++];
+    sizes.push_back(size);
+  }
+  return reshaped(view, sizes);
+}
+
+Operand real_part(const Operand& view) {
+  return part(view, 0);
+}
+Operand imaginary_part(const Operand& view) {
+  return part(view, 1);
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------
+
+Operand Emitter::temporary(mydev_dtype dtype, const Sizes& sizes) {
+  return builder_.view(builder_.temporary(dtype, sizes));
+}
+
+Tensor Emitter::constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data) {
+  return {builder_.view(builder_.constant(dtype, sizes, data)), std::nullopt};
+}
+
+Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, mydev_scalar value, std::span<const std::byte> bytes) {
+  const Operand element = builder_.view(builder_.constant(dtype, {}, bytes));
+  return {broadcast(element, sizes, {}), value};
+}
+
+Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, double value) {
+  const stablehlo::ElementType type = element_type_of(dtype);
+  const stablehlo::Number number = stablehlo::rounded(
+      type, is_floating(dtype) || is_complex(dtype) ? stablehlo::Number{.real = value}
+                                                    : stablehlo::Number{.integer = static_cast<int64_t>(value)});
+  std::array<std::byte, 16> bytes{};
+  stablehlo::store(type, number, bytes.data());
+  mydev_scalar scalar{};
+  if (is_complex(dtype)) {
+    scalar.c[0] = number.real;
+  } else if (is_floating(dtype)) {
+    scalar.f = number.real;
+  } else {
+    scalar.i = number.integer;
+  }
+  return splat(dtype, sizes, scalar, std::span(bytes).first(static_cast<size_t>(dtype_size(dtype))));
+}
+
+void Emitter::copy(const Operand& to, const Operand& from) {
+  if (!is_empty(to.sizes)) builder_.copy(to, from);
+}
+
+Operand Emitter::dense(const Operand& view) {
+  return is_row_major(view) ? view : duplicate(view);
+}
+
+Operand Emitter::duplicate(const Operand& view) {
+  const Operand result = temporary(view.dtype, view.sizes);
+  copy(result, view);
+  return result;
+}
+
+Operand Emitter::reshape(const Operand& view, const Sizes& sizes) {
+  if (std::optional<Operand> result = reshaped(view, sizes)) return *result;
+  return *reshaped(duplicate(view), sizes);
+}
+
+Operand Emitter::merge(const Operand& view, std::span<const size_t> groups) {
+  if (std::optional<Operand> result = merged(view, groups)) return *result;
+  return *merged(duplicate(view), groups);
+}
+
+Tensor Emitter::pointwise(const char* kernel, mydev_dtype dtype, std::vector<Tensor> operands,
+                          std::span<const mydev_attribute> attributes) {
+  const Sizes sizes = operands.front().sizes();
+  const bool all_constant =
+      std::ranges::all_of(operands, [](const Tensor& tensor) { return tensor.splat.has_value(); });
+  const bool is_choice = std::strcmp(kernel, "mydev.where") == 0;  // whose condition is no number
+  std::vector<Operand> given;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool as_number = operands[i].splat && !all_constant && !(is_choice && i == 0);
+    given.push_back(operands[i].view);
+    if (as_number) {
+      given.back() = program::ProgramBuilder::number(operands[i].view.dtype, *operands[i].splat);
+      given.back().sizes = sizes;
+      given.back().strides.assign(sizes.size(), 0);
+    }
+  }
+  const Operand result = temporary(dtype, sizes);
+  launch(kernel, {result}, std::move(given), attributes);
+  return {result, std::nullopt};
+}
+
+Tensor Emitter::unary(const char* kernel, mydev_dtype dtype, const Operand& operand) {
+  const Operand result = temporary(dtype, operand.sizes);
+  launch(kernel, {result}, {operand});
+  return {result, std::nullopt};
+}
+
+Tensor Emitter::converted(const Tensor& tensor, mydev_dtype dtype) {
+  return tensor.view.dtype == dtype ? tensor : unary("mydev.copy", dtype, tensor.view);
+}
+
+void Emitter::launch(const char* kernel, std::vector<Operand> results, std::vector<Operand> operands,
+                     std::span<const mydev_attribute> attributes) {
+  if (std::ranges::all_of(results, [](const Operand& result) { return is_empty(result.sizes); })) return;
+  builder_.launch(kernel, std::move(results), std::move(operands), attributes);
+}
+
+Operand Emitter::pad(const Tensor& tensor, const Tensor& value, const Sizes& low, const Sizes& high,
+                     const Sizes& interior) {
+  const Sizes& sizes = tensor.sizes();
+  const size_t rank = sizes.size();
+  // Of each dimension the elements that stay, from the first on, and where that one goes.
+  Sizes whole(rank), first(rank), kept(rank), place(rank), steps(rank), ones(rank, 1);
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t step = interior[d] + 1;
+    const int64_t spread = sizes[d] == 0 ? 0 : (sizes[d] - 1) * step + 1;
+    whole[d] = std::max<int64_t>(spread + low[d] + high[d], 0);
+    first[d] = low[d] >= 0 ? 0 : (-low[d] + interior[d]) / step;
+    const int64_t start = first[d] * step + low[d];
+    kept[d] = start >= whole[d] ? 0 : std::min(sizes[d] - first[d], (whole[d] - 1 - start) / step + 1);
+    kept[d] = std::max<int64_t>(kept[d], 0);
+    place[d] = start;
+    steps[d] = step;
+  }
+  const Operand result = temporary(tensor.view.dtype, whole);
+  copy(result, broadcast(value.view, whole, {}));
+  if (!is_empty(kept)) copy(sliced(result, place, kept, steps), sliced(tensor.view, first, kept, ones));
+  return result;
+}
+
+// --- attributes ------------------------------------------------------------------------------------------------------
+
+mydev_attribute integer_attribute(const char* name, int64_t value) noexcept {
+  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_INT, 0, 0, {}};
+  attribute.value.i = value;
+  return attribute;
+}
+mydev_attribute bool_attribute(const char* name, bool value) noexcept {
+  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_BOOL, 0, 0, {}};
+  attribute.value.i = value ? 1 : 0;
+  return attribute;
+}
+mydev_attribute float_attribute(const char* name, double value) noexcept {
+  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_FLOAT, 0, 0, {}};
+  attribute.value.f = value;
+  return attribute;
+}
+mydev_attribute integers_attribute(const char* name, const Sizes& values) noexcept {
+  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_INT_ARRAY, 0, static_cast<uint32_t>(values.size()), {}};
+  attribute.value.ints = values.data();
+  return attribute;
+}
+
+}  // namespace mydev::lowering

@@ -1,0 +1,88 @@
+// Steps of a program that is being built, in terms of tensors.
+//
+// A Tensor is a view: slices, transposes and broadcasts of one are other views of its slot. Results of steps are new
+// temporaries, dense and row-major. One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/builder.h"
+#include "stablehlo/ir/element_type.h"
+#include "stablehlo/ir/type.h"
+
+namespace mydev::lowering {
+
+using Sizes = std::vector<int64_t>;
+
+struct Tensor {
+  program::Operand view;
+  std::optional<mydev_scalar> splat;  // all elements are this constant
+
+  const Sizes& sizes() const noexcept { return view.sizes; }
+};
+
+// What kernels call the type; U8 for those that they do not know, whose elements have a byte each: they are moved only.
+mydev_dtype dtype_of(stablehlo::ElementType type) noexcept;
+bool has_kernels(stablehlo::ElementType type) noexcept;
+
+bool is_empty(const Sizes& sizes) noexcept;
+int64_t count_of(const Sizes& sizes) noexcept;
+bool is_row_major(const program::Operand& view) noexcept;
+
+// --- views ---
+program::Operand with_dtype(program::Operand view, mydev_dtype dtype);  // of the same size
+program::Operand transposed(const program::Operand& view, const Sizes& permutation);
+program::Operand sliced(const program::Operand& view, const Sizes& start, const Sizes& sizes, const Sizes& steps);
+program::Operand reversed(program::Operand view, const Sizes& dimensions);
+// Dimension i of the view is dimension `dimensions[i]` of the result; of size 1 it may be repeated.
+program::Operand broadcast(const program::Operand& view, const Sizes& sizes, const Sizes& dimensions);
+// None: the elements do not lie so that strides could say it.
+std::optional<program::Operand> reshaped(const program::Operand& view, const Sizes& sizes);
+// Dimensions merged: groups of neighbours, each becoming one. None as above.
+std::optional<program::Operand> merged(const program::Operand& view, std::span<const size_t> groups);
+// Its complex elements' parts.
+program::Operand real_part(const program::Operand& view);
+program::Operand imaginary_part(const program::Operand& view);
+
+class Emitter {
+ public:
+  explicit Emitter(program::ProgramBuilder& builder) : builder_(builder) {}
+  program::ProgramBuilder& builder() noexcept { return builder_; }
+
+  program::Operand temporary(mydev_dtype dtype, const Sizes& sizes);
+  Tensor constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data);
+  // All elements one number, of which `bytes` are one.
+  Tensor splat(mydev_dtype dtype, const Sizes& sizes, mydev_scalar value, std::span<const std::byte> bytes);
+  Tensor splat(mydev_dtype dtype, const Sizes& sizes, double value);  // rounded to the type
+  void copy(const program::Operand& to, const program::Operand& from);
+  program::Operand dense(const program::Operand& view);      // the view itself, or a copy
+  program::Operand duplicate(const program::Operand& view);  // a dense copy in a slot of its own
+  program::Operand reshape(const program::Operand& view, const Sizes& sizes);
+  program::Operand merge(const program::Operand& view, std::span<const size_t> groups);
+
+  // A kernel over tensors of one shape. Constants become numbers where one of the others is none.
+  Tensor pointwise(const char* kernel, mydev_dtype result, std::vector<Tensor> operands,
+                   std::span<const mydev_attribute> attributes = {});
+  // One whose operands are views only.
+  Tensor unary(const char* kernel, mydev_dtype result, const program::Operand& operand);
+  Tensor converted(const Tensor& tensor, mydev_dtype dtype);  // as mydev.copy converts
+  void launch(const char* kernel, std::vector<program::Operand> results, std::vector<program::Operand> operands,
+              std::span<const mydev_attribute> attributes = {});
+  // The tensor in a larger one: XLA's padding, which may be negative.
+  program::Operand pad(const Tensor& tensor, const Tensor& value, const Sizes& low, const Sizes& high,
+                       const Sizes& interior);
+
+ private:
+  program::ProgramBuilder& builder_;
+};
+
+mydev_attribute integer_attribute(const char* name, int64_t value) noexcept;
+mydev_attribute bool_attribute(const char* name, bool value) noexcept;
+mydev_attribute float_attribute(const char* name, double value) noexcept;
+mydev_attribute integers_attribute(const char* name, const Sizes& values) noexcept;  // borrows them
+
+}  // namespace mydev::lowering

@@ -1,0 +1,59 @@
+// What a lowering knows while it goes through a function: the tensor that each value is. One thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lowering/emitter.h"
+#include "lowering/host_operation.h"
+#include "lowering/lowering.h"
+#include "stablehlo/ir/module.h"
+
+namespace mydev::lowering {
+
+struct Context {
+  const stablehlo::Module& module;
+  HostOperations& host;
+  Position position;
+  int bodies = 0;  // so far, for their names
+};
+
+// Of one function and one program that is being built. A body of a loop is another program with a frame of its own.
+class Frame {
+ public:
+  Frame(Context& context, Emitter& emitter, const stablehlo::Function& function)
+      : context(context), emit(emitter), function(function), tensors_(function.value_count) {}
+
+  void set(const stablehlo::Value& value, Tensor tensor) { tensors_[value.id] = std::move(tensor); }
+  const Tensor& operator[](const stablehlo::Value& value) const { return tensors_[value.id]; }
+  const program::Operand& view(const stablehlo::Value& value) const { return tensors_[value.id].view; }
+  std::vector<Tensor> tensors_of(std::span<const stablehlo::Value* const> values) const;
+  program::Operand result_of(const stablehlo::Value& value);  // a new temporary for it
+
+  Context& context;
+  Emitter& emit;
+  const stablehlo::Function& function;
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
+// Goes through the operations of a block, without its terminator.
+void lower_block(Frame& frame, const stablehlo::Block& block);
+void lower_operation(Frame& frame, const stablehlo::Operation& op);
+// The operation on the host.
+void lower_to_host(Frame& frame, const stablehlo::Operation& op);
+
+// By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
+// the operation is the host's.
+bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);    // pointwise.cpp
+bool lower_conversion(Frame& frame, const stablehlo::Operation& op);   // conversions.cpp
+bool lower_movement(Frame& frame, const stablehlo::Operation& op);     // movement.cpp
+bool lower_reduction(Frame& frame, const stablehlo::Operation& op);    // reductions.cpp
+bool lower_product(Frame& frame, const stablehlo::Operation& op);      // products.cpp
+bool lower_indexing(Frame& frame, const stablehlo::Operation& op);     // indexing.cpp
+bool lower_control(Frame& frame, const stablehlo::Operation& op);      // control.cpp
+bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);  // custom_calls.cpp
+
+}  // namespace mydev::lowering

@@ -1,0 +1,157 @@
+// Constants, and operators that only say how elements lie: views where strides can say it, else copies.
+#include <algorithm>
+#include <array>
+
+#include "lowering/frame.h"
+#include "runtime/frame/dtype.h"
+#include "stablehlo/evaluator/number.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// A number as kernels are given it.
+mydev_scalar scalar_of(ElementType type, const std::byte* bytes) {
+  const Number number = load(type, bytes);
+  mydev_scalar scalar{};
+  switch (element_row(type).kind) {
+    case ElementKind::kFloat:
+      scalar.f = number.real;
+      break;
+    case ElementKind::kComplex:
+      scalar.c[0] = number.real;
+      scalar.c[1] = number.imaginary;
+      break;
+    default:
+      scalar.i = number.integer;
+  }
+  return scalar;
+}
+
+Tensor constant(Frame& frame, const Operation& op) {
+  const TensorLiteral& literal = op.literal("value");
+  const Type& type = *op.result().type;
+  const mydev_dtype dtype = dtype_of(type.element);
+  const auto bytes = static_cast<size_t>(element_bytes(type.element));
+  if (literal.is_splat || (type.element_count() == 1 && literal.bytes.size() == bytes)) {
+    return frame.emit.splat(dtype, type.dims, scalar_of(type.element, literal.bytes.data()),
+                            literal.bytes.first(bytes));
+  }
+  return frame.emit.constant(dtype, type.dims, literal.bytes);
+}
+
+Tensor iota(Frame& frame, const Operation& op) {
+  const Type& type = *op.result().type;
+  const auto dimension = static_cast<size_t>(op.integer("iota_dimension"));
+  const Sizes line = {type.dims[dimension]};
+  mydev_dtype dtype = dtype_of(type.element);
+  const bool floating = element_row(type.element).kind == ElementKind::kFloat;
+  mydev_dtype computed = dtype;
+  if (dtype == MYDEV_U16) computed = MYDEV_S16;
+  if (dtype == MYDEV_U32) computed = MYDEV_S32;
+  if (dtype == MYDEV_U64) computed = MYDEV_S64;
+  if (dtype == MYDEV_C64) computed = MYDEV_F32;
+  if (dtype == MYDEV_C128) computed = MYDEV_F64;
+  Emitter& emit = frame.emit;
+  program::Operand result = emit.temporary(computed, line);
+  const bool as_float = floating || computed == MYDEV_F32 || computed == MYDEV_F64;
+  const std::array attributes = {as_float ? float_attribute("start", 0) : integer_attribute("start", 0),
+                                 as_float ? float_attribute("step", 1) : integer_attribute("step", 1)};
+  emit.launch("mydev.arange", {result}, {}, attributes);
+  if (dtype == MYDEV_C64 || dtype == MYDEV_C128) {
+    result = emit.converted({result, std::nullopt}, dtype).view;
+  }
+  return {broadcast(with_dtype(result, dtype), type.dims, {static_cast<int64_t>(dimension)}), std::nullopt};
+}
+
+Tensor concatenation(Frame& frame, const Operation& op) {
+  const program::Operand result = frame.result_of(op.result());
+  const auto dimension = static_cast<size_t>(op.integer("dimension"));
+  Sizes start(result.sizes.size(), 0);
+  const Sizes ones(result.sizes.size(), 1);
+  for (const Value* operand : op.operands) {
+    const program::Operand& part = frame.view(*operand);
+    frame.emit.copy(sliced(result, start, part.sizes, ones), part);
+    start[dimension] += part.sizes[dimension];
+  }
+  return {result, std::nullopt};
+}
+
+Tensor number_result(Frame& frame, const Operation& op, int64_t value) {
+  return frame.emit.splat(dtype_of(op.result().type->element), op.result().type->dims, static_cast<double>(value));
+}
+
+Tensor broadcast_tensor(const Tensor& tensor, const Sizes& sizes, const Sizes& dimensions) {
+  return {broadcast(tensor.view, sizes, dimensions), tensor.splat};
+}
+
+Sizes trailing(size_t count, size_t rank) {
+  Sizes dimensions;
+  for (size_t d = rank - count; d < rank; ++d) dimensions.push_back(static_cast<int64_t>(d));
+  return dimensions;
+}
+
+// How the result's elements lie, as a view of the operand; none: it is another operator.
+std::optional<Tensor> view_of(Frame& frame, const Operation& op) {
+  const Tensor& x = frame[op.operand(0)];
+  const Sizes& sizes = op.result().type->dims;
+  switch (op.op) {
+    case Operator::kReshape:
+      return x.splat ? broadcast_tensor({broadcast(x.view, {}, {}), x.splat}, sizes, {})
+                     : Tensor{frame.emit.reshape(x.view, sizes), std::nullopt};
+    case Operator::kBroadcastInDim:
+      return broadcast_tensor(x, sizes, op.integers("broadcast_dimensions"));
+    case Operator::kBroadcast:
+      return broadcast_tensor(x, sizes, trailing(x.sizes().size(), sizes.size()));
+    case Operator::kTranspose:
+      return Tensor{transposed(x.view, op.integers("permutation")), x.splat};
+    case Operator::kSlice:
+      return Tensor{sliced(x.view, op.integers("start_indices"), sizes, op.integers("strides")), x.splat};
+    case Operator::kReverse:
+      return Tensor{reversed(x.view, op.integers("dimensions")), x.splat};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+bool lower_movement(Frame& frame, const Operation& op) {
+  switch (op.op) {
+    case Operator::kConstant:
+      frame.set(op.result(), constant(frame, op));
+      return true;
+    case Operator::kIota:
+      frame.set(op.result(), iota(frame, op));
+      return true;
+    case Operator::kConcatenate:
+      frame.set(op.result(), concatenation(frame, op));
+      return true;
+    case Operator::kPad:
+      frame.set(op.result(),
+                {frame.emit.pad(frame[op.operand(0)], frame[op.operand(1)], op.integers("edge_padding_low"),
+                                op.integers("edge_padding_high"), op.integers("interior_padding")),
+                 std::nullopt});
+      return true;
+    case Operator::kGetDimensionSize:
+      frame.set(op.result(),
+                number_result(frame, op, op.operand(0).type->dims.at(static_cast<size_t>(op.integer("dimension")))));
+      return true;
+    case Operator::kPartitionId:
+      frame.set(op.result(), number_result(frame, op, frame.context.position.partition));
+      return true;
+    case Operator::kReplicaId:
+      frame.set(op.result(), number_result(frame, op, frame.context.position.replica));
+      return true;
+    default:
+      break;
+  }
+  if (op.operands.size() != 1 || op.results.size() != 1 || !op.operand(0).type->is_tensor()) return false;
+  std::optional<Tensor> view = view_of(frame, op);
+  if (view) frame.set(op.result(), std::move(*view));
+  return view.has_value();
+}
+
+}  // namespace mydev::lowering

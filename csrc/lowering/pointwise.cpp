@@ -1,0 +1,275 @@
+// Operators that compute element by element, as kernels that do.
+//
+// Unsigned integers whose kernels are not there are computed as signed ones where the bits come out the same.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lowering/frame.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+using Op = Operator;
+
+// Element types, as sets.
+enum Kinds : uint8_t {
+  kPred = 1,
+  kInts = 2,     // s8, s16, s32, s64, u8
+  kFloats = 4,   // f16, bf16, f32, f64
+  kComplex = 8,  // c64, c128
+  kBits = 16,    // u16, u32, u64, of whose bits the kernel of the signed type makes the right ones
+};
+
+struct Row {
+  Op op;
+  const char* kernel;
+  uint8_t kinds;
+};
+
+constexpr std::array kRows = {
+    Row{Op::kAbs, "mydev.abs", kInts | kFloats},
+    Row{Op::kAdd, "mydev.add", kPred | kInts | kFloats | kComplex | kBits},
+    Row{Op::kAnd, "mydev.bitwise_and", kPred | kInts | kBits},
+    Row{Op::kAtan2, "mydev.atan2", kFloats},
+    Row{Op::kCeil, "mydev.ceil", kFloats},
+    Row{Op::kCosine, "mydev.cos", kFloats},
+    Row{Op::kDivide, "mydev.div", kFloats | kComplex},
+    Row{Op::kExponential, "mydev.exp", kFloats},
+    Row{Op::kExponentialMinusOne, "mydev.expm1", kFloats},
+    Row{Op::kFloor, "mydev.floor", kFloats},
+    Row{Op::kIsFinite, "mydev.isfinite", kFloats},
+    Row{Op::kLog, "mydev.log", kFloats},
+    Row{Op::kLogPlusOne, "mydev.log1p", kFloats},
+    Row{Op::kLogistic, "mydev.sigmoid", kFloats},
+    Row{Op::kMaximum, "mydev.maximum", kPred | kInts | kFloats},
+    Row{Op::kMinimum, "mydev.minimum", kPred | kInts | kFloats},
+    Row{Op::kMultiply, "mydev.mul", kPred | kInts | kFloats | kComplex | kBits},
+    Row{Op::kNegate, "mydev.neg", kInts | kFloats | kComplex | kBits},
+    Row{Op::kNot, "mydev.bitwise_not", kPred | kInts | kBits},
+    Row{Op::kOr, "mydev.bitwise_or", kPred | kInts | kBits},
+    Row{Op::kPower, "mydev.pow", kFloats},
+    Row{Op::kRemainder, "mydev.fmod", kFloats},
+    Row{Op::kRoundNearestEven, "mydev.round", kFloats},
+    Row{Op::kRsqrt, "mydev.rsqrt", kFloats},
+    Row{Op::kShiftLeft, "mydev.lshift", kInts | kBits},
+    Row{Op::kSine, "mydev.sin", kFloats},
+    Row{Op::kSqrt, "mydev.sqrt", kFloats},
+    Row{Op::kSubtract, "mydev.sub", kInts | kFloats | kComplex | kBits},
+    Row{Op::kTan, "mydev.tan", kFloats},
+    Row{Op::kTanh, "mydev.tanh", kFloats},
+    Row{Op::kXor, "mydev.bitwise_xor", kPred | kInts | kBits},
+};
+
+uint8_t kind_of_type(ElementType type) noexcept {
+  if (!has_kernels(type) || element_bytes(type) * 8 < element_row(type).bits) return 0;
+  const ElementRow& row = element_row(type);
+  switch (row.kind) {
+    case ElementKind::kBool:
+      return kPred;
+    case ElementKind::kSigned:
+      return kInts;
+    case ElementKind::kUnsigned:
+      return type == ElementType::kU8 ? kInts : kBits;
+    case ElementKind::kFloat:
+      return row.bits >= 16 ? kFloats : 0;  // those of eight bits are converted only
+    case ElementKind::kComplex:
+      return kComplex;
+    default:
+      return 0;
+  }
+}
+
+mydev_dtype signed_dtype(mydev_dtype dtype) noexcept {
+  switch (dtype) {
+    case MYDEV_U16:
+      return MYDEV_S16;
+    case MYDEV_U32:
+      return MYDEV_S32;
+    case MYDEV_U64:
+      return MYDEV_S64;
+    default:
+      return dtype;
+  }
+}
+
+// Whose kernels are those of the signed type.
+Tensor as_signed(Tensor tensor) {
+  const mydev_dtype dtype = signed_dtype(tensor.view.dtype);
+  if (tensor.splat && dtype == MYDEV_S16) tensor.splat->i = static_cast<int16_t>(tensor.splat->i);
+  if (tensor.splat && dtype == MYDEV_S32) tensor.splat->i = static_cast<int32_t>(tensor.splat->i);
+  tensor.view.dtype = dtype;
+  return tensor;
+}
+
+Tensor number_like(Frame& frame, const Tensor& tensor, double value) {
+  return frame.emit.splat(tensor.view.dtype, tensor.sizes(), value);
+}
+
+const char* comparison(ComparisonDirection direction) noexcept {
+  switch (direction) {
+    case ComparisonDirection::kEq:
+      return "mydev.eq";
+    case ComparisonDirection::kNe:
+      return "mydev.ne";
+    case ComparisonDirection::kGe:
+      return "mydev.ge";
+    case ComparisonDirection::kGt:
+      return "mydev.gt";
+    case ComparisonDirection::kLe:
+      return "mydev.le";
+    default:
+      return "mydev.lt";
+  }
+}
+
+bool lower_compare(Frame& frame, const Operation& op, uint8_t kind) {
+  const auto direction = op.get<ComparisonDirection>("comparison_direction");
+  const auto* type = op.get_if<ComparisonType>("compare_type");
+  if (kind == kFloats && type != nullptr && *type == ComparisonType::kTotalOrder) return false;
+  std::vector<Tensor> operands = frame.tensors_of(op.operands);
+  const bool equality = direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe;
+  if (kind == kComplex && !equality) return false;
+  for (Tensor& operand : operands) operand = as_signed(operand);
+  if (kind == kBits && !equality) {
+    // With the highest bit turned round, unsigned numbers are in the order of signed ones.
+    const mydev_dtype dtype = operands[0].view.dtype;
+    const double lowest = -std::ldexp(1.0, static_cast<int>(dtype_size(dtype)) * 8 - 1);
+    for (Tensor& operand : operands) {
+      operand = frame.emit.pointwise("mydev.bitwise_xor", dtype, {operand, number_like(frame, operand, lowest)});
+    }
+  }
+  frame.set(op.result(), frame.emit.pointwise(comparison(direction), MYDEV_PRED, std::move(operands)));
+  return true;
+}
+
+// Tensors of rank 0 stand for all elements.
+Tensor of_sizes(const Tensor& tensor, const Sizes& sizes) {
+  return tensor.sizes() == sizes ? tensor : Tensor{broadcast(tensor.view, sizes, {}), tensor.splat};
+}
+
+bool lower_select(Frame& frame, const Operation& op, uint8_t kind) {
+  if (kind == 0) return false;
+  const Sizes& sizes = op.result().type->dims;
+  const Tensor condition = of_sizes(frame[op.operand(0)], sizes);
+  const Tensor yes = as_signed(frame[op.operand(1)]), no = as_signed(frame[op.operand(2)]);
+  Tensor result = frame.emit.pointwise("mydev.where", yes.view.dtype, {condition, yes, no});
+  result.view.dtype = dtype_of(op.result().type->element);
+  frame.set(op.result(), result);
+  return true;
+}
+
+bool lower_clamp(Frame& frame, const Operation& op, uint8_t kind) {
+  if ((kind & (kInts | kFloats | kPred)) == 0) return false;
+  const Sizes& sizes = op.result().type->dims;
+  const Tensor low = of_sizes(frame[op.operand(0)], sizes), high = of_sizes(frame[op.operand(2)], sizes);
+  const mydev_dtype dtype = low.view.dtype;
+  const Tensor raised = frame.emit.pointwise("mydev.maximum", dtype, {frame[op.operand(1)], low});
+  frame.set(op.result(), frame.emit.pointwise("mydev.minimum", dtype, {raised, high}));
+  return true;
+}
+
+// Division of integers, by kernels that refuse a divisor of 0: XLA's quotient is then -1, and its rest the dividend.
+bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
+  if (kind != kInts) return false;
+  Emitter& emit = frame.emit;
+  const Tensor &a = frame[op.operand(0)], &b = frame[op.operand(1)];
+  const mydev_dtype dtype = a.view.dtype;
+  const bool is_quotient = op.op == Op::kDivide;
+  const char* kernel = is_quotient ? "mydev.div_trunc" : "mydev.fmod";
+  if (b.splat && b.splat->i != 0) {
+    frame.set(op.result(), emit.pointwise(kernel, dtype, {a, b}));
+    return true;
+  }
+  const Tensor by_zero = emit.pointwise("mydev.eq", MYDEV_PRED, {b, number_like(frame, b, 0)});
+  const Tensor divisor = emit.pointwise("mydev.where", dtype, {by_zero, number_like(frame, b, 1), b});
+  const Tensor value = emit.pointwise(kernel, dtype, {a, divisor});
+  const Tensor otherwise = is_quotient ? number_like(frame, a, dtype == MYDEV_U8 ? UINT8_MAX : -1) : a;
+  frame.set(op.result(), emit.pointwise("mydev.where", dtype, {by_zero, otherwise, value}));
+  return true;
+}
+
+// Kernels shift right by the sign.
+bool lower_shift_right(Frame& frame, const Operation& op, uint8_t kind) {
+  if ((kind & (kInts | kBits)) == 0) return false;
+  Emitter& emit = frame.emit;
+  const Tensor a = as_signed(frame[op.operand(0)]), b = as_signed(frame[op.operand(1)]);
+  const mydev_dtype dtype = a.view.dtype;
+  const auto finish = [&](Tensor result) {
+    result.view.dtype = dtype_of(op.result().type->element);
+    frame.set(op.result(), result);
+    return true;
+  };
+  const bool by_sign = op.op == Op::kShiftRightArithmetic && (kind == kBits || dtype != MYDEV_U8);
+  if (op.op == Op::kShiftRightArithmetic && !by_sign) return false;
+  if (by_sign || dtype == MYDEV_U8) return finish(emit.pointwise("mydev.rshift", dtype, {a, b}));
+  const auto bits = static_cast<int64_t>(dtype_size(dtype)) * 8;
+  if (b.splat && b.splat->i > 0 && b.splat->i < bits) {
+    const Tensor shifted = emit.pointwise("mydev.rshift", dtype, {a, b});
+    const double mask = std::ldexp(1.0, static_cast<int>(bits - b.splat->i)) - 1;
+    if (bits == 64 && b.splat->i < 12) return false;  // the mask is no double
+    return finish(emit.pointwise("mydev.bitwise_and", dtype, {shifted, number_like(frame, shifted, mask)}));
+  }
+  return false;
+}
+
+// Of 0 and NaN the argument itself.
+bool lower_sign(Frame& frame, const Operation& op, uint8_t kind) {
+  const Tensor& a = frame[op.operand(0)];
+  if (kind == kInts) {
+    frame.set(op.result(), frame.emit.unary("mydev.sign", a.view.dtype, a.view));
+    return true;
+  }
+  if (kind != kFloats) return false;
+  Emitter& emit = frame.emit;
+  const Tensor sign = emit.unary("mydev.sign", a.view.dtype, a.view);
+  const Tensor is_none = emit.pointwise("mydev.eq", MYDEV_PRED, {sign, number_like(frame, a, 0)});
+  frame.set(op.result(), emit.pointwise("mydev.where", a.view.dtype, {is_none, a, sign}));
+  return true;
+}
+
+bool lower_by_table(Frame& frame, const Operation& op, uint8_t kind) {
+  const auto row = std::ranges::find(kRows, op.op, &Row::op);
+  if (row == kRows.end() || (row->kinds & kind) == 0) return false;
+  std::vector<Tensor> operands = frame.tensors_of(op.operands);
+  if (kind == kBits) std::ranges::transform(operands, operands.begin(), as_signed);
+  const mydev_dtype result = dtype_of(op.result().type->element);
+  const mydev_dtype computed = kind == kBits ? signed_dtype(result) : result;
+  Tensor tensor = operands.size() == 1 ? frame.emit.unary(row->kernel, computed, operands[0].view)
+                                       : frame.emit.pointwise(row->kernel, computed, std::move(operands));
+  tensor.view.dtype = result;
+  frame.set(op.result(), tensor);
+  return true;
+}
+
+}  // namespace
+
+bool lower_pointwise(Frame& frame, const Operation& op) {
+  if (op.operands.empty() || op.results.size() != 1) return false;
+  const uint8_t kind = kind_of_type(op.operands.back()->type->element);
+  switch (op.op) {
+    case Op::kCompare:
+      return kind != 0 && lower_compare(frame, op, kind);
+    case Op::kSelect:
+      return lower_select(frame, op, kind);
+    case Op::kClamp:
+      return lower_clamp(frame, op, kind);
+    case Op::kSign:
+      return lower_sign(frame, op, kind);
+    case Op::kShiftRightArithmetic:
+    case Op::kShiftRightLogical:
+      return lower_shift_right(frame, op, kind);
+    case Op::kDivide:
+    case Op::kRemainder:
+      if (kind == kInts) return lower_integer_division(frame, op, kind);
+      return lower_by_table(frame, op, kind);
+    default:
+      return lower_by_table(frame, op, kind);
+  }
+}
+
+}  // namespace mydev::lowering

@@ -1,0 +1,141 @@
+// dot_general and convolution in f16, bf16 and f32.
+#include <algorithm>
+#include <array>
+
+#include "lowering/frame.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+bool has_products(mydev_dtype dtype) noexcept {
+  return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F32;
+}
+
+// An operand of a product as a matrix, or a batch of them: its batch, free and contracted dimensions, each merged.
+struct Side {
+  program::Operand view;  // in that order of dimensions
+  std::array<size_t, 3> ranks;
+  int64_t batch, free, contracted;
+
+  Side(const program::Operand& operand, const Sizes& batching, const Sizes& contracting) {
+    Sizes order = batching, left;
+    for (int64_t d = 0; d < static_cast<int64_t>(operand.sizes.size()); ++d) {
+      if (std::ranges::count(batching, d) + std::ranges::count(contracting, d) == 0) left.push_back(d);
+    }
+    order.insert(order.end(), left.begin(), left.end());
+    order.insert(order.end(), contracting.begin(), contracting.end());
+    view = transposed(operand, order);
+    ranks = {batching.size(), left.size(), contracting.size()};
+    size_t d = 0;
+    const std::array<int64_t*, 3> counts = {&batch, &free, &contracted};
+    for (size_t group = 0; group < counts.size(); ++group) {
+      *counts[group] = 1;
+      for (size_t i = 0; i < ranks[group]; ++i) *counts[group] *= view.sizes[d++];
+    }
+  }
+};
+
+bool lower_dot_general(Frame& frame, const Operation& op) {
+  const mydev_dtype dtype = dtype_of(op.result().type->element);
+  if (!has_products(dtype) || !has_products(frame.view(op.operand(0)).dtype) ||
+      !has_products(frame.view(op.operand(1)).dtype)) {
+    return false;
+  }
+  Emitter& emit = frame.emit;
+  const Tensor a = emit.converted(frame[op.operand(0)], dtype), b = emit.converted(frame[op.operand(1)], dtype);
+  const Side left(a.view, op.integers("lhs_batching_dimensions"), op.integers("lhs_contracting_dimensions"));
+  const Side right(b.view, op.integers("rhs_batching_dimensions"), op.integers("rhs_contracting_dimensions"));
+  const program::Operand result = frame.result_of(op.result());
+  frame.set(op.result(), {result, std::nullopt});
+  if (is_empty(result.sizes)) return true;
+  if (left.contracted == 0) {
+    emit.copy(result, emit.splat(dtype, result.sizes, 0.0).view);
+    return true;
+  }
+  program::Operand x = emit.merge(left.view, left.ranks);
+  program::Operand y = transposed(emit.merge(right.view, right.ranks), {0, 2, 1});
+  program::Operand out = *reshaped(result, {left.batch, left.free, right.free});
+  if (left.batch == 1) {
+    for (program::Operand* matrix : {&x, &y, &out}) {
+      matrix->sizes.erase(matrix->sizes.begin());
+      matrix->strides.erase(matrix->strides.begin());
+    }
+  }
+  const std::array attributes = {float_attribute("alpha", 1), float_attribute("beta", 0)};
+  emit.launch("mydev.matmul", {out}, {x, y}, attributes);
+  return true;
+}
+
+Sizes or_all(Sizes given, size_t count, int64_t otherwise) {
+  return given.empty() ? Sizes(count, otherwise) : given;
+}
+
+bool lower_convolution(Frame& frame, const Operation& op) {
+  const mydev_dtype dtype = dtype_of(op.result().type->element);
+  const Sizes input = op.integers("input_spatial_dimensions"), kernel = op.integers("kernel_spatial_dimensions"),
+              output = op.integers("output_spatial_dimensions");
+  const size_t n = input.size();
+  if (!has_products(dtype) || n < 1 || n > 3 || op.integer("batch_group_count") != 1 ||
+      frame.view(op.operand(0)).dtype != frame.view(op.operand(1)).dtype ||
+      !has_products(frame.view(op.operand(0)).dtype)) {
+    return false;
+  }
+  const program::Operand result = frame.result_of(op.result());
+  if (is_empty(result.sizes) || is_empty(frame.view(op.operand(0)).sizes) ||
+      is_empty(frame.view(op.operand(1)).sizes)) {
+    return false;
+  }
+  Emitter& emit = frame.emit;
+  const Tensor x = emit.converted(frame[op.operand(0)], dtype), w = emit.converted(frame[op.operand(1)], dtype);
+  const auto arranged = [](const program::Operand& view, int64_t first, int64_t second, const Sizes& spatial) {
+    Sizes order = {first, second};
+    order.insert(order.end(), spatial.begin(), spatial.end());
+    return transposed(view, order);
+  };
+  program::Operand image =
+      arranged(x.view, op.integer("input_batch_dimension"), op.integer("input_feature_dimension"), input);
+  program::Operand weight = arranged(w.view, op.integer("kernel_output_feature_dimension"),
+                                     op.integer("kernel_input_feature_dimension"), kernel);
+  const program::Operand out =
+      arranged(result, op.integer("output_batch_dimension"), op.integer("output_feature_dimension"), output);
+
+  const Sizes stride = or_all(op.integers_or_none("window_strides"), n, 1),
+              dilation = or_all(op.integers_or_none("rhs_dilation"), n, 1),
+              spread = or_all(op.integers_or_none("lhs_dilation"), n, 1),
+              edges = or_all(op.integers_or_none("padding"), 2 * n, 0),
+              reversal = or_all(op.integers_or_none("window_reversal"), n, 0);
+  Sizes low(n + 2, 0), high(n + 2, 0), interior(n + 2, 0), padding(n), turned;
+  bool pads = false;
+  for (size_t i = 0; i < n; ++i) {
+    // The kernel pads both ends alike; the rest is padded before.
+    padding[i] = spread[i] == 1 ? std::max<int64_t>(std::min(edges[2 * i], edges[2 * i + 1]), 0) : 0;
+    low[i + 2] = edges[2 * i] - padding[i];
+    high[i + 2] = edges[2 * i + 1] - padding[i];
+    interior[i + 2] = spread[i] - 1;
+    pads = pads || low[i + 2] != 0 || high[i + 2] != 0 || spread[i] != 1;
+    if (reversal[i] != 0) turned.push_back(static_cast<int64_t>(i + 2));
+  }
+  if (pads) image = emit.pad({image, std::nullopt}, emit.splat(dtype, {}, 0.0), low, high, interior);
+  if (is_empty(image.sizes)) return false;
+  if (!turned.empty()) weight = emit.duplicate(reversed(weight, turned));
+  const Sizes zeros(n, 0);
+  const std::array attributes = {
+      integers_attribute("stride", stride),        integers_attribute("padding", padding),
+      integers_attribute("dilation", dilation),    bool_attribute("transposed", false),
+      integers_attribute("output_padding", zeros), integer_attribute("groups", op.integer("feature_group_count"))};
+  emit.launch("mydev.convolution", {out}, {image, weight}, attributes);
+  frame.set(op.result(), {result, std::nullopt});
+  return true;
+}
+
+}  // namespace
+
+bool lower_product(Frame& frame, const Operation& op) {
+  if (op.op == Operator::kDotGeneral) return lower_dot_general(frame, op);
+  return op.op == Operator::kConvolution && lower_convolution(frame, op);
+}
+
+}  // namespace mydev::lowering

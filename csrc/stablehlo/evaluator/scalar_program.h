@@ -1,0 +1,51 @@
+// The body of a reduction, a comparator or a map, of scalars: what its region computes, one element at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stablehlo/evaluator/scalar_operation.h"
+#include "stablehlo/ir/module.h"
+
+namespace mydev::stablehlo {
+
+// Immutable; any thread. Refers to the module.
+class ScalarProgram {
+ public:
+  // Of a region with one block whose arguments, results and operations are scalars. Raises UNIMPLEMENTED, with the
+  // operation, for what is not computed element by element.
+  ScalarProgram(const Module& module, const Region& region);
+
+  size_t num_arguments() const noexcept { return arguments_; }
+  size_t num_results() const noexcept { return results_.size(); }
+  // The operation, if the region is that one of its arguments, in their order, or turned round: add, maximum, ...
+  const Operation* only_operation() const noexcept { return only_operation_; }
+
+  // Registers of one thread, for run().
+  std::vector<Number> make_registers() const { return initial_; }
+  // Arguments are in the first registers. Results are valid until the next run.
+  void run(std::vector<Number>& registers) const;
+  const Number& result(const std::vector<Number>& registers, size_t index) const { return registers[results_[index]]; }
+
+ private:
+  struct Instruction {
+    ScalarOperation operation;
+    std::vector<uint32_t> operands;
+    uint32_t result;
+  };
+  using Names = std::vector<uint32_t>;  // of values, by their ids
+
+  std::vector<uint32_t> add_block(const Module& module, const Block& block, std::span<const uint32_t> arguments,
+                                  Names& names);
+  void add_operation(const Module& module, const Operation& op, Names& names);
+  uint32_t add_register(const Number& number = {});
+
+  size_t arguments_ = 0;
+  std::vector<Number> initial_;  // constants in their places
+  std::vector<Instruction> instructions_;
+  std::vector<uint32_t> results_;
+  const Operation* only_operation_ = nullptr;
+};
+
+}  // namespace mydev::stablehlo

@@ -1,0 +1,305 @@
+"""Functions of JAX, each with arguments: what tests compare between the device and JAX's CPU.
+
+A case is a function of arrays and a list of shapes or arrays; shapes become normal numbers of f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+Case = tuple[Callable[..., Any], list[Any]]
+
+_EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-30, 1e30, np.inf, -np.inf, np.nan], np.float32)
+_INTEGERS = np.array([0, 1, -1, 2, 7, -8, 100, 2**31 - 1, -(2**31)], np.int32)
+_UNSIGNED = np.array([0, 1, 2, 7, 200, 2**31, 2**32 - 1], np.uint32)
+_SMALL = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+UNARY = [
+    jnp.abs, jnp.negative, jnp.exp, jnp.expm1, jnp.log, jnp.log1p, jnp.sqrt, lax.rsqrt, jnp.cbrt, jnp.sin, jnp.cos,
+    jnp.tan, jnp.tanh, jnp.arcsin, jnp.arctan, jnp.sinh, jnp.arcsinh, jnp.floor, jnp.ceil, jnp.round, jnp.trunc,
+    jnp.sign, jnp.isfinite, jnp.isnan, jnp.isinf, jax.nn.sigmoid, jax.nn.relu, jax.nn.gelu, jax.nn.silu,
+    jax.nn.softplus, jnp.square, jnp.reciprocal, lax.erf, lax.erfc, lax.lgamma, lax.digamma, lax.erf_inv, jnp.signbit, lax.is_finite,
+]  # fmt: skip
+INTEGER_UNARY = [jnp.abs, jnp.negative, jnp.sign, jnp.invert, lax.population_count, lax.clz]
+INTEGER_BINARY = [
+    jnp.add, jnp.subtract, jnp.multiply, lax.div, lax.rem, jnp.floor_divide, jnp.mod, jnp.bitwise_and, jnp.bitwise_or,
+    jnp.bitwise_xor, jnp.maximum, jnp.minimum, jnp.less, jnp.greater_equal, jnp.equal, jnp.not_equal,
+    lax.shift_left, lax.shift_right_logical, lax.shift_right_arithmetic,
+]  # fmt: skip
+BINARY = [
+    jnp.add, jnp.subtract, jnp.multiply, jnp.divide, jnp.power, jnp.maximum, jnp.minimum, jnp.arctan2, lax.rem,
+    jnp.less, jnp.greater, jnp.less_equal, jnp.greater_equal, jnp.equal, jnp.not_equal, jnp.hypot, jnp.logaddexp,
+    jnp.nextafter, jnp.copysign,
+]  # fmt: skip
+REDUCTIONS = [
+    jnp.sum, jnp.prod, jnp.max, jnp.min, jnp.mean, jnp.var, jnp.argmax, jnp.argmin, jnp.any, jnp.all, jnp.cumsum,
+    jnp.cumprod, jax.nn.logsumexp, jax.nn.softmax, jax.nn.log_softmax, lax.cummax,
+]  # fmt: skip
+
+
+def _pairs(values: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    first, second = np.meshgrid(values, values)
+    return [first, second]
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+def _elementwise() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    for function in UNARY:
+        cases[f"{_name(function)}-edges"] = (function, [_EDGES])
+        cases[f"{_name(function)}-f16"] = (function, [_SMALL.astype(np.float16) / 12])
+        cases[f"{_name(function)}-empty"] = (function, [np.zeros((2, 0), np.float32)])
+    for function in INTEGER_UNARY:
+        cases[f"{_name(function)}-s32"] = (function, [_INTEGERS])
+        cases[f"{_name(function)}-u32"] = (function, [_UNSIGNED])
+        cases[f"{_name(function)}-s8"] = (function, [_INTEGERS.astype(np.int8)])
+    for function in BINARY:
+        cases[f"{_name(function)}-edges"] = (function, _pairs(_EDGES))
+        cases[f"{_name(function)}-broadcast"] = (function, [(3, 1), (1, 4)])
+    for function in INTEGER_BINARY:
+        cases[f"{_name(function)}-s32"] = (function, _pairs(_INTEGERS))
+        cases[f"{_name(function)}-u32"] = (function, _pairs(_UNSIGNED))
+        cases[f"{_name(function)}-u8"] = (function, _pairs(_UNSIGNED.astype(np.uint8)))
+        cases[f"{_name(function)}-s16"] = (function, _pairs(_INTEGERS.astype(np.int16)))
+    return cases
+
+
+def _conversions() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    types = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32",
+             "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "int4", "uint4", "complex64"]  # fmt: skip
+    for source in types:
+        for target in types:
+            if source == "complex64" and target != "complex64":
+                continue
+            values = _INTEGERS.astype(np.float32) / 3 if "int" not in source else _INTEGERS.astype(np.int8)
+            array = np.asarray(values).astype(jnp.dtype(source)) if "float8" not in source else values.astype(source)
+            cases[f"convert-{source}-{target}"] = (lambda x, t=target: lax.convert_element_type(x, t), [array])
+    for name in ["int8", "int32", "uint8", "uint16", "uint32"]:
+        cases[f"saturate-{name}"] = (lambda x, t=name: lax.convert_element_type(x, t), [_EDGES * 3e9])
+    cases["bitcast"] = (lambda x: lax.bitcast_convert_type(x, jnp.int32), [_EDGES])
+    cases["bitcast-narrower"] = (lambda x: lax.bitcast_convert_type(x, jnp.uint8), [_EDGES])
+    cases["bitcast-wider"] = (
+        lambda x: lax.bitcast_convert_type(x, jnp.float32),
+        [np.arange(8, dtype=np.int16).reshape(4, 2)],
+    )
+    cases["reduce_precision"] = (lambda x: lax.reduce_precision(x, 5, 10), [_EDGES])
+    cases["complex"] = (lambda x, y: jnp.abs(lax.complex(x, y) * 2j), [(3, 4), (3, 4)])
+    cases["complex-parts"] = (lambda x: (jnp.real(x), jnp.imag(x), jnp.conj(x), jnp.exp(x)), [_SMALL * (1 + 2j) / 9])
+    return cases
+
+
+def _movement() -> dict[str, Case]:
+    integers = np.array([2, 0, 1, 5, -1], np.int32)
+    table = np.arange(24, dtype=np.float32).reshape(4, 6)
+    return {
+        "transpose": (lambda x: x.T, [(3, 4)]),
+        "reshape-of-a-transpose": (lambda x: x.T.reshape(2, 6), [(3, 4)]),
+        "slice": (lambda x: x[1:, ::2], [(3, 5)]),
+        "reverse": (lambda x: x[::-1] + 1, [(3, 5)]),
+        "reverse-and-multiply": (lambda x: x[:, ::-1] @ x.T, [(3, 5)]),
+        "flip-twice": (lambda x: jnp.flip(x).reshape(-1), [(3, 5)]),
+        "concatenate": (lambda x, y: jnp.concatenate([x, y, x], 1), [(3, 4), (3, 0)]),
+        "pad": (lambda x: jnp.pad(x, ((1, 2), (0, 3)), constant_values=7), [(3, 4)]),
+        "pad-negative": (lambda x: lax.pad(x, 0.5, [(-1, 2, 1), (2, -3, 2)]), [(3, 4)]),
+        "pad-away": (lambda x: lax.pad(x, 0.5, [(-5, 7, 0)]), [(3,)]),
+        "iota": (lambda x: x + lax.broadcasted_iota(jnp.float32, (3, 4), 1), [(3, 4)]),
+        "iota-u32": (lambda x: lax.iota(jnp.uint32, 5) + x.astype(jnp.uint32), [np.ones(5, np.float32)]),
+        "one_hot": (lambda x: jax.nn.one_hot(x, 4), [integers]),
+        "take": (lambda x, i: jnp.take(x, i, axis=1), [table, integers]),
+        "index": (lambda x, i: x[i], [table, integers]),
+        "index-negative": (lambda x, i: x[:, i - 1], [table, integers]),
+        "index-two": (lambda x, i: x[i % 4, i % 6], [table, integers]),
+        "take_along_axis": (lambda x, i: jnp.take_along_axis(x, i[None, :].repeat(4, 0) % 6, 1), [table, integers]),
+        "scatter-set": (lambda x, i: x.at[i].set(1.0), [table, integers]),
+        "scatter-add": (lambda x, i: x.at[:, i].add(2.0), [table, integers]),
+        "scatter-max": (lambda x, i: x.at[i % 2].max(9.0), [table, integers]),
+        "scatter-mul-rows": (lambda x, i: x.at[i % 4].mul(jnp.arange(6.0)), [table, integers]),
+        "dynamic_slice": (lambda x, i: lax.dynamic_slice(x, (i[0], i[3]), (2, 3)), [table, integers]),
+        "dynamic_update_slice": (
+            lambda x, i: lax.dynamic_update_slice(x, jnp.ones((2, 2)), (i[3], i[4])),
+            [table, integers],
+        ),
+        "where": (lambda x: jnp.where(x > 0, x, -1.0), [(3, 4)]),
+        "clip": (lambda x: jnp.clip(x, -0.5, 0.5), [(3, 4)]),
+        "clamp-tensors": (lambda x, y: lax.clamp(-jnp.abs(y), x, jnp.abs(y)), [(3, 4), (3, 4)]),
+        "roll": (lambda x: jnp.roll(x, 2, 1), [(3, 5)]),
+        "tril": (jnp.tril, [(4, 4)]),
+        "repeat": (lambda x: jnp.repeat(x, 3, axis=0), [(3, 4)]),
+        "tile": (lambda x: jnp.tile(x, (2, 3)), [(3, 4)]),
+        "diagonal": (lambda x: jnp.diagonal(x), [(4, 4)]),
+        "searchsorted": (lambda x, y: jnp.searchsorted(jnp.sort(x), y), [(9,), (4,)]),
+        "meshgrid": (lambda x, y: jnp.meshgrid(x, y), [(3,), (4,)]),
+    }
+
+
+def _reductions() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    for function in REDUCTIONS:
+        axes = [0, 1] if function is not lax.cummax else [0]
+        for axis in axes:
+            cases[f"{_name(function)}-{axis}"] = (lambda x, f=function, a=axis: f(x, axis=a), [(5, 7)])
+        cases[f"{_name(function)}-s32"] = (
+            lambda x, f=function: f(x, axis=0),
+            [np.arange(12, dtype=np.int32).reshape(3, 4)],
+        )
+    cases["sum-all"] = (jnp.sum, [(5, 7, 3)])
+    cases["sum-inner-dims"] = (lambda x: jnp.sum(x, axis=(0, 2)), [(5, 7, 3)])
+    cases["sum-empty"] = (lambda x: jnp.sum(x, axis=0), [(0, 3)])
+    cases["max-nan"] = (jnp.max, [_EDGES])
+    cases["sum-u32"] = (jnp.sum, [_UNSIGNED])
+    cases["max-u32"] = (jnp.max, [_UNSIGNED])
+    cases["sum-with-initial"] = (lambda x: jnp.sum(x, initial=3.0), [(4,)])
+    cases["reduce-custom"] = (lambda x: lax.reduce(x, np.float32(1), lambda a, b: a + b + a * b, [1]), [(3, 4)])
+    cases["sort"] = (lambda x: jnp.sort(x, axis=0), [(9, 4)])
+    cases["sort-nan"] = (jnp.sort, [_EDGES])
+    cases["sort-descending"] = (lambda x: jnp.sort(x, descending=True), [(9,)])
+    cases["argsort"] = (jnp.argsort, [(9,)])
+    cases["sort-pairs"] = (lambda x, y: lax.sort((x, y), num_keys=2), [np.array([1, 0, 1, 0]), np.array([4, 3, 2, 1])])
+    cases["top_k"] = (lambda x: lax.top_k(x, 3), [(4, 9)])
+    cases["unique"] = (lambda x: jnp.unique(x, size=5), [np.array([3, 1, 3, 2])])
+    cases["median"] = (lambda x: jnp.median(x, axis=0), [(5, 4)])
+    cases["histogram"] = (lambda x: jnp.histogram(x, bins=4)[0], [(20,)])
+    cases["max-pool"] = (
+        lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"),
+        [(2, 5, 5, 3)],
+    )
+    cases["average-pool"] = (lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 3), (1, 2), "VALID"), [(6, 7)])
+    return cases
+
+
+def _products() -> dict[str, Case]:
+    def convolution(**options: Any) -> Callable[..., Any]:
+        return lambda x, w: lax.conv_general_dilated(
+            x,
+            w,
+            **{"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options},
+        )
+
+    image, weight = (2, 6, 7, 4), (3, 3, 4, 5)
+    return {
+        "matmul": (jnp.matmul, [(5, 7), (7, 3)]),
+        "matmul-batched": (jnp.matmul, [(2, 3, 5, 7), (2, 3, 7, 4)]),
+        "matmul-broadcast": (jnp.matmul, [(2, 3, 5, 7), (7, 4)]),
+        "matmul-transposed": (lambda x, y: x.T @ y.T, [(7, 5), (3, 7)]),
+        "vector-products": (lambda x, y: (jnp.dot(x, y), jnp.outer(x, y)), [(7,), (7,)]),
+        "einsum": (lambda x, y: jnp.einsum("abc,cbd->dab", x, y), [(2, 3, 4), (4, 3, 5)]),
+        "matmul-empty": (jnp.matmul, [(3, 0), (0, 4)]),
+        "matmul-s32": (
+            jnp.matmul,
+            [np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)],
+        ),
+        "matmul-c64": (lambda x: x @ x.T, [_SMALL * (1 + 2j)]),
+        "matmul-bf16": (lambda x: x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16), [(5, 7)]),
+        "convolution": (convolution(), [image, weight]),
+        "convolution-valid": (convolution(padding="VALID", window_strides=(2, 1)), [image, weight]),
+        "convolution-dilated": (convolution(rhs_dilation=(2, 2)), [image, weight]),
+        "convolution-transposed": (convolution(lhs_dilation=(2, 2), padding=((1, 2), (2, 1))), [image, weight]),
+        "convolution-one-sided": (convolution(padding=((0, 2), (1, 0))), [image, weight]),
+        "convolution-groups": (convolution(feature_group_count=2), [image, (3, 3, 2, 6)]),
+        "convolution-nchw": (convolution(dimension_numbers=("NCHW", "OIHW", "NCHW")), [(2, 4, 6, 7), (5, 4, 3, 3)]),
+        "convolution-1d": (
+            lambda x, w: lax.conv_general_dilated(x, w, (2,), [(1, 1)], dimension_numbers=("NCH", "OIH", "NCH")),
+            [(2, 4, 9), (5, 4, 3)],
+        ),
+        "convolution-gradients": (
+            jax.grad(lambda x, w: jnp.sum(jnp.sin(convolution(window_strides=(2, 2))(x, w))), (0, 1)),
+            [image, weight],
+        ),
+        "convolution-group-gradients": (
+            jax.grad(lambda x, w: jnp.sum(jnp.sin(convolution(feature_group_count=4)(x, w))), (0, 1)),
+            [image, (3, 3, 1, 4)],
+        ),
+        "max-pool-gradient": (
+            jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID") ** 2)),
+            [(6, 6)],
+        ),
+        "fft": (lambda x: jnp.fft.fft2(x), [(6, 10)]),
+        "rfft": (lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2), [(3, 12)]),
+        "cholesky": (lambda x: lax.linalg.cholesky(x @ x.T + 5 * jnp.eye(4)), [(4, 4)]),
+        "triangular_solve": (
+            lambda a, b: lax.linalg.triangular_solve(jnp.tril(a) + 3 * jnp.eye(4), b, left_side=True, lower=True),
+            [(4, 4), (4, 2)],
+        ),
+        "triangular_solve-right": (
+            lambda a, b: lax.linalg.triangular_solve(jnp.triu(a) + 3 * jnp.eye(4), b, transpose_a=True),
+            [(4, 4), (2, 4)],
+        ),
+        "attention": (lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), [(2, 5, 3, 4)] * 3),
+    }
+
+
+def _control() -> dict[str, Case]:
+    def newton(x: Any) -> Any:
+        return lax.while_loop(lambda s: s[1] < 20, lambda s: ((s[0] + x / s[0]) / 2, s[1] + 1), (x, 0))
+
+    def swaps(x: Any, y: Any) -> Any:
+        return lax.fori_loop(0, 5, lambda i, s: (s[1], s[0] + i), (x, y))
+
+    branches = [lambda x: x + 1, lambda x: x * 2, lambda x: -x]
+    return {
+        "while": (newton, [np.full((3,), 2.0, np.float32)]),
+        "swap-in-a-loop": (swaps, [(3,), (3,)]),
+        "scan": (lambda x: lax.scan(lambda c, a: (c * 0.5 + a, c.sum()), jnp.zeros(4), x), [(7, 4)]),
+        "scan-no-rounds": (lambda x: lax.scan(lambda c, a: (c + a, a), jnp.zeros(4), x), [(0, 4)]),
+        "nested-loops": (
+            lambda x: lax.fori_loop(0, 3, lambda i, a: lax.fori_loop(0, i + 1, lambda j, b: b * 0.5 + j, a), x),
+            [(3,)],
+        ),
+        "cond": (lambda x: lax.cond(x.sum() > 0, lambda a: (a, 1.0), lambda a: (a * 2, 2.0), x), [(3,)]),
+        "switch": (
+            lambda x, i: [lax.switch(i[k], branches, x) for k in range(4)],
+            [(3,), np.array([0, 1, 2, 9], np.int32)],
+        ),
+        "gradient-of-scan": (
+            jax.grad(lambda x: lax.scan(lambda c, a: (jnp.tanh(c + a), c), jnp.zeros(4), x)[0].sum()),
+            [(7, 4)],
+        ),
+        "loop-over-a-constant-array": (
+            lambda x: lax.fori_loop(0, 4, lambda i, a: a + jnp.arange(12.0).reshape(4, 3)[i], x),
+            [(3,)],
+        ),
+        "cond-in-a-loop": (
+            lambda x: lax.fori_loop(0, 4, lambda i, a: lax.cond(i % 2 == 0, lambda b: b + i, lambda b: b * 2, a), x),
+            [(3,)],
+        ),
+        "map": (lambda x: lax.map(lambda a: a.sum(), x), [(3, 4)]),
+        "associative_scan": (lambda x: lax.associative_scan(jnp.multiply, x), [(9,)]),
+        "unused-and-repeated-results": (lambda x: (x, x, x + 1, jnp.zeros(3)), [(3,)]),
+    }
+
+
+def _random() -> dict[str, Case]:
+    def drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda seed: draw(jax.random.key(seed))
+
+    seed = np.int32(7)
+    return {
+        "random-uniform": (drawn(lambda k: jax.random.uniform(k, (5, 3))), [seed]),
+        "random-normal": (drawn(lambda k: jax.random.normal(k, (5, 3))), [seed]),
+        "random-bits": (drawn(lambda k: jax.random.bits(k, (5, 3))), [seed]),
+        "random-bits-8": (drawn(lambda k: jax.random.bits(k, (5, 3), jnp.uint8)), [seed]),
+        "random-integers": (drawn(lambda k: jax.random.randint(k, (5, 3), -5, 100)), [seed]),
+        "random-permutation": (drawn(lambda k: jax.random.permutation(k, 20)), [seed]),
+        "random-categorical": (drawn(lambda k: jax.random.categorical(k, jnp.arange(6.0), shape=(9,))), [seed]),
+        "random-gamma": (drawn(lambda k: jax.random.gamma(k, 2.5, (5,))), [seed]),
+        "random-split": (drawn(lambda k: jax.random.uniform(jax.random.split(k, 4)[2], (3,))), [seed]),
+        "random-fold": (
+            drawn(lambda k: jax.random.truncated_normal(jax.random.fold_in(k, 3), -1.0, 2.0, (4,))),
+            [seed],
+        ),
+    }
+
+
+CASES: dict[str, Case] = {
+    **_elementwise(), **_conversions(), **_movement(), **_reductions(), **_products(), **_control(), **_random()
+}  # fmt: skip
