@@ -24,7 +24,8 @@ UNARY = [
     jnp.abs, jnp.negative, jnp.exp, jnp.expm1, jnp.log, jnp.log1p, jnp.sqrt, lax.rsqrt, jnp.cbrt, jnp.sin, jnp.cos,
     jnp.tan, jnp.tanh, jnp.arcsin, jnp.arctan, jnp.sinh, jnp.arcsinh, jnp.floor, jnp.ceil, jnp.round, jnp.trunc,
     jnp.sign, jnp.isfinite, jnp.isnan, jnp.isinf, jax.nn.sigmoid, jax.nn.relu, jax.nn.gelu, jax.nn.silu,
-    jax.nn.softplus, jnp.square, jnp.reciprocal, lax.erf, lax.erfc, lax.lgamma, lax.digamma, lax.erf_inv, jnp.signbit, lax.is_finite,
+    jax.nn.softplus, jnp.square, jnp.reciprocal, lax.erf, lax.erfc, lax.lgamma, lax.digamma, lax.erf_inv, jnp.signbit,
+    lax.is_finite,
 ]  # fmt: skip
 INTEGER_UNARY = [jnp.abs, jnp.negative, jnp.sign, jnp.invert, lax.population_count, lax.clz]
 INTEGER_BINARY = [
