@@ -152,10 +152,12 @@ void lower_while(Frame& frame, const Operation& op) {
   loop.bind(body.frame(), loop.body, inner);
   lower_block(body.frame(), loop.body.body());
   update_state(body.frame(), loop, inner);
+  body.emit().forget();
   loop.bind(body.frame(), loop.condition, inner);
   lower_block(body.frame(), loop.condition.body());
   body.emit().copy(inner_predicate, body.frame().view(*loop.condition.results()[0]));
   emit.builder().loop_while(predicate, std::move(body).build(), operands);
+  emit.forget();
 
   size_t next = 0;
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -268,6 +270,7 @@ bool lower_control(Frame& frame, const Operation& op) {
       lower_call(frame, op, frame.context.module.callee(op, "decomposition"));
       return true;
     case Operator::kSdyManualComputation:
+      return lower_manual_computation(frame, op);
     case Operator::kSdyNamedComputation:
       lower_inline(frame, op, frame, op.region());
       return true;

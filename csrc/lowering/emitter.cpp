@@ -159,6 +159,11 @@ Operand imaginary_part(const Operand& view) {
 
 // --- steps -----------------------------------------------------------------------------------------------------------
 
+const std::vector<Tensor>* Emitter::find(const std::string& key) const {
+  const auto found = known_.find(key);
+  return found == known_.end() ? nullptr : &found->second;
+}
+
 Operand Emitter::temporary(mydev_dtype dtype, const Sizes& sizes) {
   return builder_.view(builder_.temporary(dtype, sizes));
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "program/builder.h"
@@ -53,6 +54,11 @@ class Emitter {
   explicit Emitter(program::ProgramBuilder& builder) : builder_(builder) {}
   program::ProgramBuilder& builder() noexcept { return builder_; }
 
+  // What operations computed, by what tells them from others, as long as it holds: loops update memory in place.
+  const std::vector<Tensor>* find(const std::string& key) const;
+  void remember(const std::string& key, std::vector<Tensor> results) { known_[key] = std::move(results); }
+  void forget() noexcept { known_.clear(); }
+
   program::Operand temporary(mydev_dtype dtype, const Sizes& sizes);
   Tensor constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data);
   // All elements one number, of which `bytes` are one.
@@ -78,6 +84,7 @@ class Emitter {
 
  private:
   program::ProgramBuilder& builder_;
+  std::unordered_map<std::string, std::vector<Tensor>> known_;
 };
 
 mydev_attribute integer_attribute(const char* name, int64_t value) noexcept;

@@ -1,6 +1,7 @@
 // What a lowering knows while it goes through a function: the tensor that each value is. One thread.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +13,25 @@
 
 namespace mydev::lowering {
 
+// Who uses a value.
+struct Uses {
+  int count = 0;
+  const stablehlo::Operation* last = nullptr;
+};
+
 struct Context {
+  // The one operation that uses the value; nullptr: none or several do.
+  const stablehlo::Operation* only_user(const stablehlo::Value& value);
+
   const stablehlo::Module& module;
   HostOperations& host;
-  Position position;
-  int bodies = 0;  // so far, for their names
+  Placement placement;
+  int bodies = 0;           // so far, for their names
+  int64_t collectives = 0;  // so far, for their numbers
+  // By the ids of values.
+  std::map<const stablehlo::Function*, std::vector<Uses>> uses;
+  // Values of which frames have this device's part, not the whole.
+  std::map<const stablehlo::Value*, Sharding> parts;
 };
 
 // Of one function and one program that is being built. A body of a loop is another program with a frame of its own.
@@ -45,15 +60,25 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
+// The whole of a tensor of which each device has a part, and this device's part of a whole one.
+Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const stablehlo::Type& whole);
+Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding);
+// The shardings that an attribute of a manual computation lists, over its manual axes.
+std::vector<Sharding> shardings_of(const Context& context, const stablehlo::Operation& op, std::string_view name,
+                                   std::span<const stablehlo::Value* const> values);
+
 // By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
 // the operation is the host's.
-bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);    // pointwise.cpp
-bool lower_conversion(Frame& frame, const stablehlo::Operation& op);   // conversions.cpp
-bool lower_movement(Frame& frame, const stablehlo::Operation& op);     // movement.cpp
-bool lower_reduction(Frame& frame, const stablehlo::Operation& op);    // reductions.cpp
-bool lower_product(Frame& frame, const stablehlo::Operation& op);      // products.cpp
-bool lower_indexing(Frame& frame, const stablehlo::Operation& op);     // indexing.cpp
-bool lower_control(Frame& frame, const stablehlo::Operation& op);      // control.cpp
-bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);  // custom_calls.cpp
+bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);           // pointwise.cpp
+bool lower_conversion(Frame& frame, const stablehlo::Operation& op);          // conversions.cpp
+bool lower_movement(Frame& frame, const stablehlo::Operation& op);            // movement.cpp
+bool lower_window(Frame& frame, const stablehlo::Operation& op);              // windows.cpp
+bool lower_reduction(Frame& frame, const stablehlo::Operation& op);           // reductions.cpp
+bool lower_product(Frame& frame, const stablehlo::Operation& op);             // products.cpp
+bool lower_indexing(Frame& frame, const stablehlo::Operation& op);            // indexing.cpp
+bool lower_collective(Frame& frame, const stablehlo::Operation& op);          // collective_operations.cpp
+bool lower_manual_computation(Frame& frame, const stablehlo::Operation& op);  // manual_computation.cpp
+bool lower_control(Frame& frame, const stablehlo::Operation& op);             // control.cpp
+bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);         // custom_calls.cpp
 
 }  // namespace mydev::lowering

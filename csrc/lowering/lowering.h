@@ -6,20 +6,34 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "lowering/collectives.h"
 #include "lowering/host_operation.h"
+#include "lowering/sharding.h"
 #include "program/program.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
 
-// Which of the devices that run the program at the same time this one is.
-struct Position {
+// Which of the devices that run the program at the same time this one is. `collectives` is the same for all of them.
+struct Placement {
+  int64_t replicas = 1, partitions = 1;
   int64_t replica = 0, partition = 0;
+  std::shared_ptr<Collectives> collectives;
+
+  int64_t devices() const noexcept { return replicas * partitions; }
+  int64_t device() const noexcept { return replica * partitions + partition; }
+};
+
+// How the tensors that a program takes and returns are split over its devices.
+struct Shardings {
+  std::vector<Sharding> parameters, results;
 };
 
 struct LoweredProgram {
   program::SharedProgram program;
+  Shardings shardings;
   // What its launches refer to; they must be over before this goes, and this before the module.
   std::unique_ptr<const HostOperations> host_operations;
 };
@@ -27,6 +41,10 @@ struct LoweredProgram {
 // The function that is run, with its tensors as parameters and results, in order; tokens are left out. Parameters with
 // "tf.aliasing_output" or "jax.buffer_donor" are donated. The module has passed verify() and outlives what is returned.
 // Raises UNIMPLEMENTED, with the operation, for what is not supported.
-LoweredProgram lower(const stablehlo::Module& module, const Position& position = {});
+//
+// For several devices, parameters and results are in parts as their shardings ("sdy.sharding") say, whole where they
+// say nothing, but for what a manual computation alone takes or gives: that has its sharding. Outside of manual
+// computations each device computes with whole tensors, which it gathers.
+LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {});
 
 }  // namespace mydev::lowering

@@ -140,10 +140,10 @@ bool lower_movement(Frame& frame, const Operation& op) {
                 number_result(frame, op, op.operand(0).type->dims.at(static_cast<size_t>(op.integer("dimension")))));
       return true;
     case Operator::kPartitionId:
-      frame.set(op.result(), number_result(frame, op, frame.context.position.partition));
+      frame.set(op.result(), number_result(frame, op, frame.context.placement.partition));
       return true;
     case Operator::kReplicaId:
-      frame.set(op.result(), number_result(frame, op, frame.context.position.replica));
+      frame.set(op.result(), number_result(frame, op, frame.context.placement.replica));
       return true;
     default:
       break;

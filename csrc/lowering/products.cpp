@@ -38,6 +38,19 @@ struct Side {
   }
 };
 
+// Where a product is: a matrix that is only transposed lies as it does afterwards.
+program::Operand product_memory(Frame& frame, const Operation& op) {
+  const Value& result = op.result();
+  const Operation* user = frame.context.only_user(result);
+  if (user == nullptr || user->op != Operator::kTranspose || result.type->rank() != 2) return frame.result_of(result);
+  const Sizes& sizes = result.type->dims;
+  const Sizes permutation = user->integers("permutation");
+  const program::Operand memory =
+      frame.emit.temporary(dtype_of(result.type->element),
+                           {sizes[static_cast<size_t>(permutation[0])], sizes[static_cast<size_t>(permutation[1])]});
+  return transposed(memory, permutation);
+}
+
 bool lower_dot_general(Frame& frame, const Operation& op) {
   const mydev_dtype dtype = dtype_of(op.result().type->element);
   if (!has_products(dtype) || !has_products(frame.view(op.operand(0)).dtype) ||
@@ -48,7 +61,7 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   const Tensor a = emit.converted(frame[op.operand(0)], dtype), b = emit.converted(frame[op.operand(1)], dtype);
   const Side left(a.view, op.integers("lhs_batching_dimensions"), op.integers("lhs_contracting_dimensions"));
   const Side right(b.view, op.integers("rhs_batching_dimensions"), op.integers("rhs_contracting_dimensions"));
-  const program::Operand result = frame.result_of(op.result());
+  const program::Operand result = product_memory(frame, op);
   frame.set(op.result(), {result, std::nullopt});
   if (is_empty(result.sizes)) return true;
   if (left.contracted == 0) {
@@ -58,6 +71,10 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   program::Operand x = emit.merge(left.view, left.ranks);
   program::Operand y = transposed(emit.merge(right.view, right.ranks), {0, 2, 1});
   program::Operand out = *reshaped(result, {left.batch, left.free, right.free});
+  if (out.strides[2] != 1 && out.strides[1] == 1) {  // it lies transposed: so does the product of the transposed
+    std::swap(x, y);
+    for (program::Operand* matrix : {&x, &y, &out}) *matrix = transposed(*matrix, {0, 2, 1});
+  }
   if (left.batch == 1) {
     for (program::Operand* matrix : {&x, &y, &out}) {
       matrix->sizes.erase(matrix->sizes.begin());

@@ -4,7 +4,7 @@
 
 #include "lowering/lowering.h"
 #include "pjrt/program_module.h"
-#include "runtime/base/status.h"
+#include "runtime/command/host_work.h"
 #include "stablehlo/bytecode/reader.h"
 #include "stablehlo/text/text.h"
 #include "stablehlo/verifier/verifier.h"
@@ -13,70 +13,92 @@ namespace mydev::pjrt {
 
 namespace {
 
-// What a module is made of, in the order in which it must go.
+// What an instance is made of, in the order in which it must go.
 struct Compiled {
-  stablehlo::Module module;
+  std::shared_ptr<const stablehlo::Module> module;
   lowering::LoweredProgram lowered;
 };
 
 class StablehloInstance final : public ModuleInstance {
  public:
-  StablehloInstance(std::shared_ptr<const Compiled> compiled, std::unique_ptr<ModuleInstance> instance)
-      : compiled_(std::move(compiled)), instance_(std::move(instance)) {}
-  void run(const ModuleRun& run) override { instance_->run(run); }
+  StablehloInstance(Compiled compiled, const lowering::Placement& placement, const ModulePlace& place)
+      : compiled_(std::move(compiled)),
+        placement_(placement),
+        instance_(ProgramModule(compiled_.lowered.program).load(place)) {}
+
+  void run(const ModuleRun& run) override {
+    if (placement_.devices() > 1) {
+      submit_host_call(run.stream, "a run on several devices",
+                       [collectives = placement_.collectives, device = placement_.device(), id = run.run_id] {
+                         collectives->begin(device, id);
+                       });
+    }
+    instance_->run(run);
+  }
+  void abandon(uint64_t run_id, const Failure& failure) override {
+    placement_.collectives->abandon(run_id, failure.message);
+  }
 
  private:
-  std::shared_ptr<const Compiled> compiled_;
+  Compiled compiled_;
+  lowering::Placement placement_;
   std::unique_ptr<ModuleInstance> instance_;
 };
 
+// Lowered for each device anew, since a device knows which it is.
 class StablehloModule final : public CompiledModule {
  public:
-  explicit StablehloModule(stablehlo::Module module)
-      : compiled_(compile(std::move(module))),
-        program_(compiled_->lowered.program),
-        description_(program_.description()) {
-    const stablehlo::Function& main = compiled_->module.main();
-    size_t next = 0;
-    for (const stablehlo::FunctionArgument& argument : main.arguments) {
-      if (argument.value->type->is_tensor()) description_.parameters.at(next++).shape = shape_of(*argument.value->type);
-    }
-    next = 0;
-    for (const stablehlo::FunctionResult& result : main.results) {
-      if (result.type->is_tensor()) description_.results.at(next++).shape = shape_of(*result.type);
-    }
+  StablehloModule(stablehlo::Module module, const CompileOptions& options)
+      : module_(std::make_shared<const stablehlo::Module>(std::move(module))) {
+    placement_.replicas = options.num_replicas;
+    placement_.partitions = options.num_partitions;
+    placement_.collectives = std::make_shared<lowering::Collectives>(placement_.devices());
+    stablehlo::verify(*module_);
+    const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
+    description_ = ProgramModule(first.program).description();
+    const stablehlo::Function& main = module_->main();
+    std::vector<const stablehlo::Type*> parameters, results;
+    for (const stablehlo::FunctionArgument& argument : main.arguments) parameters.push_back(argument.value->type);
+    for (const stablehlo::FunctionResult& result : main.results) results.push_back(result.type);
+    describe(parameters, first.shardings.parameters, description_.parameters);
+    describe(results, first.shardings.results, description_.results);
   }
 
   const ModuleDescription& description() const override { return description_; }
   std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override {
-    return std::make_unique<StablehloInstance>(compiled_, program_.load(place));
+    lowering::Placement placement = placement_;
+    placement.replica = place.replica;
+    placement.partition = place.partition;
+    return std::make_unique<StablehloInstance>(Compiled{module_, lowering::lower(*module_, placement)}, placement,
+                                               place);
   }
 
  private:
-  static std::shared_ptr<const Compiled> compile(stablehlo::Module module) {
-    auto compiled = std::make_shared<Compiled>(std::move(module), lowering::LoweredProgram{});
-    stablehlo::verify(compiled->module);
-    compiled->lowered = lowering::lower(compiled->module);
-    return compiled;
-  }
-  static SharedShape shape_of(const stablehlo::Type& type) {
-    return make_shape(element_type(stablehlo::element_row(type.element).name), type.dims);
+  // With the element types of the program, which kernels may not know.
+  void describe(std::span<const stablehlo::Type* const> types, std::span<const lowering::Sharding> shardings,
+                std::vector<ValueDescription>& values) const {
+    size_t next = 0;
+    for (const stablehlo::Type* type : types) {
+      if (!type->is_tensor()) continue;
+      const lowering::Sharding& sharding = shardings[next];
+      values.at(next).shape =
+          make_shape(element_type(stablehlo::element_row(type->element).name), sharding.part_sizes(type->dims));
+      if (placement_.partitions > 1) values[next].sharding = sharding.serialized();
+      ++next;
+    }
   }
 
-  std::shared_ptr<const Compiled> compiled_;
-  ProgramModule program_;
+  std::shared_ptr<const stablehlo::Module> module_;
+  lowering::Placement placement_;
   ModuleDescription description_;
 };
 
 }  // namespace
 
 SharedModule compile_stablehlo(std::string_view code, const CompileOptions& options) {
-  MYDEV_CHECK(options.num_replicas * options.num_partitions == 1, MYDEV_UNIMPLEMENTED, "a program for ",
-              options.num_replicas, " replicas of ", options.num_partitions,
-              " partitions; programs for one device are supported");
   const auto bytes = std::as_bytes(std::span(code));
-  return std::make_shared<StablehloModule>(stablehlo::is_bytecode(bytes) ? stablehlo::read_bytecode(bytes)
-                                                                         : stablehlo::read_text(code));
+  return std::make_shared<StablehloModule>(
+      stablehlo::is_bytecode(bytes) ? stablehlo::read_bytecode(bytes) : stablehlo::read_text(code), options);
 }
 
 }  // namespace mydev::pjrt

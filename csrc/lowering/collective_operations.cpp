@@ -1,0 +1,244 @@
+// all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast; and tensors that are
+// whole in the program and in parts on the devices.
+#include <algorithm>
+#include <cstring>
+
+#include "lowering/frame.h"
+#include "stablehlo/evaluator/scalar_program.h"
+#include "stablehlo/evaluator/shapes.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+using Pointers = Collectives::Pointers;
+// From the operands of each of the group to this device's results; `rank` is its place in the group.
+using Combination = std::function<void(std::span<const Pointers> members, size_t rank, std::span<std::byte* const>)>;
+
+// The group that this device is in; all of them where none is listed.
+Sizes group_of(const Frame& frame, const Operation& op) {
+  const Context& context = frame.context;
+  Sizes all(static_cast<size_t>(context.placement.devices()));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  const TensorLiteral& literal = op.literal("replica_groups");
+  const Sizes ids = op.integers("replica_groups");
+  if (ids.empty()) return all;
+  const auto width = static_cast<size_t>(literal.type->dims.back());
+  for (size_t begin = 0; begin + width <= ids.size(); begin += width) {
+    Sizes group(ids.begin() + static_cast<int64_t>(begin), ids.begin() + static_cast<int64_t>(begin + width));
+    std::erase(group, -1);
+    if (std::ranges::count(group, context.placement.device()) != 0) return group;
+  }
+  op.fail(MYDEV_INVALID_ARGUMENT, "device ", context.placement.device(), " is in none of the groups");
+}
+
+void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
+                   std::vector<program::Operand> results, std::vector<program::Operand> operands) {
+  Context& context = frame.context;
+  const int64_t device = context.placement.device();
+  const auto rank = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
+  Evaluation evaluation = [collectives = context.placement.collectives, device, number = ++context.collectives,
+                           group = std::move(group), rank, combine](auto given, auto results) {
+    collectives->meet(device, number, group, Pointers(given.begin(), given.end()),
+                      [&](std::span<const Pointers> members) { combine(members, rank, results); });
+  };
+  context.host.launch(frame.emit, name, std::move(evaluation), std::move(results), std::move(operands));
+}
+
+void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combination& combine) {
+  std::vector<program::Operand> results, operands;
+  for (const Value* operand : op.operands) operands.push_back(frame.view(*operand));
+  for (const Value* result : op.results) {
+    results.push_back(frame.result_of(*result));
+    frame.set(*result, {results.back(), std::nullopt});
+  }
+  lower_meeting(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands));
+}
+
+// Elements [begin, end) of the members' k-th operands, reduced into `result`.
+void reduce(const ScalarProgram& body, const Type& type, std::span<const Pointers> members, size_t k, int64_t begin,
+            int64_t end, std::byte* result) {
+  const int64_t bytes = element_bytes(type.element);
+  if (type.element == ElementType::kF32 && body.only_operation() != nullptr &&
+      body.only_operation()->op == Operator::kAdd) {
+    auto* sums = reinterpret_cast<float*>(result);
+    std::memcpy(result, members[0][k] + begin * bytes, static_cast<size_t>((end - begin) * bytes));
+    for (const Pointers& member : members.subspan(1)) {
+      const auto* values = reinterpret_cast<const float*>(member[k]) + begin;
+      for (int64_t i = 0; i < end - begin; ++i) sums[i] += values[i];
+    }
+    return;
+  }
+  std::vector<Number> registers = body.make_registers();
+  for (int64_t i = begin; i < end; ++i) {
+    registers[0] = element(type, members[0][k], i);
+    for (const Pointers& member : members.subspan(1)) {
+      registers[1] = element(type, member[k], i);
+      body.run(registers);
+      registers[0] = body.result(registers, 0);
+    }
+    set_element(type, result, i - begin, registers[0]);
+  }
+}
+
+// A box of one tensor to a box of the same sizes in another, both row-major.
+void copy_box(const Sizes& box, const Sizes& from, const Sizes& from_start, const std::byte* source, const Sizes& to,
+              const Sizes& to_start, std::byte* target, int64_t bytes) {
+  const Sizes from_strides = row_major_strides(from), to_strides = row_major_strides(to);
+  const auto offset = [](const Sizes& start, const Sizes& strides) {
+    int64_t sum = 0;
+    for (size_t d = 0; d < start.size(); ++d) sum += start[d] * strides[d];
+    return sum;
+  };
+  source += offset(from_start, from_strides) * bytes;
+  target += offset(to_start, to_strides) * bytes;
+  Sizes rows = box;
+  if (!rows.empty() && rows.back() != 0) rows.back() = 1;
+  const auto length = static_cast<size_t>((box.empty() ? 1 : box.back()) * bytes);
+  for (Index at(rows); at; at.next()) {
+    std::memcpy(target + at.offset(to_strides) * bytes, source + at.offset(from_strides) * bytes, length);
+  }
+}
+
+Sizes start_along(size_t rank, size_t dimension, int64_t start) {
+  Sizes result(rank, 0);
+  result[dimension] = start;
+  return result;
+}
+
+void lower_all_reduce(Frame& frame, const Operation& op) {
+  auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
+  emit_collective(frame, op, group_of(frame, op), [&op, body](auto members, size_t, auto results) {
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Type& type = *op.operand(k).type;
+      reduce(*body, type, members, k, 0, type.element_count(), results[k]);
+    }
+  });
+}
+
+void lower_all_gather(Frame& frame, const Operation& op) {
+  const auto dimension = static_cast<size_t>(op.integer("all_gather_dim"));
+  emit_collective(frame, op, group_of(frame, op), [&op, dimension](auto members, size_t, auto results) {
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Sizes &part = op.operand(k).type->dims, &whole = op.result(k).type->dims;
+      const int64_t bytes = element_bytes(op.operand(k).type->element);
+      for (size_t m = 0; m < members.size(); ++m) {
+        const Sizes to = start_along(part.size(), dimension, static_cast<int64_t>(m) * part[dimension]);
+        copy_box(part, part, Sizes(part.size(), 0), members[m][k], whole, to, results[k], bytes);
+      }
+    }
+  });
+}
+
+void lower_reduce_scatter(Frame& frame, const Operation& op) {
+  auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
+  const auto dimension = static_cast<size_t>(op.integer("scatter_dimension"));
+  emit_collective(frame, op, group_of(frame, op), [&op, body, dimension](auto members, size_t rank, auto results) {
+    const Type &whole = *op.operand(0).type, &part = *op.result().type;
+    const int64_t bytes = element_bytes(whole.element);
+    std::vector<std::byte> sums(static_cast<size_t>(whole.bytes()));
+    reduce(*body, whole, members, 0, 0, whole.element_count(), sums.data());
+    const Sizes from = start_along(whole.dims.size(), dimension, static_cast<int64_t>(rank) * part.dims[dimension]);
+    copy_box(part.dims, whole.dims, from, sums.data(), part.dims, Sizes(whole.dims.size(), 0), results[0], bytes);
+  });
+}
+
+void lower_all_to_all(Frame& frame, const Operation& op) {
+  const auto split = static_cast<size_t>(op.integer("split_dimension")),
+             concat = static_cast<size_t>(op.integer("concat_dimension"));
+  emit_collective(frame, op, group_of(frame, op), [&op, split, concat](auto members, size_t rank, auto results) {
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Sizes &given = op.operand(k).type->dims, &whole = op.result(k).type->dims;
+      const int64_t bytes = element_bytes(op.operand(k).type->element);
+      Sizes box = given;
+      box[split] /= static_cast<int64_t>(members.size());
+      const Sizes from = start_along(box.size(), split, static_cast<int64_t>(rank) * box[split]);
+      for (size_t m = 0; m < members.size(); ++m) {
+        const Sizes to = start_along(box.size(), concat, static_cast<int64_t>(m) * box[concat]);
+        copy_box(box, given, from, members[m][k], whole, to, results[k], bytes);
+      }
+    }
+  });
+}
+
+// From the device that the pairs name for this one; zeros where they name none.
+void lower_permute(Frame& frame, const Operation& op) {
+  const Context& context = frame.context;
+  const Sizes pairs = op.integers("source_target_pairs");
+  int64_t source = -1;
+  Sizes group(static_cast<size_t>(context.placement.devices()));
+  for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (pairs[i + 1] == context.placement.device()) source = pairs[i];
+  }
+  emit_collective(frame, op, group, [&op, source](auto members, size_t, auto results) {
+    const auto bytes = static_cast<size_t>(op.operand(0).type->bytes());
+    if (source < 0) {
+      std::memset(results[0], 0, bytes);
+    } else {
+      std::memcpy(results[0], members[static_cast<size_t>(source)][0], bytes);
+    }
+  });
+}
+
+void lower_broadcast(Frame& frame, const Operation& op) {
+  emit_collective(frame, op, group_of(frame, op), [&op](auto members, size_t, auto results) {
+    std::memcpy(results[0], members[0][0], static_cast<size_t>(op.operand(0).type->bytes()));
+  });
+}
+
+}  // namespace
+
+Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole) {
+  if (sharding.is_whole()) return part;
+  const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
+  Sizes group(static_cast<size_t>(sharding.devices()));
+  for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
+  lower_meeting(frame, "gather of parts", std::move(group),
+                [sharding, &whole](auto members, size_t, auto results) {
+                  const Sizes box = sharding.part_sizes(whole.dims);
+                  for (const int64_t device : sharding.holders()) {
+                    copy_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
+                             sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
+                  }
+                },
+                {result}, {part.view});
+  return {result, std::nullopt};
+}
+
+Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding) {
+  if (sharding.is_whole()) return whole;
+  const Sizes& sizes = whole.sizes();
+  return {sliced(whole.view, sharding.part_start(sizes, frame.context.placement.device()), sharding.part_sizes(sizes),
+                 Sizes(sizes.size(), 1)),
+          whole.splat};
+}
+
+bool lower_collective(Frame& frame, const Operation& op) {
+  switch (op.op) {
+    case Operator::kAllReduce:
+      lower_all_reduce(frame, op);
+      return true;
+    case Operator::kAllGather:
+      lower_all_gather(frame, op);
+      return true;
+    case Operator::kReduceScatter:
+      lower_reduce_scatter(frame, op);
+      return true;
+    case Operator::kAllToAll:
+      lower_all_to_all(frame, op);
+      return true;
+    case Operator::kCollectivePermute:
+      lower_permute(frame, op);
+      return true;
+    case Operator::kCollectiveBroadcast:
+      lower_broadcast(frame, op);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace mydev::lowering

@@ -1,0 +1,145 @@
+#include "lowering/sharding.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/base/status.h"
+
+namespace mydev::lowering {
+
+using stablehlo::AxisReference;
+using stablehlo::Mesh;
+
+namespace {
+
+const Mesh& mesh_of(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding) {
+  if (sharding.mesh) return *sharding.mesh;
+  const Mesh* mesh = module.find_mesh(sharding.mesh_name);
+  MYDEV_CHECK(mesh != nullptr, MYDEV_INVALID_ARGUMENT, "a sharding names the mesh '", sharding.mesh_name,
+              "', which the program does not have");
+  return *mesh;
+}
+
+// Where the device is along an axis, or along the part of one.
+int64_t coordinate(const Mesh& mesh, int64_t device, const AxisReference& reference) {
+  const auto listed = std::ranges::find(mesh.device_ids, device);
+  int64_t place = mesh.device_ids.empty() ? device : listed - mesh.device_ids.begin();
+  for (size_t i = mesh.axes.size(); i-- > 0;) {
+    const int64_t size = mesh.axes[i].size, at = place % size;
+    place /= size;
+    if (mesh.axes[i].name != reference.name) continue;
+    if (!reference.part) return at;
+    return at / (size / (reference.part->pre_size * reference.part->size)) % reference.part->size;
+  }
+  raise(MYDEV_INVALID_ARGUMENT, "a sharding names the axis '" + reference.name + "', which its mesh does not have");
+}
+
+int64_t size_of(const Mesh& mesh, const AxisReference& reference) {
+  if (reference.part) return reference.part->size;
+  const auto axis = std::ranges::find(mesh.axes, reference.name, &stablehlo::MeshAxis::name);
+  return axis == mesh.axes.end() ? 1 : axis->size;
+}
+
+// Fields of OpSharding that are written, and its types.
+constexpr uint8_t kTypeField = 1, kDimensionsField = 3, kDevicesField = 4, kReplicatedField = 6;
+constexpr uint8_t kReplicated = 0, kTiled = 3;
+
+void append_varint(std::string& out, uint64_t value) {
+  constexpr uint64_t kMore = 0x80;
+  for (; value >= kMore; value >>= 7) out.push_back(static_cast<char>(value | kMore));
+  out.push_back(static_cast<char>(value));
+}
+void append_number(std::string& out, uint8_t field, uint64_t value) {
+  append_varint(out, static_cast<uint64_t>(field) << 3);
+  append_varint(out, value);
+}
+void append_packed(std::string& out, uint8_t field, const Sizes& values) {
+  constexpr uint64_t kLengthDelimited = 2;
+  std::string packed;
+  for (const int64_t value : values) append_varint(packed, static_cast<uint64_t>(value));
+  append_varint(out, (static_cast<uint64_t>(field) << 3) | kLengthDelimited);
+  append_varint(out, packed.size());
+  out += packed;
+}
+
+}  // namespace
+
+Sharding::Sharding(int64_t devices, size_t rank)
+    : parts_(rank, 1), places_(static_cast<size_t>(devices), Sizes(rank, 0)) {}
+
+Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices,
+                   size_t rank, std::span<const std::string> axes)
+    : Sharding(devices, rank) {
+  const Mesh& mesh = mesh_of(module, sharding);
+  if (mesh.axes.empty() || sharding.dimensions.empty()) return;
+  MYDEV_CHECK(mesh.device_count() == devices, MYDEV_UNIMPLEMENTED, "a sharding over a mesh of ", mesh.device_count(),
+              " devices in a program for ", devices, "; meshes of all of them are supported");
+  for (size_t d = 0; d < std::min(rank, sharding.dimensions.size()); ++d) {
+    for (const AxisReference& reference : sharding.dimensions[d].axes) {  // the major one first
+      if (!axes.empty() && std::ranges::count(axes, reference.name) == 0) continue;
+      const int64_t size = size_of(mesh, reference);
+      parts_[d] *= size;
+      for (int64_t device = 0; device < devices; ++device) {
+        int64_t& place = places_[static_cast<size_t>(device)][d];
+        place = place * size + coordinate(mesh, device, reference);
+      }
+    }
+  }
+}
+
+bool Sharding::is_whole() const noexcept {
+  return std::ranges::all_of(parts_, [](int64_t parts) { return parts == 1; });
+}
+
+Sizes Sharding::part_sizes(const Sizes& sizes) const {
+  Sizes part = sizes;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    MYDEV_CHECK(sizes[d] % parts_[d] == 0, MYDEV_UNIMPLEMENTED, "dimension ", d, " of size ", sizes[d], " in ",
+                parts_[d], " parts; parts of one size are supported");
+    part[d] = sizes[d] / parts_[d];
+  }
+  return part;
+}
+
+Sizes Sharding::part_start(const Sizes& sizes, int64_t device) const {
+  Sizes start = part_sizes(sizes);
+  for (size_t d = 0; d < sizes.size(); ++d) start[d] *= places_[static_cast<size_t>(device)][d];
+  return start;
+}
+
+std::vector<int64_t> Sharding::holders() const {
+  std::vector<int64_t> holders;
+  std::set<Sizes> seen;
+  for (int64_t device = 0; device < devices(); ++device) {
+    if (seen.insert(places_[static_cast<size_t>(device)]).second) holders.push_back(device);
+  }
+  return holders;
+}
+
+std::string Sharding::serialized() const {
+  std::string text;
+  if (is_whole()) {
+    append_number(text, kTypeField, kReplicated);
+    return text;
+  }
+  append_number(text, kTypeField, kTiled);
+  int64_t tiles = 1;
+  for (const int64_t parts : parts_) tiles *= parts;
+  const int64_t copies = devices() / tiles;
+  Sizes dimensions = parts_;
+  if (copies > 1) dimensions.push_back(copies);
+  append_packed(text, kDimensionsField, dimensions);
+  std::vector<Sizes> of_tile(static_cast<size_t>(tiles));
+  for (int64_t device = 0; device < devices(); ++device) {
+    int64_t tile = 0;
+    for (size_t d = 0; d < parts_.size(); ++d) tile = tile * parts_[d] + places_[static_cast<size_t>(device)][d];
+    of_tile[static_cast<size_t>(tile)].push_back(device);
+  }
+  Sizes in_order;
+  for (const Sizes& ids : of_tile) in_order.insert(in_order.end(), ids.begin(), ids.end());
+  append_packed(text, kDevicesField, in_order);
+  if (copies > 1) append_number(text, kReplicatedField, 1);
+  return text;
+}
+
+}  // namespace mydev::lowering

@@ -1,0 +1,42 @@
+// How a tensor is split over the devices that run a program, by Shardy's attributes. Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stablehlo/ir/module.h"
+
+namespace mydev::lowering {
+
+using Sizes = std::vector<int64_t>;
+
+// Each dimension in equal parts; one element for each device and dimension says which part it has.
+class Sharding {
+ public:
+  // Whole on each of so many devices.
+  Sharding(int64_t devices, size_t rank);
+  // Over the axes of the mesh that are named, of all axes where none is. Raises UNIMPLEMENTED for a mesh that is not
+  // one of all devices.
+  Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices, size_t rank,
+           std::span<const std::string> axes = {});
+
+  bool is_whole() const noexcept;
+  bool operator==(const Sharding&) const = default;
+  // Raises UNIMPLEMENTED where a dimension has no equal parts.
+  Sizes part_sizes(const Sizes& sizes) const;
+  // Where the device's part begins.
+  Sizes part_start(const Sizes& sizes, int64_t device) const;
+  // Devices that between them have each part once.
+  std::vector<int64_t> holders() const;
+  int64_t devices() const noexcept { return static_cast<int64_t>(places_.size()); }
+  // As a serialized OpSharding of XLA.
+  std::string serialized() const;
+
+ private:
+  Sizes parts_;                // by dimension
+  std::vector<Sizes> places_;  // by device, then dimension
+};
+
+}  // namespace mydev::lowering

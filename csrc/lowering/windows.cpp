@@ -1,0 +1,156 @@
+// Pooling: windows over one or two dimensions, whose largest element or sum counts.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lowering/frame.h"
+#include "stablehlo/evaluator/scalar_program.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+Sizes or_all(Sizes given, size_t count, int64_t otherwise) {
+  return given.empty() ? Sizes(count, otherwise) : given;
+}
+
+// How windows go over a tensor, as the kernels of pooling say it: planes of two dimensions.
+struct Pooling {
+  Sizes order;  // of dimensions: images, channels, rows, columns; -1: none, of size 1
+  Sizes kernel, stride, padding, dilation;
+
+  program::Operand planes(const program::Operand& view) const {
+    program::Operand result = view;
+    result.sizes.clear();
+    result.strides.clear();
+    for (const int64_t d : order) {
+      result.sizes.push_back(d < 0 ? 1 : view.sizes[static_cast<size_t>(d)]);
+      result.strides.push_back(d < 0 ? 0 : view.strides[static_cast<size_t>(d)]);
+    }
+    return result;
+  }
+};
+
+// Whether each window has an element: what the kernels take for granted.
+bool windows_have_elements(int64_t size, int64_t windows, int64_t kernel, int64_t stride, int64_t low,
+                           int64_t dilation) {
+  for (int64_t i = 0; i < windows; ++i) {
+    bool found = false;
+    for (int64_t k = 0; k < kernel && !found; ++k) {
+      const int64_t position = i * stride + k * dilation - low;
+      found = position >= 0 && position < size;
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+// Of an operation with windows over `whole` that give `pooled`; none: the kernels cannot say it.
+std::optional<Pooling> pooling_of(const Operation& op, const Type& whole, const Type& pooled) {
+  const size_t rank = whole.dims.size();
+  const Sizes sizes = or_all(op.integers_or_none("window_dimensions"), rank, 1),
+              strides = or_all(op.integers_or_none("window_strides"), rank, 1),
+              dilations = or_all(op.integers_or_none("window_dilations"), rank, 1),
+              spread = or_all(op.integers_or_none("base_dilations"), rank, 1),
+              edges = or_all(op.integers_or_none("padding"), 2 * rank, 0);
+  if (is_empty(whole.dims) || is_empty(pooled.dims) || std::ranges::count(spread, 1) != std::ssize(spread))
+    return std::nullopt;
+  Sizes planes, others;
+  for (size_t d = 0; d < rank; ++d) {
+    const bool still = sizes[d] == 1 && strides[d] == 1 && edges[2 * d] == 0 && edges[2 * d + 1] == 0;
+    (still ? others : planes).push_back(static_cast<int64_t>(d));
+    if (!still && (edges[2 * d] < 0 || !windows_have_elements(whole.dims[d], pooled.dims[d], sizes[d], strides[d],
+                                                              edges[2 * d], dilations[d]))) {
+      return std::nullopt;
+    }
+  }
+  if (planes.size() > 2 || others.size() > 2) return std::nullopt;
+  planes.insert(planes.begin(), 2 - planes.size(), -1);
+  others.insert(others.begin(), 2 - others.size(), -1);
+  Pooling pooling{others, {}, {}, {}, {}};
+  for (const int64_t d : planes) {
+    const auto at = static_cast<size_t>(d);
+    pooling.order.push_back(d);
+    pooling.kernel.push_back(d < 0 ? 1 : sizes[at]);
+    pooling.stride.push_back(d < 0 ? 1 : strides[at]);
+    pooling.padding.push_back(d < 0 ? 0 : edges[2 * at]);
+    pooling.dilation.push_back(d < 0 ? 1 : dilations[at]);
+  }
+  return pooling;
+}
+
+bool is_float(ElementType type) noexcept {
+  return element_row(type).kind == ElementKind::kFloat && element_row(type).bits >= 16 && has_kernels(type);
+}
+
+// The pooled tensor, and where in its plane each element was.
+program::Operand launch_max_pool(Frame& frame, const Pooling& pooling, const program::Operand& x,
+                                 const program::Operand& pooled) {
+  const program::Operand out = pooling.planes(pooled);
+  const program::Operand indices = frame.emit.temporary(MYDEV_S64, out.sizes);
+  const std::array attributes = {
+      integers_attribute("kernel", pooling.kernel), integers_attribute("stride", pooling.stride),
+      integers_attribute("padding", pooling.padding), integers_attribute("dilation", pooling.dilation)};
+  frame.emit.launch("mydev.max_pool2d", {out, indices}, {pooling.planes(x)}, attributes);
+  return indices;
+}
+
+bool lower_reduce_window(Frame& frame, const Operation& op) {
+  if (op.results.size() != 1 || !is_float(op.operand(0).type->element)) return false;
+  const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
+  const std::optional<mydev_scalar>& initial = frame[op.operand(1)].splat;
+  if (body == nullptr || !initial) return false;
+  const bool is_max = body->op == Operator::kMaximum && std::isinf(initial->f) && initial->f < 0;
+  const bool is_sum = body->op == Operator::kAdd && initial->f == 0;
+  const std::optional<Pooling> pooling = pooling_of(op, *op.operand(0).type, *op.result().type);
+  if (!pooling || !(is_max || is_sum)) return false;
+  if (is_sum && std::ranges::count(pooling->dilation, 1) != 2) return false;
+  const program::Operand result = frame.result_of(op.result());
+  const program::Operand& x = frame.view(op.operand(0));
+  if (is_max) {
+    launch_max_pool(frame, *pooling, x, result);
+  } else {
+    const std::array attributes = {integers_attribute("kernel", pooling->kernel),
+                                   integers_attribute("stride", pooling->stride),
+                                   integers_attribute("padding", pooling->padding),
+                                   bool_attribute("count_include_pad", true), integer_attribute("divisor", 1)};
+    frame.emit.launch("mydev.avg_pool2d", {pooling->planes(result)}, {pooling->planes(x)}, attributes);
+  }
+  frame.set(op.result(), {result, std::nullopt});
+  return true;
+}
+
+// The gradient of the largest elements: of equal ones, the first, as the kernel has it. NaN is the largest, which XLA's
+// comparison leaves to the order of the elements.
+bool lower_select_and_scatter(Frame& frame, const Operation& op) {
+  const Type& type = *op.operand(0).type;
+  const Operation* select = ScalarProgram(frame.context.module, op.region(0)).only_operation();
+  const Operation* scatter = ScalarProgram(frame.context.module, op.region(1)).only_operation();
+  const std::optional<mydev_scalar>& initial = frame[op.operand(2)].splat;
+  if (!is_float(type.element) || select == nullptr || scatter == nullptr || !initial || initial->f != 0 ||
+      scatter->op != Operator::kAdd || select->op != Operator::kCompare ||
+      select->get<ComparisonDirection>("comparison_direction") != ComparisonDirection::kGe ||
+      select->operands[0] != op.region(0).arguments()[0]) {
+    return false;
+  }
+  const std::optional<Pooling> pooling = pooling_of(op, type, *op.operand(1).type);
+  if (!pooling) return false;
+  const program::Operand pooled = frame.result_of(op.operand(1));
+  const program::Operand indices = launch_max_pool(frame, *pooling, frame.view(op.operand(0)), pooled);
+  const program::Operand result = frame.result_of(op.result());
+  frame.emit.launch("mydev.max_pool2d_backward", {pooling->planes(result)},
+                    {pooling->planes(frame.view(op.operand(1))), indices});
+  frame.set(op.result(), {result, std::nullopt});
+  return true;
+}
+
+}  // namespace
+
+bool lower_window(Frame& frame, const Operation& op) {
+  if (op.op == Operator::kReduceWindow) return lower_reduce_window(frame, op);
+  return op.op == Operator::kSelectAndScatter && lower_select_and_scatter(frame, op);
+}
+
+}  // namespace mydev::lowering
