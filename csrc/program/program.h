@@ -28,6 +28,10 @@
 #include "mydev/custom_call.h"
 #include "runtime/frame/frame.h"
 
+namespace mydev {
+struct CompiledLaunch;
+}
+
 namespace mydev::program {
 
 class Program;
@@ -99,6 +103,7 @@ struct Step {
   // given for a donated parameter is written.
   std::vector<Operand> results, operands;
   Attributes attributes;                         // kLaunch, in the order of the kernel
+  std::shared_ptr<const CompiledLaunch> compiled;  // kLaunch of a kernel that was compiled at run time: compiled_step.h
   std::vector<std::byte> pattern;                // kFill: 1, 2, 4, 8 or 16 bytes
   std::shared_ptr<const HostFunction> function;  // kHostCall
   SharedProgram program;                         // calls: what is called; kIf: if the byte is not zero
