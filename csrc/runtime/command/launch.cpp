@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/device_name.h"
 #include "runtime/command/pending_launch.h"
 #include "runtime/memory/workspace.h"
 
