@@ -97,8 +97,10 @@ SharedLibrary compile_source(std::string_view source, const std::string& options
 }
 
 SharedLibrary load_binary(std::string_view bytes) {
-  SharedLibrary library = open_library(content_hash({MYDEV_MODULE_BINARY, bytes}),
-                                       [&](const fs::path& path) { write_file(path, {bytes}); });
+  auto directory = std::make_shared<const TemporaryDirectory>();
+  const fs::path file = directory->path() / "kernel.so";
+  write_file(file, {bytes});
+  auto library = std::make_shared<const KernelLibrary>(CachedLibrary{file, std::move(directory)});
   const SystemCompiler* compiler = system_compiler();
   require(compiler != nullptr && library->target() == compiler->target, MYDEV_FAILED_PRECONDITION,
           "the binary was compiled for another processor, or is no module of this driver; compile its source here");
