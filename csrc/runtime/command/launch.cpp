@@ -1,5 +1,6 @@
 #include "runtime/command/launch.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -113,6 +114,21 @@ std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_f
   return std::nullopt;
 }
 
+namespace {
+
+// What no device can run is told at once, also where the launch is captured.
+void check_geometry(const CompiledLaunch& launch) {
+  const mydev_geometry& geometry = launch.geometry;
+  const auto text = [](const uint32_t (&sizes)[3]) {
+    return std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " + std::to_string(sizes[2]);
+  };
+  const bool empty = std::ranges::count(geometry.grid, 0U) + std::ranges::count(geometry.group, 0U) != 0;
+  MYDEV_CHECK(!empty, MYDEV_INVALID_ARGUMENT, launch.kernel->shown().name, " is launched with ", text(geometry.grid),
+              " groups of ", text(geometry.group), " threads; each dimension is at least 1");
+}
+
+}  // namespace
+
 void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream) {
   const mydev_kernel& shown = launch.kernel->shown();
   const KernelParameters& parameters = launch.kernel->parameters();
@@ -124,6 +140,7 @@ void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& s
               MYDEV_INVALID_ARGUMENT, shown.name, " takes ", parameters.written(), " tensors that it writes, ",
               parameters.operands, " that it reads and ", parameters.numbers.size(), " numbers; given are ",
               frame.num_outputs, ", ", frame.num_inputs, " and ", frame.num_attributes);
+  check_geometry(launch);
   LaunchMode mode{.of_driver = true, .compiled = &launch};
   launch_or_decline(shown, frame, stream, std::move(mode));
 }
