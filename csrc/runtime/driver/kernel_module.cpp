@@ -14,16 +14,6 @@ namespace mydev {
 
 namespace {
 
-// nullptr where the driver has no compiler.
-const mydev_compiler_extension* compiler_of(const Device& device) {
-  const LoadedDriver* driver = load_driver_once();
-  if (driver == nullptr || device.driver != driver->api) return nullptr;
-  const auto found = std::ranges::find_if(driver->extensions, [](const DriverExtension& extension) {
-    return extension.name == MYDEV_COMPILER_EXTENSION && extension.known();
-  });
-  return found == driver->extensions.end() ? nullptr : &found->as<mydev_compiler_extension>();
-}
-
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
@@ -56,6 +46,15 @@ const mydev_kernel& shown_kernel(const std::string& function) {
 
 }  // namespace
 
+const mydev_compiler_extension* compiler_of(const Device& device) {
+  const LoadedDriver* driver = load_driver_once();
+  if (driver == nullptr || device.driver != driver->api) return nullptr;
+  const auto found = std::ranges::find_if(driver->extensions, [](const DriverExtension& extension) {
+    return extension.name == MYDEV_COMPILER_EXTENSION && extension.known();
+  });
+  return found == driver->extensions.end() ? nullptr : &found->as<mydev_compiler_extension>();
+}
+
 bool is_compiled_kernel(const mydev_kernel& kernel) noexcept {
   return kernel.driver_data == &kCompiled;
 }
@@ -84,7 +83,8 @@ std::shared_ptr<KernelModule> KernelModule::compile(Device& device, const std::s
                                                     std::string_view source, const std::string& options) {
   const mydev_compiler_extension* compiler = compiler_of(device);
   MYDEV_CHECK(compiler != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":", device.index,
-              " compiles no kernels: driver '", device.driver->name, "' has no extension '" MYDEV_COMPILER_EXTENSION "'");
+              " compiles no kernels: driver '", device.driver->name,
+              "' has no extension '" MYDEV_COMPILER_EXTENSION "'");
   const std::vector<std::string> languages = compiler_languages(device);
   MYDEV_CHECK(language == MYDEV_MODULE_BINARY || std::ranges::find(languages, language) != languages.end(),
               MYDEV_INVALID_ARGUMENT, "device " MYDEV_DEVICE_NAME ":", device.index, " compiles no '", language,

@@ -2,8 +2,8 @@
 // kernels, and what one launch of such a kernel needs beside its frame.
 //
 // A module is destroyed with the last reference to it; launches that a stream was given before run to their end, which
-// is the driver's to see to. Kernels hold their module. What errors and traces call them is "compiled.<function>", which
-// is no name of the registry and lives as long as the process. Thread-safe.
+// is the driver's to see to. Kernels hold their module. What errors and traces call them is "compiled.<function>",
+// which is no name of the registry and lives as long as the process. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,8 @@
 
 namespace mydev {
 
+// The extension's table; nullptr where the device's driver has no compiler.
+const mydev_compiler_extension* compiler_of(const Device& device);
 // Those that the device's driver compiles, the best first; none where it has no compiler. Raises what the driver fails
 // with.
 std::vector<std::string> compiler_languages(const Device& device);
