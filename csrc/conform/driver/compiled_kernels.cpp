@@ -98,7 +98,7 @@ mydev_module_source given(const char* language, std::string_view data) {
 // Operands and numbers of a launch of conformance_scale, or, without a factor, of conformance_add.
 struct Arguments {
   Arguments(const CompiledKernel& kernel, const DeviceMemory& out, const DeviceMemory& in, double factor = 0)
-      : operands{{out.data(), &count, &stride, 1, MYDEV_F32, 0}, {in.data(), &count, &stride, 1, MYDEV_F32, 0}} {
+      : operands{{{out.data(), &count, &stride, 1, MYDEV_F32, 0}, {in.data(), &count, &stride, 1, MYDEV_F32, 0}}} {
     std::ranges::copy(kernel.attributes(), numbers.begin());
     num_numbers = kernel.attributes().size();
     numbers[0].value.i = kCount;
