@@ -1,4 +1,4 @@
-// torch_mydev._C: kernels that the device's driver compiles of source at run time. torch_mydev/_C.pyi has the types.
+// torch_mydev._C: kernels that a driver compiles of source at run time: modules, kernels, launches on tensors.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
