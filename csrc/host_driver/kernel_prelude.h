@@ -23,8 +23,8 @@ union KernelNumber {
 struct KernelCall {
   void* const* pointers;
   const KernelNumber* numbers;
-  uint32_t grid[3];   // groups of the launch
-  uint32_t group[3];  // threads of a group
+  uint32_t grid[3];    // groups of the launch
+  uint32_t group[3];   // threads of a group
   int64_t begin, end;  // the groups of this call; dimension 0 varies fastest
   char* local_memory;  // for one group at a time
 };

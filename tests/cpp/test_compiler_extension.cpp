@@ -326,24 +326,13 @@ struct GeometryCase {
 class RefusedGeometry : public CompilerExtension, public testing::WithParamInterface<GeometryCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Geometries, RefusedGeometry,
-    testing::Values(GeometryCase{"NoGroups",
-                                 {4, 0, 1},
-                                 {1, 1, 1},
-                                 0,
-                                 "compiled.scale is launched with 4 x 0 x 1 groups of 1 x 1 x 1 threads"},
-                    GeometryCase{"NoThreads",
-                                 {1, 1, 1},
-                                 {8, 8, 0},
-                                 0,
-                                 "compiled.scale is launched with 1 x 1 x 1 groups of 8 x 8 x 0 threads"},
-                    GeometryCase{
-                        "ManyThreads", {1, 1, 1}, {32, 33, 1}, 0, "the group is 32 x 33 x 1; it may have 1024"},
-                    GeometryCase{"ManyGroups",
-                                 {4000000000U, 4000000000U, 4000000000U},
-                                 {1, 1, 1},
-                                 0,
-                                 "the grid is 4000000000 x 4000000000 x 4000000000"},
-                    GeometryCase{"MuchMemory", {1, 1, 1}, {1, 1, 1}, 1 << 30, "1073741824 bytes of local memory"}),
+    testing::Values(
+        GeometryCase{
+            "NoGroups", {4, 0, 1}, {1, 1, 1}, 0, "scale is launched with 4 x 0 x 1 groups of 1 x 1 x 1 threads"},
+        GeometryCase{"NoThreads", {1, 1, 1}, {8, 8, 0}, 0, "launched with 1 x 1 x 1 groups of 8 x 8 x 0 threads"},
+        GeometryCase{"ManyThreads", {1, 1, 1}, {32, 33, 1}, 0, "the group is 32 x 33 x 1; it may have 1024"},
+        GeometryCase{"ManyGroups", {1U << 31, 1U << 31, 4}, {1, 1, 1}, 0, "the grid is 2147483648 x 2147483648 x 4"},
+        GeometryCase{"MuchMemory", {1, 1, 1}, {1, 1, 1}, 1 << 30, "1073741824 bytes of local memory"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(RefusedGeometry, IsNamedAndWritesNothing) {

@@ -6,6 +6,7 @@ import gc
 import re
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ def test_captured_launch_keeps_its_module(device: torch.device) -> None:
     x = numbers(device)
     module = compiled()
     kernel = module.kernel("scale", results=1, operands=1, numbers="if")
-    graph, _ = capture(lambda: kernel.launch([x, x], [COUNT, 2.0], GRID, GROUP), warm_up=0)
+    graph, _ = capture(partial(kernel.launch, [x, x], [COUNT, 2.0], GRID, GROUP), warm_up=0)
     del module, kernel
     gc.collect()
     for _ in range(3):
