@@ -108,6 +108,7 @@ std::string first_lines(const fs::path& transcript) {
 // The exit status, as waitpid has it.
 int run_program(const std::vector<std::string>& command, const fs::path& transcript) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) {
     arguments.push_back(const_cast<char*>(word.c_str()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   }

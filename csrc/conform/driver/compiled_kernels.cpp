@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -137,15 +138,14 @@ void languages_are_listed(DriverCase& t) {
 }
 
 void expect_refusal(DriverCase& t, std::string_view what, const mydev_module_source& source) {
-  const mydev_module untouched = nullptr;
-  mydev_module module = untouched;
+  mydev_module module = nullptr;
   const mydev_code code = compiler(t).module_create(0, &source, &module);
   const std::string message = t.driver().last_error();
   t.checks.equal("the code of module_create for " + std::string(what), code_name(code),
                  code_name(MYDEV_INVALID_ARGUMENT));
   if (code == MYDEV_OK) return;
   t.checks.that(!message.empty(), "last_error says nothing of " + std::string(what));
-  t.checks.that(module == untouched, "module_create failed for " + std::string(what) + " and wrote *out_module");
+  t.checks.that(module == nullptr, "module_create failed for " + std::string(what) + " and wrote *out_module");
 }
 
 void bad_source_is_refused(DriverCase& t) {
@@ -273,7 +273,7 @@ void a_binary_is_the_module_again(DriverCase& t) {
   std::string binary;
   {
     const auto module = compile(t);
-    const auto bytes = module->binary().value();
+    const auto bytes = module->binary().value_or(std::span<const std::byte>());
     t.checks.require(!bytes.empty(), "module_binary gave no bytes");
     binary.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }

@@ -104,8 +104,7 @@ typedef struct mydev_geometry {
 
 typedef struct mydev_compiler_extension {
   mydev_extension_head head;
-  /* NULL-terminated: "opencl-c", "cuda-c", "msl", "spir-v", "c++", ...; the best first. Lives as long as the process.
-   */
+  /* NULL-terminated: "opencl-c", "cuda-c", "msl", "c++", ...; the best first. Lives as long as the process. */
   mydev_code (*languages)(int32_t device, const char* const** out_languages);
   /* What the compiler says of bad source is last_error, with MYDEV_INVALID_ARGUMENT, as for a language that is not
    * listed. Bytes of MYDEV_MODULE_BINARY that are another architecture's are MYDEV_FAILED_PRECONDITION. Keeps nothing
