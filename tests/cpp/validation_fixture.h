@@ -104,7 +104,8 @@ inline mydev_driver_api fake_table() {
 
 class Validation : public testing::Test {
  protected:
-  explicit Validation(uint32_t capabilities = MYDEV_CAPABILITY_ASYNC) {
+  explicit Validation(uint32_t capabilities = MYDEV_CAPABILITY_ASYNC, const mydev_driver_api& table = fake_table())
+      : api(table) {
     fake.capabilities = capabilities;
     detail::validate_driver(api);
     EXPECT_EQ(api.initialize("", &host_services()), MYDEV_OK);
@@ -171,7 +172,7 @@ class Validation : public testing::Test {
     mydev_frame frame;
   };
   inline static int completed = 0;
-  mydev_driver_api api = fake_table();
+  mydev_driver_api api;
   mydev_kernel kernel{.struct_size = sizeof(mydev_kernel), .name = "test.kernel"};
   mydev_host_services counting = [] {
     mydev_host_services services = host_services();
