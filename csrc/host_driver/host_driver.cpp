@@ -20,13 +20,15 @@
 #include "host_driver/hardware.h"
 #include "host_driver/host_copy.h"
 #include "host_driver/host_error.h"
+#include "host_driver/host_launch.h"
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
+#include "host_driver/kernel_modules.h"
 #include "host_driver/last_error.h"
 #include "host_driver/pinned_memory.h"
 #include "host_driver/remote_kernels.h"
-#include "mydev/driver.h"
+#include "mydev/driver_extensions.h"
 
 namespace mydev::host_driver {
 
@@ -372,39 +374,17 @@ mydev_code event_elapsed(mydev_event start, mydev_event end, double* out_millise
 
 // --- work ------------------------------------------------------------------------------------------------------------
 
-// Kernels come from users too: what they throw ends here.
-mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noexcept {
-  try {
-    return kernel->entry(frame);
-  } catch (const std::exception& error) {
-    frame->host->set_error(frame, (std::string("the kernel threw: ") + error.what()).c_str());
-  } catch (...) {
-    frame->host->set_error(frame, "the kernel threw something that is no std::exception");
-  }
-  return MYDEV_INTERNAL;
-}
-
-mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
-  HostStream& host_stream = as_stream(stream);
-  if (host_stream.direct()) [[likely]] {
-    return run_kernel(kernel, frame);
-  }
-  const uint64_t struck = driver().faults.strike(FaultKind::kLaunch);
-  const auto run = [kernel, frame, &memory = host_stream.memory(), struck] {
-    if (struck != 0) return run_checked([struck] { raise_if_struck(FaultKind::kLaunch, struck); });
-    mydev_code code = MYDEV_OK;
-    const mydev_code access_code = run_checked([&] {
-      const MemoryAccess access(memory);
-      code = run_kernel(kernel, frame);
-    });
-    return access_code != MYDEV_OK ? access_code : code;
-  };
-  if (!host_stream.asynchronous()) return run();
-  return run_checked([&] { host_stream.run([run, frame] { frame->host->complete(frame, run()); }); });
-}
-
 const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
   return driver().options.remote ? remote_kernel(name) : nullptr;
+}
+
+// --- extensions ------------------------------------------------------------------------------------------------------
+
+// Listed only on machines with a compiler.
+constexpr mydev_extension kCompilerListed = {MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION};
+
+const void* extension(const char* name, uint32_t /*version*/) {
+  return std::strcmp(name, MYDEV_COMPILER_EXTENSION) == 0 ? &compiler_extension() : nullptr;
 }
 
 constexpr mydev_driver_api kApi = {
@@ -452,13 +432,25 @@ constexpr mydev_driver_api kApi = {
     .pointer_info = pointer_info,
     .extensions = nullptr,
     .num_extensions = 0,
-    .extension = nullptr,
+    .extension = extension,
 };
+
+const mydev_driver_api& api() {
+  static const mydev_driver_api table = [] {
+    mydev_driver_api made = kApi;
+    if (has_compiler()) {
+      made.extensions = &kCompilerListed;
+      made.num_extensions = 1;
+    }
+    return made;
+  }();
+  return table;
+}
 
 }  // namespace
 
 }  // namespace mydev::host_driver
 
 extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t /*version_minor*/) {
-  return version_major == MYDEV_DRIVER_VERSION_MAJOR ? &mydev::host_driver::kApi : nullptr;
+  return version_major == MYDEV_DRIVER_VERSION_MAJOR ? &mydev::host_driver::api() : nullptr;
 }

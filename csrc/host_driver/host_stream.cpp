@@ -32,6 +32,7 @@ HostStream::HostStream(HostMemory& memory, bool asynchronous, Faults& faults)
       asynchronous_(asynchronous),
       direct_(!asynchronous && !memory.guarded() && !faults.armed()),
       copies_directly_(direct_ && !memory.remote()),
+      all_faults_(faults),
       faults_(faults) {}
 
 HostStream::~HostStream() {

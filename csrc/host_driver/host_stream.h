@@ -42,6 +42,7 @@ class HostStream {
   HostStream& operator=(const HostStream&) = delete;
 
   HostMemory& memory() const noexcept { return memory_; }
+  Faults& faults() const noexcept { return all_faults_; }
   bool asynchronous() const noexcept { return asynchronous_; }
   // Work runs at once as it is: there is no thread to hand it to, no guarded memory to open, and no fault to inject.
   bool direct() const noexcept { return direct_; }
@@ -65,6 +66,7 @@ class HostStream {
   const bool asynchronous_;
   const bool direct_;
   const bool copies_directly_;
+  Faults& all_faults_;   // the driver's
   FaultyStream faults_;  // of the stream's thread
   TaskQueue tasks_;
   alignas(64) std::atomic<uint64_t> finished_{0};

@@ -8,6 +8,7 @@
 #include "kernels/launch/prepared_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "program/access.h"
+#include "program/compiled_step.h"
 #include "program/kept_text.h"
 #include "program/launch_frame.h"
 #include "program/tiles.h"
@@ -172,6 +173,22 @@ class FusedCommand final : public Command {
   LaunchFrame made_;
 };
 
+class CompiledCommand final : public Command {
+ public:
+  CompiledCommand(const Step& step, std::span<const SlotIndex> memory) : step_(step), made_(step, memory) {
+    keep_given_operands(step, made_.frame());
+  }
+
+  void place(Places& places) override { follow_all(places, step_, made_.buffers()); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    launch_compiled(*step_.compiled, made_.frame(), stream);
+  }
+
+ private:
+  const Step& step_;
+  LaunchFrame made_;
+};
+
 std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, std::span<const SlotIndex> memory,
                                      Stream& stream) {
   const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
@@ -199,6 +216,7 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
 std::unique_ptr<Command> make_command(const Step& step, std::span<const SlotIndex> memory, Stream& stream) {
   switch (step.kind) {
     case StepKind::kLaunch: {
+      if (step.compiled != nullptr) return std::make_unique<CompiledCommand>(step, memory);
       auto launch = make_launch(step.name.c_str(), step, memory, stream);
       MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
       return launch;

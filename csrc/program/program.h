@@ -28,6 +28,10 @@
 #include "mydev/custom_call.h"
 #include "runtime/frame/frame.h"
 
+namespace mydev {
+struct CompiledLaunch;
+}
+
 namespace mydev::program {
 
 class Program;
@@ -98,13 +102,14 @@ struct Step {
   // program's parameters and `results` for those of its results that are no parameters, each without gaps; what is
   // given for a donated parameter is written.
   std::vector<Operand> results, operands;
-  Attributes attributes;                         // kLaunch, in the order of the kernel
-  std::vector<std::byte> pattern;                // kFill: 1, 2, 4, 8 or 16 bytes
-  std::shared_ptr<const HostFunction> function;  // kHostCall
-  SharedProgram program;                         // calls: what is called; kIf: if the byte is not zero
-  SharedProgram otherwise;                       // kIf: if it is, or nullptr: then nothing is
-  uint64_t count = 0;                            // kRepeat
-  Operand predicate;                             // kWhile, kIf: one byte, which the host waits for
+  Attributes attributes;                           // kLaunch, in the order of the kernel
+  std::shared_ptr<const CompiledLaunch> compiled;  // kLaunch of a kernel that was compiled at run time: compiled_step.h
+  std::vector<std::byte> pattern;                  // kFill: 1, 2, 4, 8 or 16 bytes
+  std::shared_ptr<const HostFunction> function;    // kHostCall
+  SharedProgram program;                           // calls: what is called; kIf: if the byte is not zero
+  SharedProgram otherwise;                         // kIf: if it is, or nullptr: then nothing is
+  uint64_t count = 0;                              // kRepeat
+  Operand predicate;                               // kWhile, kIf: one byte, which the host waits for
   uint32_t lane = 0;
   std::vector<StepIndex> after;  // earlier steps, of other lanes, that it waits for
 };

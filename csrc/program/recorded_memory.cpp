@@ -5,6 +5,7 @@
 
 #include "kernels/spec/contract.h"
 #include "program/access.h"
+#include "runtime/driver/kernel_module.h"
 
 namespace mydev::program {
 
@@ -23,6 +24,7 @@ void for_each_operand(std::vector<Step>& steps, const Visit& visit) {
 // Whether a step is known not to look at what its results held before.
 bool only_writes(const Step& step) {
   if (step.kind == StepKind::kCopy || step.kind == StepKind::kFill) return true;
+  if (step.compiled != nullptr) return step.compiled->kernel->parameters().updated == 0;
   const KernelContract* contract = step.kind == StepKind::kLaunch ? builtin_contract(step.name) : nullptr;
   return contract != nullptr && contract->is_pointwise() &&
          std::ranges::none_of(contract->results, &ContractOperand::is_updated);

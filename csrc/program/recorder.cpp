@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "program/builder.h"
+#include "program/compiled_step.h"
 #include "program/recorded_memory.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
@@ -117,7 +118,8 @@ void Recorder::add(Stream& stream, Step step) {
   steps_.push_back(std::move(step));
 }
 
-void Recorder::launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame) {
+void Recorder::launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame,
+                      const CompiledLaunch* compiled) {
   const std::lock_guard lock(mutex_);
   Step step;
   step.kind = StepKind::kLaunch;
@@ -127,6 +129,7 @@ void Recorder::launch(Stream& stream, const mydev_kernel& kernel, const mydev_fr
     (written ? step.results : step.operands).push_back(operand(stream, frame.buffers[i], written));
   }
   step.attributes = Attributes({frame.attributes, frame.num_attributes});
+  if (compiled != nullptr) describe_compiled_launch(*compiled, step);
   add(stream, std::move(step));
 }
 

@@ -67,7 +67,8 @@ class Recorder final : public Capture, public HostFunctionCapture {
   Recording end(const Signature& signature = {});
   void abandon() noexcept;
 
-  void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame) override;
+  void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame,
+              const CompiledLaunch* compiled) override;
   void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) override;
   void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) override;
   uint64_t mark(Stream& stream) override;

@@ -11,6 +11,7 @@
 #include "program/verify.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
+#include "runtime/driver/kernel_module.h"
 
 namespace mydev::program {
 
@@ -38,6 +39,12 @@ class KernelCheck {
   }
 
   void check_launch(const Step& step) const {
+    if (step.compiled != nullptr) {
+      const Device& compiled_for = step.compiled->kernel->device();
+      return require(device_ == nullptr || device_ == &compiled_for, MYDEV_FAILED_PRECONDITION, step.name,
+                     " was compiled for device " MYDEV_DEVICE_NAME ":", compiled_for.index,
+                     "; compile it for the device that the program runs on");
+    }
     const KernelContract* contract = builtin_contract(step.name);
     if (device_ != nullptr) {
       require(resolve_kernel(*device_, step.name.c_str()) != nullptr, MYDEV_NOT_FOUND, "device " MYDEV_DEVICE_NAME ":",

@@ -13,6 +13,7 @@ using torch::wrap_pybind_function;
 using torch::wrap_pybind_function_no_gil;
 
 void bind_compile(pybind11::module_& m);
+void bind_compiled_kernels(pybind11::module_& m);
 void bind_config(pybind11::module_& m);
 void bind_custom_call(pybind11::module_& m);
 void bind_custom_operator(pybind11::module_& m);

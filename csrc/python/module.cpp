@@ -6,6 +6,7 @@ PYBIND11_MODULE(_C, m) {
   m.doc() = "Native part of torch_mydev";
   mydev::initialize_library();
   mydev::bind_compile(m);
+  mydev::bind_compiled_kernels(m);
   mydev::bind_config(m);
   mydev::bind_custom_call(m);
   mydev::bind_custom_operator(m);

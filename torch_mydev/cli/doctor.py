@@ -144,6 +144,7 @@ try:
     result["count"] = module.device_count()
     result["driver_error"] = _C.driver_error()
     result["extensions"] = _C.driver_extensions()
+    result["languages"] = _C.compiler_languages(0) if result["count"] else []
     result["devices"] = [_C.device_properties(index) for index in range(result["count"])]
     if result["count"]:
         ones = torch.ones(2, device=torch_mydev.device_name)
@@ -218,6 +219,8 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
     for name, version, known in result.get("extensions", []):
         text = f"offers extension '{name}', version {version}{'' if known else ', which this runtime does not know'}"
         yield Finding("ok" if known else "note", "driver", text)
+    if languages := result.get("languages"):
+        yield Finding("ok", "driver", f"compiles kernels from {', '.join(languages)}")
     if "sum" in result:
         state: Literal["ok", "problem"] = "ok" if result["sum"] == 4 else "problem"
         yield Finding(state, "computation", f"1 + 1, twice, summed on the device is {result['sum']:g}")

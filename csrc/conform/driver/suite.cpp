@@ -1,5 +1,5 @@
-// The conformance suite for drivers: what mydev/driver.h promises, in the order in which one brings a device up. It
-// runs against the driver that MYDEV_DRIVER names, which the first case loads.
+// The conformance suite for drivers: what mydev/driver.h and its extensions promise, in the order in which one brings a
+// device up. It runs against the driver that MYDEV_DRIVER names, which the first case loads.
 #include "conform/driver/groups.h"
 
 namespace mydev::conform {
@@ -18,6 +18,7 @@ namespace {
             {"events", event_cases},
             {"launches", launch_cases},
             {"completions", completion_cases},
+            {"compiled kernels", compiled_kernel_cases},
             {"failures", failure_cases},
             {"host access", host_access_cases},
             {"threads", thread_cases},

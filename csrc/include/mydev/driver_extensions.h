@@ -81,39 +81,47 @@ typedef struct mydev_profiler_extension {
 
 #define MYDEV_COMPILER_EXTENSION "compiler"
 #define MYDEV_COMPILER_VERSION 1
+#define MYDEV_MODULE_BINARY "binary" /* the language of what module_binary gave */
 
 typedef struct mydev_module_s* mydev_module; /* code that is ready for a device */
 
 typedef struct mydev_module_source {
   size_t struct_size;
-  const char* language; /* one of `languages`, or "binary": what module_binary gave, on the same architecture */
+  const char* language; /* one of `languages`, or MYDEV_MODULE_BINARY, for the same architecture */
   const void* data;
   uint64_t bytes;
   const char* options; /* of the compiler, as it takes them; "" if none */
 } mydev_module_source;
 
-/* How many threads run a kernel: grid[i] groups of group[i]. What is not used is 1. */
+/* How many threads run a kernel: grid[i] groups of group[i] threads. Dimension 0 varies fastest. What is not used is 1;
+ * a 0, or more than the device can run, is MYDEV_INVALID_ARGUMENT. Groups run in any order, and at the same time. */
 typedef struct mydev_geometry {
   size_t struct_size;
   uint32_t grid[3];
   uint32_t group[3];
-  uint64_t local_memory; /* bytes of each group, besides what the code declares */
+  uint64_t local_memory; /* bytes of each group, besides what the code declares; their contents are undefined */
 } mydev_geometry;
 
 typedef struct mydev_compiler_extension {
   mydev_extension_head head;
-  /* NULL-terminated: "opencl-c", "cuda-c", "msl", "spir-v", ...; the best first. Lives as long as the process. */
+  /* NULL-terminated: "opencl-c", "cuda-c", "msl", "c++", ...; the best first. Lives as long as the process. */
   mydev_code (*languages)(int32_t device, const char* const** out_languages);
-  /* What the compiler says of bad source is last_error, with MYDEV_INVALID_ARGUMENT. May take seconds. */
+  /* What the compiler says of bad source is last_error, with MYDEV_INVALID_ARGUMENT, as for a language that is not
+   * listed. Bytes of MYDEV_MODULE_BINARY that are another architecture's are MYDEV_FAILED_PRECONDITION. Keeps nothing
+   * of *source. May take seconds. */
   mydev_code (*module_create)(int32_t device, const mydev_module_source* source, mydev_module* out_module);
-  /* No launch of its kernels comes later; those given before run to their end. */
+  /* No launch of its kernels comes later; those given before run to their end. Does not wait for them. */
   mydev_code (*module_destroy)(mydev_module module);
   /* The module as bytes, for a cache: valid as long as the module. Optional: NULL, modules are compiled anew. */
   mydev_code (*module_binary)(mydev_module module, const void** out_data, uint64_t* out_bytes);
-  /* A record for the function of that name, MYDEV_RUNS_DRIVER; lives as long as the module. Its parameters are the
-   * pointers of the frame's buffers in their order, then its attributes by value. */
+  /* A record for the function of that name, MYDEV_RUNS_DRIVER; MYDEV_NOT_FOUND if there is none. Lives as long as the
+   * module, the same record each time. `launch` below is the one way to run it. The function's parameters are pointers
+   * to the first elements of the frame's buffers in their order, results first, then its attributes by value in their
+   * order: an INT as a signed integer of 64 bits, a FLOAT as a double. */
   mydev_code (*module_kernel)(mydev_module module, const char* name, const mydev_kernel** out_kernel);
-  /* `launch` of driver.h with a geometry, for such a record. */
+  /* `launch` of driver.h with a geometry, which is copied, for such a record. The frame has no scratch, no operand that
+   * is one number, and no attribute of another kind. What it writes are its results, which may hold values that the
+   * function reads. */
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
                        const mydev_geometry* geometry);
 } mydev_compiler_extension;

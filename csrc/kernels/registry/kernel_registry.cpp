@@ -16,6 +16,7 @@
 #include "runtime/base/status.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/launch_errors.h"
+#include "runtime/driver/kernel_module.h"
 
 namespace mydev {
 
@@ -174,7 +175,7 @@ std::optional<std::string> explain_failure(const mydev_kernel& kernel, const myd
   const KernelOrigin* origin = KernelRegistry::instance().origin(kernel.name);
   // A driver's own record for a built-in kernel may fail without the built-in one having been loaded.
   const bool builtin = origin == &builtin_origin() || (origin == nullptr && is_builtin_name(kernel.name));
-  if (builtin) return std::nullopt;
+  if (builtin || is_compiled_kernel(kernel)) return std::nullopt;
   std::string text = std::string("kernel '") + kernel.name + "'" +
                      (origin == nullptr ? ", unregistered by now" : " of " + origin_text(*origin));
   const bool typed = kernel.kind == MYDEV_KIND_TYPED_FFI && kernel.signature == nullptr;

@@ -1,8 +1,10 @@
 #include "runtime/command/launch.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "runtime/base/device_name.h"
 #include "runtime/command/pending_launch.h"
 #include "runtime/memory/workspace.h"
 
@@ -28,11 +30,14 @@ mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream
   const mydev_driver_api& driver = *stream.device().driver;
   const LaunchScope scope;
   if (mode.enqueues) return run_entry(kernel, frame);
-  if (!stream.asynchronous() || (mode.of_driver && stream.launch_copies())) {
-    return driver.launch(stream.handle(), &kernel, &frame);
-  }
+  const auto give = [&](mydev_frame* given) {
+    const CompiledLaunch* compiled = mode.compiled;
+    return compiled == nullptr ? driver.launch(stream.handle(), &kernel, given)
+                               : compiled->kernel->submit(stream.handle(), given, compiled->geometry);
+  };
+  if (!stream.asynchronous() || (mode.of_driver && stream.launch_copies())) return give(&frame);
   PendingLaunch& pending = PendingLaunch::make(kernel, frame, stream, std::move(mode.decision));
-  const mydev_code code = driver.launch(stream.handle(), &kernel, pending.frame());
+  const mydev_code code = give(pending.frame());
   if (code != MYDEV_OK) pending.release();
   return code;
 }
@@ -74,10 +79,10 @@ mydev_code launch_with_care(const mydev_kernel& kernel, mydev_frame& frame, Stre
   frame.stream = stream.handle();
   frame.host = &services;
   frame.launch = nullptr;
-  frame.kernel = &kernel;
+  frame.kernel = mode.compiled == nullptr ? &kernel : &mode.compiled->kernel->record();
   frame.decision = mode.decision.get();
   if (Capture* capture = stream.capture()) {
-    capture->launch(stream, kernel, frame);
+    capture->launch(stream, kernel, frame, mode.compiled);
     return MYDEV_OK;
   }
   return observing() ? submit_observed(kernel, frame, stream, mode) : submit(kernel, frame, stream, mode);
@@ -107,6 +112,37 @@ std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_f
   if (code != MYDEV_OK) raise_launch_error(kernel, frame, stream.device(), code);
   forget_kernel_message(frame);
   return std::nullopt;
+}
+
+namespace {
+
+// What no device can run is told at once, also where the launch is captured.
+void check_geometry(const CompiledLaunch& launch) {
+  const mydev_geometry& geometry = launch.geometry;
+  const auto text = [](const uint32_t (&sizes)[3]) {
+    return std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " + std::to_string(sizes[2]);
+  };
+  const bool empty = std::ranges::count(geometry.grid, 0U) + std::ranges::count(geometry.group, 0U) != 0;
+  MYDEV_CHECK(!empty, MYDEV_INVALID_ARGUMENT, launch.kernel->shown().name, " is launched with ", text(geometry.grid),
+              " groups of ", text(geometry.group), " threads; each dimension is at least 1");
+}
+
+}  // namespace
+
+void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream) {
+  const mydev_kernel& shown = launch.kernel->shown();
+  const KernelParameters& parameters = launch.kernel->parameters();
+  MYDEV_CHECK(stream.device().index == launch.kernel->device().index, MYDEV_INVALID_ARGUMENT, shown.name,
+              " was compiled for device " MYDEV_DEVICE_NAME ":", launch.kernel->device().index,
+              ", and is launched on device " MYDEV_DEVICE_NAME ":", stream.device().index);
+  MYDEV_CHECK(frame.num_outputs == parameters.written() && frame.num_inputs == parameters.operands &&
+                  frame.num_attributes == parameters.numbers.size(),
+              MYDEV_INVALID_ARGUMENT, shown.name, " takes ", parameters.written(), " tensors that it writes, ",
+              parameters.operands, " that it reads and ", parameters.numbers.size(), " numbers; given are ",
+              frame.num_outputs, ", ", frame.num_inputs, " and ", frame.num_attributes);
+  check_geometry(launch);
+  LaunchMode mode{.of_driver = true, .compiled = &launch};
+  launch_or_decline(shown, frame, stream, std::move(mode));
 }
 
 }  // namespace mydev

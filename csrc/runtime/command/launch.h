@@ -18,6 +18,7 @@
 #include "runtime/command/decision.h"
 #include "runtime/command/launch_errors.h"
 #include "runtime/driver/host_services.h"
+#include "runtime/driver/kernel_module.h"
 #include "runtime/frame/frame.h"
 #include "runtime/frame/kernel_messages.h"
 #include "runtime/stream/stream.h"
@@ -35,10 +36,16 @@ struct LaunchMode {
   bool may_decline = false;  // UNIMPLEMENTED before the driver accepted the frame is no error
   bool of_driver = false;    // the driver knows the record: its own, or one that says so
   Decision decision;
+  const CompiledLaunch* compiled = nullptr;  // of a kernel that was compiled at run time; `kernel` is what it shows
 };
 // As launch(). Gives the reason of a record that declined, and nothing when the launch was accepted.
 std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
                                              LaunchMode mode);
+
+// As launch(), for a kernel of a module. The frame's buffers are those of the kernel's parameters, with as many results
+// as it writes; its attributes are the numbers. Raises INVALID_ARGUMENT where they are not, or where the stream is
+// another device's. While the stream captures, the launch, with all it needs, goes to the capture.
+void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream);
 
 // Launches since the process began; for tests and statistics.
 inline uint64_t launch_count() noexcept {

@@ -14,6 +14,7 @@
 namespace mydev {
 
 struct Block;
+struct CompiledLaunch;
 class Stream;
 
 class Capture : public std::enable_shared_from_this<Capture> {
@@ -23,8 +24,10 @@ class Capture : public std::enable_shared_from_this<Capture> {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // Scratch, decision and stream of the frame are not for the capture.
-  virtual void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame) = 0;
+  // Scratch, decision and stream of the frame are not for the capture. `compiled`: of a kernel that was compiled at run
+  // time, which keeps its module; else nullptr.
+  virtual void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame,
+                      const CompiledLaunch* compiled) = 0;
   // Views of one dtype and sizes, on the stream's device.
   virtual void copy(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src) = 0;
   virtual void fill(Stream& stream, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes) = 0;

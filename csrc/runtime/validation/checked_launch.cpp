@@ -168,26 +168,11 @@ class Launching {
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   State& self = state();
   return checked("launch", [&] {
-    std::optional<Submission> submission;
-    std::optional<Launching> launching;
-    bool asynchronous = false;
-    std::string source = source_location();
     require(kernel != nullptr && frame != nullptr && kernel->name != nullptr, MYDEV_INVALID_ARGUMENT,
             "the kernel, its name, or the frame is NULL");
     const bool of_driver = runs_driver(self.driver, frame->device, *kernel);
-    {
-      const std::lock_guard lock(self.mutex);
-      const StreamObject& object = self.objects.stream(stream);
-      check_frame(*frame, stream, object);
-      asynchronous = self.objects.has(object.device, MYDEV_CAPABILITY_ASYNC);
-      const bool copies = self.objects.has(object.device, MYDEV_CAPABILITY_LAUNCH_COPIES);
-      submission.emplace(self, stream, kernel->name, std::move(source), frame_uses(self, object.device, *frame));
-      launching.emplace(self, stream, *frame, *submission, asynchronous && !(copies && of_driver));
-    }
-    const mydev_code code = self.driver.launch(stream, kernel, frame);
-    submission->settle(code, !asynchronous);
-    launching->settle(code);
-    return code;
+    return launch_checked(stream, *kernel, *frame, of_driver,
+                          [&] { return self.driver.launch(stream, kernel, frame); });
   });
 }
 
@@ -200,6 +185,28 @@ const mydev_host_services* services_for(State& self, const mydev_host_services* 
     services->complete = complete;
   }
   return services.get();
+}
+
+mydev_code launch_checked(mydev_stream stream, const mydev_kernel& kernel, mydev_frame& frame, bool of_driver,
+                          const std::function<mydev_code()>& give) {
+  State& self = state();
+  std::optional<Submission> submission;
+  std::optional<Launching> launching;
+  bool asynchronous = false;
+  std::string source = source_location();
+  {
+    const std::lock_guard lock(self.mutex);
+    const StreamObject& object = self.objects.stream(stream);
+    check_frame(frame, stream, object);
+    asynchronous = self.objects.has(object.device, MYDEV_CAPABILITY_ASYNC);
+    const bool copies = self.objects.has(object.device, MYDEV_CAPABILITY_LAUNCH_COPIES);
+    submission.emplace(self, stream, kernel.name, std::move(source), frame_uses(self, object.device, frame));
+    launching.emplace(self, stream, frame, *submission, asynchronous && !(copies && of_driver));
+  }
+  const mydev_code code = give();
+  submission->settle(code, !asynchronous);
+  launching->settle(code);
+  return code;
 }
 
 void put_launch_checks(mydev_driver_api& table) {

@@ -32,6 +32,7 @@ void put_checks_before(const mydev_driver_api& driver, mydev_driver_api& table) 
   put_transfer_checks(table);
   put_stream_checks(table);
   put_launch_checks(table);
+  put_module_checks(table);
 }
 
 Submission::Submission(State& self, mydev_stream stream, std::string what, std::string source, std::vector<Use> uses)

@@ -6,13 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "mydev/driver.h"
+#include "mydev/driver_extensions.h"
 #include "runtime/validation/completions.h"
 #include "runtime/validation/objects.h"
 #include "runtime/validation/order.h"
@@ -20,13 +21,16 @@
 namespace mydev::validation {
 
 struct State {
-  mydev_driver_api driver{};  // the one behind
-  std::mutex mutex;           // guards what follows
+  mydev_driver_api driver{};            // the one behind
+  mydev_compiler_extension compiler{};  // its extension, once it was asked for
+  std::mutex mutex;                     // guards what follows
   Objects objects;
   Order order;
   Completions completions;
   // The runtime's services with our `complete`, by what they stand for; never taken away: drivers keep them.
   std::map<const mydev_host_services*, std::unique_ptr<mydev_host_services>> services;
+  std::map<mydev_module, int32_t> modules;                     // that are alive, and their devices
+  std::map<const mydev_kernel*, mydev_module> module_kernels;  // records of theirs that were given out
   int64_t calls_waiting = 0;  // host calls, and calls of events, that have not been made
 };
 
@@ -40,6 +44,12 @@ void put_memory_checks(mydev_driver_api& table);
 void put_transfer_checks(mydev_driver_api& table);
 void put_stream_checks(mydev_driver_api& table);
 void put_launch_checks(mydev_driver_api& table);
+void put_module_checks(mydev_driver_api& table);
+
+// Checks a launch of a record, and gives it to the driver, which runs its own records where `of_driver` says so.
+// Raises Findings. Without the mutex.
+mydev_code launch_checked(mydev_stream stream, const mydev_kernel& kernel, mydev_frame& frame, bool of_driver,
+                          const std::function<mydev_code()>& give);
 
 const mydev_host_services* services_for(State& self, const mydev_host_services* host);  // mutex held
 

@@ -8,10 +8,10 @@
 // of the log. At exit a line tells how much was found, and at level INFO what is still alive: the runtime keeps streams
 // and memory for as long as the process, so that alone is no finding.
 //
-// Not looked at: extensions; memory that the host uses by itself (host_access_begin names none; only that begins and
-// ends pair is checked); kernels that enqueue for themselves (MYDEV_RUNS_HOST_ENQUEUE); memory that the driver uses for
-// itself; elements that a kernel reads beyond its operands. order.h says what counts as ordered, access_history.h what
-// is forgotten. Thread-safe.
+// Not looked at: extensions, but for the compiler's; memory that the host uses by itself (host_access_begin names none;
+// only that begins and ends pair is checked); kernels that enqueue for themselves (MYDEV_RUNS_HOST_ENQUEUE); memory
+// that the driver uses for itself; elements that a kernel reads beyond its operands. order.h says what counts as
+// ordered, access_history.h what is forgotten. Thread-safe.
 #pragma once
 
 #include <cstdint>

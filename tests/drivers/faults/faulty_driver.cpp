@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-#include "mydev/driver.h"
+#include "mydev/driver_extensions.h"
 
 namespace {
 
@@ -41,6 +41,11 @@ enum class Fault {
   // events: what counts is the latest record when the work comes to it, not when the call was made
   kLateWait,
   kLateOnDone,
+  // kernels that are compiled at run time
+  kLostCompiledLaunch,
+  kOneGroup,        // of those that the geometry has
+  kAnyKernel,       // for a name that the module does not have
+  kSilentCompiler,  // says that bad source is an error of its own
   // the process
   kHang,
   kAbort,
@@ -68,6 +73,10 @@ constexpr std::array kFaults = {
     NamedFault{"on_done_early", Fault::kOnDoneEarly},
     NamedFault{"late_wait", Fault::kLateWait},
     NamedFault{"late_on_done", Fault::kLateOnDone},
+    NamedFault{"lost_compiled_launch", Fault::kLostCompiledLaunch},
+    NamedFault{"one_group", Fault::kOneGroup},
+    NamedFault{"any_kernel", Fault::kAnyKernel},
+    NamedFault{"silent_compiler", Fault::kSilentCompiler},
     NamedFault{"hang", Fault::kHang},
     NamedFault{"abort", Fault::kAbort},
     NamedFault{"exit", Fault::kExit},
@@ -221,6 +230,44 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
   return code;
 }
 
+// --- kernels that are compiled at run time ---------------------------------------------------------------------------
+
+const mydev_compiler_extension* compiler = nullptr;
+
+mydev_code module_create(int32_t device, const mydev_module_source* source, mydev_module* out_module) {
+  const mydev_code code = compiler->module_create(device, source, out_module);
+  return code != MYDEV_OK && chosen == Fault::kSilentCompiler ? MYDEV_INTERNAL : code;
+}
+
+mydev_code module_kernel(mydev_module module, const char* name, const mydev_kernel** out_kernel) {
+  const mydev_code code = compiler->module_kernel(module, name, out_kernel);
+  if (code != MYDEV_NOT_FOUND || chosen != Fault::kAnyKernel) return code;
+  return compiler->module_kernel(module, "conformance_scale", out_kernel);
+}
+
+mydev_code launch_compiled(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
+                           const mydev_geometry* geometry) {
+  if (chosen == Fault::kLostCompiledLaunch) {
+    frame->host->complete(frame, MYDEV_OK);
+    return MYDEV_OK;
+  }
+  mydev_geometry given = *geometry;
+  if (chosen == Fault::kOneGroup) given.grid[0] = 1;
+  return compiler->launch(stream, kernel, frame, &given);
+}
+
+const void* extension(const char* name, uint32_t version) {
+  const void* table = wrapped->extension(name, version);
+  if (table == nullptr || std::strcmp(name, MYDEV_COMPILER_EXTENSION) != 0) return table;
+  compiler = static_cast<const mydev_compiler_extension*>(table);
+  static mydev_compiler_extension ours;
+  ours = *compiler;
+  ours.module_create = module_create;
+  ours.module_kernel = module_kernel;
+  ours.launch = launch_compiled;
+  return &ours;
+}
+
 const mydev_driver_api* query_wrapped(uint32_t version_major, uint32_t version_minor) {
   void* library = ::dlopen(MYDEV_WRAPPED_DRIVER, RTLD_NOW | RTLD_LOCAL);
   void* query = library == nullptr ? nullptr : ::dlsym(library, MYDEV_DRIVER_QUERY_SYMBOL);
@@ -248,5 +295,6 @@ extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t vers
   api.stream_host_call = stream_host_call;
   if (wrapped->event_on_done != nullptr) api.event_on_done = event_on_done;
   api.launch = launch;
+  if (wrapped->extension != nullptr) api.extension = extension;
   return &api;
 }

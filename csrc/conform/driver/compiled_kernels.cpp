@@ -1,0 +1,317 @@
+// The compiler extension: kernels from source, their launches and geometries, binaries, the life of modules.
+//
+// The suite knows sources in the languages of kSources and takes the first that the driver lists; a driver of other
+// languages is asked for what needs no source.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "conform/driver/driver_case.h"
+#include "conform/driver/groups.h"
+#include "conform/driver/scale_kernel.h"
+#include "runtime/base/status.h"
+#include "runtime/command/launch.h"
+#include "runtime/driver/kernel_module.h"
+
+namespace mydev::conform {
+namespace {
+
+// conformance_scale: out[i] = factor * in[i] for i < count, by one thread each. conformance_add: sum[i] += in[i].
+struct Source {
+  const char* language;
+  const char* text;
+};
+constexpr std::array kSources = {
+    Source{"cuda-c", R"(
+extern "C" __global__ void conformance_scale(float* out, const float* in, long long count, double factor) {
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < count) out[i] = (float)factor * in[i];
+}
+extern "C" __global__ void conformance_add(float* sum, const float* in, long long count) {
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < count) sum[i] += in[i];
+}
+)"},
+    Source{"opencl-c", R"(
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+__kernel void conformance_scale(__global float* out, __global const float* in, long count, double factor) {
+  const long i = get_global_id(0);
+  if (i < count) out[i] = (float)factor * in[i];
+}
+__kernel void conformance_add(__global float* sum, __global const float* in, long count) {
+  const long i = get_global_id(0);
+  if (i < count) sum[i] += in[i];
+}
+)"},
+    Source{"c++", R"(
+MYDEV_KERNEL(conformance_scale, float* out, const float* in, int64_t count, double factor) {
+  MYDEV_FOR_THREADS(i, count) out[i] = float(factor) * in[i];
+}
+MYDEV_KERNEL(conformance_add, float* sum, const float* in, int64_t count) {
+  MYDEV_FOR_THREADS(i, count) sum[i] += in[i];
+}
+)"},
+};
+
+constexpr uint32_t kGroups = 5, kThreads = 64;
+constexpr int64_t kCount = 300;  // fewer than there are threads
+constexpr size_t kBytes = kCount * sizeof(float);
+
+const mydev_compiler_extension& compiler(DriverCase& t) {
+  const mydev_compiler_extension* table = compiler_of(t.device());
+  t.needs(table != nullptr, "the driver has no extension 'compiler'");
+  return *table;
+}
+
+// Ends the case where the driver compiles nothing that the suite has source in.
+const Source& source_for(DriverCase& t) {
+  compiler(t);
+  for (const std::string& language : compiler_languages(t.device())) {
+    const auto* const known =
+        std::ranges::find_if(kSources, [&](const Source& source) { return language == source.language; });
+    if (known != kSources.end()) return *known;
+  }
+  t.checks.skip("the suite has no source in a language that the driver compiles");
+}
+
+std::shared_ptr<KernelModule> compile(DriverCase& t) {
+  const Source& source = source_for(t);
+  return KernelModule::compile(t.device(), source.language, source.text, "");
+}
+
+std::shared_ptr<const CompiledKernel> scale_of(KernelModule& module) {
+  return module.kernel("conformance_scale", {.results = 1, .operands = 1, .numbers = "if"});
+}
+
+mydev_module_source given(const char* language, std::string_view data) {
+  return {.struct_size = sizeof(mydev_module_source),
+          .language = language,
+          .data = data.data(),
+          .bytes = data.size(),
+          .options = ""};
+}
+
+// Operands and numbers of a launch of conformance_scale, or, without a factor, of conformance_add.
+struct Arguments {
+  Arguments(const CompiledKernel& kernel, const DeviceMemory& out, const DeviceMemory& in, double factor = 0)
+      : operands{{{out.data(), &count, &stride, 1, MYDEV_F32, 0}, {in.data(), &count, &stride, 1, MYDEV_F32, 0}}} {
+    std::ranges::copy(kernel.attributes(), numbers.begin());
+    num_numbers = kernel.attributes().size();
+    numbers[0].value.i = kCount;
+    numbers[1].value.f = factor;
+  }
+  mydev_frame frame() const { return make_frame(operands, 1, {numbers.data(), num_numbers}); }
+
+  int64_t count = kCount, stride = 1;
+  std::array<mydev_buffer, 2> operands;
+  std::array<mydev_attribute, 2> numbers{};
+  size_t num_numbers;
+};
+
+void launch(DriverCase& t, const std::shared_ptr<const CompiledKernel>& kernel, const DeviceMemory& out,
+            const DeviceMemory& in, double factor = 0, uint32_t groups = kGroups) {
+  const Arguments arguments(*kernel, out, in, factor);
+  mydev_frame frame = arguments.frame();
+  launch_compiled({kernel, make_geometry({groups, 1, 1}, {kThreads, 1, 1})}, frame, t.stream());
+}
+
+std::vector<float> counted() {
+  std::vector<float> values(kCount);
+  std::iota(values.begin(), values.end(), 0.0F);
+  return values;
+}
+
+// --- languages, source -----------------------------------------------------------------------------------------------
+
+void languages_are_listed(DriverCase& t) {
+  compiler(t);
+  const std::vector<std::string> languages = compiler_languages(t.device());
+  t.checks.that(!languages.empty(), "languages gave none; a driver without a compiler lists no such extension");
+  t.checks.that(std::ranges::count(languages, MYDEV_MODULE_BINARY) == 0,
+                "languages lists 'binary', which is for what module_binary gave");
+  t.checks.that(languages == compiler_languages(t.device()), "languages gave others when it was asked again");
+}
+
+void expect_refusal(DriverCase& t, std::string_view what, const mydev_module_source& source) {
+  mydev_module module = nullptr;
+  const mydev_code code = compiler(t).module_create(0, &source, &module);
+  const std::string message = t.driver().last_error();
+  t.checks.equal("the code of module_create for " + std::string(what), code_name(code),
+                 code_name(MYDEV_INVALID_ARGUMENT));
+  if (code == MYDEV_OK) return;
+  t.checks.that(!message.empty(), "last_error says nothing of " + std::string(what));
+  t.checks.that(module == nullptr, "module_create failed for " + std::string(what) + " and wrote *out_module");
+}
+
+void bad_source_is_refused(DriverCase& t) {
+  expect_refusal(t, "source with an error", given(source_for(t).language, "this is no kernel at all;"));
+}
+
+void an_unknown_language_is_refused(DriverCase& t) {
+  expect_refusal(t, "the language 'conformance-none'", given("conformance-none", ""));
+}
+
+void a_missing_kernel_is_not_found(DriverCase& t) {
+  const auto module = compile(t);
+  mydev_code code = MYDEV_OK;
+  try {
+    const RaiserBypass bypass;
+    module->kernel("conformance_none", {.results = 1});
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  t.checks.equal("the code of module_kernel for 'conformance_none', which is not in the source", code_name(code),
+                 code_name(MYDEV_NOT_FOUND));
+}
+
+void a_kernel_has_one_record(DriverCase& t) {
+  const auto module = compile(t);
+  const mydev_kernel& record = scale_of(*module)->record();
+  t.checks.that(record.struct_size >= offsetof(mydev_kernel, limits) && record.runs == MYDEV_RUNS_DRIVER,
+                "the record of a compiled kernel does not say MYDEV_RUNS_DRIVER");
+  t.checks.that(record.name != nullptr, "the record of a compiled kernel has no name");
+  t.checks.that(&scale_of(*module)->record() == &record, "module_kernel gave another record when it was asked again");
+}
+
+// --- launches --------------------------------------------------------------------------------------------------------
+
+void a_compiled_kernel_runs(DriverCase& t) {
+  const auto module = compile(t);
+  const DeviceMemory in(t, kBytes), out(t, kBytes);
+  t.upload(t.stream(), in, bytes_of(counted()));
+  launch(t, scale_of(*module), out, in, 2.5);
+  std::vector<float> expected = counted();
+  for (float& value : expected) value *= 2.5F;
+  t.same_bytes("2.5 times 0, 1, 2, …, in f32", t.download(t.stream(), out), bytes_of(expected));
+}
+
+void the_geometry_says_how_many_threads(DriverCase& t) {
+  const auto module = compile(t);
+  const DeviceMemory in(t, kBytes), out(t, kBytes);
+  t.upload(t.stream(), in, bytes_of(std::vector<float>(kCount, 1)));
+  t.upload(t.stream(), out, bytes_of(std::vector<float>(kCount, 9)));
+  launch(t, scale_of(*module), out, in, 2, /*groups=*/2);
+  std::vector<float> expected(kCount, 9);
+  std::fill_n(expected.begin(), 2 * kThreads, 2.0F);
+  t.same_bytes("2 for each thread of two groups, else 9, in f32", t.download(t.stream(), out), bytes_of(expected));
+}
+
+void compiled_kernels_keep_the_order_of_the_stream(DriverCase& t) {
+  const auto module = compile(t);
+  const auto scale = scale_of(*module);
+  const auto add = module->kernel("conformance_add", {.updated = 1, .operands = 1, .numbers = "i"});
+  const DeviceMemory value(t, kBytes), sum(t, kBytes);
+  t.upload(t.stream(), value, bytes_of(std::vector<float>(kCount, 1)));
+  t.upload(t.stream(), sum, bytes_of(std::vector<float>(kCount, 0)));
+  for (int step = 0; step < 10; ++step) {
+    launch(t, scale, value, value, 2);
+    launch(t, add, sum, value);
+  }
+  t.same_bytes("2 + 4 + … + 1024, in f32", t.download(t.stream(), sum), bytes_of(std::vector<float>(kCount, 2046)));
+}
+
+void frame_and_geometry_are_the_callers_after_the_call(DriverCase& t) {
+  const auto module = compile(t);
+  const auto scale = scale_of(*module);
+  const DeviceMemory memory(t, kBytes);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  for (int step = 0; step < 10; ++step) {
+    Arguments arguments(*scale, memory, memory, 2);
+    mydev_frame frame = arguments.frame();
+    CompiledLaunch compiled{scale, make_geometry({kGroups, 1, 1}, {kThreads, 1, 1})};
+    launch_compiled(compiled, frame, t.stream());
+    compiled.geometry = {};
+    arguments.count = -1;
+    arguments.operands.fill({});
+    arguments.numbers.fill({});
+    frame = {};
+  }
+  t.same_bytes("1, doubled ten times, in f32, by launches whose frames and geometries changed after the call",
+               t.download(t.stream(), memory), bytes_of(std::vector<float>(kCount, 1024)));
+}
+
+void an_empty_geometry_is_refused(DriverCase& t) {
+  const auto module = compile(t);
+  const auto scale = scale_of(*module);
+  const DeviceMemory memory(t, kBytes);
+  const Arguments arguments(*scale, memory, memory, 2);
+  const std::array empty = {make_geometry({0, 1, 1}, {1, 1, 1}), make_geometry({1, 1, 1}, {1, 1, 0})};
+  for (const mydev_geometry& geometry : empty) {
+    mydev_frame frame = arguments.frame();
+    frame.device = t.device().index;
+    frame.stream = t.stream().handle();
+    frame.host = &host_services();
+    frame.kernel = &scale->record();
+    const mydev_code code = scale->submit(t.stream().handle(), &frame, geometry);
+    if (!t.checks.equal("the code of a launch with a 0 in its geometry", code_name(code),
+                        code_name(MYDEV_INVALID_ARGUMENT))) {
+      t.checks.end();
+    }
+  }
+}
+
+// --- life, binaries --------------------------------------------------------------------------------------------------
+
+void launches_outlive_their_module(DriverCase& t) {
+  const DeviceMemory memory(t, kBytes);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  for (int step = 0; step < 10; ++step) {
+    const auto module = compile(t);
+    launch(t, scale_of(*module), memory, memory, 2);
+  }
+  t.same_bytes("1, doubled ten times, in f32, each time by a module that was destroyed at once",
+               t.download(t.stream(), memory), bytes_of(std::vector<float>(kCount, 1024)));
+}
+
+void a_binary_is_the_module_again(DriverCase& t) {
+  t.needs(compiler(t).module_binary != nullptr, "the driver leaves module_binary out");
+  std::string binary;
+  {
+    const auto module = compile(t);
+    const auto bytes = module->binary().value_or(std::span<const std::byte>());
+    t.checks.require(!bytes.empty(), "module_binary gave no bytes");
+    binary.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  const auto module = KernelModule::compile(t.device(), MYDEV_MODULE_BINARY, binary, "");
+  const DeviceMemory memory(t, kBytes);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  launch(t, scale_of(*module), memory, memory, 2);
+  t.same_bytes("twice 1, in f32, by a module that was loaded from its binary", t.download(t.stream(), memory),
+               bytes_of(std::vector<float>(kCount, 2)));
+}
+
+}  // namespace
+
+std::vector<Case> compiled_kernel_cases() {
+  return driver_cases({
+      {"languages_are_listed", "the compiler extension names its languages, the same each time", languages_are_listed},
+      {"an_unknown_language_is_refused", "module_create says INVALID_ARGUMENT to a language that is not listed",
+       an_unknown_language_is_refused},
+      {"bad_source_is_refused", "module_create says INVALID_ARGUMENT to bad source, and last_error what is wrong",
+       bad_source_is_refused},
+      {"a_missing_kernel_is_not_found", "module_kernel says NOT_FOUND for a function that the source has not",
+       a_missing_kernel_is_not_found},
+      {"a_kernel_has_one_record", "module_kernel gives one record for a function, which says MYDEV_RUNS_DRIVER",
+       a_kernel_has_one_record},
+      {"a_compiled_kernel_runs", "a function is given pointers in the order of the buffers, then numbers by value",
+       a_compiled_kernel_runs},
+      {"the_geometry_says_how_many_threads", "a launch has as many groups and threads as its geometry says",
+       the_geometry_says_how_many_threads},
+      {"an_empty_geometry_is_refused", "a geometry with a 0 in it is INVALID_ARGUMENT", an_empty_geometry_is_refused},
+      {"compiled_kernels_keep_the_order_of_the_stream", "launches of compiled kernels run in the order of the calls",
+       compiled_kernels_keep_the_order_of_the_stream},
+      {"frame_and_geometry_are_the_callers_after_the_call",
+       "a frame and a geometry that change once launch has returned change nothing",
+       frame_and_geometry_are_the_callers_after_the_call},
+      {"launches_outlive_their_module", "what was launched before module_destroy runs to its end",
+       launches_outlive_their_module},
+      {"a_binary_is_the_module_again", "what module_binary gave makes the same module", a_binary_is_the_module_again},
+  });
+}
+
+}  // namespace mydev::conform

@@ -1,0 +1,29 @@
+// The machine's C++ compiler, as a device's kernel compiler: found once, run as a process of its own, no shell between.
+//
+// $CXX, which may have arguments, or else the first of c++, g++ and clang++ in $PATH. Thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mydev::host_driver {
+
+struct SystemCompiler {
+  std::vector<std::string> command;  // the program's path, then arguments that come before all others
+  std::string identity;              // changes with the compiler, its version, and the processor that it compiles for
+  std::string target;                // the processor, as code is compiled for it
+};
+
+// nullptr on a machine without one. Starts no process.
+const SystemCompiler* system_compiler();
+
+// Makes a shared library of a source file, and writes what the compiler says beside it. `options` are words, which come
+// behind the flags. Raises INVALID_ARGUMENT with the first lines of what it says, UNAVAILABLE if it cannot be run.
+void compile_library(const SystemCompiler& compiler, const std::filesystem::path& source, const std::string& options,
+                     const std::filesystem::path& library);
+
+// The flags that come before `options`, for the key of a cache.
+const std::vector<std::string>& compiler_flags();
+
+}  // namespace mydev::host_driver

@@ -1,0 +1,108 @@
+// Kernels that a driver's compiler makes of source at run time (driver_extensions.h, "compiler"): modules, their
+// kernels, and what one launch of such a kernel needs beside its frame.
+//
+// A module is destroyed with the last reference to it; launches that a stream was given before run to their end, which
+// is the driver's to see to. Kernels hold their module. What errors and traces call them is "compiled.<function>",
+// which is no name of the registry and lives as long as the process. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mydev/driver_extensions.h"
+#include "runtime/driver/device.h"
+
+namespace mydev {
+
+// The extension's table; nullptr where the device's driver has no compiler.
+const mydev_compiler_extension* compiler_of(const Device& device);
+// Those that the device's driver compiles, the best first; none where it has no compiler. Raises what the driver fails
+// with.
+std::vector<std::string> compiler_languages(const Device& device);
+
+// What a kernel's function takes: pointers to what it only writes, to what it reads and writes, and to what it only
+// reads, in this order; then numbers.
+struct KernelParameters {
+  uint32_t results = 0;
+  uint32_t updated = 0;
+  uint32_t operands = 0;
+  std::string numbers;  // 'i' for each integer, 'f' for each floating-point number
+
+  uint32_t written() const noexcept { return results + updated; }
+  uint32_t buffers() const noexcept { return results + updated + operands; }
+};
+
+class CompiledKernel;
+
+class KernelModule : public std::enable_shared_from_this<KernelModule> {
+ public:
+  // Waits for the compiler, maybe for seconds. `language` is one of the device's, or MYDEV_MODULE_BINARY with the bytes
+  // of binary(). Raises INVALID_ARGUMENT with what the compiler says, or for another language; UNIMPLEMENTED for a
+  // device whose driver has no compiler.
+  static std::shared_ptr<KernelModule> compile(Device& device, const std::string& language, std::string_view source,
+                                               const std::string& options);
+  ~KernelModule();
+  KernelModule(const KernelModule&) = delete;
+  KernelModule& operator=(const KernelModule&) = delete;
+
+  const Device& device() const noexcept { return device_; }
+  // What a cache may keep; nothing where the driver does not give it. Borrowed from the module.
+  std::optional<std::span<const std::byte>> binary() const;
+  // Raises NOT_FOUND for a name that the source does not export, and INVALID_ARGUMENT for other letters in
+  // parameters.numbers.
+  std::shared_ptr<const CompiledKernel> kernel(const std::string& name, KernelParameters parameters);
+
+ private:
+  KernelModule(Device& device, const mydev_compiler_extension& compiler, mydev_module handle)
+      : device_(device), compiler_(compiler), handle_(handle) {}
+
+  Device& device_;
+  const mydev_compiler_extension& compiler_;
+  mydev_module handle_;
+};
+
+class CompiledKernel {
+ public:
+  CompiledKernel(std::shared_ptr<const KernelModule> module, const mydev_compiler_extension& compiler,
+                 const mydev_kernel& record, const mydev_kernel& shown, KernelParameters parameters);
+
+  const Device& device() const noexcept { return module_->device(); }
+  const KernelParameters& parameters() const noexcept { return parameters_; }
+  // Its name, for errors and traces; lives as long as the process, with no function to call.
+  const mydev_kernel& shown() const noexcept { return shown_; }
+  const mydev_kernel& record() const noexcept { return record_; }  // the driver's; lives as long as this
+  // Of the numbers, each named and of its kind, without a value.
+  std::span<const mydev_attribute> attributes() const noexcept { return attributes_; }
+  // The driver's launch, and nothing else: launch.h is how a kernel is launched.
+  mydev_code submit(mydev_stream stream, mydev_frame* frame, const mydev_geometry& geometry) const {
+    return compiler_.launch(stream, &record_, frame, &geometry);
+  }
+
+ private:
+  std::shared_ptr<const KernelModule> module_;
+  const mydev_compiler_extension& compiler_;
+  const mydev_kernel& record_;
+  const mydev_kernel& shown_;
+  const KernelParameters parameters_;
+  std::vector<std::string> names_;
+  std::vector<mydev_attribute> attributes_;
+};
+
+// Whether the record is shown() of some kernel.
+bool is_compiled_kernel(const mydev_kernel& kernel) noexcept;
+
+// What a launch of a compiled kernel has beside its frame.
+struct CompiledLaunch {
+  std::shared_ptr<const CompiledKernel> kernel;
+  mydev_geometry geometry;
+};
+
+mydev_geometry make_geometry(const std::array<uint32_t, 3>& grid, const std::array<uint32_t, 3>& group,
+                             uint64_t local_memory = 0) noexcept;
+
+}  // namespace mydev
