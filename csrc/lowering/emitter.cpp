@@ -236,8 +236,9 @@ Tensor Emitter::pointwise(const char* kernel, mydev_dtype dtype, std::vector<Ten
   std::vector<Operand> given;
   for (size_t i = 0; i < operands.size(); ++i) {
     given.push_back(operands[i].view);
-    if (operands[i].splat && !all_constant && !(is_choice && i == 0)) {
-      given.back() = program::ProgramBuilder::number(operands[i].view.dtype, *operands[i].splat);
+    const std::optional<mydev_scalar>& splat = operands[i].splat;
+    if (splat && !all_constant && !(is_choice && i == 0)) {
+      given.back() = program::ProgramBuilder::number(operands[i].view.dtype, *splat);
       given.back().sizes = sizes;
       given.back().strides.assign(sizes.size(), 0);
     }
