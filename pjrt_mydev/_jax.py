@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+from functools import cache
 from typing import Any
 
 from pjrt_mydev._callbacks import enable_callbacks
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 PRIORITY = -100
 
 
+@cache  # JAX calls it for the entry point of an installed package, and a program may call it as well
 def register() -> None:
     """Registers the platform, and that buffers may be donated on it. Raises RuntimeError, as `initialize` says."""
     import jax

@@ -88,6 +88,7 @@ case $purpose in
   bench)
     need_header benchmark/benchmark.h libbenchmark-dev
     pip_install models
+    pip_install jax
     ;;
   *)
     echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, lint, bench" >&2

@@ -118,3 +118,12 @@ def test_a_driver_that_is_not_there_is_told() -> None:
 def test_arrays_may_live_until_the_interpreter_exits() -> None:
     code = START + "kept = [jax.device_put(np.ones(1000), device) for device in devices]\nprint('end')"
     assert output_of(code, "host:async,devices=2") == "end\n"
+
+
+def test_the_plugin_is_registered_once() -> None:
+    """By the entry point of an installed package, and by hand."""
+    code = START + "pjrt_mydev.initialize(); pjrt_mydev.initialize(); print(len(jax.devices('mydev')))"
+    result = run_client(code)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "1"
+    assert "error" not in result.stderr

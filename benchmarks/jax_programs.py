@@ -1,0 +1,151 @@
+"""Programs of JAX on the device and on JAX's CPU, compiled for both, in one process.
+
+    python benchmarks/jax_programs.py [part of a row's name] [--rounds N]        MYDEV_DRIVER chooses the driver
+
+Compile times are of a new function of the same kind at each turn, with JAX's tracing, which both have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from interleaved import Benchmark
+from jax import lax
+
+import pjrt_mydev
+
+Function = Callable[..., Any]
+
+
+def initialize() -> tuple[jax.Device, jax.Device]:
+    """JAX's CPU and the device."""
+    pjrt_mydev.initialize()
+    jax.config.update("jax_platforms", f"{pjrt_mydev.device_name()},cpu")
+    return jax.devices("cpu")[0], jax.devices(pjrt_mydev.device_name())[0]
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def layer_norm(x: jax.Array) -> jax.Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+
+
+def chain(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x * 2 + 1) * x - 0.5
+
+
+def scan(x: jax.Array) -> jax.Array:
+    return lax.scan(lambda carry, _: (carry * 0.5 + x, None), x, length=1000)[0]
+
+
+def mlp(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
+    for name in ("first", "second"):
+        x = jax.nn.relu(x @ parameters[name])
+    return x @ parameters["last"]
+
+
+def cnn(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
+    for name in ("first", "second"):
+        x = lax.conv_general_dilated(x, parameters[name], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        x = lax.reduce_window(jax.nn.relu(x), -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return x.reshape(len(x), -1) @ parameters["last"]
+
+
+def transformer(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
+    """One block of four heads over [batch, position, 64]; scores of the last position."""
+    batch, length, width = x.shape
+    query, key, value = (
+        (layer_norm(x) @ parameters[name]).reshape(batch, length, 4, width // 4) for name in ("query", "key", "value")
+    )
+    attended = jax.nn.dot_product_attention(query, key, value, is_causal=True).reshape(x.shape)
+    x = x + attended @ parameters["out"]
+    x = x + jax.nn.gelu(layer_norm(x) @ parameters["up"]) @ parameters["down"]
+    return x[:, -1] @ parameters["last"]
+
+
+def scaled(**shapes: tuple[int, ...]) -> dict[str, Any]:
+    return {name: normal(*shape) / np.sqrt(np.prod(shape[:-1])) for name, shape in shapes.items()}
+
+
+MODELS: dict[str, tuple[Function, dict[str, Any], np.ndarray[Any, Any]]] = {
+    "mlp": (mlp, scaled(first=(64, 128), second=(128, 128), last=(128, 10)), normal(64, 64)),
+    "cnn": (cnn, scaled(first=(3, 3, 1, 16), second=(3, 3, 16, 32), last=(128, 10)), normal(64, 8, 8, 1)),
+    "transformer": (
+        transformer,
+        scaled(query=(64, 64), key=(64, 64), value=(64, 64), out=(64, 64), up=(64, 256), down=(256, 64), last=(64, 10)),
+        normal(8, 32, 64),
+    ),
+}
+
+
+def training_step(model: Function) -> Function:
+    """One step of Adam, written out: state is parameters and their two moments."""
+
+    def loss(parameters: Any, x: jax.Array, labels: jax.Array) -> jax.Array:
+        scores = jax.nn.log_softmax(model(parameters, x))
+        return -jnp.take_along_axis(scores, labels[:, None], 1).mean()
+
+    def step(state: Any, x: jax.Array, labels: jax.Array) -> Any:
+        parameters, first, second = state
+        gradients = jax.grad(loss)(parameters, x, labels)
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradients)
+        update = jax.tree.map(lambda p, m, v: p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), parameters, first, second)
+        return update, first, second
+
+    return step
+
+
+def calls_of(function: Function, *arguments: Any) -> Callable[[jax.Device], Callable[[], object]]:
+    """Of a device: a function that calls the compiled one there and waits for it."""
+
+    def on(device: jax.Device) -> Callable[[], object]:
+        compiled = jax.jit(function)
+        given = jax.device_put(arguments, device)
+        return lambda: jax.block_until_ready(compiled(*given))
+
+    return on
+
+
+def compiles_of(function: Function, *arguments: Any) -> Callable[[jax.Device], Callable[[], object]]:
+    def on(device: jax.Device) -> Callable[[], object]:
+        given = jax.device_put(arguments, device)
+        return lambda: jax.jit(lambda *a: function(*a)).lower(*given).compile()
+
+    return on
+
+
+def main() -> None:
+    cpu, device = initialize()
+    benchmark = Benchmark("programs of JAX", lanes=("jax cpu", pjrt_mydev.device_name()))
+    square, small = normal(1024, 1024), normal(1024, 1024).astype(jnp.bfloat16)
+    rows = {
+        "x + 1, of 16": calls_of(lambda x: x + 1, normal(16)),
+        "matmul 1024, f32": calls_of(jnp.matmul, square, square),
+        "matmul 1024, bf16": calls_of(jnp.matmul, small, small),
+        "chain of five, 64 MiB": calls_of(chain, normal(16 * 1024 * 1024)),
+        "softmax 1024 x 1024": calls_of(jax.nn.softmax, square),
+        "layer norm 1024 x 1024": calls_of(layer_norm, square),
+        "scan of 1000 steps, 64": calls_of(scan, normal(64)),
+    }
+    labels = np.arange(64, dtype=np.int32) % 10
+    for name, (model, parameters, x) in MODELS.items():
+        moments = [jax.tree.map(np.zeros_like, parameters) for _ in range(2)]
+        arguments = ((parameters, *moments), x, labels[: len(x)])
+        rows[f"training step, {name}"] = calls_of(training_step(model), *arguments)
+        rows[f"compile, {name}"] = compiles_of(training_step(model), *arguments)
+    for name, work in rows.items():
+        if benchmark.wants(name):
+            benchmark.row(name, work(cpu), work(device))
+    benchmark.print_mean()
+
+
+if __name__ == "__main__":
+    main()
