@@ -294,6 +294,15 @@ def _random() -> dict[str, Case]:
         "random-categorical": (drawn(lambda k: jax.random.categorical(k, jnp.arange(6.0), shape=(9,))), [seed]),
         "random-gamma": (drawn(lambda k: jax.random.gamma(k, 2.5, (5,))), [seed]),
         "random-split": (drawn(lambda k: jax.random.uniform(jax.random.split(k, 4)[2], (3,))), [seed]),
+        "random-philox": (lambda key: lax.rng_bit_generator(key, (9,), jnp.uint32), [np.arange(4, dtype=np.uint32)]),
+        "random-philox-bytes": (
+            lambda key: lax.rng_bit_generator(key, (5, 2), jnp.uint8, algorithm=lax.RandomAlgorithm.RNG_PHILOX),
+            [np.arange(4, dtype=np.uint32)],
+        ),
+        "random-threefry-bits": (
+            lambda key: lax.rng_bit_generator(key, (9,), jnp.uint32, algorithm=lax.RandomAlgorithm.RNG_THREE_FRY),
+            [np.arange(4, dtype=np.uint32)],
+        ),
         "random-fold": (
             drawn(lambda k: jax.random.truncated_normal(jax.random.fold_in(k, 3), -1.0, 2.0, (4,))),
             [seed],

@@ -79,6 +79,10 @@ Evaluation make_evaluation(const Module& module, const Operation& op) {
       return evaluate_dot_general(op);
     case Operator::kConvolution:
       return evaluate_convolution(op);
+    case Operator::kRngBitGenerator:
+      return evaluate_rng_bit_generator(op);
+    case Operator::kRng:
+      return evaluate_rng(op);
     case Operator::kFft:
       return evaluate_fft(op);
     case Operator::kCholesky:

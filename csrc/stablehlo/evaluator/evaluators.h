@@ -18,6 +18,9 @@ Evaluation evaluate_dynamic_update_slice(const Operation& op);
 // products.cpp
 Evaluation evaluate_dot_general(const Operation& op);
 Evaluation evaluate_convolution(const Operation& op);
+// random.cpp
+Evaluation evaluate_rng_bit_generator(const Operation& op);
+Evaluation evaluate_rng(const Operation& op);
 // linear_algebra.cpp
 Evaluation evaluate_fft(const Operation& op);
 Evaluation evaluate_cholesky(const Operation& op);
