@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lowering/frame.h"
+#include "stablehlo/evaluator/number.h"
 
 namespace mydev::lowering {
 
@@ -110,6 +111,47 @@ struct Loop {
   }
 };
 
+// The integer that a value of a region of the loop is, if that is known.
+std::optional<int64_t> integer_of(const Frame& frame, const Loop& loop, const Value& value) {
+  if (value.type->rank() != 0 || element_row(value.type->element).kind != ElementKind::kSigned) return std::nullopt;
+  if (value.definition != nullptr && value.definition->op == Operator::kConstant) {
+    return load(value.type->element, value.definition->literal("value").bytes.data()).integer;
+  }
+  const Value* outer = &value;
+  if (value.definition == nullptr && value.block->region->owner == &loop.op) {
+    if (loop.changes(value.index)) return std::nullopt;
+    outer = &loop.op.operand(value.index);
+  } else if (value.block->region->owner == &loop.op) {
+    return std::nullopt;  // computed in the loop
+  }
+  const Tensor& tensor = frame[*outer];
+  return tensor.splat ? std::optional(tensor.splat->i) : std::nullopt;
+}
+
+// How many rounds there are, where a counter says it: i < limit, i + step. So a device need not be asked each time.
+std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop) {
+  const Operation* test = loop.condition.results()[0]->definition;
+  if (test == nullptr || test->op != Operator::kCompare || test->block != &loop.condition.body() ||
+      test->get<ComparisonDirection>("comparison_direction") != ComparisonDirection::kLt) {
+    return std::nullopt;
+  }
+  const Value& counter = test->operand(0);
+  if (counter.definition != nullptr || counter.block != &loop.condition.body()) return std::nullopt;
+  const Operation* next = loop.body.results()[counter.index]->definition;
+  if (next == nullptr || next->op != Operator::kAdd || next->block != &loop.body.body()) return std::nullopt;
+  const Value* argument = loop.body.arguments()[counter.index];
+  const bool is_first = next->operands[0] == argument;
+  if (!is_first && next->operands[1] != argument) return std::nullopt;
+  const auto limit = integer_of(frame, loop, test->operand(1)),
+             step = integer_of(frame, loop, next->operand(is_first ? 1 : 0));
+  const std::optional<mydev_scalar>& start = frame[loop.op.operand(counter.index)].splat;
+  if (!limit || !step || !start || *step <= 0) return std::nullopt;
+  int64_t distance = 0, last = 0;
+  if (__builtin_sub_overflow(*limit, start->i, &distance) || __builtin_add_overflow(*limit, *step, &last))
+    return std::nullopt;
+  return distance <= 0 ? 0 : static_cast<uint64_t>((distance - 1) / *step + 1);
+}
+
 bool is_whole(const program::Operand& a, const program::Operand& b) {
   return a.slot == b.slot && a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides;
 }
@@ -133,9 +175,13 @@ void lower_while(Frame& frame, const Operation& op) {
   std::vector<program::Operand> state;
   state.reserve(loop.changing.size());
   for (const size_t i : loop.changing) state.push_back(emit.duplicate(frame.view(op.operand(i))));
-  loop.bind(frame, loop.condition, state);
-  lower_block(frame, loop.condition.body());
-  const program::Operand predicate = emit.duplicate(frame.view(*loop.condition.results()[0]));
+  const std::optional<uint64_t> rounds = rounds_of(frame, loop);
+  program::Operand predicate;
+  if (!rounds) {
+    loop.bind(frame, loop.condition, state);
+    lower_block(frame, loop.condition.body());
+    predicate = emit.duplicate(frame.view(*loop.condition.results()[0]));
+  }
 
   const std::array regions = {&loop.condition, &loop.body};
   std::vector<const Value*> taken = free_values(regions);
@@ -146,18 +192,25 @@ void lower_while(Frame& frame, const Operation& op) {
   Body body(frame, "round");
   std::vector<program::Operand> inner, operands = state;
   for (const program::Operand& value : state) inner.push_back(body.updated(value));
-  const program::Operand inner_predicate = body.updated(predicate);
-  operands.push_back(predicate);
+  program::Operand inner_predicate;
+  if (!rounds) {
+    inner_predicate = body.updated(predicate);
+    operands.push_back(predicate);
+  }
   for (const Value* value : taken) body.take(*value, frame);
   give(frame, taken, operands);
   loop.bind(body.frame(), loop.body, inner);
   lower_block(body.frame(), loop.body.body());
   update_state(body.frame(), loop, inner);
   body.emit().forget();
-  loop.bind(body.frame(), loop.condition, inner);
-  lower_block(body.frame(), loop.condition.body());
-  body.emit().copy(inner_predicate, body.frame().view(*loop.condition.results()[0]));
-  emit.builder().loop_while(predicate, std::move(body).build(), operands);
+  if (rounds) {
+    emit.builder().repeat(*rounds, std::move(body).build(), operands);
+  } else {
+    loop.bind(body.frame(), loop.condition, inner);
+    lower_block(body.frame(), loop.condition.body());
+    body.emit().copy(inner_predicate, body.frame().view(*loop.condition.results()[0]));
+    emit.builder().loop_while(predicate, std::move(body).build(), operands);
+  }
   emit.forget();
 
   size_t next = 0;

@@ -273,6 +273,19 @@ def _control() -> dict[str, Case]:
             lambda x: lax.fori_loop(0, 4, lambda i, a: lax.cond(i % 2 == 0, lambda b: b + i, lambda b: b * 2, a), x),
             [(3,)],
         ),
+        "counting-by-three": (
+            lambda x: lax.while_loop(lambda s: s[0] < 10, lambda s: (s[0] + 3, s[1] * 2), (0, x)),
+            [(3,)],
+        ),
+        "counting-by-what-is-carried": (
+            lambda x: lax.while_loop(lambda s: s[0] < 10, lambda s: (s[0] + s[1], s[1], s[2] * 2), (0, 4, x)),
+            [(3,)],
+        ),
+        "counting-to-an-argument": (
+            lambda x, n: lax.fori_loop(0, n, lambda i, a: a * 0.5 + i, x),
+            [(3,), np.int32(5)],
+        ),
+        "no-rounds": (lambda x: lax.fori_loop(3, 1, lambda i, a: a + i, x), [(3,)]),
         "map": (lambda x: lax.map(lambda a: a.sum(), x), [(3, 4)]),
         "associative_scan": (lambda x: lax.associative_scan(jnp.multiply, x), [(9,)]),
         "unused-and-repeated-results": (lambda x: (x, x, x + 1, jnp.zeros(3)), [(3,)]),
