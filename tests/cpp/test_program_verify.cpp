@@ -204,5 +204,20 @@ TEST(Program, AsksTheDeviceForItsKernels) {
                "step 0 of program 'p' (launch test.of_nobody): device mydev:0 has no kernel 'test.of_nobody'");
 }
 
+TEST(Program, NamesSlotsByNoWordOfTheText) {
+  ProgramBuilder builder("p");
+  constexpr int kSlots = 130;  // "c64" and "c128" are among their names
+  for (int i = 0; i < kSlots; ++i) builder.constant(MYDEV_U8, {}, std::vector<std::byte>(1));
+  const SharedProgram program = std::move(builder).build();
+  EXPECT_EQ(program->slots()[64].name, "c64_");
+  EXPECT_EQ(print(*parse(print(*program))), print(*program));
+}
+
+TEST(Program, NeedsNobodyToWriteWhatHasNoBytes) {
+  ProgramBuilder builder("p");
+  builder.returns(builder.temporary(MYDEV_F32, {2, 0}));
+  EXPECT_EQ(std::move(builder).build()->own_results().size(), 1U);
+}
+
 }  // namespace
 }  // namespace mydev::program
