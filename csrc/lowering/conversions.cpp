@@ -50,7 +50,7 @@ Tensor saturated(Frame& frame, const Tensor& x, ElementType to) {
     return emit.pointwise("mydev.where", dtype_of(to), {too_large, most, integers});
   }
   // As signed ones of the same bits: all ones.
-  const mydev_dtype same = to == ElementType::kU16 ? MYDEV_S16 : MYDEV_S32;
+  const mydev_dtype same = signed_dtype(dtype_of(to));
   value.i = -1;
   Tensor result = emit.pointwise(
       "mydev.where", same,

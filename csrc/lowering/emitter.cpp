@@ -47,6 +47,19 @@ mydev_dtype dtype_of(stablehlo::ElementType type) noexcept {
   return dtype == MYDEV_DTYPE_INVALID ? MYDEV_U8 : dtype;
 }
 
+mydev_dtype signed_dtype(mydev_dtype dtype) noexcept {
+  switch (dtype) {
+    case MYDEV_U16:
+      return MYDEV_S16;
+    case MYDEV_U32:
+      return MYDEV_S32;
+    case MYDEV_U64:
+      return MYDEV_S64;
+    default:
+      return dtype;
+  }
+}
+
 bool has_kernels(stablehlo::ElementType type) noexcept {
   return stablehlo::element_row(type).dtype != MYDEV_DTYPE_INVALID;
 }

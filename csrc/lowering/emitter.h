@@ -28,6 +28,8 @@ struct Tensor {
 
 // What kernels call the type; U8 for those that they do not know, whose elements have a byte each: they are moved only.
 mydev_dtype dtype_of(stablehlo::ElementType type) noexcept;
+// The signed type of the same bits of u16, u32, u64; others as they are. Kernels know no more of the unsigned ones.
+mydev_dtype signed_dtype(mydev_dtype dtype) noexcept;
 bool has_kernels(stablehlo::ElementType type) noexcept;
 
 bool is_empty(const Sizes& sizes) noexcept;

@@ -46,12 +46,9 @@ Tensor iota(Frame& frame, const Operation& op) {
   const Type& type = *op.result().type;
   const auto dimension = static_cast<size_t>(op.integer("iota_dimension"));
   const Sizes line = {type.dims[dimension]};
-  mydev_dtype dtype = dtype_of(type.element);
+  const mydev_dtype dtype = dtype_of(type.element);
   const bool floating = element_row(type.element).kind == ElementKind::kFloat;
-  mydev_dtype computed = dtype;
-  if (dtype == MYDEV_U16) computed = MYDEV_S16;
-  if (dtype == MYDEV_U32) computed = MYDEV_S32;
-  if (dtype == MYDEV_U64) computed = MYDEV_S64;
+  mydev_dtype computed = signed_dtype(dtype);
   if (dtype == MYDEV_C64) computed = MYDEV_F32;
   if (dtype == MYDEV_C128) computed = MYDEV_F64;
   Emitter& emit = frame.emit;

@@ -84,19 +84,6 @@ uint8_t kind_of_type(ElementType type) noexcept {
   }
 }
 
-mydev_dtype signed_dtype(mydev_dtype dtype) noexcept {
-  switch (dtype) {
-    case MYDEV_U16:
-      return MYDEV_S16;
-    case MYDEV_U32:
-      return MYDEV_S32;
-    case MYDEV_U64:
-      return MYDEV_S64;
-    default:
-      return dtype;
-  }
-}
-
 // Whose kernels are those of the signed type.
 Tensor as_signed(Tensor tensor) {
   const mydev_dtype dtype = signed_dtype(tensor.view.dtype);

@@ -49,12 +49,6 @@ const Row* row_of(Operator op, ElementType type) noexcept {
   }
 }
 
-mydev_dtype computed_as(mydev_dtype dtype) noexcept {
-  if (dtype == MYDEV_U16) return MYDEV_S16;
-  if (dtype == MYDEV_U32) return MYDEV_S32;
-  return dtype == MYDEV_U64 ? MYDEV_S64 : dtype;
-}
-
 // Whether reducing with that initial value is as if there were none.
 bool is_neutral(Operator op, ElementType type, const mydev_scalar& value) noexcept {
   const bool is_float = element_row(type).kind == ElementKind::kFloat;
@@ -85,7 +79,7 @@ bool lower_reduction(Frame& frame, const Operation& op) {
   Emitter& emit = frame.emit;
   const Sizes dimensions = op.integers("dimensions");
   program::Operand x = frame.view(op.operand(0));
-  x.dtype = computed_as(x.dtype);
+  x.dtype = signed_dtype(x.dtype);
   Tensor initial{broadcast(frame.view(op.operand(1)), op.result().type->dims, {}), frame[op.operand(1)].splat};
   initial.view.dtype = x.dtype;
   Tensor result{frame.result_of(op.result()), std::nullopt};

@@ -40,28 +40,6 @@ int64_t size_of(const Mesh& mesh, const AxisReference& reference) {
   return axis == mesh.axes.end() ? 1 : axis->size;
 }
 
-// Fields of OpSharding that are written, and its types.
-constexpr uint8_t kTypeField = 1, kDimensionsField = 3, kDevicesField = 4, kReplicatedField = 6;
-constexpr uint8_t kReplicated = 0, kTiled = 3;
-
-void append_varint(std::string& out, uint64_t value) {
-  constexpr uint64_t kMore = 0x80;
-  for (; value >= kMore; value >>= 7) out.push_back(static_cast<char>(value | kMore));
-  out.push_back(static_cast<char>(value));
-}
-void append_number(std::string& out, uint8_t field, uint64_t value) {
-  append_varint(out, static_cast<uint64_t>(field) << 3);
-  append_varint(out, value);
-}
-void append_packed(std::string& out, uint8_t field, const Sizes& values) {
-  constexpr uint64_t kLengthDelimited = 2;
-  std::string packed;
-  for (const int64_t value : values) append_varint(packed, static_cast<uint64_t>(value));
-  append_varint(out, (static_cast<uint64_t>(field) << 3) | kLengthDelimited);
-  append_varint(out, packed.size());
-  out += packed;
-}
-
 }  // namespace
 
 Sharding::Sharding(int64_t devices, size_t rank)
@@ -116,30 +94,18 @@ std::vector<int64_t> Sharding::holders() const {
   return holders;
 }
 
-std::string Sharding::serialized() const {
-  std::string text;
-  if (is_whole()) {
-    append_number(text, kTypeField, kReplicated);
-    return text;
-  }
-  append_number(text, kTypeField, kTiled);
+std::vector<int64_t> Sharding::devices_by_tile() const {
   int64_t tiles = 1;
   for (const int64_t parts : parts_) tiles *= parts;
-  const int64_t copies = devices() / tiles;
-  Sizes dimensions = parts_;
-  if (copies > 1) dimensions.push_back(copies);
-  append_packed(text, kDimensionsField, dimensions);
   std::vector<Sizes> of_tile(static_cast<size_t>(tiles));
   for (int64_t device = 0; device < devices(); ++device) {
     int64_t tile = 0;
     for (size_t d = 0; d < parts_.size(); ++d) tile = tile * parts_[d] + places_[static_cast<size_t>(device)][d];
     of_tile[static_cast<size_t>(tile)].push_back(device);
   }
-  Sizes in_order;
+  std::vector<int64_t> in_order;
   for (const Sizes& ids : of_tile) in_order.insert(in_order.end(), ids.begin(), ids.end());
-  append_packed(text, kDevicesField, in_order);
-  if (copies > 1) append_number(text, kReplicatedField, 1);
-  return text;
+  return in_order;
 }
 
 }  // namespace mydev::lowering

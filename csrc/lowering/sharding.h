@@ -31,8 +31,10 @@ class Sharding {
   // Devices that between them have each part once.
   std::vector<int64_t> holders() const;
   int64_t devices() const noexcept { return static_cast<int64_t>(places_.size()); }
-  // As a serialized OpSharding of XLA.
-  std::string serialized() const;
+  // Of each dimension, how many.
+  const Sizes& parts() const noexcept { return parts_; }
+  // The devices in the row-major order of the parts that they have; those of one part in their order.
+  std::vector<int64_t> devices_by_tile() const;
 
  private:
   Sizes parts_;                // by dimension

@@ -4,6 +4,7 @@
 
 #include "lowering/lowering.h"
 #include "pjrt/program_module.h"
+#include "pjrt/wire.h"
 #include "runtime/command/host_work.h"
 #include "stablehlo/bytecode/reader.h"
 #include "stablehlo/text/text.h"
@@ -12,6 +13,23 @@
 namespace mydev::pjrt {
 
 namespace {
+
+// As a serialized OpSharding.
+std::string serialized(const lowering::Sharding& sharding) {
+  constexpr uint32_t kType = 1, kTileDimensions = 3, kTileDevices = 4, kReplicatedLastDimension = 6;
+  constexpr uint64_t kReplicated = 0, kTiled = 3;
+  WireWriter writer;
+  writer.number(kType, sharding.is_whole() ? kReplicated : kTiled);
+  if (sharding.is_whole()) return std::move(writer).take();
+  std::vector<int64_t> dimensions = sharding.parts();
+  int64_t copies = sharding.devices();
+  for (const int64_t parts : dimensions) copies /= parts;
+  if (copies > 1) dimensions.push_back(copies);
+  writer.packed(kTileDimensions, dimensions);
+  writer.packed(kTileDevices, sharding.devices_by_tile());
+  if (copies > 1) writer.number(kReplicatedLastDimension, 1);
+  return std::move(writer).take();
+}
 
 // What an instance is made of, in the order in which it must go.
 struct Compiled {
@@ -82,7 +100,7 @@ class StablehloModule final : public CompiledModule {
       const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
       values.at(i).shape =
           make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
-      if (placement_.partitions > 1) values[i].sharding = shardings[i].serialized();
+      if (placement_.partitions > 1) values[i].sharding = serialized(shardings[i]);
     }
   }
 

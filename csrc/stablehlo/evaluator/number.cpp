@@ -12,11 +12,10 @@ namespace {
 // How the bits of a float are shared out, and what the largest of them mean.
 struct FloatFormat {
   enum Ends : uint8_t {
-    kIeee,    // infinities, then NaNs
-    kNan,     // no infinities; all ones is NaN
-    kZeroNan  // no infinities, no -0; its bits are NaN
-    ,
-    kFinite  // all are numbers
+    kIeee,     // infinities, then NaNs
+    kNan,      // no infinities; all ones is NaN
+    kZeroNan,  // no infinities, no -0; its bits are NaN
+    kFinite,   // all are numbers
   };
   int exponent_bits, mantissa_bits, bias;
   Ends ends;
