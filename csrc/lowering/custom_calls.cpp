@@ -111,6 +111,46 @@ std::vector<Sizes> orders_of(const Operation& op, std::string_view attribute, si
   return orders;
 }
 
+// Gives a call's tensors, one for each of its result_types(), to its results.
+void set_results(Frame& frame, const Operation& op, const std::vector<Tensor>& tensors) {
+  size_t next = 0;
+  for (const Value* result : op.results) {
+    const size_t count = result->type->kind == TypeKind::kTuple ? result->type->inputs.size() : 1;
+    const auto begin = tensors.begin() + static_cast<ptrdiff_t>(next);
+    if (result->type->kind == TypeKind::kTuple) {
+      frame.set_tuple(*result, {begin, begin + static_cast<ptrdiff_t>(count)});
+    } else {
+      frame.set(*result, *begin);
+    }
+    next += count;
+  }
+}
+
+// A target that is computed without a kernel of its name.
+bool lower_known_target(Frame& frame, const Operation& op, const std::string& target) {
+  if (std::ranges::count(kIdentities, target) != 0 && op.operands.size() == op.results.size()) {
+    for (size_t i = 0; i < op.results.size(); ++i) frame.set(op.result(i), frame[op.operand(i)]);
+    return true;
+  }
+  if (target == "mhlo.erf" && op.operands.size() == 1 && has_float_kernels(op.operand(0).type->element)) {
+    const Tensor& x = frame[op.operand(0)];
+    frame.set(op.result(), frame.emit.pointwise("mydev.erf", x.view.dtype, {x}));
+    return true;
+  }
+  Evaluation evaluation = make_evaluation_of_target(op);
+  if (!evaluation) return false;
+  std::vector<program::Operand> results, operands;
+  std::vector<Tensor> tensors;
+  for (const Value* operand : op.operands) operands.push_back(frame.view(*operand));
+  for (const Type* type : op.result_types()) {
+    results.push_back(frame.emit.temporary(dtype_of(type->element), type->dims));
+    tensors.push_back({results.back(), std::nullopt});
+  }
+  set_results(frame, op, tensors);
+  frame.context.host.launch(frame.emit, target, std::move(evaluation), std::move(results), std::move(operands));
+  return true;
+}
+
 // Kernels know no layouts: memory in another order is given as if it were row-major.
 program::Operand as_row_major(program::Operand memory, const Sizes& sizes) {
   return dense_reshaped(std::move(memory), sizes);
@@ -120,12 +160,9 @@ program::Operand as_row_major(program::Operand memory, const Sizes& sizes) {
 
 bool lower_custom_call(Frame& frame, const Operation& op) {
   const std::string& target = op.string("call_target_name");
-  if (std::ranges::count(kIdentities, target) != 0 && op.operands.size() == op.results.size()) {
-    for (size_t i = 0; i < op.results.size(); ++i) frame.set(op.result(i), frame[op.operand(i)]);
-    return true;
-  }
   const mydev_kernel* kernel = find_target(op, target);
   if (kernel == nullptr) {
+    if (lower_known_target(frame, op, target)) return true;
     op.fail(MYDEV_UNIMPLEMENTED, "there is no kernel '", target,
             "' to call; load the library that has it (MYDEV_CUSTOM_CALLS)");
   }
@@ -139,12 +176,13 @@ bool lower_custom_call(Frame& frame, const Operation& op) {
     operands.push_back(order.empty() ? frame.emit.dense(view)
                                      : as_row_major(frame.emit.dense(transposed(view, order)), value.type->dims));
   }
-  const std::vector<Sizes> result_orders = orders_of(op, "result_layouts", op.results.size());
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    const Value& value = op.result(i);
-    if (!value.type->is_tensor()) continue;
-    const Sizes &order = result_orders[i], &sizes = value.type->dims;
-    program::Operand memory = frame.result_of(value);
+  const std::vector<const Type*> types = op.result_types();
+  const std::vector<Sizes> result_orders = orders_of(op, "result_layouts", types.size());
+  std::vector<Tensor> tensors(types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (!types[i]->is_tensor()) continue;
+    const Sizes &order = result_orders[i], &sizes = types[i]->dims;
+    program::Operand memory = frame.emit.temporary(dtype_of(types[i]->element), sizes);
     results.push_back(memory);
     if (!order.empty()) {
       Sizes in_memory, back(order.size());
@@ -152,8 +190,9 @@ bool lower_custom_call(Frame& frame, const Operation& op) {
       for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
       memory = transposed(dense_reshaped(memory, in_memory), back);
     }
-    frame.set(value, {memory, std::nullopt});
+    tensors[i] = {memory, std::nullopt};
   }
+  set_results(frame, op, tensors);
   const CallAttributes attributes(op);
   frame.emit.launch(kernel->name, std::move(results), std::move(operands), attributes.of(*kernel));
   return true;

@@ -64,6 +64,11 @@ bool has_kernels(stablehlo::ElementType type) noexcept {
   return stablehlo::element_row(type).dtype != MYDEV_DTYPE_INVALID;
 }
 
+bool has_float_kernels(stablehlo::ElementType type) noexcept {
+  const stablehlo::ElementRow& row = stablehlo::element_row(type);
+  return row.kind == stablehlo::ElementKind::kFloat && row.bits >= 16;
+}
+
 bool is_empty(const Sizes& sizes) noexcept {
   return std::ranges::count(sizes, 0) != 0;
 }

@@ -31,6 +31,7 @@ mydev_dtype dtype_of(stablehlo::ElementType type) noexcept;
 // The signed type of the same bits of u16, u32, u64; others as they are. Kernels know no more of the unsigned ones.
 mydev_dtype signed_dtype(mydev_dtype dtype) noexcept;
 bool has_kernels(stablehlo::ElementType type) noexcept;
+bool has_float_kernels(stablehlo::ElementType type) noexcept;  // f16, bf16, f32, f64
 
 bool is_empty(const Sizes& sizes) noexcept;
 int64_t count_of(const Sizes& sizes) noexcept;

@@ -45,6 +45,11 @@ class Frame {
   const program::Operand& view(const stablehlo::Value& value) const { return tensors_[value.id].view; }
   std::vector<Tensor> tensors_of(std::span<const stablehlo::Value* const> values) const;
   program::Operand result_of(const stablehlo::Value& value);  // a new temporary for it
+  // Of tuples, their elements.
+  void set_tuple(const stablehlo::Value& value, std::vector<Tensor> elements) {
+    tuples_[value.id] = std::move(elements);
+  }
+  const std::vector<Tensor>& tuple(const stablehlo::Value& value) const { return tuples_.at(value.id); }
 
   Context& context;
   Emitter& emit;
@@ -52,6 +57,7 @@ class Frame {
 
  private:
   std::vector<Tensor> tensors_;
+  std::unordered_map<uint32_t, std::vector<Tensor>> tuples_;
 };
 
 // Goes through the operations of a block, without its terminator.
@@ -74,6 +80,7 @@ bool lower_conversion(Frame& frame, const stablehlo::Operation& op);          //
 bool lower_movement(Frame& frame, const stablehlo::Operation& op);            // movement.cpp
 bool lower_window(Frame& frame, const stablehlo::Operation& op);              // windows.cpp
 bool lower_reduction(Frame& frame, const stablehlo::Operation& op);           // reductions.cpp
+bool lower_normalization(Frame& frame, const stablehlo::Operation& op);       // normalization.cpp
 bool lower_product(Frame& frame, const stablehlo::Operation& op);             // products.cpp
 bool lower_indexing(Frame& frame, const stablehlo::Operation& op);            // indexing.cpp
 bool lower_collective(Frame& frame, const stablehlo::Operation& op);          // collective_operations.cpp

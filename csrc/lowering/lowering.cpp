@@ -54,9 +54,10 @@ std::string key_of(const Frame& frame, const Operation& op) {
   const bool is_call = op.op == Operator::kCustomCall || op.op == Operator::kCall || op.op == Operator::kComposite;
   if (is_call || !op.regions.empty() || op.row().has(kSideEffects) || op.results.empty()) return "";
   if (op.op == Operator::kConstant && op.result().type->rank() != 0) return "";
+  if (!op.result().type->is_tensor()) return "";
   std::string key(op.name());
   for (const Value* operand : op.operands) {
-    if (operand->type->kind == TypeKind::kToken) return "";
+    if (!operand->type->is_tensor()) return "";
     key += ' ' + text_of(frame.view(*operand));
   }
   for (const NamedAttribute& attribute : op.attributes) {
@@ -64,6 +65,13 @@ std::string key_of(const Frame& frame, const Operation& op) {
     key += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
   }
   return key + ' ' + op.result().type->text();
+}
+
+bool is_lowered(const Type& type) noexcept {
+  if (type.kind == TypeKind::kTuple) {
+    return std::ranges::all_of(type.inputs, [](const Type* of) { return of->is_tensor() && of->is_static(); });
+  }
+  return type.is_tensor() && type.is_static();
 }
 
 // Results are slots of their own, each returned once.
@@ -109,7 +117,7 @@ void lower_block(Frame& frame, const Block& block) {
 void lower_operation(Frame& frame, const Operation& op) {
   for (const Value* result : op.results) {
     const Type& type = *result->type;
-    if (type.kind != TypeKind::kToken && !(type.is_tensor() && type.is_static())) {
+    if (type.kind != TypeKind::kToken && !is_lowered(type)) {
       op.fail(MYDEV_UNIMPLEMENTED, "gives a ", type.text(), "; tensors whose sizes are known are supported");
     }
   }
@@ -122,7 +130,8 @@ void lower_operation(Frame& frame, const Operation& op) {
   }
   const bool lowered = lower_control(frame, op) || lower_collective(frame, op) || lower_movement(frame, op) ||
                        lower_conversion(frame, op) || lower_pointwise(frame, op) || lower_window(frame, op) ||
-                       lower_reduction(frame, op) || lower_product(frame, op) || lower_indexing(frame, op);
+                       lower_reduction(frame, op) || lower_normalization(frame, op) || lower_product(frame, op) ||
+                       lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
   if (!key.empty()) frame.emit.remember(key, frame.tensors_of(op.results));
 }

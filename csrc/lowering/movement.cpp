@@ -117,6 +117,12 @@ std::optional<Tensor> view_of(Frame& frame, const Operation& op) {
 
 bool lower_movement(Frame& frame, const Operation& op) {
   switch (op.op) {
+    case Operator::kTuple:
+      frame.set_tuple(op.result(), frame.tensors_of(op.operands));
+      return true;
+    case Operator::kGetTupleElement:
+      frame.set(op.result(), frame.tuple(op.operand(0)).at(static_cast<size_t>(op.integer("index"))));
+      return true;
     case Operator::kConstant:
       frame.set(op.result(), constant(frame, op));
       return true;

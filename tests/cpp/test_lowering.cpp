@@ -60,6 +60,52 @@ TEST(Lowering, ComputesByKernels) {
   EXPECT_EQ(run(text, {{1, 2, 3, 4, 5, 6}, {1, 0, 0, 1, 1, 1}}, 4), (Values{8, 20, 10, 22}));
 }
 
+// A body may use constants that are defined before it.
+TEST(Lowering, TakesConstantsIntoBodies) {
+  const auto text = [](const std::string& definition) {
+    return function("%x: tensor<2x3xf32>, %y: tensor<f32>", "tensor<2xf32>", definition + R"(
+    %i = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %i) across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+     reducer(%a: tensor<f32>, %b: tensor<f32>) {
+      %1 = stablehlo.add %c, %b : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+    }
+    return %0 : tensor<2xf32>)");
+  };
+  const std::vector<Values> arguments = {{1, 2, 3, 4, 5, 6}, {1}};
+  EXPECT_EQ(run(text("%c = stablehlo.constant dense<7.0> : tensor<f32>"), arguments, 2), (Values{10, 13}));
+  const stablehlo::Module module = module_of(text("%c = stablehlo.add %y, %y : tensor<f32>"));
+  expect_error(error_of([&] { lower(module); }), MYDEV_UNIMPLEMENTED, "from outside of the body");
+}
+
+TEST(Lowering, NormalizesOverABatch) {
+  const std::string types =
+      "(tensor<2x3x2xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x2xf32>, tensor<3xf32>, tensor<3xf32>)";
+  const auto text = [&](int result, const std::string& type) {
+    return function("%x: tensor<2x3x2xf32>, %s: tensor<3xf32>, %o: tensor<3xf32>", type,
+                    R"(
+    %0:3 = "stablehlo.batch_norm_training"(%x, %s, %o) {epsilon = 0.0 : f32, feature_index = 1 : i64} : )" +
+                        types + "\n    return %0#" + std::to_string(result) + " : " + type);
+  };
+  const std::vector<Values> arguments = {{1, 3, 0, 0, 2, 2, 5, 7, 4, 4, 2, 6}, {1, 2, 1}, {0, 10, 0}};
+  EXPECT_EQ(run(text(1, "tensor<3xf32>"), arguments, 3), (Values{4, 2, 3}));
+  EXPECT_EQ(run(text(2, "tensor<3xf32>"), arguments, 3), (Values{5, 4, 3}));
+  const Values normalized = run(text(0, "tensor<2x3x2xf32>"), arguments, 12);
+  EXPECT_NEAR(normalized[0], -3 / std::sqrt(5.0), 1e-6);
+  EXPECT_EQ(normalized[2], 8);   // (0 - 2) / 2 * 2 + 10
+  EXPECT_EQ(normalized[8], 12);  // (4 - 2) / 2 * 2 + 10
+}
+
+TEST(Lowering, TakesCallsThatGiveTuples) {
+  const std::string text = function("%x: tensor<2x2xf32>", "tensor<2xf32>", R"(
+    %0 = stablehlo.custom_call @Eigh(%x) {backend_config = "1,1,100,0.000001"} : (tensor<2x2xf32>) -> tuple<tensor<2x2xf32>, tensor<2xf32>>
+    %1 = stablehlo.get_tuple_element %0[1] : (tuple<tensor<2x2xf32>, tensor<2xf32>>) -> tensor<2xf32>
+    return %1 : tensor<2xf32>)");
+  const Values values = run(text, {{2, 77, 1, 2}}, 2);  // the lower triangle counts
+  EXPECT_NEAR(values[0], 1, 1e-6);
+  EXPECT_NEAR(values[1], 3, 1e-6);
+}
+
 TEST(Lowering, UpdatesTheStateOfLoopsInOneStep) {
   // Two values that change places: each round reads both before it writes either.
   const std::string text = function("%a: tensor<2xf32>, %b: tensor<2xf32>", "tensor<2xf32>", R"(

@@ -19,4 +19,8 @@ using Evaluation = std::function<void(std::span<const std::byte* const>, std::sp
 // Raises UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.
 Evaluation make_evaluation(const Module& module, const Operation& op);
 
+// Of a custom call to one of XLA's own targets: Qr, ProductOfElementaryHouseholderReflectors, Eigh. Elements of a tuple
+// are results of their own. Empty for other targets; raises UNIMPLEMENTED for operands that these do not take.
+Evaluation make_evaluation_of_target(const Operation& op);
+
 }  // namespace mydev::stablehlo

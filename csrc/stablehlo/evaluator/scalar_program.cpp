@@ -1,10 +1,13 @@
 #include "stablehlo/evaluator/scalar_program.h"
 
 #include <array>
+#include <limits>
 
 namespace mydev::stablehlo {
 
 namespace {
+
+constexpr uint32_t kUnknown = std::numeric_limits<uint32_t>::max();  // no register yet
 
 // Operators that give a scalar as it is.
 bool is_identity_of_scalars(const Operation& op) noexcept {
@@ -34,7 +37,7 @@ ScalarProgram::ScalarProgram(const Module& module, const Region& region) {
   arguments.reserve(block.arguments.size());
   for (size_t i = 0; i < block.arguments.size(); ++i) arguments.push_back(add_register());
   arguments_ = arguments.size();
-  Names names(region.function->value_count);
+  Names names(region.function->value_count, kUnknown);
   results_ = add_block(module, block, arguments, names);
   if (block.operations.size() == 2 && instructions_.size() == 1 && results_.size() == 1 &&
       computes_the_arguments(*block.operations[0], block)) {
@@ -47,6 +50,16 @@ uint32_t ScalarProgram::add_register(const Number& number) {
   return static_cast<uint32_t>(initial_.size() - 1);
 }
 
+uint32_t ScalarProgram::register_of(const Value& value, const Operation& user, Names& names) {
+  uint32_t& name = names[value.id];
+  if (name != kUnknown) return name;
+  const Operation* definition = value.definition;
+  if (definition == nullptr || definition->op != Operator::kConstant || value.type->rank() != 0) {
+    user.fail(MYDEV_UNIMPLEMENTED, "takes a value from outside of the body that it is in; constants are supported");
+  }
+  return name = add_register(load(value.type->element, definition->literal("value").bytes.data()));
+}
+
 std::vector<uint32_t> ScalarProgram::add_block(const Module& module, const Block& block,
                                                std::span<const uint32_t> arguments, Names& names) {
   for (size_t i = 0; i < arguments.size(); ++i) names[block.arguments[i]->id] = arguments[i];
@@ -55,7 +68,9 @@ std::vector<uint32_t> ScalarProgram::add_block(const Module& module, const Block
   }
   std::vector<uint32_t> results;
   results.reserve(block.terminator().operands.size());
-  for (const Value* value : block.terminator().operands) results.push_back(names[value->id]);
+  for (const Value* value : block.terminator().operands) {
+    results.push_back(register_of(*value, block.terminator(), names));
+  }
   return results;
 }
 
@@ -68,12 +83,12 @@ void ScalarProgram::add_operation(const Module& module, const Operation& op, Nam
   }
   std::vector<uint32_t> operands;
   operands.reserve(op.operands.size());
-  for (const Value* operand : op.operands) operands.push_back(names[operand->id]);
+  for (const Value* operand : op.operands) operands.push_back(register_of(*operand, op, names));
   if (op.op == Operator::kConstant) {
-    names[op.result().id] = add_register(load(op.result().type->element, op.literal("value").bytes.data()));
+    register_of(op.result(), op, names);
   } else if (op.op == Operator::kCall) {
     const Function& callee = module.callee(op);
-    Names inner(callee.value_count);
+    Names inner(callee.value_count, kUnknown);
     const std::vector<uint32_t> results = add_block(module, callee.body->body(), operands, inner);
     for (size_t i = 0; i < results.size(); ++i) names[op.results[i]->id] = results[i];
   } else if (is_identity_of_scalars(op)) {

@@ -14,7 +14,7 @@ namespace mydev::stablehlo {
 class ScalarProgram {
  public:
   // Of a region with one block whose arguments, results and operations are scalars. Raises UNIMPLEMENTED, with the
-  // operation, for what is not computed element by element.
+  // operation, for what is not computed element by element, and for values from outside that are no constants.
   ScalarProgram(const Module& module, const Region& region);
 
   size_t num_arguments() const noexcept { return arguments_; }
@@ -40,6 +40,8 @@ class ScalarProgram {
                                   Names& names);
   void add_operation(const Module& module, const Operation& op, Names& names);
   uint32_t add_register(const Number& number = {});
+  // Of what the body computed, or of a constant, which may be outside of it.
+  uint32_t register_of(const Value& value, const Operation& user, Names& names);
 
   size_t arguments_ = 0;
   std::vector<Number> initial_;  // constants in their places

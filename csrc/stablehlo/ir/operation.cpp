@@ -96,6 +96,19 @@ const TensorLiteral& Operation::literal(std::string_view name) const {
   return get<TensorLiteral>(name);
 }
 
+std::vector<const Type*> Operation::result_types() const {
+  std::vector<const Type*> types;
+  for (const Value* result : results) {
+    const Type& type = *result->type;
+    if (type.kind == TypeKind::kTuple) {
+      types.insert(types.end(), type.inputs.begin(), type.inputs.end());
+    } else {
+      types.push_back(&type);
+    }
+  }
+  return types;
+}
+
 std::string Operation::describe() const {
   std::string text = std::string(row().name) + " (operation " + std::to_string(index);
   if (function != nullptr) {

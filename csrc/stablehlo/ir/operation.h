@@ -85,6 +85,9 @@ struct Operation {
     return found != nullptr ? found->get_if<T>() : nullptr;
   }
 
+  // Types of the results, and in place of a tuple's those of its elements.
+  std::vector<const Type*> result_types() const;
+
   // "stablehlo.add (operation 3 of function 'main', at "model.py":12:3)".
   std::string describe() const;
   // Raises an error that begins with describe(): op.fail(MYDEV_UNIMPLEMENTED, "a rank of ", rank).
