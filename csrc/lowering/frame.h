@@ -30,8 +30,10 @@ struct Context {
   int64_t collectives = 0;  // so far, for their numbers
   // By the ids of values.
   std::map<const stablehlo::Function*, std::vector<Uses>> uses;
-  // Values of which frames have this device's part, not the whole.
+  // Values of the function that is run, of which frames have this device's part, not the whole.
   std::map<const stablehlo::Value*, Sharding> parts;
+  // Of the manual computations that the lowering is in.
+  std::vector<std::string> manual_axes;
 };
 
 // Of one function and one program that is being built. A body of a loop is another program with a frame of its own.

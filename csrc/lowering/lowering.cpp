@@ -208,7 +208,7 @@ void return_result(Frame& frame, const Value& value, const FunctionResult& resul
 LoweredProgram lower(const Module& module, const Placement& placement) {
   const Function& main = module.main();
   auto host = std::make_unique<HostOperations>();
-  Context context{module, *host, placement, 0, 0, {}, {}};
+  Context context{module, *host, placement, 0, 0, {}, {}, {}};
   if (placement.collectives == nullptr) {
     context.placement.collectives = std::make_shared<Collectives>(placement.devices());
   }

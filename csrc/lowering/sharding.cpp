@@ -43,10 +43,12 @@ int64_t size_of(const Mesh& mesh, const AxisReference& reference) {
 }  // namespace
 
 Sharding::Sharding(int64_t devices, size_t rank)
-    : parts_(rank, 1), places_(static_cast<size_t>(devices), Sizes(rank, 0)) {}
+    : parts_(rank, 1),
+      places_(static_cast<size_t>(devices), Sizes(rank, 0)),
+      tensors_(static_cast<size_t>(devices), 0) {}
 
 Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices,
-                   size_t rank, std::span<const std::string> axes)
+                   size_t rank, std::span<const std::string> axes, std::span<const std::string> apart)
     : Sharding(devices, rank) {
   const Mesh& mesh = mesh_of(module, sharding);
   if (mesh.axes.empty() || sharding.dimensions.empty()) return;
@@ -61,6 +63,13 @@ Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorShard
         int64_t& place = places_[static_cast<size_t>(device)][d];
         place = place * size + coordinate(mesh, device, reference);
       }
+    }
+  }
+  for (const std::string& axis : apart) {
+    const AxisReference reference{axis, std::nullopt};
+    for (int64_t device = 0; device < devices; ++device) {
+      int64_t& tensor = tensors_[static_cast<size_t>(device)];
+      tensor = tensor * size_of(mesh, reference) + coordinate(mesh, device, reference);
     }
   }
 }
@@ -85,11 +94,13 @@ Sizes Sharding::part_start(const Sizes& sizes, int64_t device) const {
   return start;
 }
 
-std::vector<int64_t> Sharding::holders() const {
+std::vector<int64_t> Sharding::holders(int64_t device) const {
   std::vector<int64_t> holders;
   std::set<Sizes> seen;
-  for (int64_t device = 0; device < devices(); ++device) {
-    if (seen.insert(places_[static_cast<size_t>(device)]).second) holders.push_back(device);
+  for (int64_t other = 0; other < devices(); ++other) {
+    const auto at = static_cast<size_t>(other);
+    if (tensors_[at] != tensors_[static_cast<size_t>(device)]) continue;
+    if (seen.insert(places_[at]).second) holders.push_back(other);
   }
   return holders;
 }

@@ -256,9 +256,22 @@ TEST(Sharding, SaysWhichPartADeviceHas) {
   EXPECT_EQ(sharding.part_sizes({3, 8}), (Sizes{3, 4}));
   EXPECT_EQ(sharding.part_start({3, 8}, 1), (Sizes{0, 4}));
   EXPECT_EQ(sharding.part_start({3, 8}, 2), (Sizes{0, 0}));
-  EXPECT_EQ(sharding.holders(), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(sharding.holders(3), (std::vector<int64_t>{0, 1}));
   expect_error(error_of([&] { sharding.part_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
                "dimension 1 of size 5 in 2 parts; parts of one size are supported");
+}
+
+TEST(Sharding, TellsApartWhatIsOfAnotherTensor) {
+  const stablehlo::Module module =
+      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
+  stablehlo::TensorSharding over;
+  over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};
+  over.dimensions.resize(1);
+  over.dimensions[0].axes = {{"b", std::nullopt}};
+  const std::vector<std::string> axes = {"b"}, apart = {"a"};
+  const Sharding sharding(module, over, 4, 1, axes, apart);
+  EXPECT_EQ(sharding.holders(1), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(sharding.holders(2), (std::vector<int64_t>{2, 3}));
 }
 
 }  // namespace

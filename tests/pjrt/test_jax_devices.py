@@ -44,6 +44,17 @@ results["groups"] = shown(
 results["jit"] = shown(jax.jit(lambda x: x @ x.T, out_shardings=on(grid, "b"))(jax.device_put(x, on(grid, "a", "b"))))
 arrays = jax.device_put(x, on(grid, "a", "b"))
 results["result_of_jit"] = shown(jax.jit(lambda a: (a + a.sum(), a.T)[1])(arrays))
+both = jax.jit(jax.shard_map(lambda x: x + lax.psum(x, "a"), mesh=grid, in_specs=P("a", "b"), out_specs=P("a", "b")))
+results["called"] = shown(jax.jit(lambda x: both(x * 2) / 2 + 1)(x))
+results["called_twice"] = shown(jax.jit(lambda x: both(both(x)))(x))
+results["returned_by_a_call"] = shown(jax.jit(lambda x: both(x).T)(x))
+def along(axis, f, spec, mesh=None): return jax.shard_map(
+    f, mesh=mesh, in_specs=spec, out_specs=spec, axis_names={axis})
+results["over_one_axis"] = shown(jax.jit(along("b", lambda x: lax.pmax(x, "b"), P("b"), grid))(x))
+results["index_of_one_axis"] = shown(jax.jit(along("b", lambda x: x + lax.axis_index("b"), P("b"), grid))(x))
+with jax.set_mesh(grid):
+    def inner(x): return along("b", lambda x: x + lax.axis_index("b"), P(None, "b"))(x)
+    results["nested"] = shown(jax.jit(along("a", lambda x: inner(x * 2) * lax.axis_index("a"), P("a")))(x))
 results["grad"] = shown(jax.grad(lambda x: shards(lambda x: lax.psum(jnp.sum(x**3), "x"), out=P())(x))(x))
 """
 
@@ -67,6 +78,18 @@ def test_programs_of_four_devices(driver: str) -> None:
     assert results["groups"] == [[row[0] + row[2], row[1] + row[3]] for row in x]
     assert results["jit"] == [[sum(a * b for a, b in zip(p, q, strict=True)) for q in x] for p in x]
     assert results["result_of_jit"] == columns
+    summed = [[a + b + c for a, b, c in zip(x[row], x[row % 2], x[row % 2 + 2], strict=True)] for row in range(4)]
+    assert results["called"] == [[value + 1 for value in row] for row in summed]
+    assert results["called_twice"] == [
+        [a + b + c for a, b, c in zip(summed[row], summed[row % 2], summed[row % 2 + 2], strict=True)]
+        for row in range(4)
+    ]
+    assert results["returned_by_a_call"] == [list(column) for column in zip(*summed, strict=True)]
+    assert results["over_one_axis"] == [*x[2:], *x[2:]]
+    assert results["index_of_one_axis"] == [[value + row // 2 for value in values] for row, values in enumerate(x)]
+    assert results["nested"] == [
+        [(2 * value + column // 2) * (row // 2) for column, value in enumerate(values)] for row, values in enumerate(x)
+    ]
     assert results["grad"] == [[3 * value**2 for value in row] for row in x]
 
 
