@@ -186,8 +186,10 @@ void lower_broadcast(Frame& frame, const Operation& op) {
 
 }  // namespace
 
-Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole) {
+Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
+                const std::string& what) {
   if (sharding.is_whole()) return part;
+  frame.context.gathered.push_back(what + ", " + whole.text());
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
   Sizes group(static_cast<size_t>(sharding.devices()));
   for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);

@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import pjrt_mydev
 pjrt_mydev.initialize()
 jax.config.update("jax_platforms", "mydev,cpu")
+jax.config.update("jax_use_shardy_partitioner", SHARDY)
 devices = jax.devices()
 mesh = Mesh(np.array(devices), ("x",))
 grid = Mesh(np.array(devices).reshape(2, 2), ("a", "b"))
@@ -43,6 +44,8 @@ results["groups"] = shown(
     jax.jit(jax.shard_map(lambda x: lax.psum(x, "b"), mesh=grid, in_specs=P("a", "b"), out_specs=P("a")))(x))
 results["jit"] = shown(jax.jit(lambda x: x @ x.T, out_shardings=on(grid, "b"))(jax.device_put(x, on(grid, "a", "b"))))
 arrays = jax.device_put(x, on(grid, "a", "b"))
+results["constrained"] = shown(jax.jit(
+    lambda x: lax.with_sharding_constraint(x.T, on(grid, ("b", "a"))) * 2, donate_argnums=0)(arrays.copy()))
 results["result_of_jit"] = shown(jax.jit(lambda a: (a + a.sum(), a.T)[1])(arrays))
 both = jax.jit(jax.shard_map(lambda x: x + lax.psum(x, "a"), mesh=grid, in_specs=P("a", "b"), out_specs=P("a", "b")))
 results["called"] = shown(jax.jit(lambda x: both(x * 2) / 2 + 1)(x))
@@ -59,10 +62,16 @@ results["grad"] = shown(jax.grad(lambda x: shards(lambda x: lax.psum(jnp.sum(x**
 """
 
 
+#: Of JAX's two forms of programs for several devices: Shardy's, and GSPMD's.
+PARTITIONERS = {"shardy": "SHARDY = True\n", "gspmd": "SHARDY = False\n"}
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
 @pytest.mark.parametrize("driver", ["host:devices=4", "host:devices=4,async", "host:devices=4,remote,async,guarded"])
-def test_programs_of_four_devices(driver: str) -> None:
+def test_programs_of_four_devices(driver: str, partitioner: str) -> None:
     require("jax", "jax==0.10.2")
-    results = json.loads(output_of(START + PROGRAMS + END, driver).splitlines()[-1])
+    code = PARTITIONERS[partitioner] + START + PROGRAMS + END
+    results = json.loads(output_of(code, driver).splitlines()[-1])
     x = [[4.0 * row + column for column in range(4)] for row in range(4)]
     sums = [sum(column) for column in zip(*x, strict=True)]
     columns = [list(column) for column in zip(*x, strict=True)]
@@ -90,12 +99,35 @@ def test_programs_of_four_devices(driver: str) -> None:
     assert results["nested"] == [
         [(2 * value + column // 2) * (row // 2) for column, value in enumerate(values)] for row, values in enumerate(x)
     ]
+    assert results["constrained"] == [[2 * value for value in column] for column in columns]
     assert results["grad"] == [[3 * value**2 for value in row] for row in x]
 
 
-def test_parts_of_different_sizes_are_refused() -> None:
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_what_is_gathered_is_told_once(partitioner: str) -> None:
     require("jax", "jax==0.10.2")
-    code = START + "jax.jit(lambda x: x + 1, in_shardings=on(mesh, 'x'))(np.zeros(6, np.float32))"
+    code = """
+f = jax.jit(lambda x: x + 1)
+y = jax.device_put(x := np.arange(8, dtype=np.float32), on(mesh, "x"))
+f(f(y)).block_until_ready()
+jax.jit(jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("x"), out_specs=P("x")))(y).block_until_ready()
+"""
+    result = run_client(PARTITIONERS[partitioner] + START + code, "host:devices=4", MYDEV_LOG="debug")
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stderr.splitlines() if "DEBUG" in line] == [
+        "torch_mydev DEBUG: program 'jit__lambda' for 4 devices is not partitioned: each of them gathers and computes "
+        "with the whole of argument 0, tensor<8xf32>"
+    ]
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_parts_of_different_sizes_are_refused(partitioner: str) -> None:
+    require("jax", "jax==0.10.2")
+    code = (
+        PARTITIONERS[partitioner]
+        + START
+        + "jax.jit(lambda x: x + 1, in_shardings=on(mesh, 'x'))(np.zeros(6, np.float32))"
+    )
     result = run_client(code, "host:devices=4")
     assert result.returncode != 0
     assert "should evenly divide the shape" in result.stderr
