@@ -114,10 +114,11 @@ jax.jit(jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("x"), out_specs=P("
 """
     result = run_client(PARTITIONERS[partitioner] + START + code, "host:devices=4", MYDEV_LOG="debug")
     assert result.returncode == 0, result.stderr
-    assert [line for line in result.stderr.splitlines() if "DEBUG" in line] == [
+    (line,) = [line for line in result.stderr.splitlines() if "DEBUG" in line]
+    assert line == (
         "torch_mydev DEBUG: program 'jit__lambda' for 4 devices is not partitioned: each of them gathers and computes "
         "with the whole of argument 0, tensor<8xf32>"
-    ]
+    )
 
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS)
