@@ -99,6 +99,52 @@ TEST(Lowering, NamesTheOperationThatIsNotSupported) {
                "call; load the library that has it (MYDEV_CUSTOM_CALLS)");
 }
 
+struct ExchangeCase {
+  const char *name, *operation;
+};
+class Exchange : public ::testing::TestWithParam<ExchangeCase> {};
+TEST_P(Exchange, IsRefusedByNameAndPlace) {
+  const stablehlo::Module module =
+      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>",
+                         "%t = stablehlo.create_token : !stablehlo.token\n" + std::string(GetParam().operation) +
+                             "\n return %x : tensor<2xf32>"));
+  expect_error(error_of([&] { lower(module); }), MYDEV_UNIMPLEMENTED,
+               "stablehlo." + std::string(GetParam().name) +
+                   " (operation 1 of function 'main'): exchanges data with the host while the program runs; "
+                   "io_callback is what is supported for that");
+}
+INSTANTIATE_TEST_SUITE_P(
+    Lowering, Exchange,
+    ::testing::Values(ExchangeCase{"infeed", R"(%0:2 = "stablehlo.infeed"(%t) <{infeed_config = "", layout = [[0]]}> :
+          (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token))"},
+                      ExchangeCase{"outfeed", R"(%0 = "stablehlo.outfeed"(%x, %t) <{outfeed_config = ""}> :
+          (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token)"},
+                      ExchangeCase{"send", R"(%0 = "stablehlo.send"(%x, %t) <{channel_handle =
+          #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}> :
+          (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token)"},
+                      ExchangeCase{"recv", R"(%0:2 = "stablehlo.recv"(%t) <{channel_handle =
+          #stablehlo.channel_handle<handle = 1, type = 3>, is_host_transfer = true}> :
+          (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token))"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Lowering, RefusesAnApproxTopKWhoseResultIsNone) {
+  const stablehlo::Module module = module_of(R"(module @m {
+   func.func @less(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+    %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    return %0 : tensor<i1>
+   }
+   func.func @main(%x: tensor<4xf32>, %i: tensor<f32>) -> tensor<5xf32> {
+    %0 = stablehlo.custom_call @ApproxTopK(%x, %i) {called_computations = [@less],
+      mhlo.backend_config = {reduction_dim = 0 : i64}} : (tensor<4xf32>, tensor<f32>) -> tensor<5xf32>
+    return %0 : tensor<5xf32>
+   }
+  })");
+  expect_error(
+      error_of([&] { lower(module); }), MYDEV_INVALID_ARGUMENT,
+      "stablehlo.custom_call (operation 0 of function 'main'): a tensor<5xf32> is not of the first elements of a "
+      "tensor<4xf32> along dimension 0");
+}
+
 // --- each operator against its evaluation on the host ----------------------------------------------------------------
 
 struct OperatorCase {
