@@ -186,15 +186,17 @@ void lower_broadcast(Frame& frame, const Operation& op) {
 
 }  // namespace
 
-Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole) {
+Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
+                const std::string& what) {
   if (sharding.is_whole()) return part;
+  frame.context.gathered.push_back(what + ", " + whole.text());
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
   Sizes group(static_cast<size_t>(sharding.devices()));
   for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
   lower_meeting(frame, "gather of parts", std::move(group),
-                [sharding, &whole](auto members, size_t, auto results) {
+                [sharding, &whole](auto members, size_t rank, auto results) {
                   const Sizes box = sharding.part_sizes(whole.dims);
-                  for (const int64_t device : sharding.holders()) {
+                  for (const int64_t device : sharding.holders(static_cast<int64_t>(rank))) {
                     move_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
                              sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
                   }

@@ -331,6 +331,12 @@ bool lower_control(Frame& frame, const Operation& op) {
     case Operator::kOptimizationBarrier:
       pass_on(frame, op);
       return true;
+    case Operator::kInfeed:
+    case Operator::kOutfeed:
+    case Operator::kSend:
+    case Operator::kRecv:
+      op.fail(MYDEV_UNIMPLEMENTED,
+              "exchanges data with the host while the program runs; io_callback is what is supported for that");
     case Operator::kAfterAll:
     case Operator::kCreateToken:
     case Operator::kSdyShardingGroup:

@@ -12,9 +12,8 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// About shardings only, or layouts: the result is the operand.
-constexpr std::array<std::string_view, 5> kIdentities = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
-                                                         "annotate_device_placement", "LayoutConstraint"};
+// About memories or layouts only: the result is the operand.
+constexpr std::array<std::string_view, 2> kIdentities = {"annotate_device_placement", "LayoutConstraint"};
 
 // A custom call's attributes as kernels take them. Refers to the module.
 class CallAttributes {
@@ -159,7 +158,12 @@ program::Operand as_row_major(program::Operand memory, const Sizes& sizes) {
 }  // namespace
 
 bool lower_custom_call(Frame& frame, const Operation& op) {
+  if (const ShardingCall call = sharding_call_of(op); call != ShardingCall::kNone) {
+    lower_sharding_call(frame, op, call);
+    return true;
+  }
   const std::string& target = op.string("call_target_name");
+  if (target == kApproxTopK) return false;
   const mydev_kernel* kernel = find_target(op, target);
   if (kernel == nullptr) {
     if (lower_known_target(frame, op, target)) return true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,8 +31,12 @@ struct Context {
   int64_t collectives = 0;  // so far, for their numbers
   // By the ids of values.
   std::map<const stablehlo::Function*, std::vector<Uses>> uses;
-  // Values of which frames have this device's part, not the whole.
+  // Values of the function that is run, of which frames have this device's part, not the whole.
   std::map<const stablehlo::Value*, Sharding> parts;
+  // Of the manual computations that the lowering is in.
+  std::vector<std::string> manual_axes;
+  // What is gathered, as LoweredProgram says it.
+  std::vector<std::string> gathered;
 };
 
 // Of one function and one program that is being built. A body of a loop is another program with a frame of its own.
@@ -66,12 +71,14 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
-// The whole of a tensor of which each device has a part, and this device's part of a whole one.
-Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const stablehlo::Type& whole);
+// The whole of a tensor of which each device has a part, and this device's part of a whole one. `what` is the name of
+// the tensor for people.
+Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const stablehlo::Type& whole,
+                const std::string& what);
 Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding);
-// The shardings that an attribute of a manual computation lists, over its manual axes.
-std::vector<Sharding> shardings_of(const Context& context, const stablehlo::Operation& op, std::string_view name,
-                                   std::span<const stablehlo::Value* const> values);
+
+// "argument 0", "result 1 of stablehlo.sort (operation 3 of function 'main')".
+std::string describe(const stablehlo::Value& value);
 
 // By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
 // the operation is the host's.
@@ -87,5 +94,13 @@ bool lower_collective(Frame& frame, const stablehlo::Operation& op);          //
 bool lower_manual_computation(Frame& frame, const stablehlo::Operation& op);  // manual_computation.cpp
 bool lower_control(Frame& frame, const stablehlo::Operation& op);             // control.cpp
 bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);         // custom_calls.cpp
+
+// GSPMD's custom calls that are about shardings: the operand with a sharding, and the beginning and the end of a manual
+// computation. manual_computation.cpp
+enum class ShardingCall { kNone, kSharding, kFullToShard, kShardToFull };
+ShardingCall sharding_call_of(const stablehlo::Operation& op);
+void lower_sharding_call(Frame& frame, const stablehlo::Operation& op, ShardingCall call);
+// The sharding with which the one manual computation takes the value that alone does; nothing: there is no such.
+std::optional<Sharding> sharding_of_user(Context& context, const stablehlo::Value& value);
 
 }  // namespace mydev::lowering

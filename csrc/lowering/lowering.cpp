@@ -149,22 +149,6 @@ void lower_to_host(Frame& frame, const Operation& op) {
 
 namespace {
 
-// The sharding that the attribute says, or nothing.
-std::optional<Sharding> sharding_of(const Context& context, const Dictionary& attributes, const Type& type) {
-  const Attribute* attribute = find(attributes, "sdy.sharding");
-  const auto* sharding = attribute != nullptr ? attribute->get_if<TensorSharding>() : nullptr;
-  if (sharding == nullptr || context.placement.devices() == 1) return std::nullopt;
-  return Sharding(context.module, *sharding, context.placement.devices(), type.dims.size());
-}
-
-// That of the one manual computation that takes the value.
-std::optional<Sharding> sharding_of_user(Context& context, const Value& value) {
-  const Operation* user = context.only_user(value);
-  if (user == nullptr || user->op != Operator::kSdyManualComputation) return std::nullopt;
-  const std::vector<Sharding> shardings = shardings_of(context, *user, "in_shardings", user->operands);
-  return shardings.at(static_cast<size_t>(std::ranges::find(user->operands, &value) - user->operands.begin()));
-}
-
 void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<Sharding>& shardings) {
   const Value& value = *argument.value;
   const Type& type = *value.type;
@@ -177,7 +161,8 @@ void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<
               "' takes a ", type.text(), "; tensors whose sizes are known are supported");
   Context& context = frame.context;
   const std::optional<Sharding> wanted = sharding_of_user(context, value);
-  std::optional<Sharding> sharding = sharding_of(context, argument.attributes, type);
+  std::optional<Sharding> sharding =
+      sharding_of(context.module, argument.attributes, context.placement.devices(), type.dims.size());
   if (!sharding) sharding = wanted ? *wanted : Sharding(context.placement.devices(), type.dims.size());
   const program::SlotIndex slot =
       frame.emit.builder().parameter(dtype_of(type.element), sharding->part_sizes(type.dims), is_donated(argument));
@@ -186,7 +171,7 @@ void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<
     context.parts.emplace(&value, *sharding);
     frame.set(value, part);
   } else {
-    frame.set(value, gathered(frame, part, *sharding, type));
+    frame.set(value, gathered(frame, part, *sharding, type, describe(value)));
   }
   shardings.push_back(std::move(*sharding));
 }
@@ -199,13 +184,14 @@ void return_result(Frame& frame, const Value& value, const FunctionResult& resul
     return;
   }
   Context& context = frame.context;
-  std::optional<Sharding> wanted = sharding_of(context, result.attributes, *value.type);
+  std::optional<Sharding> wanted =
+      sharding_of(context.module, result.attributes, context.placement.devices(), value.type->dims.size());
   const auto part = context.parts.find(&value);
   const bool has_part = part != context.parts.end();
   if (!wanted) wanted = has_part ? part->second : Sharding(context.placement.devices(), value.type->dims.size());
   Tensor tensor = frame[value];
   if (!has_part || *wanted != part->second) {
-    if (has_part) tensor = gathered(frame, tensor, part->second, *value.type);
+    if (has_part) tensor = gathered(frame, tensor, part->second, *value.type, describe(value));
     tensor = part_of(frame, tensor, *wanted);
   }
   return_tensor(frame, tensor, returned);
@@ -217,7 +203,7 @@ void return_result(Frame& frame, const Value& value, const FunctionResult& resul
 LoweredProgram lower(const Module& module, const Placement& placement) {
   const Function& main = module.main();
   auto host = std::make_unique<HostOperations>();
-  Context context{module, *host, placement, 0, 0, {}, {}};
+  Context context{module, *host, placement, 0, 0, {}, {}, {}, {}};
   if (placement.collectives == nullptr) {
     context.placement.collectives = std::make_shared<Collectives>(placement.devices());
   }
@@ -232,7 +218,8 @@ LoweredProgram lower(const Module& module, const Placement& placement) {
   for (size_t i = 0; i < main.results.size(); ++i) {
     return_result(frame, *body.terminator().operands[i], main.results[i], shardings.results, returned);
   }
-  return {program::fuse(std::move(builder).build()), std::move(shardings), std::move(host)};
+  return {program::fuse(std::move(builder).build()), std::move(shardings), std::move(context.gathered),
+          std::move(host)};
 }
 
 }  // namespace mydev::lowering

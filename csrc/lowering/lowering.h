@@ -34,6 +34,9 @@ struct Shardings {
 struct LoweredProgram {
   program::SharedProgram program;
   Shardings shardings;
+  // For several devices, tensors that come in parts and are gathered to compute with the whole, for people:
+  // "argument 0, tensor<8x4xf32>".
+  std::vector<std::string> gathered;
   // What its launches refer to; they must be over before this goes, and this before the module.
   std::unique_ptr<const HostOperations> host_operations;
 };
@@ -42,9 +45,9 @@ struct LoweredProgram {
 // "tf.aliasing_output" or "jax.buffer_donor" are donated. The module has passed verify() and outlives what is returned.
 // Raises UNIMPLEMENTED, with the operation, for what is not supported.
 //
-// For several devices, parameters and results are in parts as their shardings ("sdy.sharding") say, whole where they
-// say nothing, but for what a manual computation alone takes or gives: that has its sharding. Outside of manual
-// computations each device computes with whole tensors, which it gathers.
+// For several devices, parameters and results are in parts as their shardings ("sdy.sharding", "mhlo.sharding") say,
+// whole where they say nothing, but for what a manual computation alone takes or gives: that has its sharding. Outside
+// of manual computations each device computes with whole tensors, which it gathers.
 LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {});
 
 }  // namespace mydev::lowering

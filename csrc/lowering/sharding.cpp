@@ -43,11 +43,16 @@ int64_t size_of(const Mesh& mesh, const AxisReference& reference) {
 }  // namespace
 
 Sharding::Sharding(int64_t devices, size_t rank)
-    : parts_(rank, 1), places_(static_cast<size_t>(devices), Sizes(rank, 0)) {}
+    : parts_(rank, 1),
+      places_(static_cast<size_t>(devices), Sizes(rank, 0)),
+      tensors_(static_cast<size_t>(devices), 0) {}
 
 Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices,
-                   size_t rank, std::span<const std::string> axes)
+                   size_t rank, std::span<const std::string> axes, std::span<const std::string> apart)
     : Sharding(devices, rank) {
+  MYDEV_CHECK(sharding.unreduced_axes.empty(), MYDEV_UNIMPLEMENTED, "a sharding over the axis '",
+              sharding.unreduced_axes.front().name,
+              "' leaves sums to be made (unreduced), which is not supported; sum with lax.psum");
   const Mesh& mesh = mesh_of(module, sharding);
   if (mesh.axes.empty() || sharding.dimensions.empty()) return;
   MYDEV_CHECK(mesh.device_count() == devices, MYDEV_UNIMPLEMENTED, "a sharding over a mesh of ", mesh.device_count(),
@@ -60,6 +65,36 @@ Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorShard
       for (int64_t device = 0; device < devices; ++device) {
         int64_t& place = places_[static_cast<size_t>(device)][d];
         place = place * size + coordinate(mesh, device, reference);
+      }
+    }
+  }
+  for (const std::string& axis : apart) {
+    const AxisReference reference{axis, std::nullopt};
+    for (int64_t device = 0; device < devices; ++device) {
+      int64_t& tensor = tensors_[static_cast<size_t>(device)];
+      tensor = tensor * size_of(mesh, reference) + coordinate(mesh, device, reference);
+    }
+  }
+}
+
+Sharding::Sharding(const HloSharding& sharding, int64_t devices, size_t rank) : Sharding(devices, rank) {
+  if (sharding.kind != HloSharding::Kind::kTiled) return;
+  const Sizes& tile = sharding.tile;
+  MYDEV_CHECK(tile.size() == rank + sharding.subgroups.size(), MYDEV_INVALID_ARGUMENT, "a sharding of ",
+              tile.size() - sharding.subgroups.size(), " dimensions of a tensor of ", rank);
+  MYDEV_CHECK(static_cast<int64_t>(sharding.devices.size()) == devices, MYDEV_UNIMPLEMENTED, "a sharding over ",
+              sharding.devices.size(), " devices in a program for ", devices, "; those over all of them are supported");
+  std::copy_n(tile.begin(), rank, parts_.begin());
+  for (int64_t i = 0; i < devices; ++i) {
+    const auto device = static_cast<size_t>(sharding.devices[static_cast<size_t>(i)]);
+    int64_t rest = i, count = 1;
+    for (size_t d = tile.size(); d-- > 0; rest /= tile[d]) {
+      const int64_t at = rest % tile[d];
+      if (d < rank) {
+        places_[device][d] = at;
+      } else if (sharding.subgroups[d - rank] == HloSharding::Subgroup::kManual) {
+        tensors_[device] += at * count;
+        count *= tile[d];
       }
     }
   }
@@ -85,11 +120,13 @@ Sizes Sharding::part_start(const Sizes& sizes, int64_t device) const {
   return start;
 }
 
-std::vector<int64_t> Sharding::holders() const {
+std::vector<int64_t> Sharding::holders(int64_t device) const {
   std::vector<int64_t> holders;
   std::set<Sizes> seen;
-  for (int64_t device = 0; device < devices(); ++device) {
-    if (seen.insert(places_[static_cast<size_t>(device)]).second) holders.push_back(device);
+  for (int64_t other = 0; other < devices(); ++other) {
+    const auto at = static_cast<size_t>(other);
+    if (tensors_[at] != tensors_[static_cast<size_t>(device)]) continue;
+    if (seen.insert(places_[at]).second) holders.push_back(other);
   }
   return holders;
 }
@@ -106,6 +143,28 @@ std::vector<int64_t> Sharding::devices_by_tile() const {
   std::vector<int64_t> in_order;
   for (const Sizes& ids : of_tile) in_order.insert(in_order.end(), ids.begin(), ids.end());
   return in_order;
+}
+
+std::optional<Sharding> sharding_of(const stablehlo::Module& module, const stablehlo::Dictionary& attributes,
+                                    int64_t devices, size_t rank) {
+  if (devices == 1) return std::nullopt;
+  const stablehlo::Attribute* shardy = find(attributes, "sdy.sharding");
+  if (shardy != nullptr) {
+    if (const auto* sharding = shardy->get_if<stablehlo::TensorSharding>())
+      return Sharding(module, *sharding, devices, rank);
+  }
+  const stablehlo::Attribute* gspmd = find(attributes, "mhlo.sharding");
+  const auto* text = gspmd != nullptr ? gspmd->get_if<std::string>() : nullptr;
+  if (text == nullptr) return std::nullopt;
+  const std::vector<HloSharding> shardings = parse_hlo_sharding(*text);
+  MYDEV_CHECK(shardings.size() == 1, MYDEV_UNIMPLEMENTED, "the sharding '", *text, "' is of ", shardings.size(),
+              " tensors, and of one tensor here");
+  const HloSharding& sharding = shardings.front();
+  if (sharding.kind == HloSharding::Kind::kUnknown) return std::nullopt;
+  MYDEV_CHECK(sharding.kind == HloSharding::Kind::kReplicated || sharding.kind == HloSharding::Kind::kTiled,
+              MYDEV_UNIMPLEMENTED, "the sharding '", *text,
+              "' does not say what part of the tensor each device has; tiled and replicated ones are supported");
+  return Sharding(sharding, devices, rank);
 }
 
 }  // namespace mydev::lowering

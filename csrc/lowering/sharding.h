@@ -1,11 +1,14 @@
-// How a tensor is split over the devices that run a program, by Shardy's attributes. Immutable; any thread.
+// How a tensor is split over the devices that run a program, by the attributes of Shardy ("sdy.sharding") and of GSPMD
+// ("mhlo.sharding"). Immutable; any thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lowering/hlo_sharding.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -17,10 +20,13 @@ class Sharding {
  public:
   // Whole on each of so many devices.
   Sharding(int64_t devices, size_t rank);
-  // Over the axes of the mesh that are named, of all axes where none is. Raises UNIMPLEMENTED for a mesh that is not
-  // one of all devices.
+  // Over the axes of the mesh that are named, of all axes where none is. Devices that differ along the axes of `apart`
+  // have parts of different tensors. Raises UNIMPLEMENTED for a mesh that is not one of all devices, and for sums
+  // that are still to be made.
   Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices, size_t rank,
-           std::span<const std::string> axes = {});
+           std::span<const std::string> axes = {}, std::span<const std::string> apart = {});
+  // Raises UNIMPLEMENTED for one that is not of all devices.
+  Sharding(const HloSharding& sharding, int64_t devices, size_t rank);
 
   bool is_whole() const noexcept;
   bool operator==(const Sharding&) const = default;
@@ -28,8 +34,8 @@ class Sharding {
   Sizes part_sizes(const Sizes& sizes) const;
   // Where the device's part begins.
   Sizes part_start(const Sizes& sizes, int64_t device) const;
-  // Devices that between them have each part once.
-  std::vector<int64_t> holders() const;
+  // Devices that between them have each part of the device's tensor once.
+  std::vector<int64_t> holders(int64_t device) const;
   int64_t devices() const noexcept { return static_cast<int64_t>(places_.size()); }
   // Of each dimension, how many.
   const Sizes& parts() const noexcept { return parts_; }
@@ -37,8 +43,15 @@ class Sharding {
   std::vector<int64_t> devices_by_tile() const;
 
  private:
-  Sizes parts_;                // by dimension
-  std::vector<Sizes> places_;  // by device, then dimension
+  Sizes parts_;                   // by dimension
+  std::vector<Sizes> places_;     // by device, then dimension
+  std::vector<int64_t> tensors_;  // by device: the number of the tensor that it has a part of
 };
+
+// What the attributes of an argument, a result or an operation say about the one tensor that they are about; nothing
+// where they say nothing, or that it is not known. Raises as parse_hlo_sharding() and the constructors do, and
+// UNIMPLEMENTED for a tensor that is on one of several devices alone.
+std::optional<Sharding> sharding_of(const stablehlo::Module& module, const stablehlo::Dictionary& attributes,
+                                    int64_t devices, size_t rank);
 
 }  // namespace mydev::lowering

@@ -5,6 +5,7 @@
 #include "lowering/lowering.h"
 #include "pjrt/program_module.h"
 #include "pjrt/wire.h"
+#include "runtime/base/log.h"
 #include "runtime/command/host_work.h"
 #include "stablehlo/bytecode/reader.h"
 #include "stablehlo/text/text.h"
@@ -29,6 +30,15 @@ std::string serialized(const lowering::Sharding& sharding) {
   writer.packed(kTileDevices, sharding.devices_by_tile());
   if (copies > 1) writer.number(kReplicatedLastDimension, 1);
   return std::move(writer).take();
+}
+
+// What computing the whole on each device costs, for people who look for it.
+void log_gathers(const std::string& program, int64_t devices, std::span<const std::string> gathered) {
+  if (gathered.empty()) return;
+  std::string message = "program '" + program + "' for " + std::to_string(devices) +
+                        " devices is not partitioned: each of them gathers and computes with the whole of ";
+  for (size_t i = 0; i < gathered.size(); ++i) message += (i != 0 ? "; " : "") + gathered[i];
+  log(MYDEV_LOG_DEBUG, message.c_str());
 }
 
 // What an instance is made of, in the order in which it must go.
@@ -74,6 +84,7 @@ class StablehloModule final : public CompiledModule {
     stablehlo::verify(*module_);
     const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
     description_ = ProgramModule(first.program).description();
+    log_gathers(description_.name, placement_.devices(), first.gathered);
     const stablehlo::Function& main = module_->main();
     std::vector<const stablehlo::Type*> parameters, results;
     for (const stablehlo::FunctionArgument& argument : main.arguments) parameters.push_back(argument.value->type);

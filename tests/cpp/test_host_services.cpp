@@ -37,6 +37,16 @@ TEST(Log, IsQuietOfTheRestWithoutAReader) {
   EXPECT_EQ(logged_to_stderr(MYDEV_LOG_DEBUG, "looking"), "");
 }
 
+TEST(Log, WritesWhatTheVariableSaysWithoutAReader) {
+  ::setenv("MYDEV_LOG", "debug", 1);
+  EXPECT_EQ(logged_to_stderr(MYDEV_LOG_DEBUG, "looking"), "torch_mydev DEBUG: looking\n");
+  ::setenv("MYDEV_LOG", "error", 1);
+  EXPECT_EQ(logged_to_stderr(MYDEV_LOG_WARNING, "fan stopped"), "");
+  ::setenv("MYDEV_LOG", "loud", 1);
+  EXPECT_EQ(logged_to_stderr(MYDEV_LOG_WARNING, "fan stopped"), "torch_mydev WARNING: fan stopped\n");
+  ::unsetenv("MYDEV_LOG");
+}
+
 TEST(Log, TakesWhatIsNoText) {
   EXPECT_EQ(logged_to_stderr(MYDEV_LOG_WARNING, nullptr), "torch_mydev WARNING: \n");
   EXPECT_EQ(logged_to_stderr(MYDEV_LOG_WARNING, "\xff"), "torch_mydev WARNING: ?\n");

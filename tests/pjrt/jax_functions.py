@@ -167,6 +167,13 @@ def _reductions() -> dict[str, Case]:
     cases["argsort"] = (jnp.argsort, [(9,)])
     cases["sort-pairs"] = (lambda x, y: lax.sort((x, y), num_keys=2), [np.array([1, 0, 1, 0]), np.array([4, 3, 2, 1])])
     cases["top_k"] = (lambda x: lax.top_k(x, 3), [(4, 9)])
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+        # Each number once, as approximate ones leave the order of equal ones open.
+        numbers = np.random.default_rng(0).permutation(200).reshape(2, 100).astype(dtype)
+        cases[f"approx_max_k-{dtype.__name__}"] = (lambda x: lax.approx_max_k(x, 5), [numbers])
+        cases[f"approx_min_k-{dtype.__name__}"] = (lambda x: lax.approx_min_k(x, 5, reduction_dimension=0), [numbers.T])
+    cases["approx_max_k-all"] = (lambda x: lax.approx_max_k(x, 5, aggregate_to_topk=False), [(3, 64)])
+    cases["approx_max_k-gradient"] = (jax.grad(lambda x: (lax.approx_max_k(x, 4)[0] ** 2).sum()), [(3, 64)])
     cases["unique"] = (lambda x: jnp.unique(x, size=5), [np.array([3, 1, 3, 2])])
     cases["median"] = (lambda x: jnp.median(x, axis=0), [(5, 4)])
     cases["histogram"] = (lambda x: jnp.histogram(x, bins=4)[0], [(20,)])

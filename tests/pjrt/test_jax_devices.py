@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import pjrt_mydev
 pjrt_mydev.initialize()
 jax.config.update("jax_platforms", "mydev,cpu")
+jax.config.update("jax_use_shardy_partitioner", SHARDY)
 devices = jax.devices()
 mesh = Mesh(np.array(devices), ("x",))
 grid = Mesh(np.array(devices).reshape(2, 2), ("a", "b"))
@@ -43,15 +44,34 @@ results["groups"] = shown(
     jax.jit(jax.shard_map(lambda x: lax.psum(x, "b"), mesh=grid, in_specs=P("a", "b"), out_specs=P("a")))(x))
 results["jit"] = shown(jax.jit(lambda x: x @ x.T, out_shardings=on(grid, "b"))(jax.device_put(x, on(grid, "a", "b"))))
 arrays = jax.device_put(x, on(grid, "a", "b"))
+results["constrained"] = shown(jax.jit(
+    lambda x: lax.with_sharding_constraint(x.T, on(grid, ("b", "a"))) * 2, donate_argnums=0)(arrays.copy()))
 results["result_of_jit"] = shown(jax.jit(lambda a: (a + a.sum(), a.T)[1])(arrays))
+both = jax.jit(jax.shard_map(lambda x: x + lax.psum(x, "a"), mesh=grid, in_specs=P("a", "b"), out_specs=P("a", "b")))
+results["called"] = shown(jax.jit(lambda x: both(x * 2) / 2 + 1)(x))
+results["called_twice"] = shown(jax.jit(lambda x: both(both(x)))(x))
+results["returned_by_a_call"] = shown(jax.jit(lambda x: both(x).T)(x))
+def along(axis, f, spec, mesh=None): return jax.shard_map(
+    f, mesh=mesh, in_specs=spec, out_specs=spec, axis_names={axis})
+results["over_one_axis"] = shown(jax.jit(along("b", lambda x: lax.pmax(x, "b"), P("b"), grid))(x))
+results["index_of_one_axis"] = shown(jax.jit(along("b", lambda x: x + lax.axis_index("b"), P("b"), grid))(x))
+with jax.set_mesh(grid):
+    def inner(x): return along("b", lambda x: x + lax.axis_index("b"), P(None, "b"))(x)
+    results["nested"] = shown(jax.jit(along("a", lambda x: inner(x * 2) * lax.axis_index("a"), P("a")))(x))
 results["grad"] = shown(jax.grad(lambda x: shards(lambda x: lax.psum(jnp.sum(x**3), "x"), out=P())(x))(x))
 """
 
 
+#: Of JAX's two forms of programs for several devices: Shardy's, and GSPMD's.
+PARTITIONERS = {"shardy": "SHARDY = True\n", "gspmd": "SHARDY = False\n"}
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
 @pytest.mark.parametrize("driver", ["host:devices=4", "host:devices=4,async", "host:devices=4,remote,async,guarded"])
-def test_programs_of_four_devices(driver: str) -> None:
+def test_programs_of_four_devices(driver: str, partitioner: str) -> None:
     require("jax", "jax==0.10.2")
-    results = json.loads(output_of(START + PROGRAMS + END, driver).splitlines()[-1])
+    code = PARTITIONERS[partitioner] + START + PROGRAMS + END
+    results = json.loads(output_of(code, driver).splitlines()[-1])
     x = [[4.0 * row + column for column in range(4)] for row in range(4)]
     sums = [sum(column) for column in zip(*x, strict=True)]
     columns = [list(column) for column in zip(*x, strict=True)]
@@ -67,12 +87,48 @@ def test_programs_of_four_devices(driver: str) -> None:
     assert results["groups"] == [[row[0] + row[2], row[1] + row[3]] for row in x]
     assert results["jit"] == [[sum(a * b for a, b in zip(p, q, strict=True)) for q in x] for p in x]
     assert results["result_of_jit"] == columns
+    summed = [[a + b + c for a, b, c in zip(x[row], x[row % 2], x[row % 2 + 2], strict=True)] for row in range(4)]
+    assert results["called"] == [[value + 1 for value in row] for row in summed]
+    assert results["called_twice"] == [
+        [a + b + c for a, b, c in zip(summed[row], summed[row % 2], summed[row % 2 + 2], strict=True)]
+        for row in range(4)
+    ]
+    assert results["returned_by_a_call"] == [list(column) for column in zip(*summed, strict=True)]
+    assert results["over_one_axis"] == [*x[2:], *x[2:]]
+    assert results["index_of_one_axis"] == [[value + row // 2 for value in values] for row, values in enumerate(x)]
+    assert results["nested"] == [
+        [(2 * value + column // 2) * (row // 2) for column, value in enumerate(values)] for row, values in enumerate(x)
+    ]
+    assert results["constrained"] == [[2 * value for value in column] for column in columns]
     assert results["grad"] == [[3 * value**2 for value in row] for row in x]
 
 
-def test_parts_of_different_sizes_are_refused() -> None:
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_what_is_gathered_is_told_once(partitioner: str) -> None:
     require("jax", "jax==0.10.2")
-    code = START + "jax.jit(lambda x: x + 1, in_shardings=on(mesh, 'x'))(np.zeros(6, np.float32))"
+    code = """
+f = jax.jit(lambda x: x + 1)
+y = jax.device_put(x := np.arange(8, dtype=np.float32), on(mesh, "x"))
+f(f(y)).block_until_ready()
+jax.jit(jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("x"), out_specs=P("x")))(y).block_until_ready()
+"""
+    result = run_client(PARTITIONERS[partitioner] + START + code, "host:devices=4", MYDEV_LOG="debug")
+    assert result.returncode == 0, result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if "DEBUG" in line]
+    assert line == (
+        "torch_mydev DEBUG: program 'jit__lambda' for 4 devices is not partitioned: each of them gathers and computes "
+        "with the whole of argument 0, tensor<8xf32>"
+    )
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_parts_of_different_sizes_are_refused(partitioner: str) -> None:
+    require("jax", "jax==0.10.2")
+    code = (
+        PARTITIONERS[partitioner]
+        + START
+        + "jax.jit(lambda x: x + 1, in_shardings=on(mesh, 'x'))(np.zeros(6, np.float32))"
+    )
     result = run_client(code, "host:devices=4")
     assert result.returncode != 0
     assert "should evenly divide the shape" in result.stderr

@@ -96,6 +96,8 @@ constexpr std::array kVariables = {
                    "operator=mode with ',' between, where a mode is allow|warn|error"},
     ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
                    "instruction set of the built-in kernels; auto: the best that the processor has"},
+    ConfigVariable{"MYDEV_LOG", "warning", "debug|info|warning|error",
+                   "the least of the messages that go to stderr where nobody takes them, as in JAX"},
     ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
                    "where the tests find the drivers built for them"},
 };

@@ -5,6 +5,8 @@
 #include <exception>
 #include <string>
 
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
 #include "runtime/base/utf8.h"
 
 namespace mydev {
@@ -19,6 +21,19 @@ const char* level_name(mydev_log_level level) {
   return level >= MYDEV_LOG_INFO ? "INFO" : "DEBUG";
 }
 
+// Of what goes to stderr. A value that does not fit hides nothing: check_config() tells it.
+mydev_log_level least_level() {
+  try {
+    const RaiserBypass bypass;
+    const std::string name = config_string("MYDEV_LOG");
+    if (name == "debug") return MYDEV_LOG_DEBUG;
+    if (name == "info") return MYDEV_LOG_INFO;
+    return name == "error" ? MYDEV_LOG_ERROR : MYDEV_LOG_WARNING;
+  } catch (const Error&) {
+    return MYDEV_LOG_WARNING;
+  }
+}
+
 }  // namespace
 
 void set_log_sink(LogSink sink) noexcept {
@@ -30,7 +45,7 @@ void log(mydev_log_level level, const char* message) noexcept {
     const std::string text = to_utf8(message != nullptr ? message : "");
     const LogSink sink = installed_sink.load(std::memory_order_acquire);
     if (sink != nullptr && sink(level, text.c_str())) return;
-    if (level >= MYDEV_LOG_WARNING) std::fprintf(stderr, "torch_mydev %s: %s\n", level_name(level), text.c_str());
+    if (level >= least_level()) std::fprintf(stderr, "torch_mydev %s: %s\n", level_name(level), text.c_str());
   } catch (const std::exception&) {
     return;  // no memory for a message about it
   }

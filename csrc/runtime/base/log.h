@@ -10,7 +10,8 @@ namespace mydev {
 using LogSink = bool (*)(mydev_log_level level, const char* message);
 void set_log_sink(LogSink sink) noexcept;
 
-// To the sink; where there is none or it does not take the message, warnings and errors go to stderr. What is no UTF-8
+// To the sink; where there is none or it does not take the message, to stderr, from the level on that
+// MYDEV_LOG says (warnings). What is no UTF-8
 // is replaced.
 void log(mydev_log_level level, const char* message) noexcept;
 

@@ -67,6 +67,9 @@ Evaluation make_evaluation(const Module& module, const Operation& op) {
       return evaluate_select_and_scatter(module, op);
     case Operator::kSort:
       return evaluate_sort(module, op);
+    case Operator::kCustomCall:
+      if (op.string("call_target_name") == kApproxTopK) return evaluate_approx_top_k(module, op);
+      op.fail(MYDEV_UNIMPLEMENTED, "is not computed by an evaluation");
     case Operator::kGather:
       return evaluate_gather(op);
     case Operator::kScatter:

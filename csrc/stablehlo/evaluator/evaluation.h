@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "stablehlo/ir/module.h"
 
@@ -14,6 +15,9 @@ namespace mydev::stablehlo {
 
 // One pointer for each operand, and for each result.
 using Evaluation = std::function<void(std::span<const std::byte* const>, std::span<std::byte* const>)>;
+
+// The target of the custom call that is computed here.
+inline constexpr std::string_view kApproxTopK = "ApproxTopK";
 
 // Of an operation that passes verify(), whose types are static and whose regions, if it has any, are bodies of scalars.
 // Raises UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.

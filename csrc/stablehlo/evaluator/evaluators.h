@@ -10,6 +10,8 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op);
 Evaluation evaluate_reduce_window(const Module& module, const Operation& op);
 Evaluation evaluate_select_and_scatter(const Module& module, const Operation& op);
 Evaluation evaluate_sort(const Module& module, const Operation& op);
+// The first of each line as the called computation orders them: exactly, and as many as the results have.
+Evaluation evaluate_approx_top_k(const Module& module, const Operation& op);
 // indexing.cpp
 Evaluation evaluate_gather(const Operation& op);
 Evaluation evaluate_scatter(const Module& module, const Operation& op);

@@ -1,8 +1,10 @@
-// reduce and sort.
+// reduce, sort, and the custom call ApproxTopK.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "stablehlo/evaluator/evaluators.h"
 #include "stablehlo/evaluator/scalar_program.h"
@@ -57,27 +59,26 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op) {
   };
 }
 
-Evaluation evaluate_sort(const Module& module, const Operation& op) {
-  auto body = std::make_shared<const ScalarProgram>(module, op.region());
-  int64_t dimension = op.integer("dimension", -1);
-  const Type& first = *op.operand(0).type;
-  if (dimension < 0) dimension += first.rank();
-  return [&op, body, dimension](auto operands, auto results) {
+namespace {
+
+// Tensors of one shape, sorted together along a dimension; of each line, results have the first elements.
+Evaluation sort_lines(const Operation& op, std::shared_ptr<const ScalarProgram> less, int64_t dimension) {
+  return [&op, less = std::move(less), dimension](auto operands, auto results) {
     Sizes lines = op.operand(0).type->dims;
-    const Sizes strides = row_major_strides(lines);
+    const Sizes strides = row_major_strides(lines), result_strides = row_major_strides(op.result().type->dims);
     const auto d = static_cast<size_t>(dimension);
-    const int64_t length = lines[d], step = strides[d];
+    const int64_t length = lines[d], kept = op.result().type->dims[d], step = strides[d];
     lines[d] = length == 0 ? 0 : 1;
-    const size_t n = operands.size();
+    const size_t n = results.size();
     parallel_for(count_of(lines), std::max<int64_t>(kGrain / std::max<int64_t>(length, 1), 1),
                  [&](int64_t begin, int64_t end) {
-                   std::vector<Number> registers = body->make_registers();
+                   std::vector<Number> registers = less->make_registers();
                    std::vector<int64_t> order(static_cast<size_t>(length));
                    std::vector<Number> columns(n * order.size());
                    Index line(lines);
                    line.seek(begin);
                    for (int64_t i = begin; i < end; ++i, line.next()) {
-                     const int64_t base = line.offset(strides);
+                     const int64_t base = line.offset(strides), to = line.offset(result_strides);
                      for (size_t k = 0; k < n; ++k) {
                        for (int64_t j = 0; j < length; ++j) {
                          columns[k * order.size() + static_cast<size_t>(j)] =
@@ -90,14 +91,14 @@ Evaluation evaluate_sort(const Module& module, const Operation& op) {
                          registers[2 * k] = columns[k * order.size() + static_cast<size_t>(a)];
                          registers[2 * k + 1] = columns[k * order.size() + static_cast<size_t>(b)];
                        }
-                       body->run(registers);
-                       return body->result(registers, 0).integer != 0;
+                       less->run(registers);
+                       return less->result(registers, 0).integer != 0;
                      });
                      for (size_t k = 0; k < n; ++k) {
                        const Type& type = *op.operand(k).type;
                        const int64_t bytes = element_bytes(type.element);
-                       for (int64_t j = 0; j < length; ++j) {
-                         std::memcpy(results[k] + (base + j * step) * bytes,
+                       for (int64_t j = 0; j < kept; ++j) {
+                         std::memcpy(results[k] + (to + j * result_strides[d]) * bytes,
                                      operands[k] + (base + order[static_cast<size_t>(j)] * step) * bytes,
                                      static_cast<size_t>(bytes));
                        }
@@ -105,6 +106,61 @@ Evaluation evaluate_sort(const Module& module, const Operation& op) {
                    }
                  });
   };
+}
+
+}  // namespace
+
+Evaluation evaluate_sort(const Module& module, const Operation& op) {
+  int64_t dimension = op.integer("dimension", -1);
+  if (dimension < 0) dimension += op.operand(0).type->rank();
+  return sort_lines(op, std::make_shared<const ScalarProgram>(module, op.region()), dimension);
+}
+
+namespace {
+
+// The function that an operation names in a list of one; nullptr if it does not. VHLO has symbols as strings.
+const Function* only_called(const Module& module, const Operation& op) {
+  const auto& called = op.get<ArrayAttribute>("called_computations");
+  if (called.size() != 1) return nullptr;
+  const auto* symbol = called[0]->get_if<Symbol>();
+  const auto* text = called[0]->get_if<std::string>();
+  if (symbol == nullptr && text == nullptr) return nullptr;
+  return module.find_function(symbol != nullptr ? symbol->path : *text);
+}
+
+// That results are of the operands' types but for as many elements, or fewer, along the dimension.
+void require_shorter_results(const Operation& op, int64_t dimension) {
+  const size_t n = op.results.size();
+  const Type& first = *op.operand(0).type;
+  if (n == 0 || op.operands.size() != 2 * n || dimension < 0 || dimension >= first.rank()) {
+    op.fail(MYDEV_INVALID_ARGUMENT, "it takes tensors with dimension ", dimension,
+            " and an initial value for each, and gives a result for each");
+  }
+  const auto d = static_cast<size_t>(dimension);
+  Sizes sizes = first.dims;
+  if (op.result().type->rank() == first.rank()) sizes[d] = std::min(sizes[d], op.result().type->dims[d]);
+  for (size_t i = 0; i < n; ++i) {
+    const Type &from = *op.operand(i).type, &to = *op.result(i).type;
+    if (from.dims != first.dims || to.dims != sizes || from.element != to.element) {
+      op.fail(MYDEV_INVALID_ARGUMENT, "a ", to.text(), " is not of the first elements of a ", from.text(),
+              " along dimension ", dimension);
+    }
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate_approx_top_k(const Module& module, const Operation& op) {
+  const Function* less = only_called(module, op);
+  const Attribute* dimension = find(op.get<Dictionary>("mhlo.backend_config"), "reduction_dim");
+  const auto* d = dimension != nullptr ? dimension->get_if<Integer>() : nullptr;
+  const size_t arguments = 2 * op.results.size();
+  if (less == nullptr || less->arguments.size() != arguments || less->results.size() != 1 || d == nullptr) {
+    op.fail(MYDEV_INVALID_ARGUMENT, "it needs one called computation that compares, of ", arguments,
+            " arguments, and 'reduction_dim' in its configuration");
+  }
+  require_shorter_results(op, d->value);
+  return sort_lines(op, std::make_shared<const ScalarProgram>(module, *less->body), d->value);
 }
 
 }  // namespace mydev::stablehlo

@@ -18,6 +18,8 @@ bool is_identity_of_scalars(const Operation& op) noexcept {
     case Operator::kTranspose:
     case Operator::kOptimizationBarrier:
       return true;
+    case Operator::kCustomCall:
+      return op.string("call_target_name") == "Sharding" && op.operands.size() == op.results.size();
     default:
       return op.row().has(kIdentity);
   }
