@@ -22,6 +22,7 @@ struct Uses {
 struct Context {
   // The one operation that uses the value; nullptr: none or several do.
   const stablehlo::Operation* only_user(const stablehlo::Value& value);
+  const Uses& uses_of(const stablehlo::Value& value);
 
   const stablehlo::Module& module;
   HostOperations& host;
@@ -60,6 +61,9 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
+// Whether a type of integers has the whole range. (ranges.cpp)
+bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;
+
 // The whole of a tensor of which each device has a part, and this device's part of a whole one.
 Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const stablehlo::Type& whole);
 Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding);
@@ -69,6 +73,7 @@ std::vector<Sharding> shardings_of(const Context& context, const stablehlo::Oper
 
 // By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
 // the operation is the host's.
+bool lower_by_range(Frame& frame, const stablehlo::Operation& op);            // ranges.cpp
 bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);           // pointwise.cpp
 bool lower_conversion(Frame& frame, const stablehlo::Operation& op);          // conversions.cpp
 bool lower_movement(Frame& frame, const stablehlo::Operation& op);            // movement.cpp
