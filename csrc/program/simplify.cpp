@@ -1,7 +1,6 @@
 #include "program/simplify.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -93,22 +92,48 @@ class Simplification {
         program_.is_result(from) || !is_whole(last.results[0], parameter) || !is_whole(last.operands[0], temporary)) {
       return;
     }
-    std::optional<size_t> first;
+    size_t first = copy;
     for (size_t step = 0; step < steps_.size(); ++step) {
-      if (removed_[step] || step == copy) continue;
-      if (touches(steps_[step], from)) {
-        if (step > copy) return;
-        if (!first && !may_write_over(steps_[step], from, to)) return;
-        if (!first) first = step;
-      }
-      if (first && step > *first && step < copy && touches(steps_[step], to)) return;
+      if (removed_[step] || step == copy || !touches(steps_[step], from)) continue;
+      if (step > copy) return;
+      first = std::min(first, step);
     }
-    if (!first) return;
+    if (first == copy || !may_write_over(steps_[first], from, to)) return;
+    if (is_touched_between(first, copy, to)) {
+      // The parameter is still needed: the one step that computes the temporary moves behind those that need it.
+      if (!can_move(first, copy, from)) return;
+      steps_[copy] = std::move(steps_[first]);
+      removed_[first] = true;
+      return rename(steps_[copy], from, to);
+    }
     removed_[copy] = true;
-    for (size_t step = *first; step < copy; ++step) rename(steps_[step], from, to);
-    const Step& begin = steps_[*first];
-    removed_[*first] = removed_[*first] ||
-                       (begin.kind == StepKind::kCopy && same_place(begin.results[0], begin.operands[0]));
+    for (size_t step = first; step < copy; ++step) rename(steps_[step], from, to);
+    const Step& begin = steps_[first];
+    const bool does_nothing = begin.kind == StepKind::kCopy && same_place(begin.results[0], begin.operands[0]);
+    removed_[first] = removed_[first] || does_nothing;
+  }
+
+  bool is_touched_between(size_t first, size_t last, SlotIndex slot) const {
+    for (size_t step = first + 1; step < last; ++step) {
+      if (!removed_[step] && touches(steps_[step], slot)) return true;
+    }
+    return false;
+  }
+
+  // Whether the step, a launch that writes the temporary alone, computes the same just before the later one.
+  bool can_move(size_t step, size_t later, SlotIndex temporary) const {
+    const Step& moved = steps_[step];
+    if (moved.kind != StepKind::kLaunch || !is_plain(moved) || moved.results.size() != 1 ||
+        is_touched_between(step, later, temporary)) {
+      return false;
+    }
+    for (size_t between = step + 1; between < later; ++between) {
+      if (removed_[between]) continue;
+      for (const Access& access : accesses_of(steps_[between])) {
+        if (access.writes && touches(moved, access.operand->slot)) return false;
+      }
+    }
+    return true;
   }
 
   static void rename(Step& step, SlotIndex from, SlotIndex to) {
