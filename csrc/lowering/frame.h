@@ -79,6 +79,7 @@ bool lower_conversion(Frame& frame, const stablehlo::Operation& op);          //
 bool lower_movement(Frame& frame, const stablehlo::Operation& op);            // movement.cpp
 bool lower_window(Frame& frame, const stablehlo::Operation& op);              // windows.cpp
 bool lower_reduction(Frame& frame, const stablehlo::Operation& op);           // reductions.cpp
+bool lower_ordering(Frame& frame, const stablehlo::Operation& op);            // ordering.cpp
 bool lower_product(Frame& frame, const stablehlo::Operation& op);             // products.cpp
 bool lower_indexing(Frame& frame, const stablehlo::Operation& op);            // indexing.cpp
 bool lower_collective(Frame& frame, const stablehlo::Operation& op);          // collective_operations.cpp

@@ -51,6 +51,8 @@ constexpr Row kRows[] = {
     {"mydev.embedding_backward", "index<v n=0 padding_idx=1"},
     {"mydev.embedding_backward", "index<v padding_idx=-1"},
     {"mydev.copy", "in:0..4"},
+    {"mydev.sort", "d=9 k=9"},
+    {"mydev.sort", "d=200 k=5"},
     {"mydev.topk", "d=9 k=4"},
     {"mydev.topk", "d=200 k=2"},
     {"mydev.nll_loss", "target<c weight:1..2 ignore_index=1"},

@@ -82,8 +82,9 @@ constexpr ContractRow kSliceRows[] = {
 };
 
 constexpr ContractRow kSortRows[] = {
-    {"mydev.sort", "(values T[o,d,i], indices s64[o,d,i]) <- (in T[o,d,i]; descending: bool)", kWithPred, "",
-     "along d, and where in `in` each element was; equal elements stay in their order; NaN is greatest"},
+    {"mydev.sort", "(values T[o,k,i], indices s64[o,k,i]) <- (in T[o,d,i]; descending: bool)", kWithPred, "",
+     "along d, and where in `in` each element was; of d the first k, which is at most d; equal elements stay in their "
+     "order; NaN is greatest"},
     {"mydev.topk", "(values T[o,k,i], indices s64[o,k,i]) <- (in T[o,d,i]; largest: bool)", kWithPred, "",
      "the k largest or smallest along d, in this order, k at most d; which of equal elements, and their order, is "
      "undefined; NaN is greatest"},
