@@ -40,6 +40,7 @@
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \
   GROUP(scatter_elements)                  \
+  GROUP(slices)                            \
   GROUP(softmax)                           \
   GROUP(sort)                              \
   GROUP(swiglu)                            \

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lowering/frame.h"
+#include "program/simplify.h"
 #include "stablehlo/evaluator/number.h"
 
 namespace mydev::lowering {
@@ -72,7 +73,7 @@ class Body {
       if (!is_token(*value)) builder_.returns(emit_.duplicate(frame_.view(*value)).slot);
     }
   }
-  program::SharedProgram build() && { return std::move(builder_).build(); }
+  program::SharedProgram build() && { return program::simplify(*std::move(builder_).build()); }
 
  private:
   program::ProgramBuilder builder_;
@@ -106,7 +107,7 @@ struct Loop {
     size_t next = 0;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       if (is_token(op.operand(i))) continue;
-      frame.set(*region.arguments()[i], changes(i) ? Tensor{state[next++], std::nullopt} : frame[op.operand(i)]);
+      frame.set(*region.arguments()[i], changes(i) ? Tensor{state[next++]} : frame[op.operand(i)]);
     }
   }
 };
@@ -117,6 +118,7 @@ std::optional<int64_t> integer_of(const Frame& frame, const Loop& loop, const Va
   if (value.definition != nullptr && value.definition->op == Operator::kConstant) {
     return load(value.type->element, value.definition->literal("value").bytes.data()).integer;
   }
+  if (value.block->region->function != loop.op.function) return std::nullopt;  // what a function that is called takes
   const Value* outer = &value;
   if (value.definition == nullptr && value.block->region->owner == &loop.op) {
     if (loop.changes(value.index)) return std::nullopt;
@@ -128,8 +130,35 @@ std::optional<int64_t> integer_of(const Frame& frame, const Loop& loop, const Va
   return tensor.splat ? std::optional(tensor.splat->i) : std::nullopt;
 }
 
-// How many rounds there are, where a counter says it: i < limit, i + step. So a device need not be asked each time.
-std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop) {
+// By how much a value of the state grows in each round, if that is known: i + step, in the body or in what it calls.
+std::optional<int64_t> growth_of(const Frame& frame, const Loop& loop, size_t place) {
+  const Value* next = loop.body.results()[place];
+  const Operation* call = nullptr;
+  if (next->definition != nullptr && next->definition->op == Operator::kCall) {
+    call = next->definition;
+    next = frame.context.module.callee(*call).body->results()[next->index];
+  }
+  const Operation* add = next->definition;
+  if (add == nullptr || add->op != Operator::kAdd) return std::nullopt;
+  const Block* body = &loop.body.body();
+  if ((call != nullptr ? call : add)->block != body) return std::nullopt;
+  const auto is_state = [&](const Value& value) {
+    const bool is_argument = value.definition == nullptr && value.block == add->block;
+    const Value* outer = is_argument && call != nullptr ? &call->operand(value.index) : &value;
+    return is_argument && outer == loop.body.arguments()[place];
+  };
+  if (is_state(add->operand(0))) return integer_of(frame, loop, add->operand(1));
+  return is_state(add->operand(1)) ? integer_of(frame, loop, add->operand(0)) : std::nullopt;
+}
+
+// A loop of i < limit, i + step: how many rounds it has, and where in the state i is.
+struct Counted {
+  uint64_t rounds;
+  size_t counter;
+};
+
+// So a device need not be asked each time.
+std::optional<Counted> counted(const Frame& frame, const Loop& loop) {
   const Operation* test = loop.condition.results()[0]->definition;
   if (test == nullptr || test->op != Operator::kCompare || test->block != &loop.condition.body() ||
       test->get<ComparisonDirection>("comparison_direction") != ComparisonDirection::kLt) {
@@ -137,19 +166,38 @@ std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop) {
   }
   const Value& counter = test->operand(0);
   if (counter.definition != nullptr || counter.block != &loop.condition.body()) return std::nullopt;
-  const Operation* next = loop.body.results()[counter.index]->definition;
-  if (next == nullptr || next->op != Operator::kAdd || next->block != &loop.body.body()) return std::nullopt;
-  const Value* argument = loop.body.arguments()[counter.index];
-  const bool is_first = next->operands[0] == argument;
-  if (!is_first && next->operands[1] != argument) return std::nullopt;
-  const auto limit = integer_of(frame, loop, test->operand(1)),
-             step = integer_of(frame, loop, next->operand(is_first ? 1 : 0));
+  const auto limit = integer_of(frame, loop, test->operand(1)), step = growth_of(frame, loop, counter.index);
   const std::optional<mydev_scalar>& start = frame[loop.op.operand(counter.index)].splat;
   if (!limit || !step || !start || *step <= 0) return std::nullopt;
   int64_t distance = 0, last = 0;
-  if (__builtin_sub_overflow(*limit, start->i, &distance) || __builtin_add_overflow(*limit, *step, &last))
+  if (__builtin_sub_overflow(*limit, start->i, &distance) || __builtin_add_overflow(*limit, *step, &last)) {
     return std::nullopt;
-  return distance <= 0 ? 0 : static_cast<uint64_t>((distance - 1) / *step + 1);
+  }
+  return Counted{distance <= 0 ? 0 : static_cast<uint64_t>((distance - 1) / *step + 1), counter.index};
+}
+
+// What the value is in the rounds of a counted loop, if it is an integer that grows by a known step.
+std::optional<Range> range_in(const Frame& frame, const Loop& loop, const Counted& counted, size_t place) {
+  const std::optional<mydev_scalar>& start = frame[loop.op.operand(place)].splat;
+  const std::optional<int64_t> step = growth_of(frame, loop, place);
+  int64_t distance = 0, last = 0;
+  if (!start || !step || counted.rounds == 0 ||
+      __builtin_mul_overflow(static_cast<int64_t>(counted.rounds - 1), *step, &distance) ||
+      __builtin_add_overflow(start->i, distance, &last)) {
+    return std::nullopt;
+  }
+  const Range range{std::min(start->i, last), std::max(start->i, last)};
+  return is_of_type(range, loop.op.operand(place).type->element) ? std::optional(range) : std::nullopt;
+}
+
+// Whether the body only counts with it, and what comes of it is not asked for, or is known.
+bool is_only_counted(Frame& frame, const Loop& loop, const Counted& counted, size_t place) {
+  Context& context = frame.context;
+  const Operation* next = loop.body.results()[place]->definition;
+  if (next == nullptr || next->op != Operator::kAdd || next->block != &loop.body.body()) return false;
+  return context.only_user(*loop.body.arguments()[place]) == next &&
+         context.only_user(next->result()) == &loop.body.body().terminator() &&
+         (place == counted.counter || context.uses_of(loop.op.result(place)).count == 0);
 }
 
 bool is_whole(const program::Operand& a, const program::Operand& b) {
@@ -170,12 +218,13 @@ void update_state(Frame& frame, const Loop& loop, std::span<const program::Opera
 }
 
 void lower_while(Frame& frame, const Operation& op) {
-  const Loop loop(op);
+  Loop loop(op);
   Emitter& emit = frame.emit;
+  const std::optional<Counted> rounds = counted(frame, loop);
+  if (rounds) std::erase_if(loop.changing, [&](size_t i) { return is_only_counted(frame, loop, *rounds, i); });
   std::vector<program::Operand> state;
   state.reserve(loop.changing.size());
   for (const size_t i : loop.changing) state.push_back(emit.duplicate(frame.view(op.operand(i))));
-  const std::optional<uint64_t> rounds = rounds_of(frame, loop);
   program::Operand predicate;
   if (!rounds) {
     loop.bind(frame, loop.condition, state);
@@ -200,11 +249,18 @@ void lower_while(Frame& frame, const Operation& op) {
   for (const Value* value : taken) body.take(*value, frame);
   give(frame, taken, operands);
   loop.bind(body.frame(), loop.body, inner);
+  for (size_t i = 0; rounds && i < op.operands.size(); ++i) {
+    if (is_token(op.operand(i)) || !loop.changes(i)) continue;
+    const Value& argument = *loop.body.arguments()[i];
+    Tensor tensor = body.frame()[argument];
+    tensor.range = range_in(frame, loop, *rounds, i);
+    body.frame().set(argument, std::move(tensor));
+  }
   lower_block(body.frame(), loop.body.body());
   update_state(body.frame(), loop, inner);
   body.emit().forget();
   if (rounds) {
-    emit.builder().repeat(*rounds, std::move(body).build(), operands);
+    emit.builder().repeat(rounds->rounds, std::move(body).build(), operands);
   } else {
     loop.bind(body.frame(), loop.condition, inner);
     lower_block(body.frame(), loop.condition.body());
@@ -216,8 +272,13 @@ void lower_while(Frame& frame, const Operation& op) {
   size_t next = 0;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (is_token(op.operand(i))) continue;
-    frame.set(op.result(i), loop.changes(i) ? Tensor{state[next++], std::nullopt} : frame[op.operand(i)]);
+    frame.set(op.result(i), loop.changes(i) ? Tensor{state[next++]} : frame[op.operand(i)]);
   }
+  if (!rounds || loop.changes(rounds->counter)) return;
+  const Tensor& start = frame[op.operand(rounds->counter)];
+  const int64_t grown = static_cast<int64_t>(rounds->rounds) * growth_of(frame, loop, rounds->counter).value();
+  frame.set(op.result(rounds->counter),
+            emit.splat(start.view.dtype, {}, static_cast<double>(start.splat->i + grown)));
 }
 
 // --- conditions ------------------------------------------------------------------------------------------------------

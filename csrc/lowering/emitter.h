@@ -19,9 +19,15 @@ namespace mydev::lowering {
 
 using Sizes = std::vector<int64_t>;
 
+// Integers from the least to the greatest.
+struct Range {
+  int64_t least, greatest;
+};
+
 struct Tensor {
   program::Operand view;
-  std::optional<mydev_scalar> splat;  // all elements are this constant
+  std::optional<mydev_scalar> splat = std::nullopt;  // all elements are this constant
+  std::optional<Range> range = std::nullopt;         // of integers: what they can be, where more is known than the type
 
   const Sizes& sizes() const noexcept { return view.sizes; }
 };

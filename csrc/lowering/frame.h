@@ -23,6 +23,7 @@ struct Uses {
 struct Context {
   // The one operation that uses the value; nullptr: none or several do.
   const stablehlo::Operation* only_user(const stablehlo::Value& value);
+  const Uses& uses_of(const stablehlo::Value& value);
 
   const stablehlo::Module& module;
   HostOperations& host;
@@ -71,6 +72,9 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
+// Whether a type of integers has the whole range. (ranges.cpp)
+bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;
+
 // The whole of a tensor of which each device has a part, and this device's part of a whole one. `what` is the name of
 // the tensor for people.
 Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const stablehlo::Type& whole,
@@ -82,12 +86,14 @@ std::string describe(const stablehlo::Value& value);
 
 // By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
 // the operation is the host's.
+bool lower_by_range(Frame& frame, const stablehlo::Operation& op);            // ranges.cpp
 bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);           // pointwise.cpp
 bool lower_conversion(Frame& frame, const stablehlo::Operation& op);          // conversions.cpp
 bool lower_movement(Frame& frame, const stablehlo::Operation& op);            // movement.cpp
 bool lower_window(Frame& frame, const stablehlo::Operation& op);              // windows.cpp
 bool lower_reduction(Frame& frame, const stablehlo::Operation& op);           // reductions.cpp
 bool lower_normalization(Frame& frame, const stablehlo::Operation& op);       // normalization.cpp
+bool lower_ordering(Frame& frame, const stablehlo::Operation& op);            // ordering.cpp
 bool lower_product(Frame& frame, const stablehlo::Operation& op);             // products.cpp
 bool lower_indexing(Frame& frame, const stablehlo::Operation& op);            // indexing.cpp
 bool lower_collective(Frame& frame, const stablehlo::Operation& op);          // collective_operations.cpp

@@ -6,6 +6,7 @@
 #include "lowering/frame.h"
 #include "program/fusion.h"
 #include "program/names.h"
+#include "program/simplify.h"
 #include "runtime/base/status.h"
 #include "stablehlo/text/text.h"
 
@@ -88,14 +89,19 @@ void return_tensor(Frame& frame, const Tensor& tensor, std::vector<program::Slot
 
 }  // namespace
 
-const Operation* Context::only_user(const Value& value) {
+const Uses& Context::uses_of(const Value& value) {
   const Function& function = *value.block->region->function;
   std::vector<Uses>& of_values = uses[&function];
   if (of_values.empty()) {
     of_values.resize(function.value_count);
     count_uses(*function.body, of_values);
   }
-  return of_values[value.id].count == 1 ? of_values[value.id].last : nullptr;
+  return of_values[value.id];
+}
+
+const Operation* Context::only_user(const Value& value) {
+  const Uses& found = uses_of(value);
+  return found.count == 1 ? found.last : nullptr;
 }
 
 std::vector<Tensor> Frame::tensors_of(std::span<const Value* const> values) const {
@@ -128,10 +134,10 @@ void lower_operation(Frame& frame, const Operation& op) {
       return;
     }
   }
-  const bool lowered = lower_control(frame, op) || lower_collective(frame, op) || lower_movement(frame, op) ||
-                       lower_conversion(frame, op) || lower_pointwise(frame, op) || lower_window(frame, op) ||
-                       lower_reduction(frame, op) || lower_normalization(frame, op) || lower_product(frame, op) ||
-                       lower_indexing(frame, op);
+  const bool lowered = lower_control(frame, op) || lower_collective(frame, op) || lower_by_range(frame, op) ||
+                       lower_movement(frame, op) || lower_conversion(frame, op) || lower_pointwise(frame, op) ||
+                       lower_window(frame, op) || lower_reduction(frame, op) || lower_normalization(frame, op) ||
+                       lower_ordering(frame, op) || lower_product(frame, op) || lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
   if (!key.empty()) frame.emit.remember(key, frame.tensors_of(op.results));
 }
@@ -218,8 +224,8 @@ LoweredProgram lower(const Module& module, const Placement& placement) {
   for (size_t i = 0; i < main.results.size(); ++i) {
     return_result(frame, *body.terminator().operands[i], main.results[i], shardings.results, returned);
   }
-  return {program::fuse(std::move(builder).build()), std::move(shardings), std::move(context.gathered),
-          std::move(host)};
+  return {program::fuse(program::simplify(*std::move(builder).build())), std::move(shardings),
+          std::move(context.gathered), std::move(host)};
 }
 
 }  // namespace mydev::lowering

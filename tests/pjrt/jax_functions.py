@@ -143,6 +143,84 @@ def _movement() -> dict[str, Case]:
     }
 
 
+def _indexing() -> dict[str, Case]:
+    """Parts that begin where indices say: within, beyond both ends, at one place several times; of each type."""
+    cases: dict[str, Case] = {}
+    places = np.array([2, -9, 3, 2, 99, 0, 2], np.int32)
+    types = ["bool", "int8", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64",
+             "int4", "float8_e4m3fn"]  # fmt: skip
+    for type_name in types:
+        dtype = jnp.dtype(type_name)
+        table = (np.arange(24) % 7).reshape(4, 6).astype(np.float32).astype(dtype)
+        rows = (np.arange(42) % 5).reshape(7, 6).astype(np.float32).astype(dtype)
+        cases[f"rows-{type_name}"] = (lambda x, i: x[i], [table, places])
+        cases[f"set-rows-{type_name}"] = (lambda x, i, u: x.at[i, 1:3].set(u[:, :2]), [table, places[:3], rows[:3]])
+        cases[f"slide-{type_name}"] = (
+            lambda x, i: lax.dynamic_update_slice(x, lax.dynamic_slice(x, (i[4], i[1]), (2, 3)), (i[0], i[2])),
+            [table, places],
+        )
+        cases[f"sort-{type_name}"] = (jnp.sort, [rows]) if type_name != "int4" else (lambda x: x, [rows])
+        if dtype.itemsize * 8 < 16 and dtype.kind not in "iub":
+            continue
+        for update in ("add", "multiply", "max", "min"):
+            numbers = update in ("max", "min") or type_name != "bool"
+            if numbers and (type_name != "complex64" or update == "add"):
+                cases[f"{update}-rows-{type_name}"] = (
+                    lambda x, i, u, f=update: getattr(x.at[i], f)(u),
+                    [table, places, rows],
+                )
+    table, nan = np.arange(24, dtype=np.float32).reshape(4, 6), np.array([np.nan, 1, -0.0, 0.0, np.nan, -np.inf, 7])
+    values = np.tile(nan.astype(np.float32)[:, None], (1, 6))
+    cases["max-rows-nan"] = (lambda x, i, u: x.at[i].max(u), [table, places, values])
+    cases["min-rows-nan"] = (lambda x, i, u: x.at[i].min(u), [table, places, values])
+    cases["rows-u32-places"] = (lambda x, i: x[i.astype(jnp.uint32)], [table, np.abs(places)])
+    cases["slide-u8-places"] = (lambda x, i: lax.dynamic_slice(x, (i[0], i[1]), (1, 2)), [table, np.uint8([200, 3])])
+    cases["no-places"] = (lambda x, i: (x[i], x.at[i].add(1.0)), [table, np.zeros(0, np.int32)])
+    cases["no-rows"] = (lambda x, i: x.at[i].add(jnp.zeros((7, 0))), [np.zeros((4, 0), np.float32), places])
+    cases["windows-in-the-middle"] = (lambda x, i: x[:, i, 1:], [np.arange(60, dtype=np.float32).reshape(3, 4, 5), places % 4])
+    cases["vmap-of-slices"] = (jax.vmap(lambda x, i: lax.dynamic_slice(x, (i,), (3,))), [table, places[:4]])
+    cases["vmap-of-updates"] = (jax.vmap(lambda x, i: x.at[i].add(5.0)), [table, places[:4]])
+    cases["vmap-of-dynamic-updates"] = (
+        jax.vmap(lambda x, u, i: lax.dynamic_update_slice(x, u, (i,))),
+        [table, table[:, :2], places[:4]],
+    )
+    cases["scatter-by-a-formula"] = (lambda x, i: x.at[i].apply(jnp.sin), [table, places[:1]])
+    cases["segment_sum"] = (lambda x, i: jax.ops.segment_sum(x, i % 3, 3), [values[:, :1] * 0 + table[0, :1], places])
+    cases["embedding-gradient"] = (jax.grad(lambda x, i: (x[i] ** 2).sum()), [table, places])
+    return cases
+
+
+def _orders() -> dict[str, Case]:
+    """Orders: NaN, zeros of either sign, equal elements, several operands, the first few."""
+    equal = np.array([3, 1, 2, 3, 1, 2, 3, 0, 3], np.int32)
+    edges = np.concatenate([_EDGES, -_EDGES])
+    cases: dict[str, Case] = {
+        "argsort-equal": (jnp.argsort, [equal]),
+        "argsort-edges": (jnp.argsort, [edges]),
+        "argsort-descending": (lambda x: jnp.argsort(x, descending=True), [equal]),
+        "sort-u32": (jnp.sort, [_UNSIGNED[::-1].copy()]),
+        "sort-bool": (jnp.sort, [equal > 1]),
+        "sort-f64-bits": (lambda x: lax.top_k(x, 22), [edges]),
+        "top_k-equal": (lambda x: lax.top_k(x, 4), [equal]),
+        "top_k-u32": (lambda x: lax.top_k(x, 4), [_UNSIGNED]),
+        "top_k-bf16": (lambda x: lax.top_k(x, 5), [edges.astype(jnp.bfloat16)]),
+        "top_k-all": (lambda x: lax.top_k(x, 9), [(4, 9)]),
+        "sort-three": (lambda x, y, z: lax.sort((x, y, z), dimension=0), [equal, equal[::-1].copy(), (9,)]),
+        "sort-middle": (lambda x: jnp.sort(x, axis=1), [(3, 5, 4)]),
+        "sort-complex": (jnp.sort, [equal.astype(np.complex64)]),
+        "sort-nothing": (jnp.sort, [(3, 0)]),
+        "argmax-equal": (jnp.argmax, [equal]),
+        "argmin-equal": (jnp.argmin, [equal]),
+        "argmax-edges": (jnp.argmax, [edges]),
+        "argmin-edges": (lambda x: jnp.argmin(x.reshape(2, 11), axis=1), [edges]),
+        "argmax-infinite": (jnp.argmax, [np.full(4, -np.inf, np.float32)]),
+        "argmax-bool": (jnp.argmax, [equal > 2]),
+        "argmax-u32": (jnp.argmax, [_UNSIGNED]),
+        "nanargmax": (jnp.nanargmax, [_EDGES]),
+    }
+    return cases
+
+
 def _reductions() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for function in REDUCTIONS:
@@ -292,6 +370,23 @@ def _control() -> dict[str, Case]:
             lambda x, n: lax.fori_loop(0, n, lambda i, a: a * 0.5 + i, x),
             [(3,), np.int32(5)],
         ),
+        "counter-asked-for": (lambda x: lax.while_loop(lambda s: s[0] < 10, lambda s: (s[0] + 4, s[1] * 2), (1, x)), [(3,)]),
+        "places-of-a-counter": (
+            lambda x: lax.fori_loop(0, 9, lambda i, a: a.at[i].set(a[i - 1] + a[i + 1] * 0.5), x),
+            [(9,)],
+        ),
+        "counting-down": (lambda x: lax.fori_loop(-4, 5, lambda i, a: a.at[-i].add(a[i] * 0.5), x), [(9,)]),
+        "shifted-in-a-loop": (lambda x: lax.fori_loop(0, 4, lambda i, a: jnp.roll(a, 1).at[i].set(i), x), [(5,)]),
+        "read-after-update": (
+            lambda x: lax.fori_loop(0, 4, lambda i, s: (s[0].at[i].set(9.0), s[1] + s[0][i]), (x, jnp.zeros(()))),
+            [(5,)],
+        ),
+        "two-of-one": (lambda x: lax.fori_loop(0, 3, lambda i, s: (s[0] * 2, s[0] * 2 + s[1]), (x, x)), [(3,)]),
+        "scan-backwards": (lambda x: lax.scan(lambda c, a: (c + a, c * a), x[0], x, reverse=True), [(7, 4)]),
+        "scan-of-matrices": (
+            lambda w, x: lax.scan(lambda c, a: (jnp.tanh(c @ w + a),) * 2, jnp.zeros((2, 4)), x),
+            [(4, 4), (6, 2, 4)],
+        ),
         "no-rounds": (lambda x: lax.fori_loop(3, 1, lambda i, a: a + i, x), [(3,)]),
         "map": (lambda x: lax.map(lambda a: a.sum(), x), [(3, 4)]),
         "associative_scan": (lambda x: lax.associative_scan(jnp.multiply, x), [(9,)]),
@@ -331,5 +426,5 @@ def _random() -> dict[str, Case]:
 
 
 CASES: dict[str, Case] = {
-    **_elementwise(), **_conversions(), **_movement(), **_reductions(), **_products(), **_control(), **_random()
+    **_elementwise(), **_conversions(), **_movement(), **_indexing(), **_orders(), **_reductions(), **_products(), **_control(), **_random()
 }  # fmt: skip

@@ -229,6 +229,46 @@ bool plan_operand(Plan& plan, int k, char* base, mydev_dtype dtype, mydev_dtype 
   return true;
 }
 
+bool is_row_major(const mydev_buffer& buffer) {
+  int64_t stride = 1;
+  for (int32_t d = buffer.rank; d-- > 0; stride *= buffer.sizes[d]) {
+    if (buffer.strides[d] != stride && buffer.sizes[d] != 1) return false;
+  }
+  return true;
+}
+
+// Few elements that lie dense, of the compute type, and numbers: there is nothing to plan. False: it is not so.
+bool run_few(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute, Apply apply,
+             const Params& params) {
+  const mydev_buffer& out = frame.buffers[0];
+  const int64_t bytes = dtype_row(compute.dtype).size;
+  int64_t count = 1;
+  for (int32_t d = 0; d < out.rank; ++d) count *= out.sizes[d];
+  if (count == 0 || count * bytes > kBufferBytes) return false;
+  alignas(64) char numbers[kMaxInputs][kBufferBytes];
+  const void* in[kMaxInputs];
+  for (int k = 0; k <= kernel.inputs; ++k) {
+    const mydev_buffer& buffer = frame.buffers[k];
+    const mydev_dtype wanted = (k == 0 ? kernel.predicate : k - 1 == kernel.pred_input) ? MYDEV_PRED : compute.dtype;
+    if ((buffer.flags & MYDEV_BUFFER_SCALAR) != 0) {
+      ScalarValue value;
+      set_scalar(value, wanted, *static_cast<const mydev_scalar*>(buffer.data));
+      fill_dense(numbers[k - 1], reinterpret_cast<const char*>(&value), count, dtype_row(wanted).size);
+      in[k - 1] = numbers[k - 1];
+      continue;
+    }
+    if (buffer.dtype != wanted || buffer.data == nullptr || buffer.rank != out.rank || !is_row_major(buffer)) {
+      return false;
+    }
+    for (int32_t d = 0; d < out.rank; ++d) {
+      if (buffer.sizes[d] != out.sizes[d]) return false;
+    }
+    if (k > 0) in[k - 1] = buffer.data;
+  }
+  apply(params, out.data, in, count);
+  return true;
+}
+
 mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) {
   frame.host->set_error(&frame, message);
   return code;
@@ -249,6 +289,12 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
   const Apply apply = find_apply(kernel, dtype, compute);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
+
+  const Params params(frame.attributes, frame.num_attributes);
+  const auto finish = [&] {
+    return params.failed() ? fail(frame, MYDEV_FAILED_PRECONDITION, kernel.failure) : MYDEV_OK;
+  };
+  if (run_few(kernel, frame, compute, apply, params)) return finish();
 
   Plan plan;
   if (!make_layout(buffers, kernel.inputs + 1, plan.layout)) {
@@ -278,12 +324,10 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
       return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");
     }
   }
-  const Params params(frame.attributes, frame.num_attributes);
   plan.params = &params;
   plan.apply = apply;
   parallel_for(plan.layout.count, kernel.grain, [&plan](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
-  if (params.failed()) return fail(frame, MYDEV_FAILED_PRECONDITION, kernel.failure);
-  return MYDEV_OK;
+  return finish();
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <type_traits>
 
+#include "host_kernels/isa/combine.h"
 #include "host_kernels/isa/element_bytes.h"
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/tensor_list.h"
@@ -121,35 +121,11 @@ mydev_code scatter_entry(const mydev_frame* frame) {
   });
 }
 
-template <typename Real>
-struct ComplexPair {
-  Real real, imaginary;
-};
-
-template <typename Element>
-void add_to(Element& place, const Element& value) {
-  if constexpr (std::is_same_v<Element, Truth>) {
-    place = element_cast<Truth>(static_cast<uint8_t>(place) | static_cast<uint8_t>(value));
-  } else if constexpr (std::is_integral_v<Element>) {  // wraps round
-    place = static_cast<Element>(static_cast<uint64_t>(place) + static_cast<uint64_t>(value));
-  } else if constexpr (std::is_same_v<Element, _Float16> || std::is_same_v<Element, BFloat16Bits>) {
-    place = element_cast<Element>(static_cast<float>(place) + static_cast<float>(value));
-  } else {
-    place += value;
-  }
-}
-
-template <typename Real>
-void add_to(ComplexPair<Real>& place, const ComplexPair<Real>& value) {
-  place.real += value.real;
-  place.imaginary += value.imaginary;
-}
-
 mydev_code scatter_add_entry(const mydev_frame* frame) {
   if (const mydev_code code = check(frame); code != MYDEV_OK) return code;
   mydev_code code = MYDEV_UNIMPLEMENTED;
   const auto run = [&]<typename Element>() {
-    code = Scatter(frame).run<Element>([](Element& place, const Element& value) { add_to(place, value); });
+    code = Scatter(frame).run<Element>([](Element& place, const Element& value) { Add::apply(place, value); });
   };
   if (frame->buffers[0].dtype == MYDEV_C64) {
     run.operator()<ComplexPair<float>>();

@@ -51,8 +51,10 @@ static_assert(sizeof(Element<double>) == kElementBytes && sizeof(Element<float>)
 template <bool kDescending>
 struct Sort {
   template <typename C>
-  static void run(Element<C>* line, int64_t count, int64_t /*kept*/) {
-    std::sort(line, line + count, ByValueAndPosition<kDescending>());
+  static void run(Element<C>* line, int64_t count, int64_t kept) {
+    const ByValueAndPosition<kDescending> before;
+    if (kept < count) std::nth_element(line, line + kept, line + count, before);
+    std::sort(line, line + kept, before);
   }
 };
 template <bool kDescending>

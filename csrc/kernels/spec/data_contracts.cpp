@@ -58,9 +58,33 @@ constexpr ContractRow kIndexRows[] = {
      "out[i] = start + i * step; integers exactly, floats in double, rounded once"},
 };
 
+constexpr char kScatterSlices[] =
+    "dense (out T[d...]) <- (in T[d...], index strided I[n,k], values strided T[n,w...]; dims: ints[], clamp: bool) "
+    "where d: 1..15, out may be in";
+constexpr ContractRow kSliceRows[] = {
+    {"mydev.gather_slices",
+     "dense (out T[n,w...]) <- (in strided T[d...], index strided I[n,k]; dims: ints[]) where d: 1..15",
+     "T: any; I: s32 s64", "",
+     "out[i] is the part of in, of sizes w, that begins at index[i,j] along dimension dims[j], at 0 along the others; "
+     "one that would not lie within is moved there; no size of w is larger than that of d"},
+    {"mydev.scatter_slices", kScatterSlices, "T: any; I: s32 s64", "",
+     "in, with values[i] for the part that begins at index[i,j] along dimension dims[j], at 0 along the others, in the "
+     "order of i; one that would not lie within is moved there with clamp, else left out; no size of w is larger than "
+     "that of d"},
+    {"mydev.scatter_slices_add", kScatterSlices, "T: pred ints floats complex; I: s32 s64", "",
+     "as mydev.scatter_slices, but values are added, rounded each time; pred: or; integers wrap round"},
+    {"mydev.scatter_slices_mul", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
+     "as mydev.scatter_slices, but multiplied by values, rounded each time; pred: and; integers wrap round"},
+    {"mydev.scatter_slices_max", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
+     "as mydev.scatter_slices, but the larger of both; NaN if either is"},
+    {"mydev.scatter_slices_min", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
+     "as mydev.scatter_slices, but the smaller of both; NaN if either is"},
+};
+
 constexpr ContractRow kSortRows[] = {
-    {"mydev.sort", "(values T[o,d,i], indices s64[o,d,i]) <- (in T[o,d,i]; descending: bool)", kWithPred, "",
-     "along d, and where in `in` each element was; equal elements stay in their order; NaN is greatest"},
+    {"mydev.sort", "(values T[o,k,i], indices s64[o,k,i]) <- (in T[o,d,i]; descending: bool)", kWithPred, "",
+     "along d, and where in `in` each element was; of d the first k, which is at most d; equal elements stay in their "
+     "order; NaN is greatest"},
     {"mydev.topk", "(values T[o,k,i], indices s64[o,k,i]) <- (in T[o,d,i]; largest: bool)", kWithPred, "",
      "the k largest or smallest along d, in this order, k at most d; which of equal elements, and their order, is "
      "undefined; NaN is greatest"},
@@ -188,6 +212,7 @@ constexpr ContractRow kCopyRows[] = {
 constexpr ContractGroup kGroups[] = {{"reduction", kReductionRows},
                                      {"index, concatenate, range", kIndexRows},
                                      {"index write, scatter, position", kIndexWriteRows},
+                                     {"slices", kSliceRows},
                                      {"sort", kSortRows},
                                      {"cumulative, triangle", kCumulativeRows},
                                      {"random", kRandomRows},

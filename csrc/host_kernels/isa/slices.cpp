@@ -1,0 +1,219 @@
+// Kernel group slices: parts of a tensor that begin where indices say, read or written.
+//
+// The dimensions of a part are merged where both tensors go through two as through one, so that most parts are one run
+// of elements. Reading shares the parts among threads; writing takes them in order, since they may overlap.
+#include <algorithm>
+#include <cstring>
+
+#include "host_kernels/isa/combine.h"
+#include "host_kernels/isa/element_bytes.h"
+#include "host_kernels/isa/tensor_list.h"
+#include "runtime/base/parallel.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int32_t kMostDimensions = 16;
+
+// A part's dimensions, from the last on, with the steps in the whole tensor and among the parts.
+struct Box {
+  int32_t rank = 0;
+  int64_t sizes[kMostDimensions], whole[kMostDimensions], part[kMostDimensions];
+
+  void add(int64_t size, int64_t in_whole, int64_t in_part) {
+    if (size == 1) return;
+    if (rank > 0 && in_whole == whole[rank - 1] * sizes[rank - 1] && in_part == part[rank - 1] * sizes[rank - 1]) {
+      sizes[rank - 1] *= size;
+      return;
+    }
+    sizes[rank] = size;
+    whole[rank] = in_whole;
+    part[rank++] = in_part;
+  }
+};
+
+class Slices {
+ public:
+  // `parts` is [n, w...], `whole` [d...].
+  Slices(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts, const mydev_buffer& index)
+      : whole_(whole), parts_(parts), index_(index), dims_(frame->attributes[0].value.ints) {
+    components_ = frame->attributes[0].count;
+    for (int32_t d = whole.rank; d-- > 0;) box_.add(parts.sizes[d + 1], whole.strides[d], parts.strides[d + 1]);
+    if (box_.rank == 0) box_.sizes[box_.rank++] = 1, box_.whole[0] = box_.part[0] = 1;
+    for (int32_t d = 0; d < box_.rank; ++d) elements_ *= box_.sizes[d];
+  }
+
+  static const char* problem(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts,
+                             const mydev_buffer& index) {
+    const mydev_attribute& dims = frame->attributes[0];
+    if (whole.rank > kMostDimensions || parts.rank != whole.rank + 1 || index.rank != 2 ||
+        index.sizes[0] != parts.sizes[0] || index.sizes[1] != static_cast<int64_t>(dims.count)) {
+      return "takes parts [n,w...] of [d...] and an index [n,k] with a dimension for each of k";
+    }
+    for (uint32_t i = 0; i < dims.count; ++i) {
+      if (dims.value.ints[i] < 0 || dims.value.ints[i] >= whole.rank) return "dims are dimensions, from 0 on";
+    }
+    for (int32_t d = 0; d < whole.rank; ++d) {
+      if (parts.sizes[d + 1] > whole.sizes[d]) return "a part is larger than the tensor";
+    }
+    return nullptr;
+  }
+
+  int64_t count() const { return parts_.sizes[0]; }
+  int64_t elements() const { return elements_; }  // of a part
+  bool is_supported() const { return index_.dtype == MYDEV_S64 || index_.dtype == MYDEV_S32; }
+
+  // Where part i begins in the tensor, in elements; -1: it does not lie within, and is not to be moved.
+  int64_t begin(int64_t i, bool clamps) const {
+    int64_t offset = 0;
+    for (uint32_t k = 0; k < components_; ++k) {
+      const int64_t at = i * index_.strides[0] + static_cast<int64_t>(k) * index_.strides[1];
+      int64_t place = index_.dtype == MYDEV_S64 ? static_cast<const int64_t*>(index_.data)[at]
+                                                : static_cast<const int32_t*>(index_.data)[at];
+      const auto d = static_cast<int32_t>(dims_[k]);
+      const int64_t last = whole_.sizes[d] - parts_.sizes[d + 1];
+      if (clamps) place = std::min(std::max<int64_t>(place, 0), last);
+      if (place < 0 || place > last) return -1;
+      offset += place * whole_.strides[d];
+    }
+    return offset;
+  }
+
+  // run(whole, its step, part, its step, count) for each run of part i, whose place in the tensor is `begin`.
+  template <typename Element, typename Run>
+  void for_each_run(int64_t i, int64_t begin, const Run& run) const {
+    Element* whole = static_cast<Element*>(whole_.data) + begin;
+    Element* part = static_cast<Element*>(parts_.data) + i * parts_.strides[0];
+    if (box_.rank == 1) return run(whole, box_.whole[0], part, box_.part[0], box_.sizes[0]);
+    int64_t at[kMostDimensions] = {};
+    for (int64_t left = elements_ / box_.sizes[0]; left > 0; --left) {
+      run(whole, box_.whole[0], part, box_.part[0], box_.sizes[0]);
+      for (int32_t d = 1; d < box_.rank; ++d) {
+        whole += box_.whole[d];
+        part += box_.part[d];
+        if (++at[d] < box_.sizes[d]) break;
+        whole -= at[d] * box_.whole[d];
+        part -= at[d] * box_.part[d];
+        at[d] = 0;
+      }
+    }
+  }
+
+ private:
+  const mydev_buffer &whole_, &parts_, &index_;
+  const int64_t* dims_;
+  uint32_t components_;
+  int64_t elements_ = 1;
+  Box box_;
+};
+
+mydev_code refuse(const mydev_frame* frame, const char* problem) {
+  frame->host->set_error(frame, problem);
+  return MYDEV_INVALID_ARGUMENT;
+}
+
+mydev_code gather_entry(const mydev_frame* frame) {
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
+  if (const char* problem = Slices::problem(frame, in, out, index)) return refuse(frame, problem);
+  const Slices slices(frame, in, out, index);
+  if (!slices.is_supported() || in.dtype != out.dtype) return MYDEV_UNIMPLEMENTED;
+  return visit_element_bytes(dtype_row(out.dtype).size, [&]<typename Element>() {
+    const auto copy = [](const Element* from, int64_t from_step, Element* to, int64_t to_step, int64_t count) {
+      if (count == 1) {
+        *to = *from;
+      } else if (from_step == 1 && to_step == 1) {
+        std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Element));
+      } else {
+        for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+      }
+    };
+    const int64_t grain = kGrainHeavy / std::max<int64_t>(slices.elements(), 1) + 1;
+    if (slices.elements() == 0) return MYDEV_OK;
+    parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) slices.for_each_run<Element>(i, slices.begin(i, true), copy);
+    });
+    return MYDEV_OK;
+  });
+}
+
+// The tensor as it was, in the result: nothing to do where they are one.
+void begin_with(const mydev_buffer& out, const mydev_buffer& in) {
+  if (out.data == in.data) return;
+  const int64_t bytes = element_count(out) * dtype_row(out.dtype).size;
+  parallel_for(bytes, int64_t{4} * kGrainCheap, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(out.data) + begin, static_cast<const char*>(in.data) + begin,
+                static_cast<size_t>(end - begin));
+  });
+}
+
+// put(place, value) for each element that lies within.
+template <typename Element, typename Put>
+void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
+  begin_with(frame->buffers[0], frame->buffers[1]);
+  const bool clamps = frame->attributes[1].value.i != 0;
+  if (slices.elements() == 0) return;
+  for (int64_t i = 0; i < slices.count(); ++i) {
+    const int64_t begin = slices.begin(i, clamps);
+    if (begin < 0) continue;
+    slices.for_each_run<Element>(
+        i, begin, [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
+          if (to_step == 1 && from_step == 1) {
+            for (int64_t k = 0; k < count; ++k) put(to[k], from[k]);
+          } else {
+            for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
+          }
+        });
+  }
+}
+
+template <typename Body>
+mydev_code scatter(const mydev_frame* frame, const Body& body) {
+  const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2],
+                     &values = frame->buffers[3];
+  if (const char* problem = Slices::problem(frame, out, values, index)) return refuse(frame, problem);
+  const Slices slices(frame, out, values, index);
+  if (!slices.is_supported() || in.dtype != out.dtype || values.dtype != out.dtype) return MYDEV_UNIMPLEMENTED;
+  return body(slices);
+}
+
+mydev_code scatter_entry(const mydev_frame* frame) {
+  return scatter(frame, [&](const Slices& slices) {
+    return visit_element_bytes(dtype_row(frame->buffers[0].dtype).size, [&]<typename Element>() {
+      write<Element>(frame, slices, [](Element& place, const Element& value) { place = value; });
+      return MYDEV_OK;
+    });
+  });
+}
+
+template <typename Combine>
+mydev_code combine_entry(const mydev_frame* frame) {
+  return scatter(frame, [&](const Slices& slices) {
+    const auto run = [&]<typename Element>() {
+      write<Element>(frame, slices, [](Element& place, const Element& value) { Combine::apply(place, value); });
+    };
+    if constexpr (std::is_same_v<Combine, Add>) {
+      if (frame->buffers[0].dtype == MYDEV_C64) return run.template operator()<ComplexPair<float>>(), MYDEV_OK;
+      if (frame->buffers[0].dtype == MYDEV_C128) return run.template operator()<ComplexPair<double>>(), MYDEV_OK;
+    }
+    return visit_element_type(frame->buffers[0].dtype, run) ? MYDEV_OK : MYDEV_UNIMPLEMENTED;
+  });
+}
+
+constexpr mydev_kernel kRecords[] = {
+    kernel_record("mydev.gather_slices", gather_entry),
+    kernel_record("mydev.scatter_slices", scatter_entry),
+    kernel_record("mydev.scatter_slices_add", combine_entry<Add>),
+    kernel_record("mydev.scatter_slices_mul", combine_entry<Multiply>),
+    kernel_record("mydev.scatter_slices_max", combine_entry<Maximum>),
+    kernel_record("mydev.scatter_slices_min", combine_entry<Minimum>),
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> slices() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,105 @@
+// Integers of which it is known between what numbers they lie, as those that count a loop's rounds: what comes of
+// comparing them is known, and with it what a selection takes. JAX asks of each index whether it is negative.
+#include <algorithm>
+
+#include "lowering/frame.h"
+
+namespace mydev::lowering {
+
+using namespace stablehlo;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::optional<Range> range_of(const Tensor& tensor) {
+  return tensor.splat ? Range{tensor.splat->i, tensor.splat->i} : tensor.range;
+}
+
+std::optional<Range> sum(const Range& a, const Range& b) {
+  Range sum{};
+  const bool overflows =
+      __builtin_add_overflow(a.least, b.least, &sum.least) || __builtin_add_overflow(a.greatest, b.greatest, &sum.greatest);
+  return overflows ? std::nullopt : std::optional(sum);
+}
+
+std::optional<Range> difference(const Range& a, const Range& b) {
+  Range difference{};
+  const bool overflows = __builtin_sub_overflow(a.least, b.greatest, &difference.least) ||
+                         __builtin_sub_overflow(a.greatest, b.least, &difference.greatest);
+  return overflows ? std::nullopt : std::optional(difference);
+}
+
+// Whether a < b for all, or for none.
+std::optional<bool> is_less(const Range& a, const Range& b) {
+  if (a.greatest < b.least) return true;
+  if (a.least >= b.greatest) return false;
+  return std::nullopt;
+}
+
+std::optional<bool> outcome(ComparisonDirection direction, const Range& a, const Range& b) {
+  const auto inverted = [](std::optional<bool> known) { return known ? std::optional(!*known) : known; };
+  switch (direction) {
+    case ComparisonDirection::kLt:
+      return is_less(a, b);
+    case ComparisonDirection::kGe:
+      return inverted(is_less(a, b));
+    case ComparisonDirection::kGt:
+      return is_less(b, a);
+    case ComparisonDirection::kLe:
+      return inverted(is_less(b, a));
+    default:
+      return std::nullopt;
+  }
+}
+
+bool lower_compare(Frame& frame, const Operation& op) {
+  const std::optional<Range> a = range_of(frame[op.operand(0)]), b = range_of(frame[op.operand(1)]);
+  if (!a || !b || element_row(op.operand(0).type->element).kind != ElementKind::kSigned) return false;
+  const std::optional<bool> known = outcome(op.get<ComparisonDirection>("comparison_direction"), *a, *b);
+  if (known) frame.set(op.result(), frame.emit.splat(MYDEV_PRED, op.result().type->dims, *known ? 1 : 0));
+  return known.has_value();
+}
+
+bool lower_select(Frame& frame, const Operation& op) {
+  const std::optional<mydev_scalar>& condition = frame[op.operand(0)].splat;
+  if (condition) frame.set(op.result(), frame[op.operand(condition->i != 0 ? 1 : 2)]);
+  return condition.has_value();
+}
+
+// The kernel computes it; the range is for those who use it.
+bool lower_sum(Frame& frame, const Operation& op) {
+  const std::optional<Range> a = range_of(frame[op.operand(0)]), b = range_of(frame[op.operand(1)]);
+  const ElementType type = op.result().type->element;
+  if (!a || !b || element_row(type).kind != ElementKind::kSigned || !lower_pointwise(frame, op)) return false;
+  const std::optional<Range> range = op.op == Operator::kAdd ? sum(*a, *b) : difference(*a, *b);
+  if (range && is_of_type(*range, type)) {
+    Tensor tensor = frame[op.result()];
+    tensor.range = range;
+    frame.set(op.result(), std::move(tensor));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_of_type(const Range& range, ElementType type) noexcept {
+  const ElementRow& row = element_row(type);
+  if (row.kind != ElementKind::kSigned) return false;
+  const int64_t greatest = INT64_MAX >> (64 - row.bits);
+  return range.least >= -greatest - 1 && range.greatest <= greatest;
+}
+
+bool lower_by_range(Frame& frame, const Operation& op) {
+  switch (op.op) {
+    case Operator::kCompare:
+      return lower_compare(frame, op);
+    case Operator::kSelect:
+      return lower_select(frame, op);
+    case Operator::kAdd:
+    case Operator::kSubtract:
+      return lower_sum(frame, op);
+    default:
+      return false;
+  }
+}
+
+}  // namespace mydev::lowering
