@@ -9,6 +9,7 @@
 #   make test-compile-cold  all that torch.compile's tests compile, and all operators, with no compiled code kept
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
 #   make conformance  all questions of tests/conformance/breadth.py, where `make test` asks one in six
+#   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, the first time)
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
 #                  whose memory the host cannot touch. Several hours
 #   make bench     C++ and Python benchmarks
@@ -35,7 +36,7 @@ FUZZ_ROUNDS := 1000000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax test test-compile-cold conformance test-fuzz test-all lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax test test-compile-cold conformance test-fuzz test-torch-xla test-all lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -77,7 +78,11 @@ conformance: setup-test
 test-fuzz: test sanitize
 	@for build in release asan tsan; do FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CTEST) --test-dir build/$$build -L fuzz || exit 1; done
 
-test-all: test sanitize test-compile-cold conformance test-fuzz
+test-torch-xla: setup-test build
+	@tools/setup_torch_xla.sh
+	@build/torch_xla/bin/python -m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla
+
+test-all: test sanitize test-compile-cold conformance test-fuzz test-torch-xla
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done

@@ -29,7 +29,7 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
         """Nothing: one process uses the devices that it finds."""
 
     def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
-        """Raises RuntimeError where several processes would each take all devices, and none would hear of the others."""
+        """Raises RuntimeError for several processes: each would take all devices, and hear nothing of the others."""
         if local_world_size > 1:
             raise RuntimeError(
                 f"{device_name()} is used by one process, and this is one of {local_world_size}: start one, with "

@@ -17,6 +17,8 @@ from support.checkout import environment
 from support.fork_server import ForkServer
 from support.ranks import Ranks
 
+collect_ignore = ["torch_xla"]  # run in an environment of another torch: make test-torch-xla
+
 
 @pytest.fixture
 def device() -> torch.device:

@@ -1,8 +1,9 @@
 """Writes empty stand-ins for shared libraries that others link to and that are not installed.
 
-torch_xla wants a torch that is only published with CUDA. Its libraries link to some fifteen of NVIDIA's, several GB that a
-machine without such a GPU has no use for: the loader wants the names and the symbols, and nobody calls them. A stand-in
-has each symbol that is asked of it, with its version; a function returns 0, cudaGetDeviceCount that there is no device.
+torch_xla wants a torch that is only published with CUDA. Its libraries link to some fifteen of NVIDIA's, several GB that
+a machine without such a GPU has no use for: the loader wants the names and the symbols, and nobody calls them. A
+stand-in has each symbol that is asked of it, with its version; a function returns 0, cudaGetDeviceCount that there is
+no device.
 
     python tools/stub_libraries.py .../site-packages/torch/lib OUTPUT; LD_LIBRARY_PATH=OUTPUT python ...
 
@@ -21,7 +22,8 @@ from pathlib import Path
 
 _NO_DEVICE = 100  # cudaErrorNoDevice
 _RETURN = {"x86_64": "mov ${}, %eax\nret", "aarch64": "mov w0, #{}\nret"}[platform.machine()]
-_ELSEWHERE = re.compile(r"_?Py[A-Z_]|_ITM_|__gmon_start__|__cxa_finalize|__tls_get_addr")  # the interpreter's, the linker's
+# Symbols of the interpreter, and of the linker.
+_ELSEWHERE = re.compile(r"_?Py[A-Z_]|_ITM_|__gmon_start__|__cxa_finalize|__tls_get_addr")
 
 
 def _readelf(*arguments: str) -> list[str]:
@@ -77,7 +79,9 @@ def write_stub(name: str, symbols: dict[str, set[str]], folder: Path) -> None:
                 code = _RETURN.format(_NO_DEVICE if symbol == "cudaGetDeviceCount" else 0)
                 file.write(f".globl {symbol}\n.type {symbol}, %function\n{symbol}:\n{code}\n")
             file.write('.section .note.GNU-stack,"",%progbits\n')
-        groups = [f"{version} {{ {'; '.join(sorted(of))}; }};" for version, of in sorted(symbols.items()) if of and version]
+        groups = [
+            f"{version} {{ {'; '.join(sorted(of))}; }};" for version, of in sorted(symbols.items()) if of and version
+        ]
         versions.write_text("\n".join(groups))
         command = ["cc", "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-o", str(folder / name), str(source)]
         subprocess.run(command + ([f"-Wl,--version-script={versions}"] if groups else []), check=True)

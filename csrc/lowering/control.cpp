@@ -277,8 +277,7 @@ void lower_while(Frame& frame, const Operation& op) {
   if (!rounds || loop.changes(rounds->counter)) return;
   const Tensor& start = frame[op.operand(rounds->counter)];
   const int64_t grown = static_cast<int64_t>(rounds->rounds) * growth_of(frame, loop, rounds->counter).value();
-  frame.set(op.result(rounds->counter),
-            emit.splat(start.view.dtype, {}, static_cast<double>(start.splat->i + grown)));
+  frame.set(op.result(rounds->counter), emit.splat(start.view.dtype, {}, static_cast<double>(start.splat->i + grown)));
 }
 
 // --- conditions ------------------------------------------------------------------------------------------------------

@@ -98,8 +98,8 @@ bool lower_gather(Frame& frame, const Operation& op) {
     frame.set(op.result(), {frame.result_of(op.result())});
     return true;
   }
-  const Index index = index_of(frame, op, op.operand(1), "start_index_map", "operand_batching_dims",
-                               "start_indices_batching_dims");
+  const Index index =
+      index_of(frame, op, op.operand(1), "start_index_map", "operand_batching_dims", "start_indices_batching_dims");
   Sizes parts = op.integers("slice_sizes"), sizes = index.batch;
   parts.insert(parts.begin(), index.count());
   const program::Operand out = emit.temporary(in.dtype, parts);
@@ -228,7 +228,8 @@ Sizes as_one_part(Sizes sizes) {
 
 bool lower_dynamic_slice(Frame& frame, const Operation& op) {
   const Sizes& sizes = op.result().type->dims;
-  if (sizes.size() > kMostDimensions || (op.operands.size() > 1 && !is_index(op.operand(1).type->element))) return false;
+  if (sizes.size() > kMostDimensions || (op.operands.size() > 1 && !is_index(op.operand(1).type->element)))
+    return false;
   Emitter& emit = frame.emit;
   const Start start = start_of(frame, op, 1, sizes);
   // What is known of it is a view.
@@ -251,7 +252,8 @@ bool lower_dynamic_slice(Frame& frame, const Operation& op) {
 
 bool lower_dynamic_update_slice(Frame& frame, const Operation& op) {
   const Sizes& sizes = op.operand(1).type->dims;
-  if (sizes.size() > kMostDimensions || (op.operands.size() > 2 && !is_index(op.operand(2).type->element))) return false;
+  if (sizes.size() > kMostDimensions || (op.operands.size() > 2 && !is_index(op.operand(2).type->element)))
+    return false;
   Emitter& emit = frame.emit;
   const Start start = start_of(frame, op, 2, sizes);
   if (is_empty(sizes)) {

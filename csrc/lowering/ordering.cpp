@@ -52,8 +52,7 @@ std::optional<Comparator> comparator_of(const Operation& op) {
     for (const bool descending : {false, true}) {
       const std::string compare = descending ? "compare_GT" : "compare_LT";
       const std::string total = compare + "_TOTALORDER";
-      if (text == compare + "(" + a + "," + b + ")" ||
-          text == total + "(" + canonical(a) + "," + canonical(b) + ")") {
+      if (text == compare + "(" + a + "," + b + ")" || text == total + "(" + canonical(a) + "," + canonical(b) + ")") {
         return Comparator{key, descending, Order::kNumbers};
       }
       if (is_float && text == total + "(" + a + "," + b + ")") return Comparator{key, descending, Order::kBits};
@@ -121,7 +120,8 @@ bool lower_sort(Frame& frame, const Operation& op) {
   kept_lines[1] = kept_sizes[d] = kept_of(frame.context, op, d);
   const program::Operand& operand = frame.view(op.operand(comparator->key));
   const program::Operand key = emit.reshape(sort_key(emit, operand, comparator->order), lines);
-  const program::Operand values = emit.temporary(key.dtype, kept_lines), indices = emit.temporary(MYDEV_S64, kept_lines);
+  const program::Operand values = emit.temporary(key.dtype, kept_lines),
+                         indices = emit.temporary(MYDEV_S64, kept_lines);
   const std::array descending = {bool_attribute("descending", comparator->descending)};
   emit.launch("mydev.sort", {values, indices}, {key}, descending);
   for (size_t k = 0; k < op.results.size(); ++k) {

@@ -36,58 +36,170 @@ _image, _flags = _normal(2, 4, 9, 9), _normal(4, 6) > 0
 
 _POINTWISE: dict[str, Tensor] = {
     **dict.fromkeys(
-        "abs neg sin cos tan sinh cosh tanh atan asinh erf erfc exp expm1 sigmoid sign square ceil floor round trunc frac "
-        "relu sgn rad2deg deg2rad nan_to_num positive exp2".split(),
+        [
+            "abs",
+            "neg",
+            "sin",
+            "cos",
+            "tan",
+            "sinh",
+            "cosh",
+            "tanh",
+            "atan",
+            "asinh",
+            "erf",
+            "erfc",
+            "exp",
+            "expm1",
+            "sigmoid",
+            "sign",
+            "square",
+            "ceil",
+            "floor",
+            "round",
+            "trunc",
+            "frac",
+            "relu",
+            "sgn",
+            "rad2deg",
+            "deg2rad",
+            "nan_to_num",
+            "positive",
+            "exp2",
+        ],
         _x,
     ),
-    **dict.fromkeys("log log2 log10 log1p sqrt rsqrt reciprocal lgamma digamma".split(), _p),
-    **dict.fromkeys("asin acos atanh erfinv".split(), _u),
+    **dict.fromkeys(["log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "lgamma", "digamma"], _p),
+    **dict.fromkeys(["asin", "acos", "atanh", "erfinv"], _u),
     "acosh": _p + 1,
 }
-_BINARY = "add sub mul div atan2 maximum minimum fmod remainder hypot eq ne lt le gt ge logaddexp copysign".split()
+_BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "atan2",
+    "maximum",
+    "minimum",
+    "fmod",
+    "remainder",
+    "hypot",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logaddexp",
+    "copysign",
+]
 _NN: dict[str, Function] = {
-    "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "mish": F.mish,
-    "softplus": F.softplus, "elu": F.elu, "selu": F.selu, "leaky_relu": F.leaky_relu, "hardtanh": F.hardtanh,
-    "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "logsigmoid": F.logsigmoid, "softsign": F.softsign,
-    "relu6": F.relu6, "threshold": lambda x: F.threshold(x, 0.1, 2.0), "glu": F.glu,
-    "softmax": lambda x: F.softmax(x, -1), "log_softmax": lambda x: F.log_softmax(x, 0), "softmin": lambda x: F.softmin(x, 1),
-    "normalize": F.normalize, "tanhshrink": F.tanhshrink, "hardshrink": F.hardshrink, "softshrink": F.softshrink,
-}  # fmt: skip
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "mish": F.mish,
+    "softplus": F.softplus,
+    "elu": F.elu,
+    "selu": F.selu,
+    "leaky_relu": F.leaky_relu,
+    "hardtanh": F.hardtanh,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "logsigmoid": F.logsigmoid,
+    "softsign": F.softsign,
+    "relu6": F.relu6,
+    "threshold": lambda x: F.threshold(x, 0.1, 2.0),
+    "glu": F.glu,
+    "softmax": lambda x: F.softmax(x, -1),
+    "log_softmax": lambda x: F.log_softmax(x, 0),
+    "softmin": lambda x: F.softmin(x, 1),
+    "normalize": F.normalize,
+    "tanhshrink": F.tanhshrink,
+    "hardshrink": F.hardshrink,
+    "softshrink": F.softshrink,
+}
 _REDUCTIONS: dict[str, Function] = {
-    "sum": lambda x: x.sum(), "sum_dim": lambda x: x.sum(1), "mean": lambda x: x.mean((0, 1), keepdim=True),
-    "amax": lambda x: x.amax(1), "amin": lambda x: x.amin(0), "prod": lambda x: x.prod(1), "var": lambda x: x.var(1),
-    "std": lambda x: x.std(0, correction=0), "norm": lambda x: x.norm(), "norm1": lambda x: x.norm(1, dim=1),
-    "logsumexp": lambda x: x.logsumexp(1), "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(0),
-    "max_dim": lambda x: x.max(1)[0], "argmax": lambda x: x.argmax(1), "argmin": lambda x: x.argmin(),
-    "all": lambda x: (x > -9).all(1), "any": lambda x: (x > 1).any(), "sort": lambda x: x.sort(1)[0],
-    "argsort": lambda x: x.argsort(0, descending=True), "topk": lambda x: x.topk(3)[0], "kthvalue": lambda x: x.kthvalue(2)[0],
-    "median": lambda x: x.median(1)[0], "logcumsumexp": lambda x: x.logcumsumexp(1), "count": lambda x: (x > 0).sum(),
-}  # fmt: skip
+    "sum": lambda x: x.sum(),
+    "sum_dim": lambda x: x.sum(1),
+    "mean": lambda x: x.mean((0, 1), keepdim=True),
+    "amax": lambda x: x.amax(1),
+    "amin": lambda x: x.amin(0),
+    "prod": lambda x: x.prod(1),
+    "var": lambda x: x.var(1),
+    "std": lambda x: x.std(0, correction=0),
+    "norm": lambda x: x.norm(),
+    "norm1": lambda x: x.norm(1, dim=1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: x.cumprod(0),
+    "max_dim": lambda x: x.max(1)[0],
+    "argmax": lambda x: x.argmax(1),
+    "argmin": lambda x: x.argmin(),
+    "all": lambda x: (x > -9).all(1),
+    "any": lambda x: (x > 1).any(),
+    "sort": lambda x: x.sort(1)[0],
+    "argsort": lambda x: x.argsort(0, descending=True),
+    "topk": lambda x: x.topk(3)[0],
+    "kthvalue": lambda x: x.kthvalue(2)[0],
+    "median": lambda x: x.median(1)[0],
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "count": lambda x: (x > 0).sum(),
+}
 _SHAPES: dict[str, Function] = {
-    "transpose": lambda x: x.t() * 2, "permute": lambda x: x.reshape(2, 2, 6).permute(2, 0, 1) + 1,
-    "reshape": lambda x: x.reshape(3, 8), "expand": lambda x: x[:, None].expand(4, 3, 6), "flip": lambda x: x.flip(1),
-    "roll": lambda x: x.roll(2, 1), "cat": lambda x: torch.cat([x, x * 2], 1), "stack": lambda x: torch.stack([x, x], 1),
-    "split": lambda x: x.split(2, 1)[1], "chunk": lambda x: x.chunk(3, 1)[2], "narrow": lambda x: x.narrow(1, 1, 3),
-    "strided": lambda x: x[::2, 1::2], "select": lambda x: x[2], "pad": lambda x: F.pad(x, (1, 2, -1, 1)),
-    "reflect": lambda x: F.pad(x[None], (2, 2), mode="reflect"), "tril": torch.tril, "triu": torch.triu,
-    "diagonal": torch.diagonal, "diag": lambda x: torch.diag(x[0]), "repeat": lambda x: x.repeat(2, 3),
+    "transpose": lambda x: x.t() * 2,
+    "permute": lambda x: x.reshape(2, 2, 6).permute(2, 0, 1) + 1,
+    "reshape": lambda x: x.reshape(3, 8),
+    "expand": lambda x: x[:, None].expand(4, 3, 6),
+    "flip": lambda x: x.flip(1),
+    "roll": lambda x: x.roll(2, 1),
+    "cat": lambda x: torch.cat([x, x * 2], 1),
+    "stack": lambda x: torch.stack([x, x], 1),
+    "split": lambda x: x.split(2, 1)[1],
+    "chunk": lambda x: x.chunk(3, 1)[2],
+    "narrow": lambda x: x.narrow(1, 1, 3),
+    "strided": lambda x: x[::2, 1::2],
+    "select": lambda x: x[2],
+    "pad": lambda x: F.pad(x, (1, 2, -1, 1)),
+    "reflect": lambda x: F.pad(x[None], (2, 2), mode="reflect"),
+    "tril": torch.tril,
+    "triu": torch.triu,
+    "diagonal": torch.diagonal,
+    "diag": lambda x: torch.diag(x[0]),
+    "repeat": lambda x: x.repeat(2, 3),
     "index_select": lambda x: x.index_select(1, torch.tensor([4, 0, 0], device=x.device)),
     "gather": lambda x: x.gather(1, torch.zeros(4, 2, dtype=torch.int64, device=x.device)),
     "index": lambda x: x[torch.tensor([1, 3, 1], device=x.device)],
     "index_add": lambda x: torch.zeros_like(x).index_add(0, torch.tensor([1, 1, 3, 0], device=x.device), x),
-    "scatter_add": lambda x: torch.zeros_like(x).scatter_add(1, torch.ones(4, 6, dtype=torch.int64, device=x.device), x),
-    "index_put": lambda x: x.clone().index_put((torch.tensor([2, 0], device=x.device),), torch.zeros((), device=x.device)),
-    "where": lambda x: torch.where(x > 0, x, x * 3), "masked_fill": lambda x: x.masked_fill(x > 0, 7.0),
-    "unsqueeze": lambda x: x.unsqueeze(1).squeeze(), "unfold": lambda x: x.unfold(1, 3, 2), "clamp": lambda x: x.clamp(-0.5, 1),
-    "lerp": lambda x: x.lerp(x * 2, 0.3), "addcmul": lambda x: x.addcmul(x, x, value=0.5), "pow": lambda x: x**3,
-    "addcdiv": lambda x: x.addcdiv(x, x * x + 1), "meshgrid": lambda x: torch.meshgrid(x[0], x[1], indexing="ij")[0],
-    "one_hot": lambda x: F.one_hot((x.abs() * 2).long(), 12), "in_place": lambda x: x.clone().mul_(2).add_(1).relu_(),
-    "view_write": lambda x: _written(x), "arange": lambda x: x + torch.arange(6, device=x.device),
-    "linspace": lambda x: x * torch.linspace(0, 1, 6, device=x.device), "eye": lambda x: x @ torch.eye(6, device=x.device),
-    "float64": lambda x: x.double() / 3, "int64": lambda x: (x * 1e6).long() * 3000000000, "half": lambda x: x.half() * 2,
-    "bfloat16": lambda x: x.bfloat16() + 1, "int8": lambda x: (x * 20).to(torch.int8) // 3, "bool": lambda x: ~(x > 0),
+    "scatter_add": lambda x: torch.zeros_like(x).scatter_add(
+        1, torch.ones(4, 6, dtype=torch.int64, device=x.device), x
+    ),
+    "index_put": lambda x: x.clone().index_put(
+        (torch.tensor([2, 0], device=x.device),), torch.zeros((), device=x.device)
+    ),
+    "where": lambda x: torch.where(x > 0, x, x * 3),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 7.0),
+    "unsqueeze": lambda x: x.unsqueeze(1).squeeze(),
+    "unfold": lambda x: x.unfold(1, 3, 2),
+    "clamp": lambda x: x.clamp(-0.5, 1),
+    "lerp": lambda x: x.lerp(x * 2, 0.3),
+    "addcmul": lambda x: x.addcmul(x, x, value=0.5),
+    "pow": lambda x: x**3,
+    "addcdiv": lambda x: x.addcdiv(x, x * x + 1),
+    "meshgrid": lambda x: torch.meshgrid(x[0], x[1], indexing="ij")[0],
+    "one_hot": lambda x: F.one_hot((x.abs() * 2).long(), 12),
+    "in_place": lambda x: x.clone().mul_(2).add_(1).relu_(),
+    "view_write": lambda x: _written(x),
+    "arange": lambda x: x + torch.arange(6, device=x.device),
+    "linspace": lambda x: x * torch.linspace(0, 1, 6, device=x.device),
+    "eye": lambda x: x @ torch.eye(6, device=x.device),
+    "float64": lambda x: x.double() / 3,
+    "int64": lambda x: (x * 1e6).long() * 3000000000,
+    "half": lambda x: x.half() * 2,
+    "bfloat16": lambda x: x.bfloat16() + 1,
+    "int8": lambda x: (x * 20).to(torch.int8) // 3,
+    "bool": lambda x: ~(x > 0),
     "complex": lambda x: torch.view_as_real(torch.complex(x, x * 2) * torch.complex(x, -x)),
-}  # fmt: skip
+}
 _LARGER: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
     "matmul": (torch.matmul, (_x, _normal(6, 5))),
     "bmm": (torch.bmm, (_normal(3, 4, 5), _normal(3, 5, 2))),
@@ -181,16 +293,20 @@ def compute(function: Function, operands: tuple[Tensor, ...], device: torch.devi
     return [value.detach().cpu() for value in values]
 
 
+def _computed(function: Function, operands: tuple[Tensor, ...], device: torch.device) -> list[Tensor] | str:
+    try:
+        return compute(function, operands, device)
+    except RuntimeError as error:
+        return str(error)
+
+
 def main() -> None:
     import torch_xla
 
     device = torch_xla.device()
     results: dict[str, list[Tensor] | str] = {}
     for name, function, operands in cases():
-        try:
-            results[name] = compute(function, operands, device)
-        except RuntimeError as error:
-            results[name] = str(error)
+        results[name] = _computed(function, operands, device)
     torch.save(results, sys.argv[1])
 
 
