@@ -69,6 +69,9 @@ class Frame {
 // Goes through the operations of a block, without its terminator.
 void lower_block(Frame& frame, const stablehlo::Block& block);
 void lower_operation(Frame& frame, const stablehlo::Operation& op);
+// Of an operator that takes sizes as operands: that they are those of its result. Raises INVALID_ARGUMENT, or the
+// program does when it runs. dynamic_shapes.cpp
+void check_shape_operands(Frame& frame, const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 

@@ -96,12 +96,16 @@ std::optional<Tensor> view_of(Frame& frame, const Operation& op) {
   const Sizes& sizes = op.result().type->dims;
   switch (op.op) {
     case Operator::kReshape:
+    case Operator::kDynamicReshape:
       return x.splat ? broadcast_tensor({broadcast(x.view, {}, {}), x.splat}, sizes, {})
                      : Tensor{frame.emit.reshape(x.view, sizes), std::nullopt};
     case Operator::kBroadcastInDim:
+    case Operator::kDynamicBroadcastInDim:
       return broadcast_tensor(x, sizes, op.integers("broadcast_dimensions"));
     case Operator::kBroadcast:
       return broadcast_tensor(x, sizes, trailing(x.sizes().size(), sizes.size()));
+    case Operator::kSetDimensionSize:
+      return x;
     case Operator::kTranspose:
       return Tensor{transposed(x.view, op.integers("permutation")), x.splat};
     case Operator::kSlice:
@@ -116,6 +120,7 @@ std::optional<Tensor> view_of(Frame& frame, const Operation& op) {
 }  // namespace
 
 bool lower_movement(Frame& frame, const Operation& op) {
+  check_shape_operands(frame, op);
   switch (op.op) {
     case Operator::kTuple:
       frame.set_tuple(op.result(), frame.tensors_of(op.operands));
@@ -127,6 +132,7 @@ bool lower_movement(Frame& frame, const Operation& op) {
       frame.set(op.result(), constant(frame, op));
       return true;
     case Operator::kIota:
+    case Operator::kDynamicIota:
       frame.set(op.result(), iota(frame, op));
       return true;
     case Operator::kConcatenate:
@@ -151,7 +157,7 @@ bool lower_movement(Frame& frame, const Operation& op) {
     default:
       break;
   }
-  if (op.operands.size() != 1 || op.results.size() != 1 || !op.operand(0).type->is_tensor()) return false;
+  if (op.operands.empty() || op.results.size() != 1 || !op.operand(0).type->is_tensor()) return false;
   std::optional<Tensor> view = view_of(frame, op);
   if (view) frame.set(op.result(), std::move(*view));
   return view.has_value();

@@ -12,45 +12,13 @@
 
 #include "lowering/collectives.h"
 #include "lowering/hlo_sharding.h"
-#include "lowering/lowering.h"
 #include "lowering/sharding.h"
-#include "program_fixture.h"
+#include "lowering_fixture.h"
 #include "stablehlo/evaluator/evaluation.h"
 #include "stablehlo/evaluator/number.h"
-#include "stablehlo/text/text.h"
-#include "stablehlo/verifier/verifier.h"
 
 namespace mydev::lowering {
 namespace {
-
-using program::DeviceArray;
-using Values = std::vector<float>;
-
-stablehlo::Module module_of(const std::string& text) {
-  stablehlo::Module module = stablehlo::read_text(text);
-  stablehlo::verify(module);
-  return module;
-}
-
-std::string function(const std::string& arguments, const std::string& results, const std::string& body) {
-  return "module @m {\n func.func @main(" + arguments + ") -> " + results + " {\n" + body + "\n }\n}";
-}
-
-// The first result, of floats or of anything of four bytes.
-template <typename T = float>
-std::vector<T> run(const std::string& text, const std::vector<std::vector<T>>& arguments, size_t count) {
-  const stablehlo::Module module = module_of(text);
-  const LoweredProgram lowered = lower(module);
-  std::vector<std::unique_ptr<DeviceArray<T>>> arrays;
-  std::vector<program::Binding> bindings;
-  for (const std::vector<T>& values : arguments) {
-    bindings.push_back(arrays.emplace_back(std::make_unique<DeviceArray<T>>(values))->binding());
-  }
-  const DeviceArray<T> result(std::vector<T>(count, T{77}));
-  program::Executor executor = program::executor_of(lowered.program);
-  executor.run(default_stream(0), bindings, std::vector<program::Binding>{result.binding()});
-  return result.read();
-}
 
 TEST(Lowering, ComputesByKernels) {
   const std::string text = function("%x: tensor<2x3xf32>, %y: tensor<3x2xf32>", "tensor<2x2xf32>", R"(

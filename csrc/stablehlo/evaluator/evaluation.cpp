@@ -70,7 +70,12 @@ Evaluation make_evaluation(const Module& module, const Operation& op) {
     case Operator::kCustomCall:
       if (op.string("call_target_name") == kApproxTopK) return evaluate_approx_top_k(module, op);
       op.fail(MYDEV_UNIMPLEMENTED, "is not computed by an evaluation");
+    case Operator::kDynamicPad:
+      return evaluate_dynamic_pad(op);
+    case Operator::kRealDynamicSlice:
+      return evaluate_real_dynamic_slice(op);
     case Operator::kGather:
+    case Operator::kDynamicGather:
       return evaluate_gather(op);
     case Operator::kScatter:
       return evaluate_scatter(module, op);
@@ -81,6 +86,7 @@ Evaluation make_evaluation(const Module& module, const Operation& op) {
     case Operator::kDotGeneral:
       return evaluate_dot_general(op);
     case Operator::kConvolution:
+    case Operator::kDynamicConv:
       return evaluate_convolution(op);
     case Operator::kRngBitGenerator:
       return evaluate_rng_bit_generator(op);

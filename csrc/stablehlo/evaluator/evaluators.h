@@ -17,9 +17,12 @@ Evaluation evaluate_gather(const Operation& op);
 Evaluation evaluate_scatter(const Module& module, const Operation& op);
 Evaluation evaluate_dynamic_slice(const Operation& op);
 Evaluation evaluate_dynamic_update_slice(const Operation& op);
+// dynamic_shapes.cpp
+Evaluation evaluate_dynamic_pad(const Operation& op);
+Evaluation evaluate_real_dynamic_slice(const Operation& op);
 // products.cpp
 Evaluation evaluate_dot_general(const Operation& op);
-Evaluation evaluate_convolution(const Operation& op);
+Evaluation evaluate_convolution(const Operation& op);  // and dynamic_conv
 // random.cpp
 Evaluation evaluate_rng_bit_generator(const Operation& op);
 Evaluation evaluate_rng(const Operation& op);

@@ -190,8 +190,36 @@ Evaluation evaluate_dot_general(const Operation& op) {
   };
 }
 
+namespace {
+
+// With the padding of an operand. Raises INVALID_ARGUMENT where the result's sizes do not follow from it.
+Convolution with_padding(const Operation& op, Convolution shape, const std::byte* data) {
+  const Type& type = *op.operand(2).type;
+  const Sizes padding = numbers_of(type, data);
+  for (size_t i = 0; i < shape.spatial.size(); ++i) {
+    Convolution::Spatial& s = shape.spatial[i];
+    s.low = padding[2 * i];
+    const int64_t size = op.operand(0).type->dims[s.input], window = op.operand(1).type->dims[s.kernel];
+    const int64_t spread = size == 0 ? 0 : (size - 1) * s.lhs_dilation + 1,
+                  reach = window == 0 ? 0 : (window - 1) * s.rhs_dilation + 1;
+    int64_t whole = 0;
+    const bool overflows = s.low < -kMostTensorBytes || s.low > kMostTensorBytes ||
+                           __builtin_add_overflow(spread, s.low, &whole) ||
+                           __builtin_add_overflow(whole, padding[2 * i + 1], &whole);
+    const int64_t expected = overflows || whole < reach ? 0 : (whole - reach) / s.stride + 1;
+    if (overflows || expected != op.result().type->dims[s.output]) {
+      op.fail(MYDEV_INVALID_ARGUMENT, "dimension ", s.input, " of size ", size, " is padded by ", s.low, " and ",
+              padding[2 * i + 1], ", and the result has ", op.result().type->dims[s.output]);
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
 Evaluation evaluate_convolution(const Operation& op) {
-  return [&op, shape = Convolution(op)](auto operands, auto results) {
+  return [&op, given = Convolution(op)](auto operands, auto results) {
+    const Convolution shape = op.op == Operator::kDynamicConv ? with_padding(op, given, operands[2]) : given;
     for_wide_type(op.operand(0).type->element, [&](auto zero) {
       const Convolver<decltype(zero)> convolver(op, shape, operands);
       const Type& type = *op.result().type;

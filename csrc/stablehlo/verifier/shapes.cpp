@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "stablehlo/verifier/shape_operands.h"
+
 namespace mydev::stablehlo {
 
 namespace {
@@ -401,12 +403,14 @@ void transpose(const Operation& op) {
 }  // namespace
 
 void verify_shapes(const Operation& op) {
+  verify_shape_operands(op);
   switch (op.op) {
     case Operator::kBitcastConvert:
       return bitcast_convert(op);
     case Operator::kBroadcast:
       return broadcast(op);
     case Operator::kBroadcastInDim:
+    case Operator::kDynamicBroadcastInDim:
       return broadcast_in_dim(op);
     case Operator::kCase:
     case Operator::kIf:
@@ -447,6 +451,7 @@ void verify_shapes(const Operation& op) {
     case Operator::kReduceWindow:
       return reduce_window(op);
     case Operator::kReshape:
+    case Operator::kDynamicReshape:
       return reshape(op);
     case Operator::kReverse:
       return reverse(op);

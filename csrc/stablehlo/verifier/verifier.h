@@ -5,6 +5,7 @@
 //   - operands, results, regions and attributes are those of the operator's row, attributes of the kind that it says;
 //   - types agree as the operator's traits say, regions take and return what the operator gives and expects;
 //   - called functions are there, with these types, and none calls itself, directly or not;
+//   - operands that say sizes have a number for each dimension (shape_operands.h);
 //   - dimensions that attributes name are dimensions of the operands, each once where once is meant, and the sizes of
 //     results of the operators that JAX programs are mostly made of follow from them (shapes.cpp has the list).
 // What else an operator requires, its lowering checks. Operators of Shardy are checked as far as rows go.
