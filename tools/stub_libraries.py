@@ -1,7 +1,7 @@
 """Writes empty stand-ins for shared libraries that others link to and that are not installed.
 
-torch_xla wants a torch that is only published with CUDA. Its libraries link to some fifteen of NVIDIA's, several GB that
-a machine without such a GPU has no use for: the loader wants the names and the symbols, and nobody calls them. A
+torch_xla wants a torch that is only published with CUDA. Its libraries link to some fifteen of NVIDIA's, several GB
+that a machine without such a GPU has no use for: the loader wants the names and the symbols, and nobody calls them. A
 stand-in has each symbol that is asked of it, with its version; a function returns 0, cudaGetDeviceCount that there is
 no device.
 

@@ -8,6 +8,7 @@
 
 #include "lowering/frame.h"
 #include "program/simplify.h"
+#include "runtime/base/status.h"
 #include "stablehlo/evaluator/number.h"
 
 namespace mydev::lowering {
@@ -276,8 +277,10 @@ void lower_while(Frame& frame, const Operation& op) {
   }
   if (!rounds || loop.changes(rounds->counter)) return;
   const Tensor& start = frame[op.operand(rounds->counter)];
-  const int64_t grown = static_cast<int64_t>(rounds->rounds) * growth_of(frame, loop, rounds->counter).value();
-  frame.set(op.result(rounds->counter), emit.splat(start.view.dtype, {}, static_cast<double>(start.splat->i + grown)));
+  const std::optional<int64_t> growth = growth_of(frame, loop, rounds->counter);
+  MYDEV_CHECK(growth && start.splat, MYDEV_INTERNAL, "a loop's rounds are known, and not what its counter does");
+  const int64_t last = start.splat->i + static_cast<int64_t>(rounds->rounds) * *growth;
+  frame.set(op.result(rounds->counter), emit.splat(start.view.dtype, {}, static_cast<double>(last)));
 }
 
 // --- conditions ------------------------------------------------------------------------------------------------------

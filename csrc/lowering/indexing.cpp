@@ -213,6 +213,7 @@ program::Operand index_of(Frame& frame, const Start& start) {
   const auto count = static_cast<int64_t>(start.values.size());
   if (count == 1) return dense_reshaped(index_of(emit, frame.view(*start.values[0])), {1, 1});
   std::vector<program::Operand> places;
+  places.reserve(start.values.size());
   for (const Value* value : start.values) places.push_back(index_of(emit, frame.view(*value)));
   const program::Operand index = emit.temporary(places[0].dtype, {1, count});
   for (int64_t k = 0; k < count; ++k) {

@@ -49,13 +49,16 @@ std::optional<Comparator> comparator_of(const Operation& op) {
     if (!is_ordered(type)) continue;
     const bool is_float = element_row(type).kind == ElementKind::kFloat;
     const std::string a = argument(2 * key), b = argument(2 * key + 1);
+    const auto call = [](const std::string& name, const std::string& x, const std::string& y) {
+      return std::string(name).append("(").append(x).append(",").append(y).append(")");
+    };
     for (const bool descending : {false, true}) {
       const std::string compare = descending ? "compare_GT" : "compare_LT";
       const std::string total = compare + "_TOTALORDER";
-      if (text == compare + "(" + a + "," + b + ")" || text == total + "(" + canonical(a) + "," + canonical(b) + ")") {
+      if (text == call(compare, a, b) || text == call(total, canonical(a), canonical(b))) {
         return Comparator{key, descending, Order::kNumbers};
       }
-      if (is_float && text == total + "(" + a + "," + b + ")") return Comparator{key, descending, Order::kBits};
+      if (is_float && text == call(total, a, b)) return Comparator{key, descending, Order::kBits};
     }
   }
   return std::nullopt;
