@@ -98,14 +98,11 @@ bool lower_gather(Frame& frame, const Operation& op) {
     frame.set(op.result(), {frame.result_of(op.result())});
     return true;
   }
-  const Index index = index_of(frame, op, op.operand(1), "start_index_map", "operand_batching_dims",
-                               "start_indices_batching_dims");
+  const Index index =
+      index_of(frame, op, op.operand(1), "start_index_map", "operand_batching_dims", "start_indices_batching_dims");
   Sizes parts = op.integers("slice_sizes"), sizes = index.batch;
   parts.insert(parts.begin(), index.count());
-  const program::Operand out = emit.temporary(in.dtype, parts);
-  const std::array attributes = {integers_attribute("dims", index.dims)};
-  emit.launch("mydev.gather_slices", {out}, {in, index.view}, attributes);
-  // [batch..., part...] as the result has them.
+  // [batch..., part...], and where the result has them.
   const Sizes offsets = op.integers("offset_dims");
   for (const int64_t d : offsets) sizes.push_back(result.dims[static_cast<size_t>(d)]);
   Sizes order(result.dims.size());
@@ -113,7 +110,10 @@ bool lower_gather(Frame& frame, const Operation& op) {
   for (size_t d = 0; d < order.size(); ++d) {
     order[d] = has(offsets, static_cast<int64_t>(d)) ? next_offset++ : next_batch++;
   }
-  frame.set(op.result(), {transposed(dense_reshaped(out, sizes), order)});
+  const program::Operand out = emit.temporary(in.dtype, sizes);
+  const std::array attributes = {integers_attribute("dims", index.dims)};
+  emit.launch("mydev.gather_slices", {dense_reshaped(out, parts)}, {in, index.view}, attributes);
+  frame.set(op.result(), {transposed(out, order)});
   return true;
 }
 
@@ -213,6 +213,7 @@ program::Operand index_of(Frame& frame, const Start& start) {
   const auto count = static_cast<int64_t>(start.values.size());
   if (count == 1) return dense_reshaped(index_of(emit, frame.view(*start.values[0])), {1, 1});
   std::vector<program::Operand> places;
+  places.reserve(start.values.size());
   for (const Value* value : start.values) places.push_back(index_of(emit, frame.view(*value)));
   const program::Operand index = emit.temporary(places[0].dtype, {1, count});
   for (int64_t k = 0; k < count; ++k) {
@@ -228,7 +229,8 @@ Sizes as_one_part(Sizes sizes) {
 
 bool lower_dynamic_slice(Frame& frame, const Operation& op) {
   const Sizes& sizes = op.result().type->dims;
-  if (sizes.size() > kMostDimensions || (op.operands.size() > 1 && !is_index(op.operand(1).type->element))) return false;
+  if (sizes.size() > kMostDimensions || (op.operands.size() > 1 && !is_index(op.operand(1).type->element)))
+    return false;
   Emitter& emit = frame.emit;
   const Start start = start_of(frame, op, 1, sizes);
   // What is known of it is a view.
@@ -251,7 +253,8 @@ bool lower_dynamic_slice(Frame& frame, const Operation& op) {
 
 bool lower_dynamic_update_slice(Frame& frame, const Operation& op) {
   const Sizes& sizes = op.operand(1).type->dims;
-  if (sizes.size() > kMostDimensions || (op.operands.size() > 2 && !is_index(op.operand(2).type->element))) return false;
+  if (sizes.size() > kMostDimensions || (op.operands.size() > 2 && !is_index(op.operand(2).type->element)))
+    return false;
   Emitter& emit = frame.emit;
   const Start start = start_of(frame, op, 2, sizes);
   if (is_empty(sizes)) {

@@ -127,8 +127,9 @@ void lower_operation(Frame& frame, const Operation& op) {
     }
   }
   const bool lowered = lower_control(frame, op) || lower_collective(frame, op) || lower_by_range(frame, op) ||
-                       lower_movement(frame, op) || lower_conversion(frame, op) || lower_pointwise(frame, op) || lower_window(frame, op) ||
-                       lower_reduction(frame, op) || lower_ordering(frame, op) || lower_product(frame, op) || lower_indexing(frame, op);
+                       lower_movement(frame, op) || lower_conversion(frame, op) || lower_pointwise(frame, op) ||
+                       lower_window(frame, op) || lower_reduction(frame, op) || lower_ordering(frame, op) ||
+                       lower_product(frame, op) || lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
   if (!key.empty()) frame.emit.remember(key, frame.tensors_of(op.results));
 }

@@ -219,7 +219,8 @@ bool lower_sign(Frame& frame, const Operation& op, uint8_t kind) {
   return true;
 }
 
-// a + number * b, which is one kernel; XLA's CPU too rounds it once. The product is left out where nothing else reads it.
+// a + number * b, which is one kernel; XLA's CPU too rounds it once. The product is left out where nothing else reads
+// it.
 bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
   const ElementType type = op.result().type->element;
   if (kind != kFloats || (type != ElementType::kF32 && type != ElementType::kF64)) return false;
@@ -234,8 +235,9 @@ bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
       if (!number || frame[product->operand(1 - k)].splat || frame.context.only_user(op.operand(i)) != &op) continue;
       const std::array attributes = {float_attribute("alpha", number->f)};
       const char* kernel = op.op == Op::kAdd ? "mydev.add" : "mydev.sub";
-      frame.set(op.result(), frame.emit.pointwise(kernel, dtype_of(type),
-                                                  {frame[op.operand(1 - i)], frame[product->operand(1 - k)]}, attributes));
+      frame.set(op.result(),
+                frame.emit.pointwise(kernel, dtype_of(type), {frame[op.operand(1 - i)], frame[product->operand(1 - k)]},
+                                     attributes));
       return true;
     }
   }

@@ -16,8 +16,8 @@ std::optional<Range> range_of(const Tensor& tensor) {
 
 std::optional<Range> sum(const Range& a, const Range& b) {
   Range sum{};
-  const bool overflows =
-      __builtin_add_overflow(a.least, b.least, &sum.least) || __builtin_add_overflow(a.greatest, b.greatest, &sum.greatest);
+  const bool overflows = __builtin_add_overflow(a.least, b.least, &sum.least) ||
+                         __builtin_add_overflow(a.greatest, b.greatest, &sum.greatest);
   return overflows ? std::nullopt : std::optional(sum);
 }
 

@@ -56,8 +56,7 @@ bool gives_apart(const Step& step) {
 std::unique_ptr<const Tiles> Tiles::make(const Step& step, const Device& device) {
   const Program& program = *step.program;
   const bool repeats = step.kind == StepKind::kRepeat;
-  if (!device.host_accessible() || program.steps().empty() || !is_fusible(program) ||
-      (repeats && !gives_apart(step))) {
+  if (!device.host_accessible() || program.steps().empty() || !is_fusible(program) || (repeats && !gives_apart(step))) {
     return nullptr;
   }
   static std::atomic<uint64_t> last_id{0};

@@ -270,9 +270,9 @@ TEST_P(IndexKernels, GatherSlicesThatLieWithin) {
   in.fill(1);
   in.strides = {1, 15, 5};
   const std::array<int64_t, 1> dims = {1};
-  ASSERT_EQ(run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1,
-                {int_array_attribute("dims", dims)}),
-            MYDEV_OK);
+  ASSERT_EQ(
+      run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1, {int_array_attribute("dims", dims)}),
+      MYDEV_OK);
   for (int64_t at = 0; at < 6 * 30; ++at) {
     const int64_t n = at / 30, a = at / 6 % 5, b = at / 2 % 3, c = at % 2;
     const int64_t from = a + (std::clamp<int64_t>(kStarts[n], 0, 1) + b) * 15 + c * 5;
@@ -317,9 +317,9 @@ TEST_P(IndexKernels, RefuseSlicesLargerThanTheTensor) {
   Operand<float> in({2}, MYDEV_F32), out({1, 3}, MYDEV_F32);
   Operand<int32_t> index({1, 1}, MYDEV_S32);
   const std::array<int64_t, 1> dims = {0};
-  EXPECT_EQ(run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1,
-                {int_array_attribute("dims", dims)}),
-            MYDEV_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1, {int_array_attribute("dims", dims)}),
+      MYDEV_INVALID_ARGUMENT);
 }
 
 MYDEV_INSTANTIATE_FOR_INSTRUCTION_SETS(IndexKernels);

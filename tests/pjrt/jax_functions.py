@@ -177,7 +177,10 @@ def _indexing() -> dict[str, Case]:
     cases["slide-u8-places"] = (lambda x, i: lax.dynamic_slice(x, (i[0], i[1]), (1, 2)), [table, np.uint8([200, 3])])
     cases["no-places"] = (lambda x, i: (x[i], x.at[i].add(1.0)), [table, np.zeros(0, np.int32)])
     cases["no-rows"] = (lambda x, i: x.at[i].add(jnp.zeros((7, 0))), [np.zeros((4, 0), np.float32), places])
-    cases["windows-in-the-middle"] = (lambda x, i: x[:, i, 1:], [np.arange(60, dtype=np.float32).reshape(3, 4, 5), places % 4])
+    cases["windows-in-the-middle"] = (
+        lambda x, i: x[:, i, 1:],
+        [np.arange(60, dtype=np.float32).reshape(3, 4, 5), places % 4],
+    )
     cases["vmap-of-slices"] = (jax.vmap(lambda x, i: lax.dynamic_slice(x, (i,), (3,))), [table, places[:4]])
     cases["vmap-of-updates"] = (jax.vmap(lambda x, i: x.at[i].add(5.0)), [table, places[:4]])
     cases["vmap-of-dynamic-updates"] = (
@@ -363,7 +366,10 @@ def _control() -> dict[str, Case]:
             lambda x, n: lax.fori_loop(0, n, lambda i, a: a * 0.5 + i, x),
             [(3,), np.int32(5)],
         ),
-        "counter-asked-for": (lambda x: lax.while_loop(lambda s: s[0] < 10, lambda s: (s[0] + 4, s[1] * 2), (1, x)), [(3,)]),
+        "counter-asked-for": (
+            lambda x: lax.while_loop(lambda s: s[0] < 10, lambda s: (s[0] + 4, s[1] * 2), (1, x)),
+            [(3,)],
+        ),
         "places-of-a-counter": (
             lambda x: lax.fori_loop(0, 9, lambda i, a: a.at[i].set(a[i - 1] + a[i + 1] * 0.5), x),
             [(9,)],
@@ -419,5 +425,6 @@ def _random() -> dict[str, Case]:
 
 
 CASES: dict[str, Case] = {
-    **_elementwise(), **_conversions(), **_movement(), **_indexing(), **_orders(), **_reductions(), **_products(), **_control(), **_random()
+    **_elementwise(), **_conversions(), **_movement(), **_indexing(), **_orders(), **_reductions(), **_products(),
+    **_control(), **_random()
 }  # fmt: skip

@@ -51,8 +51,8 @@ class Slices {
   static const char* problem(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts,
                              const mydev_buffer& index) {
     const mydev_attribute& dims = frame->attributes[0];
-    if (whole.rank > kMostDimensions || dims.count > kMostDimensions || parts.rank != whole.rank + 1 || index.rank != 2 ||
-        index.sizes[0] != parts.sizes[0] || index.sizes[1] != static_cast<int64_t>(dims.count)) {
+    if (whole.rank > kMostDimensions || dims.count > kMostDimensions || parts.rank != whole.rank + 1 ||
+        index.rank != 2 || index.sizes[0] != parts.sizes[0] || index.sizes[1] != static_cast<int64_t>(dims.count)) {
       return "takes parts [n,w...] of [d...] and an index [n,k] with a dimension for each of k";
     }
     for (uint32_t i = 0; i < dims.count; ++i) {
