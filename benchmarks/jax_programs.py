@@ -32,6 +32,10 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+def places(count: int, limit: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, limit, count).astype(np.int32)
+
+
 def layer_norm(x: jax.Array) -> jax.Array:
     centred = x - x.mean(-1, keepdims=True)
     return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
@@ -43,6 +47,22 @@ def chain(x: jax.Array) -> jax.Array:
 
 def scan(x: jax.Array) -> jax.Array:
     return lax.scan(lambda carry, _: (carry * 0.5 + x, None), x, length=1000)[0]
+
+
+def scan_over_rows(x: jax.Array, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = carry * 0.9 + row
+        return carry, carry.sum()
+
+    return lax.scan(step, x, rows)
+
+
+def recurrent(weights: jax.Array, x: jax.Array, rows: jax.Array) -> jax.Array:
+    return lax.scan(lambda carry, row: (jnp.tanh(carry @ weights + row),) * 2, x, rows)[1]
+
+
+def fill_in_order(x: jax.Array) -> jax.Array:
+    return lax.fori_loop(0, len(x), lambda i, a: a.at[i].set(a[i - 1] * 0.5 + 1), x)
 
 
 def mlp(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
@@ -134,6 +154,21 @@ def main() -> None:
         "softmax 1024 x 1024": calls_of(jax.nn.softmax, square),
         "layer norm 1024 x 1024": calls_of(layer_norm, square),
         "scan of 1000 steps, 64": calls_of(scan, normal(64)),
+        "scan of 1000 steps, over rows of 64": calls_of(scan_over_rows, normal(64), normal(1000, 64)),
+        "recurrence of 200 steps, 8 x 32": calls_of(recurrent, normal(32, 32) / 6, normal(8, 32), normal(200, 8, 32)),
+        "loop of 1000 steps, a[i] of a[i - 1]": calls_of(fill_in_order, normal(1000)),
+        "sort 1e6": calls_of(jnp.sort, normal(1000 * 1000)),
+        "argsort 1e6": calls_of(jnp.argsort, normal(1000 * 1000)),
+        "top 10 of 1000 x 1000": calls_of(lambda x: lax.top_k(x, 10), normal(1000, 1000)),
+        "argmax 1000 x 1000": calls_of(lambda x: jnp.argmax(x, -1), normal(1000, 1000)),
+        "scatter-add 1e5": calls_of(lambda x, i, u: x.at[i].add(u), normal(10**5), places(10**5, 10**5), normal(10**5)),
+        "segment sums, 1e5 rows of 16": calls_of(
+            lambda u, i: jax.ops.segment_sum(u, i, 1000), normal(10**5, 16), places(10**5, 1000)
+        ),
+        "gather 1e5 rows of 64": calls_of(lambda x, i: x[i], normal(10**4, 64), places(10**5, 10**4)),
+        "gather 1e5 elements": calls_of(
+            lambda x, i, j: x[i, j], normal(1000, 1000), places(10**5, 1000), places(10**5, 1000, seed=1)
+        ),
     }
     labels = np.arange(64, dtype=np.int32) % 10
     for name, (model, parameters, x) in MODELS.items():

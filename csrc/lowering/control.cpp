@@ -152,10 +152,11 @@ std::optional<int64_t> growth_of(const Frame& frame, const Loop& loop, size_t pl
   return is_state(add->operand(1)) ? integer_of(frame, loop, add->operand(0)) : std::nullopt;
 }
 
-// A loop of i < limit, i + step: how many rounds it has, and where in the state i is.
+// A loop of i < limit, i + step: how many rounds it has, where in the state i is.
 struct Counted {
   uint64_t rounds;
   size_t counter;
+  int64_t end;  // what i is then
 };
 
 // So a device need not be asked each time.
@@ -174,7 +175,8 @@ std::optional<Counted> counted(const Frame& frame, const Loop& loop) {
   if (__builtin_sub_overflow(*limit, start->i, &distance) || __builtin_add_overflow(*limit, *step, &last)) {
     return std::nullopt;
   }
-  return Counted{distance <= 0 ? 0 : static_cast<uint64_t>((distance - 1) / *step + 1), counter.index};
+  const int64_t rounds = distance <= 0 ? 0 : (distance - 1) / *step + 1;
+  return Counted{static_cast<uint64_t>(rounds), counter.index, start->i + rounds * *step};
 }
 
 // What the value is in the rounds of a counted loop, if it is an integer that grows by a known step.
@@ -276,11 +278,8 @@ void lower_while(Frame& frame, const Operation& op) {
     frame.set(op.result(i), loop.changes(i) ? Tensor{state[next++]} : frame[op.operand(i)]);
   }
   if (!rounds || loop.changes(rounds->counter)) return;
-  const Tensor& start = frame[op.operand(rounds->counter)];
-  const std::optional<int64_t> growth = growth_of(frame, loop, rounds->counter);
-  MYDEV_CHECK(growth && start.splat, MYDEV_INTERNAL, "a loop's rounds are known, and not what its counter does");
-  const int64_t last = start.splat->i + static_cast<int64_t>(rounds->rounds) * *growth;
-  frame.set(op.result(rounds->counter), emit.splat(start.view.dtype, {}, static_cast<double>(last)));
+  const mydev_dtype dtype = frame.view(op.operand(rounds->counter)).dtype;
+  frame.set(op.result(rounds->counter), emit.splat(dtype, {}, static_cast<double>(rounds->end)));
 }
 
 // --- conditions ------------------------------------------------------------------------------------------------------

@@ -102,10 +102,7 @@ bool lower_gather(Frame& frame, const Operation& op) {
       index_of(frame, op, op.operand(1), "start_index_map", "operand_batching_dims", "start_indices_batching_dims");
   Sizes parts = op.integers("slice_sizes"), sizes = index.batch;
   parts.insert(parts.begin(), index.count());
-  const program::Operand out = emit.temporary(in.dtype, parts);
-  const std::array attributes = {integers_attribute("dims", index.dims)};
-  emit.launch("mydev.gather_slices", {out}, {in, index.view}, attributes);
-  // [batch..., part...] as the result has them.
+  // [batch..., part...], and where the result has them.
   const Sizes offsets = op.integers("offset_dims");
   for (const int64_t d : offsets) sizes.push_back(result.dims[static_cast<size_t>(d)]);
   Sizes order(result.dims.size());
@@ -113,7 +110,10 @@ bool lower_gather(Frame& frame, const Operation& op) {
   for (size_t d = 0; d < order.size(); ++d) {
     order[d] = has(offsets, static_cast<int64_t>(d)) ? next_offset++ : next_batch++;
   }
-  frame.set(op.result(), {transposed(dense_reshaped(out, sizes), order)});
+  const program::Operand out = emit.temporary(in.dtype, sizes);
+  const std::array attributes = {integers_attribute("dims", index.dims)};
+  emit.launch("mydev.gather_slices", {dense_reshaped(out, parts)}, {in, index.view}, attributes);
+  frame.set(op.result(), {transposed(out, order)});
   return true;
 }
 

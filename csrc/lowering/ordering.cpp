@@ -53,8 +53,7 @@ std::optional<Comparator> comparator_of(const Operation& op) {
       return std::string(name).append("(").append(x).append(",").append(y).append(")");
     };
     for (const bool descending : {false, true}) {
-      const std::string compare = descending ? "compare_GT" : "compare_LT";
-      const std::string total = compare + "_TOTALORDER";
+      const std::string compare = descending ? "compare_GT" : "compare_LT", total = compare + "_TOTALORDER";
       if (text == call(compare, a, b) || text == call(total, canonical(a), canonical(b))) {
         return Comparator{key, descending, Order::kNumbers};
       }
@@ -123,21 +122,23 @@ bool lower_sort(Frame& frame, const Operation& op) {
   kept_lines[1] = kept_sizes[d] = kept_of(frame.context, op, d);
   const program::Operand& operand = frame.view(op.operand(comparator->key));
   const program::Operand key = emit.reshape(sort_key(emit, operand, comparator->order), lines);
-  const program::Operand values = emit.temporary(key.dtype, kept_lines),
-                         indices = emit.temporary(MYDEV_S64, kept_lines);
+  const program::Operand values = emit.temporary(key.dtype, kept_sizes),
+                         indices = emit.temporary(MYDEV_S64, kept_sizes);
   const std::array descending = {bool_attribute("descending", comparator->descending)};
-  emit.launch("mydev.sort", {values, indices}, {key}, descending);
+  emit.launch("mydev.sort", {dense_reshaped(values, kept_lines), dense_reshaped(indices, kept_lines)}, {key},
+              descending);
   for (size_t k = 0; k < op.results.size(); ++k) {
     const program::Operand& from = frame.view(op.operand(k));
     program::Operand sorted = values;
     if (is_iota_along(op.operand(k), dimension)) {
       sorted = emit.converted({indices}, from.dtype).view;
     } else if (k != comparator->key || key.dtype != from.dtype) {
-      sorted = emit.temporary(from.dtype, kept_lines);
+      sorted = emit.temporary(from.dtype, kept_sizes);
       const std::array dim = {integer_attribute("dim", 1)};
-      emit.launch("mydev.gather", {sorted}, {emit.reshape(from, lines), indices}, dim);
+      emit.launch("mydev.gather", {dense_reshaped(sorted, kept_lines)},
+                  {emit.reshape(from, lines), dense_reshaped(indices, kept_lines)}, dim);
     }
-    frame.set(op.result(k), {dense_reshaped(sorted, kept_sizes)});
+    frame.set(op.result(k), {sorted});
   }
   return true;
 }

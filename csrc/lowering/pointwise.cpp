@@ -219,6 +219,31 @@ bool lower_sign(Frame& frame, const Operation& op, uint8_t kind) {
   return true;
 }
 
+// a + number * b, which is one kernel; XLA's CPU too rounds it once. The product is left out where nothing else reads
+// it.
+bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
+  const ElementType type = op.result().type->element;
+  if (kind != kFloats || (type != ElementType::kF32 && type != ElementType::kF64)) return false;
+  for (const size_t i : {size_t{1}, size_t{0}}) {
+    const Operation* product = op.operand(i).definition;
+    if (product == nullptr || product->op != Op::kMultiply || product->block != op.block ||
+        (i == 0 && op.op == Op::kSubtract) || frame[op.operand(1 - i)].splat) {
+      continue;
+    }
+    for (const size_t k : {size_t{0}, size_t{1}}) {
+      const std::optional<mydev_scalar>& number = frame[product->operand(k)].splat;
+      if (!number || frame[product->operand(1 - k)].splat || frame.context.only_user(op.operand(i)) != &op) continue;
+      const std::array attributes = {float_attribute("alpha", number->f)};
+      const char* kernel = op.op == Op::kAdd ? "mydev.add" : "mydev.sub";
+      frame.set(op.result(),
+                frame.emit.pointwise(kernel, dtype_of(type), {frame[op.operand(1 - i)], frame[product->operand(1 - k)]},
+                                     attributes));
+      return true;
+    }
+  }
+  return false;
+}
+
 bool lower_by_table(Frame& frame, const Operation& op, uint8_t kind) {
   const auto row = std::ranges::find(kRows, op.op, &Row::op);
   if (row == kRows.end() || (row->kinds & kind) == 0) return false;
@@ -254,6 +279,9 @@ bool lower_pointwise(Frame& frame, const Operation& op) {
     case Op::kRemainder:
       if (kind == kInts) return lower_integer_division(frame, op, kind);
       return lower_by_table(frame, op, kind);
+    case Op::kAdd:
+    case Op::kSubtract:
+      return lower_scaled_sum(frame, op, kind) || lower_by_table(frame, op, kind);
     default:
       return lower_by_table(frame, op, kind);
   }

@@ -208,7 +208,7 @@ std::unique_ptr<Command> make_copy(const Step& step, std::span<const SlotIndex> 
 }  // namespace
 
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
-  if (step.kind != StepKind::kFused) return nullptr;
+  if (step.kind != StepKind::kFused && step.kind != StepKind::kRepeat) return nullptr;
   std::unique_ptr<const Tiles> tiles = Tiles::make(step, stream.device());
   return tiles != nullptr ? std::make_unique<FusedCommand>(step, std::move(tiles)) : nullptr;
 }

@@ -231,7 +231,18 @@ SharedProgram fuse(const SharedProgram& program) {
   std::set<std::string> names;
   const std::vector<const Program*> programs = programs_of(*program);
   for (const Program* each : programs) names.insert(each->name());
+  // Executors take such a body as they take a fused step's.
+  const auto is_one_run = [](const Program& body) {
+    return is_fusible(body) && std::ranges::count(body.slots(), SlotKind::kConstant, &Slot::kind) == 0;
+  };
+  std::set<const Program*> repeated_runs;
   for (const Program* each : programs) {
+    for (const Step& step : each->steps()) {
+      if (step.kind == StepKind::kRepeat && is_one_run(*step.program)) repeated_runs.insert(step.program.get());
+    }
+  }
+  for (const Program* each : programs) {
+    if (repeated_runs.contains(each)) continue;
     if (SharedProgram result = Fusion(*each, fused, names).run()) fused.emplace(each, std::move(result));
   }
   const auto found = fused.find(program.get());

@@ -12,8 +12,9 @@ namespace mydev::program {
 
 // The program, and those that it calls, with runs of two or more launches fused where they follow each other, are
 // pointwise by their kernels' contracts, have views of one shape, and read what one of them writes only as it was
-// written. Temporaries of a run alone become temporaries of the fused program. The program itself if there is nothing
-// to fuse.
+// written. Temporaries of a run alone become temporaries of the fused program. A program that is repeated and is one
+// run stays as it is: the whole loop goes tile by tile, all rounds of a tile before the next. The program itself if
+// there is nothing to fuse.
 SharedProgram fuse(const SharedProgram& program);
 
 // Whether all steps of the program are one such run.

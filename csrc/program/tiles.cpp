@@ -17,6 +17,7 @@
 #include "program/text.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/dtype.h"
+#include "runtime/frame/frame.h"
 #include "runtime/frame/kernel_messages.h"
 
 namespace mydev::program {
@@ -40,19 +41,35 @@ std::optional<size_t> buffer_of_slot(const Program& program, SlotIndex slot) {
   return std::nullopt;
 }
 
+// What the called program writes is given to it once.
+bool gives_apart(const Step& step) {
+  const Program& program = *step.program;
+  for (size_t i = 0; i < step.operands.size(); ++i) {
+    if (!program.slots()[program.parameters()[i]].donated) continue;
+    if (std::ranges::count(step.operands, step.operands[i].slot, &program::Operand::slot) != 1) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<const Tiles> Tiles::make(const Step& step, const Device& device) {
   const Program& program = *step.program;
-  if (!device.host_accessible() || program.steps().empty() || !is_fusible(program)) return nullptr;
+  const bool repeats = step.kind == StepKind::kRepeat;
+  if (!device.host_accessible() || program.steps().empty() || !is_fusible(program) || (repeats && !gives_apart(step))) {
+    return nullptr;
+  }
   static std::atomic<uint64_t> last_id{0};
   std::unique_ptr<Tiles> tiles(new Tiles);
   tiles->id_ = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
   tiles->sizes_ = program.steps()[0].results[0].sizes;
+  std::string body;
   for (const Step& launch : program.steps()) {
     if (!tiles->add_launch(launch, step, device)) return nullptr;
-    tiles->body_ += (tiles->body_.empty() ? "" : "; ") + print_step(program, launch);
+    body += (body.empty() ? "" : "; ") + print_step(program, launch);
   }
+  if (repeats) tiles->rounds_ = step.count;
+  tiles->body_ = (repeats ? std::to_string(step.count) + " times: " : "") + body;
   tiles->merge_dimensions();
   tiles->choose_tile();
   return tiles;
@@ -187,9 +204,31 @@ void Tiles::choose_tile() {
 class Tiles::Worker {
  public:
   void prepare(const Tiles& tiles, const mydev_frame& outer) {
-    tiles_ = &tiles;
+    if (prepared_for_ != tiles.id_) allocate(tiles);
     outer_ = &outer;
-    if (prepared_for_ == tiles.id_) return;
+    for (mydev_frame& frame : frames_) {
+      frame.device = outer.device;
+      frame.stream = outer.stream;
+      frame.host = outer.host;
+    }
+  }
+
+  mydev_code run(int64_t tile) {
+    place(tile);
+    for (uint64_t round = 0; round < tiles_->rounds_; ++round) {
+      for (const mydev_frame& frame : frames_) {
+        const mydev_code code = frame.kernel->entry(&frame);
+        if (code != MYDEV_OK) [[unlikely]]
+          return fail(frame, code);
+        forget_kernel_message(frame);
+      }
+    }
+    return MYDEV_OK;
+  }
+
+ private:
+  void allocate(const Tiles& tiles) {
+    tiles_ = &tiles;
     prepared_for_ = 0;
     memory_.resize((tiles.workspace_ + kLine) / sizeof(std::max_align_t) + kLine);
     sizes_.assign(tiles.sizes_.begin() + static_cast<std::ptrdiff_t>(tiles.split_), tiles.sizes_.end());
@@ -210,35 +249,23 @@ class Tiles::Worker {
         buffers_.push_back(buffer);
       }
     }
+    frames_.clear();
+    std::span<const mydev_buffer> rest = buffers_;
+    for (const Launch& launch : tiles.launches_) {
+      frames_.push_back(make_frame(rest.first(launch.operands.size()), launch.num_outputs, launch.attributes));
+      frames_.back().kernel = launch.record;
+      rest = rest.subspan(launch.operands.size());
+    }
     prepared_for_ = tiles.id_;
   }
 
-  mydev_code run(int64_t tile) {
-    place(tile);
-    const mydev_buffer* buffers = buffers_.data();
-    for (const Launch& launch : tiles_->launches_) {
-      mydev_frame frame = *outer_;
-      frame.buffers = buffers;
-      frame.num_outputs = launch.num_outputs;
-      frame.num_inputs = static_cast<uint32_t>(launch.operands.size()) - launch.num_outputs;
-      frame.attributes = launch.attributes.data();
-      frame.num_attributes = static_cast<uint32_t>(launch.attributes.size());
-      frame.kernel = launch.record;
-      frame.decision = nullptr;
-      frame.launch = nullptr;
-      if (const mydev_code code = launch.record->entry(&frame); code != MYDEV_OK) {
-        const std::optional<std::string> message = take_kernel_message(frame);
-        const std::string text = std::string(launch.record->name) + ": " + message.value_or("it gave no message");
-        outer_->host->set_error(outer_, text.c_str());
-        return code;
-      }
-      forget_kernel_message(frame);
-      buffers += launch.operands.size();
-    }
-    return MYDEV_OK;
+  mydev_code fail(const mydev_frame& frame, mydev_code code) const {
+    const std::optional<std::string> message = take_kernel_message(frame);
+    const std::string text = std::string(frame.kernel->name) + ": " + message.value_or("it gave no message");
+    outer_->host->set_error(outer_, text.c_str());
+    return code;
   }
 
- private:
   void* temporary(const Operand& operand) noexcept {
     auto address = reinterpret_cast<uintptr_t>(memory_.data());
     address = (address + kLine - 1) / kLine * kLine;
@@ -269,11 +296,13 @@ class Tiles::Worker {
   std::vector<std::max_align_t> memory_;
   std::vector<int64_t> sizes_;  // of the tile
   std::vector<mydev_buffer> buffers_;
+  std::vector<mydev_frame> frames_;  // one for each launch
 };
 
 mydev_code Tiles::run(const mydev_frame& frame) const noexcept {
   std::atomic<int> failure{MYDEV_OK};
-  const int64_t work = chunk_ * inner_ * static_cast<int64_t>(launches_.size());
+  const auto rounds = static_cast<int64_t>(std::min<uint64_t>(rounds_, kGrainCheap));  // more do not matter here
+  const int64_t work = chunk_ * inner_ * static_cast<int64_t>(launches_.size()) * rounds;
   parallel_for(count_, std::max<int64_t>(1, kGrainCheap / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
     static thread_local Worker worker;
     mydev_code code = MYDEV_OK;

@@ -18,15 +18,16 @@ namespace mydev::program {
 
 class Tiles {
  public:
-  // Borrows the step, whose kind is kFused. Nothing where the device does not run the plain records of the host's
-  // kernels for all of its program, or the program is no single run of such launches.
+  // Borrows the step, which is kFused; or kRepeat: then a tile goes through all rounds before the next begins. Nothing
+  // where the device does not run the plain records of the host's kernels for all of its program, the program is no
+  // single run of such launches, or what a round leaves to the next is given as another operand too.
   static std::unique_ptr<const Tiles> make(const Step& step, const Device& device);
 
   // The frame has the step's results' buffers, then its operands'. Gives the code and the message of a kernel that
   // fails.
   mydev_code run(const mydev_frame& frame) const noexcept;
 
-  // What the launches compute, as text: "t = mydev.mul(x, w); y = mydev.relu(t)".
+  // What the launches compute, as text: "t = mydev.mul(x, w); y = mydev.relu(t)", or "10 times: ...".
   const std::string& body() const noexcept { return body_; }
 
  private:
@@ -63,6 +64,7 @@ class Tiles {
 
   uint64_t id_ = 0;  // that no other had or will have
   std::string body_;
+  uint64_t rounds_ = 1;
   std::vector<int64_t> sizes_;
   std::vector<Launch> launches_;
   std::vector<Temporary> temporaries_;

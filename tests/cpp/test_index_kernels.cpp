@@ -1,8 +1,10 @@
 // Kernels that read and write where indices say, and those that go along one dimension, against plain loops.
 #include <algorithm>
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <numeric>
+#include <string>
 
 #include "kernel_fixture.h"
 
@@ -248,6 +250,76 @@ TEST_P(IndexKernels, TrianglesOfAnyDiagonal) {
       EXPECT_EQ(in.values, expected);
     }
   }
+}
+
+// --- slices ----------------------------------------------------------------------------------------------------------
+
+// Beyond both ends, twice at one place.
+constexpr int64_t kStarts[] = {1, -3, 2, 99, 1, 0};
+
+Operand<int32_t> starts() {
+  Operand<int32_t> index({6, 1}, MYDEV_S32);
+  std::ranges::copy(kStarts, index.values.begin());
+  return index;
+}
+
+TEST_P(IndexKernels, GatherSlicesThatLieWithin) {
+  // Parts of [5, 3, 2] from [5, 4, 3], which lies transposed: along the middle dimension.
+  Operand<float> in({5, 4, 3}, MYDEV_F32), out({6, 5, 3, 2}, MYDEV_F32);
+  Operand<int32_t> index = starts();
+  in.fill(1);
+  in.strides = {1, 15, 5};
+  const std::array<int64_t, 1> dims = {1};
+  ASSERT_EQ(
+      run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1, {int_array_attribute("dims", dims)}),
+      MYDEV_OK);
+  for (int64_t at = 0; at < 6 * 30; ++at) {
+    const int64_t n = at / 30, a = at / 6 % 5, b = at / 2 % 3, c = at % 2;
+    const int64_t from = a + (std::clamp<int64_t>(kStarts[n], 0, 1) + b) * 15 + c * 5;
+    EXPECT_EQ(out.values[static_cast<size_t>(at)], in.values[static_cast<size_t>(from)]) << at;
+  }
+}
+
+TEST_P(IndexKernels, ScatterSlicesInOrderAndLeaveOutOrMoveOthers) {
+  for (const bool clamp : {false, true}) {
+    for (const char* kernel : {"mydev.scatter_slices", "mydev.scatter_slices_add", "mydev.scatter_slices_mul",
+                               "mydev.scatter_slices_max", "mydev.scatter_slices_min"}) {
+      Operand<float> in({5, 3}, MYDEV_F32), out({5, 3}, MYDEV_F32), values({6, 3, 3}, MYDEV_F32);
+      Operand<int32_t> index = starts();
+      in.fill(1);
+      values.fill(2);
+      std::vector<float> expected = in.values;
+      for (int64_t at = 0; at < 6 * 9; ++at) {
+        int64_t start = kStarts[at / 9];
+        if (clamp) start = std::clamp<int64_t>(start, 0, 2);
+        if (start < 0 || start > 2) continue;
+        float& place = expected[static_cast<size_t>(start * 3 + at % 9)];
+        const float value = values.values[static_cast<size_t>(at)];
+        const std::string name = kernel;
+        place = name.ends_with("add")   ? place + value
+                : name.ends_with("mul") ? place * value
+                : name.ends_with("max") ? std::max(place, value)
+                : name.ends_with("min") ? std::min(place, value)
+                                        : value;
+      }
+      const std::array<int64_t, 1> dims = {0};
+      const std::vector<mydev_attribute> attributes = {int_array_attribute("dims", dims),
+                                                       bool_attribute("clamp", clamp)};
+      ASSERT_EQ(run(kernel, {out.buffer(), in.buffer(), index.buffer(), values.buffer()}, 1, attributes), MYDEV_OK);
+      EXPECT_EQ(out.values, expected) << kernel;
+      ASSERT_EQ(run(kernel, {in.buffer(), in.buffer(), index.buffer(), values.buffer()}, 1, attributes), MYDEV_OK);
+      EXPECT_EQ(in.values, expected) << kernel << " in place";
+    }
+  }
+}
+
+TEST_P(IndexKernels, RefuseSlicesLargerThanTheTensor) {
+  Operand<float> in({2}, MYDEV_F32), out({1, 3}, MYDEV_F32);
+  Operand<int32_t> index({1, 1}, MYDEV_S32);
+  const std::array<int64_t, 1> dims = {0};
+  EXPECT_EQ(
+      run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1, {int_array_attribute("dims", dims)}),
+      MYDEV_INVALID_ARGUMENT);
 }
 
 MYDEV_INSTANTIATE_FOR_INSTRUCTION_SETS(IndexKernels);

@@ -14,6 +14,8 @@
 #include "lowering/hlo_sharding.h"
 #include "lowering/sharding.h"
 #include "lowering_fixture.h"
+#include "program/text.h"
+#include "program_fixture.h"
 #include "stablehlo/evaluator/evaluation.h"
 #include "stablehlo/evaluator/number.h"
 
@@ -93,6 +95,64 @@ TEST(Lowering, UpdatesTheStateOfLoopsInOneStep) {
     return %r#1 : tensor<2xf32>)");
   // (p, q): (1, 10) (10, 2) (2, 11) (11, 3)
   EXPECT_EQ(run(text, {{1, 1}, {10, 20}}, 2), (Values{11, 21}));
+}
+
+TEST(Lowering, UpdatesWhatALoopCarriesInPlace) {
+  // a[i] = a[i] + 1 for two of three elements: one step to read, one to add, one to write, and the counter.
+  const std::string text = function("%a: tensor<3xf32>", "tensor<3xf32>", R"(
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %p = %a) : tensor<i32>, tensor<3xf32>
+     cond {
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %zero_again = stablehlo.constant dense<0> : tensor<i32>
+      %three = stablehlo.constant dense<3> : tensor<i32>
+      %negative = stablehlo.compare LT, %i, %zero_again : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %wrapped = stablehlo.add %i, %three : tensor<i32>
+      %at = stablehlo.select %negative, %wrapped, %i : tensor<i1>, tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %x = "stablehlo.dynamic_slice"(%p, %at) <{slice_sizes = array<i64: 1>}> : (tensor<3xf32>, tensor<i32>) -> tensor<1xf32>
+      %step = stablehlo.constant dense<1.0> : tensor<1xf32>
+      %y = stablehlo.add %x, %step : tensor<1xf32>
+      %q = "stablehlo.dynamic_update_slice"(%p, %y, %at) : (tensor<3xf32>, tensor<1xf32>, tensor<i32>) -> tensor<3xf32>
+      stablehlo.return %next, %q : tensor<i32>, tensor<3xf32>
+    }
+    return %r#1 : tensor<3xf32>)");
+  EXPECT_EQ(run(text, {{1, 2, 3}}, 3), (Values{2, 3, 3}));
+  const stablehlo::Module module = module_of(text);
+  const LoweredProgram lowered = lower(module);
+  EXPECT_EQ(lowered.host_operations->count(), 0U);
+  EXPECT_EQ(program::programs_of(*lowered.program).front()->steps().size(), 4U) << program::print(*lowered.program);
+}
+
+TEST(Lowering, LeavesOutACounterThatOnlyCounts) {
+  const std::string text = function("%a: tensor<2xf32>", "(tensor<2xf32>, tensor<i32>)", R"(
+    %zero = stablehlo.constant dense<1> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %p = %a) : tensor<i32>, tensor<2xf32>
+     cond {
+      %limit = stablehlo.constant dense<6> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %limit : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %step = stablehlo.constant dense<2> : tensor<i32>
+      %next = stablehlo.add %i, %step : tensor<i32>
+      %q = stablehlo.add %p, %p : tensor<2xf32>
+      stablehlo.return %next, %q : tensor<i32>, tensor<2xf32>
+    }
+    return %r#1, %r#0 : tensor<2xf32>, tensor<i32>)");
+  const stablehlo::Module module = module_of(text);
+  const LoweredProgram lowered = lower(module);
+  EXPECT_EQ(program::programs_of(*lowered.program).front()->steps().size(), 1U) << program::print(*lowered.program);
+  const DeviceArray<float> argument(Values{1, 3}), result(Values{0, 0});
+  const DeviceArray<int32_t> counter(std::vector<int32_t>{0});
+  program::Executor executor = program::executor_of(lowered.program);
+  executor.run(default_stream(0), std::vector<program::Binding>{argument.binding()},
+               std::vector<program::Binding>{result.binding(), counter.binding()});
+  EXPECT_EQ(result.read(), (Values{8, 24}));
+  EXPECT_EQ(counter.read(), (std::vector<int32_t>{7}));
 }
 
 TEST(Lowering, ReturnsWhatIsNoSlotOfItsOwn) {

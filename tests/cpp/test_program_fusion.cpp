@@ -11,6 +11,7 @@
 #include "kernels/registry/kernel_registry.h"
 #include "program_fixture.h"
 #include "runtime/command/command_hooks.h"
+#include "runtime/command/launch.h"
 #include "runtime/frame/frame.h"
 
 namespace mydev::program {
@@ -103,7 +104,7 @@ program p(x: f32[4,2], donated d: f32[4,2]) -> (y: f32[4,2], d) {
 }
 
 program p(donated a: f32[2]) -> (a) {
-  repeat 3 body(a)
+  call body(a)
 }
 )",
      R"(program body_fused0(donated a: f32[2]) -> (a) {
@@ -113,6 +114,25 @@ program p(donated a: f32[2]) -> (a) {
 
 program body(donated a: f32[2]) -> (a) {
   fused body_fused0(a)
+}
+
+program p(donated a: f32[2]) -> (a) {
+  call body(a)
+}
+)"},
+    {"ButNotAllOfWhatIsRepeated",
+     R"(program body(donated a: f32[2]) -> (a) {
+  a = launch mydev.exp(a)
+  a = launch mydev.neg(a)
+}
+
+program p(donated a: f32[2]) -> (a) {
+  repeat 3 body(a)
+}
+)",
+     R"(program body(donated a: f32[2]) -> (a) {
+  a = launch mydev.exp(a)
+  a = launch mydev.neg(a)
 }
 
 program p(donated a: f32[2]) -> (a) {
@@ -249,6 +269,32 @@ TEST(TiledStep, IsOneLaunchThatSaysWhatItComputes) {
   EXPECT_FLOAT_EQ(y.read()[7], -std::exp(1.F));
   EXPECT_EQ(seen(), (std::vector<std::string>{"mydev.fused(out f32[8], f32[8]; body=\"t = launch mydev.exp(x); y = "
                                               "launch mydev.neg(t)\")"}));
+}
+
+TEST(TiledStep, IsWhatRepeatsOneRun) {
+  // x is what each round leaves to the next; over more than a tile.
+  const SharedProgram program = fuse(parsed(R"(program round(donated x: f32[50000], w: f32[50000]) -> (x) {
+  temporary t: f32[50000]
+  t = launch mydev.mul(x, w)
+  x = launch mydev.add(t, f32[50000] 1.0)
+}
+
+program p(v: f32[50000], w: f32[50000]) -> (x: f32[50000]) {
+  x = copy v
+  repeat 5 round(x, w)
+})"));
+  Values expected = some_values(50000);
+  const Values w = some_values(50000);
+  const Floats v(expected), factors(w), x(Values(50000, 0));
+  for (int round = 0; round < 5; ++round) {
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] * w[i] + 1;
+  }
+  Executor executor = executor_of(program);
+  const uint64_t before = launch_count();
+  executor.run(default_stream(0), std::vector{v.binding(), factors.binding()}, std::vector{x.binding()});
+  EXPECT_EQ(launch_count() - before, device(0).host_accessible() ? 1U : 10U);
+  const Values actual = x.read();
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5 * std::abs(expected[i]) + 1e-5);
 }
 
 TEST(TiledStep, FailsAsItsKernelDoes) {

@@ -135,7 +135,7 @@ constexpr Passed kPassed[] = {
   y = launch mydev.neg(t)
 }
 )"},
-    {"NorThoseThatSwap",
+    {"KeepingOneCopyOfTwoThatSwap",
      R"(program p(donated a: f32[8], donated b: f32[8]) -> (a, b) {
   temporary t: f32[8]
   temporary u: f32[8]
@@ -146,10 +146,10 @@ constexpr Passed kPassed[] = {
 }
 )",
      R"(program p(donated a: f32[8], donated b: f32[8]) -> (a, b) {
-  temporary u: f32[8]
-  u = copy a
-  a = copy b
-  b = copy u
+  temporary t: f32[8]
+  t = copy b
+  b = copy a
+  a = copy t
 }
 )"},
 };

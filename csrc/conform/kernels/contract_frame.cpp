@@ -237,9 +237,12 @@ mydev_attribute ContractFrame::make_attribute(const ContractAttribute& attribute
 mydev_attribute ContractFrame::make_array(const ContractAttribute& attribute, int64_t integer) {
   const char* name = attribute.name.c_str();
   if (attribute.kind == ContractKind::kInts) {
-    const size_t length = attribute.length >= 0 ? static_cast<size_t>(attribute.length) : entries_;
-    std::vector<int64_t>& values = int_arrays_.emplace_back(length, integer);
     const std::vector<double> set = settings_.values(attribute.name);
+    const bool is_as_set = attribute.length == ContractAttribute::kAnyLength && !set.empty();
+    const size_t length = attribute.length >= 0 ? static_cast<size_t>(attribute.length)
+                          : is_as_set           ? set.size()
+                                                : entries_;
+    std::vector<int64_t>& values = int_arrays_.emplace_back(length, integer);
     for (size_t i = 0; i < length && i < set.size(); ++i) values[i] = static_cast<int64_t>(set[i]);
     return int_array_attribute(name, values);
   }

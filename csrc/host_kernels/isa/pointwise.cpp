@@ -260,7 +260,7 @@ bool run_few(const PointwiseKernel& kernel, const mydev_frame& frame, const Comp
     if (buffer.dtype != wanted || buffer.data == nullptr || buffer.rank != out.rank || !is_row_major(buffer)) {
       return false;
     }
-    for (int32_t d = 0; d < out.rank; ++d) {
+    for (int32_t d = 0; buffer.sizes != out.sizes && d < out.rank; ++d) {
       if (buffer.sizes[d] != out.sizes[d]) return false;
     }
     if (k > 0) in[k - 1] = buffer.data;

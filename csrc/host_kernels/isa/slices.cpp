@@ -38,8 +38,11 @@ class Slices {
  public:
   // `parts` is [n, w...], `whole` [d...].
   Slices(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts, const mydev_buffer& index)
-      : whole_(whole), parts_(parts), index_(index), dims_(frame->attributes[0].value.ints) {
-    components_ = frame->attributes[0].count;
+      : whole_(whole), parts_(parts), index_(index), components_(frame->attributes[0].count) {
+    for (uint32_t k = 0; k < components_; ++k) {
+      const int64_t d = frame->attributes[0].value.ints[k];
+      along_[k] = {whole.sizes[d] - parts.sizes[d + 1], whole.strides[d]};
+    }
     for (int32_t d = whole.rank; d-- > 0;) box_.add(parts.sizes[d + 1], whole.strides[d], parts.strides[d + 1]);
     if (box_.rank == 0) box_.sizes[box_.rank++] = 1, box_.whole[0] = box_.part[0] = 1;
     for (int32_t d = 0; d < box_.rank; ++d) elements_ *= box_.sizes[d];
@@ -48,8 +51,8 @@ class Slices {
   static const char* problem(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts,
                              const mydev_buffer& index) {
     const mydev_attribute& dims = frame->attributes[0];
-    if (whole.rank > kMostDimensions || parts.rank != whole.rank + 1 || index.rank != 2 ||
-        index.sizes[0] != parts.sizes[0] || index.sizes[1] != static_cast<int64_t>(dims.count)) {
+    if (whole.rank > kMostDimensions || dims.count > kMostDimensions || parts.rank != whole.rank + 1 ||
+        index.rank != 2 || index.sizes[0] != parts.sizes[0] || index.sizes[1] != static_cast<int64_t>(dims.count)) {
       return "takes parts [n,w...] of [d...] and an index [n,k] with a dimension for each of k";
     }
     for (uint32_t i = 0; i < dims.count; ++i) {
@@ -65,27 +68,40 @@ class Slices {
   int64_t elements() const { return elements_; }  // of a part
   bool is_supported() const { return index_.dtype == MYDEV_S64 || index_.dtype == MYDEV_S32; }
 
+  // body.operator()<I>(), with the type of the indices.
+  template <typename Body>
+  void with_index_type(const Body& body) const {
+    index_.dtype == MYDEV_S64 ? body.template operator()<int64_t>() : body.template operator()<int32_t>();
+  }
+
   // Where part i begins in the tensor, in elements; -1: it does not lie within, and is not to be moved.
+  template <typename I>
   int64_t begin(int64_t i, bool clamps) const {
+    const I* const index = static_cast<const I*>(index_.data) + i * index_.strides[0];
     int64_t offset = 0;
     for (uint32_t k = 0; k < components_; ++k) {
-      const int64_t at = i * index_.strides[0] + static_cast<int64_t>(k) * index_.strides[1];
-      int64_t place = index_.dtype == MYDEV_S64 ? static_cast<const int64_t*>(index_.data)[at]
-                                                : static_cast<const int32_t*>(index_.data)[at];
-      const auto d = static_cast<int32_t>(dims_[k]);
-      const int64_t last = whole_.sizes[d] - parts_.sizes[d + 1];
-      if (clamps) place = std::min(std::max<int64_t>(place, 0), last);
-      if (place < 0 || place > last) return -1;
-      offset += place * whole_.strides[d];
+      const Component& component = along_[k];
+      int64_t place = index[static_cast<int64_t>(k) * index_.strides[1]];
+      if (clamps) place = std::min(std::max<int64_t>(place, 0), component.last);
+      if (place < 0 || place > component.last) return -1;
+      offset += place * component.stride;
     }
     return offset;
+  }
+
+  template <typename Element>
+  Element* whole(int64_t begin) const {
+    return static_cast<Element*>(whole_.data) + begin;
+  }
+  template <typename Element>
+  Element* part(int64_t i) const {
+    return static_cast<Element*>(parts_.data) + i * parts_.strides[0];
   }
 
   // run(whole, its step, part, its step, count) for each run of part i, whose place in the tensor is `begin`.
   template <typename Element, typename Run>
   void for_each_run(int64_t i, int64_t begin, const Run& run) const {
-    Element* whole = static_cast<Element*>(whole_.data) + begin;
-    Element* part = static_cast<Element*>(parts_.data) + i * parts_.strides[0];
+    Element *whole = this->whole<Element>(begin), *part = this->part<Element>(i);
     if (box_.rank == 1) return run(whole, box_.whole[0], part, box_.part[0], box_.sizes[0]);
     int64_t at[kMostDimensions] = {};
     for (int64_t left = elements_ / box_.sizes[0]; left > 0; --left) {
@@ -103,7 +119,10 @@ class Slices {
 
  private:
   const mydev_buffer &whole_, &parts_, &index_;
-  const int64_t* dims_;
+  struct Component {
+    int64_t last, stride;  // the last place where a part may begin
+  };
+  Component along_[kMostDimensions];
   uint32_t components_;
   int64_t elements_ = 1;
   Box box_;
@@ -131,8 +150,16 @@ mydev_code gather_entry(const mydev_frame* frame) {
     };
     const int64_t grain = kGrainHeavy / std::max<int64_t>(slices.elements(), 1) + 1;
     if (slices.elements() == 0) return MYDEV_OK;
-    parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) slices.for_each_run<Element>(i, slices.begin(i, true), copy);
+    slices.with_index_type([&]<typename I>() {
+      parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
+        if (slices.elements() == 1) {
+          for (int64_t i = begin; i < end; ++i) {
+            *slices.part<Element>(i) = *slices.whole<Element>(slices.begin<I>(i, true));
+          }
+        } else {
+          for (int64_t i = begin; i < end; ++i) slices.for_each_run<Element>(i, slices.begin<I>(i, true), copy);
+        }
+      });
     });
     return MYDEV_OK;
   });
@@ -154,18 +181,25 @@ void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
   begin_with(frame->buffers[0], frame->buffers[1]);
   const bool clamps = frame->attributes[1].value.i != 0;
   if (slices.elements() == 0) return;
-  for (int64_t i = 0; i < slices.count(); ++i) {
-    const int64_t begin = slices.begin(i, clamps);
-    if (begin < 0) continue;
-    slices.for_each_run<Element>(
-        i, begin, [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
-          if (to_step == 1 && from_step == 1) {
-            for (int64_t k = 0; k < count; ++k) put(to[k], from[k]);
-          } else {
-            for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
-          }
-        });
-  }
+  const auto put_run = [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
+    if (to_step == 1 && from_step == 1) {
+      for (int64_t k = 0; k < count; ++k) put(to[k], from[k]);
+    } else {
+      for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
+    }
+  };
+  slices.with_index_type([&]<typename I>() {
+    const bool single = slices.elements() == 1;
+    for (int64_t i = 0, count = slices.count(); i < count; ++i) {
+      const int64_t begin = slices.begin<I>(i, clamps);
+      if (begin < 0) continue;
+      if (single) {
+        put(*slices.whole<Element>(begin), *slices.part<Element>(i));
+      } else {
+        slices.for_each_run<Element>(i, begin, put_run);
+      }
+    }
+  });
 }
 
 template <typename Body>
