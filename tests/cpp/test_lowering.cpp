@@ -1,5 +1,5 @@
 // Programs of StableHLO, lowered and run: against numbers, against each operation's evaluation on the host, in loops
-// and branches, and on several devices that wait for each other.
+// and branches.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -7,12 +7,8 @@
 #include <cstring>
 #include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "lowering/collectives.h"
-#include "lowering/hlo_sharding.h"
-#include "lowering/sharding.h"
 #include "lowering_fixture.h"
 #include "program/text.h"
 #include "program_fixture.h"
@@ -329,190 +325,6 @@ TEST(Number, RoundsToNearestWithHalvesToEven) {
   EXPECT_EQ(rounded(stablehlo::ElementType::kBF16, 1.00390625), 1);
   EXPECT_EQ(rounded(stablehlo::ElementType::kF8E5M2, 1e-9), 0);
   EXPECT_EQ(rounded(stablehlo::ElementType::kF4E2M1FN, 100), 6);
-}
-
-// --- several devices -------------------------------------------------------------------------------------------------
-
-TEST(Collectives, CombineWhatAllBring) {
-  Collectives collectives(3);
-  const std::vector<int64_t> group = {0, 1, 2};
-  std::vector<int> brought = {1, 10, 100}, sums(3);
-  std::vector<std::thread> devices;
-  for (int64_t device = 0; device < 3; ++device) {
-    devices.emplace_back([&, device] {
-      collectives.begin(device, 5);
-      for (int round = 0; round < 100; ++round) {
-        const auto at = static_cast<size_t>(device);
-        collectives.meet(device, 1, group, {reinterpret_cast<const std::byte*>(&brought[at])}, [&](auto members) {
-          sums[at] = 0;
-          for (const auto& member : members) sums[at] += *reinterpret_cast<const int*>(member[0]);
-        });
-        brought[at] = sums[at] % 1000;
-      }
-    });
-  }
-  for (std::thread& device : devices) device.join();
-  EXPECT_EQ(sums[0], sums[1]);
-  EXPECT_EQ(sums[1], sums[2]);
-}
-
-TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
-  Collectives collectives(2);
-  const std::vector<int64_t> group = {0, 1};
-  collectives.begin(0, 7);
-  std::thread other([&] { collectives.abandon(7, "device 1 failed"); });
-  expect_error(error_of([&] { collectives.meet(0, 1, group, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
-               "the other devices of this run were waited for in vain: device 1 failed");
-  other.join();
-}
-
-TEST(Sharding, SaysWhichPartADeviceHas) {
-  const stablehlo::Module module =
-      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
-  stablehlo::TensorSharding over;
-  over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};
-  over.dimensions.resize(2);
-  over.dimensions[1].axes = {{"b", std::nullopt}};
-  const Sharding sharding(module, over, 4, 2);
-  EXPECT_EQ(sharding.part_sizes({3, 8}), (Sizes{3, 4}));
-  EXPECT_EQ(sharding.part_start({3, 8}, 1), (Sizes{0, 4}));
-  EXPECT_EQ(sharding.part_start({3, 8}, 2), (Sizes{0, 0}));
-  EXPECT_EQ(sharding.holders(3), (std::vector<int64_t>{0, 1}));
-  expect_error(error_of([&] { sharding.part_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
-               "dimension 1 of size 5 in 2 parts; parts of one size are supported");
-  over.unreduced_axes = {{"a", std::nullopt}};
-  expect_error(error_of([&] { Sharding(module, over, 4, 2); }), MYDEV_UNIMPLEMENTED,
-               "a sharding over the axis 'a' leaves sums to be made (unreduced), which is not supported; sum with "
-               "lax.psum");
-}
-
-struct TextCase {
-  const char *name, *text;
-  Sizes parts;
-  std::vector<int64_t> devices_by_tile, holders_of_last;
-};
-void PrintTo(const TextCase& given, std::ostream* out) {
-  *out << given.text;
-}
-class HloShardingText : public ::testing::TestWithParam<TextCase> {};
-
-TEST_P(HloShardingText, IsRead) {
-  const TextCase& given = GetParam();
-  const Sharding sharding(parse_hlo_sharding(given.text).at(0), 4, 2);
-  EXPECT_EQ(sharding.parts(), given.parts);
-  EXPECT_EQ(sharding.devices_by_tile(), given.devices_by_tile);
-  EXPECT_EQ(sharding.holders(3), given.holders_of_last);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Sharding, HloShardingText,
-    ::testing::Values(
-        TextCase{"Replicated", "{replicated}", {1, 1}, {0, 1, 2, 3}, {0}},
-        TextCase{"Iota", "{devices=[2,2]<=[4]}", {2, 2}, {0, 1, 2, 3}, {0, 1, 2, 3}},
-        TextCase{"Transposed", "{devices=[2,2]<=[2,2]T(1,0)}", {2, 2}, {0, 2, 1, 3}, {0, 1, 2, 3}},
-        TextCase{"Listed", "{devices=[4,1]3,1,2,0}", {4, 1}, {3, 1, 2, 0}, {0, 1, 2, 3}},
-        TextCase{"Copied", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", {2, 1}, {0, 1, 2, 3}, {0, 2}},
-        TextCase{"Apart", "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}", {1, 2}, {0, 2, 1, 3}, {2, 3}},
-        TextCase{"Both", "{devices=[2,1,2,1]<=[4] last_tile_dims={replicated, manual}}", {2, 1}, {0, 1, 2, 3}, {0, 2}},
-        TextCase{
-            "Hints", "{devices=[2,2]<=[4] shard_as 3 metadata={op_name=\"{x}\"}}", {2, 2}, {0, 1, 2, 3}, {0, 1, 2, 3}}),
-    [](const auto& info) { return std::string(info.param.name); });
-
-TEST(HloSharding, OfATupleIsOneOfEachElement) {
-  EXPECT_EQ(parse_hlo_sharding("{}").size(), 0U);
-  const std::vector<HloSharding> shardings = parse_hlo_sharding("{{manual}, {maximal device=2}, {unknown}}");
-  ASSERT_EQ(shardings.size(), 3U);
-  EXPECT_EQ(shardings[0].kind, HloSharding::Kind::kManual);
-  EXPECT_EQ(shardings[1].devices, (std::vector<int64_t>{2}));
-  EXPECT_EQ(shardings[2].kind, HloSharding::Kind::kUnknown);
-}
-
-TEST(HloSharding, RefusesWhatItDoesNotUnderstand) {
-  const auto error_in = [](const char* text) { return error_of([&] { parse_hlo_sharding(text); }); };
-  expect_error(error_in("{devices=[2,2]<=[3]}"), MYDEV_INVALID_ARGUMENT,
-               "the sharding '{devices=[2,2]<=[3]}': expected 4 devices before this at character 20");
-  expect_error(error_in("{devices=[2]1,1}"), MYDEV_INVALID_ARGUMENT,
-               "the sharding '{devices=[2]1,1}': expected each of 2 devices once before this at character 16");
-  expect_error(error_in("{devices=[99999999999999,99999999999999]<=[4]}"), MYDEV_INVALID_ARGUMENT,
-               "the sharding '{devices=[99999999999999,99999999999999]<=[4]}': expected sizes of at least one and at "
-               "most 2^20 devices before this at character 41");
-  expect_error(error_in("{replicated"), MYDEV_INVALID_ARGUMENT,
-               "the sharding '{replicated': expected } at character 12");
-  expect_error(error_in("{mesh[a=2]}"), MYDEV_UNIMPLEMENTED,
-               "the sharding '{mesh[a=2]}': 'mesh' is not known; replicated, manual, unknown, maximal and devices are");
-  expect_error(error_in("{devices=[1,2]<=[2] last_tile_dims={unreduced}}"), MYDEV_UNIMPLEMENTED,
-               "the sharding '{devices=[1,2]<=[2] last_tile_dims={unreduced}}': subgroups that are 'unreduced' are not "
-               "known; replicated and manual ones are");
-}
-
-// --- manual computations between custom calls ------------------------------------------------------------------------
-
-std::string manual_computation(const std::string& sharding, const std::string& part) {
-  return function("%x: tensor<4xf32>", "tensor<4xf32>",
-                  R"(
-    %0 = stablehlo.custom_call @Sharding(%x) {mhlo.sharding = ")" +
-                      sharding + R"("} : (tensor<4xf32>) -> tensor<4xf32>
-    %1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {mhlo.sharding = "{manual}"} : (tensor<4xf32>) -> )" +
-                      part + R"(
-    %2 = stablehlo.custom_call @Sharding(%1) {mhlo.sharding = "{manual}"} : ()" +
-                      part + ") -> " + part + R"(
-    %3 = stablehlo.custom_call @SPMDShardToFullShape(%2) {mhlo.sharding = ")" +
-                      sharding + "\"} : (" + part + R"() -> tensor<4xf32>
-    return %3 : tensor<4xf32>)");
-}
-Placement of_two() {
-  Placement placement;
-  placement.partitions = 2;
-  return placement;
-}
-
-TEST(ManualComputation, BetweenCustomCallsTakesAndGivesParts) {
-  const stablehlo::Module module = module_of(manual_computation("{devices=[2]<=[2]}", "tensor<2xf32>"));
-  const LoweredProgram lowered = lower(module, of_two());
-  EXPECT_EQ(lowered.shardings.parameters.at(0).parts(), (Sizes{2}));
-  EXPECT_EQ(lowered.shardings.results.at(0).parts(), (Sizes{2}));
-  EXPECT_EQ(lowered.gathered, std::vector<std::string>{});
-}
-
-TEST(ManualComputation, BetweenCustomCallsIsRefusedByNameAndPlace) {
-  const auto error_in = [](const std::string& sharding, const std::string& part) {
-    const stablehlo::Module module = module_of(manual_computation(sharding, part));
-    return error_of([&] { lower(module, of_two()); });
-  };
-  const std::string call = "stablehlo.custom_call (operation 1 of function 'main'): ";
-  expect_error(error_in("{devices=[2]<=[2]}", "tensor<1xf32>"), MYDEV_INVALID_ARGUMENT,
-               call + "a tensor<1xf32> is no part of a tensor<4xf32> by its sharding");
-  expect_error(error_in("{devices=[4]<=[4]}", "tensor<1xf32>"), MYDEV_UNIMPLEMENTED,
-               call + "a sharding over 4 devices in a program for 2; those over all of them are supported");
-  expect_error(error_in("{maximal device=1}", "tensor<4xf32>"), MYDEV_UNIMPLEMENTED,
-               call +
-                   "the sharding '{maximal device=1}' does not say what part of the tensor each device has; tiled "
-                   "and replicated ones are supported");
-  expect_error(error_in("{unknown}", "tensor<4xf32>"), MYDEV_UNIMPLEMENTED,
-               call +
-                   "what gives its operand has no sharding that says how it is split; 'mhlo.sharding' there is "
-                   "what is read");
-}
-
-TEST(Lowering, SaysWhatIsGathered) {
-  const stablehlo::Module module =
-      module_of(function("%x: tensor<4xf32> {mhlo.sharding = \"{devices=[2]<=[2]}\"}", "tensor<4xf32>", R"(
-    %0 = stablehlo.negate %x : tensor<4xf32>
-    return %0 : tensor<4xf32>)"));
-  EXPECT_EQ(lower(module, of_two()).gathered, (std::vector<std::string>{"argument 0, tensor<4xf32>"}));
-}
-
-TEST(Sharding, TellsApartWhatIsOfAnotherTensor) {
-  const stablehlo::Module module =
-      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
-  stablehlo::TensorSharding over;
-  over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};
-  over.dimensions.resize(1);
-  over.dimensions[0].axes = {{"b", std::nullopt}};
-  const std::vector<std::string> axes = {"b"}, apart = {"a"};
-  const Sharding sharding(module, over, 4, 1, axes, apart);
-  EXPECT_EQ(sharding.holders(1), (std::vector<int64_t>{0, 1}));
-  EXPECT_EQ(sharding.holders(2), (std::vector<int64_t>{2, 3}));
 }
 
 }  // namespace
