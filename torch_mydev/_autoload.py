@@ -46,7 +46,7 @@ def autoload() -> None:
     # `import torch_mydev` is under way on this thread and brought torch in: it raises the same error in a moment.
     if failure is None or getattr(_importing, "by_name", False):
         return
-    warnings.warn(f"{failure}\nThe device '{DEVICE_NAME}' is not available in this process.", stacklevel=2)
+    warnings.warn(f"the device '{DEVICE_NAME}' is not available in this process: {failure}", stacklevel=2)
     # So that a later `import torch_mydev` starts afresh, and raises; this module stays, and knows what was begun.
     for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
         if name != __name__:

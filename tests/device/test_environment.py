@@ -57,7 +57,7 @@ def test_imports_say_the_same_and_leave_nothing_half_made(tmp_path: Path, variab
     result = Installation(tmp_path).run(IMPORT_TWICE.replace("VARIABLE", variable), **{variable: value})
     assert result.stdout.splitlines() == ["False privateuseone", line, line, "2.0"], result.stderr
     assert result.stderr.count("Warning") == 1
-    assert f"Warning: {line}\nThe device 'mydev' is not available in this process.\n" in result.stderr
+    assert f"Warning: the device 'mydev' is not available in this process: {line}\n" in result.stderr
 
 
 @EACH_MISFIT

@@ -126,4 +126,6 @@ print((torch.ones(2, device=torch_xla.device()) + 1).tolist())
 def test_torch_mydev_steps_aside_for_another_torch() -> None:
     result = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, check=False)
     assert result.returncode == 0
-    assert "is not available in this process" in result.stderr
+    (warning,) = [line for line in result.stderr.splitlines() if "Warning: " in line]
+    assert "the device 'mydev' is not available in this process: this torch_mydev was built with torch" in warning
+    assert "but torch 2.9.0" in warning
