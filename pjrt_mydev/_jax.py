@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from pjrt_mydev._callbacks import enable_callbacks
@@ -33,6 +34,7 @@ def register() -> None:
     check_library(path)
     xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=None)
     _allow_donation()
+    _allow_compilation_cache()
     xla_client: Any = importlib.import_module("jax._src.lib").xla_client
     xla_client.register_custom_call_handler(device_name(), register_target)
     use_rules_of_the_cpu(device_name())
@@ -48,3 +50,24 @@ def _allow_donation() -> None:
         logger.warning("this version of JAX has no list of platforms with donation; arguments are not donated")
     elif device_name() not in platforms:
         platforms.append(device_name())
+
+
+def _allow_compilation_cache() -> None:
+    """JAX keeps what it compiled (``jax_compilation_cache_dir``) for platforms of a list alone, inside of a function.
+
+    A program from the cache is right in any process: its key has this library's version and the driver's name, and
+    numbers of callbacks are drawn, so that one of another process is an error.
+    """
+    from jax._src import compilation_cache
+
+    is_cache_used = getattr(compilation_cache, "is_cache_used", None)
+    if is_cache_used is None:
+        logger.warning("this version of JAX does not say whether its compilation cache is used; programs are not kept")
+        return
+
+    def for_all_platforms(backend: Any) -> bool:
+        if backend.platform == device_name():
+            backend = SimpleNamespace(platform="cpu")
+        return bool(is_cache_used(backend))
+
+    compilation_cache.is_cache_used = for_all_platforms

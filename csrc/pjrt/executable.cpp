@@ -17,18 +17,26 @@ namespace mydev::pjrt {
 namespace {
 
 constexpr std::string_view kMagic = MYDEV_DEVICE_NAME " executable";
-constexpr uint64_t kSerializedVersion = 1;
+constexpr uint64_t kSerializedVersion = 2;
 namespace field {
-constexpr uint32_t kMagic = 1, kVersion = 2, kFormat = 3, kCode = 4, kOptions = 5;
+constexpr uint32_t kMagic = 1, kVersion = 2, kFormat = 3, kCode = 4, kOptions = 5, kHash = 6;
 }
 
-std::string fingerprint_of(const ProgramSource& source) {
-  Fingerprint hash;
-  hash.add(Platform::get().fingerprint());
+void add(Fingerprint& hash, const ProgramSource& source) {
   hash.add(source.format);
   hash.add(source.code);
   hash.add(source.options);
+}
+std::string fingerprint_of(const ProgramSource& source) {
+  Fingerprint hash;
+  hash.add(Platform::get().fingerprint());
+  add(hash, source);
   return hash.text();
+}
+uint64_t hash_of(const ProgramSource& source) {
+  Fingerprint hash;
+  add(hash, source);
+  return hash.value();
 }
 
 std::vector<std::string> default_kinds(size_t count) {
@@ -83,25 +91,33 @@ std::string serialize(const ExecutableInfo& info) {
   message.bytes(field::kFormat, info.source.format);
   message.bytes(field::kCode, info.source.code);
   message.bytes(field::kOptions, info.source.options);
+  message.number(field::kHash, hash_of(info.source));
   return std::move(message).take();
 }
 
 ProgramSource deserialize(std::string_view bytes) {
   std::string_view magic;
-  uint64_t version = 0;
+  uint64_t version = 0, hash = 0;
   ProgramSource source;
-  WireReader message(bytes);
-  while (message.next()) {
-    if (message.field() == field::kMagic) magic = message.bytes();
-    if (message.field() == field::kVersion) version = static_cast<uint64_t>(message.number());
-    if (message.field() == field::kFormat) source.format = message.bytes();
-    if (message.field() == field::kCode) source.code = message.bytes();
-    if (message.field() == field::kOptions) source.options = message.bytes();
-  }
+  const Failure damage = failure_of([&] {
+    WireReader message(bytes);
+    while (message.next()) {
+      if (message.field() == field::kMagic) magic = message.bytes();
+      if (message.field() == field::kVersion) version = static_cast<uint64_t>(message.number());
+      if (message.field() == field::kFormat) source.format = message.bytes();
+      if (message.field() == field::kCode) source.code = message.bytes();
+      if (message.field() == field::kOptions) source.options = message.bytes();
+      if (message.field() == field::kHash) hash = static_cast<uint64_t>(message.number());
+    }
+  });
   MYDEV_CHECK(magic == kMagic, MYDEV_INVALID_ARGUMENT, "these ", bytes.size(),
               " bytes are no serialized executable of device " MYDEV_DEVICE_NAME);
+  MYDEV_CHECK(!damage.failed(), MYDEV_INVALID_ARGUMENT, "the serialized executable of ", bytes.size(),
+              " bytes is damaged: ", damage.message);
   MYDEV_CHECK(version == kSerializedVersion, MYDEV_INVALID_ARGUMENT, "the serialized executable has version ", version,
               ", and this plugin reads version ", kSerializedVersion, "; compile the program again");
+  MYDEV_CHECK(hash == hash_of(source), MYDEV_INVALID_ARGUMENT, "the serialized executable of ", bytes.size(),
+              " bytes is damaged: it is not what its hash was taken of; compile the program again");
   return source;
 }
 

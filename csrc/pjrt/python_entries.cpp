@@ -1,4 +1,6 @@
 // What pjrt_mydev's Python asks of the library beyond the C API: functions of C that programs call by a target's name.
+#include "pjrt/python_entries.h"
+
 #include <array>
 #include <atomic>
 #include <exception>
@@ -15,6 +17,9 @@ thread_local std::string last_message;
 using Callback = int (*)(int64_t number, void** operands, void** results, char* message, size_t size);
 constexpr size_t kMessageBytes = 4096;
 std::atomic<Callback> callback{nullptr};
+
+using Preparation = void (*)();
+std::atomic<Preparation> preparation{nullptr};
 
 mydev_code call_python(const mydev_frame* frame) {
   std::vector<void*> results, operands;
@@ -36,10 +41,19 @@ constexpr mydev_kernel kCallback = {.struct_size = sizeof(mydev_kernel),
 
 }  // namespace
 
+void mydev::pjrt::prepare_to_load() {
+  if (const Preparation function = preparation.load()) function();
+}
+
 // What calls Python functions, for good. Thread-safe.
 extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_callback(Callback function) {
   callback.store(function);
   mydev::register_kernel(kCallback);
+}
+
+// What is called before serialized executables are loaded, for good. Thread-safe.
+extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_preparation(Preparation function) {
+  preparation.store(function);
 }
 
 // Registers a target of custom calls for all devices: `kind` is a mydev_kernel_kind, the functions are of that kind, or

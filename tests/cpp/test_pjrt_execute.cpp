@@ -186,7 +186,11 @@ TEST_F(PjrtExecute, RunsWhatWasSerialized) {
   EXPECT_EQ(download(execute(again.get(), {{x.get()}}, 1)[0][0].get()), (Values{2, 3, 4, 5}));
   load.serialized_executable_size = bytes.size() - 1;
   expect_error(error_of([&] { call(api().PJRT_Executable_DeserializeAndLoad, load); }), MYDEV_INVALID_ARGUMENT,
-               "malformed message");
+               "is damaged: malformed message");
+  load.serialized_executable_size = bytes.size();
+  bytes[bytes.find("mydev.add")] = 'n';
+  expect_error(error_of([&] { call(api().PJRT_Executable_DeserializeAndLoad, load); }), MYDEV_INVALID_ARGUMENT,
+               "it is not what its hash was taken of");
 }
 
 // --- executing -------------------------------------------------------------------------------------------------------

@@ -104,6 +104,7 @@ def test_the_library_exports_what_clients_and_the_package_call() -> None:
         "GetPjrtApi",
         "mydev_pjrt_register_target",
         "mydev_pjrt_set_callback",
+        "mydev_pjrt_set_preparation",
     ]
 
 

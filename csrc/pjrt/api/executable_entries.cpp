@@ -7,6 +7,7 @@
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/executable.h"
+#include "pjrt/python_entries.h"
 #include "pjrt/submission.h"
 
 namespace mydev::pjrt {
@@ -48,6 +49,7 @@ void load_serialized(PJRT_Executable_DeserializeAndLoad_Args& args) {
     source.options =
         text_of(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size);
   }
+  prepare_to_load();
   args.loaded_executable = new PJRT_LoadedExecutable(required(args.client, "the client").platform, std::move(source));
 }
 
