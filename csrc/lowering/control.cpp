@@ -152,7 +152,7 @@ std::optional<int64_t> growth_of(const Frame& frame, const Loop& loop, size_t pl
   return is_state(add->operand(1)) ? integer_of(frame, loop, add->operand(0)) : std::nullopt;
 }
 
-// A loop of i < limit, i + step: how many rounds it has, where in the state i is.
+// A loop of i < limit, i + step: how many rounds it has, and where in the state i is.
 struct Counted {
   uint64_t rounds;
   size_t counter;
@@ -176,7 +176,9 @@ std::optional<Counted> counted(const Frame& frame, const Loop& loop) {
     return std::nullopt;
   }
   const int64_t rounds = distance <= 0 ? 0 : (distance - 1) / *step + 1;
-  return Counted{static_cast<uint64_t>(rounds), counter.index, start->i + rounds * *step};
+  const int64_t end = start->i + rounds * *step;
+  if (!is_of_type({end, end}, counter.type->element)) return std::nullopt;  // it wraps, and goes on
+  return Counted{static_cast<uint64_t>(rounds), counter.index, end};
 }
 
 // What the value is in the rounds of a counted loop, if it is an integer that grows by a known step.
@@ -279,7 +281,7 @@ void lower_while(Frame& frame, const Operation& op) {
   }
   if (!rounds || loop.changes(rounds->counter)) return;
   const mydev_dtype dtype = frame.view(op.operand(rounds->counter)).dtype;
-  frame.set(op.result(rounds->counter), emit.splat(dtype, {}, static_cast<double>(rounds->end)));
+  frame.set(op.result(rounds->counter), emit.integer_splat(dtype, {}, rounds->end));
 }
 
 // --- conditions ------------------------------------------------------------------------------------------------------
@@ -311,7 +313,7 @@ class Branches {
     Emitter& emit = frame.emit;
     const Tensor& index = frame[index_];
     if (op_.op == Operator::kIf) return emit.dense(index.view);
-    const Tensor number = emit.splat(index.view.dtype, index.sizes(), static_cast<double>(branch));
+    const Tensor number = emit.integer_splat(index.view.dtype, index.sizes(), static_cast<int64_t>(branch));
     return emit.pointwise("mydev.eq", MYDEV_PRED, {index, number}).view;
   }
   program::SharedProgram branch(Frame& frame, const Region& region) const {

@@ -6,7 +6,6 @@
 
 #include "program/access.h"
 #include "runtime/frame/dtype.h"
-#include "stablehlo/evaluator/number.h"
 
 namespace mydev::lowering {
 
@@ -204,11 +203,9 @@ Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, mydev_scalar value,
   return {broadcast(element, sizes, {}), value};
 }
 
-Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, double value) {
+Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, const stablehlo::Number& value) {
   const stablehlo::ElementType type = element_type_of(dtype);
-  const stablehlo::Number number = stablehlo::rounded(
-      type, is_floating(dtype) || is_complex(dtype) ? stablehlo::Number{.real = value}
-                                                    : stablehlo::Number{.integer = static_cast<int64_t>(value)});
+  const stablehlo::Number number = stablehlo::rounded(type, value);
   std::array<std::byte, 16> bytes{};
   stablehlo::store(type, number, bytes.data());
   mydev_scalar scalar{};
@@ -220,6 +217,15 @@ Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, double value) {
     scalar.i = number.integer;
   }
   return splat(dtype, sizes, scalar, std::span(bytes).first(static_cast<size_t>(dtype_size(dtype))));
+}
+
+Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, double value) {
+  if (!is_floating(dtype) && !is_complex(dtype)) return integer_splat(dtype, sizes, static_cast<int64_t>(value));
+  return splat(dtype, sizes, stablehlo::Number{.real = value});
+}
+
+Tensor Emitter::integer_splat(mydev_dtype dtype, const Sizes& sizes, int64_t value) {
+  return splat(dtype, sizes, stablehlo::Number{.integer = value});
 }
 
 void Emitter::copy(const Operand& to, const Operand& from) {

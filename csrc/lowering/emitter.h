@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "program/builder.h"
+#include "stablehlo/evaluator/number.h"
 #include "stablehlo/ir/element_type.h"
 #include "stablehlo/ir/type.h"
 
@@ -74,7 +75,9 @@ class Emitter {
   Tensor constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data);
   // All elements one number, of which `bytes` are one.
   Tensor splat(mydev_dtype dtype, const Sizes& sizes, mydev_scalar value, std::span<const std::byte> bytes);
-  Tensor splat(mydev_dtype dtype, const Sizes& sizes, double value);  // rounded to the type
+  Tensor splat(mydev_dtype dtype, const Sizes& sizes, const stablehlo::Number& value);
+  Tensor splat(mydev_dtype dtype, const Sizes& sizes, double value);           // rounded to the type
+  Tensor integer_splat(mydev_dtype dtype, const Sizes& sizes, int64_t value);  // of an integer type, exactly
   void copy(const program::Operand& to, const program::Operand& from);
   program::Operand dense(const program::Operand& view);      // the view itself, or a copy
   program::Operand duplicate(const program::Operand& view);  // a dense copy in a slot of its own

@@ -77,7 +77,7 @@ Tensor concatenation(Frame& frame, const Operation& op) {
 }
 
 Tensor number_result(Frame& frame, const Operation& op, int64_t value) {
-  return frame.emit.splat(dtype_of(op.result().type->element), op.result().type->dims, static_cast<double>(value));
+  return frame.emit.integer_splat(dtype_of(op.result().type->element), op.result().type->dims, value);
 }
 
 Tensor broadcast_tensor(const Tensor& tensor, const Sizes& sizes, const Sizes& dimensions) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lowering_fixture.h"
@@ -149,6 +150,43 @@ TEST(Lowering, LeavesOutACounterThatOnlyCounts) {
                std::vector<program::Binding>{result.binding(), counter.binding()});
   EXPECT_EQ(result.read(), (Values{8, 24}));
   EXPECT_EQ(counter.read(), (std::vector<int32_t>{7}));
+}
+
+// i < limit, i + step: i at the end, and how many rounds there were.
+template <typename Integer>
+std::pair<Integer, float> counted_to(const std::string& type, Integer start, Integer limit, Integer step) {
+  const auto number = [&](const std::string& name, Integer value) {
+    return name + " = stablehlo.constant dense<" + std::to_string(value) + "> : tensor<" + type + ">\n";
+  };
+  const std::string text = function(
+      "%a: tensor<f32>", "(tensor<" + type + ">, tensor<f32>)",
+      number("%start", start) + "%r:2 = stablehlo.while(%i = %start, %p = %a) : tensor<" + type +
+          ">, tensor<f32>\n cond {\n" + number("%limit", limit) + "%c = stablehlo.compare LT, %i, %limit : (tensor<" +
+          type + ">, tensor<" + type + ">) -> tensor<i1>\n stablehlo.return %c : tensor<i1>\n } do {\n" +
+          number("%step", step) + "%next = stablehlo.add %i, %step : tensor<" + type + R"(>
+      %one = stablehlo.constant dense<1.0> : tensor<f32>
+      %q = stablehlo.add %p, %one : tensor<f32>
+      stablehlo.return %next, %q : tensor<)" +
+          type + R"(>, tensor<f32>
+    }
+    return %r#0, %r#1 : tensor<)" +
+          type + ">, tensor<f32>");
+  const stablehlo::Module module = module_of(text);
+  const LoweredProgram lowered = lower(module);
+  const DeviceArray<float> argument(Values{0}), rounds(Values{-1});
+  const DeviceArray<Integer> counter(std::vector<Integer>{0});
+  program::Executor executor = program::executor_of(lowered.program);
+  executor.run(default_stream(0), std::vector<program::Binding>{argument.binding()},
+               std::vector<program::Binding>{counter.binding(), rounds.binding()});
+  return {counter.read()[0], rounds.read()[0]};
+}
+
+TEST(Lowering, CountsExactly) {
+  constexpr int64_t kBeyondDoubles = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(counted_to<int64_t>("i64", kBeyondDoubles, kBeyondDoubles + 4, 2), (std::pair{kBeyondDoubles + 4, 2.0F}));
+  EXPECT_EQ(counted_to<uint8_t>("ui8", 0, 250, 10), (std::pair{uint8_t{250}, 25.0F}));
+  EXPECT_EQ(counted_to<uint8_t>("ui8", 0, 255, 7), (std::pair{uint8_t{255}, 73.0F}));  // 7 * 73 = 511: it wraps, once
+  EXPECT_EQ(counted_to<int8_t>("i8", 0, 127, 7), (std::pair{int8_t{127}, 201.0F}));    // 7 * 201 = 1407
 }
 
 TEST(Lowering, ReturnsWhatIsNoSlotOfItsOwn) {

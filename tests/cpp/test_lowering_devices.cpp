@@ -47,20 +47,28 @@ TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
   other.join();
 }
 
-TEST(Sharding, SaysWhichPartADeviceHas) {
-  const stablehlo::Module module =
-      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
+// Of the last dimension, over axis "b" of a mesh of two by two.
+stablehlo::TensorSharding over_b(size_t rank) {
   stablehlo::TensorSharding over;
   over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};
-  over.dimensions.resize(2);
-  over.dimensions[1].axes = {{"b", std::nullopt}};
-  const Sharding sharding(module, over, 4, 2);
+  over.dimensions.resize(rank);
+  over.dimensions.back().axes = {{"b", std::nullopt}};
+  return over;
+}
+stablehlo::Module identity() {
+  return module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
+}
+
+TEST(Sharding, SaysWhichPartADeviceHas) {
+  const stablehlo::Module module = identity();
+  const Sharding sharding(module, over_b(2), 4, 2);
   EXPECT_EQ(sharding.part_sizes({3, 8}), (Sizes{3, 4}));
   EXPECT_EQ(sharding.part_start({3, 8}, 1), (Sizes{0, 4}));
   EXPECT_EQ(sharding.part_start({3, 8}, 2), (Sizes{0, 0}));
   EXPECT_EQ(sharding.holders(3), (std::vector<int64_t>{0, 1}));
   expect_error(error_of([&] { sharding.part_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
                "dimension 1 of size 5 in 2 parts; parts of one size are supported");
+  stablehlo::TensorSharding over = over_b(2);
   over.unreduced_axes = {{"a", std::nullopt}};
   expect_error(error_of([&] { Sharding(module, over, 4, 2); }), MYDEV_UNIMPLEMENTED,
                "a sharding over the axis 'a' leaves sums to be made (unreduced), which is not supported; sum with "
@@ -184,14 +192,9 @@ TEST(Lowering, SaysWhatIsGathered) {
 }
 
 TEST(Sharding, TellsApartWhatIsOfAnotherTensor) {
-  const stablehlo::Module module =
-      module_of(function("%x: tensor<2xf32>", "tensor<2xf32>", "return %x : tensor<2xf32>"));
-  stablehlo::TensorSharding over;
-  over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};
-  over.dimensions.resize(1);
-  over.dimensions[0].axes = {{"b", std::nullopt}};
+  const stablehlo::Module module = identity();
   const std::vector<std::string> axes = {"b"}, apart = {"a"};
-  const Sharding sharding(module, over, 4, 1, axes, apart);
+  const Sharding sharding(module, over_b(1), 4, 1, axes, apart);
   EXPECT_EQ(sharding.holders(1), (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(sharding.holders(2), (std::vector<int64_t>{2, 3}));
 }
