@@ -50,7 +50,8 @@
   GROUP(upsample)                          \
   GROUP(variance)
 
-#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) GROUP(attention) GROUP(convolution) GROUP(matmul) GROUP(pooling)
+#define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) \
+  GROUP(attention) GROUP(convolution) GROUP(fused) GROUP(matmul) GROUP(pooling)
 
 namespace mydev::kernels {
 

@@ -8,7 +8,8 @@
 
 namespace mydev::program {
 
-// The arena, the constants, then what a run binds.
+// The arena's first block, the constants, what a run binds, the arena's other blocks; then what moves from round to
+// round of a loop.
 using BaseIndex = uint32_t;
 inline constexpr BaseIndex kArenaBase = 0, kConstantsBase = 1, kFirstBoundBase = 2;
 
@@ -22,6 +23,11 @@ class Bases {
  public:
   explicit Bases(size_t count) : bases_(count) {}
 
+  BaseIndex add() {
+    bases_.emplace_back();
+    return static_cast<BaseIndex>(bases_.size() - 1);
+  }
+
   // `pointer` stays in place as long as this lives, and its base has no memory yet.
   void follow(void*& pointer, const Address& address) {
     bases_[address.base].pointers.push_back({&pointer, address.offset});
@@ -32,6 +38,11 @@ class Bases {
       return;
     base.memory = memory;
     for (const Pointer& pointer : base.pointers) *pointer.where = static_cast<char*>(memory) + pointer.offset;
+  }
+  // Of the first so many.
+  void memory_of(size_t count, std::vector<void*>& memory) const {
+    memory.resize(count);
+    for (size_t i = 0; i < count; ++i) memory[i] = bases_[i].memory;
   }
 
  private:

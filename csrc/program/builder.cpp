@@ -150,10 +150,12 @@ StepIndex ProgramBuilder::call(SharedProgram program, std::vector<Operand> resul
   return add(std::move(step));
 }
 
-StepIndex ProgramBuilder::repeat(uint64_t count, SharedProgram body, std::vector<Operand> operands, Order order) {
+StepIndex ProgramBuilder::repeat(uint64_t count, SharedProgram body, std::vector<Operand> operands,
+                                 std::vector<int64_t> advances, Order order) {
   Step step = make_step(StepKind::kRepeat, {}, std::move(operands), std::move(order));
   step.program = std::move(body);
   step.count = count;
+  step.advances = std::move(advances);
   return add(std::move(step));
 }
 

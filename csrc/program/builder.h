@@ -56,7 +56,8 @@ class ProgramBuilder {
                       std::vector<Operand> operands, Order order = {});
   StepIndex call(SharedProgram program, std::vector<Operand> results, std::vector<Operand> operands, Order order = {});
   // Loops: what a round leaves to the next is in parameters that are donated and results, of which there are no others.
-  StepIndex repeat(uint64_t count, SharedProgram body, std::vector<Operand> operands, Order order = {});
+  StepIndex repeat(uint64_t count, SharedProgram body, std::vector<Operand> operands,
+                   std::vector<int64_t> advances = {}, Order order = {});
   StepIndex loop_while(Operand predicate, SharedProgram body, std::vector<Operand> operands, Order order = {});
   // Both take the same parameters and give the same results. `otherwise` may be nullptr if there are no own results.
   StepIndex conditional(Operand predicate, SharedProgram then, SharedProgram otherwise, std::vector<Operand> results,

@@ -1,17 +1,21 @@
 #include "program/command.h"
 
+#include <algorithm>
 #include <array>
 #include <exception>
+#include <optional>
 #include <span>
 #include <utility>
 
+#include "kernels/launch/kernel_launch.h"
 #include "kernels/launch/prepared_launch.h"
+#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "program/access.h"
 #include "program/compiled_step.h"
+#include "program/fused_form.h"
 #include "program/kept_text.h"
 #include "program/launch_frame.h"
-#include "program/tiles.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/command/host_work.h"
@@ -41,17 +45,20 @@ void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffer
   for (const Operand& operand : step.operands) places.follow(buffers[i++].data, operand);
 }
 
+void place_launch(Places& places, const Step& step, LaunchFrame& made, const PreparedLaunch& launch) {
+  follow_all(places, step, made.buffers());
+  made.frame().scratch_bytes = launch.scratch_bytes();
+  if (launch.scratch_bytes() != 0) places.bases.follow(made.frame().scratch, places.workspace);
+}
+
 class LaunchCommand final : public Command {
  public:
   LaunchCommand(const mydev_kernel& kernel, const Step& step, std::span<const SlotIndex> memory, Stream& stream)
       : step_(step), made_(step, memory), launch_(kernel, made_.frame(), stream) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
-  void place(Places& places) override {
-    follow_all(places, step_, made_.buffers());
-    made_.frame().scratch_bytes = launch_.scratch_bytes();
-    if (launch_.scratch_bytes() != 0) places.bases.follow(made_.frame().scratch, places.workspace);
-  }
+  bool is_repeatable() const noexcept override { return launch_.is_decided() && !launch_.enqueues(); }
+  void place(Places& places) override { place_launch(places, step_, made_, launch_); }
   void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
  private:
@@ -117,6 +124,7 @@ class HostCommand final : public Command {
     }
   }
 
+  bool is_repeatable() const noexcept override { return false; }
   void place(Places& places) override { follow_all(places, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
     if (stream.asynchronous()) {
@@ -139,39 +147,45 @@ class HostCommand final : public Command {
   std::vector<mydev_buffer> buffers_;
 };
 
-// Of the program layer alone: it is what traces show of a fused step, and no name of the registry.
-mydev_code run_tiles(const mydev_frame* frame) {
-  return static_cast<const Tiles*>(frame->decision)->run(*frame);
-}
-constexpr mydev_kernel kFusedRecord = {
-    .struct_size = sizeof(mydev_kernel), .name = "mydev.fused", .entry = run_tiles, .doc = "launches, tile by tile"};
+constexpr const char* kFusedKernel = "mydev.fused";
 
 class FusedCommand final : public Command {
  public:
-  FusedCommand(const Step& step, std::unique_ptr<const Tiles> tiles)
-      : step_(step), tiles_(std::move(tiles)), attribute_{"body", MYDEV_ATTRIBUTE_STRING, 0, 0, {}}, made_(step) {
-    attribute_.count = static_cast<uint32_t>(tiles_->body().size());
-    attribute_.value.bytes = tiles_->body().data();
-    made_.frame().attributes = &attribute_;
-    made_.frame().num_attributes = 1;
+  // Throws KernelDeclined.
+  FusedCommand(const Step& step, Attributes form, const mydev_kernel& kernel, Stream& stream)
+      : step_(step), form_(std::move(form)), made_(step), launch_(kernel, frame_with_form(), stream) {
+    made_.frame().num_attributes = 1;  // launches are given the text alone: the plan has read the rest
   }
 
-  void place(Places& places) override { follow_all(places, step_, made_.buffers()); }
-  void submit(Stream& stream, const char*& /*where*/) override {
-    void* decision = const_cast<Tiles*>(tiles_.get());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    if (!stream.needs_care()) {
-      launch(kFusedRecord, made_.frame(), stream, decision);
-    } else {
-      launch_or_decline(kFusedRecord, made_.frame(), stream, {.decision = Decision(decision, nullptr)});
-    }
-  }
+  bool is_decided() const noexcept { return launch_.is_decided(); }
+  bool of_driver() const noexcept { return launch_.of_driver(); }
+
+  uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
+  bool is_repeatable() const noexcept override { return !launch_.enqueues(); }
+  void place(Places& places) override { place_launch(places, step_, made_, launch_); }
+  void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
  private:
+  mydev_frame& frame_with_form() {
+    mydev_frame& frame = made_.frame();
+    frame.attributes = form_.get().data();
+    frame.num_attributes = static_cast<uint32_t>(form_.get().size());
+    return frame;
+  }
+
   const Step& step_;
-  std::unique_ptr<const Tiles> tiles_;
-  mydev_attribute attribute_;
+  Attributes form_;
   LaunchFrame made_;
+  PreparedLaunch launch_;
 };
+
+// The host's record computes with the host's kernels, and so where no other is in their place.
+bool runs_hosts_kernels(const Step& step, const Device& device) {
+  return std::ranges::all_of(step.program->steps(), [&](const Step& launch) {
+    const mydev_kernel* kernel = resolve_kernel(device, launch.name.c_str());
+    return kernel != nullptr && as_choice(*kernel) == nullptr;
+  });
+}
 
 class CompiledCommand final : public Command {
  public:
@@ -209,8 +223,16 @@ std::unique_ptr<Command> make_copy(const Step& step, std::span<const SlotIndex> 
 
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   if (step.kind != StepKind::kFused && step.kind != StepKind::kRepeat) return nullptr;
-  std::unique_ptr<const Tiles> tiles = Tiles::make(step, stream.device());
-  return tiles != nullptr ? std::make_unique<FusedCommand>(step, std::move(tiles)) : nullptr;
+  const mydev_kernel* kernel = resolve_kernel(stream.device(), kFusedKernel);
+  if (kernel == nullptr) return nullptr;
+  std::optional<Attributes> form = fused_form(step);
+  if (!form) return nullptr;
+  try {
+    auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);
+    if (command->is_decided() && (command->of_driver() || runs_hosts_kernels(step, stream.device()))) return command;
+  } catch (const KernelDeclined&) {  // NOLINT(bugprone-empty-catch): the step is a call then
+  }
+  return nullptr;
 }
 
 std::unique_ptr<Command> make_command(const Step& step, std::span<const SlotIndex> memory, Stream& stream) {

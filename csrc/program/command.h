@@ -34,6 +34,8 @@ class Command {
 
   // Memory that it needs while it runs.
   virtual uint64_t workspace_bytes() const noexcept { return 0; }
+  // Whether submitting it gives the driver the same each time, as long as it is placed as it is, and waits for nothing.
+  virtual bool is_repeatable() const noexcept { return true; }
   virtual void place(Places& places) = 0;
   // `where` says which step is being submitted, for errors: a command that submits others changes it.
   virtual void submit(Stream& stream, const char*& where) = 0;

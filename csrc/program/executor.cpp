@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/launch/kernel_launch.h"
+#include "program/graph_instances.h"
+#include "program/lives.h"
 #include "program/prepared_program.h"
 #include "program/verify.h"
 #include "runtime/base/device_name.h"
@@ -55,16 +57,19 @@ AllocateMemory caching_allocator_for(Stream& stream) {
 class Executor::Prepared {
  public:
   Prepared(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena)
-      : program_(std::move(program)),
-        device_(stream.device()),
-        arena_is_given_(arena == Arena::kGiven),
-        bases_(kFirstBoundBase + program_->parameters().size() + program_->own_results().size()) {
+      : program_(std::move(program)), device_(stream.device()), arena_is_given_(arena == Arena::kGiven) {
     verify_kernels(*program_, &device_);
-    Preparation preparation{stream, ConstantPool(device_.properties.alignment)};
+    Preparation preparation{stream, ConstantPool(device_.properties.alignment),
+                            arena_is_given_ ? Given::kWhenNeeded : Given::kWhole};
     with_place(preparation.where, [&] { prepared_ = std::make_unique<PreparedProgram>(*program_, preparation); });
     if (plan().arena_bytes != 0 && !arena_is_given_) arena_ = allocate(plan().arena_bytes);
     upload(preparation.constants.bytes(), stream, allocate);
     place(preparation.constants);
+    if (arena_is_given_) {
+      find_changes();
+    } else if (prepared_->is_repeatable()) {
+      graphs_ = GraphInstances::make(*program_, device_);
+    }
   }
 
   // Decisions and the arena are in use until the last run is over.
@@ -80,21 +85,26 @@ class Executor::Prepared {
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results, Binding arena) {
-    check("parameter", program_->parameters(), parameters);
+  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results) {
+    MYDEV_ASSERT(!arena_is_given_);
     check("result", program_->own_results(), results);
-    check_homes("parameter", program_->parameters(), parameters);
-    check_homes("result", program_->own_results(), results);
-    if (arena_is_given_) {
-      check_arena(arena);
-      bases_.set(kArenaBase, arena.data);
-    }
-    if (last_stream_ != &stream) continue_on(stream);
-    BaseIndex base = kFirstBoundBase;
-    for (const Binding& binding : parameters) bases_.set(base++, binding.data);
+    begin(stream, parameters);
+    BaseIndex base = first_result();
     for (const Binding& binding : results) bases_.set(base++, binding.data);
-    const char* where = "";
-    with_place(where, [&] { prepared_->run(stream, where); });
+    if (graphs_ != nullptr && run_as_graph(stream)) return;
+    run_steps(stream, 0, num_steps());
+  }
+
+  void run(Stream& stream, std::span<const Binding> parameters, RunMemory& memory) {
+    MYDEV_ASSERT(arena_is_given_);
+    begin(stream, parameters);
+    StepIndex next = 0;
+    for (const Change& change : changes_) {
+      run_steps(stream, next, change.before);
+      next = change.before;
+      apply(change, memory);
+    }
+    run_steps(stream, next, num_steps());
   }
 
   const Program& program() const noexcept { return *program_; }
@@ -114,11 +124,14 @@ class Executor::Prepared {
   }
 
   void place(const ConstantPool& constants) {
+    bases_ = Bases(first_result() + program_->own_results().size() + plan().arena.size());
     std::vector<Address> parameters, results;
     BaseIndex base = kFirstBoundBase;
     while (parameters.size() < program_->parameters().size()) parameters.push_back({base++, 0});
     while (results.size() < program_->own_results().size()) results.push_back({base++, 0});
-    prepared_->place(bases_, constants, parameters, results, {kArenaBase, 0});
+    std::vector<Address> arena(plan().arena.size());
+    for (size_t i = 0; i < arena.size(); ++i) arena[i] = {arena_base(i), 0};
+    prepared_->place(bases_, constants, parameters, results, arena);
     bases_.set(kArenaBase, arena_.get());
     bases_.set(kConstantsBase, constants_.get());
     for (const std::vector<Placement>* placed : {&plan().slots, &plan().workspace}) {
@@ -128,31 +141,106 @@ class Executor::Prepared {
     }
   }
 
+  // Of the memory of a run that is given while it goes on.
+  struct Change {
+    StepIndex before;
+    enum Kind : uint8_t { kReleaseArena, kReleaseParameter, kArena, kResult } kind;
+    size_t index;  // of the parameter or result
+  };
+
+  void find_changes() {
+    const auto add = [&](int64_t before, Change::Kind kind, size_t index) {
+      const bool last = before >= num_steps() && kind <= Change::kReleaseParameter;  // as the run itself
+      if (!last) changes_.push_back({static_cast<StepIndex>(before), kind, index});
+    };
+    const MemoryPlan& memory = plan();
+    for (size_t i = 0; i < memory.arena.size(); ++i) {
+      add(memory.arena[i].needed.first, Change::kArena, i);
+      add(memory.arena[i].needed.last + 1, Change::kReleaseArena, i);
+    }
+    const std::vector<Life> lives = lives_of(*program_);
+    for (size_t i = 0; i < program_->parameters().size(); ++i) {
+      const SlotIndex slot = program_->parameters()[i];
+      if (program_->is_result(slot)) continue;
+      add(std::max(lives[slot].last, memory.needed[slot].last) + 1, Change::kReleaseParameter, i);
+    }
+    for (size_t i = 0; i < program_->own_results().size(); ++i) {
+      add(memory.needed[program_->own_results()[i]].first, Change::kResult, i);
+    }
+    std::ranges::stable_sort(changes_, [](const Change& a, const Change& b) {
+      return std::pair(a.before, a.kind) < std::pair(b.before, b.kind);
+    });
+  }
+
+  void apply(const Change& change, RunMemory& memory) {
+    switch (change.kind) {
+      case Change::kReleaseArena:
+        return memory.release_arena(change.index);
+      case Change::kReleaseParameter:
+        return memory.release(change.index);
+      case Change::kArena: {
+        const uint64_t bytes = plan().arena[change.index].bytes;
+        const Binding block = memory.arena(change.index, bytes);
+        check_arena(block, bytes);
+        return bases_.set(arena_base(change.index), block.data);
+      }
+      case Change::kResult: {
+        const Binding result = memory.result(change.index);
+        check("result", program_->own_results()[change.index], result);
+        return bases_.set(first_result() + static_cast<BaseIndex>(change.index), result.data);
+      }
+    }
+  }
+
+  void begin(Stream& stream, std::span<const Binding> parameters) {
+    check("parameter", program_->parameters(), parameters);
+    if (last_stream_ != &stream) continue_on(stream);
+    BaseIndex base = kFirstBoundBase;
+    for (const Binding& binding : parameters) bases_.set(base++, binding.data);
+  }
+
+  bool run_as_graph(Stream& stream) {
+    bases_.memory_of(first_result() + program_->own_results().size(), memory_);
+    return graphs_->run(stream, memory_, [&] { run_steps(stream, 0, num_steps()); });
+  }
+
+  void run_steps(Stream& stream, StepIndex first, StepIndex end) {
+    const char* where = "";
+    with_place(where, [&] { prepared_->run(stream, where, first, end); });
+  }
+
+  StepIndex num_steps() const noexcept { return static_cast<StepIndex>(program_->steps().size()); }
+  BaseIndex first_result() const noexcept {
+    return kFirstBoundBase + static_cast<BaseIndex>(program_->parameters().size());
+  }
+
+  // Blocks behind the first lie behind what is bound.
+  BaseIndex arena_base(size_t block) const noexcept {
+    if (block == 0) return kArenaBase;
+    return first_result() + static_cast<BaseIndex>(program_->own_results().size() + block - 1);
+  }
+
   void check(const char* what, const std::vector<SlotIndex>& slots, std::span<const Binding> bindings) const {
     MYDEV_CHECK(bindings.size() == slots.size(), MYDEV_INVALID_ARGUMENT, "program '", program_->name(), "' has ",
                 slots.size(), " ", what, slots.size() == 1 ? "" : "s", ", and is given ", bindings.size());
-    for (size_t i = 0; i < slots.size(); ++i) {
-      const uint64_t bytes = bytes_[slots[i]];
-      MYDEV_CHECK(bindings[i].bytes >= bytes && (bytes == 0 || bindings[i].data != nullptr), MYDEV_INVALID_ARGUMENT,
-                  "program '", program_->name(), "': ", what, " '", program_->slots()[slots[i]].name, "' has ", bytes,
-                  " bytes, and is given ", bindings[i].bytes, bindings[i].data == nullptr ? " at NULL" : "");
-    }
+    for (size_t i = 0; i < slots.size(); ++i) check(what, slots[i], bindings[i]);
   }
 
-  void check_homes(const char* what, const std::vector<SlotIndex>& slots, std::span<const Binding> bindings) const {
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (!is_home_[slots[i]]) continue;
-      MYDEV_CHECK(reinterpret_cast<uintptr_t>(bindings[i].data) % plan().alignment == 0, MYDEV_INVALID_ARGUMENT,
-                  "program '", program_->name(), "': ", what, " '", program_->slots()[slots[i]].name, "' lies at ",
-                  bindings[i].data, ", and temporaries need an alignment of ", plan().alignment);
-    }
+  void check(const char* what, SlotIndex slot, const Binding& binding) const {
+    const uint64_t bytes = bytes_[slot];
+    MYDEV_CHECK(binding.bytes >= bytes && (bytes == 0 || binding.data != nullptr), MYDEV_INVALID_ARGUMENT, "program '",
+                program_->name(), "': ", what, " '", program_->slots()[slot].name, "' has ", bytes,
+                " bytes, and is given ", binding.bytes, binding.data == nullptr ? " at NULL" : "");
+    MYDEV_CHECK(!is_home_[slot] || reinterpret_cast<uintptr_t>(binding.data) % plan().alignment == 0,
+                MYDEV_INVALID_ARGUMENT, "program '", program_->name(), "': ", what, " '", program_->slots()[slot].name,
+                "' lies at ", binding.data, ", and temporaries need an alignment of ", plan().alignment);
   }
 
-  void check_arena(const Binding& arena) const {
-    MYDEV_CHECK(arena.bytes >= plan().arena_bytes && (plan().arena_bytes == 0 || arena.data != nullptr) &&
-                    reinterpret_cast<uintptr_t>(arena.data) % plan().alignment == 0,
-                MYDEV_INVALID_ARGUMENT, "program '", program_->name(), "' takes an arena of ", plan().arena_bytes,
-                " bytes aligned to ", plan().alignment, ", and is given ", arena.bytes, " at ", arena.data);
+  void check_arena(const Binding& block, uint64_t bytes) const {
+    const bool aligned = reinterpret_cast<uintptr_t>(block.data) % plan().alignment == 0;
+    MYDEV_CHECK(block.bytes >= bytes && block.data != nullptr && aligned, MYDEV_INVALID_ARGUMENT, "program '",
+                program_->name(), "' takes an arena of ", bytes, " bytes aligned to ", plan().alignment,
+                ", and is given ", block.bytes, " at ", block.data);
   }
 
   void continue_on(Stream& stream) {
@@ -170,13 +258,16 @@ class Executor::Prepared {
   SharedProgram program_;
   Device& device_;
   const bool arena_is_given_;
-  Bases bases_;
+  Bases bases_{0};
   std::vector<uint64_t> bytes_ = bytes_of_slots(*program_);
   std::unique_ptr<PreparedProgram> prepared_;
   std::shared_ptr<void> arena_, constants_;
   uint64_t constant_bytes_ = 0;
+  std::vector<Change> changes_;                                              // in their order
   std::vector<bool> is_home_ = std::vector<bool>(program_->slots().size());  // temporaries are planned into the slot
   Stream* last_stream_ = nullptr;
+  std::unique_ptr<GraphInstances> graphs_;  // have what the commands have given
+  std::vector<void*> memory_;               // of the run
 };
 
 Executor::Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena)
@@ -184,9 +275,12 @@ Executor::Executor(SharedProgram program, Stream& stream, const AllocateMemory& 
 
 Executor::~Executor() = default;
 
-void Executor::run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results,
-                   Binding arena) {
-  prepared_->run(stream, parameters, results, arena);
+void Executor::run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results) {
+  prepared_->run(stream, parameters, results);
+}
+
+void Executor::run(Stream& stream, std::span<const Binding> parameters, RunMemory& memory) {
+  prepared_->run(stream, parameters, memory);
 }
 
 const Program& Executor::program() const noexcept {

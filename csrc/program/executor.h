@@ -9,6 +9,9 @@
 //
 // Lanes: all steps run on the one stream, in order.
 //
+// A driver that records graphs is given the steps once and then launches them as one (graph_instances.h), of executors
+// that keep their arena.
+//
 // Errors. What a step raises names the step, its program and the kernel; steps behind it have not been submitted, and
 // the executor may run again. On an asynchronous stream the failure sticks to the stream, as each launch's does, and
 // names the step as the place where it was submitted.
@@ -42,6 +45,18 @@ AllocateMemory caching_allocator_for(Stream& stream);
 // Where temporaries lie: in memory that the executor keeps, or in what each run is given.
 enum class Arena : uint8_t { kKept, kGiven };
 
+// The memory of a run with Arena::kGiven: it comes when it is needed, and goes when it is not, so that what the program
+// reads can make room for what it gives. Called between steps, in the order of the steps as they are submitted: memory
+// that is released is free for later work of the stream. What these raise is passed on, and the run ends there.
+class RunMemory {
+ public:
+  virtual ~RunMemory() = default;
+  virtual Binding arena(size_t block, uint64_t bytes) = 0;  // of MemoryPlan::arena, each once; aligned
+  virtual void release_arena(size_t block) noexcept = 0;    // never, if the last step needs it
+  virtual Binding result(size_t index) = 0;                 // of Program::own_results(), each once
+  virtual void release(size_t parameter) noexcept = 0;  // of Program::parameters(); never, if the last step needs it
+};
+
 class Executor {
  public:
   // For the stream's device; constants are uploaded on the stream. Raises what verify_kernels and allocate raise, and
@@ -52,11 +67,11 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   // `parameters` for Program::parameters(), `results` for Program::own_results(), in order. Memory of parameters that
-  // are donated and no results, and of results, is aligned as plan().alignment says, as the `arena` is, of
-  // Arena::kGiven: plan().arena_bytes that are the run's alone. Raises INVALID_ARGUMENT, before any step, for too few
-  // or too small ones.
-  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results = {},
-           Binding arena = {});
+  // are donated and no results, and of results, is aligned as plan().alignment says. Raises INVALID_ARGUMENT, before
+  // any step, for too few or too small ones.
+  void run(Stream& stream, std::span<const Binding> parameters, std::span<const Binding> results = {});
+  // With Arena::kGiven. Results that do not fit are INVALID_ARGUMENT when they are given.
+  void run(Stream& stream, std::span<const Binding> parameters, RunMemory& memory);
 
   const Program& program() const noexcept;
   const MemoryPlan& plan() const noexcept;      // with the scratch of kernels and the arenas of what is called

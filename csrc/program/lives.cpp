@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "program/access.h"
+#include "program/fusible_run.h"
 
 namespace mydev::program {
 
@@ -48,8 +49,11 @@ class InPlace {
     }
   }
 
-  // A fused step goes through all operands element by element, so that a result may be any that has been read by then.
+  // A fused step may be computed part by part. A result may be an operand of which a part reads only those elements
+  // that it then writes.
   void check_fused(const Step& step) {
+    const std::optional<FusibleRun> run = FusibleRun::of(*step.program);
+    if (!run) return;
     std::vector<SlotIndex> taken;
     for (size_t r = 0; r < step.results.size(); ++r) {
       if (!begins(step, r)) continue;
@@ -57,7 +61,7 @@ class InPlace {
         const SlotIndex dying = step.operands[o].slot;
         const auto uses = [&](const Access& access) { return access.operand->slot == dying; };
         if (!fits(step.results[r], step.operands[o]) || std::ranges::count(taken, dying) != 0 ||
-            std::ranges::count_if(accesses_of(step), uses) != 1 || !is_read_before(*step.program, o, r)) {
+            std::ranges::count_if(accesses_of(step), uses) != 1 || !is_read_before(*step.program, *run, o, r)) {
           continue;
         }
         origin_[step.results[r].slot] = dying;
@@ -68,8 +72,14 @@ class InPlace {
   }
 
   // In a fused program, nothing of the parameter is read once the result is written, and both are the same elements.
-  static bool is_read_before(const Program& body, size_t parameter, size_t result) {
+  static bool is_read_before(const Program& body, const FusibleRun& run, size_t parameter, size_t result) {
     const SlotIndex read = body.parameters()[parameter], written = body.own_results()[result];
+    const auto reads = run.uses().find(read), writes = run.uses().find(written);
+    if (reads == run.uses().end() || writes == run.uses().end()) return false;
+    if (reads->second.several || reads->second.written) return false;
+    Operand same = writes->second.view;
+    same.slot = read;
+    if (!same_place(same, reads->second.view)) return false;
     bool begun = false;
     for (const Step& step : body.steps()) {
       const auto view = std::ranges::find(step.results, written, &Operand::slot);

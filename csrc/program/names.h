@@ -32,9 +32,10 @@ constexpr mydev_dtype dtype_named(std::string_view word) noexcept {
 }
 
 constexpr bool is_word_of_text(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 22> kWords = {
-      "program", "constant", "temporary", "donated", "none", "launch", "copy",  "fill", "host", "call",  "fused",
-      "repeat",  "while",    "if",        "then",    "else", "lane",   "after", "hex",  "true", "false", "nan"};
+  constexpr std::array<std::string_view, 23> kWords = {"program", "constant", "temporary", "donated", "none",  "launch",
+                                                       "copy",    "fill",     "host",      "call",    "fused", "repeat",
+                                                       "while",   "if",       "then",      "else",    "lane",  "after",
+                                                       "hex",     "true",     "false",     "nan",     "by"};
   return std::ranges::find(kWords, name) != kWords.end() || name == "inf" || dtype_named(name) != MYDEV_DTYPE_INVALID;
 }
 

@@ -1,12 +1,13 @@
 #include "program/plan.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "program/lives.h"
 #include "runtime/base/status.h"
 
 namespace mydev::program {
@@ -22,11 +23,71 @@ struct Value {
   std::optional<SlotIndex> home;       // the parameter or result
 };
 
-class Planner {
+// Bytes that are there at each step, and the most of them in some steps: a tree of halves.
+class Profile {
  public:
-  Planner(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, bool aligned)
-      : program_(program), workspace_(workspace), aligned_(aligned), lives_(lives_of(program)) {
+  explicit Profile(size_t steps) : steps_(std::bit_ceil(std::max<size_t>(steps, 1))), nodes_(2 * steps_) {}
+
+  void add(const Life& life, uint64_t bytes) {
+    if (life.length() > 0) add(1, {0, last()}, life, bytes);
+  }
+  uint64_t most(const Life& life) const { return life.length() > 0 ? most(1, {0, last()}, life) : 0; }
+  uint64_t most() const { return nodes_[1].most; }
+
+ private:
+  struct Node {
+    uint64_t added = 0;  // in all of its steps
+    uint64_t most = 0;   // with that
+  };
+  int64_t last() const { return static_cast<int64_t>(steps_) - 1; }
+  static std::pair<Life, Life> halves(const Life& steps) {
+    const int64_t middle = (steps.first + steps.last) / 2;
+    return {{steps.first, middle}, {middle + 1, steps.last}};
+  }
+
+  void add(size_t node, const Life& steps, const Life& life, uint64_t bytes) {
+    if (!steps.meets(life)) return;
+    if (life.first <= steps.first && steps.last <= life.last) {
+      nodes_[node].added += bytes;
+      nodes_[node].most += bytes;
+      return;
+    }
+    const auto [first, second] = halves(steps);
+    add(2 * node, first, life, bytes);
+    add(2 * node + 1, second, life, bytes);
+    nodes_[node].most = nodes_[node].added + std::max(nodes_[2 * node].most, nodes_[2 * node + 1].most);
+  }
+
+  uint64_t most(size_t node, const Life& steps, const Life& life) const {
+    if (!steps.meets(life)) return 0;
+    if (life.first <= steps.first && steps.last <= life.last) return nodes_[node].most;
+    const auto [first, second] = halves(steps);
+    return nodes_[node].added + std::max(most(2 * node, first, life), most(2 * node + 1, second, life));
+  }
+
+  size_t steps_;
+  std::vector<Node> nodes_;
+};
+
+Life both(const Life& a, const Life& b) {
+  if (a.length() <= 0) return b;
+  if (b.length() <= 0) return a;
+  return {std::min(a.first, b.first), std::max(a.last, b.last)};
+}
+
+class Planner {
+  static constexpr size_t kMostBlocks = 16;              // of an arena: each is an allocation at each run
+  static constexpr uint64_t kAsNeeded = UINT64_MAX / 2;  // where a block of the arena ends
+
+ public:
+  Planner(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, Given given)
+      : program_(program),
+        workspace_(workspace),
+        given_(given),
+        lives_(lives_of(program)),
+        there_(program.steps().size() + 1) {
     plan_.alignment = alignment;
+    plan_.needed.resize(program.slots().size());
     plan_.slots.resize(program.slots().size());
     plan_.workspace.resize(program.steps().size());
   }
@@ -42,9 +103,7 @@ class Planner {
     for (const Value& value : values_) {
       if (!value.home) place(value);
     }
-    for (const Placed& placed : homes_[Placement::kArena]) {
-      plan_.arena_bytes = std::max(plan_.arena_bytes, placed.end);
-    }
+    for (const ArenaBlock& block : plan_.arena) plan_.arena_bytes += block.bytes;
     plan_.live_bytes = most_live_bytes();
     return std::move(plan_);
   }
@@ -93,45 +152,89 @@ class Planner {
     const Placed placed{offset, offset + round_up(value.bytes), value.life};
     std::vector<Placed>& all = homes_[home];
     all.insert(std::ranges::upper_bound(all, offset, {}, &Placed::begin), placed);
+    const uint64_t bytes = std::max(bytes_of(home), placed.end);
+    const Life needed = both(needed_of(home), value.life);
+    there_.add(needed_of(home), bytes - bytes_of(home));
+    for (const Life& longer : longer_need(home, value.life)) there_.add(longer, bytes);
+    if (home < Placement::kArena) {
+      plan_.needed[home] = needed;
+    } else {
+      plan_.arena.resize(std::max<size_t>(plan_.arena.size(), home - Placement::kArena + 1));
+      plan_.arena[home - Placement::kArena] = {bytes, needed};
+    }
   }
 
-  // The least gap that holds the value: in what the caller gives, else in the arena, which ends where it is needed.
+  // Of a home, or of an arena's block that there is or would be.
+  uint64_t bytes_of(SlotIndex home) const {
+    if (home < Placement::kArena) return round_up(program_.slots()[home].bytes());
+    const size_t block = home - Placement::kArena;
+    return block < plan_.arena.size() ? plan_.arena[block].bytes : 0;
+  }
+  Life needed_of(SlotIndex home) const {
+    if (home < Placement::kArena) return plan_.needed[home];
+    const size_t block = home - Placement::kArena;
+    return block < plan_.arena.size() ? plan_.arena[block].needed : Life{};
+  }
+
+  // Steps in which a home is needed for this alone.
+  std::array<Life, 2> longer_need(SlotIndex home, const Life& life) const {
+    const Life needed = needed_of(home);
+    if (needed.length() <= 0) return {life, {}};
+    return {{{life.first, needed.first - 1}, {needed.last + 1, life.last}}};
+  }
+
+  // By how much the peak rises if a value of this life is put there, to end at `end`.
+  uint64_t cost_of(SlotIndex home, uint64_t end, const Life& life) const {
+    const uint64_t bytes = std::max(bytes_of(home), end), more = bytes - bytes_of(home);
+    uint64_t most = more != 0 ? there_.most(needed_of(home)) + more : 0;
+    for (const Life& longer : longer_need(home, life)) {
+      if (longer.length() > 0) most = std::max(most, there_.most(longer) + bytes);
+    }
+    return most > there_.most() ? most - there_.most() : 0;
+  }
+
+  // The least gap that holds the value among those of the least cost: in what the caller gives, and in the arena. A
+  // block of the arena ends where it is needed.
   void place(const Value& value) {
     struct Gap {
       uint64_t bytes, offset;
       SlotIndex home;
+      uint64_t cost = 0;
     };
-    std::optional<Gap> best;
-    const auto offer = [&](const Gap& gap) {
-      if (gap.bytes >= value.bytes && (!best || gap.bytes < best->bytes)) best = gap;
-    };
-    const auto offer_gaps_of = [&](SlotIndex home) {
-      uint64_t free = 0;  // nothing that lives at the same time lies behind it, so far
-      for (const Placed& placed : homes_[home]) {
-        if (!placed.life.meets(value.life)) continue;
-        if (placed.begin > free) offer({placed.begin - free, free, home});
-        free = std::max(free, placed.end);
-      }
-      return free;
+    Gap best{UINT64_MAX, 0, Placement::kArena, UINT64_MAX};  // any is better, and one is offered
+    const auto offer = [&](Gap gap) {
+      if (gap.bytes < value.bytes) return;
+      if (best.cost == 0 && gap.bytes >= best.bytes) return;
+      if (given_ == Given::kWhenNeeded) gap.cost = cost_of(gap.home, gap.offset + round_up(value.bytes), value.life);
+      if (std::pair(gap.cost, gap.bytes) < std::pair(best.cost, best.bytes)) best = gap;
     };
     for (const auto& [home, placed] : homes_) {
-      if (!aligned_ || home == Placement::kArena) continue;
-      const uint64_t free = offer_gaps_of(home), bytes = program_.slots()[home].bytes();
-      if (bytes > free) offer({bytes - free, free, home});
+      if (given_ == Given::kUnaligned && home < Placement::kArena) continue;
+      uint64_t free = 0;  // nothing that lives at the same time lies behind it, so far
+      for (const Placed& other : placed) {
+        if (!other.life.meets(value.life)) continue;
+        if (other.begin > free) offer({other.begin - free, free, home});
+        free = std::max(free, other.end);
+      }
+      const uint64_t end = home < Placement::kArena ? program_.slots()[home].bytes() : kAsNeeded;
+      if (end > free) offer({end - free, free, home});
     }
-    if (!best) {
-      const uint64_t free = offer_gaps_of(Placement::kArena);
-      if (!best) best = Gap{value.bytes, free, Placement::kArena};
+    const size_t blocks = plan_.arena.size();
+    if (blocks == 0 || (given_ == Given::kWhenNeeded && blocks < kMostBlocks)) {
+      offer({UINT64_MAX, 0, Placement::kArena + static_cast<SlotIndex>(blocks)});
     }
-    put(value, best->home, best->offset);
+    put(value, best.home, best.offset);
   }
 
   uint64_t most_live_bytes() {
     std::vector<int64_t> change(program_.steps().size() + 1);
-    for (const Placed& placed : homes_[Placement::kArena]) {
-      const auto bytes = static_cast<int64_t>(placed.end - placed.begin);
-      change[static_cast<size_t>(placed.life.first)] += bytes;
-      change[static_cast<size_t>(placed.life.last) + 1] -= bytes;
+    for (const auto& [home, placed] : homes_) {
+      if (home < Placement::kArena) continue;
+      for (const Placed& value : placed) {
+        const auto bytes = static_cast<int64_t>(value.end - value.begin);
+        change[static_cast<size_t>(value.life.first)] += bytes;
+        change[static_cast<size_t>(value.life.last) + 1] -= bytes;
+      }
     }
     int64_t live = 0, most = 0;
     for (const int64_t bytes : change) most = std::max(most, live += bytes);
@@ -140,8 +243,9 @@ class Planner {
 
   const Program& program_;
   std::span<const uint64_t> workspace_;
-  bool aligned_;
+  Given given_;
   std::vector<Life> lives_;
+  Profile there_;  // of homes and the arena's blocks, while they are needed
   std::vector<Value> values_;
   std::map<SlotIndex, std::vector<Placed>> homes_;  // what lies there, by offset
   MemoryPlan plan_;
@@ -149,11 +253,11 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, bool aligned) {
+MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace, Given given) {
   MYDEV_CHECK(workspace.empty() || workspace.size() == program.steps().size(), MYDEV_INVALID_ARGUMENT,
               "workspace is given for ", workspace.size(), " steps, and the program has ", program.steps().size());
   MYDEV_CHECK(alignment != 0, MYDEV_INVALID_ARGUMENT, "an alignment of 0 bytes; give 1 for none");
-  return Planner(program, alignment, workspace, aligned).run();
+  return Planner(program, alignment, workspace, given).run();
 }
 
 namespace {
@@ -188,6 +292,12 @@ std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, 
   return all;
 }
 
+// Memory of the caller's, which is there before a run and after it.
+bool is_kept(const Program& program, SlotIndex home) {
+  if (home >= Placement::kArena || program.slots()[home].kind != SlotKind::kParameter) return false;
+  return !program.slots()[home].donated || program.is_result(home);
+}
+
 }  // namespace
 
 void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace) {
@@ -200,9 +310,16 @@ void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const
   const std::vector<Occupant> all = occupants(program, plan, workspace);
   for (const Occupant& one : all) {
     const Placement& at = one.placement;
-    const uint64_t room = at.home == Placement::kArena ? plan.arena_bytes : program.slots()[at.home].bytes();
+    const bool in_arena = at.home >= Placement::kArena;
+    const ArenaBlock block = in_arena ? plan.arena.at(at.home - Placement::kArena) : ArenaBlock();
+    const uint64_t room = in_arena ? block.bytes : program.slots()[at.home].bytes();
     MYDEV_CHECK(at.offset + one.bytes <= room && at.offset % plan.alignment == 0, MYDEV_INTERNAL, "program '",
                 program.name(), "': ", one.name, " of ", one.bytes, " bytes lies at ", at.offset, " of ", room);
+    const Life& needed = in_arena ? block.needed : plan.needed[at.home];
+    const bool is_there = needed.first <= one.life.first && one.life.last <= needed.last;
+    MYDEV_CHECK(is_there || is_kept(program, at.home), MYDEV_INTERNAL, "program '", program.name(), "': ", one.name,
+                " lives from step ", one.life.first, " to ", one.life.last, ", and its memory is there from ",
+                needed.first, " to ", needed.last);
     for (const Occupant& other : all) {
       const bool apart = &one == &other || at.home != other.placement.home || !one.life.meets(other.life) ||
                          at.offset + one.bytes <= other.placement.offset ||

@@ -35,19 +35,30 @@ class CallCommand final : public Command {
     return std::max(then_.plan().arena_bytes, otherwise_ != nullptr ? otherwise_->plan().arena_bytes : 0);
   }
 
+  bool is_repeatable() const noexcept override {
+    return step_.kind != StepKind::kWhile && step_.kind != StepKind::kIf && then_.is_repeatable();
+  }
+
   void place(Places& places) override {
-    const std::vector<Address> parameters = addresses_of(places, step_.operands);
+    std::vector<Address> parameters = addresses_of(places, step_.operands);
     const std::vector<Address> results = addresses_of(places, step_.results);
+    const std::span<const Address> arena(&places.workspace, 1);
     places.follow(predicate_, step_.predicate);
-    then_.place(places.bases, places.constants, parameters, results, places.workspace);
-    if (otherwise_ != nullptr) otherwise_->place(places.bases, places.constants, parameters, results, places.workspace);
+    follow_moving(places, parameters);
+    then_.place(places.bases, places.constants, parameters, results, arena);
+    if (otherwise_ != nullptr) otherwise_->place(places.bases, places.constants, parameters, results, arena);
   }
 
   void submit(Stream& stream, const char*& where) override {
     const char* const here = where;
     switch (step_.kind) {
       case StepKind::kRepeat:
-        for (uint64_t i = 0; i < step_.count; ++i) then_.run(stream, where);
+        for (uint64_t round = 0; round < step_.count; ++round) {
+          for (const Moving& moving : moving_) {
+            bases_->set(moving.base, static_cast<char*>(moving.start) + moving.advance * static_cast<int64_t>(round));
+          }
+          then_.run(stream, where);
+        }
         break;
       case StepKind::kWhile:
         while (is_set(stream)) {
@@ -68,6 +79,26 @@ class CallCommand final : public Command {
   }
 
  private:
+  // What moves from round to round is a base of its own.
+  struct Moving {
+    BaseIndex base;
+    int64_t advance;
+    void* start;  // where it is in the first round
+  };
+  void follow_moving(Places& places, std::vector<Address>& parameters) {
+    bases_ = &places.bases;
+    for (const int64_t advance : step_.advances) {
+      if (advance != 0) moving_.push_back({places.bases.add(), advance, nullptr});
+    }
+    auto moving = moving_.begin();  // they stay where they are from here on
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (step_.advance(i) == 0) continue;
+      places.bases.follow(moving->start, parameters[i]);
+      parameters[i] = {moving->base, 0};
+      ++moving;
+    }
+  }
+
   // Waits, and raises what the stream's work failed with: the byte would be wrong then.
   bool is_set(Stream& stream) const {
     uint8_t byte = 0;
@@ -80,6 +111,8 @@ class CallCommand final : public Command {
   PreparedProgram then_;
   std::unique_ptr<PreparedProgram> otherwise_;
   void* predicate_ = nullptr;
+  Bases* bases_ = nullptr;
+  std::vector<Moving> moving_;
 };
 
 }  // namespace
@@ -102,17 +135,22 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     workspace.push_back(commands_.back()->workspace_bytes());
   }
   const uint64_t alignment = preparation.stream.device().properties.alignment;
-  plan_ = plan_memory(program, alignment, workspace, /*aligned=*/*called_by == '\0');
+  plan_ = plan_memory(program, alignment, workspace, *called_by == '\0' ? preparation.given : Given::kUnaligned);
+}
+
+bool PreparedProgram::is_repeatable() const noexcept {
+  return std::ranges::all_of(commands_, [](const auto& command) { return command->is_repeatable(); });
 }
 
 void PreparedProgram::place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
-                            std::span<const Address> results, const Address& arena) {
+                            std::span<const Address> results, std::span<const Address> arena) {
   Places places{bases, constants, std::vector<Address>(program_.slots().size()), {}};
   for (size_t i = 0; i < parameters.size(); ++i) places.slots[program_.parameters()[i]] = parameters[i];
   for (size_t i = 0; i < results.size(); ++i) places.slots[program_.own_results()[i]] = results[i];
   const auto address_of = [&](const Placement& placement) {
     if (placement.home == Placement::kNowhere) return Address{};
-    const Address& home = placement.home == Placement::kArena ? arena : places.slots[placement.home];
+    const bool in_arena = placement.home >= Placement::kArena;
+    const Address& home = in_arena ? arena[placement.home - Placement::kArena] : places.slots[placement.home];
     return Address{home.base, home.offset + placement.offset};
   };
   for (SlotIndex index = 0; index < program_.slots().size(); ++index) {
@@ -128,8 +166,8 @@ void PreparedProgram::place(Bases& bases, const ConstantPool& constants, std::sp
   }
 }
 
-void PreparedProgram::run(Stream& stream, const char*& where) {
-  for (size_t step = 0; step < commands_.size(); ++step) {
+void PreparedProgram::run(Stream& stream, const char*& where, StepIndex first, StepIndex end) {
+  for (StepIndex step = first; step < end; ++step) {
     where = where_[step];
     if (stream.needs_care()) [[unlikely]] {
       const SourceLocationScope scope(where);

@@ -22,7 +22,8 @@ namespace mydev::program {
 struct Preparation {
   Stream& stream;
   ConstantPool constants;
-  const char* where = "";  // the step that is being prepared, for errors
+  Given given = Given::kWhole;  // of the outermost program
+  const char* where = "";       // the step that is being prepared, for errors
 };
 
 class PreparedProgram {
@@ -31,10 +32,13 @@ class PreparedProgram {
   PreparedProgram(const Program& program, Preparation& preparation, const char* called_by = "");
 
   const MemoryPlan& plan() const noexcept { return plan_; }
-  // `parameters` and `results` in the order of the program's parameters() and own_results().
+  bool is_repeatable() const noexcept;  // all commands are
+  // `parameters` and `results` in the order of the program's parameters() and own_results(); where each block of the
+  // arena lies.
   void place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
-             std::span<const Address> results, const Address& arena);
-  void run(Stream& stream, const char*& where);
+             std::span<const Address> results, std::span<const Address> arena);
+  void run(Stream& stream, const char*& where) { run(stream, where, 0, static_cast<StepIndex>(commands_.size())); }
+  void run(Stream& stream, const char*& where, StepIndex first, StepIndex end);
 
  private:
   const Program& program_;

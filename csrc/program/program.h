@@ -109,9 +109,14 @@ struct Step {
   SharedProgram program;                           // calls: what is called; kIf: if the byte is not zero
   SharedProgram otherwise;                         // kIf: if it is, or nullptr: then nothing is
   uint64_t count = 0;                              // kRepeat
-  Operand predicate;                               // kWhile, kIf: one byte, which the host waits for
+  // kRepeat: by how many bytes each operand moves from round to round; empty: none does. What a round writes no other
+  // operand sees in the same round.
+  std::vector<int64_t> advances;
+  Operand predicate;  // kWhile, kIf: one byte, which the host waits for
   uint32_t lane = 0;
   std::vector<StepIndex> after;  // earlier steps, of other lanes, that it waits for
+
+  int64_t advance(size_t operand) const noexcept { return advances.empty() ? 0 : advances[operand]; }
 };
 
 class Program {

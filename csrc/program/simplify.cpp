@@ -11,22 +11,31 @@ namespace mydev::program {
 
 namespace {
 
+// All elements in their order, if in other sizes.
 bool is_whole(const Operand& view, const Slot& slot) {
-  return view.kind == Operand::kView && view.offset == 0 && view.dtype == slot.dtype && view.sizes == slot.sizes &&
-         is_dense(view);
+  return view.kind == Operand::kView && view.offset == 0 && view.dtype == slot.dtype && is_dense(view) &&
+         bytes_touched(view) == std::pair<int64_t, int64_t>(0, static_cast<int64_t>(slot.bytes()));
 }
 
 class Simplification {
  public:
-  explicit Simplification(const Program& program)
-      : program_(program), steps_(program.steps()), removed_(steps_.size()) {}
+  Simplification(const Program& program, Copies copies)
+      : program_(program),
+        copies_(copies),
+        steps_(program.steps()),
+        removed_(steps_.size()),
+        returned_(program.results()) {}
 
   SharedProgram run() {
     const bool in_order =
         std::ranges::all_of(steps_, [](const Step& step) { return step.lane == 0 && step.after.empty(); });
     if (in_order) {
       remove_dead_steps();
-      for (size_t step = steps_.size(); step-- > 0;) remove_copy(step);
+      for (size_t step = steps_.size(); step-- > 0;) {
+        if (is_copy_to_parameter(step) && !remove_copy(step) && copies_ == Copies::kReturnInstead) {
+          return_instead(step);
+        }
+      }
     }
     return rebuilt();
   }
@@ -54,8 +63,12 @@ class Simplification {
     }
   }
 
-  bool touches(const Step& step, SlotIndex slot) const {
-    return std::ranges::any_of(accesses_of(step), [&](const Access& access) { return access.operand->slot == slot; });
+  static bool touches(const Step& step, SlotIndex slot) {
+    const auto is_of = [slot](const Operand& operand) {
+      return operand.kind == Operand::kView && operand.slot == slot;
+    };
+    return std::ranges::any_of(step.results, is_of) || std::ranges::any_of(step.operands, is_of) ||
+           is_of(step.predicate);
   }
 
   // Whether the step may write to the parameter what it writes to the temporary, though it reads the parameter.
@@ -82,35 +95,55 @@ class Simplification {
     });
   }
 
-  // `parameter = copy temporary`: whatever touches the temporary touches the parameter instead.
-  void remove_copy(size_t copy) {
+  // `parameter = copy temporary`, of the whole of both.
+  bool is_copy_to_parameter(size_t copy) const {
     const Step& last = steps_[copy];
-    if (removed_[copy] || last.kind != StepKind::kCopy) return;
+    if (removed_[copy] || last.kind != StepKind::kCopy) return false;
     const SlotIndex to = last.results[0].slot, from = last.operands[0].slot;
     const Slot &parameter = program_.slots()[to], &temporary = program_.slots()[from];
-    if (parameter.kind != SlotKind::kParameter || !parameter.donated || temporary.kind != SlotKind::kTemporary ||
-        program_.is_result(from) || !is_whole(last.results[0], parameter) || !is_whole(last.operands[0], temporary)) {
-      return;
-    }
+    return parameter.kind == SlotKind::kParameter && parameter.donated && temporary.kind == SlotKind::kTemporary &&
+           is_whole(last.results[0], parameter) && is_whole(last.operands[0], temporary);
+  }
+
+  // Whatever touches the temporary touches the parameter instead. False where the copy must stay.
+  bool remove_copy(size_t copy) {
+    const SlotIndex to = steps_[copy].results[0].slot, from = steps_[copy].operands[0].slot;
+    if (std::ranges::count(returned_, from) != 0) return false;
     size_t first = copy;
     for (size_t step = 0; step < steps_.size(); ++step) {
       if (removed_[step] || step == copy || !touches(steps_[step], from)) continue;
-      if (step > copy) return;
+      if (step > copy) return false;
       first = std::min(first, step);
     }
-    if (first == copy || !may_write_over(steps_[first], from, to)) return;
+    if (first == copy || !may_write_over(steps_[first], from, to)) return false;
     if (is_touched_between(first, copy, to)) {
       // The parameter is still needed: the one step that computes the temporary moves behind those that need it.
-      if (!can_move(first, copy, from)) return;
+      if (!can_move(first, copy, from)) return false;
       steps_[copy] = std::move(steps_[first]);
       removed_[first] = true;
-      return rename(steps_[copy], from, to);
+      rename(steps_[copy], from, to);
+      return true;
     }
     removed_[copy] = true;
     for (size_t step = first; step < copy; ++step) rename(steps_[step], from, to);
     const Step& begin = steps_[first];
     const bool does_nothing = begin.kind == StepKind::kCopy && same_place(begin.results[0], begin.operands[0]);
     removed_[first] = removed_[first] || does_nothing;
+    return true;
+  }
+
+  // The temporary is the result that the parameter was, if both are of one form and no later step is about them.
+  void return_instead(size_t copy) {
+    const SlotIndex to = steps_[copy].results[0].slot, from = steps_[copy].operands[0].slot;
+    const Slot &parameter = program_.slots()[to], &temporary = program_.slots()[from];
+    const auto result = std::ranges::find(returned_, to);
+    if (result == returned_.end() || parameter.dtype != temporary.dtype || parameter.sizes != temporary.sizes ||
+        std::ranges::count(returned_, from) != 0 || is_touched_between(copy, steps_.size(), to) ||
+        is_touched_between(copy, steps_.size(), from)) {
+      return;
+    }
+    *result = from;
+    removed_[copy] = true;
   }
 
   bool is_touched_between(size_t first, size_t last, SlotIndex slot) const {
@@ -163,7 +196,7 @@ class Simplification {
                                                         : builder.temporary(slot.dtype, slot.sizes, slot.name);
       }
     }
-    for (const SlotIndex result : program_.results()) builder.returns(slots[result]);
+    for (const SlotIndex result : returned_) builder.returns(slots[result]);
     for (size_t index = 0; index < steps_.size(); ++index) {
       if (removed_[index]) continue;
       Step& step = steps_[index];
@@ -179,14 +212,16 @@ class Simplification {
   }
 
   const Program& program_;
+  const Copies copies_;
   std::vector<Step> steps_;
   std::vector<bool> removed_;
+  std::vector<SlotIndex> returned_;
 };
 
 }  // namespace
 
-SharedProgram simplify(const Program& program) {
-  return Simplification(program).run();
+SharedProgram simplify(const Program& program, Copies copies) {
+  return Simplification(program, copies).run();
 }
 
 }  // namespace mydev::program

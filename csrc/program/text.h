@@ -20,8 +20,9 @@
 //   step    = [ number ":" ] [ operands "=" ] command [ "lane" number ] [ "after" number { "," number } ]
 //   command = "launch" kernel "(" [ operands ] [ ";" attributes ] ")" | "copy" operand | "fill" "hex" string
 //           | "host" string "(" [ operands ] ")" | how name "(" [ operands ] ")"
+//           | "repeat" number name "(" [ operand [ "by" bytes ] { "," operand [ "by" bytes ] } ] ")"
 //           | "if" operand "then" name [ "else" name ] "(" [ operands ] ")"
-//   how     = "call" | "fused" | "repeat" number | "while" operand
+//   how     = "call" | "fused" | "while" operand
 //   operand = name [ "+" bytes ] [ type [ "{" strides "}" ] ] | dtype [ "[" sizes "]" ] value | "none"
 //   attribute = name "=" [ dtype ] value
 //   value   = true | false | integer | float | "(" float "," float ")" | string | "[" values "]" | "hex" string

@@ -352,7 +352,20 @@ class ProgramParser {
     step.program = parse_program_name();
     if (step.kind == StepKind::kIf && reader_.take_word("else")) step.otherwise = parse_program_name();
     reader_.expect("(");
+    if (step.kind == StepKind::kRepeat) return parse_moving_operands(step);
     step.operands = parse_operands(")");
+  }
+
+  // "x, rows f32[4] by 16)"
+  void parse_moving_operands(Step& step) {
+    bool moves = false;
+    parse_list(")", [&] {
+      step.operands.push_back(parse_operand());
+      const bool by = reader_.take_word("by");
+      step.advances.push_back(by ? reader_.integer("by how many bytes it moves from round to round") : 0);
+      moves |= by;
+    });
+    if (!moves) step.advances.clear();
   }
 
   SharedProgram parse_program_name() {

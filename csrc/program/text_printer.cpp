@@ -106,10 +106,12 @@ void print_operand(std::ostream& out, const Program& program, const Operand& ope
   if (!dense) print_list(out, '{', operand.strides, '}');
 }
 
-void print_operands(std::ostream& out, const Program& program, const std::vector<Operand>& operands) {
+void print_operands(std::ostream& out, const Program& program, const std::vector<Operand>& operands,
+                    const std::vector<int64_t>& advances = {}) {
   for (size_t i = 0; i < operands.size(); ++i) {
     out << (i != 0 ? ", " : "");
     print_operand(out, program, operands[i]);
+    if (i < advances.size() && advances[i] != 0) out << " by " << advances[i];
   }
 }
 
@@ -203,7 +205,7 @@ void print_command(std::ostream& out, const Program& program, const Step& step) 
       break;
   }
   out << '(';
-  print_operands(out, program, step.operands);
+  print_operands(out, program, step.operands, step.advances);
   if (!step.attributes.get().empty()) {
     out << "; ";
     print_attributes(out, step.attributes.get());

@@ -133,6 +133,8 @@ class StructureCheck {
     for (const StepIndex earlier : step.after) {
       require(earlier < step_, "it waits for step ", earlier, ", which is not before it: waits would go in a circle");
     }
+    require(step.kind == StepKind::kRepeat || step.advances.empty(),
+            "operands move from round to round, and there are ", "no rounds that are counted");
     check_kind(step);
     for (const Access& access : accesses_of(step)) check_access(access);
     for (size_t i = 0; step.program != nullptr && i < step.operands.size(); ++i) {
@@ -157,6 +159,7 @@ class StructureCheck {
       case StepKind::kFused:
         return check_call(step);
       case StepKind::kRepeat:
+        check_advances(step);
         check_call(step);
         return check_loop(*step.program);
       case StepKind::kWhile:
@@ -208,10 +211,52 @@ class StructureCheck {
     for (size_t i = 0; i < accesses.size(); ++i) {
       for (size_t j = 0; j < accesses.size(); ++j) {
         const bool predicate = accesses[j].operand == &step.predicate || accesses[i].operand == &step.predicate;
-        require(
-            i == j || predicate || !accesses[i].writes || !surely_overlap(*accesses[i].operand, *accesses[j].operand),
-            quoted(slot_of(*accesses[i].operand).name), " is given twice, and written");
+        require(i == j || predicate || !accesses[i].writes ||
+                    !meet_in_a_round(step, *accesses[i].operand, *accesses[j].operand),
+                quoted(slot_of(*accesses[i].operand).name), " is given twice, and written");
       }
+    }
+  }
+
+  // Views of results or operands of a step that calls. What moves alike meets in the first round or never.
+  static bool meet_in_a_round(const Step& step, const Operand& a, const Operand& b) {
+    const int64_t advance_a = advance_of(step, a), advance_b = advance_of(step, b);
+    if (advance_a == advance_b) return surely_overlap(a, b);
+    const auto [a_begin, a_end] = bytes_in_rounds(step, a, advance_a);
+    const auto [b_begin, b_end] = bytes_in_rounds(step, b, advance_b);
+    return a.slot == b.slot && a_begin < b_end && b_begin < a_end;
+  }
+  static int64_t advance_of(const Step& step, const Operand& operand) {
+    const Operand* first = step.operands.data();
+    const bool is_operand = &operand >= first && &operand < first + step.operands.size();
+    return is_operand ? step.advance(static_cast<size_t>(&operand - first)) : 0;
+  }
+  // Of the slot, in all rounds. The advance has been checked.
+  static std::pair<int64_t, int64_t> bytes_in_rounds(const Step& step, const Operand& operand, int64_t advance) {
+    const auto [begin, end] = bytes_touched(operand);
+    const int64_t moved = step.count > 1 ? advance * static_cast<int64_t>(step.count - 1) : 0;
+    return {begin + std::min<int64_t>(moved, 0), end + std::max<int64_t>(moved, 0)};
+  }
+
+  void check_advances(const Step& step) const {
+    if (step.advances.empty()) return;
+    require(step.advances.size() == step.operands.size(), "it is said of ", step.advances.size(),
+            " operands by how many bytes they move, and there are ", step.operands.size());
+    for (size_t i = 0; i < step.operands.size(); ++i) {
+      const Operand& operand = step.operands[i];
+      const int64_t advance = step.advances[i];
+      if (advance == 0) continue;
+      require(operand.kind == Operand::kView, "an operand that is no view moves from round to round");
+      const Slot& slot = slot_of(operand);
+      require(advance % std::min<int64_t>(dtype_row(operand.dtype).size, 8) == 0, "the view of ", quoted(slot.name),
+              " moves by ", advance, " bytes, to where no ", dtype_row(operand.dtype).name, " may lie");
+      int64_t moved = 0;
+      const uint64_t moves = step.count == 0 ? 0 : step.count - 1;
+      require(!__builtin_mul_overflow(advance, moves, &moved) && std::abs(moved) <= kMostBytes, "the view of ",
+              quoted(slot.name), " moves further than any memory");
+      const auto [begin, end] = bytes_in_rounds(step, operand, advance);
+      require(begin == end || (begin >= 0 && end <= static_cast<int64_t>(slot.bytes())), "the view touches bytes ",
+              begin, " to ", end, " of ", quoted(slot.name), " in its rounds, which has ", slot.bytes());
     }
   }
 

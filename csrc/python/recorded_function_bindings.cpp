@@ -62,8 +62,9 @@ class RecordedFunctions {
   // `donated`: places of arguments that are donated where they are aligned.
   RecordedFunctions(int device, std::vector<size_t> donated) : device_(device), donated_(std::move(donated)) {}
 
-  // The results, or None if there is no recording for these arguments, or the current stream captures: then the calls
-  // themselves are to be captured.
+  // The results; the list of arguments is empty then, so that the function can let each go when it needs it no more.
+  // Or None, and the list as it was, if there is no recording for these arguments, or the current stream captures: then
+  // the calls themselves are to be captured.
   py::object call(const py::list& arguments) {
     Signature signature;
     if (current_stream(device_).capture() != nullptr || !signature_of(arguments, signature)) return py::none();
@@ -72,11 +73,12 @@ class RecordedFunctions {
     if (found != variants_.begin()) std::rotate(variants_.begin(), found, found + 1);
     const std::shared_ptr<RecordedFunction> function = variants_.front().function;
     py::list results = py::reinterpret_steal<py::list>(PySequence_List(variants_.front().results.ptr()));
-    const std::vector<at::Tensor> inputs = tensors_of(arguments);
+    std::vector<at::Tensor> inputs = tensors_of(arguments);
+    PyList_SetSlice(arguments.ptr(), 0, PyList_GET_SIZE(arguments.ptr()), nullptr);
     std::vector<at::Tensor> outputs;
     {
       const py::gil_scoped_release no_gil;
-      outputs = function->call(inputs);
+      outputs = function->call(std::move(inputs));
     }
     size_t next = 0;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(results.ptr()); ++i) {

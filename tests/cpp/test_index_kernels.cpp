@@ -313,6 +313,35 @@ TEST_P(IndexKernels, ScatterSlicesInOrderAndLeaveOutOrMoveOthers) {
   }
 }
 
+// More than the kernels compute places of at a time; components lie apart, and each is outside now and then.
+TEST_P(IndexKernels, ReadAndAddManySingleElements) {
+  constexpr int64_t kParts = 1300;
+  Operand<double> in({7, 11}, MYDEV_F64), read({kParts, 1, 1}, MYDEV_F64), sums({7, 11}, MYDEV_F64);
+  Operand<int64_t> index({kParts, 2}, MYDEV_S64);
+  index.strides = {1, kParts};
+  in.fill(1);
+  for (int64_t i = 0; i < kParts; ++i) {
+    index.values[static_cast<size_t>(i)] = i % 9 - 1;
+    index.values[static_cast<size_t>(kParts + i)] = i % 13 - 1;
+  }
+  const std::array<int64_t, 2> dims = {0, 1};
+  ASSERT_EQ(
+      run("mydev.gather_slices", {read.buffer(), in.buffer(), index.buffer()}, 1, {int_array_attribute("dims", dims)}),
+      MYDEV_OK);
+  std::vector<double> expected = in.values;
+  for (int64_t i = 0; i < kParts; ++i) {
+    const int64_t row = i % 9 - 1, column = i % 13 - 1;
+    const double value =
+        in.values[static_cast<size_t>(std::clamp<int64_t>(row, 0, 6) * 11 + std::clamp<int64_t>(column, 0, 10))];
+    EXPECT_EQ(read.values[static_cast<size_t>(i)], value) << i;
+    if (row >= 0 && row < 7 && column >= 0 && column < 11) expected[static_cast<size_t>(row * 11 + column)] += value;
+  }
+  ASSERT_EQ(run("mydev.scatter_slices_add", {sums.buffer(), in.buffer(), index.buffer(), read.buffer()}, 1,
+                {int_array_attribute("dims", dims), bool_attribute("clamp", false)}),
+            MYDEV_OK);
+  EXPECT_EQ(sums.values, expected);
+}
+
 TEST_P(IndexKernels, RefuseSlicesLargerThanTheTensor) {
   Operand<float> in({2}, MYDEV_F32), out({1, 3}, MYDEV_F32);
   Operand<int32_t> index({1, 1}, MYDEV_S32);

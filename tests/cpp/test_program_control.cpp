@@ -87,6 +87,53 @@ TEST(ProgramLoop, RepeatsItsBody) {
   EXPECT_EQ(run_once(program, {{1, 2}}, 2), (Values{10, 20}));
 }
 
+TEST(ProgramLoop, MovesOverItsOperands) {
+  // Sums so far of the rows of x, from the last row to the first.
+  const SharedProgram program =
+      parsed(R"(program body(donated sum: f32[2], row: f32[2], donated out: f32[2]) -> (sum, out) {
+  sum = launch mydev.add(sum, row; alpha=1.0)
+  out = copy sum
+}
+program p(x: f32[3,2]) -> (sum: f32[2], y: f32[3,2]) {
+  sum = fill hex "00"
+  y = fill hex "00"
+  repeat 3 body(sum, x+16 f32[2] by -8, y f32[2] by 8)
+})");
+  Executor executor = executor_of(program);
+  const Floats x({1, 2, 10, 20, 100, 200}), sum({0, 0}), y(Values(6, 0));
+  for (int run = 0; run < 2; ++run) {
+    executor.run(default_stream(0), std::vector{x.binding()}, std::vector{sum.binding(), y.binding()});
+    EXPECT_EQ(sum.read(), (Values{111, 222}));
+    EXPECT_EQ(y.read(), (Values{100, 200, 110, 220, 111, 222}));
+  }
+}
+
+TEST(ProgramLoop, MovesInLoopsOfLoops) {
+  const SharedProgram program = parsed(R"(program add(donated out: f32[1], x: f32[1]) -> (out) {
+  out = launch mydev.add(out, x; alpha=1.0)
+}
+program row(donated out: f32[1], x: f32[3]) -> (out) {
+  repeat 3 add(out, x f32[1] by 4)
+}
+program p(x: f32[2,3]) -> (y: f32[2]) {
+  y = fill hex "00"
+  repeat 2 row(y f32[1] by 4, x f32[3] by 12)
+})");
+  EXPECT_EQ(run_once(program, {{1, 2, 3, 10, 20, 30}}, 2), (Values{6, 60}));
+}
+
+TEST(ProgramLoop, MayReadWhatAnEarlierRoundHasWritten) {
+  const SharedProgram program = parsed(R"(program next(donated a: f32[1], before: f32[1]) -> (a) {
+  a = launch mydev.mul(before, f32[1] 2.0)
+}
+program p(x: f32[1]) -> (y: f32[5]) {
+  y = fill hex "00"
+  y f32[1] = copy x
+  repeat 4 next(y+4 f32[1] by 4, y f32[1] by 4)
+})");
+  EXPECT_EQ(run_once(program, {{3}}, 5), (Values{3, 6, 12, 24, 48}));
+}
+
 TEST(ProgramLoop, GoesOnWhileAByteIsNotZero) {
   // Doubles y until an element exceeds 100.
   const SharedProgram program = parsed(R"(program body(donated y: f32[1], donated go: pred[1]) -> (y, go) {

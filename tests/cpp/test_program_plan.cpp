@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -30,19 +31,26 @@ SlotIndex slot_named(const Program& program, const std::string& name) {
 
 class Planned {
  public:
-  explicit Planned(const std::string& text, const std::vector<uint64_t>& workspace = {})
-      : program_(parsed(text)), plan_(plan_memory(*program_, kAlignment, workspace)) {
+  explicit Planned(const std::string& text, const std::vector<uint64_t>& workspace = {}, Given given = Given::kWhole)
+      : program_(parsed(text)), plan_(plan_memory(*program_, kAlignment, workspace, given)) {
     verify_plan(*program_, plan_, workspace);
   }
   const MemoryPlan& plan() const { return plan_; }
   // "arena+64", "x+0", "nowhere".
   std::string place_of(const std::string& name) const { return text_of(plan_.slots[slot_named(*program_, name)]); }
   std::string workspace_of(StepIndex step) const { return text_of(plan_.workspace[step]); }
+  // "1 to 3": the steps for which the slot's memory is needed.
+  std::string needed(const std::string& name) const {
+    const Life& life = plan_.needed[slot_named(*program_, name)];
+    return std::to_string(life.first) + " to " + std::to_string(life.last);
+  }
 
  private:
   std::string text_of(const Placement& placement) const {
     if (placement.home == Placement::kNowhere) return "nowhere";
-    const std::string home = placement.home == Placement::kArena ? "arena" : program_->slots()[placement.home].name;
+    std::string home = "arena";
+    if (placement.home < Placement::kArena) home = program_->slots()[placement.home].name;
+    if (placement.home > Placement::kArena) home += std::to_string(placement.home - Placement::kArena + 1);
     return home + "+" + std::to_string(placement.offset);
   }
   SharedProgram program_;
@@ -232,6 +240,46 @@ constexpr Apart kKept[] = {
 INSTANTIATE_TEST_SUITE_P(MemoryPlan, KeptParameter, testing::ValuesIn(kKept),
                          [](const auto& info) { return std::string(info.param.what); });
 
+// --- memory that comes and goes
+// ---------------------------------------------------------------------------------------
+
+constexpr const char* kLateResult = R"(program p(donated x: f32[64]) -> (y: f32[64]) {
+  temporary a: f32[16]
+  temporary b: f32[16]
+  temporary c: f32[16]
+  a = copy x f32[16]
+  b = copy a
+  c = copy b
+  y f32[16] = copy c
+})";
+
+TEST(MemoryPlan, NeedsResultsFromTheirFirstStepAndDonatedParametersToTheirLast) {
+  const Planned planned(kLateResult, {}, Given::kWhenNeeded);
+  EXPECT_EQ(planned.place_of("b"), "x+0") << "x stays, which costs less than a larger arena";
+  EXPECT_EQ(planned.needed("x"), "0 to 2");
+  EXPECT_EQ(planned.needed("y"), "3 to 4");
+}
+
+TEST(MemoryPlan, KeepsNothingForATemporaryThatCostsLessInTheArena) {
+  const Planned planned(kLateResult, {}, Given::kWhenNeeded);
+  EXPECT_EQ(planned.place_of("a"), "arena+0") << "y would be there beside x";
+  EXPECT_EQ(Planned(kLateResult).place_of("a"), "y+0") << "which is there in any case";
+}
+
+TEST(MemoryPlan, NeedsTheArenaWhileSomethingLivesThere) {
+  const Planned planned(R"(program p(x: f32[16]) -> (y: f32[16], z: f32[16]) {
+  temporary a: f32[16]
+  y = copy x
+  a = copy x
+  z = copy a
+  y = copy z
+})",
+                        {}, Given::kWhenNeeded);
+  ASSERT_EQ(planned.plan().arena.size(), 1U);
+  EXPECT_EQ(planned.plan().arena[0].needed.first, 1);
+  EXPECT_EQ(planned.plan().arena[0].needed.last, 2);
+}
+
 // --- plans that are wrong
 // ---------------------------------------------------------------------------------------------
 
@@ -287,7 +335,7 @@ TEST(MemoryPlan, IsFoundWrongWhereLivesOverlap) {
   expect_error(error_of([&] { verify_plan(*program, plan); }), MYDEV_INTERNAL,
                "program 'p': 'a' and 'b' live at the same time in the same memory");
   plan = plan_memory(*program, kAlignment);
-  plan.arena_bytes = 64;
+  plan.arena[0].bytes = 64;
   expect_error(error_of([&] { verify_plan(*program, plan); }), MYDEV_INTERNAL, "lies at 64 of 64");
 }
 
@@ -381,11 +429,47 @@ TEST(MemoryPlan, OfRandomProgramsHasNoTwoLiveValuesInOnePlace) {
     const SharedProgram program = RandomProgram(random).build();
     std::vector<uint64_t> workspace(program->steps().size());
     for (uint64_t& bytes : workspace) bytes = random() % 3 == 0 ? random() % 200 : 0;
-    const MemoryPlan plan = plan_memory(*program, kAlignment, workspace);
-    EXPECT_NO_THROW(verify_plan(*program, plan, workspace)) << print(*program);
-    EXPECT_LE(plan.live_bytes, plan.arena_bytes);
-    EXPECT_LE(plan.arena_bytes, plan.unplanned_bytes);
+    for (const Given given : {Given::kWhole, Given::kWhenNeeded, Given::kUnaligned}) {
+      const MemoryPlan plan = plan_memory(*program, kAlignment, workspace, given);
+      EXPECT_NO_THROW(verify_plan(*program, plan, workspace)) << print(*program);
+      EXPECT_LE(plan.live_bytes, plan.arena_bytes);
+      EXPECT_LE(plan.arena_bytes, plan.unplanned_bytes);
+    }
   });
+}
+
+// What is not needed holds other values than any run leaves there.
+class PoisonedMemory final : public RunMemory {
+ public:
+  PoisonedMemory(std::vector<Binding> parameters, std::vector<Binding> results)
+      : parameters_(std::move(parameters)), results_(std::move(results)) {}
+  Binding arena(size_t block, uint64_t bytes) override {
+    arena_[block] = std::make_unique<Floats>(Values(bytes / sizeof(float), NAN));
+    return arena_[block]->binding();
+  }
+  void release_arena(size_t block) noexcept override { poison(bytes_of(arena_[block]->binding())); }
+  Binding result(size_t index) override { return results_[index]; }
+  void release(size_t parameter) noexcept override { poison(bytes_of(parameters_[parameter])); }
+
+ private:
+  static std::span<std::byte> bytes_of(const Binding& binding) {
+    return {static_cast<std::byte*>(binding.data), binding.bytes};
+  }
+  std::vector<Binding> parameters_, results_;
+  std::map<size_t, std::unique_ptr<Floats>> arena_;
+};
+
+void run_poisoned(const SharedProgram& program, Arena arena, const std::vector<Binding>& parameters,
+                  const std::vector<Binding>& results) {
+  Executor executor(program, default_stream(0), caching_allocator_for(default_stream(0)), arena);
+  if (arena == Arena::kKept) {
+    poison(executor.arena());
+    executor.run(default_stream(0), parameters, results);
+  } else {
+    PoisonedMemory memory(parameters, results);
+    executor.run(default_stream(0), parameters, memory);
+    default_stream(0).synchronize();
+  }
 }
 
 TEST(MemoryPlan, OfRandomProgramsGivesWhatSeparateMemoryGives) {
@@ -397,16 +481,15 @@ TEST(MemoryPlan, OfRandomProgramsGivesWhatSeparateMemoryGives) {
       for (float& value : values) value = static_cast<float>(random() % 64);
     }
     const std::vector<Values> expected = run_step_by_step(*program, parameters);
-    for (const SharedProgram& planned : {program, fuse(program)}) {
-      Executor executor = executor_of(planned);
-      poison(executor.arena());
+    for (const auto& [planned, arena] : {std::pair(program, Arena::kKept), std::pair(fuse(program), Arena::kKept),
+                                         std::pair(program, Arena::kGiven), std::pair(fuse(program), Arena::kGiven)}) {
       std::vector<std::unique_ptr<Floats>> arrays, results;
       std::vector<Binding> given, taken;
       for (const Values& values : parameters) given.push_back(arrays.emplace_back(new Floats(values))->binding());
       for (const SlotIndex slot : program->own_results()) {
         taken.push_back(results.emplace_back(new Floats(Values(program->slots()[slot].bytes() / 4, NAN)))->binding());
       }
-      executor.run(default_stream(0), given, taken);
+      run_poisoned(planned, arena, given, taken);
       for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(results[i]->read(), expected[i]) << print(*planned);
     }
   });

@@ -20,6 +20,16 @@ TEST_P(Simplify, LeavesOutWhatIsNotNeeded) {
   EXPECT_EQ(print(*simplify(*parsed(GetParam().text))), head + GetParam().simple);
 }
 
+constexpr char kTwoThatSwap[] = R"(program p(donated a: f32[8], donated b: f32[8]) -> (a, b) {
+  temporary t: f32[8]
+  temporary u: f32[8]
+  t = copy b
+  u = copy a
+  a = copy t
+  b = copy u
+}
+)";
+
 constexpr Passed kPassed[] = {
     {"StepsThatNothingReads",
      R"(program p(x: f32[8]) -> (y: f32[8]) {
@@ -135,16 +145,7 @@ constexpr Passed kPassed[] = {
   y = launch mydev.neg(t)
 }
 )"},
-    {"KeepingOneCopyOfTwoThatSwap",
-     R"(program p(donated a: f32[8], donated b: f32[8]) -> (a, b) {
-  temporary t: f32[8]
-  temporary u: f32[8]
-  t = copy b
-  u = copy a
-  a = copy t
-  b = copy u
-}
-)",
+    {"KeepingOneCopyOfTwoThatSwap", kTwoThatSwap,
      R"(program p(donated a: f32[8], donated b: f32[8]) -> (a, b) {
   temporary t: f32[8]
   t = copy b
@@ -155,6 +156,62 @@ constexpr Passed kPassed[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Programs, Simplify, testing::ValuesIn(kPassed),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+class SimplifyAndReturn : public testing::TestWithParam<Passed> {};
+
+TEST_P(SimplifyAndReturn, ReturnsATemporaryThatCannotBeComputedInTheParameter) {
+  const std::string head = "programs version 1\n\n";
+  EXPECT_EQ(print(*simplify(*parsed(GetParam().text), Copies::kReturnInstead)), head + GetParam().simple);
+}
+
+constexpr Passed kReturned[] = {
+    {"WhereItCan",
+     R"(program p(donated s: f32[8]) -> (s) {
+  temporary t: f32[8]
+  t = launch mydev.relu(s)
+  s = copy t
+}
+)",
+     R"(program p(donated s: f32[8]) -> (s) {
+  s = launch mydev.relu(s)
+}
+)"},
+    {"OfOtherElements",
+     R"(program p(donated s: f32[4,4]) -> (s) {
+  temporary t: f32[4,4]
+  t = launch mydev.neg(s f32[4,4]{1,4})
+  s = copy t
+}
+)",
+     R"(program p(donated s: f32[4,4]) -> (t: f32[4,4]) {
+  t = launch mydev.neg(s f32[4,4]{1,4})
+}
+)"},
+    {"OfTwoThatSwapOne", kTwoThatSwap,
+     R"(program p(donated a: f32[8], donated b: f32[8]) -> (t: f32[8], b) {
+  t = copy b
+  b = copy a
+}
+)"},
+    {"ButNotWhereTheParameterIsReadLater",
+     R"(program p(donated s: f32[4,4]) -> (s, y: f32[4,4]) {
+  temporary t: f32[4,4]
+  t = launch mydev.neg(s f32[4,4]{1,4})
+  s = copy t
+  y = launch mydev.neg(s)
+}
+)",
+     R"(program p(donated s: f32[4,4]) -> (s, y: f32[4,4]) {
+  temporary t: f32[4,4]
+  t = launch mydev.neg(s f32[4,4]{1,4})
+  s = copy t
+  y = launch mydev.neg(s)
+}
+)"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Programs, SimplifyAndReturn, testing::ValuesIn(kReturned),
                          [](const auto& info) { return std::string(info.param.what); });
 
 }  // namespace

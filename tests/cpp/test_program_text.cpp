@@ -53,12 +53,14 @@ constexpr const char* kTexts[] = {
 program other(donated n: u8[], donated x: f32[4]) -> (n, x) {
 }
 
-program commands(donated n: u8[], donated x: f32[4], v: f32[8]) -> (n, x, y: f32[4]) {
+program commands(donated n: u8[], donated x: f32[4], donated v: f32[8]) -> (n, x, v, y: f32[4]) {
   temporary t: f32[4]
   y = copy v f32[4]{2}
   t = fill hex "0000803f"
   call body(n, x)
   repeat 10 body(n, t)
+  repeat 2 body(n, v f32[4] by 16)
+  repeat 2 body(n, v+16 f32[4] by -16)
   while n body(n, x)
   if n u8[1] then body else other(n, x)
   if n then body(n, x)

@@ -32,6 +32,7 @@ TEST_P(RefusedStructure, IsRefusedWithItsPlace) {
 #define PROGRAM(steps) "program p(x: f32[2,3], donated d: f32[6], n: u8[]) -> (y: f32[2,3]) {\n" steps "\n}\n"
 // Programs to call: what it is donated it returns, or does not; or it has a result.
 #define UPDATE "program update(donated a: f32[6], b: f32[2,3]) -> (a) {\n}\n"
+#define PAIR "program pair(donated a: f32[1], b: f32[1]) -> (a) {\n}\n"
 #define CONSUME "program consume(donated a: f32[6], b: f32[2,3]) -> () {\n}\n"
 #define COMPUTE "program compute(a: f32[6], b: f32[2,3]) -> (c: f32[2,3]) {\n c = copy b\n}\n"
 
@@ -70,6 +71,15 @@ constexpr WrongProgram kWrongStructures[] = {
      "step 1 of program 'p' (copy): 'd' is read before a step has written it"},
     {"LoopWithResults", COMPUTE PROGRAM("y = repeat 2 compute(d, x)"),
      "the body of a loop may not run at all, so that it has no results of its own; give 'c' as a parameter"},
+    {"OperandThatMovesOutOfItsSlot", UPDATE PROGRAM("repeat 2 update(d, x by 8)"),
+     "the view touches bytes 0 to 32 of 'x' in its rounds, which has 24"},
+    {"OperandThatMovesBeforeItsSlot", UPDATE PROGRAM("repeat 3 update(d, x by -4)"), "touches bytes -8 to 24 of 'x'"},
+    {"OperandThatMovesTooFar", UPDATE PROGRAM("repeat 4611686018427387904 update(d, x by 4611686018427387904)"),
+     "the view of 'x' moves further than any memory"},
+    {"OperandThatMovesByHalf", UPDATE PROGRAM("repeat 2 update(d, x by 2)"),
+     "the view of 'x' moves by 2 bytes, to where no f32 may lie"},
+    {"OperandThatMeetsWhatIsWritten", PAIR PROGRAM("repeat 3 pair(d f32[1] by 4, d+16 f32[1] by -4)\ny = copy x"),
+     "'d' is given twice, and written"},
     {"LoopThatConsumes", CONSUME PROGRAM("repeat 2 consume(d, x)"), "the body of a loop reads parameter 'a' again"},
     {"PredicateOfManyBytes", UPDATE PROGRAM("while x update(d, x)"), "it goes by a view of 24 bytes; give one byte"},
     {"PredicateThatIsANumber", UPDATE PROGRAM("if pred 1 then update(d, x)"), "it goes by a view of 0 bytes"},

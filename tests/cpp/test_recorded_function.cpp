@@ -1,4 +1,6 @@
 // Recording a function on addresses alone: parameters, results and temporaries, and steps that are left out.
+#include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -90,7 +92,7 @@ TEST_F(RecordedFunctionTest, OtherMemoryIsAParameterBehindThem) {
   Recording recording = finish({x}, {y});
   ASSERT_EQ(recording.parameters.size(), 1U);
   EXPECT_EQ(recording.parameters[0].data, weight.binding().data);
-  Executor executor(recording.program, default_stream(0), caching_allocator_for(default_stream(0)), Arena::kGiven);
+  Executor executor(recording.program, default_stream(0), caching_allocator_for(default_stream(0)));
   for (const float value : {1.F, 5.F}) {
     const Floats in({value, value, value, value}), out({0, 0, 0, 0});
     executor.run(default_stream(0), std::vector{in.binding(), recording.parameters[0]}, std::vector{out.binding()});
@@ -148,21 +150,51 @@ TEST_F(RecordedFunctionTest, ASpaceTakesOneStream) {
                "a function is recorded on one stream");
 }
 
-TEST(GivenArena, IsCheckedAndUsed) {
-  Executor executor(parsed(R"(program p(x: f32[4]) -> (y: f32[4]) {
+// Memory of a run that keeps account of what it is asked for, among what has run by then.
+class LoggedMemory final : public RunMemory {
+ public:
+  LoggedMemory(Binding arena, std::vector<Binding> results) : arena_(arena), results_(std::move(results)) {}
+  Binding arena(size_t block, uint64_t bytes) override {
+    asked("block " + std::to_string(block) + " of " + std::to_string(bytes));
+    return arena_;
+  }
+  void release_arena(size_t block) noexcept override { asked("no block " + std::to_string(block)); }
+  Binding result(size_t index) override { return asked("result " + std::to_string(index)), results_.at(index); }
+  void release(size_t parameter) noexcept override { asked("no parameter " + std::to_string(parameter)); }
+  // A step of a program that says it has come to.
+  HostFunction here(const std::string& what) {
+    return [this, what](std::span<const mydev_buffer> /*buffers*/) { events.push_back(what); };
+  }
+  std::vector<std::string> events;
+
+ private:
+  void asked(const std::string& what) {
+    default_stream(0).synchronize();  // what was submitted before has said so
+    events.push_back(what);
+  }
+  Binding arena_;
+  std::vector<Binding> results_;
+};
+
+Executor given_executor(const SharedProgram& program) {
+  return Executor(program, default_stream(0), caching_allocator_for(default_stream(0)), Arena::kGiven);
+}
+
+TEST(GivenMemory, IsAnArenaThatIsCheckedAndUsed) {
+  Executor executor = given_executor(parsed(R"(program p(x: f32[4]) -> (y: f32[4]) {
   temporary t: f32[4]
   temporary u: f32[4]
   t = launch mydev.exp(x)
   u = launch mydev.relu(t)
   y = launch mydev.add(u, t; alpha=1.0)
-})"),
-                    default_stream(0), caching_allocator_for(default_stream(0)), Arena::kGiven);
+})"));
   const uint64_t bytes = executor.plan().arena_bytes;
   ASSERT_NE(bytes, 0U);
   EXPECT_TRUE(executor.arena().empty());
   const Floats x({0, 0, 0, 0}), y({0, 0, 0, 0}), arena(std::vector<float>(256, 7.F));
   const auto run = [&](const Binding& given) {
-    executor.run(default_stream(0), std::vector{x.binding()}, std::vector{y.binding()}, given);
+    LoggedMemory memory(given, {y.binding()});
+    executor.run(default_stream(0), std::vector{x.binding()}, memory);
   };
   for (const Binding& wrong : {Binding{}, Binding{arena.binding().data, bytes - 1},
                                Binding{static_cast<char*>(arena.binding().data) + 4, bytes}}) {
@@ -171,6 +203,51 @@ TEST(GivenArena, IsCheckedAndUsed) {
   run(arena.binding());
   EXPECT_EQ(y.read(), (std::vector<float>{2, 2, 2, 2}));
   EXPECT_NE(arena.read(), std::vector<float>(256, 7.F));
+}
+
+TEST(GivenMemory, ComesWhenItIsNeededAndGoesWhenItIsNot) {
+  const uint64_t alignment = default_stream(0).device().properties.alignment;
+  if (alignment != 64) GTEST_SKIP() << "the plan is that of an alignment of 64 bytes; the driver has " << alignment;
+  const Floats big(std::vector<float>(64, 1)), x({1, 2, 3, 4}), y({0, 0, 0, 0}), z({0, 0, 0, 0});
+  const Floats arena(std::vector<float>(16, 0));
+  LoggedMemory memory(arena.binding(), {y.binding(), z.binding()});
+  ProgramBuilder builder("p");
+  const SlotIndex first = builder.parameter(MYDEV_F32, {64}, /*donated=*/true, "big");
+  const SlotIndex second = builder.parameter(MYDEV_F32, {4}, false, "x");
+  const SlotIndex t = builder.temporary(MYDEV_F32, {4}, "t");
+  const SlotIndex late = builder.temporary(MYDEV_F32, {4}, "z"), early = builder.temporary(MYDEV_F32, {4}, "y");
+  builder.returns(early);
+  builder.returns(late);
+  Operand some = builder.view(first);
+  some.sizes = {4};
+  builder.launch("mydev.exp", {builder.view(early)}, {some});
+  builder.host_call("behind the big one", memory.here("behind big"), {}, {});
+  builder.launch("mydev.exp", {builder.view(t)}, {builder.view(second)});
+  builder.launch("mydev.add", {builder.view(late)}, {builder.view(t), builder.view(early)},
+                 std::array{float_attribute("alpha", 1)});
+  builder.host_call("at the end", memory.here("end"), {}, {});
+  Executor executor = given_executor(std::move(builder).build());
+  executor.run(default_stream(0), std::vector{big.binding(), x.binding()}, memory);
+  default_stream(0).synchronize();
+  EXPECT_EQ(memory.events, (std::vector<std::string>{"result 0", "no parameter 0", "behind big", "block 0 of 64",
+                                                     "no parameter 1", "result 1", "no block 0", "end"}));
+}
+
+TEST(GivenMemory, StopsTheRunWhereThereIsNone) {
+  const SharedProgram program = parsed(R"(program p(x: f32[4]) -> (y: f32[4], z: f32[4]) {
+  y = launch mydev.exp(x)
+  z = launch mydev.exp(y)
+})");
+  Executor executor = given_executor(program);
+  const Floats x({0, 0, 0, 0}), y({7, 7, 7, 7}), z({7, 7, 7, 7});
+  LoggedMemory too_small({}, {y.binding(), {z.binding().data, 15}});
+  expect_error(error_of([&] { executor.run(default_stream(0), std::vector{x.binding()}, too_small); }),
+               MYDEV_INVALID_ARGUMENT, "result 'z' has 16 bytes, and is given 15");
+  EXPECT_EQ(y.read(), (std::vector<float>{1, 1, 1, 1}));
+  EXPECT_EQ(z.read(), (std::vector<float>{7, 7, 7, 7}));
+  LoggedMemory enough({}, {y.binding(), z.binding()});
+  executor.run(default_stream(0), std::vector{x.binding()}, enough);
+  EXPECT_EQ(z.read(), std::vector<float>(4, std::exp(1.F)));
 }
 
 }  // namespace

@@ -316,7 +316,8 @@ TEST_P(EachInstructionSet, HasTheSameKernels) {
 
 TEST_P(EachInstructionSet, HasAContractForEachKernel) {
   for (const mydev_kernel* kernel : kernels::builtin_kernels(GetParam())) {
-    EXPECT_NE(builtin_contract(kernel->name), nullptr) << kernel->name;
+    const bool has_form = std::string_view(kernel->name) == "mydev.fused";  // program/fused_form.h
+    EXPECT_EQ(builtin_contract(kernel->name) == nullptr, has_form) << kernel->name;
   }
 }
 

@@ -110,6 +110,9 @@ std::shared_ptr<RecordedFunction> FunctionRecorder::finish(const std::vector<at:
     parameter += bound ? 1 : 0;
     function->inputs_.push_back({bytes_reached(input), written});
   }
+  for (const RecordedFunction::Output& output : kept) {
+    if (output.memory == RecordedFunction::Output::kInput) function->inputs_[output.index].returned = true;
+  }
   function->outputs_ = std::move(kept);
   function->result_bytes_ = std::move(result_bytes);
   function->own_results_ = std::move(recording.results);
@@ -127,44 +130,90 @@ std::string RecordedFunction::text() const {
   return program::print(executor_->program());
 }
 
-std::vector<at::Tensor> RecordedFunction::call(const std::vector<at::Tensor>& inputs) {
+// The memory of one call.
+class RecordedFunction::CallMemory final : public program::RunMemory {
+ public:
+  CallMemory(const RecordedFunction& function, Stream& stream, std::vector<at::Tensor>& inputs)
+      : function_(function),
+        stream_(stream),
+        inputs_(inputs),
+        arena_(function.executor_->plan().arena.size()),
+        storages_(function.result_bytes_.size()) {
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      if (std::ranges::find(function.own_results_, i) == function.own_results_.end()) allocate(i);
+    }
+  }
+
+  // Of the program's parameters.
+  std::vector<program::Binding> bind() {
+    std::vector<program::Binding> parameters;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Input& input = function_.inputs_[i];
+      if (input.bytes == 0) continue;
+      c10::TensorImpl* impl = inputs_[i].unsafeGetTensorImpl();
+      const uint64_t before = static_cast<uint64_t>(impl->storage_offset()) * impl->itemsize();
+      TORCH_CHECK(impl->unsafe_storage().nbytes() >= before + input.bytes, "input ", i,
+                  " reaches beyond its storage, which has ", impl->unsafe_storage().nbytes(), " bytes");
+      void* data = input.written ? impl->mutable_data() : const_cast<void*>(impl->data());
+      if (input.written && !impl->is_inference()) impl->bump_version();
+      parameters.push_back({data, input.bytes});
+      input_of_parameter_.push_back(i);
+    }
+    parameters.insert(parameters.end(), function_.others_.begin(), function_.others_.end());
+    return parameters;
+  }
+
+  program::Binding arena(size_t block, uint64_t bytes) override {
+    arena_[block] = allocate_device_memory(stream_, bytes);
+    return {arena_[block].get(), bytes};
+  }
+  void release_arena(size_t block) noexcept override { arena_[block].clear(); }
+  void release_arena() noexcept { arena_.clear(); }
+  program::Binding result(size_t index) override {
+    const size_t result = function_.own_results_[index];
+    allocate(result);
+    return {storages_[result].mutable_data(), function_.result_bytes_[result]};
+  }
+  const c10::Storage& storage(size_t result) const { return storages_[result]; }
+  void release(size_t parameter) noexcept override {
+    if (parameter >= input_of_parameter_.size()) return;
+    const size_t input = input_of_parameter_[parameter];
+    if (!function_.inputs_[input].returned) inputs_[input].reset();
+  }
+
+ private:
+  void allocate(size_t result) {
+    const uint64_t bytes = function_.result_bytes_[result];
+    storages_[result] = device_storage(allocate_device_memory(stream_, bytes), bytes);
+  }
+
+  const RecordedFunction& function_;
+  Stream& stream_;
+  std::vector<at::Tensor>& inputs_;
+  std::vector<size_t> input_of_parameter_;
+  std::vector<c10::DataPtr> arena_;     // of each block
+  std::vector<c10::Storage> storages_;  // of the results
+};
+
+std::vector<at::Tensor> RecordedFunction::call(std::vector<at::Tensor> inputs) {
   TORCH_CHECK(inputs.size() == inputs_.size(), "the function has ", inputs_.size(), " inputs, and is given ",
               inputs.size());
-  std::vector<program::Binding> parameters, results;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs_[i].bytes == 0) continue;
-    c10::TensorImpl* impl = inputs[i].unsafeGetTensorImpl();
-    const uint64_t before = static_cast<uint64_t>(impl->storage_offset()) * impl->itemsize();
-    TORCH_CHECK(impl->unsafe_storage().nbytes() >= before + inputs_[i].bytes, "input ", i,
-                " reaches beyond its storage, which has ", impl->unsafe_storage().nbytes(), " bytes");
-    void* data = inputs_[i].written ? impl->mutable_data() : const_cast<void*>(impl->data());
-    if (inputs_[i].written && !impl->is_inference()) impl->bump_version();
-    parameters.push_back({data, inputs_[i].bytes});
-  }
-  parameters.insert(parameters.end(), others_.begin(), others_.end());
-
   Stream& stream = current_stream(device_);
-  std::vector<c10::Storage> storages;
-  for (const uint64_t bytes : result_bytes_) {
-    storages.push_back(device_storage(allocate_device_memory(stream, bytes), bytes));
-  }
-  for (const size_t index : own_results_) {
-    results.push_back({storages[index].mutable_data(), result_bytes_[index]});
-  }
+  CallMemory memory(*this, stream, inputs);
+  const std::vector<program::Binding> parameters = memory.bind();
   {
     const std::lock_guard lock(mutex_);
     if (draws_.any()) draws_.prepare(stream, "a compiled function that draws random numbers");
-    const uint64_t bytes = executor_->plan().arena_bytes;
-    const c10::DataPtr arena = allocate_device_memory(stream, bytes);
-    executor_->run(stream, parameters, results, {arena.get(), bytes});
+    executor_->run(stream, parameters, memory);
   }
+  memory.release_arena();
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
   for (const Output& output : outputs_) {
     const c10::TensorImpl& like = *output.tensor.unsafeGetTensorImpl();
     switch (output.memory) {
       case Output::kResult:
-        outputs.push_back(tensor_over(storages[output.index], kDispatchKey, like));
+        outputs.push_back(tensor_over(memory.storage(output.index), kDispatchKey, like));
         break;
       case Output::kInput: {
         const at::Tensor& input = inputs[output.index];

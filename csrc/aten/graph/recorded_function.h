@@ -4,7 +4,8 @@
 // nothing runs, and no memory of the device is used. Inputs are stand-ins; other tensors of the device that operators
 // take are the function's for good. Neighbouring steps are fused (program/fusion.h).
 //
-// A call allocates its results and one arena for all temporaries, and gives the program to the current stream.
+// A call gives the program to the current stream. It allocates memory for results and temporaries by the step that
+// first needs it; its inputs are the caller's gift, and each is let go when no step needs it any more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +29,7 @@ class RecordedFunction {
   // `inputs` lie as those of the recording did, which is the caller's to know. Those that the function writes are
   // written; an output that is an input, or shares its memory, does so here. Raises where an input's storage is too
   // small, and what the steps raise.
-  std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs);
+  std::vector<at::Tensor> call(std::vector<at::Tensor> inputs);
 
   // The program's text, for people.
   std::string text() const;
@@ -38,8 +39,9 @@ class RecordedFunction {
  private:
   friend class FunctionRecorder;
   struct Input {
-    uint64_t bytes;  // that it reaches from its first element
-    bool written;    // or may be, since it is donated
+    uint64_t bytes;         // that it reaches from its first element
+    bool written;           // or may be, since it is donated
+    bool returned = false;  // an output is it, or shares its memory
   };
   struct Output {
     enum Memory : uint8_t { kInput, kResult, kOther };
@@ -47,6 +49,8 @@ class RecordedFunction {
     size_t index;       // of the input, or the result
     at::Tensor tensor;  // of the recording: how it lies; of kOther: itself
   };
+
+  class CallMemory;
 
   explicit RecordedFunction(CapturedDraws draws) : draws_(std::move(draws)) {}
 

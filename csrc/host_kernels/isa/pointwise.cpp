@@ -3,6 +3,7 @@
 #include "host_kernels/isa/complex.h"
 #include "host_kernels/isa/element_conversion.h"
 #include "host_kernels/isa/strided_runs.h"
+#include "host_kernels/pointwise_block.h"
 #include "host_kernels/strided_layout.h"
 #include "runtime/frame/dtype.h"
 
@@ -269,6 +270,67 @@ bool run_few(const PointwiseKernel& kernel, const mydev_frame& frame, const Comp
   return true;
 }
 
+bool run_block(const PointwiseBlock& block, const mydev_frame& frame, void* out, const void* const* in, int64_t n,
+               bool by_one) {
+  const Params params(frame.attributes, frame.num_attributes);
+  reinterpret_cast<Apply>(by_one ? block.apply_by_one : block.apply)(params, out, in, n);
+  if (!params.failed()) [[likely]]
+    return true;
+  frame.host->set_error(&frame, static_cast<const PointwiseKernel*>(block.kernel)->failure);
+  return false;
+}
+
+// What a call needs of its block, found once for all rounds.
+const PointwiseCall* run_rounds(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds) {
+  for (uint64_t round = 0; round < rounds; ++round) {
+    for (PointwiseCall& call : calls) {
+      const Params params(call.frame->attributes, call.frame->num_attributes);
+      const auto apply = call.by_one ? call.block->apply_by_one : call.block->apply;
+      reinterpret_cast<Apply>(apply)(params, call.operands[0], call.operands + 1, n);
+      if (params.failed()) [[unlikely]] {
+        call.frame->host->set_error(call.frame, static_cast<const PointwiseKernel*>(call.block->kernel)->failure);
+        return &call;
+      }
+      if (!call.moves) continue;
+      for (int k = 0; k <= kMaxBlockInputs; ++k)
+        call.operands[k] = static_cast<char*>(call.operands[k]) + call.advance[k];
+    }
+  }
+  return nullptr;
+}
+
+void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n) {
+  ScalarValue value;
+  set_scalar(value, block.wanted[operand], number);
+  fill_dense(static_cast<char*>(values), reinterpret_cast<const char*>(&value), n, block.value_bytes[operand]);
+}
+
+static_assert(kMaxInputs == kMaxBlockInputs);
+
+mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute,
+                          Apply apply, PointwiseBlock& block) {
+  // A product with another alpha would be rounded before it is added; a loop over values adds it as it is.
+  const Params params(frame.attributes, frame.num_attributes);
+  const Apply by_one = params.get<double>(0, 1.0) == 1.0 ? kernel.by_one.*compute.apply : nullptr;
+  block = {run_block,
+           run_rounds,
+           fill_block,
+           &kernel,
+           reinterpret_cast<void (*)()>(apply),
+           reinterpret_cast<void (*)()>(by_one),
+           kernel.inputs,
+           {},
+           {}};
+  for (int k = 0; k <= kernel.inputs; ++k) {
+    const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
+    block.wanted[k] = pred ? MYDEV_PRED : compute.dtype;
+    block.value_bytes[k] = static_cast<int32_t>(dtype_row(block.wanted[k]).size);
+    const bool is_number = (frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0;
+    if (!is_number && frame.buffers[k].dtype != block.wanted[k]) return MYDEV_UNIMPLEMENTED;
+  }
+  return MYDEV_OK;
+}
+
 mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) {
   frame.host->set_error(&frame, message);
   return code;
@@ -289,6 +351,9 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
   const Apply apply = find_apply(kernel, dtype, compute);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
+  if (frame.decision != nullptr) {
+    return describe_block(kernel, frame, compute, apply, *static_cast<PointwiseBlock*>(frame.decision));
+  }
 
   const Params params(frame.attributes, frame.num_attributes);
   const auto finish = [&] {

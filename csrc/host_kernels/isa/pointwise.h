@@ -90,6 +90,7 @@ struct PointwiseKernel {
   Apply for_pred = nullptr;       // instead of the s32, if T is PRED
   int pred_input = -1;            // index of the input that is PRED whatever T is
   const char* failure = nullptr;  // message when an Apply calls Params::fail
+  Types by_one = {};              // of two inputs: the second is one value; where an attribute `alpha` is 1
 };
 
 mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame);
@@ -170,6 +171,20 @@ constexpr Types floats() {
 template <template <typename> typename Op, int inputs>
 constexpr Types bfloats() {
   return {.bf16 = apply_lanes<Op<float>, BFloat16Bits, BFloat16Bits, inputs>};
+}
+// The second of two inputs is one value.
+template <typename Op, typename T>
+void apply_by_one(const Params& params, void* out, const void* const* in, int64_t n) {
+  const Op op = make_operator<Op>(params);
+  T* const to = static_cast<T*>(out);
+  const T* const a = static_cast<const T*>(in[0]);
+  const T b = *static_cast<const T*>(in[1]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = op(a[i], b);
+}
+template <template <typename> typename Op>
+constexpr Types floats_by_one() {
+  return {.f32 = apply_by_one<Op<float>, float>, .f64 = apply_by_one<Op<double>, double>};
 }
 template <template <typename> typename Op, int inputs>
 constexpr Types integers() {

@@ -16,6 +16,8 @@ namespace mydev::kernels::MYDEV_ISA {
 namespace {
 
 constexpr int32_t kMostDimensions = 16;
+constexpr int64_t kPlaces = 512;  // that are computed at a time
+constexpr int64_t kOutside = INT64_MIN;
 
 // A part's dimensions, from the last on, with the steps in the whole tensor and among the parts.
 struct Box {
@@ -68,25 +70,37 @@ class Slices {
   int64_t elements() const { return elements_; }  // of a part
   bool is_supported() const { return index_.dtype == MYDEV_S64 || index_.dtype == MYDEV_S32; }
 
-  // body.operator()<I>(), with the type of the indices.
+  // body(first, n, places) for blocks that cover [begin, end).
   template <typename Body>
-  void with_index_type(const Body& body) const {
-    index_.dtype == MYDEV_S64 ? body.template operator()<int64_t>() : body.template operator()<int32_t>();
+  void for_each_block(int64_t begin, int64_t end, bool clamps, const Body& body) const {
+    int64_t places[kPlaces];
+    for (int64_t first = begin; first < end; first += kPlaces) {
+      const int64_t n = std::min(kPlaces, end - first);
+      if (index_.dtype == MYDEV_S64) {
+        this->places<int64_t>(first, n, clamps, places);
+      } else {
+        this->places<int32_t>(first, n, clamps, places);
+      }
+      body(first, n, places);
+    }
   }
 
-  // Where part i begins in the tensor, in elements; -1: it does not lie within, and is not to be moved.
+  // Where parts [first, first + n) begin in the tensor, in elements; kOutside: it does not lie within, and is not to be
+  // moved. A block of them at a time, so that what computes them knows nothing of the elements, and they nothing of it.
   template <typename I>
-  int64_t begin(int64_t i, bool clamps) const {
-    const I* const index = static_cast<const I*>(index_.data) + i * index_.strides[0];
-    int64_t offset = 0;
+  void places(int64_t first, int64_t n, bool clamps, int64_t* places) const {
+    std::fill_n(places, n, 0);
+    const int64_t step = index_.strides[0];
     for (uint32_t k = 0; k < components_; ++k) {
-      const Component& component = along_[k];
-      int64_t place = index[static_cast<int64_t>(k) * index_.strides[1]];
-      if (clamps) place = std::min(std::max<int64_t>(place, 0), component.last);
-      if (place < 0 || place > component.last) return -1;
-      offset += place * component.stride;
+      const I* const index = static_cast<const I*>(index_.data) + first * step + k * index_.strides[1];
+      const auto [last, stride] = along_[k];
+#pragma GCC ivdep
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t given = index[j * step], within = std::min(std::max<int64_t>(given, 0), last);
+        const bool outside = !clamps && given != within;
+        places[j] = outside || places[j] == kOutside ? kOutside : places[j] + within * stride;
+      }
     }
-    return offset;
   }
 
   template <typename Element>
@@ -95,8 +109,9 @@ class Slices {
   }
   template <typename Element>
   Element* part(int64_t i) const {
-    return static_cast<Element*>(parts_.data) + i * parts_.strides[0];
+    return static_cast<Element*>(parts_.data) + i * part_step();
   }
+  int64_t part_step() const { return parts_.strides[0]; }
 
   // run(whole, its step, part, its step, count) for each run of part i, whose place in the tensor is `begin`.
   template <typename Element, typename Run>
@@ -150,14 +165,16 @@ mydev_code gather_entry(const mydev_frame* frame) {
     };
     const int64_t grain = kGrainHeavy / std::max<int64_t>(slices.elements(), 1) + 1;
     if (slices.elements() == 0) return MYDEV_OK;
-    slices.with_index_type([&]<typename I>() {
-      parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
+    parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
+      slices.for_each_block(begin, end, true, [&](int64_t first, int64_t n, const int64_t* places) {
         if (slices.elements() == 1) {
-          for (int64_t i = begin; i < end; ++i) {
-            *slices.part<Element>(i) = *slices.whole<Element>(slices.begin<I>(i, true));
-          }
+          const Element* const from = slices.whole<Element>(0);
+          Element* const to = slices.part<Element>(first);
+          const int64_t step = slices.part_step();
+#pragma GCC ivdep
+          for (int64_t j = 0; j < n; ++j) to[j * step] = from[places[j]];
         } else {
-          for (int64_t i = begin; i < end; ++i) slices.for_each_run<Element>(i, slices.begin<I>(i, true), copy);
+          for (int64_t j = 0; j < n; ++j) slices.for_each_run<Element>(first + j, places[j], copy);
         }
       });
     });
@@ -183,20 +200,23 @@ void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
   if (slices.elements() == 0) return;
   const auto put_run = [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
     if (to_step == 1 && from_step == 1) {
+#pragma GCC ivdep
       for (int64_t k = 0; k < count; ++k) put(to[k], from[k]);
     } else {
       for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
     }
   };
-  slices.with_index_type([&]<typename I>() {
-    const bool single = slices.elements() == 1;
-    for (int64_t i = 0, count = slices.count(); i < count; ++i) {
-      const int64_t begin = slices.begin<I>(i, clamps);
-      if (begin < 0) continue;
-      if (single) {
-        put(*slices.whole<Element>(begin), *slices.part<Element>(i));
-      } else {
-        slices.for_each_run<Element>(i, begin, put_run);
+  slices.for_each_block(0, slices.count(), clamps, [&](int64_t first, int64_t n, const int64_t* places) {
+    if (slices.elements() == 1) {
+      Element* const to = slices.whole<Element>(0);
+      const Element* const from = slices.part<Element>(first);
+      const int64_t step = slices.part_step();
+      for (int64_t j = 0; j < n; ++j) {
+        if (places[j] != kOutside) put(to[places[j]], from[j * step]);
+      }
+    } else {
+      for (int64_t j = 0; j < n; ++j) {
+        if (places[j] != kOutside) slices.for_each_run<Element>(first + j, places[j], put_run);
       }
     }
   });

@@ -47,9 +47,52 @@ struct ByValueAndPosition {
 constexpr int64_t kElementBytes = 16;
 static_assert(sizeof(Element<double>) == kElementBytes && sizeof(Element<float>) == kElementBytes);
 
+// The first `kept` of values that come chunk by chunk, in the order of ByValueAndPosition: a heap, whose top is the
+// last of them. What comes later is before that only by its value, which a loop without branches sees of sixteen at
+// once.
+template <typename C, bool kDescending>
+class First {
+ public:
+  First(Element<C>* line, int64_t kept) : line_(line), kept_(kept) {}
+
+  void add(const C* x, int64_t begin, int64_t n) {
+    int64_t j = 0;
+    for (; j < n && held_ < kept_; ++j) {
+      line_[held_++] = {x[j], begin + j};
+      if (held_ == kept_) std::make_heap(line_, line_ + kept_, before_);
+    }
+    for (; j < n; j += kAtOnce) {
+      const int64_t end = std::min(n, j + kAtOnce);
+      const Element<C> last = line_[0];
+      bool any = false;
+      for (int64_t i = j; i < end; ++i) any |= by_value_(Element<C>{x[i], 0}, last);
+      for (int64_t i = j; any && i < end; ++i) {
+        if (!by_value_(Element<C>{x[i], 0}, line_[0])) continue;
+        std::pop_heap(line_, line_ + kept_, before_);
+        line_[kept_ - 1] = {x[i], begin + i};
+        std::push_heap(line_, line_ + kept_, before_);
+      }
+    }
+  }
+  void sort() { std::sort(line_, line_ + kept_, before_); }
+
+ private:
+  static constexpr int64_t kAtOnce = 16;
+
+  ByValue<kDescending> by_value_;
+  ByValueAndPosition<kDescending> before_;
+  Element<C>* line_;
+  int64_t kept_, held_ = 0;
+};
+
 // What is done with a line of `count` elements, of which `kept` are wanted.
 template <bool kDescending>
 struct Sort {
+  // Of fewer, the rest of the line is not kept at all.
+  static constexpr int64_t kFew = 32;
+  template <typename C>
+  using Few = First<C, kDescending>;
+
   template <typename C>
   static void run(Element<C>* line, int64_t count, int64_t kept) {
     const ByValueAndPosition<kDescending> before;
@@ -59,6 +102,10 @@ struct Sort {
 };
 template <bool kDescending>
 struct Select {
+  static constexpr int64_t kFew = 0;  // equal elements as the standard library leaves them
+  template <typename C>
+  using Few = First<C, kDescending>;
+
   template <typename C>
   static void run(Element<C>* line, int64_t count, int64_t kept) {
     const ByValue<kDescending> before;
@@ -91,12 +138,22 @@ mydev_code run_as(const mydev_frame* frame) {
         alignas(64) C space[kChunk];
         const char* from =
             static_cast<const char*>(in.data) + (o * in.strides[0] + i * in.strides[2]) * reader.element_bytes();
-        for (int64_t begin = 0; begin < count; begin += kChunk) {
-          const int64_t n = std::min(kChunk, count - begin);
-          const C* x = reader.read(from + begin * in.strides[1] * reader.element_bytes(), in.strides[1], n, space);
-          for (int64_t j = 0; j < n; ++j) line[begin + j] = {x[j], begin + j};
+        const auto for_each_chunk = [&](const auto& body) {
+          for (int64_t begin = 0; begin < count; begin += kChunk) {
+            const int64_t n = std::min(kChunk, count - begin);
+            body(reader.read(from + begin * in.strides[1] * reader.element_bytes(), in.strides[1], n, space), begin, n);
+          }
+        };
+        if (kept * Algorithm::kFew < count && Algorithm::kFew != 0) {
+          typename Algorithm::template Few<C> few(line, kept);
+          for_each_chunk([&](const C* x, int64_t begin, int64_t n) { few.add(x, begin, n); });
+          few.sort();
+        } else {
+          for_each_chunk([&](const C* x, int64_t begin, int64_t n) {
+            for (int64_t j = 0; j < n; ++j) line[begin + j] = {x[j], begin + j};
+          });
+          Algorithm::run(line, count, kept);
         }
-        Algorithm::run(line, count, kept);
         char* to =
             static_cast<char*>(values.data) + (o * values.strides[0] + i * values.strides[2]) * writer.element_bytes();
         auto* positions = static_cast<int64_t*>(indices.data) + o * indices.strides[0] + i * indices.strides[2];

@@ -20,6 +20,12 @@ class PreparedLaunch {
   // operands from absent ones. Throws and raises what launch_kernel does before the launch.
   PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 
+  // False: each launch asks anew.
+  bool is_decided() const noexcept { return record_ != nullptr; }
+  // The runtime calls the record, which gives the driver work of its own.
+  bool enqueues() const noexcept { return enqueues_; }
+  // Whether the record that takes the frame is the driver's.
+  bool of_driver() const noexcept { return of_driver_; }
   // That the frame of each run must have; 0 where each launch finds its own.
   uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
   void run(mydev_frame& frame, Stream& stream) const;

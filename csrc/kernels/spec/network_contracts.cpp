@@ -8,7 +8,8 @@ namespace {
 constexpr char kFloats[] = "T: floats";
 
 constexpr char kSoftmax[] = "dense (out T[o,d,i]) <- (in T[o,d,i])";
-constexpr char kSoftmaxBackward[] = "dense (grad_in T[o,d,i]) <- (grad_out T[o,d,i], out T[o,d,i])";
+constexpr char kSoftmaxBackward[] =
+    "dense (grad_in T[o,d,i]) <- (grad_out T[o,d,i], out T[o,d,i]) where grad_in may be grad_out";
 constexpr ContractRow kSoftmaxRows[] = {
     {"mydev.softmax", kSoftmax, kFloats, "", "along d: e / sum(e), where e = exp(in - amax(in))"},
     {"mydev.log_softmax", kSoftmax, kFloats, "", "along d: x - log(sum(exp(x))), where x = in - amax(in)"},

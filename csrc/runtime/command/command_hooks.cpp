@@ -79,6 +79,10 @@ std::atomic<bool> instrumented{false};
 ObservedCommand::ObservedCommand(const CommandRecord& record) : record_(record) {
   static std::atomic<uint64_t> last_id{0};
   record_.id = last_id.fetch_add(1, std::memory_order_relaxed) + 1;
+  const HookList list = installed_hooks();
+  for (const InstalledHook& installed : *list) {
+    if (installed.hook.submitting != nullptr) installed.hook.submitting(installed.hook.context, record_);
+  }
   record_.begin_ns = now_ns();
 }
 

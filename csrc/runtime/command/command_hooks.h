@@ -31,8 +31,10 @@ struct CommandRecord {
   mydev_code code = MYDEV_OK;          // of the submission
 };
 
-// What is called for each command; either may be null. Neither may install or remove hooks.
+// What is called for each command; each may be null. None may install or remove hooks.
 struct CommandHook {
+  // Before the driver is given it, on the submitting thread.
+  void (*submitting)(void* context, const CommandRecord& record) = nullptr;
   // Once the driver has accepted or refused it, on the submitting thread; end_ns is that of the submission.
   void (*submitted)(void* context, const CommandRecord& record) = nullptr;
   // Once it has run, on any thread; must not throw or use the device. On an asynchronous stream whose driver has

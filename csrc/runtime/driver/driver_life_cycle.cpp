@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -197,6 +198,15 @@ void raise_driver_missing() {
 
 const mydev_driver_api& forked_driver() noexcept {
   return kForkedDriver;
+}
+
+const DriverExtension* find_extension(const mydev_driver_api& driver, std::string_view name) noexcept {
+  const LoadedDriver* loaded = load_driver_once();
+  if (loaded == nullptr || &driver != loaded->api) return nullptr;
+  const auto found = std::ranges::find_if(loaded->extensions, [&](const DriverExtension& extension) {
+    return extension.name == name && extension.known();
+  });
+  return found == loaded->extensions.end() ? nullptr : &*found;
 }
 
 const char* driver_error() noexcept {

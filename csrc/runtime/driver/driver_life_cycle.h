@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "mydev/driver.h"
 #include "runtime/driver/driver_extensions.h"
@@ -28,6 +29,15 @@ const LoadedDriver* load_driver_once() noexcept;
 [[noreturn]] void raise_driver_missing();
 // A driver of which each function fails with the advice to spawn: for what a forked child has inherited.
 const mydev_driver_api& forked_driver() noexcept;
+
+// The driver's extension of that name; nullptr where the device's driver does not have it, or is another's, which only
+// passes on what driver.h has.
+const DriverExtension* find_extension(const mydev_driver_api& driver, std::string_view name) noexcept;
+template <typename Table>
+const Table* extension_of(const mydev_driver_api& driver, std::string_view name) noexcept {
+  const DriverExtension* const extension = find_extension(driver, name);
+  return extension == nullptr ? nullptr : &extension->as<Table>();
+}
 
 // Why no driver is loaded ("" when all is well). Loads it.
 const char* driver_error() noexcept;

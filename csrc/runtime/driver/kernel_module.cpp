@@ -47,12 +47,7 @@ const mydev_kernel& shown_kernel(const std::string& function) {
 }  // namespace
 
 const mydev_compiler_extension* compiler_of(const Device& device) {
-  const LoadedDriver* driver = load_driver_once();
-  if (driver == nullptr || device.driver != driver->api) return nullptr;
-  const auto found = std::ranges::find_if(driver->extensions, [](const DriverExtension& extension) {
-    return extension.name == MYDEV_COMPILER_EXTENSION && extension.known();
-  });
-  return found == driver->extensions.end() ? nullptr : &found->as<mydev_compiler_extension>();
+  return extension_of<mydev_compiler_extension>(*device.driver, MYDEV_COMPILER_EXTENSION);
 }
 
 bool is_compiled_kernel(const mydev_kernel& kernel) noexcept {

@@ -1,0 +1,40 @@
+// Kernel group fused: `mydev.fused`, whose body is data (program/fused_form.h). Its plan makes tiles of it once.
+#include <memory>
+#include <string>
+
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/fused_tiles.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+mydev_code plan(const mydev_frame* frame, mydev_plan* out) {
+  std::string why;
+  std::unique_ptr<const FusedTiles> tiles = FusedTiles::make(*frame, why);
+  if (tiles == nullptr) {
+    frame->host->set_error(frame, why.c_str());
+    return MYDEV_UNIMPLEMENTED;
+  }
+  out->decision = const_cast<FusedTiles*>(tiles.release());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  out->release = [](void* decision) { delete static_cast<const FusedTiles*>(decision); };
+  return MYDEV_OK;
+}
+
+mydev_code run(const mydev_frame* frame) {
+  return static_cast<const FusedTiles*>(frame->decision)->run(*frame);
+}
+
+constexpr mydev_kernel kRecords[] = {{.struct_size = sizeof(mydev_kernel),
+                                      .name = "mydev.fused",
+                                      .entry = run,
+                                      .doc = "launches of other kernels, tile by tile; the body is attributes",
+                                      .plan = plan}};
+
+}  // namespace
+
+std::span<const mydev_kernel> fused() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels

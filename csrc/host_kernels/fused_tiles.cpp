@@ -1,0 +1,359 @@
+#include "host_kernels/fused_tiles.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <new>
+#include <span>
+#include <string_view>
+
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/fused_worker.h"
+#include "kernels/spec/contract.h"
+#include "runtime/base/instruction_set.h"
+#include "runtime/base/parallel.h"
+#include "runtime/driver/host_services.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/kernel_messages.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+// Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the second level of the
+// cache, and kernels are called for several rows.
+constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 262144;
+// Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
+constexpr int64_t kMostReduced = 32767;
+// Of shorter lines, where there are several, the kernels gather them.
+constexpr int64_t kShortestLine = 64;
+
+std::span<const mydev_attribute> entries_of(const mydev_attribute& dictionary) {
+  if (dictionary.kind != MYDEV_ATTRIBUTE_DICTIONARY) return {};
+  return {dictionary.value.attributes, dictionary.count};
+}
+
+// The entry of that name and kind; nullptr where there is none.
+const mydev_attribute* find(std::span<const mydev_attribute> attributes, std::string_view name, int32_t kind) {
+  const auto found = std::ranges::find_if(
+      attributes, [&](const mydev_attribute& attribute) { return attribute.name == name && attribute.kind == kind; });
+  return found == attributes.end() ? nullptr : &*found;
+}
+
+std::span<const int64_t> ints_of(std::span<const mydev_attribute> attributes, std::string_view name) {
+  const mydev_attribute* found = find(attributes, name, MYDEV_ATTRIBUTE_INT_ARRAY);
+  return found == nullptr ? std::span<const int64_t>() : std::span(found->value.ints, found->count);
+}
+
+mydev_scalar scalar_of(const mydev_attribute& number) {
+  mydev_scalar scalar{};
+  if (number.kind == MYDEV_ATTRIBUTE_FLOAT) {
+    scalar.f = number.value.f;
+  } else if (number.kind == MYDEV_ATTRIBUTE_COMPLEX) {
+    scalar.c[0] = number.value.c[0];
+    scalar.c[1] = number.value.c[1];
+  } else {
+    scalar.i = number.value.i;
+  }
+  return scalar;
+}
+
+// nullptr: there is none.
+const mydev_kernel* record_of(std::string_view name) {
+  static const auto& records = *new auto([] {
+    std::map<std::string_view, const mydev_kernel*> all;
+    for (const mydev_kernel* kernel : builtin_kernels(instruction_set())) all.emplace(kernel->name, kernel);
+    return all;
+  }());
+  const auto found = records.find(name);
+  return found == records.end() ? nullptr : found->second;
+}
+
+// Kernels of isa/pointwise.h, by what their contracts are filed under.
+bool is_of_pointwise_table(std::string_view name) {
+  static constexpr std::string_view kGroups[] = {"unary", "binary", "comparison, membership", "ternary", "activation"};
+  const KernelContract* contract = builtin_contract(name);
+  return contract != nullptr && contract->is_pointwise() && std::ranges::count(kGroups, contract->group) != 0;
+}
+
+// Row-major, as many entries as `rank`, 0 in those beyond the sizes.
+std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, size_t rank) {
+  std::vector<int64_t> strides(rank);
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d]) strides[d] = stride;
+  return strides;
+}
+
+}  // namespace
+
+std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, std::string& why) {
+  static std::atomic<uint64_t> last_id{0};
+  std::unique_ptr<FusedTiles> tiles(new FusedTiles);
+  tiles->id_ = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
+  if (const char* problem = tiles->read(frame)) {
+    why = problem;
+    return nullptr;
+  }
+  tiles->merge_dimensions();
+  tiles->find_groups();
+  tiles->choose_tile();
+  if (!tiles->apart_ && tiles->count_ > 1) {
+    why = "rounds of several tiles see what others write";
+    return nullptr;
+  }
+  if (tiles->needs_scratch()) {
+    why = "a kernel needs scratch for a tile";
+    return nullptr;
+  }
+  return tiles;
+}
+
+// What is wrong with the form; nullptr: nothing.
+const char* FusedTiles::read(const mydev_frame& frame) {
+  const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
+  const mydev_attribute* sizes = find(form, "sizes", MYDEV_ATTRIBUTE_INT_ARRAY);
+  const mydev_attribute* kept = find(form, "kept", MYDEV_ATTRIBUTE_INT);
+  const mydev_attribute* rounds = find(form, "rounds", MYDEV_ATTRIBUTE_INT);
+  const mydev_attribute* apart = find(form, "apart", MYDEV_ATTRIBUTE_BOOL);
+  const mydev_attribute* steps = find(form, "steps", MYDEV_ATTRIBUTE_DICTIONARY);
+  if (sizes == nullptr || kept == nullptr || rounds == nullptr || apart == nullptr || steps == nullptr ||
+      steps->count == 0) {
+    return "the body has no sizes, kept, rounds, apart or steps";
+  }
+  sizes_.assign(sizes->value.ints, sizes->value.ints + sizes->count);
+  kept_ = static_cast<size_t>(kept->value.i);
+  rounds_ = static_cast<uint64_t>(rounds->value.i);
+  apart_ = apart->value.i != 0;
+  const std::span<const int64_t> advances = ints_of(form, "advances");
+  advances_.assign(advances.begin(), advances.end());
+  if (kept_ > sizes_.size()) return "more dimensions are kept than there are";
+  if (!advances_.empty() && advances_.size() != frame.num_outputs + frame.num_inputs) {
+    return "it is not said of each buffer how it moves";
+  }
+  for (const mydev_attribute& step : entries_of(*steps)) {
+    if (const char* problem = add_step(step, frame.num_outputs + frame.num_inputs)) return problem;
+  }
+  return nullptr;
+}
+
+const char* FusedTiles::add_step(const mydev_attribute& form, size_t num_buffers) {
+  const std::span<const mydev_attribute> entries = entries_of(form);
+  const std::span<const int64_t> places = ints_of(entries, "places"), dtypes = ints_of(entries, "dtypes"),
+                                 offsets = ints_of(entries, "offsets"), strides = ints_of(entries, "strides");
+  const mydev_attribute* results = find(entries, "results", MYDEV_ATTRIBUTE_INT);
+  const mydev_attribute* of_kept = find(entries, "of_kept", MYDEV_ATTRIBUTE_BOOL);
+  const mydev_attribute* numbers = find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY);
+  const mydev_attribute* attributes = find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY);
+  const size_t rank = sizes_.size();
+  if (results == nullptr || of_kept == nullptr || numbers == nullptr || attributes == nullptr ||
+      dtypes.size() != places.size() || offsets.size() != places.size() || strides.size() != places.size() * rank ||
+      std::ranges::count(places, -1) != numbers->count) {
+    return "a step does not say all of its operands";
+  }
+  const mydev_kernel* record = record_of(form.name);
+  if (record == nullptr || record->plan != nullptr) return "a step is of no kernel of the host that runs in tiles";
+  Step& step = steps_.emplace_back();
+  step.record = record;
+  step.num_outputs = static_cast<uint32_t>(results->value.i);
+  step.of_kept = of_kept->value.i != 0;
+  step.attributes = clone_frame(make_frame({}, 0, entries_of(*attributes)));
+  const mydev_attribute* number = numbers->value.attributes;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::span<const int64_t> own = strides.subspan(i * rank, rank);
+    Operand& operand = step.operands.emplace_back(
+        Operand{Operand::kAbsent, 0, offsets[i], {own.begin(), own.end()}, static_cast<mydev_dtype>(dtypes[i]), {}});
+    if (places[i] == -1) {
+      operand.kind = Operand::kNumber;
+      operand.number = scalar_of(*number++);
+    } else if (places[i] >= 0 && static_cast<size_t>(places[i]) < num_buffers) {
+      operand.kind = Operand::kMemory;
+      operand.index = static_cast<size_t>(places[i]);
+    } else if (places[i] >= 0) {
+      operand.kind = Operand::kTemporary;
+      const auto found = std::ranges::find(temporaries_, places[i], &Temporary::place);
+      operand.index = static_cast<size_t>(found - temporaries_.begin());
+      const size_t now = steps_.size() - 1;
+      if (found == temporaries_.end()) {
+        const bool kept_alone = kept_ < rank && own.back() == 0;
+        temporaries_.push_back({places[i], dtype_size(operand.dtype), kept_alone, false, now, now});
+      }
+      temporaries_[operand.index].last = now;
+    }
+  }
+  return nullptr;
+}
+
+// Makes one dimension of two wherever all views go through both as through one, and none or both are reduced.
+void FusedTiles::merge_dimensions() {
+  for (size_t d = sizes_.size(); d-- > 1;) {
+    if (d == kept_) continue;
+    const auto continues = [&](const Operand& operand) {
+      return operand.kind == Operand::kTemporary || operand.strides[d - 1] == operand.strides[d] * sizes_[d];
+    };
+    if (!std::ranges::all_of(steps_, [&](const Step& step) { return std::ranges::all_of(step.operands, continues); })) {
+      continue;
+    }
+    sizes_[d] *= sizes_[d - 1];
+    sizes_.erase(sizes_.begin() + static_cast<std::ptrdiff_t>(d) - 1);
+    for (Step& step : steps_) {
+      for (Operand& operand : step.operands) {
+        operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(d) - 1);
+      }
+    }
+    if (d < kept_) --kept_;
+  }
+  if (kept_ != 0) return;
+  kept_ = 1;
+  sizes_.insert(sizes_.begin(), 1);
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) operand.strides.insert(operand.strides.begin(), 0);
+  }
+}
+
+// Elements that are reduced into one.
+int64_t FusedTiles::row() const {
+  int64_t elements = 1;
+  for (size_t d = kept_; d < sizes_.size(); ++d) elements *= sizes_[d];
+  return elements;
+}
+
+bool FusedTiles::has_block(Step& step) {
+  if (!is_of_pointwise_table(step.record->name)) return false;
+  std::vector<mydev_buffer> buffers;
+  for (const Operand& operand : step.operands) {
+    mydev_buffer& buffer = buffers.emplace_back();
+    buffer.dtype = static_cast<int16_t>(operand.dtype);
+    buffer.flags = operand.kind == Operand::kNumber ? MYDEV_BUFFER_SCALAR : 0;
+  }
+  mydev_frame frame =
+      make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes});
+  frame.kernel = step.record;
+  frame.host = &host_services();
+  frame.decision = &step.block;
+  const bool described = step.record->entry(&frame) == MYDEV_OK;
+  if (!described) take_kernel_message(frame);
+  return described;
+}
+
+// Finds steps that go block by block, with those that follow each other, and what only they need.
+void FusedTiles::find_groups() {
+  const int64_t line = sizes_.back();
+  const bool is_one_line =
+      std::ranges::all_of(std::span(sizes_).first(sizes_.size() - 1), [](int64_t size) { return size == 1; });
+  const auto is_dense = [&](const Operand& operand) { return operand.strides.back() == 1 || line == 1; };
+  const auto runs_along = [&](const Operand& operand) {
+    if (operand.kind == Operand::kTemporary || operand.kind == Operand::kNumber) return true;
+    return operand.kind == Operand::kMemory && (is_dense(operand) || operand.strides.back() == 0);
+  };
+  for (Step& step : steps_) {
+    if ((line < kShortestLine && !is_one_line) || step.of_kept || !std::ranges::all_of(step.operands, runs_along) ||
+        (step.operands[0].kind == Operand::kMemory && !is_dense(step.operands[0]))) {
+      continue;
+    }
+    step.in_blocks = has_block(step);
+  }
+  for (size_t first = 0; first < steps_.size();) {
+    size_t end = first;
+    while (end < steps_.size() && steps_[end].in_blocks) ++end;
+    for (size_t i = first; i < end; ++i) steps_[i].end_of_group = end;
+    for (Temporary& temporary : temporaries_) {
+      temporary.in_block |= temporary.first >= first && temporary.last < end;
+    }
+    first = std::max(end, first + 1);
+  }
+}
+
+// Gives each temporary memory that no other has while it lives.
+std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
+  std::vector<Memory> memories;
+  for (Temporary& temporary : temporaries_) {  // in the order of their first steps
+    const bool in_block = temporary.in_block;
+    const int64_t bytes = temporary.bytes * (temporary.of_kept || in_block ? 1 : row());
+    const auto free = std::ranges::find_if(memories, [&](const Memory& memory) {
+      return memory.taken_until < temporary.first && memory.bytes == bytes && memory.in_block == in_block;
+    });
+    temporary.memory = static_cast<size_t>(free - memories.begin());
+    if (free == memories.end()) memories.push_back({bytes, in_block, 0});
+    memories[temporary.memory].taken_until = temporary.last;
+  }
+  return memories;
+}
+
+// For an entry of the kept dimensions, in each buffer that has something for each element of the shape.
+int64_t FusedTiles::bytes_of_buffers() const {
+  std::map<size_t, int64_t> of_buffer;
+  for (const Step& step : steps_) {
+    for (const Operand& operand : step.operands) {
+      if (operand.kind != Operand::kMemory || operand.strides.back() == 0 || operand.strides[kept_ - 1] == 0) continue;
+      of_buffer[operand.index] = dtype_size(operand.dtype) * row();
+    }
+  }
+  int64_t bytes = 0;
+  for (const auto& [buffer, size] : of_buffer) bytes += size;
+  return bytes;
+}
+
+void FusedTiles::choose_tile() {
+  const std::vector<Memory> memories = share_memory();
+  int64_t bytes = bytes_of_buffers();
+  for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
+  const bool reduces = kept_ < sizes_.size();
+  int64_t most = (reduces ? kTileBytesOfRows : kTileBytes) / std::max<int64_t>(1, bytes);
+  if (reduces) most = std::min(most, kMostReduced / row());
+  split_ = kept_ - 1;
+  while (split_ > 0 && inner_ * sizes_[split_] <= most) inner_ *= sizes_[split_--];
+  const int64_t size = std::max<int64_t>(1, sizes_[split_]);
+  chunk_ = std::clamp<int64_t>(most / std::max<int64_t>(1, inner_), 1, size);
+  chunks_ = (size + chunk_ - 1) / chunk_;
+  count_ = chunks_;
+  for (size_t d = 0; d < split_; ++d) count_ *= sizes_[d];
+  if (std::ranges::count(sizes_, 0) != 0) count_ = 0;
+  place_temporaries(memories);
+}
+
+// Temporaries are dense in a tile.
+void FusedTiles::place_temporaries(const std::vector<Memory>& memories) {
+  constexpr uint64_t kLine = 64;
+  const std::span<const int64_t> sizes = std::span(sizes_).subspan(split_);
+  std::vector<int64_t> offsets;
+  for (const Memory& memory : memories) {
+    offsets.push_back(static_cast<int64_t>(workspace_));
+    const int64_t entries = memory.in_block ? kBlockValues : chunk_ * inner_;
+    workspace_ += (static_cast<uint64_t>(entries * memory.bytes) + kLine - 1) / kLine * kLine;
+  }
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) {
+      if (operand.kind != Operand::kTemporary) continue;
+      const Temporary& temporary = temporaries_[operand.index];
+      operand.offset = offsets[temporary.memory];
+      operand.strides = dense_strides(temporary.of_kept ? sizes.first(kept_ - split_) : sizes, sizes.size());
+    }
+  }
+}
+
+bool FusedTiles::needs_scratch() const {
+  Worker worker;
+  const int64_t last = sizes_[split_] - (chunks_ - 1) * chunk_;
+  return worker.needs_scratch(*this, chunk_) || worker.needs_scratch(*this, last);
+}
+
+mydev_code FusedTiles::run(const mydev_frame& frame) const noexcept {
+  std::atomic<int> failure{MYDEV_OK};
+  const auto rounds = static_cast<int64_t>(std::min<uint64_t>(rounds_, kGrainCheap));  // more do not matter here
+  const int64_t work = chunk_ * inner_ * row() * static_cast<int64_t>(steps_.size()) * rounds;
+  parallel_for(count_, std::max<int64_t>(1, kGrainCheap / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    static thread_local Worker worker;
+    mydev_code code = MYDEV_OK;
+    try {
+      worker.prepare(*this, frame);
+      for (int64_t tile = begin; tile < end && code == MYDEV_OK; ++tile) code = worker.run(tile);
+    } catch (const std::bad_alloc&) {
+      frame.host->set_error(&frame, "no host memory for the temporaries of a tile");
+      code = MYDEV_RESOURCE_EXHAUSTED;
+    }
+    if (code != MYDEV_OK) failure.store(code, std::memory_order_relaxed);
+  });
+  return static_cast<mydev_code>(failure.load(std::memory_order_relaxed));
+}
+
+}  // namespace mydev::kernels

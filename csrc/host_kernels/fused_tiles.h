@@ -1,0 +1,96 @@
+// The body of `mydev.fused` (program/fused_form.h) on the host: its steps, tile by tile.
+//
+// A tile is a part of the kept dimensions, with all of those that are reduced. For each, the steps run one after the
+// other, on views of what lies in memory and on temporaries that are the tile's alone and stay in the processor's
+// cache. Pointwise steps that follow each other go block by block through a tile (pointwise_block.h); others are the
+// kernels, with the loops that they have by themselves. Either way the results are, to the bit, those of the kernels on
+// the whole. Tiles are independent: the threads of the process's pool share them. Made once; then any thread may run
+// it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host_kernels/pointwise_block.h"
+#include "mydev/custom_call.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev::kernels {
+
+class FusedTiles {
+ public:
+  // Nothing, and why, for what is none that can be run in tiles: a kernel needs scratch, rounds of several tiles are
+  // not apart, or the attributes are not those of the form. Keeps nothing of the frame.
+  static std::unique_ptr<const FusedTiles> make(const mydev_frame& frame, std::string& why);
+
+  // A frame of the same buffers but for their addresses. Gives the code and the message of a kernel that fails.
+  mydev_code run(const mydev_frame& frame) const noexcept;
+
+ private:
+  struct Operand {
+    enum Kind : uint8_t { kMemory, kTemporary, kNumber, kAbsent };
+    Kind kind;
+    size_t index;                  // of the frame's buffer, or of the temporary
+    int64_t offset;                // bytes from the buffer's data, or in the thread's memory
+    std::vector<int64_t> strides;  // of all dimensions, 0 where it is of the kept ones alone; or of a tile
+    mydev_dtype dtype;
+    mydev_scalar number;
+  };
+  struct Step {
+    const mydev_kernel* record;
+    uint32_t num_outputs;
+    bool of_kept;  // over the kept dimensions alone
+    std::vector<Operand> operands;
+    OwnedFrame attributes;  // without buffers
+    PointwiseBlock block;
+    bool in_blocks = false;
+    size_t end_of_group = 0;  // behind the last of those that go block by block with it
+  };
+  // From the step that writes it first to the last that reads it.
+  struct Temporary {
+    int64_t place;  // in the form
+    int64_t bytes;  // of an element
+    bool of_kept;
+    bool in_block = false;  // needed within one block only
+    size_t first, last;
+    size_t memory = 0;  // which of the memories that temporaries take turns in
+  };
+  // Bytes for each entry of the kept dimensions, or of a block.
+  struct Memory {
+    int64_t bytes;
+    bool in_block;
+    size_t taken_until;
+  };
+  class Worker;
+
+  FusedTiles() = default;
+  const char* read(const mydev_frame& frame);
+  const char* add_step(const mydev_attribute& form, size_t num_buffers);
+  void merge_dimensions();
+  int64_t row() const;
+  static bool has_block(Step& step);
+  void find_groups();
+  std::vector<Memory> share_memory();
+  int64_t bytes_of_buffers() const;
+  void choose_tile();
+  void place_temporaries(const std::vector<Memory>& memories);
+  bool needs_scratch() const;
+
+  uint64_t id_ = 0;  // that no other had or will have
+  uint64_t rounds_ = 1;
+  bool apart_ = true;              // the rounds
+  std::vector<int64_t> advances_;  // of the frame's buffers from round to round, in bytes; empty: none moves
+  std::vector<int64_t> sizes_;
+  size_t kept_ = 0;  // dimensions, at least one; those behind are reduced
+  std::vector<Step> steps_;
+  std::vector<Temporary> temporaries_;
+  // A tile is up to chunk_ entries of the kept dimension split_, with all of those behind it, of which inner_ are kept,
+  // and one of those before it.
+  size_t split_ = 0;
+  int64_t chunk_ = 1, inner_ = 1, chunks_ = 1, count_ = 1;
+  uint64_t workspace_ = 0;  // of a thread
+};
+
+}  // namespace mydev::kernels

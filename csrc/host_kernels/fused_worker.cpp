@@ -1,0 +1,278 @@
+#include "host_kernels/fused_worker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/kernel_messages.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+constexpr uintptr_t kLine = 64;
+constexpr size_t kMostValueBytes = 16;
+
+char* aligned(std::vector<std::max_align_t>& memory, size_t bytes) {
+  memory.resize((bytes + kLine) / sizeof(std::max_align_t) + 1);
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  return reinterpret_cast<char*>(memory.data()) + ((kLine - address % kLine) % kLine);
+}
+
+}  // namespace
+
+void FusedTiles::Worker::prepare(const FusedTiles& tiles, const mydev_frame& outer) {
+  allocate(tiles);
+  outer_ = &outer;
+  for (mydev_frame& frame : frames_) {
+    frame.device = outer.device;
+    frame.stream = outer.stream;
+    frame.host = outer.host;
+  }
+}
+
+mydev_code FusedTiles::Worker::run(int64_t tile) {
+  place(tile);
+  if (tiles_->rounds_ > 1 && has_calls()) return run_rounds();
+  for (uint64_t round = 0; round < tiles_->rounds_; ++round) {
+    for (size_t i = 0; i < frames_.size();) {
+      const Step& step = tiles_->steps_[i];
+      if (step.in_blocks) {
+        if (const mydev_code code = run_group(i, step.end_of_group); code != MYDEV_OK) return code;
+        i = step.end_of_group;
+        continue;
+      }
+      const mydev_frame& frame = frames_[i++];
+      const mydev_code code = frame.kernel->entry(&frame);
+      if (code != MYDEV_OK) [[unlikely]]
+        return fail(frame, code);
+      forget_kernel_message(frame);
+    }
+    for (const auto& [buffer, advance] : moving_) {
+      buffers_[buffer].data = static_cast<char*>(buffers_[buffer].data) + advance;
+    }
+  }
+  return MYDEV_OK;
+}
+
+bool FusedTiles::Worker::needs_scratch(const FusedTiles& tiles, int64_t entries) {
+  allocate(tiles);
+  sizes_[0] = entries;
+  return std::ranges::any_of(frames_, [](const mydev_frame& frame) {
+    return frame.kernel->scratch_bytes != nullptr && frame.kernel->scratch_bytes(&frame) != 0;
+  });
+}
+
+void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
+  if (prepared_for_ == tiles.id_) return;
+  prepared_for_ = 0;
+  tiles_ = &tiles;
+  char* const memory = aligned(memory_, tiles.workspace_);
+  sizes_.assign(tiles.sizes_.begin() + static_cast<std::ptrdiff_t>(tiles.split_), tiles.sizes_.end());
+  buffers_.clear();
+  first_buffer_.clear();
+  moving_.clear();
+  for (const Step& step : tiles.steps_) {
+    first_buffer_.push_back(buffers_.size());
+    for (const Operand& operand : step.operands) {
+      const bool is_temporary = operand.kind == Operand::kTemporary;
+      const size_t rank = (step.of_kept ? tiles.kept_ : tiles.sizes_.size()) - tiles.split_;
+      mydev_buffer buffer{is_temporary ? memory + operand.offset : nullptr,
+                          sizes_.data(),
+                          operand.strides.data() + (is_temporary ? 0 : tiles.split_),
+                          static_cast<int32_t>(rank),
+                          static_cast<int16_t>(operand.dtype),
+                          0};
+      if (operand.kind == Operand::kNumber) {
+        buffer.data = const_cast<mydev_scalar*>(&operand.number);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        buffer.flags = MYDEV_BUFFER_SCALAR;
+      } else if (operand.kind == Operand::kAbsent) {
+        buffer.rank = 0;
+      } else if (!is_temporary && !tiles.advances_.empty() && tiles.advances_[operand.index] != 0) {
+        moving_.emplace_back(buffers_.size(), tiles.advances_[operand.index]);
+      }
+      buffers_.push_back(buffer);
+    }
+  }
+  frames_.clear();
+  std::span<const mydev_buffer> rest = buffers_;
+  for (const Step& step : tiles.steps_) {
+    frames_.push_back(make_frame(rest.first(step.operands.size()), step.num_outputs,
+                                 {step.attributes->attributes, step.attributes->num_attributes}));
+    frames_.back().kernel = step.record;
+    rest = rest.subspan(step.operands.size());
+  }
+  make_streams();
+  prepared_for_ = tiles.id_;
+}
+
+// Numbers and what is one value along a line are as many values as a block has.
+void FusedTiles::Worker::make_streams() {
+  streams_.assign(buffers_.size(), Stream{});
+  size_t repeated = 0;
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    const Step& step = tiles_->steps_[i];
+    if (!step.in_blocks) continue;
+    for (size_t k = 0; k < step.operands.size(); ++k) {
+      const Operand& operand = step.operands[k];
+      const mydev_buffer& buffer = buffers_[first_buffer_[i] + k];
+      Stream& stream = streams_[first_buffer_[i] + k];
+      stream.value_bytes = step.block.value_bytes[k];
+      if (operand.kind == Operand::kTemporary && tiles_->temporaries_[operand.index].in_block) {
+        stream.values = static_cast<char*>(buffer.data);
+      } else if (operand.kind == Operand::kNumber || (buffer.strides[buffer.rank - 1] == 0 && sizes_.back() != 1)) {
+        stream.is_uniform = operand.kind != Operand::kNumber;
+        stream.repeats = true;
+        stream.is_one = k == 2 && step.block.apply_by_one != nullptr;
+        ++repeated;
+      } else {
+        stream.moves = true;
+      }
+      if (buffer.rank > 1 && operand.kind != Operand::kNumber) {
+        stream.line_bytes = buffer.strides[buffer.rank - 2] * stream.value_bytes;
+      }
+    }
+  }
+  char* next = aligned(values_, repeated * kBlockValues * kMostValueBytes);
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    for (size_t k = 0; k < tiles_->steps_[i].operands.size(); ++k) {
+      Stream& stream = streams_[first_buffer_[i] + k];
+      if (!stream.repeats) continue;
+      stream.values = next;
+      next += kBlockValues * kMostValueBytes;
+      const Operand& operand = tiles_->steps_[i].operands[k];
+      if (stream.is_uniform) continue;
+      const PointwiseBlock& block = tiles_->steps_[i].block;
+      block.fill(block, static_cast<int>(k), operand.number, stream.values, kBlockValues);
+    }
+  }
+}
+
+mydev_code FusedTiles::Worker::fail(const mydev_frame& frame, mydev_code code) const {
+  const std::optional<std::string> message = take_kernel_message(frame);
+  const std::string text = std::string(frame.kernel->name) + ": " + message.value_or("it gave no message");
+  outer_->host->set_error(outer_, text.c_str());
+  return code;
+}
+
+// Sizes and addresses of the tile.
+void FusedTiles::Worker::place(int64_t tile) {
+  const std::vector<int64_t>& sizes = tiles_->sizes_;
+  const int64_t begin = tile % tiles_->chunks_ * tiles_->chunk_;
+  sizes_[0] = std::min(tiles_->chunk_, sizes[tiles_->split_] - begin);
+  size_t next = 0;
+  for (const Step& step : tiles_->steps_) {
+    for (const Operand& operand : step.operands) {
+      mydev_buffer& buffer = buffers_[next++];
+      if (operand.kind != Operand::kMemory) continue;
+      int64_t elements = begin * operand.strides[tiles_->split_], rest = tile / tiles_->chunks_;
+      for (size_t d = tiles_->split_; d-- > 0; rest /= sizes[d]) elements += rest % sizes[d] * operand.strides[d];
+      buffer.data = static_cast<char*>(outer_->buffers[operand.index].data) + operand.offset +
+                    elements * dtype_size(operand.dtype);
+    }
+  }
+}
+
+// Whether a round is one block of all steps, and no value of it is there several times which a round could change.
+bool FusedTiles::Worker::has_calls() const {
+  const std::vector<Step>& steps = tiles_->steps_;
+  int64_t values = 1;
+  for (const int64_t size : sizes_) values *= size;
+  return steps[0].in_blocks && steps[0].end_of_group == steps.size() && values == sizes_.back() &&
+         values <= kBlockValues && std::ranges::none_of(streams_, &Stream::is_uniform);
+}
+
+// Rounds of few values: all that is not the computation itself is done once.
+mydev_code FusedTiles::Worker::run_rounds() {
+  calls_.clear();
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    const Step& step = tiles_->steps_[i];
+    PointwiseCall& call = calls_.emplace_back(PointwiseCall{&step.block, &frames_[i], {}, {}, false, false});
+    for (size_t k = 0; k < step.operands.size(); ++k) {
+      const Operand& operand = step.operands[k];
+      const Stream& stream = streams_[first_buffer_[i] + k];
+      call.by_one |= stream.is_one;
+      call.operands[k] = stream.moves ? buffers_[first_buffer_[i] + k].data : stream.values;
+      if (operand.kind != Operand::kMemory || tiles_->advances_.empty()) continue;
+      call.advance[k] = tiles_->advances_[operand.index];
+      call.moves |= call.advance[k] != 0;
+    }
+  }
+  const PointwiseCall* failed = calls_[0].block->run_rounds(calls_, sizes_.back(), tiles_->rounds_);
+  return failed == nullptr ? MYDEV_OK : fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
+}
+
+// Steps [first, end), line by line of the tile's last dimension.
+mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
+  const size_t outer_rank = sizes_.size() - 1;
+  int64_t lines = 1;
+  for (size_t d = 0; d < outer_rank; ++d) lines *= sizes_[d];
+  const std::span<Stream> streams = streams_of(first, end);
+  const mydev_buffer* const buffers = &buffers_[first_buffer_[first]];
+  const int64_t row = outer_rank == 0 ? 1 : sizes_[outer_rank - 1];
+  int64_t in_row = 0;
+  for (int64_t line = 0; line < lines; ++line) {
+    for (size_t i = 0; i < streams.size(); ++i) {
+      Stream& stream = streams[i];
+      if (!stream.moves && !stream.is_uniform) continue;
+      if (in_row != 0) {
+        stream.line += stream.line_bytes;
+      } else {
+        int64_t elements = 0, rest = line;
+        for (size_t d = outer_rank; d-- > 0; rest /= sizes_[d]) elements += rest % sizes_[d] * buffers[i].strides[d];
+        stream.line = static_cast<char*>(buffers[i].data) + elements * stream.value_bytes;
+      }
+      if (stream.is_one) {
+        stream.values = stream.line;
+      } else if (stream.is_uniform) {
+        repeat(stream);
+      }
+    }
+    if (++in_row == row) in_row = 0;
+    if (const mydev_code code = run_line(first, end); code != MYDEV_OK) [[unlikely]]
+      return code;
+  }
+  return MYDEV_OK;
+}
+
+// All steps on a block before the next.
+mydev_code FusedTiles::Worker::run_line(size_t first, size_t end) {
+  const int64_t length = sizes_.back();
+  for (int64_t begin = 0; begin < length; begin += kBlockValues) {
+    const int64_t n = std::min(kBlockValues, length - begin);
+    const Stream* stream = &streams_[first_buffer_[first]];
+    for (size_t i = first; i < end; ++i) {
+      const Step& step = tiles_->steps_[i];
+      const auto next = [&] {
+        const Stream& at = *stream++;
+        return at.moves ? at.line + begin * at.value_bytes : at.values;
+      };
+      void* const out = next();
+      const void* in[kMaxBlockInputs] = {};
+      for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = next();
+      const bool by_one = stream[-1].is_one;
+      if (!step.block.run(step.block, frames_[i], out, in, n, by_one)) [[unlikely]]
+        return fail(frames_[i], MYDEV_FAILED_PRECONDITION);
+    }
+  }
+  return MYDEV_OK;
+}
+
+std::span<FusedTiles::Worker::Stream> FusedTiles::Worker::streams_of(size_t first, size_t end) {
+  const size_t begin = first_buffer_[first];
+  return std::span(streams_).subspan(begin, first_buffer_[end - 1] + tiles_->steps_[end - 1].operands.size() - begin);
+}
+
+void FusedTiles::Worker::repeat(const Stream& stream) const {
+  const auto bytes = static_cast<size_t>(stream.value_bytes);
+  const auto count = static_cast<size_t>(std::min(kBlockValues, sizes_.back()));
+  std::memcpy(stream.values, stream.line, bytes);
+  for (size_t done = 1; done < count; done *= 2) {
+    std::memcpy(stream.values + done * bytes, stream.values, std::min(done, count - done) * bytes);
+  }
+}
+
+}  // namespace mydev::kernels

@@ -1,0 +1,89 @@
+#include "program/graph_instances.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/driver/driver_life_cycle.h"
+
+namespace mydev::program {
+
+namespace {
+
+// nullptr: there are none that a stream can be recorded into.
+const mydev_graph_extension* graphs_of(const Device& device) {
+  const LoadedDriver* driver = load_driver_once();
+  if (driver == nullptr || device.driver != driver->api) return nullptr;
+  const auto found = std::ranges::find_if(driver->extensions, [](const DriverExtension& extension) {
+    return extension.name == MYDEV_GRAPH_EXTENSION && extension.known();
+  });
+  if (found == driver->extensions.end()) return nullptr;
+  const auto& graphs = found->as<mydev_graph_extension>();
+  return graphs.capture_begin != nullptr ? &graphs : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<GraphInstances> GraphInstances::make(const Program& program, const Device& device) {
+  const mydev_graph_extension* graphs = graphs_of(device);
+  if (graphs == nullptr || program.steps().empty()) return nullptr;
+  return std::unique_ptr<GraphInstances>(new GraphInstances(program, *graphs));
+}
+
+GraphInstances::~GraphInstances() {
+  if (!driver_loaded()) return;
+  for (const Instance& instance : instances_) graphs_.exec_destroy(instance.exec);
+}
+
+bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const std::function<void()>& submit) {
+  if (refused_ || stream.asynchronous() || stream.capture() != nullptr || mydev::detail::observing()) return false;
+  const auto found = std::ranges::find(instances_, memory, &Instance::memory);
+  if (found != instances_.end()) {
+    std::rotate(found, found + 1, instances_.end());
+  } else {
+    if (last_memory_ != memory) {
+      last_memory_ = memory;
+      return false;
+    }
+    mydev_graph_exec exec = record(stream, submit);
+    refused_ = exec == nullptr;
+    if (refused_) return false;
+    keep(memory, exec);
+  }
+  stream.check_open();
+  const mydev_code code = graphs_.launch(instances_.back().exec, stream.handle());
+  if (code != MYDEV_OK) [[unlikely]] {
+    mydev::detail::raise_driver_error(stream.device(), code,
+                                      ("the graph of program '" + program_.name() + "'").c_str());
+  }
+  return true;
+}
+
+// nullptr: the driver refuses.
+mydev_graph_exec GraphInstances::record(Stream& stream, const std::function<void()>& submit) {
+  if (graphs_.capture_begin(stream.handle()) != MYDEV_OK) return nullptr;
+  bool recorded = true;
+  try {
+    const RaiserBypass bypass;
+    submit();
+  } catch (const Error&) {  // the driver's: what the steps mean has been asked before
+    recorded = false;
+  }
+  mydev_graph graph = nullptr;
+  if (graphs_.capture_end(stream.handle(), &graph) != MYDEV_OK || graph == nullptr) return nullptr;
+  mydev_graph_exec exec = nullptr;
+  if (recorded && graphs_.instantiate(graph, &exec) != MYDEV_OK) exec = nullptr;
+  graphs_.destroy(graph);
+  return exec;
+}
+
+void GraphInstances::keep(const std::vector<void*>& memory, mydev_graph_exec exec) {
+  if (instances_.size() == kMost) {
+    graphs_.exec_destroy(instances_.front().exec);
+    instances_.erase(instances_.begin());
+  }
+  instances_.push_back({memory, exec});
+}
+
+}  // namespace mydev::program

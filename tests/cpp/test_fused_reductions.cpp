@@ -1,0 +1,392 @@
+// Fused steps with reductions and with steps of several dimensions: what goes with what, and random programs of them,
+// which give to the bit what their launches give.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuzz.h"
+#include "kernels/registry/kernel_registry.h"
+#include "program/fusible_run.h"
+#include "program/fusion.h"
+#include "program/reshape.h"
+#include "program_fixture.h"
+#include "runtime/command/launch.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::program {
+namespace {
+
+// --- what goes with what ---------------------------------------------------------------------------------------------
+
+TEST(Reshape, FindsTheCoarsestSizesOfBoth) {
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(common_refinement({8192}, {64, 1, 128}), Sizes({64, 128}));
+  EXPECT_EQ(common_refinement({4, 6}, {2, 12}), Sizes({2, 2, 6}));
+  EXPECT_EQ(common_refinement({}, {1, 1}), Sizes());
+  EXPECT_EQ(common_refinement({0, 4}, {0, 1, 4}), Sizes({0, 4}));
+  EXPECT_EQ(common_refinement({4, 6}, {6, 4}), std::nullopt);
+  EXPECT_EQ(common_refinement({4, 6}, {4, 3}), std::nullopt);
+  EXPECT_EQ(common_refinement({0, 4}, {4, 0}), std::nullopt);
+}
+
+TEST(Reshape, SplitsAnyStride) {
+  Operand view;
+  view.kind = Operand::kView;
+  view.sizes = {6, 1, 4};
+  view.strides = {-10, 77, 0};
+  EXPECT_EQ(reshaped(view, {2, 3, 2, 2}).strides, std::vector<int64_t>({-30, -10, 0, 0}));
+  view.strides = {8, 77, 2};
+  EXPECT_EQ(flattened(view).sizes, std::vector<int64_t>({24}));
+  EXPECT_EQ(flattened(view).strides, std::vector<int64_t>({2}));
+}
+
+struct Row {
+  const char *what, *text;
+  size_t steps;  // of the fused program
+};
+class Fused : public testing::TestWithParam<Row> {};
+
+TEST_P(Fused, IsWhatGoesTogether) {
+  const SharedProgram fused = fuse(parsed(GetParam().text));
+  EXPECT_EQ(fused->steps().size(), GetParam().steps) << print(*fused);
+}
+
+constexpr Row kRows[] = {
+    {"OneShapeInOtherDimensions",
+     R"(program p(x: f32[64,128], w: f32[128]) -> (y: f32[64,128]) {
+  temporary t: f32[8192]
+  temporary u: f32[64,128]
+  t = launch mydev.exp(x f32[8192])
+  u = launch mydev.mul(t f32[64,128], w f32[64,128]{0,1})
+  y f32[32,2,128] = launch mydev.neg(u f32[32,2,128])
+})",
+     1},
+    {"SoftmaxInPrimitives",
+     R"(program p(x: f32[64,128]) -> (y: f32[64,128]) {
+  temporary m: f32[64]
+  temporary d: f32[64,128]
+  temporary e: f32[8192]
+  temporary s: f32[64]
+  m f32[64,128]{1,0} = launch mydev.amax(x)
+  d = launch mydev.sub(x, m f32[64,128]{1,0}; alpha=1.0)
+  e = launch mydev.exp(d f32[8192])
+  s f32[64,128]{1,0} = launch mydev.sum(e f32[64,128])
+  y = launch mydev.div(e f32[64,128], s f32[64,128]{1,0})
+})",
+     1},
+    {"WhatIsReducedIsAShapeToo",
+     R"(program p(x: f32[64,128]) -> (y: f32[64], z: f32[64,128]) {
+  temporary s: f32[64]
+  s f32[64,128]{1,0} = launch mydev.sum(x)
+  y f32[8,8] = launch mydev.mul(s f32[8,8], f32[8,8] 0.5)
+  z = launch mydev.sub(x, y f32[64,128]{1,0}; alpha=1.0)
+})",
+     1},
+    {"SeveralLastDimensions",
+     R"(program p(x: f32[16,4,8]) -> (y: f32[16]) {
+  temporary t: f32[512]
+  t = launch mydev.exp(x f32[512])
+  y f32[16,4,8]{1,0,0} = launch mydev.sum(t f32[16,4,8])
+})",
+     1},
+    {"AllOfLittle",
+     R"(program p(x: f32[16,8]) -> (y: f32[]) {
+  temporary t: f32[128]
+  t = launch mydev.exp(x f32[128])
+  y f32[16,8]{0,0} = launch mydev.mean(t f32[16,8])
+})",
+     1},
+    {"VarianceWithoutItsMean",
+     R"(program p(x: f32[16,8]) -> (y: f32[16]) {
+  temporary v: f32[16]
+  v f32[16,8]{1,0}, none = launch mydev.variance(x; correction=1.0, take_root=false)
+  y = launch mydev.sqrt(v)
+})",
+     1},
+    {"NotOtherDimensions",
+     R"(program p(x: f32[16,16,4]) -> (y: f32[16]) {
+  temporary t: f32[16,16]
+  t f32[16,16,4]{16,1,0} = launch mydev.sum(x)
+  y f32[16,16]{1,0} = launch mydev.sum(t)
+})",
+     2},
+    {"NotTheFirstDimensions",
+     R"(program p(x: f32[16,64]) -> (y: f32[64]) {
+  temporary t: f32[16,64]
+  t = launch mydev.exp(x)
+  y f32[16,64]{0,1} = launch mydev.sum(t)
+})",
+     2},
+    {"NotFewLongRows",
+     R"(program p(x: f32[8,4096]) -> (y: f32[8]) {
+  temporary t: f32[8,4096]
+  t = launch mydev.exp(x)
+  y f32[8,4096]{1,0} = launch mydev.sum(t)
+})",
+     2},
+    {"NotRowsThatNoCacheHolds",
+     R"(program p(x: f32[16,32768]) -> (y: f32[16]) {
+  temporary t: f32[16,32768]
+  t = launch mydev.exp(x)
+  y f32[16,32768]{1,0} = launch mydev.sum(t)
+})",
+     2},
+    {"NotRowsWithGaps",
+     R"(program p(x: f32[64,16]) -> (y: f32[16], z: f32[16]) {
+  y f32[16,64]{1,0} = launch mydev.sum(x f32[16,64]{1,16})
+  z = launch mydev.exp(y)
+})",
+     2},
+    {"NotPositions",
+     R"(program p(x: f32[16,8]) -> (i: s64[16], j: s64[16]) {
+  none, i s64[16,8]{1,0} = launch mydev.max_with_index(x)
+  j = launch mydev.neg(i)
+})",
+     2},
+    {"NotWhatIsReadOtherwiseThanReduced",
+     R"(program p(x: f32[16,16]) -> (z: f32[16,16]) {
+  temporary s: f32[16]
+  s f32[16,16]{1,0} = launch mydev.sum(x)
+  z = launch mydev.sub(x, s f32[16,16]{0,1}; alpha=1.0)
+})",
+     2},
+};
+INSTANTIATE_TEST_SUITE_P(Program, Fused, testing::ValuesIn(kRows),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+TEST(FusedReductions, AreOneLaunch) {
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  const SharedProgram program = fuse(parsed(kRows[1].text));
+  Executor executor = executor_of(program);
+  EXPECT_EQ(executor.plan().arena_bytes, 0U);
+  const Floats x(std::vector<float>(8192, 1)), y(std::vector<float>(8192, 0));
+  const uint64_t before = launch_count();
+  executor.run(default_stream(0), std::vector{x.binding()}, std::vector{y.binding()});
+  EXPECT_EQ(y.read(), std::vector<float>(8192, 1.0F / 128));
+  EXPECT_EQ(launch_count() - before, 1U);
+}
+
+// --- random programs -------------------------------------------------------------------------------------------------
+
+using Sizes = std::vector<int64_t>;
+using Random = std::mt19937;
+
+int64_t below(Random& random, int64_t end) {
+  return std::uniform_int_distribution<int64_t>(0, end - 1)(random);
+}
+template <typename T>
+const T& one_of(Random& random, const std::vector<T>& from) {
+  return from[static_cast<size_t>(below(random, static_cast<int64_t>(from.size())))];
+}
+
+// Launches over one shape, its rows, and what is reduced of them, each time in other dimensions.
+class RandomProgram {
+ public:
+  explicit RandomProgram(Random& random) : random_(random), builder_("p") {
+    dtype_ = one_of(random_, std::vector{MYDEV_F32, MYDEV_F32, MYDEV_F64, MYDEV_BF16, MYDEV_F16, MYDEV_S32});
+    const std::vector<int64_t> some = {1, 2, 3, 4, 8, 17, 40, 130};
+    for (int64_t rank = below(random_, 5); rank > 0; --rank) sizes_.push_back(one_of(random_, some));
+    while (count_elements(sizes_) > 200000) sizes_.pop_back();
+    if (below(random_, 20) == 0) sizes_.push_back(0);
+    reduced_ = static_cast<size_t>(below(random_, static_cast<int64_t>(sizes_.size()) + 1));
+    kept_sizes_ = {sizes_.begin(), sizes_.end() - static_cast<std::ptrdiff_t>(reduced_)};
+    for (int i = 0; i < 2; ++i) whole_.push_back(builder_.parameter(dtype_, sizes_));
+    row_ = builder_.parameter(dtype_, {sizes_.end() - static_cast<std::ptrdiff_t>(reduced_), sizes_.end()});
+    column_ = builder_.parameter(dtype_, kept_sizes_);
+    for (int64_t steps = 2 + below(random_, 10); steps > 0; --steps) add_step();
+    for (const SlotIndex slot : made_) {
+      if (slot == made_.back() || below(random_, 4) == 0) builder_.returns(slot);
+    }
+  }
+  SharedProgram build() && { return std::move(builder_).build(); }
+
+ private:
+  bool is_floating() const { return dtype_ != MYDEV_S32; }
+
+  // The same elements with neighbouring dimensions merged here and there.
+  Operand in_other_dimensions(Operand view) {
+    Sizes sizes;
+    for (const int64_t size : view.sizes) {
+      if (!sizes.empty() && below(random_, 2) == 0) {
+        sizes.back() *= size;
+      } else {
+        sizes.push_back(size);
+      }
+    }
+    view.sizes = sizes;
+    view.strides = dense_strides(sizes);
+    return view;
+  }
+  // Of rows or columns, over the whole shape.
+  Operand broadcast(SlotIndex slot, bool of_row) {
+    Operand view = builder_.view(slot);
+    const Sizes own = view.strides;
+    view.sizes = sizes_;
+    view.strides.assign(sizes_.size(), 0);
+    std::ranges::copy(own, of_row ? view.strides.end() - static_cast<std::ptrdiff_t>(reduced_) : view.strides.begin());
+    return view;
+  }
+  Operand number(const Sizes& sizes) {
+    mydev_scalar value{};
+    if (is_floating()) {
+      value.f = 0.5;
+    } else {
+      value.i = 3;
+    }
+    Operand operand = ProgramBuilder::number(dtype_, value);
+    operand.sizes = sizes;
+    operand.strides.assign(sizes.size(), 0);
+    return operand;
+  }
+
+  SlotIndex make(std::vector<SlotIndex>& values, const Sizes& sizes) {
+    if (!made_.empty() && below(random_, 6) == 0) {  // over what was there
+      const SlotIndex old = one_of(random_, made_);
+      if (std::ranges::count(values, old) != 0) return old;
+    }
+    const SlotIndex slot = builder_.temporary(dtype_, sizes);
+    made_.push_back(slot);
+    return slot;
+  }
+
+  void add_step() {
+    switch (below(random_, 6)) {
+      case 0:
+        return add_reduction();
+      case 1:
+        return columns_.empty() ? add_reduction() : add_of_columns();
+      case 2:
+        return add_broadcast();
+      default:
+        return add_whole();
+    }
+  }
+
+  void add_pointwise(std::vector<SlotIndex>& values, const Sizes& sizes) {
+    const Operand a = in_other_dimensions(builder_.view(one_of(random_, values)));
+    Operand b = builder_.view(one_of(random_, values));
+    b.sizes = a.sizes;
+    b.strides = dense_strides(b.sizes);
+    if (below(random_, 4) == 0) b = number(a.sizes);
+    Operand result = builder_.view(make(values, sizes));
+    result.sizes = a.sizes;
+    result.strides = dense_strides(a.sizes);
+    if (below(random_, 2) == 0) {
+      builder_.launch(
+          is_floating() ? one_of(random_, std::vector<const char*>{"mydev.sigmoid", "mydev.relu"}) : "mydev.abs",
+          {result}, {a});
+    } else {
+      builder_.launch(one_of(random_, std::vector<const char*>{"mydev.mul", "mydev.maximum"}), {result}, {a, b});
+    }
+    note(values, result.slot);
+  }
+  void add_whole() { add_pointwise(whole_, sizes_); }
+  void add_of_columns() { add_pointwise(columns_, kept_sizes_); }
+
+  void add_broadcast() {
+    const Operand a = builder_.view(one_of(random_, whole_));
+    const bool of_row = columns_.empty() || below(random_, 2) == 0;
+    const SlotIndex other = of_row ? row_ : below(random_, 3) == 0 ? column_ : one_of(random_, columns_);
+    const Operand b = broadcast(other, of_row);
+    const Operand result = builder_.view(make(whole_, sizes_));
+    if (below(random_, 2) == 0) {
+      const mydev_attribute alpha = is_floating() ? float_attribute("alpha", one_of(random_, std::vector{1.0, 0.3}))
+                                                  : int_attribute("alpha", 1 + static_cast<int64_t>(below(random_, 3)));
+      builder_.launch("mydev.add", {result}, {a, b}, std::span(&alpha, 1));
+    } else {
+      builder_.launch("mydev.mul", {result}, {a, b});
+    }
+    note(whole_, result.slot);
+  }
+
+  void add_reduction() {
+    const Operand in = builder_.view(one_of(random_, whole_));
+    const SlotIndex slot = make(columns_, kept_sizes_);
+    builder_.launch(one_of(random_, std::vector<const char*>{"mydev.sum", "mydev.amax", "mydev.prod"}),
+                    {broadcast(slot, false)}, {in});
+    note(columns_, slot);
+  }
+
+  static void note(std::vector<SlotIndex>& values, SlotIndex slot) {
+    if (std::ranges::count(values, slot) == 0) values.push_back(slot);
+  }
+
+  Random& random_;
+  ProgramBuilder builder_;
+  mydev_dtype dtype_;
+  Sizes sizes_, kept_sizes_;
+  size_t reduced_;
+  std::vector<SlotIndex> whole_, columns_, made_;
+  SlotIndex row_, column_;
+};
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes some_elements(Random& random, const Slot& slot) {
+  Bytes bytes(slot.bytes());
+  const size_t size = dtype_size(slot.dtype);
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    const float value = static_cast<float>(below(random, 2000)) / 500 - 2;
+    uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    const double wide = value;
+    const auto whole = static_cast<int32_t>(value * 4);
+    const auto upper = static_cast<uint16_t>(bits >> 16);  // of f16 a number too
+    switch (slot.dtype) {
+      case MYDEV_F64:
+        std::memcpy(&bytes[at], &wide, size);
+        break;
+      case MYDEV_S32:
+        std::memcpy(&bytes[at], &whole, size);
+        break;
+      case MYDEV_F32:
+        std::memcpy(&bytes[at], &value, size);
+        break;
+      default:
+        std::memcpy(&bytes[at], &upper, size);
+    }
+  }
+  return bytes;
+}
+
+std::vector<Bytes> results_of(const SharedProgram& program, const std::vector<Bytes>& parameters) {
+  std::vector<std::unique_ptr<DeviceArray<uint8_t>>> arrays;
+  std::vector<Binding> given, results;
+  for (const Bytes& bytes : parameters) {
+    given.push_back(arrays.emplace_back(std::make_unique<DeviceArray<uint8_t>>(bytes))->binding());
+  }
+  for (const SlotIndex slot : program->own_results()) {
+    const Bytes empty(program->slots()[slot].bytes(), 0xff);
+    results.push_back(arrays.emplace_back(std::make_unique<DeviceArray<uint8_t>>(empty))->binding());
+  }
+  Executor executor = executor_of(program);
+  poison(executor.arena());
+  executor.run(default_stream(0), given, results);
+  std::vector<Bytes> values;
+  for (size_t i = given.size(); i < arrays.size(); ++i) values.push_back(arrays[i]->read());
+  return values;
+}
+
+TEST(RandomPrograms, GiveWhatTheirLaunchesGive) {
+  if (resolve_kernel(device(0), "mydev.prod") == nullptr) GTEST_SKIP() << "the device has not all kernels";
+  size_t fused_steps = 0;
+  fuzz(60, 1, [&](Random& random) {
+    const SharedProgram program = RandomProgram(random).build(), fused = fuse(program);
+    std::vector<Bytes> parameters;
+    for (const SlotIndex slot : program->parameters()) {
+      parameters.push_back(some_elements(random, program->slots()[slot]));
+    }
+    fused_steps += program->steps().size() - fused->steps().size();
+    ASSERT_EQ(results_of(fused, parameters), results_of(program, parameters)) << print(*fused);
+  });
+  EXPECT_GT(fused_steps, 0U);
+}
+
+}  // namespace
+}  // namespace mydev::program
