@@ -30,6 +30,11 @@ eager_numbers = nn.functional.dropout(x, 0.5) + torch.rand_like(x)
 torch.testing.assert_close(compiled_numbers, eager_numbers, rtol=0, atol=0)
 # [docs: end]
 
+# [docs: kernels]
+run = torch.compile(model, backend="mydev_kernels")  # with the driver's own compiler
+torch.testing.assert_close(run(x), model(x))
+# [docs: end]
+
 # [docs: program]
 run = torch.compile(model, backend="mydev_program")  # the default where the host does not reach the memory
 torch.testing.assert_close(run(x), model(x))

@@ -285,6 +285,7 @@ struct Running {
   const KernelFunctionOfModule& function;
   KernelCall call;
   uint64_t local_memory;
+  const char* failure = nullptr;  // of any thread; written as an atomic
   std::atomic<bool> out_of_memory{false};
 };
 
@@ -299,6 +300,7 @@ void run_groups(void* context, int64_t begin, int64_t end) {
     if (local == nullptr) return running.out_of_memory.store(true, std::memory_order_relaxed);
   }
   call.local_memory = static_cast<char*>(local);
+  call.failure = &running.failure;
   running.function(call);
   std::free(local);
 }
@@ -343,6 +345,10 @@ mydev_code ModuleLaunch::run(const mydev_frame& frame) const noexcept {
   if (running.out_of_memory.load(std::memory_order_relaxed)) {
     frame.host->set_error(&frame, "out of host memory for a kernel's local memory");
     return MYDEV_RESOURCE_EXHAUSTED;
+  }
+  if (running.failure != nullptr) {
+    frame.host->set_error(&frame, running.failure);
+    return MYDEV_OUT_OF_RANGE;
   }
   return MYDEV_OK;
 }

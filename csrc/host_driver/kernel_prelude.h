@@ -23,10 +23,11 @@ union KernelNumber {
 struct KernelCall {
   void* const* pointers;
   const KernelNumber* numbers;
-  uint32_t grid[3];    // groups of the launch
-  uint32_t group[3];   // threads of a group
-  int64_t begin, end;  // the groups of this call; dimension 0 varies fastest
-  char* local_memory;  // for one group at a time
+  uint32_t grid[3];      // groups of the launch
+  uint32_t group[3];     // threads of a group
+  int64_t begin, end;    // the groups of this call; dimension 0 varies fastest
+  char* local_memory;    // for one group at a time
+  const char** failure;  // set: the launch fails with this text, which is the module's
 };
 
 using KernelFunction = void (*)(const KernelCall* call);
@@ -59,6 +60,9 @@ struct KernelCall {
   std::uint32_t group[3];
   std::int64_t begin, end;
   char* local_memory;
+  const char** failure;
+
+  void fail(const char* text) const { __atomic_store_n(failure, text, __ATOMIC_RELAXED); }
 };
 
 struct Group {

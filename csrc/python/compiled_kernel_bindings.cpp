@@ -1,4 +1,6 @@
 // torch_mydev._C: kernels that a driver compiles of source at run time: modules, kernels, launches on tensors.
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_strided.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -42,6 +44,18 @@ struct Operands {
   c10::SmallVector<mydev_buffer, 8> buffers;
   c10::SmallVector<c10::TensorImpl*, 8> impls;
 
+  // A kernel goes by sizes and strides, and so must the memory.
+  static void check_reach(const CompiledKernel& kernel, size_t i, const at::Tensor& tensor) {
+    const size_t wanted = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize(),
+                                                           static_cast<size_t>(tensor.storage_offset()));
+    TORCH_CHECK_VALUE(tensor.numel() == 0 || wanted <= tensor.storage().nbytes(), kernel.shown().name, ": argument ", i,
+                      " reaches beyond its storage, which has ", tensor.storage().nbytes(), " bytes");
+  }
+  // The values of a negated view, laid out as it is.
+  static at::Tensor resolved(const at::Tensor& tensor) {
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
+  }
+
   Operands(const CompiledKernel& kernel, const Items& given) {
     const KernelParameters& parameters = kernel.parameters();
     TORCH_CHECK_VALUE(given.size() == parameters.buffers(), kernel.shown().name, " takes ", parameters.buffers(),
@@ -53,9 +67,13 @@ struct Operands {
       TORCH_CHECK_VALUE(on_device(tensor) && tensor.device().index() == kernel.device().index, kernel.shown().name,
                         ": argument ", i, " is on ", tensor.device(), ", the kernel was compiled for ",
                         torch_device(kernel.device().index));
-      tensors.push_back(tensor);
-      buffers.push_back(input_buffer_of(tensor));
-      impls.push_back(tensor.unsafeGetTensorImpl());
+      check_reach(kernel, i, tensor);
+      const bool negated = tensor.is_neg();
+      TORCH_CHECK(!negated || i >= parameters.written(), kernel.shown().name, ": argument ", i,
+                  " is a negated view, which a compiled kernel cannot write to; give it resolve_neg()");
+      tensors.push_back(negated ? resolved(tensor) : tensor);
+      buffers.push_back(input_buffer_of(tensors.back()));
+      impls.push_back(tensors.back().unsafeGetTensorImpl());
     }
     make_writable({buffers.data(), buffers.size()}, parameters.written(), impls.data());
   }

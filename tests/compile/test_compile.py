@@ -196,7 +196,9 @@ def test_streams_inside_a_compiled_function(backend: str, device: torch.device) 
         with mydev.stream(stream):
             return x * 2
 
-    result = torch.compile(function, backend=backend)(torch.ones(3, device=device))
+    x = torch.ones(3, device=device)
+    stream.wait_stream(mydev.current_stream())
+    result = torch.compile(function, backend=backend)(x)
     mydev.synchronize()
     assert result.tolist() == [2, 2, 2]
     assert mydev.current_stream() == mydev.default_stream()

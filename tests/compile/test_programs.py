@@ -301,69 +301,6 @@ def test_higher_order_operators() -> None:
         assert run(x).tolist() == ([3] * 3 if sign > 0 else [-1] * 3)
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_call_leaves_its_results_alone() -> None:
-    run = compiled(lambda x: ((x * 2).exp() @ x.t()).sum(1))
-    x = torch.ones(64, 64, device="mydev")
-    run(x)
-    before = mydev.memory_allocated()
-    result = run(x)
-    assert mydev.memory_allocated() - before == 256
-    del result
-    assert mydev.memory_allocated() == before
-
-
-def test_temporaries_share_memory() -> None:
-    def chain(x: Tensor) -> Tensor:
-        for _ in range(8):
-            x = (x @ x).relu() * 0.1
-        return x
-
-    x = torch.ones(256, 256, device="mydev")
-    run = compiled(chain)
-    run(x)
-    mydev.reset_peak_memory_stats()
-    before = mydev.memory_allocated()
-    run(x)
-    assert mydev.max_memory_allocated() - before <= 3 * x.nbytes
-
-
-def test_a_donated_input_is_kept_while_a_view_of_it_is_needed() -> None:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    from torch_mydev.compile.program.graph_function import GraphFunction
-    from torch_mydev.observe.compile_report import GraphReport
-
-    def function(x: Tensor) -> list[Tensor]:
-        view = x.t()
-        grown = ((x @ x.t()).exp() @ x).neg()
-        later = grown.cumsum(0)  # might lie where x lay
-        outside = torch.linalg.svdvals(later @ later.t())  # ends a program, behind which x is not used
-        return [view * outside.sum().sign()]
-
-    x = torch.linspace(-0.1, 0.1, 256 * 384, device="mydev").reshape(256, 384)
-    (expected,) = function(x)
-    graph = make_fx(function, tracing_mode="fake")(x)
-    report = GraphReport("backward", "mydev:0")
-    run = GraphFunction(graph, torch.device("mydev:0"), report, donated=[0])
-    for _ in range(2):
-        (actual,) = run([x.clone()])
-        assert_close(actual, expected)
-    assert report.calls == ["aten._linalg_svd.default"]
-
-
-def test_memory_of_an_input_that_is_gone() -> None:
-    run = compiled(lambda x: x * 2)
-    run(torch.ones(6, device="mydev"))
-    x = torch.ones(6, device="mydev")
-    x.untyped_storage().resize_(8)
-    with pytest.raises(RuntimeError, match="input 0 reaches beyond its storage, which has 8 bytes"):
-        run(x)
-    assert run(torch.ones(6, device="mydev")).tolist() == [2] * 6
-
-
 # --- threads, captures, modes ----------------------------------------------------------------------------------------
 
 
@@ -492,6 +429,4 @@ def test_programs_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with mydev.launch_statistics() as statistics:
         run(x, w)
         mydev.synchronize()
-    # A device that runs kernels of its own is given what is fused launch by launch.
-    fused = ["fused"] if mydev.get_device_properties().host_accessible else ["mul", "relu"]
-    assert sorted(row.name for row in statistics.rows) == sorted(f"mydev.{name}" for name in [*fused, "matmul"])
+    assert sorted(row.name for row in statistics.rows) == ["mydev.fused", "mydev.matmul"]

@@ -1,5 +1,6 @@
 """Operators of PyTorch's database under torch.compile, each alone: a seeded choice, of which --compiled-operators=N
-takes the first N, and by programs, which take a tenth of the time, the first 4 N (`make test-compile-cold`: all)."""
+takes the first N, by kernels of the driver's compiler the first quarter of these, and by programs, which take a tenth
+of the time, the first 4 N (`make test-compile-cold`: all)."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ from . import compiled, ledger
 OPERATORS = [op for op in harness.OPERATORS if harness.case_name(op) not in FORWARD_RAISES]
 random.Random(0).shuffle(OPERATORS)
 
+#: Of the operators that Inductor compiles, how many other ways do.
+SHARES = {"programs": 4, "kernels": 0.25}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "op" in metafunc.fixturenames:
         count = metafunc.config.getoption("compiled_operators")
-        count *= 4 if "programs" in metafunc.function.__name__ else 1
-        metafunc.parametrize("op", OPERATORS[:count], ids=harness.case_name)
+        share = next((share for way, share in SHARES.items() if way in metafunc.function.__name__), 1)
+        metafunc.parametrize("op", OPERATORS[: int(count * share)], ids=harness.case_name)
 
 
 def check(op: OpInfo, **options: Any) -> None:
@@ -42,6 +46,10 @@ def test_compiled_agrees_with_cpu(op: OpInfo) -> None:
 
 def test_programs_agree_with_cpu(op: OpInfo) -> None:
     check(op, backend="mydev_program")
+
+
+def test_kernels_agree_with_cpu(op: OpInfo) -> None:
+    check(op, backend="mydev_kernels", options={"fallback_random": True})
 
 
 def test_ledger_names_operators_that_exist() -> None:

@@ -212,6 +212,32 @@ def test_launch_refuses_other_arguments(
         kernel.launch(given, scalars, GRID, GROUP)
 
 
+def test_a_kernel_makes_its_launch_fail_and_the_next_one_works(device: torch.device) -> None:
+    source = """MYDEV_KERNEL(check, float* out, int64_t bad) {
+      MYDEV_FOR_THREADS(i, 8) { out[i] = i; if (i == bad) mydev_call.fail("number is bad"); }
+    }"""
+    kernel = compiled(source).kernel("check", results=1, numbers="i")
+    out = torch.empty(8, device=device)
+    with pytest.raises(IndexError, match="number is bad"):
+        kernel.launch([out], [3], (8, 1, 1))
+        torch.mydev.synchronize()
+    kernel.launch([out], [-1], (8, 1, 1))
+    assert out.tolist() == list(range(8))
+
+
+def test_what_operands_may_not_be(device: torch.device, scale: Scale) -> None:
+    x = numbers(device)
+    short = torch.empty_like(x)
+    short.untyped_storage().resize_(8)
+    with pytest.raises(ValueError, match="argument 1 reaches beyond its storage, which has 8 bytes"):
+        scale(x, short, 2)
+    negated = torch._neg_view(numbers(device))
+    scale(x, negated, 1)
+    assert torch.equal(x.cpu(), -torch.arange(COUNT, dtype=torch.float32))
+    with pytest.raises(RuntimeError, match="argument 0 is a negated view"):
+        scale(negated, x, 2)
+
+
 def test_unknown_kernels_languages_and_devices_are_refused(module: Any) -> None:
     with pytest.raises(RuntimeError, match="no kernel 'missing'"):
         module.kernel("missing", results=1)
@@ -225,14 +251,14 @@ def test_device_without_a_compiler_says_so(run_python: RunPython) -> None:
     code = """
 import torch, torch_mydev
 from torch_mydev import _C
-print(_C.compiler_languages(0), _C.driver_extensions())
+print(_C.compiler_languages(0), "compiler" in [name for name, *_ in _C.driver_extensions()])
 try:
     _C.compile_kernels(0, "c++", "")
 except (RuntimeError, NotImplementedError) as error:
     print(error)
 """
     result = run_python(code, CXX="/nowhere/c++")
-    assert result.stdout.splitlines()[0] == "[] []"
+    assert result.stdout.splitlines()[0] == "[] False"
     assert "driver 'host' has no extension 'compiler'" in result.stdout
 
 

@@ -2,8 +2,9 @@
 
 Graphs with tensors of the device are compiled by Inductor for the host, and run on the device's memory (host_graph.py).
 Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they
-become programs of the device (program/backend.py), and a line of the log says so once. So they do in the mode
-"reduce-overhead". Graphs without tensors of the device take the way that they take without this package.
+become kernels that the driver's own compiler makes (kernels/backend.py) where that is faster, else programs of the
+device (program/backend.py), and a line of the log says so once. In the mode "reduce-overhead" they become programs.
+Graphs without tensors of the device take the way that they take without this package.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
+from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.device.devices import get_device_properties
@@ -31,12 +33,43 @@ def compile_graph(
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """The backend of the device's name: what "inductor" does, with the same ``mode`` and ``options``."""
-    import torch._inductor
     from torch._inductor import compile_fx
+
+    patches = _patches(mode, options) or None
+    return cast("Callable[..., Any]", compile_fx.compile_fx(graph, example_inputs, config_patches=patches))
+
+
+def compile_graph_to_kernels(
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The backend of kernels that the device's driver compiles, with Inductor's ``mode`` and ``options``.
+
+    Graphs without tensors of the device are Inductor's.
+    """
+    from torch._inductor import compile_fx
+
+    from torch_mydev.compile.kernels import backend as kernels
+
+    devices = graph_devices(graph, example_inputs)
+    if not devices:
+        return compile_graph(graph, example_inputs, mode=mode, options=options)
+    obstacle = kernels.obstacle(devices)
+    if obstacle is not None:
+        raise RuntimeError(f'backend "{kernels.BACKEND}": {obstacle}; use "{DEVICE_NAME}", which chooses what there is')
+    original = compile_fx.compile_fx.__wrapped__  # type: ignore[attr-defined]
+    return kernels.compile_graph(original, graph, example_inputs, _patches(mode, options))
+
+
+def _patches(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    import torch._inductor
 
     patches = dict(torch._inductor.list_mode_options(mode)) if mode and mode != "default" else {}
     patches.update({name.replace("-", "_"): value for name, value in (options or {}).items()})
-    return cast("Callable[..., Any]", compile_fx.compile_fx(graph, example_inputs, config_patches=patches or None))
+    return patches
 
 
 def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,9 +87,15 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
         if devices:
             _refuse_export_to_native_code()
             obstacle = _obstacle(devices)
+            replayed = _wants_little_overhead(config_patches or {})
+            if obstacle is not None and not replayed and _kernels_are_faster(devices):
+                from torch_mydev.compile.kernels.backend import compile_graph as compile_to_kernels
+
+                _log_once(f"torch.compile: {obstacle}. Graphs become kernels that the driver's compiler makes instead.")
+                return compile_to_kernels(original, model_, example_inputs_, config_patches)
             if obstacle is not None:
                 _log_once(f"torch.compile: {obstacle}. Graphs become programs of {DEVICE_NAME} instead.")
-            if obstacle is not None or _wants_little_overhead(config_patches or {}):
+            if obstacle is not None or replayed:
                 from torch_mydev.compile.program.backend import compile_graph as compile_to_programs
 
                 return compile_to_programs(model_, example_inputs_)
@@ -87,6 +126,17 @@ def _obstacle(devices: set[torch.device]) -> str | None:
     if len(devices) > 1:
         return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
     return None
+
+
+def _kernels_are_faster(devices: set[torch.device]) -> bool:
+    """Whether generated kernels are preferred to programs: where the driver compiles for another processor than the
+    host's. On the host's own, whose language is C++, programs need no compiler, and are ready in milliseconds."""
+    languages = [_C.compiler_languages(device.index) for device in devices]
+    if not all(known and known[0] != "c++" for known in languages):
+        return False
+    from torch_mydev.compile.kernels.backend import obstacle
+
+    return obstacle(devices) is None
 
 
 def _wants_little_overhead(patches: Mapping[str, Any]) -> bool:

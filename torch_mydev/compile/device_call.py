@@ -149,7 +149,10 @@ def _lower_operator(op: OpOverload, kernel: Any) -> None:
         rest = [argument for argument in op._schema.arguments[len(args) :] if not argument.kwarg_only]
         results = fallback(*args, *(argument.default_value for argument in rest), **kwargs)
         result = next(result for result in pytree.tree_leaves(results) if result is not None)
-        result.data.data.inputs[0].set_python_kernel_name(name)  # of the call that the result is taken from
+        # The call itself, or, of several results and of all before torch 2.14, what takes one from it.
+        node = result.data.data
+        call: Any = node.inputs[0] if isinstance(node, ir.MultiOutput) else node
+        call.set_python_kernel_name(name)
         return results
 
     lowering.register_lowering(op, type_promotion_kind=None)(lower)

@@ -7,26 +7,35 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from types import CodeType, ModuleType
+from typing import Any
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile import dynamo_functions
 
 
 def register_with_compiler() -> None:
     """Registers the device with what has been imported of the compiler, and with the rest when it is."""
     when_imported("torch._dynamo.device_interface", _register_interface)
     when_imported("torch._dynamo.backends.registry", _register_backend)
+    when_imported("torch._dynamo.trace_rules", dynamo_functions.register_names)
+    when_imported("torch._dynamo.variables.torch", dynamo_functions.register_meaning)
 
 
 def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
-    """Gives the module of that name to ``action`` as soon as it has been imported: now, if it already is. One action
-    per module."""
-    if name in sys.modules:
-        action(sys.modules[name])
-    else:
+    """Gives the module of that name to ``action`` as soon as it has been imported: now, if it already is, and at the
+    end of its import where that is under way, as when it is the first to import torch. One action per module."""
+    module = sys.modules.get(name)
+    if module is None:
         _finder.wait_for(name, action)
+    elif type(module.__spec__) is importlib.machinery.ModuleSpec and getattr(module.__spec__, "_initializing", False):
+        _unfinished[name] = action
+        module.__spec__.__class__ = _SpecOfUnfinished
+    else:
+        action(module)
 
 
 # What the device needs of this package inside the compiler imports the compiler, and so is imported no earlier.
@@ -49,8 +58,32 @@ def _register_backend(registry: ModuleType) -> None:
 
         return compile_graph(graph, example_inputs, **options)  # type: ignore[arg-type]
 
+    def kernel_backend(graph: object, example_inputs: object, **options: object) -> object:
+        from torch_mydev.compile.backend import compile_graph_to_kernels
+
+        return compile_graph_to_kernels(graph, example_inputs, **options)  # type: ignore[arg-type]
+
     registry.register_backend(backend, name=DEVICE_NAME)
+    registry.register_backend(kernel_backend, name=f"{DEVICE_NAME}_kernels")
     registry.register_backend(program_backend, name=f"{DEVICE_NAME}_program")
+
+
+class _SpecOfUnfinished(importlib.machinery.ModuleSpec):
+    """Of a module whose import is under way: Python marks its end here, and the action gets the module."""
+
+    @property
+    def _initializing(self) -> bool:
+        return True
+
+    @_initializing.setter
+    def _initializing(self, unfinished: bool) -> None:
+        if unfinished:
+            return
+        self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+        self._initializing = False
+        action = _unfinished.pop(self.name)
+        if self.name in sys.modules:  # it has not failed
+            action(sys.modules[self.name])
 
 
 class _ModuleFinder(importlib.abc.MetaPathFinder):
@@ -79,7 +112,7 @@ class _ModuleFinder(importlib.abc.MetaPathFinder):
 
 
 class _ModuleLoader(importlib.abc.Loader):
-    """Loads a module as its own loader would, then gives it to the action."""
+    """Loads a module as its own loader would, then gives it to the action. Else it is that loader."""
 
     def __init__(self, loader: importlib.abc.Loader, action: Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -94,5 +127,17 @@ class _ModuleLoader(importlib.abc.Loader):
         self._loader.exec_module(module)
         self._action(module)
 
+    def get_code(self, name: str) -> CodeType:
+        """What ``python -m`` runs: the main function of the module, once the action has been given that."""
+        spec = importlib.util.spec_from_loader(name, self)
+        assert spec is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        self.exec_module(module)
+        return compile(f"import sys\nfrom {name} import main\nsys.exit(main())", name, "exec")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
 
 _finder = _ModuleFinder()
+_unfinished: dict[str, Callable[[ModuleType], None]] = {}

@@ -12,7 +12,8 @@ class GraphReport:
 
     kind: str  #: "forward", "backward" or "inference"
     device: str
-    route: str = "host"  #: "host": Inductor's code for the host; "program": programs of the device
+    #: "host": Inductor's code for the host; "kernels": what the driver compiles; "program": programs of the device
+    route: str = "host"
     ops: int = 0  #: operators that became generated code, calls of the CPU's libraries from it, or steps of programs
     calls: list[str] = field(default_factory=list)  #: operators that were kept as calls of the device's
     copies: int = 0  #: tensors copied per call: results that belong on the CPU

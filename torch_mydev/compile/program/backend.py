@@ -35,26 +35,27 @@ def compile_graph(graph: GraphModule, example_inputs: Sequence[Any], **options: 
         raise ValueError(f'backend "{BACKEND}" has no options, but is given {", ".join(unknown)}')
     with functorch_config.patch(unlift_effect_tokens=True):
         compiled: Callable[..., Any] = aot_autograd(
-            fw_compiler=functools.partial(_compile, "forward"),
-            bw_compiler=functools.partial(_compile, "backward"),
-            inference_compiler=functools.partial(_compile, "inference"),
+            fw_compiler=functools.partial(compile_operators, "forward"),
+            bw_compiler=functools.partial(compile_operators, "backward"),
+            inference_compiler=functools.partial(compile_operators, "inference"),
             partition_fn=min_cut_rematerialization_partition,
             keep_inference_input_mutations=True,
         )(graph, example_inputs)
     return compiled
 
 
-def _compile(kind: str, graph: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+def compile_operators(kind: str, graph: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    """A graph of AOTAutograd's: "forward", "backward" or "inference"."""
     begin = time.perf_counter()
     devices = graph_devices(graph, example_inputs)
     if not devices:
-        return _boxed(_interpreter(graph))
+        return boxed(_interpreter(graph))
     device = min(devices, key=str)
     report = GraphReport(kind=kind, device=str(device), route="program")
     function = GraphFunction(graph, device, report, _donated() if kind == "backward" else ())
     report.seconds = time.perf_counter() - begin
     add_report(report)
-    return _boxed(function)
+    return boxed(function)
 
 
 def _donated() -> Sequence[int]:
@@ -70,7 +71,9 @@ def _interpreter(graph: GraphModule) -> Callable[[list[Any]], Any]:
     return cast("Callable[[list[Any]], Any]", graph.forward)
 
 
-def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """As AOTAutograd wants a function that empties its list of arguments."""
+
     def run(arguments: list[Any]) -> Any:
         return function(arguments)
 

@@ -84,7 +84,7 @@ class GraphFunction:
                 turns = self._split(turns, index, problem)
                 continue
             for node in turn.dead:
-                del values[node]
+                values.pop(node, None)
             index += 1
 
     def programs(self) -> list[str]:
@@ -171,7 +171,7 @@ class _Turn:
     ) -> None:
         self.nodes = nodes
         self.results = results  #: what others need of it
-        self.dead = dead  #: values that nobody needs after it
+        self.dead = dead  #: values that nobody needs after it; they may be gone by then
         self._donated = donated  #: those of them whose memory is free then
         self._device = device
         self._report = report
@@ -207,6 +207,9 @@ class _RecordedTurn(_Turn):
             for index, node in enumerate(self._arguments)
             if any(map(schedule.is_host_number, schedule.tensors_of(node)))
         ]
+        self._spent = [
+            index for index, node in enumerate(self._arguments) if node in self.dead and index not in self._numbers
+        ]
         self._decomposed: set[Node] = set()
         storages = collections.Counter(storage for node in self._arguments for storage in schedule.storages_of(node))
         donated = [
@@ -223,16 +226,26 @@ class _RecordedTurn(_Turn):
         arguments = [values[node] for node in self._arguments]
         for index in self._numbers:
             arguments[index] = arguments[index].to(self._device, non_blocking=True)
-        results = self._functions.call(arguments)
+        results = self._call(arguments, values)
+        if results is None and self._functions.takes(arguments):
+            self._record_first(arguments)
+            results = self._call(arguments, values)
         if results is None:
-            results = self._run_first(arguments)
+            results = self._run_eagerly(arguments)
         values.update(zip(self.results, results, strict=True))
 
-    def _run_first(self, arguments: list[Any]) -> list[Any]:
-        """Without a recording of such arguments: makes one, if there can be one."""
+    def _call(self, arguments: list[Any], values: Values) -> list[Any] | None:
+        """None without a recording of such arguments. With one, dead values are taken from both, and let go in time."""
+        for index in self._spent:
+            del values[self._arguments[index]]
+        results: list[Any] | None = self._functions.call(arguments)
+        if results is None:
+            values.update((self._arguments[index], arguments[index]) for index in self._spent)
+        return results
+
+    def _record_first(self, arguments: list[Any]) -> None:
+        """A recording of such arguments, if there can be one."""
         begin = time.perf_counter()
-        if not self._functions.takes(arguments):
-            return self._run_eagerly(arguments)
         while True:
             try:
                 self._record(arguments)
@@ -242,8 +255,6 @@ class _RecordedTurn(_Turn):
                     raise
                 self._decomposed.add(problem.node)
         self._report.seconds += time.perf_counter() - begin
-        results: list[Any] = self._functions.call(arguments)
-        return results
 
     def _run_eagerly(self, arguments: list[Any]) -> list[Any]:
         values = dict(zip(self._arguments, arguments, strict=True))

@@ -1,0 +1,126 @@
+"""Memory of functions that torch.compile made programs of: what calls take, share, and give back."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+mydev = torch.mydev
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, backend="mydev_program", fullgraph=True)
+
+
+def test_a_call_leaves_its_results_alone() -> None:
+    run = compiled(lambda x: ((x * 2).exp() @ x.t()).sum(1))
+    x = torch.ones(64, 64, device="mydev")
+    run(x)
+    before = mydev.memory_allocated()
+    result = run(x)
+    assert mydev.memory_allocated() - before == 256
+    del result
+    assert mydev.memory_allocated() == before
+
+
+def test_temporaries_share_memory() -> None:
+    def chain(x: Tensor) -> Tensor:
+        for _ in range(8):
+            x = (x @ x).relu() * 0.1
+        return x
+
+    x = torch.ones(256, 256, device="mydev")
+    run = compiled(chain)
+    run(x)
+    mydev.reset_peak_memory_stats()
+    before = mydev.memory_allocated()
+    run(x)
+    assert mydev.max_memory_allocated() - before <= 3 * x.nbytes
+
+
+def test_what_was_saved_makes_room_for_gradients() -> None:
+    weights = [torch.full((256, 256), 1 / 256, device="mydev", requires_grad=True) for _ in range(8)]
+    x = torch.ones(256, 256, device="mydev")
+
+    def network(x: Tensor) -> Tensor:
+        for weight in weights:
+            x = (x @ weight).tanh()
+        return x.sum()
+
+    run = compiled(network)
+    for _ in range(2):
+        for weight in weights:
+            weight.grad = None
+        loss = run(x)
+        mydev.reset_peak_memory_stats()
+        before = mydev.memory_allocated()
+        loss.backward()
+        del loss
+    # And not the eight gradients while all that was saved is there.
+    assert mydev.max_memory_allocated() - before <= 4 * x.nbytes
+    assert mydev.memory_allocated() - before <= x.nbytes
+
+
+def test_out_of_memory_between_two_steps(run_python: Run) -> None:
+    code = """
+import torch, torch_mydev
+
+x = torch.ones(256, 1024, device="mydev")  # 1 MiB
+run = torch.compile(lambda x: [(x * factor).sum(0) + x for factor in range(8)], backend="mydev_program")
+run(x)
+torch.mydev.empty_cache()
+before = torch.mydev.memory_allocated()
+full = torch.empty(torch.mydev.mem_get_info()[0] - 5 * 2**20, dtype=torch.uint8, device="mydev")
+try:
+    run(x)
+except torch.OutOfMemoryError:
+    del full
+assert torch.mydev.memory_allocated() == before, torch.mydev.memory_allocated() - before
+torch.testing.assert_close(run(x)[3], (x * 3).sum(0) + x)
+print("freed")
+"""
+    result = run_python(code, MYDEV_DRIVER="host:memory=64M")
+    assert result.stdout == "freed\n", result.stderr
+
+
+def test_a_donated_input_is_kept_while_a_view_of_it_is_needed() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from torch_mydev.compile.program.graph_function import GraphFunction
+    from torch_mydev.observe.compile_report import GraphReport
+
+    def function(x: Tensor) -> list[Tensor]:
+        view = x.t()
+        grown = ((x @ x.t()).exp() @ x).neg()
+        later = grown.cumsum(0)  # might lie where x lay
+        outside = torch.linalg.svdvals(later @ later.t())  # ends a program, behind which x is not used
+        return [view * outside.sum().sign()]
+
+    x = torch.linspace(-0.1, 0.1, 256 * 384, device="mydev").reshape(256, 384)
+    (expected,) = function(x)
+    graph = make_fx(function, tracing_mode="fake")(x)
+    report = GraphReport("backward", "mydev:0")
+    run = GraphFunction(graph, torch.device("mydev:0"), report, donated=[0])
+    for _ in range(2):
+        (actual,) = run([x.clone()])
+        assert_close(actual, expected)
+    assert report.calls == ["aten._linalg_svd.default"]
+
+
+def test_memory_of_an_input_that_is_gone() -> None:
+    run = compiled(lambda x: x * 2)
+    run(torch.ones(6, device="mydev"))
+    x = torch.ones(6, device="mydev")
+    x.untyped_storage().resize_(8)
+    with pytest.raises(RuntimeError, match="input 0 reaches beyond its storage, which has 8 bytes"):
+        run(x)
+    assert run(torch.ones(6, device="mydev")).tolist() == [2] * 6

@@ -1,0 +1,158 @@
+"""torch.compile's backend for kernels: Inductor's, with the scheduling of this package.
+
+A graph for which no code can be generated, or whose kernels the driver's compiler does not take, becomes programs
+instead, and the log says why.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch._inductor import compile_fx as inductor
+from torch._inductor import config
+from torch._inductor.codegen.common import pointwise_overrides_data
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+
+from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
+from torch_mydev.compile.graph_devices import graph_devices
+from torch_mydev.compile.kernels import scheduling
+from torch_mydev.compile.kernels.library import collected_calls
+from torch_mydev.compile.kernels.preludes import PRELUDES
+from torch_mydev.compile.kernels.recorded_graph import RecordedGraph, is_recordable
+from torch_mydev.compile.kernels.types import MEMORY_TYPES
+from torch_mydev.compile.program.backend import boxed, compile_operators
+from torch_mydev.observe.compile_report import GraphReport, add_report
+
+log = logging.getLogger(__name__)
+
+aten = torch.ops.aten
+
+#: Its name.
+BACKEND = f"{DEVICE_NAME}_kernels"
+
+
+def obstacle(devices: set[torch.device]) -> str | None:
+    """Why no kernels can be generated for these devices; None if they can."""
+    if len(devices) > 1:
+        return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
+    for device in devices:
+        languages = _C.compiler_languages(device.index)
+        if not languages:
+            return f"the driver of {device} has no kernel compiler"
+        if not set(languages) & set(PRELUDES):
+            known = ", ".join(PRELUDES)
+            return f"the driver of {device} compiles {', '.join(languages)}; kernels are generated in {known}"
+    return None
+
+
+def compile_graph(
+    original: Callable[..., Any],
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    patches: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The backend: ``original`` is Inductor's ``compile_fx``, ``patches`` are of its settings."""
+    scheduling.register()
+    inner = functools.partial(_compile, inductor.compile_fx_inner)
+    if not patches:
+        return cast("Callable[..., Any]", original(graph, example_inputs, inner, decompositions=DecompositionTable()))
+    with config.patch(dict(patches)):
+        inner = config.patch(dict(patches))(inner)
+        return cast("Callable[..., Any]", original(graph, example_inputs, inner, decompositions=DecompositionTable()))
+
+
+def _compile(
+    compile_fx_inner: Callable[..., Any], graph: GraphModule, example_inputs: Sequence[Any], **options: Any
+) -> Any:
+    """As Inductor's ``compile_fx_inner``."""
+    devices = graph_devices(graph, example_inputs)
+    if not devices:
+        return compile_fx_inner(graph, example_inputs, **options)
+    begin = time.perf_counter()
+    kind = "backward" if options.get("is_backward") else "inference" if options.get("is_inference") else "forward"
+    report = GraphReport(kind=kind, device=str(min(devices, key=str)), route="kernels")
+    operators = GraphModule(graph, copy.deepcopy(graph.graph))  # Inductor changes its own
+    try:
+        report.ops = sum(node.op == "call_function" for node in graph.graph.nodes)
+        _leave_to_the_device(graph)
+        if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
+            options["get_decomp_fn"] = TableOfVersion(_code_version())
+        with collected_calls() as calls:
+            compiled = compile_fx_inner(graph, example_inputs, **options)
+    except Exception as error:  # programs take it, whatever keeps it from becoming kernels
+        reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        log.warning("torch.compile: a graph becomes programs of %s, not kernels: %s", DEVICE_NAME, reason[0])
+        log.info("torch.compile: what kept it from becoming kernels", exc_info=True)
+        return compile_operators(kind, operators, example_inputs)
+    report.calls = calls
+    report.ops -= len(calls)
+    report.seconds = time.perf_counter() - begin
+    add_report(report)
+    device = min(devices, key=str)
+    if not is_recordable(operators, device):
+        return compiled
+    return boxed(RecordedGraph(compiled, device))
+
+
+@functools.cache
+def _code_version() -> str:
+    """A digest of this package's code, on which generated code depends."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.parent.rglob("*")):
+        if path.suffix in (".py", ".h"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+# --- what is left to the device's own operators -----------------------------------------------------------------------
+
+
+def _leave_to_the_device(graph: GraphModule) -> None:
+    """Marks the calls that Inductor is not to generate code for."""
+    for module in graph.modules():
+        if isinstance(module, GraphModule):
+            for node in module.graph.nodes:
+                if node.op == "call_function" and isinstance(node.target, OpOverload) and _is_left(node):
+                    node.meta["should_fallback"] = True
+
+
+#: Special functions, of which the kernels' language has none.
+_SPECIAL = {data.name for name, data in pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
+    "erfinv", "frexp", "polygamma", "digamma", "lgamma", "igamma", "igammac",
+}  # fmt: skip
+#: Of integers, these raise for a divisor of 0, which code in a kernel cannot.
+_DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
+
+
+def _is_left(node: Node) -> bool:
+    name = node.target._schema.name.partition("::")[2]  # type: ignore[union-attr]
+    if name in _SPECIAL:
+        return True
+    if name in _DIVISIONS:
+        rounding = "floor" if name == "floor_divide" else node.kwargs.get("rounding_mode")
+        if _is_floating(node):
+            return rounding == "floor"  # Inductor's is not eager mode's for infinities
+        divisor = node.args[1]
+        return isinstance(divisor, Node) or not divisor
+    return any(dtype not in MEMORY_TYPES and not dtype.is_complex for dtype in _dtypes(node))
+
+
+def _dtypes(node: Node) -> set[torch.dtype]:
+    values = [source.meta.get("val") for source in (node, *node.all_input_nodes)]
+    return {value.dtype for value in values if isinstance(value, torch.Tensor)}
+
+
+def _is_floating(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())

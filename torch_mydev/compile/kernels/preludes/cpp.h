@@ -1,0 +1,235 @@
+// The kernels' language on the host driver, whose own prelude gives MYDEV_KERNEL: a group is a loop.
+typedef std::int8_t i8;
+typedef std::int16_t i16;
+typedef std::int32_t i32;
+typedef std::int64_t i64;
+typedef std::uint8_t u8;
+typedef std::uint16_t u16;
+typedef std::uint32_t u32;
+typedef std::uint64_t u64;
+typedef float f32;
+typedef double f64;
+
+#define FN static inline __attribute__((always_inline))
+#define GLOBAL
+#define NATIVE(f) std::f
+#define IN(T) const T*
+#define OUT(T) T*
+#define KERNEL(name, ...) MYDEV_KERNEL(name, __VA_ARGS__)
+#define FLOATS(F) F(f32) F(f64)
+#define INFINITY_f32 __builtin_inff()
+#define INFINITY_f64 __builtin_inf()
+#define NAN_f32 __builtin_nanf("")
+#define NAN_f64 __builtin_nan("")
+
+#define SCRATCH
+#define ONCE
+#define GROUP_BARRIER
+#define GROUP(function, ...) function(__VA_ARGS__)
+
+#define CHECKS_OPEN int mydev_bad = 0
+#define CHECK(condition) mydev_bad |= !(condition)
+#define CHECK_INDEX(index, size)                              \
+  {                                                           \
+    const bool mydev_good = ((index) >= 0) & ((index) < (size)); \
+    mydev_bad |= !mydev_good;                                 \
+    (index) = mydev_good ? (index) : 0;                       \
+  }
+#define CHECKS_CLOSE \
+  if (mydev_bad) mydev_call.fail("an index is out of bounds, or an assertion of the graph failed")
+
+#define ROWS_OPEN(T, row, rows, length, piece)                                                         \
+  {                                                                                                    \
+    const i64 mydev_length = (length), mydev_pieces = (mydev_length + piece - 1) / piece;              \
+    for (i64 mydev_group = mydev_call.begin; mydev_group < mydev_call.end; ++mydev_group) {            \
+      [[maybe_unused]] const T row = T(mydev_group / mydev_pieces);                                    \
+      const i64 mydev_base = mydev_group % mydev_pieces * piece;                                       \
+      const i64 mydev_end = mydev_base + piece < mydev_length ? mydev_base + piece : mydev_length;
+#define ROWS_CLOSE \
+  }                \
+  }
+#define PLACES_OPEN(T, place) MYDEV_INDEPENDENT for (T place = T(mydev_base); place < T(mydev_end); ++place) {
+#define PLACES_CLOSE }
+
+#define LANES_OPEN(T, place)                                                                              \
+  {                                                                                                       \
+    const auto mydev_body = [&]([[maybe_unused]] const int lane, [[maybe_unused]] const T place) __attribute__((always_inline)) {
+#define LANES_CLOSE                                              \
+  }                                                              \
+  ;                                                              \
+  mydev_lanes<BLOCK>(mydev_base, mydev_end - mydev_base, mydev_body); \
+  }
+
+#define GROUPS_OPEN(T, x, count)                                                            \
+  for (i64 mydev_group = mydev_call.begin; mydev_group < mydev_call.end; ++mydev_group) { \
+    [[maybe_unused]] const T x = T(mydev_group);
+#define GROUPS_CLOSE }
+#define LOOP_OPEN(T, place, length) \
+  {                                 \
+    const auto mydev_body = [&]([[maybe_unused]] const int lane, [[maybe_unused]] const T place) __attribute__((always_inline)) {
+#define LOOP_CLOSE(length)                                                              \
+  }                                                                                     \
+  ;                                                                                     \
+  const i64 mydev_count = (length);                                                     \
+  for (i64 mydev_at = 0; mydev_at < mydev_count; mydev_at += LANES)                     \
+    mydev_lanes<LANES>(mydev_at, mydev_count - mydev_at, mydev_body);                   \
+  }
+
+#define ACCUMULATOR(T, name, first, lanes) \
+  alignas(64) T name[lanes];               \
+  for (int mydev_i = 0; mydev_i < lanes; ++mydev_i) name[mydev_i] = first
+
+// kLanes elements from `begin` on, or as many as are left.
+template <int kLanes, typename Body>
+FN void mydev_lanes(i64 begin, i64 left, const Body& body) {
+  if (left >= kLanes) {
+    MYDEV_INDEPENDENT
+    for (int lane = 0; lane < kLanes; ++lane) body(lane, begin + lane);
+  } else {
+    MYDEV_INDEPENDENT
+    for (int lane = 0; lane < int(left); ++lane) body(lane, begin + lane);
+  }
+}
+
+#define DEFINE_GROUP(operation, T)                                                                       \
+  FN void group_##operation##_##T(T* a) {                                                                \
+    for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+      MYDEV_INDEPENDENT for (int i = 0; i < half; ++i) a[i] = operation##_##T(a[i], a[i + half]);        \
+  }
+#define DEFINE_ARG_GROUP(operation, T)                                                                   \
+  FN void group_##operation##_##T(T* a, i64* at) {                                                       \
+    for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+      for (int i = 0; i < half; ++i) operation##_##T(&a[i], &at[i], a[i + half], at[i + half]);          \
+  }
+#define DEFINE_WELFORD_GROUP(T)                                                                          \
+  FN void group_welford_##T(T* mean, T* m2, T* weight) {                                                 \
+    for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+      MYDEV_INDEPENDENT for (int i = 0; i < half; ++i) welford_combine_##T(                              \
+          &mean[i], &m2[i], &weight[i], mean[i + half], m2[i + half], weight[i + half]);                 \
+  }
+
+FN u32 bits_of_f32(f32 x) {
+  u32 bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+FN f32 f32_of_bits(u32 bits) {
+  f32 x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+FN u64 bits_of_f64(f64 x) {
+  u64 bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+FN f64 f64_of_bits(u64 bits) {
+  f64 x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+#ifdef __FLT16_MANT_DIG__
+typedef _Float16 f16;
+FN f32 f16_to_f32(f16 x) { return f32(x); }
+FN f16 f32_to_f16(f32 x) { return f16(x); }
+FN u16 bits_of_f16(f16 x) {
+  u16 bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+FN f32 f16_of_bits(u16 bits) {
+  f16 x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return f32(x);
+}
+#endif
+
+// --- functions that the compiler makes vectors of, to 1-2 ulp ---
+
+FN f32 exp_f32(f32 x) {
+  f32 bounded = x < -104.0f ? -104.0f : x;
+  bounded = bounded > 89.0f ? 89.0f : bounded;
+  const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12582912.0f);
+  const f32 n = shifted - 12582912.0f;
+  const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, bounded));
+  f32 p = NATIVE(fma)(r, 0.001394216894f, 0.008363776151f);
+  p = NATIVE(fma)(r, p, 0.04166636335f);
+  p = NATIVE(fma)(r, p, 0.1666657336f);
+  p = NATIVE(fma)(r, p, 0.5000000029f);
+  const f32 e = NATIVE(fma)(r * r, p, r) + 1.0f;
+  const i32 k = i32(bits_of_f32(shifted)) - 0x4b400000;
+  const i32 half = k >> 1;
+  return e * f32_of_bits(u32(half + 127) << 23) * f32_of_bits(u32(k - half + 127) << 23);
+}
+FN f32 log_f32(f32 x) {
+  const bool denormal = x < 1.17549435e-38f;
+  const f32 scaled = denormal ? x * 8388608.0f : x;
+  const i32 exponent = (i32(bits_of_f32(scaled)) - 0x3f3504f3) >> 23;
+  const f32 m = f32_of_bits(bits_of_f32(scaled) - (u32(exponent) << 23));
+  const f32 n = f32(exponent - (denormal ? 23 : 0));
+  const f32 f = m - 1.0f, z = f * f;
+  f32 p = NATIVE(fma)(f, 0.07333003112f, -0.1166381564f);
+  p = NATIVE(fma)(f, p, 0.1163605849f);
+  p = NATIVE(fma)(f, p, -0.123962282f);
+  p = NATIVE(fma)(f, p, 0.1425098812f);
+  p = NATIVE(fma)(f, p, -0.166691679f);
+  p = NATIVE(fma)(f, p, 0.2000069285f);
+  p = NATIVE(fma)(f, p, -0.2499998102f);
+  p = NATIVE(fma)(f, p, 0.3333333124f);
+  const f32 low = NATIVE(fma)(n, 1.42860677e-6f, NATIVE(fma)(f * z, p, z * -0.5f));
+  f32 result = NATIVE(fma)(n, 0.693145752f, f + low);
+  result = x == 0.0f ? -INFINITY_f32 : result;
+  result = x < 0.0f ? NAN_f32 : result;
+  return x < INFINITY_f32 ? result : x;
+}
+FN f32 tanh_f32(f32 x) {
+  const f32 a = std::fabs(x), z = a * a;
+  f32 p = NATIVE(fma)(z, 0.002298941025f, -0.008350007554f);
+  p = NATIVE(fma)(z, p, 0.02177099553f);
+  p = NATIVE(fma)(z, p, -0.05395955024f);
+  p = NATIVE(fma)(z, p, 0.1333330498f);
+  p = NATIVE(fma)(z, p, -0.3333333318f);
+  const f32 small = NATIVE(fma)(a * z, p, a);
+  const f32 large = 1.0f - 2.0f / (exp_f32(a + a) + 1.0f);
+  return std::copysign(a < 0.625f ? small : large, x);
+}
+FN f32 erf_f32(f32 x) {
+  const f32 a = std::fabs(x), z = a * a;
+  f32 p = NATIVE(fma)(z, 7.889126494e-5f, -0.0008020843364f);
+  p = NATIVE(fma)(z, p, 0.005189535572f);
+  p = NATIVE(fma)(z, p, -0.02685444471f);
+  p = NATIVE(fma)(z, p, 0.1128360018f);
+  p = NATIVE(fma)(z, p, -0.3761262714f);
+  p = NATIVE(fma)(z, p, 0.128379166f);
+  const f32 small = NATIVE(fma)(a, p, a);
+  const f32 bounded = a > 3.95f ? 3.95f : a;
+  f32 q = NATIVE(fma)(bounded, -0.0001855730187f, 0.002939597643f);
+  q = NATIVE(fma)(bounded, q, -0.02180528005f);
+  q = NATIVE(fma)(bounded, q, 0.1030372898f);
+  q = NATIVE(fma)(bounded, q, 0.6382257669f);
+  q = NATIVE(fma)(bounded, q, 1.127039983f);
+  q = NATIVE(fma)(bounded, q, 0.0003537323417f);
+  return std::copysign(a < 1.0f ? small : 1.0f - exp_f32(-q), x);
+}
+FN f64 exp_f64(f64 x) { return std::exp(x); }
+FN f64 log_f64(f64 x) { return std::log(x); }
+FN f64 tanh_f64(f64 x) { return std::tanh(x); }
+FN f64 erf_f64(f64 x) { return std::erf(x); }
+FN f32 rsqrt_f32(f32 x) { return 1.0f / std::sqrt(x); }
+FN f64 rsqrt_f64(f64 x) { return 1.0 / std::sqrt(x); }
+FN bool signbit_f32(f32 x) { return bits_of_f32(x) >> 31; }
+FN bool signbit_f64(f64 x) { return bits_of_f64(x) >> 63; }
+
+#define ATOMIC_ADD(T, V, sum)                                                        \
+  FN void atomic_add_##T(T* place, V value) {                                        \
+    T old, wanted;                                                                   \
+    __atomic_load(place, &old, __ATOMIC_RELAXED);                                    \
+    do {                                                                             \
+      wanted = sum;                                                                  \
+    } while (!__atomic_compare_exchange(place, &old, &wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)); \
+  }
+ATOMIC_ADD(f32, f32, old + value)
+ATOMIC_ADD(f64, f64, old + value)
+ATOMIC_ADD(i32, i32, i32(u32(old) + u32(value)))
+ATOMIC_ADD(i64, i64, i64(u64(old) + u64(value)))
