@@ -176,6 +176,15 @@ def main() -> None:
         arguments = ((parameters, *moments), x, labels[: len(x)])
         rows[f"training step, {name}"] = calls_of(training_step(model), *arguments)
         rows[f"compile, {name}"] = compiles_of(training_step(model), *arguments)
+    small_programs: dict[str, tuple[Function, Any]] = {
+        "x + 1": (lambda x: x + 1, normal(16)),
+        "chain of five": (chain, normal(1024)),
+        "softmax": (jax.nn.softmax, square),
+        "layer norm": (layer_norm, square),
+        "scan": (scan, normal(64)),
+    }
+    for name, (function, argument) in small_programs.items():
+        rows[f"compile, {name}"] = compiles_of(function, argument)
     for name, work in rows.items():
         if benchmark.wants(name):
             benchmark.row(name, work(cpu), work(device))

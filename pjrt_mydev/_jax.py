@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,9 +20,24 @@ logger = logging.getLogger(__name__)
 PRIORITY = -100
 
 
-@cache  # JAX calls it for the entry point of an installed package, and a program may call it as well
-def register() -> None:
-    """Registers the platform, and that buffers may be donated on it. Raises RuntimeError, as `initialize` says."""
+_registered: list[str | None] = []  # the driver that was asked for, once the platform is registered
+
+
+def register(driver: str | None = None) -> None:
+    """Registers the platform, once: JAX calls this for the entry point of an installed package, and a program may call
+    it as well. Raises RuntimeError, as `initialize` says.
+    """
+    if not _registered:
+        _register(driver)
+        _registered.append(driver)
+    elif driver not in (None, _registered[0]):
+        raise RuntimeError(
+            f"driver '{driver}' comes too late: JAX knows the devices already, those of "
+            f"{_registered[0] or 'the environment variable MYDEV_DRIVER'}"
+        )
+
+
+def _register(driver: str | None) -> None:
     import jax
     from jax._src import xla_bridge
 
@@ -32,7 +46,8 @@ def register() -> None:
         raise RuntimeError(problem)
     path = library_path()
     check_library(path)
-    xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=None)
+    options = None if driver is None else {"driver": driver}
+    xla_bridge.register_plugin(device_name(), priority=PRIORITY, library_path=str(path), options=options)
     _allow_donation()
     _allow_compilation_cache()
     xla_client: Any = importlib.import_module("jax._src.lib").xla_client

@@ -7,6 +7,7 @@
 #include "stablehlo/evaluator/box.h"
 #include "stablehlo/evaluator/scalar_program.h"
 #include "stablehlo/evaluator/shapes.h"
+#include "stablehlo/text/text.h"
 
 namespace mydev::lowering {
 
@@ -35,6 +36,16 @@ Sizes group_of(const Frame& frame, const Operation& op) {
   op.fail(MYDEV_INVALID_ARGUMENT, "device ", context.placement.device(), " is in none of the groups");
 }
 
+// What the devices bring, and how it is shared out; not which of them this is.
+void note_meeting(Context& context, const Operation& op) {
+  context.meetings += op.name();
+  for (const NamedAttribute& attribute : op.attributes) {
+    context.meetings += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
+  }
+  for (const Value* operand : op.operands) context.meetings += ' ' + operand->type->text();
+  context.meetings += '\n';
+}
+
 void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
                    std::vector<program::Operand> results, std::vector<program::Operand> operands) {
   Context& context = frame.context;
@@ -49,6 +60,7 @@ void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combi
 }
 
 void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combination& combine) {
+  note_meeting(frame.context, op);
   std::vector<program::Operand> results, operands;
   for (const Value* operand : op.operands) operands.push_back(frame.view(*operand));
   for (const Value* result : op.results) {
@@ -190,6 +202,7 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
                 const std::string& what) {
   if (sharding.is_whole()) return part;
   frame.context.gathered.push_back(what + ", " + whole.text());
+  frame.context.meetings += "gather of parts " + whole.text() + '\n';
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
   Sizes group(static_cast<size_t>(sharding.devices()));
   for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);

@@ -7,7 +7,23 @@
 namespace mydev::lowering {
 
 namespace {
-constexpr size_t kMostAbandoned = 64;  // that are remembered: runs follow each other
+constexpr size_t kMostAbandoned = 64;                  // that are remembered: runs follow each other
+constexpr uint64_t kStartedAlone = uint64_t{1} << 63;  // in the numbers of such runs
+}  // namespace
+
+std::shared_ptr<Collectives> Collectives::shared(const std::string& key, int64_t devices) {
+  static std::mutex& mutex = *new std::mutex();
+  static auto& known = *new std::map<std::string, std::weak_ptr<Collectives>>();
+  const std::lock_guard lock(mutex);
+  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<Collectives> found = known[key].lock();
+  if (found == nullptr) known[key] = found = std::make_shared<Collectives>(devices);
+  return found;
+}
+
+uint64_t Collectives::next_run(int64_t device) {
+  const std::lock_guard lock(mutex_);
+  return kStartedAlone | ++started_[static_cast<size_t>(device)];
 }
 
 void Collectives::begin(int64_t device, uint64_t run) {

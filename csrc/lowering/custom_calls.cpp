@@ -1,10 +1,14 @@
 // Custom calls: kernels of the registry by their names, and targets that programs use to say things to a compiler.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <deque>
 
 #include "kernels/registry/kernel_registry.h"
+#include "kernels/spec/contract.h"
+#include "kernels/spec/signature.h"
 #include "lowering/frame.h"
+#include "runtime/base/device_name.h"
 
 namespace mydev::lowering {
 
@@ -15,6 +19,9 @@ namespace {
 // About memories or layouts only: the result is the operand.
 constexpr std::array<std::string_view, 2> kIdentities = {"annotate_device_placement", "LayoutConstraint"};
 
+// An attribute that is not the kernel's: the operands that are absent, by their places among all.
+constexpr std::string_view kAbsent = MYDEV_DEVICE_NAME ".absent";
+
 // A custom call's attributes as kernels take them. Refers to the module.
 class CallAttributes {
  public:
@@ -23,30 +30,94 @@ class CallAttributes {
     if (config == nullptr) config = op.find("backend_config");
     if (config == nullptr) return;
     if (const auto* dictionary = config->get_if<Dictionary>()) {
-      for (const NamedAttribute& entry : *dictionary) attributes_.push_back(convert(entry));
+      for (const NamedAttribute& entry : *dictionary) {
+        const auto* places = entry.name == kAbsent ? entry.value->get_if<TensorLiteral>() : nullptr;
+        if (places != nullptr) {
+          absent_ = integers_of(*places);
+        } else {
+          attributes_.push_back(convert(entry));
+        }
+      }
     } else if (const auto* text = config->get_if<std::string>(); text != nullptr && !text->empty()) {
       attributes_.push_back(text_attribute("opaque", *text));
     }
   }
 
-  // In the order of the kernel's signature, if it has one.
+  const Sizes& absent() const noexcept { return absent_; }
+
+  // In the order, and of the kinds, that the kernel's signature or contract says, if it has one.
   std::vector<mydev_attribute> of(const mydev_kernel& kernel) const {
-    if (kernel.signature == nullptr || kernel.signature->num_attributes == 0) return attributes_;
+    if (const KernelContract* contract = builtin_contract(kernel.name)) return of_contract(*contract);
+    if (kernel.signature == nullptr) return attributes_;
     std::vector<mydev_attribute> ordered;
+    size_t used = 0;
     for (uint32_t i = 0; i < kernel.signature->num_attributes; ++i) {
       const mydev_attribute_spec& spec = *kernel.signature->attributes[i];
-      const auto found = std::ranges::find_if(attributes_, [&](const mydev_attribute& attribute) {
-        return std::string_view(attribute.name) == spec.value.name;
-      });
-      if (found == attributes_.end() && (spec.flags & MYDEV_ATTRIBUTE_REQUIRED) != 0) {
+      const mydev_attribute* given = find(spec.value.name);
+      if (given == nullptr && (spec.flags & MYDEV_ATTRIBUTE_REQUIRED) != 0) {
         op_.fail(MYDEV_INVALID_ARGUMENT, "kernel '", kernel.name, "' needs the attribute '", spec.value.name, "'");
       }
-      ordered.push_back(found == attributes_.end() ? spec.value : *found);
+      used += given == nullptr ? 0 : 1;
+      ordered.push_back(given == nullptr ? spec.value : of_kind(*given, spec.value.kind));
     }
+    if (used != attributes_.size())
+      refuse_unknown(kernel.name, [&](std::string_view name) {
+        return std::ranges::any_of(ordered, [&](const mydev_attribute& known) { return known.name == name; });
+      });
     return ordered;
   }
 
  private:
+  const mydev_attribute* find(std::string_view name) const {
+    const auto found = std::ranges::find_if(
+        attributes_, [&](const mydev_attribute& attribute) { return std::string_view(attribute.name) == name; });
+    return found == attributes_.end() ? nullptr : &*found;
+  }
+
+  // Those with a default may be left out from the end.
+  std::vector<mydev_attribute> of_contract(const KernelContract& contract) const {
+    std::vector<mydev_attribute> ordered;
+    for (const ContractAttribute& attribute : contract.attributes) {
+      const mydev_attribute* given = find(attribute.name);
+      if (given == nullptr) break;
+      const bool is_ints = attribute.kind == ContractKind::kInts, is_floats = attribute.kind == ContractKind::kFloats;
+      ordered.push_back(is_ints     ? of_kind(*given, MYDEV_ATTRIBUTE_INT_ARRAY)
+                        : is_floats ? of_kind(*given, MYDEV_ATTRIBUTE_FLOAT_ARRAY)
+                                    : *given);
+    }
+    if (ordered.size() != attributes_.size()) {
+      refuse_unknown(contract.name, [&](std::string_view name) {
+        return std::ranges::any_of(ordered, [&](const mydev_attribute& known) { return known.name == name; });
+      });
+    }
+    return ordered;
+  }
+
+  template <typename IsKnown>
+  [[noreturn]] void refuse_unknown(std::string_view kernel, const IsKnown& is_known) const {
+    for (const mydev_attribute& attribute : attributes_) {
+      if (is_known(attribute.name)) continue;
+      op_.fail(MYDEV_INVALID_ARGUMENT, "kernel '", kernel, "' has no attribute '", attribute.name,
+               "', or is not given those before it");
+    }
+    op_.fail(MYDEV_INVALID_ARGUMENT, "an attribute of kernel '", kernel, "' is given twice");
+  }
+
+  // Programs have arrays of numbers only where kernels have more kinds.
+  static mydev_attribute of_kind(mydev_attribute attribute, uint16_t kind) {
+    if (attribute.kind != MYDEV_ATTRIBUTE_ARRAY) return attribute;
+    if (kind == MYDEV_ATTRIBUTE_COMPLEX && attribute.dtype == MYDEV_F64 && attribute.count == 2) {
+      std::memcpy(attribute.value.c, attribute.value.data, sizeof attribute.value.c);
+      attribute.count = 0;
+    } else if (!(kind == MYDEV_ATTRIBUTE_INT_ARRAY && attribute.dtype == MYDEV_S64) &&
+               !(kind == MYDEV_ATTRIBUTE_FLOAT_ARRAY && attribute.dtype == MYDEV_F64)) {
+      return attribute;
+    }
+    attribute.kind = kind;
+    attribute.dtype = MYDEV_DTYPE_INVALID;
+    return attribute;
+  }
+
   mydev_attribute text_attribute(std::string_view name, const std::string& text) {
     mydev_attribute attribute{
         names_.emplace_back(name).c_str(), MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(text.size()), {}};
@@ -69,23 +140,40 @@ class CallAttributes {
       return attribute;
     }
     if (const auto* text = value.get_if<std::string>()) return text_attribute(entry.name, *text);
-    if (const auto* literal = value.get_if<TensorLiteral>()) {
-      const ElementType type = literal->type->element;
-      mydev_attribute attribute{name,
-                                MYDEV_ATTRIBUTE_ARRAY,
-                                static_cast<uint16_t>(dtype_of(type)),
-                                static_cast<uint32_t>(literal->bytes.size() / static_cast<size_t>(element_bytes(type))),
-                                {}};
-      attribute.value.data = literal->bytes.data();
+    if (const auto* literal = value.get_if<TensorLiteral>()) return array_attribute(name, *literal);
+    if (const auto* dictionary = value.get_if<Dictionary>()) {
+      std::vector<mydev_attribute> entries;
+      for (const NamedAttribute& inner : *dictionary) entries.push_back(convert(inner));
+      const std::vector<mydev_attribute>& kept = dictionaries_.emplace_back(std::move(entries));
+      mydev_attribute attribute{name, MYDEV_ATTRIBUTE_DICTIONARY, 0, static_cast<uint32_t>(kept.size()), {}};
+      attribute.value.attributes = kept.data();
       return attribute;
     }
     op_.fail(MYDEV_UNIMPLEMENTED, "attribute '", entry.name, "' is ", value.kind_name(),
-             "; kernels take numbers, strings and arrays of numbers");
+             "; kernels take numbers, strings, arrays of numbers, and dictionaries of these");
+  }
+
+  // The module's bytes are not aligned, and those of equal elements are there once.
+  mydev_attribute array_attribute(const char* name, const TensorLiteral& literal) {
+    const ElementType type = literal.type->element;
+    const auto count = static_cast<size_t>(count_of(literal.type->dims));
+    std::vector<std::byte>& bytes = arrays_.emplace_back();
+    bytes.reserve(count * static_cast<size_t>(element_bytes(type)));
+    for (size_t i = 0; i < (literal.is_splat ? count : 1); ++i) {
+      bytes.insert(bytes.end(), literal.bytes.begin(), literal.bytes.end());
+    }
+    mydev_attribute attribute{
+        name, MYDEV_ATTRIBUTE_ARRAY, static_cast<uint16_t>(dtype_of(type)), static_cast<uint32_t>(count), {}};
+    attribute.value.data = bytes.data();
+    return attribute;
   }
 
   const Operation& op_;
   std::deque<std::string> names_;
+  std::deque<std::vector<std::byte>> arrays_;
+  std::deque<std::vector<mydev_attribute>> dictionaries_;
   std::vector<mydev_attribute> attributes_;
+  Sizes absent_;
 };
 
 // Functions of the versions before the typed one are registered for each of them: "<target>:<version>".
@@ -155,6 +243,52 @@ program::Operand as_row_major(program::Operand memory, const Sizes& sizes) {
   return dense_reshaped(std::move(memory), sizes);
 }
 
+const mydev_operand* operand_spec(const mydev_kernel& kernel, size_t input) {
+  if (kernel.signature == nullptr || kernel.signature->num_operands == 0) return nullptr;
+  return kernel.signature->operands[operand_of_input(*kernel.signature, static_cast<uint32_t>(input))];
+}
+
+// Views for operands that the kernel takes with any strides, dense memory for others.
+std::vector<program::Operand> operands_of_call(Frame& frame, const Operation& op, const mydev_kernel& kernel,
+                                               const Sizes& absent) {
+  std::vector<program::Operand> operands;
+  const std::vector<Sizes> orders = orders_of(op, "operand_layouts", op.operands.size());
+  const auto add_absent = [&] {
+    while (std::ranges::count(absent, static_cast<int64_t>(operands.size())) != 0) operands.emplace_back();
+  };
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const Value& value = op.operand(i);
+    if (!value.type->is_tensor()) continue;
+    add_absent();
+    const program::Operand& view = frame.view(value);
+    const mydev_operand* spec = operand_spec(kernel, operands.size());
+    const bool is_strided = spec != nullptr && (spec->flags & MYDEV_OPERAND_STRIDED) != 0;
+    if (!orders[i].empty()) {
+      operands.push_back(as_row_major(frame.emit.dense(transposed(view, orders[i])), value.type->dims));
+    } else {
+      operands.push_back(is_strided ? view : frame.emit.dense(view));
+    }
+  }
+  add_absent();
+  return operands;
+}
+
+// New memory; of a result that the kernel writes in place of an operand, a copy of that, which is the operand then.
+program::Operand memory_of_result(Frame& frame, const Operation& op, const mydev_kernel& kernel, size_t result,
+                                  const Type& type, std::vector<program::Operand>& operands) {
+  const mydev_signature* signature = kernel.signature;
+  const int32_t alias =
+      signature != nullptr && result < num_single_results(*signature) ? signature->results[result]->alias : -1;
+  if (alias < 0) return frame.emit.temporary(dtype_of(type.element), type.dims);
+  const auto operand = static_cast<size_t>(alias);
+  if (operand >= operands.size() || operands[operand].dtype != dtype_of(type.element) ||
+      operands[operand].sizes != type.dims) {
+    op.fail(MYDEV_INVALID_ARGUMENT, "kernel '", kernel.name, "' writes result ", result, " in place of operand ", alias,
+            ", which is not there, or has another type or other sizes");
+  }
+  return operands[operand] = frame.emit.duplicate(operands[operand]);
+}
+
 }  // namespace
 
 bool lower_custom_call(Frame& frame, const Operation& op) {
@@ -170,23 +304,15 @@ bool lower_custom_call(Frame& frame, const Operation& op) {
     op.fail(MYDEV_UNIMPLEMENTED, "there is no kernel '", target,
             "' to call; load the library that has it (MYDEV_CUSTOM_CALLS)");
   }
-  std::vector<program::Operand> results, operands;
-  const std::vector<Sizes> operand_orders = orders_of(op, "operand_layouts", op.operands.size());
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    const Value& value = op.operand(i);
-    if (!value.type->is_tensor()) continue;
-    const program::Operand& view = frame.view(value);
-    const Sizes& order = operand_orders[i];
-    operands.push_back(order.empty() ? frame.emit.dense(view)
-                                     : as_row_major(frame.emit.dense(transposed(view, order)), value.type->dims));
-  }
+  const CallAttributes attributes(op);
+  std::vector<program::Operand> operands = operands_of_call(frame, op, *kernel, attributes.absent()), results;
   const std::vector<const Type*> types = op.result_types();
   const std::vector<Sizes> result_orders = orders_of(op, "result_layouts", types.size());
   std::vector<Tensor> tensors(types.size());
   for (size_t i = 0; i < types.size(); ++i) {
     if (!types[i]->is_tensor()) continue;
     const Sizes &order = result_orders[i], &sizes = types[i]->dims;
-    program::Operand memory = frame.emit.temporary(dtype_of(types[i]->element), sizes);
+    program::Operand memory = memory_of_result(frame, op, *kernel, i, *types[i], operands);
     results.push_back(memory);
     if (!order.empty()) {
       Sizes in_memory, back(order.size());
@@ -197,7 +323,6 @@ bool lower_custom_call(Frame& frame, const Operation& op) {
     tensors[i] = {memory, std::nullopt};
   }
   set_results(frame, op, tensors);
-  const CallAttributes attributes(op);
   frame.emit.launch(kernel->name, std::move(results), std::move(operands), attributes.of(*kernel));
   return true;
 }

@@ -20,6 +20,14 @@ struct Uses {
   const stablehlo::Operation* last = nullptr;
 };
 
+// An operation, and the calls through which it is come to.
+using OperationInCalls = std::pair<std::vector<const stablehlo::Operation*>, const stablehlo::Operation*>;
+
+// A part of a tensor that moves from round to round of a loop, as the body has it; and what a round writes there.
+struct MovingView {
+  program::Operand view, written;
+};
+
 struct Context {
   // The one operation that uses the value; nullptr: none or several do.
   const stablehlo::Operation* only_user(const stablehlo::Value& value);
@@ -38,6 +46,11 @@ struct Context {
   std::vector<std::string> manual_axes;
   // What is gathered, as LoweredProgram says it.
   std::vector<std::string> gathered;
+  // That the lowering is in.
+  std::vector<const stablehlo::Operation*> calls;
+  // What operations read and write that need no place computed for it (induction.h).
+  std::map<OperationInCalls, MovingView*> moving;
+  std::string meetings;  // as LoweredProgram says it
 };
 
 // Of one function and one program that is being built. A body of a loop is another program with a frame of its own.
@@ -74,6 +87,10 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 void check_shape_operands(Frame& frame, const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
+
+// A loop; and an operation on a part of a tensor that moves with its rounds, else false. loops.cpp
+void lower_while(Frame& frame, const stablehlo::Operation& op);
+bool lower_moving_part(Frame& frame, const stablehlo::Operation& op);
 
 // Whether a type of integers has the whole range. (ranges.cpp)
 bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;

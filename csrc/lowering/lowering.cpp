@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lowering/donation.h"
 #include "lowering/frame.h"
 #include "program/fusion.h"
 #include "program/names.h"
@@ -26,11 +27,6 @@ void count_uses(const Region& region, std::vector<Uses>& uses) {
       for (const Region* inner : op->regions) count_uses(*inner, uses);
     }
   }
-}
-
-bool is_donated(const FunctionArgument& argument) {
-  return find(argument.attributes, "tf.aliasing_output") != nullptr ||
-         find(argument.attributes, "jax.buffer_donor") != nullptr;
 }
 
 // As programs may be called: "jit_<lambda>" becomes "jit__lambda_".
@@ -75,18 +71,6 @@ bool is_lowered(const Type& type) noexcept {
   return type.is_tensor() && type.is_static();
 }
 
-// Results are slots of their own, each returned once.
-void return_tensor(Frame& frame, const Tensor& tensor, std::vector<program::SlotIndex>& returned) {
-  Emitter& emit = frame.emit;
-  program::Operand view = tensor.view;
-  const program::Slot& slot = emit.builder().slots()[view.slot];
-  const bool whole = slot.kind == program::SlotKind::kTemporary && view.offset == 0 && is_row_major(view) &&
-                     slot.dtype == view.dtype && slot.sizes == view.sizes;
-  if (!whole || std::ranges::count(returned, view.slot) != 0) view = emit.duplicate(view);
-  emit.builder().returns(view.slot);
-  returned.push_back(view.slot);
-}
-
 }  // namespace
 
 const Uses& Context::uses_of(const Value& value) {
@@ -127,6 +111,7 @@ void lower_operation(Frame& frame, const Operation& op) {
       op.fail(MYDEV_UNIMPLEMENTED, "gives a ", type.text(), "; tensors whose sizes are known are supported");
     }
   }
+  if (lower_moving_part(frame, op)) return;
   const std::string key = key_of(frame, op);
   if (!key.empty()) {
     if (const std::vector<Tensor>* known = frame.emit.find(key)) {
@@ -155,13 +140,14 @@ void lower_to_host(Frame& frame, const Operation& op) {
 
 namespace {
 
-void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<Sharding>& shardings) {
+// Gives the parameter, as this device has it.
+program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, bool donated,
+                                std::vector<Sharding>& shardings) {
   const Value& value = *argument.value;
   const Type& type = *value.type;
   if (type.kind == TypeKind::kToken) {
-    frame.emit.builder().parameter(MYDEV_PRED, {0});
     shardings.emplace_back(frame.context.placement.devices(), 0);
-    return;
+    return frame.emit.builder().view(frame.emit.builder().parameter(MYDEV_PRED, {0}));
   }
   MYDEV_CHECK(type.is_tensor() && type.is_static(), MYDEV_UNIMPLEMENTED, "function '", frame.function.name,
               "' takes a ", type.text(), "; tensors whose sizes are known are supported");
@@ -171,7 +157,7 @@ void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<
       sharding_of(context.module, argument.attributes, context.placement.devices(), type.dims.size());
   if (!sharding) sharding = wanted ? *wanted : Sharding(context.placement.devices(), type.dims.size());
   const program::SlotIndex slot =
-      frame.emit.builder().parameter(dtype_of(type.element), sharding->part_sizes(type.dims), is_donated(argument));
+      frame.emit.builder().parameter(dtype_of(type.element), sharding->part_sizes(type.dims), donated);
   const Tensor part{frame.emit.builder().view(slot), std::nullopt};
   if (wanted && *wanted == *sharding) {
     context.parts.emplace(&value, *sharding);
@@ -180,28 +166,31 @@ void take_parameter(Frame& frame, const FunctionArgument& argument, std::vector<
     frame.set(value, gathered(frame, part, *sharding, type, describe(value)));
   }
   shardings.push_back(std::move(*sharding));
+  return part.view;
 }
 
-void return_result(Frame& frame, const Value& value, const FunctionResult& result, std::vector<Sharding>& shardings,
-                   std::vector<program::SlotIndex>& returned) {
+// Gives the result, as this device returns it.
+program::Operand result_to_return(Frame& frame, const Value& value, const FunctionResult& result,
+                                  std::vector<Sharding>& shardings) {
   if (value.type->kind == TypeKind::kToken) {
-    frame.emit.builder().returns(frame.emit.temporary(MYDEV_PRED, {0}).slot);
     shardings.emplace_back(frame.context.placement.devices(), 0);
-    return;
+    return frame.emit.temporary(MYDEV_PRED, {0});
   }
   Context& context = frame.context;
   std::optional<Sharding> wanted =
       sharding_of(context.module, result.attributes, context.placement.devices(), value.type->dims.size());
   const auto part = context.parts.find(&value);
   const bool has_part = part != context.parts.end();
-  if (!wanted) wanted = has_part ? part->second : Sharding(context.placement.devices(), value.type->dims.size());
+  // JAX, which asks how results are split, has attributes on each; PyTorch/XLA, which does not ask, has none.
+  const bool gives_part = has_part && !result.attributes.empty();
+  if (!wanted) wanted = gives_part ? part->second : Sharding(context.placement.devices(), value.type->dims.size());
   Tensor tensor = frame[value];
   if (!has_part || *wanted != part->second) {
     if (has_part) tensor = gathered(frame, tensor, part->second, *value.type, describe(value));
     tensor = part_of(frame, tensor, *wanted);
   }
-  return_tensor(frame, tensor, returned);
   shardings.push_back(std::move(*wanted));
+  return tensor.view;
 }
 
 }  // namespace
@@ -209,7 +198,7 @@ void return_result(Frame& frame, const Value& value, const FunctionResult& resul
 LoweredProgram lower(const Module& module, const Placement& placement) {
   const Function& main = module.main();
   auto host = std::make_unique<HostOperations>();
-  Context context{module, *host, placement, 0, 0, {}, {}, {}, {}};
+  Context context{module, *host, placement};
   if (placement.collectives == nullptr) {
     context.placement.collectives = std::make_shared<Collectives>(placement.devices());
   }
@@ -217,15 +206,22 @@ LoweredProgram lower(const Module& module, const Placement& placement) {
   Emitter emit(builder);
   Frame frame(context, emit, main);
   Shardings shardings;
-  for (const FunctionArgument& argument : main.arguments) take_parameter(frame, argument, shardings.parameters);
+  Donations donations = donations_of(module);
+  std::vector<program::Operand> parameters, results;
+  for (size_t i = 0; i < main.arguments.size(); ++i) {
+    parameters.push_back(take_parameter(frame, main.arguments[i], donations.donated[i], shardings.parameters));
+  }
   const Block& body = main.body->body();
   lower_block(frame, body);
-  std::vector<program::SlotIndex> returned;
   for (size_t i = 0; i < main.results.size(); ++i) {
-    return_result(frame, *body.terminator().operands[i], main.results[i], shardings.results, returned);
+    const Value& value = *body.terminator().operands[i];
+    results.push_back(result_to_return(frame, value, main.results[i], shardings.results));
   }
-  return {program::fuse(program::simplify(*std::move(builder).build())), std::move(shardings),
-          std::move(context.gathered), std::move(host)};
+  settle(donations, parameters, results);
+  return_results(emit, parameters, donations, std::move(results));
+  const program::SharedProgram program = std::move(builder).build();
+  return {program::fuse(program::simplify(*program, program::Copies::kReturnInstead)), std::move(shardings),
+          std::move(context.gathered), std::move(context.meetings), std::move(host)};
 }
 
 }  // namespace mydev::lowering

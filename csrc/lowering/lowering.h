@@ -37,17 +37,20 @@ struct LoweredProgram {
   // For several devices, tensors that come in parts and are gathered to compute with the whole, for people:
   // "argument 0, tensor<8x4xf32>".
   std::vector<std::string> gathered;
+  // What the devices meet for, in order: the same text on all of them. "": for nothing.
+  std::string meetings;
   // What its launches refer to; they must be over before this goes, and this before the module.
   std::unique_ptr<const HostOperations> host_operations;
 };
 
-// The function that is run, with its arguments and results in order; tokens have no bytes. Parameters with
-// "tf.aliasing_output" or "jax.buffer_donor" are donated. The module has passed verify() and outlives what is returned.
-// Raises UNIMPLEMENTED, with the operation, for what is not supported.
+// The function that is run, with its arguments and results in order; tokens have no bytes. Donated
+// parameters (donation.h) are the memory of results, where those can be computed in it without another copy. The module
+// has passed verify() and outlives what is returned. Raises UNIMPLEMENTED, with the operation, for what is not
+// supported.
 //
 // For several devices, parameters and results are in parts as their shardings ("sdy.sharding", "mhlo.sharding") say,
-// whole where they say nothing, but for what a manual computation alone takes or gives: that has its sharding. Outside
-// of manual computations each device computes with whole tensors, which it gathers.
+// whole where they say nothing, but for what a manual computation alone takes or gives: that has its sharding, if a
+// result has any attribute. Outside of manual computations each device computes with whole tensors, which it gathers.
 LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {});
 
 }  // namespace mydev::lowering

@@ -63,9 +63,26 @@ Tensor iota(Frame& frame, const Operation& op) {
   return {broadcast(with_dtype(result, dtype), type.dims, {static_cast<int64_t>(dimension)}), std::nullopt};
 }
 
+// Whether it is made of single numbers for each place that a gather or scatter reads: numbers of one kind then lie
+// together, as they are given.
+bool is_index_of_parts(Context& context, const Operation& op) {
+  const auto last = static_cast<size_t>(op.result().type->rank()) - 1;
+  const Operation* user = context.only_user(op.result());
+  return user != nullptr && (user->op == Operator::kGather || user->op == Operator::kScatter) &&
+         &user->operand(1) == &op.result() && static_cast<size_t>(op.integer("dimension")) == last &&
+         op.result().type->dims[last] == static_cast<int64_t>(op.operands.size());
+}
+
 Tensor concatenation(Frame& frame, const Operation& op) {
-  const program::Operand result = frame.result_of(op.result());
   const auto dimension = static_cast<size_t>(op.integer("dimension"));
+  program::Operand result = frame.result_of(op.result());
+  if (is_index_of_parts(frame.context, op)) {
+    Sizes order(result.sizes.size());  // the last dimension first
+    for (size_t d = 0; d + 1 < order.size(); ++d) order[d] = static_cast<int64_t>(d) + 1;
+    Sizes sizes = result.sizes;
+    std::ranges::rotate(sizes, sizes.end() - 1);
+    result = transposed(frame.emit.temporary(result.dtype, sizes), order);
+  }
   Sizes start(result.sizes.size(), 0);
   const Sizes ones(result.sizes.size(), 1);
   for (const Value* operand : op.operands) {

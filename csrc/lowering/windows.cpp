@@ -1,4 +1,5 @@
-// Pooling: windows over one or two dimensions, whose largest element or sum counts.
+// Pooling: windows over one or two dimensions, whose largest element or sum counts. And windows that each begin where
+// the dimension does, or end there: sums and products of the elements up to each.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,12 +34,9 @@ struct Pooling {
 bool windows_have_elements(int64_t size, int64_t windows, int64_t kernel, int64_t stride, int64_t low,
                            int64_t dilation) {
   for (int64_t i = 0; i < windows; ++i) {
-    bool found = false;
-    for (int64_t k = 0; k < kernel && !found; ++k) {
-      const int64_t position = i * stride + k * dilation - low;
-      found = position >= 0 && position < size;
-    }
-    if (!found) return false;
+    const int64_t begin = i * stride - low;
+    const int64_t before = begin < 0 ? (-begin + dilation - 1) / dilation : 0;  // of its places, those left of all
+    if (before >= kernel || begin + before * dilation >= size) return false;
   }
   return true;
 }
@@ -75,6 +73,52 @@ std::optional<Pooling> pooling_of(const Operation& op, const Type& whole, const 
     pooling.dilation.push_back(d < 0 ? 1 : dilations[at]);
   }
   return pooling;
+}
+
+// Of windows that hold all elements up to each along `dim`, or from each on.
+struct Prefixes {
+  int64_t dim;
+  bool from_each_on;
+};
+
+std::optional<Prefixes> prefixes_of(const Operation& op, const Type& whole) {
+  const size_t rank = whole.dims.size();
+  const Sizes sizes = listed_or(op.integers_or_none("window_dimensions"), rank, 1),
+              edges = listed_or(op.integers_or_none("padding"), 2 * rank, 0);
+  for (const char* name : {"window_strides", "window_dilations", "base_dilations"}) {
+    if (std::ranges::count(listed_or(op.integers_or_none(name), rank, 1), 1) != static_cast<int64_t>(rank)) return {};
+  }
+  std::optional<Prefixes> found;
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t low = edges[2 * d], high = edges[2 * d + 1], others = whole.dims[d] - 1;
+    if (sizes[d] == 1 && low == 0 && high == 0) continue;
+    if (found || sizes[d] != whole.dims[d] || std::min(low, high) != 0 || std::max(low, high) != others) return {};
+    found = Prefixes{static_cast<int64_t>(d), high != 0};
+  }
+  return found;
+}
+
+bool lower_prefixes(Frame& frame, const Operation& op) {
+  const Type& type = *op.result().type;
+  const ElementKind kind = element_row(type.element).kind;
+  const bool is_integer = kind == ElementKind::kSigned || kind == ElementKind::kUnsigned;
+  const bool has_kernel = has_float_kernels(type.element) || (is_integer && has_kernels(type.element));
+  if (op.results.size() != 1 || !has_kernel || is_empty(type.dims)) return false;
+  const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
+  const std::optional<mydev_scalar>& initial = frame[op.operand(1)].splat;
+  const std::optional<Prefixes> prefixes = prefixes_of(op, *op.operand(0).type);
+  if (body == nullptr || !initial || !prefixes) return false;
+  const double number = is_integer ? static_cast<double>(initial->i) : initial->f;
+  const bool is_sum = body->op == Operator::kAdd && number == 0;
+  const bool is_product = body->op == Operator::kMultiply && number == 1;
+  if (!is_sum && !is_product) return false;
+  const program::Operand result = frame.result_of(op.result());
+  const Sizes turned = prefixes->from_each_on ? Sizes{prefixes->dim} : Sizes{};
+  const std::array attributes = {integer_attribute("dim", prefixes->dim)};
+  frame.emit.launch(is_sum ? "mydev.cumsum" : "mydev.cumprod", {reversed(result, turned)},
+                    {reversed(frame.view(op.operand(0)), turned)}, attributes);
+  frame.set(op.result(), {result, std::nullopt});
+  return true;
 }
 
 bool is_float(ElementType type) noexcept {
@@ -145,7 +189,7 @@ bool lower_select_and_scatter(Frame& frame, const Operation& op) {
 }  // namespace
 
 bool lower_window(Frame& frame, const Operation& op) {
-  if (op.op == Operator::kReduceWindow) return lower_reduce_window(frame, op);
+  if (op.op == Operator::kReduceWindow) return lower_prefixes(frame, op) || lower_reduce_window(frame, op);
   return op.op == Operator::kSelectAndScatter && lower_select_and_scatter(frame, op);
 }
 

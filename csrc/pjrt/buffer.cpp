@@ -12,10 +12,17 @@ SharedStorage PJRT_Buffer::hold(const char* what) const {
   return storage_;
 }
 
+SharedStorage PJRT_Buffer::lend() const {
+  const std::lock_guard lock(mutex_);
+  if (storage_ == nullptr) raise_gone("a loan");
+  storage_->lend();
+  return storage_;
+}
+
 SharedStorage PJRT_Buffer::donate(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (storage_ == nullptr) raise_gone("a donation");
-  if (!storage_->stream_ordered() || external_references_ != 0) return nullptr;
+  if (!storage_->stream_ordered() || external_references_ != 0 || storage_->lent()) return nullptr;
   gone_ = reason;
   return std::exchange(storage_, nullptr);
 }

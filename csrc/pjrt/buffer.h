@@ -26,9 +26,11 @@ struct PJRT_Buffer {
 
   // A reference for work. Raises INVALID_ARGUMENT, naming `what` and the buffer, where it is deleted or donated.
   mydev::pjrt::SharedStorage hold(const char* what) const;
-  // The storage, where it is the allocator's and has no external reference: the buffer is donated then, `reason` says
-  // to what. Else nullptr, and the buffer keeps it.
+  // The storage, where it is the allocator's, has no external reference and is not lent: the buffer is donated then,
+  // `reason` says to what. Else nullptr, and the buffer keeps it.
   mydev::pjrt::SharedStorage donate(const std::string& reason);
+  // Like hold(), for someone outside who uses it in place: it is lent (storage.h), and not donated.
+  mydev::pjrt::SharedStorage lend() const;
   // Without storage from now on; external references keep it.
   void drop(std::string reason) noexcept;
   bool deleted() const;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,6 +57,9 @@ class ModuleInstance {
   virtual ~ModuleInstance() = default;
   // Submits the work; what it raises is the run's failure. Later failures stick to the stream.
   virtual void run(const ModuleRun& run) = 0;
+  // The number of a run that this device does by itself, while other devices' parts are started by calls of their own;
+  // none: it needs none of them.
+  virtual std::optional<uint64_t> run_of_its_own() { return std::nullopt; }
   // The part will not come to its end: an argument failed, or run() did. Others of the same run, on other devices, may
   // wait for it. Must not throw.
   virtual void abandon(uint64_t run_id, const Failure& failure) {}
@@ -73,6 +77,8 @@ class CompiledModule {
   virtual const ModuleDescription& description() const = 0;
   // For a device: kernels are asked, constants uploaded. Raises UNIMPLEMENTED, with reasons, where the device cannot.
   virtual std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const = 0;
+  // Shows the program that the first device runs, for people and estimates.
+  virtual void show(const std::function<void(const program::Program&)>& look) const = 0;
 };
 using SharedModule = std::shared_ptr<const CompiledModule>;
 

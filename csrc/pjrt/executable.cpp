@@ -1,5 +1,6 @@
 #include "pjrt/executable.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pjrt/fingerprint.h"
@@ -132,24 +133,58 @@ std::shared_ptr<ModuleInstance> load(const CompiledModule& module, PJRT_Device& 
   return instance;
 }
 
+// What is compiled and still there, by fingerprints.
+class Known {
+ public:
+  void add(const SharedExecutableInfo& info) {
+    const std::lock_guard lock(mutex_);
+    if (executables_.size() >= prune_at_) {
+      std::erase_if(executables_, [](const auto& entry) { return entry.second.expired(); });
+      prune_at_ = 2 * executables_.size() + 64;
+    }
+    executables_[info->fingerprint] = info;
+  }
+  SharedExecutableInfo find(std::string_view fingerprint) {
+    const std::lock_guard lock(mutex_);
+    const auto found = executables_.find(std::string(fingerprint));
+    return found == executables_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::unordered_map<std::string, std::weak_ptr<const ExecutableInfo>> executables_;
+  size_t prune_at_ = 64;
+};
+Known& known() {
+  static Known& known = *new Known();
+  return known;
+}
+
 SharedExecutableInfo compile(ProgramSource source) {
   CompileOptions options = parse_compile_options(source.options, "PJRT_Client_Compile");
   SharedModule module = compile_module(source.format, source.code, options);
-  return std::make_shared<const ExecutableInfo>(std::move(source), std::move(options), std::move(module));
+  auto info = std::make_shared<const ExecutableInfo>(std::move(source), std::move(options), std::move(module));
+  known().add(info);
+  return info;
 }
 
 }  // namespace
+
+SharedExecutableInfo find_executable(std::string_view fingerprint) {
+  return known().find(fingerprint);
+}
 
 }  // namespace mydev::pjrt
 
 PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource source)
     : info(mydev::pjrt::compile(std::move(source))) {
   assign_devices(platform);
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const mydev::pjrt::ModulePlace place{devices[i]->stream, logical_ids[i].replica, logical_ids[i].partition};
-    const bool first = instances_.emplace(devices[i], mydev::pjrt::load(*info->module, *devices[i], place)).second;
-    MYDEV_CHECK(first, MYDEV_INVALID_ARGUMENT, "the device assignment names device ", devices[i]->id(), " twice");
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    MYDEV_CHECK(std::find(devices.begin(), device, *device) == device, MYDEV_INVALID_ARGUMENT,
+                "the device assignment names device ", (*device)->id(), " twice");
   }
+  // One of several devices may be waiting for another, whose thread compiles: each is asked when it first executes.
+  if (devices.size() == 1) instance(*devices.front());
 }
 
 void PJRT_LoadedExecutable::assign_devices(Platform& platform) {
@@ -183,9 +218,15 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(PJRT_Device& dev
               "' was deleted and cannot be executed; compile it again");
   const auto found = instances_.find(&device);
   if (found != instances_.end()) return found->second;
-  MYDEV_CHECK(device_assignment.empty(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
-              "' was not compiled for device ", device.id(), "; name it in the device assignment");
-  std::shared_ptr<ModuleInstance> loaded = mydev::pjrt::load(*info->module, device, {device.stream});
+  mydev::pjrt::ModulePlace place{device.stream};
+  if (!device_assignment.empty()) {
+    const auto i = static_cast<size_t>(std::ranges::find(devices, &device) - devices.begin());
+    MYDEV_CHECK(i < devices.size(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
+                "' was not compiled for device ", device.id(), "; name it in the device assignment");
+    place.replica = logical_ids[i].replica;
+    place.partition = logical_ids[i].partition;
+  }
+  std::shared_ptr<ModuleInstance> loaded = mydev::pjrt::load(*info->module, device, place);
   instances_.emplace(&device, loaded);
   return loaded;
 }

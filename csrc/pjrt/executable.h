@@ -54,6 +54,9 @@ struct ExecutableInfo {
 };
 using SharedExecutableInfo = std::shared_ptr<const ExecutableInfo>;
 
+// One that was compiled and is still there, by its fingerprint; nullptr if none is.
+SharedExecutableInfo find_executable(std::string_view fingerprint);
+
 // Source and options, from which an executable is compiled anew.
 std::string serialize(const ExecutableInfo& info);
 // Raises INVALID_ARGUMENT for bytes that serialize() did not give.
@@ -64,11 +67,12 @@ ProgramSource deserialize(std::string_view bytes);
 struct PJRT_Executable {
   mydev::pjrt::SharedExecutableInfo info;
   std::vector<void*> output_layouts, parameter_layouts;  // what the Layouts extension gave last
+  std::vector<PJRT_NamedValue> cost;                     // what was given last of it
 };
 
 struct PJRT_LoadedExecutable {
  public:
-  // Compiles, and loads on the devices that the options name.
+  // Compiles, for the devices that the options name. Several are loaded on when they first execute.
   PJRT_LoadedExecutable(mydev::pjrt::Platform& platform, mydev::pjrt::ProgramSource source);
   ~PJRT_LoadedExecutable() { drop(); }
   PJRT_LoadedExecutable(const PJRT_LoadedExecutable&) = delete;

@@ -95,6 +95,8 @@ class Part {
     }
   }
 
+  std::optional<uint64_t> run_of_its_own() const { return instance_->run_of_its_own(); }
+
   // Submits the work, and gives the results' buffers.
   SharedCompletion submit(uint64_t run_id, bool on_thread, PJRT_Buffer** out_results) {
     Submission work{.name = "execution of a program"};
@@ -218,14 +220,19 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     parts.back().allocate_results();
   }
   for (Part& part : parts) part.take_arguments(donated);
-  const uint64_t run_id = next_run_id();
-  // Parts wait for each other, so each device must come to the executions in the same order.
+  // Parts wait for each other, so each device must come to the executions in the same order, in which they are
+  // numbered. Other parts may be started by calls of their own, as clients do that have a thread for each device.
   static std::mutex& order = *new std::mutex();
   std::unique_lock ordered(order, std::defer_lock);
-  if (parts.size() > 1) ordered.lock();
+  if (executable.devices.size() > 1) ordered.lock();
+  std::optional<uint64_t> own_run;
+  if (ordered && parts.size() == 1) own_run = parts[0].run_of_its_own();
+  const bool waits = parts.size() > 1 || own_run;
+  if (ordered && !waits) ordered.unlock();
+  const uint64_t run_id = own_run ? *own_run : next_run_id();
   const bool events = MYDEV_PJRT_HAS(args, device_complete_events) && args.device_complete_events != nullptr;
   for (size_t d = 0; d < parts.size(); ++d) {
-    SharedCompletion completion = parts[d].submit(run_id, /*on_thread=*/parts.size() > 1, args.output_lists[d]);
+    SharedCompletion completion = parts[d].submit(run_id, /*on_thread=*/waits, args.output_lists[d]);
     if (events) args.device_complete_events[d] = new PJRT_Event{std::move(completion)};
   }
 }

@@ -63,6 +63,10 @@ class StablehloInstance final : public ModuleInstance {
     }
     instance_->run(run);
   }
+  std::optional<uint64_t> run_of_its_own() override {
+    if (compiled_.lowered.meetings.empty()) return std::nullopt;
+    return placement_.collectives->next_run(placement_.device());
+  }
   void abandon(uint64_t run_id, const Failure& failure) override {
     placement_.collectives->abandon(run_id, failure.message);
   }
@@ -80,9 +84,10 @@ class StablehloModule final : public CompiledModule {
       : module_(std::make_shared<const stablehlo::Module>(std::move(module))) {
     placement_.replicas = options.num_replicas;
     placement_.partitions = options.num_partitions;
-    placement_.collectives = std::make_shared<lowering::Collectives>(placement_.devices());
     stablehlo::verify(*module_);
     const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
+    placement_.collectives = lowering::Collectives::shared(
+        serialize_device_assignment(options.device_assignment) + first.meetings, placement_.devices());
     description_ = ProgramModule(first.program).description();
     log_gathers(description_.name, placement_.devices(), first.gathered);
     const stablehlo::Function& main = module_->main();
@@ -100,6 +105,9 @@ class StablehloModule final : public CompiledModule {
     placement.partition = place.partition;
     return std::make_unique<StablehloInstance>(Compiled{module_, lowering::lower(*module_, placement)}, placement,
                                                place);
+  }
+  void show(const std::function<void(const program::Program&)>& look) const override {
+    look(*lowering::lower(*module_, placement_).program);
   }
 
  private:

@@ -88,6 +88,10 @@ SharedStorage Storage::of_others(void* data, uint64_t bytes, std::function<void(
   return std::make_shared<Storage>(data, bytes, std::move(release));
 }
 
+void Storage::record_use(Stream& stream) {
+  if (block_ != nullptr) record_stream(*block_, stream);
+}
+
 Storage::~Storage() {
   if (block_ != nullptr) {
     release(*block_);

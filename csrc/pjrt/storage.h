@@ -4,6 +4,7 @@
 // that work which was submitted needs no reference; all other memory must be held until the work is done.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,11 +36,19 @@ class Storage {
   // The allocator's; only such memory may be donated to a program.
   bool stream_ordered() const noexcept { return block_ != nullptr; }
 
+  // Others in the process use it in place until they give it back, whatever becomes of its buffers. Thread-safe.
+  void lend() noexcept { loans_.fetch_add(1, std::memory_order_relaxed); }
+  void take_back() noexcept { loans_.fetch_sub(1, std::memory_order_relaxed); }
+  bool lent() const noexcept { return loans_.load(std::memory_order_relaxed) != 0; }  // the memory has its own order
+  // Work of another stream uses it: the allocator's memory is not reused before that is done.
+  void record_use(Stream& stream);
+
  private:
   void* data_;
   uint64_t bytes_;
   Block* block_ = nullptr;
   std::function<void()> release_;
+  std::atomic<int> loans_{0};
 };
 
 // Host memory that the device's driver copies from and to without waiting, where it has such; page-aligned or to 64

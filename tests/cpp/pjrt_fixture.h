@@ -17,6 +17,7 @@
 #include "pjrt/c_api/executable.h"
 #include "pjrt/c_api/extensions.h"
 #include "pjrt/c_api/table.h"
+#include "pjrt/wire.h"
 
 namespace mydev::pjrt {
 
@@ -92,6 +93,25 @@ inline void await(PJRT_Event* event) {
   call(api().PJRT_Event_Await, args);
 }
 
+// CompileOptionsProto of one replica and some partitions, on these devices.
+inline std::string options_for(const std::vector<int64_t>& ids, const std::string& more = "") {
+  WireWriter assignment;
+  assignment.number(1, 1);
+  assignment.number(2, ids.size());
+  for (const int64_t id : ids) {
+    WireWriter computation;
+    computation.packed(1, {id});
+    assignment.bytes(3, std::move(computation).take());
+  }
+  WireWriter build;
+  build.number(4, 1);
+  build.number(5, ids.size());
+  build.bytes(9, std::move(assignment).take());
+  WireWriter options;
+  options.bytes(3, std::move(build).take());
+  return std::move(options).take() + more;
+}
+
 class Pjrt : public testing::Test {
  protected:
   Pjrt() {
@@ -114,6 +134,21 @@ class Pjrt : public testing::Test {
     args.device = device(index);
     call(api().PJRT_Device_AddressableMemories, args);
     return args.memories[kind];
+  }
+
+  LoadedHandle compile(std::string code, const std::string& options = "", std::string format = "mydev_program") {
+    auto program = sized<PJRT_Program>();
+    program.code = code.data();
+    program.code_size = code.size();
+    program.format = format.data();
+    program.format_size = format.size();
+    auto args = sized<PJRT_Client_Compile_Args>();
+    args.client = client();
+    args.program = &program;
+    args.compile_options = options.data();
+    args.compile_options_size = options.size();
+    call(api().PJRT_Client_Compile, args);
+    return LoadedHandle(args.executable);
   }
 
   template <typename T>

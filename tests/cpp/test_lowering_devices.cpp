@@ -47,6 +47,14 @@ TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
   other.join();
 }
 
+TEST(Collectives, AreSharedWhereDevicesMeetForTheSame) {
+  const auto first = Collectives::shared("devices 0 and 1, a sum of f32[4]", 2);
+  EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", 2), first);
+  EXPECT_NE(Collectives::shared("devices 0 and 1, a sum of f32[5]", 2), first);
+  EXPECT_EQ(first->next_run(0), first->next_run(1));
+  EXPECT_NE(first->next_run(0), first->next_run(0));
+}
+
 // Of the last dimension, over axis "b" of a mesh of two by two.
 stablehlo::TensorSharding over_b(size_t rank) {
   stablehlo::TensorSharding over;
@@ -136,8 +144,9 @@ TEST(HloSharding, RefusesWhatItDoesNotUnderstand) {
 
 // --- manual computations between custom calls ------------------------------------------------------------------------
 
-std::string manual_computation(const std::string& sharding, const std::string& part) {
-  return function("%x: tensor<4xf32>", "tensor<4xf32>",
+std::string manual_computation(const std::string& sharding, const std::string& part,
+                               const std::string& result = "(tensor<4xf32> {jax.result_info = \"\"})") {
+  return function("%x: tensor<4xf32>", result,
                   R"(
     %0 = stablehlo.custom_call @Sharding(%x) {mhlo.sharding = ")" +
                       sharding + R"("} : (tensor<4xf32>) -> tensor<4xf32>
@@ -161,6 +170,12 @@ TEST(ManualComputation, BetweenCustomCallsTakesAndGivesParts) {
   EXPECT_EQ(lowered.shardings.parameters.at(0).parts(), (Sizes{2}));
   EXPECT_EQ(lowered.shardings.results.at(0).parts(), (Sizes{2}));
   EXPECT_EQ(lowered.gathered, std::vector<std::string>{});
+}
+
+TEST(ManualComputation, BetweenCustomCallsGivesTheWholeToClientsThatDoNotAsk) {
+  const stablehlo::Module module =
+      module_of(manual_computation("{devices=[2]<=[2]}", "tensor<2xf32>", "tensor<4xf32>"));
+  EXPECT_TRUE(lower(module, of_two()).shardings.results.at(0).is_whole());
 }
 
 TEST(ManualComputation, BetweenCustomCallsIsRefusedByNameAndPlace) {

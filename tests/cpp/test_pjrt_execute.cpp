@@ -10,7 +10,6 @@
 
 #include "kernels/registry/kernel_registry.h"
 #include "pjrt/submission.h"
-#include "pjrt/wire.h"
 #include "pjrt_fixture.h"
 #include "runtime/driver/device.h"
 
@@ -31,42 +30,8 @@ program update(donated state: f32[4], g: f32[4]) -> (state, y: f32[4]) {
 }
 )";
 
-// CompileOptionsProto of one replica and some partitions, on these devices.
-std::string options_for(const std::vector<int64_t>& ids, const std::string& more = "") {
-  WireWriter assignment;
-  assignment.number(1, 1);
-  assignment.number(2, ids.size());
-  for (const int64_t id : ids) {
-    WireWriter computation;
-    computation.packed(1, {id});
-    assignment.bytes(3, std::move(computation).take());
-  }
-  WireWriter build;
-  build.number(4, 1);
-  build.number(5, ids.size());
-  build.bytes(9, std::move(assignment).take());
-  WireWriter options;
-  options.bytes(3, std::move(build).take());
-  return std::move(options).take() + more;
-}
-
 class PjrtExecute : public Pjrt {
  protected:
-  LoadedHandle compile(std::string code, const std::string& options = "", std::string format = "mydev_program") {
-    auto program = sized<PJRT_Program>();
-    program.code = code.data();
-    program.code_size = code.size();
-    program.format = format.data();
-    program.format_size = format.size();
-    auto args = sized<PJRT_Client_Compile_Args>();
-    args.client = client();
-    args.program = &program;
-    args.compile_options = options.data();
-    args.compile_options_size = options.size();
-    call(api().PJRT_Client_Compile, args);
-    return LoadedHandle(args.executable);
-  }
-
   // On one device for each row of arguments; `outputs` results on each.
   std::vector<std::vector<BufferHandle>> execute(PJRT_LoadedExecutable* executable,
                                                  const std::vector<std::vector<PJRT_Buffer*>>& rows, size_t outputs,

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax_functions import CASES, Case
+from jax_loops import LOOPS
 
 import pjrt_mydev
 
@@ -58,9 +59,10 @@ def main() -> None:
     jax.config.update("jax_platforms", f"{pjrt_mydev.device_name()},cpu")
     jax.config.update("jax_default_matmul_precision", "highest")
     device, cpu = jax.devices(pjrt_mydev.device_name())[0], jax.devices("cpu")[0]
-    messages = {name: message_of(case, device, cpu) for name, case in CASES.items()}
+    cases = CASES | {f"loop-{name}": case for name, case in LOOPS.items()}
+    messages = {name: message_of(case, device, cpu) for name, case in cases.items()}
     wrong = {name: message for name, message in messages.items() if message}
-    print(json.dumps({"cases": len(CASES), "wrong": wrong}))
+    print(json.dumps({"cases": len(cases), "wrong": wrong}))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,7 @@ def _movement() -> dict[str, Case]:
         "take_along_axis": (lambda x, i: jnp.take_along_axis(x, i[None, :].repeat(4, 0) % 6, 1), [table, integers]),
         "scatter-set": (lambda x, i: x.at[i].set(1.0), [table, integers]),
         "scatter-add": (lambda x, i: x.at[:, i].add(2.0), [table, integers]),
+        "scatter-add-elements": (lambda x, i: x.at[i, i % 3].add(2.0), [table, integers]),
         "scatter-max": (lambda x, i: x.at[i % 2].max(9.0), [table, integers]),
         "scatter-mul-rows": (lambda x, i: x.at[i % 4].mul(jnp.arange(6.0)), [table, integers]),
         "dynamic_slice": (lambda x, i: lax.dynamic_slice(x, (i[0], i[3]), (2, 3)), [table, integers]),
@@ -262,6 +263,14 @@ def _reductions() -> dict[str, Case]:
         lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"),
         [(2, 5, 5, 3)],
     )
+    whole = np.arange(-30, 30, dtype=np.int32).reshape(3, 4, 5)
+    for function in (lax.cumsum, lax.cumprod):
+        for axis in range(3):
+            cases[f"{function.__name__}-{axis}"] = (lambda x, f=function, a=axis: f(x, axis=a), [whole / 16])
+            cases[f"{function.__name__}-{axis}-back"] = (
+                lambda x, f=function, a=axis: f(x, axis=a, reverse=True),
+                [whole],
+            )
     cases["average-pool"] = (lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 3), (1, 2), "VALID"), [(6, 7)])
     return cases
 

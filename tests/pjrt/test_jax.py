@@ -61,7 +61,7 @@ print(len(x.addressable_shards))
 
 STATISTICS = """
 before = devices[0].memory_stats()["bytes_in_use"]
-x = jax.device_put(np.zeros(1 << 20, np.uint8), devices[0])
+x = jax.device_put(np.zeros((1 << 20) + 1, np.uint8)[1:], devices[0])  # not aligned: it is copied
 x.block_until_ready()
 assert devices[0].memory_stats()["bytes_in_use"] - before >= 1 << 20
 x.delete()

@@ -17,7 +17,7 @@ from pjrt_mydev._library import check_library
 from support.checkout import ROOT
 
 C_API = ROOT / "csrc" / "pjrt" / "c_api"
-STRUCT = re.compile(r"typedef struct (PJRT_\w+) \{(.*?)\n\} \1;", re.DOTALL)
+STRUCT = re.compile(r"typedef struct ((?:PJRT|PLUGIN)_\w+) \{(.*?)\n\} \1;", re.DOTALL)
 #: Of the table of functions there is a prefix, as of structs that grew after version 0.104.
 TABLE = "PJRT_Api"
 
@@ -92,7 +92,7 @@ conform.main()
     results = {check["id"]: check["result"] for check in json.loads(report.read_text())["checks"]}
     assert [check for check, result in results.items() if result == "fail"] == []
     assert results["buffer.from_host"] == "pass"
-    assert len([check for check, result in results.items() if result == "pass"]) >= 38
+    assert len([check for check, result in results.items() if result == "pass"]) >= 53
 
 
 def test_the_library_exports_what_clients_and_the_package_call() -> None:
@@ -102,9 +102,17 @@ def test_the_library_exports_what_clients_and_the_package_call() -> None:
     symbols = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True)
     assert [line.split()[-1] for line in symbols.stdout.splitlines()] == [
         "GetPjrtApi",
+        "mydev_pjrt_describe_kernel",
+        "mydev_pjrt_dtypes",
+        "mydev_pjrt_infer_results",
+        "mydev_pjrt_lend",
+        "mydev_pjrt_load_kernels",
+        "mydev_pjrt_program_text",
         "mydev_pjrt_register_target",
         "mydev_pjrt_set_callback",
         "mydev_pjrt_set_preparation",
+        "mydev_pjrt_wait_for_stream",
+        "mydev_pjrt_want_buffer",
     ]
 
 

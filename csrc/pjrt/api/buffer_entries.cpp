@@ -4,6 +4,7 @@
 
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
+#include "pjrt/sharing.h"
 #include "pjrt/transfer.h"
 
 namespace mydev::pjrt {
@@ -140,6 +141,7 @@ void remove_reference(PJRT_Buffer_DecreaseExternalReferenceCount_Args& args) {
 
 void get_address(PJRT_Buffer_UnsafePointer_Args& args) {
   args.buffer_pointer = reinterpret_cast<uintptr_t>(buffer_of(args.buffer).hold("the address")->data());
+  note_address(*args.buffer);
 }
 void get_data_pointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args) {
   args.device_memory_ptr = buffer_of(args.buffer).hold("the address")->data();

@@ -1,11 +1,14 @@
 // Entries of clients.
+#include <cstdlib>
 #include <string>
 
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/platform.h"
 #include "pjrt/submission.h"
+#include "runtime/base/config.h"
 #include "runtime/base/device_name.h"
+#include "runtime/driver/driver_life_cycle.h"
 
 namespace mydev::pjrt {
 
@@ -15,10 +18,24 @@ Platform& platform_of(PJRT_Client* client) {
   return required(client, "the client").platform;
 }
 
+// The option "driver", in the words of MYDEV_DRIVER. A process has one, whoever asks first.
+void choose_driver(const std::string& driver) {
+  if (!driver_loaded()) {
+    ::setenv("MYDEV_DRIVER", driver.c_str(), /*overwrite=*/1);  // NOLINT(concurrency-mt-unsafe): see config.h
+    return;
+  }
+  MYDEV_CHECK(driver == config_string("MYDEV_DRIVER"), MYDEV_FAILED_PRECONDITION, "the client asks for driver '",
+              driver, "', and this process uses '", config_string("MYDEV_DRIVER"), "' already");
+}
+
 void create_client(PJRT_Client_Create_Args& args) {
-  MYDEV_CHECK(args.num_options == 0, MYDEV_INVALID_ARGUMENT, "client option '",
-              text_of(args.create_options->name, args.create_options->name_size),
-              "' is not known; there are none: devices are chosen with the environment variable MYDEV_DRIVER");
+  for (size_t i = 0; i < args.num_options; ++i) {
+    const PJRT_NamedValue& option = args.create_options[i];
+    MYDEV_CHECK(text_of(option.name, option.name_size) == "driver" && option.type == PJRT_NamedValue_kString,
+                MYDEV_INVALID_ARGUMENT, "client option '", text_of(option.name, option.name_size),
+                "' is not known; there is 'driver', a text like that of the environment variable MYDEV_DRIVER");
+    choose_driver(std::string(text_of(option.string_value, option.value_size)));
+  }
   args.client = new PJRT_Client{Platform::get()};
 }
 

@@ -1,9 +1,11 @@
 // Entries of devices, memories and topologies.
 #include <string>
+#include <utility>
 
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
 #include "pjrt/platform.h"
+#include "pjrt/wire.h"
 #include "runtime/base/device_name.h"
 #include "runtime/memory/caching_allocator.h"
 
@@ -138,6 +140,35 @@ void get_topology_attributes(PJRT_TopologyDescription_Attributes_Args& args) {
   args.attributes = nullptr;
   args.num_attributes = 0;
 }
+// There is one topology: that of the devices which this process has.
+void create_topology(PJRT_TopologyDescription_Create_Args& args) {
+  const std::string_view name = text_of(args.topology_name, args.topology_name_size);
+  MYDEV_CHECK((name.empty() || name == MYDEV_DEVICE_NAME) && args.num_options == 0, MYDEV_INVALID_ARGUMENT,
+              "topology '", name, "' with ", args.num_options,
+              " options is not known; there is that of MYDEV_DRIVER alone, without a "
+              "name or options");
+  args.topology = &Platform::get().topology();
+}
+std::string serialized_topology() {
+  WireWriter message;
+  message.bytes(1, Platform::get().version());
+  message.number(2, Platform::get().fingerprint());
+  return std::move(message).take();
+}
+void serialize_topology(PJRT_TopologyDescription_Serialize_Args& args) {
+  auto* bytes = new std::string(serialized_topology());
+  give_text(*bytes, args.serialized_bytes, args.serialized_bytes_size);
+  args.serialized_topology = reinterpret_cast<PJRT_SerializedTopology*>(bytes);
+  args.serialized_topology_deleter = [](PJRT_SerializedTopology* owner) {
+    delete reinterpret_cast<std::string*>(owner);
+  };
+}
+void deserialize_topology(PJRT_TopologyDescription_Deserialize_Args& args) {
+  MYDEV_CHECK(text_of(args.serialized_topology, args.serialized_topology_size) == serialized_topology(),
+              MYDEV_INVALID_ARGUMENT, "these ", args.serialized_topology_size, " bytes are no topology of ",
+              Platform::get().version(), ", or have other devices than this process");
+  args.topology = &Platform::get().topology();
+}
 void get_topology_fingerprint(PJRT_TopologyDescription_Fingerprint_Args& args) {
   args.fingerprint = Platform::get().fingerprint();
 }
@@ -164,6 +195,9 @@ void add_device_entries(PJRT_Api& api) {
   MYDEV_PJRT_ENTRY(api, PJRT_Memory_DebugString, get_memory_debug_string, debug_string_size);
   MYDEV_PJRT_ENTRY(api, PJRT_Memory_ToString, get_memory_string, to_string_size);
   MYDEV_PJRT_ENTRY(api, PJRT_Memory_AddressableByDevices, get_devices_of_memory, num_devices);
+  MYDEV_PJRT_ENTRY(api, PJRT_TopologyDescription_Create, create_topology, topology);
+  MYDEV_PJRT_ENTRY(api, PJRT_TopologyDescription_Serialize, serialize_topology, serialized_topology_deleter);
+  MYDEV_PJRT_ENTRY(api, PJRT_TopologyDescription_Deserialize, deserialize_topology, topology);
   MYDEV_PJRT_ENTRY(api, PJRT_TopologyDescription_Destroy, destroy_topology, topology);
   MYDEV_PJRT_ENTRY(api, PJRT_TopologyDescription_PlatformName, get_topology_name, platform_name_size);
   MYDEV_PJRT_ENTRY(api, PJRT_TopologyDescription_PlatformVersion, get_topology_version, platform_version_size);

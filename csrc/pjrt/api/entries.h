@@ -13,7 +13,9 @@ void add_buffer_entries(PJRT_Api& api);
 void add_executable_entries(PJRT_Api& api);
 void add_loaded_executable_entries(PJRT_Api& api);
 
-// The first of the extensions, which are chained.
+// Extensions are chained; `next` is the one after it.
+PJRT_Extension_Base* profiler_extension(PJRT_Extension_Base* next) noexcept;
+// The first of them.
 PJRT_Extension_Base* extensions() noexcept;
 
 }  // namespace mydev::pjrt

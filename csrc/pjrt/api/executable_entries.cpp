@@ -6,6 +6,7 @@
 
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
+#include "pjrt/cost.h"
 #include "pjrt/executable.h"
 #include "pjrt/python_entries.h"
 #include "pjrt/submission.h"
@@ -73,9 +74,26 @@ void get_num_outputs(PJRT_Executable_NumOutputs_Args& args) {
 void get_code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args& args) {
   args.size_in_bytes = info_of(args.executable).module->description().memory.code;
 }
+// By XLA's names.
 void get_cost_analysis(PJRT_Executable_GetCostAnalysis_Args& args) {
-  args.num_properties = 0;
-  args.properties = nullptr;
+  std::vector<PJRT_NamedValue>& properties = required(args.executable, "the executable").cost;
+  Cost cost;
+  info_of(args.executable).module->show([&cost](const program::Program& program) { cost = cost_of(program); });
+  properties.clear();
+  const auto add = [&properties](std::string_view name, double value) {
+    PJRT_NamedValue property{};
+    property.struct_size = sizeof property;
+    give_text(name, property.name, property.name_size);
+    property.type = PJRT_NamedValue_kFloat;
+    property.float_value = static_cast<float>(value);
+    property.value_size = 1;
+    properties.push_back(property);
+  };
+  add("flops", cost.flops);
+  add("transcendentals", cost.transcendentals);
+  add("bytes accessed", cost.bytes);
+  args.num_properties = properties.size();
+  args.properties = properties.data();
 }
 void get_output_types(PJRT_Executable_OutputElementTypes_Args& args) {
   const ExecutableInfo& info = info_of(args.executable);
@@ -160,7 +178,7 @@ void destroy_loaded(PJRT_LoadedExecutable_Destroy_Args& args) {
   delete args.executable;
 }
 void get_executable(PJRT_LoadedExecutable_GetExecutable_Args& args) {
-  args.executable = new PJRT_Executable{loaded(args.loaded_executable).info, {}, {}};
+  args.executable = new PJRT_Executable{loaded(args.loaded_executable).info, {}, {}, {}};
 }
 void get_devices(PJRT_LoadedExecutable_AddressableDevices_Args& args) {
   const std::vector<PJRT_Device*>& devices = loaded(args.executable).devices;

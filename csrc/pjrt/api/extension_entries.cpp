@@ -127,7 +127,8 @@ PJRT_Extension_Base* extensions() noexcept {
   static PJRT_Layouts_Extension layouts = make_layouts();
   static PJRT_MemoryDescriptions_Extension memories = make_memory_descriptions(&layouts.base);
   static PJRT_Shardings_Extension shardings = make_shardings(&memories.base);
-  return &shardings.base;
+  static PJRT_Extension_Base* profiler = profiler_extension(&shardings.base);
+  return profiler;
 }
 
 }  // namespace mydev::pjrt

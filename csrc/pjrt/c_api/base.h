@@ -28,6 +28,7 @@ extern "C" {
 #endif
 
 typedef enum PJRT_Extension_Type PJRT_ENUM_TYPE {
+  PJRT_Extension_Type_Profiler = 1,
   PJRT_Extension_Type_Layouts = 4,
   PJRT_Extension_Type_MemoryDescriptions = 6,
   PJRT_Extension_Type_Shardings = 19

@@ -282,6 +282,33 @@ typedef struct PJRT_TopologyDescription_Attributes_Args {
   size_t num_attributes;              // out
 } PJRT_TopologyDescription_Attributes_Args;
 
+typedef struct PJRT_SerializedTopology PJRT_SerializedTopology;
+
+typedef struct PJRT_TopologyDescription_Create_Args {
+  PJRT_STRUCT_HEAD;
+  const char* topology_name;
+  size_t topology_name_size;
+  const PJRT_NamedValue* create_options;
+  size_t num_options;
+  PJRT_TopologyDescription* topology;  // out
+} PJRT_TopologyDescription_Create_Args;
+
+typedef struct PJRT_TopologyDescription_Serialize_Args {
+  PJRT_STRUCT_HEAD;
+  PJRT_TopologyDescription* topology;
+  const char* serialized_bytes;                                              // out; serialized_topology's
+  size_t serialized_bytes_size;                                              // out
+  PJRT_SerializedTopology* serialized_topology;                              // out
+  void (*serialized_topology_deleter)(PJRT_SerializedTopology* serialized);  // out
+} PJRT_TopologyDescription_Serialize_Args;
+
+typedef struct PJRT_TopologyDescription_Deserialize_Args {
+  PJRT_STRUCT_HEAD;
+  const char* serialized_topology;
+  size_t serialized_topology_size;
+  PJRT_TopologyDescription* topology;  // out
+} PJRT_TopologyDescription_Deserialize_Args;
+
 typedef struct PJRT_TopologyDescription_Fingerprint_Args {
   PJRT_STRUCT_HEAD;
   PJRT_TopologyDescription* topology;

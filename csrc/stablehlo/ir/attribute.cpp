@@ -144,6 +144,23 @@ std::vector<int64_t> integers_of(const TensorLiteral& literal) {
   return elements_of<int64_t>(literal, integer_at);
 }
 
+std::optional<std::vector<int64_t>> integers_in(const Attribute& attribute) {
+  if (const auto* literal = attribute.get_if<TensorLiteral>()) return integers_of(*literal);
+  const auto* array = attribute.get_if<ArrayAttribute>();
+  if (array == nullptr) return std::nullopt;
+  std::vector<int64_t> values;
+  for (const Attribute* element : *array) {
+    if (const auto* integer = element->get_if<Integer>()) {
+      values.push_back(integer->value);
+    } else if (const auto* boolean = element->get_if<bool>()) {
+      values.push_back(*boolean ? 1 : 0);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return values;
+}
+
 std::vector<double> floats_of(const TensorLiteral& literal) {
   return elements_of<double>(literal, float_at);
 }

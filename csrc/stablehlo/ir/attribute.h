@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,6 +108,8 @@ struct Attribute {
 // types.
 inline constexpr size_t kMostListedElements = size_t{1} << 20;
 std::vector<int64_t> integers_of(const TensorLiteral& literal);
+// What every kind of list of integers or booleans gives; nothing for what is none.
+std::optional<std::vector<int64_t>> integers_in(const Attribute& attribute);
 std::vector<double> floats_of(const TensorLiteral& literal);  // of floats and integers
 
 // The number that bits stand for: of f64, f32, bf16 and f16. Raises UNIMPLEMENTED for others.

@@ -4,30 +4,6 @@
 
 namespace mydev::stablehlo {
 
-namespace {
-
-// What every kind of list of integers or booleans gives; false for what is none.
-bool append_integers(std::vector<int64_t>& values, const Attribute& attribute) {
-  if (const auto* literal = attribute.get_if<TensorLiteral>()) {
-    values = integers_of(*literal);
-    return true;
-  }
-  const auto* array = attribute.get_if<ArrayAttribute>();
-  if (array == nullptr) return false;
-  for (const Attribute* element : *array) {
-    if (const auto* integer = element->get_if<Integer>()) {
-      values.push_back(integer->value);
-    } else if (const auto* boolean = element->get_if<bool>()) {
-      values.push_back(*boolean ? 1 : 0);
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
 const Value& Operation::operand(size_t i) const {
   if (i >= operands.size()) {
     fail(MYDEV_INVALID_ARGUMENT, "there is no operand ", i, "; it has ", operands.size());
@@ -83,9 +59,9 @@ const std::string& Operation::string(std::string_view name) const {
 
 std::vector<int64_t> Operation::integers(std::string_view name) const {
   const Attribute& found = attribute(name);
-  std::vector<int64_t> values;
-  if (!append_integers(values, found)) fail_attribute(name, found);
-  return values;
+  std::optional<std::vector<int64_t>> values = integers_in(found);
+  if (!values) fail_attribute(name, found);
+  return *std::move(values);
 }
 
 std::vector<int64_t> Operation::integers_or_none(std::string_view name) const {

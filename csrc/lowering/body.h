@@ -1,0 +1,41 @@
+// A program that is called, while it is built: the body of a loop, a branch. It takes what it uses of the values around
+// it as parameters. One thread.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lowering/frame.h"
+#include "program/builder.h"
+
+namespace mydev::lowering {
+
+bool is_token(const stablehlo::Value& value) noexcept;
+
+// What the regions use of the values around them, each once; without tokens.
+std::vector<const stablehlo::Value*> free_values(std::span<const stablehlo::Region* const> regions);
+
+class Body {
+ public:
+  Body(Frame& outer, const char* name);
+
+  Frame& frame() noexcept { return frame_; }
+  Emitter& emit() noexcept { return emit_; }
+
+  // Of what the caller gives for a tensor. Constants are made anew: nothing is given for them.
+  void take(const stablehlo::Value& value, const Frame& outer);
+  program::Operand read(const program::Operand& given);
+  program::Operand updated(const program::Operand& given);  // donated and returned
+  void return_values(std::span<const stablehlo::Value* const> values);
+  program::SharedProgram build() &&;
+
+ private:
+  program::ProgramBuilder builder_;
+  Emitter emit_;
+  Frame frame_;
+};
+
+// What a caller gives for the values that a body takes.
+void give(Frame& frame, std::span<const stablehlo::Value* const> values, std::vector<program::Operand>& operands);
+
+}  // namespace mydev::lowering

@@ -1,0 +1,34 @@
+// Arguments whose memory a program may have, as it says itself, and the results that shall lie there.
+//
+// Programs say it of an argument, "tf.aliasing_output" with the result or "jax.buffer_donor" without one, or of the
+// module, "mhlo.input_output_alias".
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lowering/emitter.h"
+#include "stablehlo/ir/module.h"
+
+namespace mydev::lowering {
+
+struct Donations {
+  std::vector<bool> donated;                       // of each argument
+  std::vector<std::optional<size_t>> argument_of;  // of each result: the donated argument that it takes the place of
+};
+// Raises INVALID_ARGUMENT where the program names an argument or a result that there is not, or one twice.
+Donations donations_of(const stablehlo::Module& module);
+
+// Gives donated arguments that are named for no result the first one that fits, and leaves out those that do not fit:
+// of another dtype or other sizes, as `parameters` and `results` are on this device, or without bytes.
+void settle(Donations& donations, std::span<const program::Operand> parameters,
+            std::span<const program::Operand> results);
+
+// Returns the results, in order, each once: in slots of their own, or in the parameters of `donations`, to which they
+// are copied at the end; simplify() leaves out the copies that need not be.
+void return_results(Emitter& emit, std::span<const program::Operand> parameters, const Donations& donations,
+                    std::vector<program::Operand> results);
+
+}  // namespace mydev::lowering
