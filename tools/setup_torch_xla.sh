@@ -5,15 +5,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=build/torch_xla
-if [ ! -e "$venv/installed" ]; then
+requirements=requirements/torch_xla.txt
+if ! cmp -s "$requirements" "$venv/installed"; then
   echo "setup: installing PyTorch/XLA into $venv, about 1 GB"
   python3 -m venv --clear "$venv"
-  "$venv/bin/python" -m pip install -q --no-deps torch==2.9.0 torch_xla==2.9.0
-  "$venv/bin/python" -m pip install -q -r requirements/torch_xla.txt
+  "$venv/bin/python" -m pip install -q -r "$requirements"
+  "$venv/bin/python" -m pip install -q --no-deps torch==2.9.0 torch_xla==2.9.0 torchvision==0.24.0 timm==1.0.31
   # The only torch of that version is linked with NVIDIA's libraries.
   libraries=$(echo "$venv"/lib/python3*/site-packages/torch/lib)
   "$venv/bin/python" tools/stub_libraries.py "$libraries" "$libraries"
-  touch "$venv/installed"
+  cp "$requirements" "$venv/installed"
 fi
 rm -rf build/wheel
 .venv/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .

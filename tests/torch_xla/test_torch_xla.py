@@ -6,40 +6,16 @@ is used in a process of its own, since PyTorch/XLA has one in a process.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 from operator_cases import cases
+from processes import output, results, run
 
-_FOLDER = Path(__file__).parent
 _DRIVERS = ("host", "host:async", "host:remote,async,guarded", "host:devices=4")
-
-
-def _run(script: list[str], device: str, driver: str = "host") -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ, PJRT_DEVICE=device, MYDEV_DRIVER=driver, PYTHONWARNINGS="ignore")
-    command = [sys.executable, *script]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=_FOLDER)
-
-
-def _output(code: str, device: str = "MYDEV", driver: str = "host") -> str:
-    result = _run(["-c", code], device, driver)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
-@cache
-def _results(folder: Path, device: str, driver: str) -> dict[str, list[torch.Tensor] | str]:
-    path = folder / f"{device}-{driver}.pt"
-    result = _run(["operator_cases.py", str(path)], device, driver)
-    assert result.returncode == 0, result.stderr
-    loaded = torch.load(path)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("driver", _DRIVERS[:3])
 @pytest.mark.parametrize("name", [name for name, _, _ in cases()])
 def test_operator(name: str, driver: str, folder: Path) -> None:
-    expected = _results(folder, "CPU", "host")[name]
-    actual = _results(folder, "MYDEV", driver)[name]
+    expected = results("operator_cases.py", folder, "CPU", "host")[name]
+    actual = results("operator_cases.py", folder, "MYDEV", driver)[name]
     assert not isinstance(expected, str), expected
     assert not isinstance(actual, str), actual
     assert len(actual) == len(expected)
@@ -82,29 +58,140 @@ for _ in range(5):
 
 @pytest.mark.parametrize("driver", _DRIVERS)
 def test_training_is_as_on_the_cpu_step_by_step(driver: str) -> None:
-    expected = [float(line) for line in _output(_TRAINING, "CPU").splitlines()]
-    actual = [float(line) for line in _output(_TRAINING, "MYDEV", driver).splitlines()]
+    expected = [float(line) for line in output(_TRAINING, "CPU").splitlines()]
+    actual = [float(line) for line in output(_TRAINING, "MYDEV", driver).splitlines()]
     assert len(expected) == 5
     assert expected[-1] < expected[0]
     torch.testing.assert_close(torch.tensor(actual), torch.tensor(expected), rtol=1e-3, atol=1e-4)
 
 
-def test_devices_are_those_of_the_driver() -> None:
-    code = "import torch_xla; print(len(torch_xla.devices()))"
-    assert _output(code, driver="host:devices=4").strip() == "4"
-    assert _output(code).strip() == "1"
-
-
-def test_in_place_loops_and_copies_between_devices() -> None:
+def test_in_place_loops() -> None:
     code = """
 import torch, torch_xla
 x = torch.arange(4.0, device="xla:0")
 for _ in range(5):
     x += 1
     torch_xla.sync()
-print(x.tolist(), (x.to("xla:1") * 2).tolist())
+print(x.tolist())
 """
-    assert _output(code, driver="host:devices=4").strip() == "[5.0, 6.0, 7.0, 8.0] [10.0, 12.0, 14.0, 16.0]"
+    assert output(code).strip() == "[5.0, 6.0, 7.0, 8.0]"
+
+
+_FEATURES = {
+    "random numbers": """
+torch.manual_seed(7)
+print(torch.rand(3, device=d).tolist(), torch.randint(0, 9, (4,), device=d).tolist())
+print(torch.nn.functional.dropout(torch.ones(8, device=d)).tolist())
+print(torch.bernoulli(torch.ones(4, device=d) / 2).tolist())
+""",
+    "compiled functions": """
+step = torch_xla.compile(lambda x: (x * 2 + 1).sum())
+print([step(torch.arange(4.0, device=d) * i).item() for i in range(3)])
+print(torch.compile(lambda x: x.sqrt() + 1, backend="openxla")(torch.tensor([4.0, 9.0], device=d)).tolist())
+""",
+    "saving": """
+import io
+torch.save({"a": torch.arange(3, device=d)}, file := io.BytesIO())
+print([torch.load(io.BytesIO(file.getvalue()), map_location=to)["a"].tolist() for to in (None, "cpu")])
+""",
+    "large integers and doubles": """
+x = torch.tensor([2**53 + 1, -(2**62)], device=d)
+print((x + 1).tolist(), (torch.tensor([1.0], device=d, dtype=torch.float64) / 3).tolist())
+""",
+}
+
+
+@pytest.mark.parametrize("name", _FEATURES)
+def test_feature_is_as_on_the_cpu(name: str) -> None:
+    code = "import torch, torch_xla; d = torch_xla.device()" + _FEATURES[name]
+    assert output(code) == output(code, "CPU")
+
+
+def test_memory_that_is_used_is_known() -> None:
+    code = """
+import torch, torch_xla, torch_xla.core.xla_model as xm
+x = torch.zeros(1024, 1024).to("xla")
+print(xm.get_memory_info()["bytes_used"])
+"""
+    assert output(code).strip() == str(4 * 1024 * 1024)
+
+
+def test_several_processes_are_an_error(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("""
+import torch.distributed as dist, torch_xla.distributed.xla_backend
+dist.init_process_group("xla", init_method="xla://")
+""")
+    result = run(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)], "MYDEV")
+    assert result.returncode != 0
+    assert "RuntimeError: mydev is used by one process, and this is one of 2: start one" in result.stderr
+
+
+_WRONG = {
+    "another torch_xla": (
+        "real = plugin.version; plugin.version = lambda package: {'torch_xla': '2.8.0'}.get(package) or real(package)",
+        "mydev is for torch_xla 2.9 with torch 2.9, and this process has torch_xla 2.8.0 with torch 2.9.0",
+    ),
+    "another torch": (
+        "real = plugin.version; plugin.version = lambda package: {'torch': '2.8.0'}.get(package) or real(package)",
+        "mydev is for torch_xla 2.9 with torch 2.9, and this process has torch_xla 2.9.0 with torch 2.8.0",
+    ),
+    "no library": (
+        "from pathlib import Path; plugin.library_path = lambda: Path('/nowhere/libmydev_pjrt.so')",
+        "the PJRT plugin /nowhere/libmydev_pjrt.so is not there; build it",
+    ),
+    "no driver": (
+        "import os; os.environ['MYDEV_DRIVER'] = 'nowhere'",
+        "no mydev device: MYDEV_DRIVER='nowhere' is not valid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _WRONG)
+def test_what_is_wrong_with_an_installation_is_one_line(name: str) -> None:
+    change, expected = _WRONG[name]
+    result = run(["-c", f"import torch_xla, pjrt_mydev.torch_xla as plugin\n{change}\ntorch_xla.device()"], "MYDEV")
+    assert result.returncode == 1  # an exception: no signal
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("RuntimeError: ")]
+    assert expected in line
+
+
+def test_a_process_may_end_with_work_pending() -> None:
+    code = """
+import torch, torch_xla
+x = torch.ones(1000, 1000, device=torch_xla.device())
+for _ in range(4):
+    x = x @ x / 1000
+torch_xla.sync()
+print("end")
+"""
+    result = run(["-c", code], "MYDEV", "host:async")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "end\n", "")
+
+
+def test_loops_in_place_take_no_more_memory_with_each_step() -> None:
+    code = """
+import torch, torch_xla, torch_xla.core.xla_model as xm
+x = torch.zeros(1024, 1024).to("xla")
+peaks = []
+for _ in range(6):
+    x += 1
+    torch_xla.sync(wait=True)
+    peaks.append(xm.get_memory_info()["peak_bytes_used"])
+print(len(set(peaks[1:])), x.mean().item())
+"""
+    assert output(code).strip() == "1 6.0"
+
+
+def test_a_cache_of_programs_does_no_harm(tmp_path: Path) -> None:
+    """torch_xla writes executables there, and does not read them again through the C API, which it says."""
+    code = f"""
+import torch, torch_xla, torch_xla.runtime as xr
+xr.initialize_cache({str(tmp_path)!r})
+print((torch.arange(6.0, device=torch_xla.device()) * 2 + 1).sum().item())
+"""
+    assert [output(code) for _ in range(2)] == ["36.0\n"] * 2
+    assert list(tmp_path.iterdir())
 
 
 def test_an_operator_that_is_not_there_is_an_error_and_the_next_call_works() -> None:
@@ -118,7 +205,7 @@ except RuntimeError as error:
     print("error:", error)
 print((torch.ones(2, device=torch_xla.device()) + 1).tolist())
 """
-    lines = _output(code).splitlines()
+    lines = output(code).splitlines()
     assert lines[0].startswith("error:") and "tpu_custom_call" in lines[0]
     assert lines[-1] == "[2.0, 2.0]"
 
