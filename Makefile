@@ -3,6 +3,8 @@
 #
 #   make demo      build, then train two models on the device and compare with the CPU
 #   make demo-distributed  train on two processes, by DDP and by FSDP2
+#   make demo-jax, demo-torch-xla  train with JAX, and with PyTorch/XLA, and compare with their CPU; the latter in an
+#                  environment of its own (1 GB of downloads, the first time)
 #   make test      lint, build, googletests, Python tests: what a change must pass, with `make sanitize`
 #   make sanitize  googletests under ASan + UBSan, and under TSan
 #   make lint      formatting, static analysis and types
@@ -10,6 +12,8 @@
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
 #   make conformance  all questions of tests/conformance/breadth.py, where `make test` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, the first time)
+#   make test-ecosystem  programs of users' libraries, whose packages (10 MB) it adds to .venv
+#   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
 #                  whose memory the host cannot touch. Several hours
 #   make bench     C++ and Python benchmarks
@@ -36,7 +40,7 @@ FUZZ_ROUNDS := 1000000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax test test-compile-cold conformance test-fuzz test-torch-xla test-all lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -48,6 +52,10 @@ demo-distributed: setup-demo build
 demo-jax: setup-jax build
 	@MYDEV_DRIVER=host:devices=4 PYTHONPATH=$(CURDIR) $(PYTHON) examples/train_digits_jax.py
 
+demo-torch-xla: setup-build build
+	@tools/setup_torch_xla.sh
+	@PJRT_DEVICE=MYDEV build/torch_xla/bin/python examples/train_digits_torch_xla.py
+
 build: setup-build
 	@tools/build.sh
 
@@ -57,7 +65,8 @@ test: lint setup-test
 	@echo "== MYDEV_DRIVER=$(MODES)"; MYDEV_DRIVER=$(MODES) $(PYTEST) -m "not any_driver" $(MODE_TESTS)
 	@echo "== MYDEV_DRIVER=$(REMOTE)"; MYDEV_DRIVER=$(REMOTE) $(PYTEST) -m "not any_driver" \
 	  tests/device tests/ops tests/train tests/custom_call tests/conformance/test_opinfo.py \
-	  tests/conformance/test_breadth.py tests/compile/test_programs.py tests/compile/test_compile_models.py
+	  tests/conformance/test_breadth.py tests/compile/test_programs.py tests/compile/test_program_memory.py \
+	  tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py
 	@echo "== MYDEV_DRIVER=$(VALIDATED)"; MYDEV_DRIVER=$(VALIDATED) $(PYTEST) -m "not any_driver" \
 	  tests/device/test_stream.py tests/device/test_copy_on_write.py tests/device/test_memory.py tests/device/test_copy.py \
 	  tests/device/test_graphs.py
@@ -78,11 +87,18 @@ conformance: setup-test
 test-fuzz: test sanitize
 	@for build in release asan tsan; do FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CTEST) --test-dir build/$$build -L fuzz || exit 1; done
 
-test-torch-xla: setup-test build
+test-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh
 	@build/torch_xla/bin/python -m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla
 
-test-all: test sanitize test-compile-cold conformance test-fuzz test-torch-xla
+test-ecosystem: setup-ecosystem
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTEST) --ecosystem tests/ecosystem
+
+test-torch: setup-test
+	@tools/test_torch.sh $(TORCH)
+
+test-all: test sanitize test-compile-cold conformance test-fuzz test-torch-xla test-ecosystem
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done
@@ -101,7 +117,7 @@ bench: setup-bench
 	@tools/bench.sh
 
 clean:
-	rm -rf build dist torch_mydev.egg-info torch_mydev/lib torch_mydev/include torch_mydev/_C*.so
+	rm -rf build dist torch_mydev.egg-info torch_mydev/lib torch_mydev/include
 
 setup-%:
 	@tools/setup.sh $*

@@ -1,5 +1,8 @@
 """Builds torch_mydev: setuptools drives CMake and Ninja (see CMakeLists.txt).
 
+In place or in editable form, the build stays in build/release, for the next one, wheels included. Where there is none,
+a wheel's build, and so that of `pip install .`, is in a temporary directory, and leaves nothing behind.
+
 Environment: CMAKE_ARGS is added to the configure step; CMAKE_BUILD_PARALLEL_LEVEL limits the number of compilers that
 run at once.
 """
@@ -13,6 +16,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -23,7 +28,10 @@ PACKAGE = "torch_mydev"
 
 
 class CMakeBuild(build_ext):
-    """Configures, builds and installs the native part: into the source tree, or into a wheel's."""
+    """Configures, builds and installs the native part: into the source tree, or into a wheel's.
+
+    A wheel has the part for the torch that it was built with; tools/join_wheels.py makes one for several.
+    """
 
     def run(self) -> None:
         # Ends the build with an explanation where torch is missing or of another version.
@@ -32,22 +40,33 @@ class CMakeBuild(build_ext):
         if problem:
             sys.exit(f"error: {problem}")
         build = ROOT / "build" / "release"
-        self._configure(build, torch_version=version["installed_version"]())
+        if not self._in_place() and not (build / "configured.json").exists():
+            build = Path(self.build_temp).resolve()
+            build.mkdir(parents=True, exist_ok=True)
+        torch_version = version["installed_version"]()
+        self._configure(build, torch_version)
         _cmake("--build", str(build))
+        # What another torch's build left in place is bound to the libraries that were replaced now.
+        minor = ".".join(map(str, version["minor_version"](torch_version)))
+        for part in self._package_dir().glob("lib/torch-*"):
+            if part.name != f"torch-{minor}":
+                shutil.rmtree(part)
         _cmake("--install", str(build), "--prefix", str(self._package_dir()))
 
     def get_outputs(self) -> list[str]:
         """What was installed; setuptools asks for it after run()."""
         package = self._package_dir()
-        return [str(path) for pattern in ("_C*.so", "lib/*", "include/mydev/*") for path in package.glob(pattern)]
+        return [str(path) for part in ("lib", "include") for path in (package / part).rglob("*") if path.is_file()]
 
     def get_output_mapping(self) -> dict[str, str]:
         """Nothing is copied from a build directory into the source tree: CMake installs in place."""
         return {}
 
+    def _in_place(self) -> bool:
+        return bool(self.inplace or self.editable_mode)
+
     def _package_dir(self) -> Path:
-        in_place = self.inplace or self.editable_mode
-        return (ROOT if in_place else Path(self.build_lib).resolve()) / PACKAGE
+        return (ROOT if self._in_place() else Path(self.build_lib).resolve()) / PACKAGE
 
     def _configure(self, build: Path, torch_version: str) -> None:
         """Runs CMake's configure step, unless it ran before with these options, interpreter and torch.
@@ -79,4 +98,20 @@ def _cmake(*arguments: str) -> None:
         sys.exit(f"error: cmake {arguments[0]} failed; its messages are above")
 
 
-setup(ext_modules=[Extension(f"{PACKAGE}._C", sources=[])], cmdclass={"build_ext": CMakeBuild})
+def _requirements() -> list[str]:
+    """What the package needs to run: the minor version of torch that it is built with, and no other."""
+    version = runpy.run_path(str(ROOT / PACKAGE / "_torch_version.py"))
+    try:
+        pin = version["pin_for"](version["installed_version"]())
+    except PackageNotFoundError:  # a source distribution; a build ends with an explanation
+        pin = version["PIP_PIN"]
+    return [f"torch=={pin}", "rich>=13"]
+
+
+with tempfile.TemporaryDirectory(prefix=f"{PACKAGE}-build-") as directory:
+    setup(
+        install_requires=_requirements(),
+        ext_modules=[Extension(f"{PACKAGE}._C", sources=[])],  # so that the wheel is one for this platform and Python
+        cmdclass={"build_ext": CMakeBuild},
+        options={"build": {"build_base": directory}},
+    )

@@ -27,5 +27,15 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(mydev_torch INTERFACE "SHELL:--param ggc-min-expand=1000"
                                                "SHELL:--param ggc-min-heapsize=1500000")
 endif()
+# Kineto, with its headers in the wheel, is what torch.profiler collects rows of devices with. It is optional in torch.
+set(kineto_source ${PROJECT_SOURCE_DIR}/csrc/aten/trace/kineto_profiler.cpp)
+if(EXISTS ${torch_root}/include/kineto/libkineto.h AND
+   EXISTS ${torch_root}/include/torch/csrc/profiler/standalone/privateuse1_profiler.h)
+  set_source_files_properties(${kineto_source} PROPERTIES COMPILE_DEFINITIONS "USE_KINETO;FMT_HEADER_ONLY"
+                              COMPILE_OPTIONS "-isystem;${torch_root}/include/kineto" SKIP_PRECOMPILE_HEADERS ON)
+else()
+  message(STATUS "torch ${torch_version} has no Kineto: torch.profiler will show no rows of the device")
+  set_source_files_properties(${kineto_source} PROPERTIES HEADER_FILE_ONLY ON)
+endif()
 add_library(mydev_torch_python INTERFACE)
 target_link_libraries(mydev_torch_python INTERFACE mydev_torch torch_python)

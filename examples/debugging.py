@@ -3,6 +3,9 @@
 python examples/debugging.py
 """
 
+import os
+import tempfile
+
 import torch
 
 import torch_mydev
@@ -22,6 +25,15 @@ with torch.mydev.launch_statistics() as statistics:
     (x * 2).sum()
     torch.mydev.synchronize()  # on an asynchronous device
 print(statistics)
+# [docs: end]
+
+# [docs: profiler]
+with torch.profiler.profile(record_shapes=True, profile_memory=True) as profile:
+    with torch.profiler.record_function("my range"):
+        (x * 2).sum()
+    torch.mydev.synchronize()  # on an asynchronous device
+print(profile.key_averages().table(sort_by="self_device_time_total", row_limit=10))
+profile.export_chrome_trace(os.path.join(tempfile.mkdtemp(), "trace.json"))  # for ui.perfetto.dev
 # [docs: end]
 
 # [docs: forbid]
@@ -48,6 +60,22 @@ for segment in torch.mydev.memory_snapshot():
     blocks = segment["blocks"]
     used = sum(block["size"] for block in blocks if block["state"] == "active_allocated")
     print(f"{segment['address']:#x}: {used} of {segment['total_size']} bytes in use, {len(blocks)} blocks")
+# [docs: end]
+
+# [docs: history]
+torch.mydev.memory._record_memory_history(max_entries=100_000)
+y = torch.randn(1000, 1000, device="mydev") @ torch.randn(1000, 1000, device="mydev")
+torch.mydev.memory._dump_snapshot(os.path.join(tempfile.mkdtemp(), "memory.pickle"))
+torch.mydev.memory._record_memory_history(None)
+# [docs: end]
+
+# [docs: waits]
+torch.mydev.set_sync_debug_mode("error")
+try:
+    x.sum().item()
+except RuntimeError as error:
+    print(error)
+torch.mydev.set_sync_debug_mode("default")
 # [docs: end]
 
 # [docs: out-of-memory]

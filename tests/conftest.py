@@ -111,6 +111,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="tests/conformance/test_breadth.py asks one in N of its questions; 1 asks all, for more samples each",
     )
     parser.addoption(
+        "--ecosystem", action="store_true", help="also start the programs of examples/ecosystem: make test-ecosystem"
+    )
+    parser.addoption(
         "--all-models", action="store_true", help="compile each model of tests/support/models.py, not three of them"
     )
 
@@ -121,8 +124,10 @@ def pytest_configure(config: pytest.Config) -> None:
         directory = tempfile.TemporaryDirectory(prefix="mydev-inductor-", ignore_cleanup_errors=True)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = directory.name
         config.add_cleanup(directory.cleanup)
+    sys.modules.setdefault("torch_xla", None)  # type: ignore[arg-type]  # libraries would take tests/torch_xla for it
     cached_compiler.use()
     config.addinivalue_line("markers", "any_driver: about processes, files or packages, whatever the driver's mode")
+    config.addinivalue_line("markers", "program: starts programs of users' libraries; needs --ecosystem")
     config.addinivalue_line("markers", "host_access: about memory of the device that the host reaches")
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|jax|test|lint|bench
+# Prepares a machine for one of the project's commands: tools/setup.sh build|demo|jax|test|ecosystem|lint|bench
 #
 # System packages come by apt, and only where what they bring is absent; Python packages go into .venv, in the versions
 # that requirements/ pins. What is there already is left alone, so a second run does next to nothing.
@@ -63,13 +63,15 @@ pip_install() { # <name>
   # Python compiles what is imported, when it is: a small part of these packages.
   if [ "$1" = torch ]; then
     .venv/bin/python -m pip install -q --no-compile "$(cat "$file")"
+  elif [ "$1" = ecosystem ]; then # the file names all that is needed; what its packages name would be another torch
+    .venv/bin/python -m pip install -q --no-compile --no-deps -r "$file"
   else
     .venv/bin/python -m pip install -q --no-compile -r "$file"
   fi
   echo "$content" >"$stamp"
 }
 
-purpose=${1:?what for: build, demo, jax, test, lint or bench}
+purpose=${1:?what for: build, demo, jax, test, ecosystem, lint or bench}
 need_command python3 python3
 need_command g++ g++
 prefer_command ccache ccache
@@ -85,13 +87,18 @@ case $purpose in
     need_header gtest/gtest.h libgtest-dev
     pip_install test
     ;;
+  ecosystem)
+    need_header gtest/gtest.h libgtest-dev
+    pip_install test
+    pip_install ecosystem
+    ;;
   bench)
     need_header benchmark/benchmark.h libbenchmark-dev
     pip_install models
     pip_install jax
     ;;
   *)
-    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, lint, bench" >&2
+    echo "setup: unknown purpose '$purpose'; one of build, demo, jax, test, ecosystem, lint, bench" >&2
     exit 2
     ;;
 esac

@@ -12,17 +12,15 @@ threads may be at it at once, one from each side.
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 import threading
 import warnings
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import FrameType
 
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev._torch_version import explain_mismatch
+from torch_mydev._native_part import NativePart, native_part
 
 _PACKAGE = __name__.rpartition(".")[0]
 _PACKAGE_DIR = Path(__file__).parent
@@ -113,7 +111,8 @@ def _register() -> None:
             raise ImportError(_broken, name=_PACKAGE)
         _running = True
         try:
-            _check_installation()
+            part = _check_installation()
+            sys.modules[_PACKAGE].__path__.insert(0, str(part.directory))  # where Python finds `_C`
             _register_with_torch()
         except ImportError:
             raise
@@ -125,15 +124,15 @@ def _register() -> None:
         _registered = True
 
 
-def _check_installation() -> None:
-    """Raises ImportError for a build that cannot run here. Loads no library."""
+def _check_installation() -> NativePart:
+    """The build for this torch. Raises ImportError where nothing can run here. Loads no library."""
     import torch
 
-    build_info = read_build_info()
-    problem = explain_mismatch(build_info["torch"], torch.version.__version__)
-    if not problem and not extension_files():
+    part = native_part(torch.version.__version__)
+    problem = ""
+    if not part.extension_files():
         problem = (
-            f"the native part of {_PACKAGE} was built for Python {build_info['python']}, but this is Python "
+            f"the native part of {_PACKAGE} was built for Python {part.build_info['python']}, but this is Python "
             f"{sys.version.split()[0]}; rebuild it (pip install --no-build-isolation .)"
         )
     owner = torch._C._get_privateuse1_backend_name()
@@ -144,27 +143,7 @@ def _check_installation() -> None:
         )
     if problem:
         raise ImportError(problem, name=_PACKAGE)
-
-
-def read_build_info() -> dict[str, str]:
-    """What the native part was built with. Raises ImportError when it was never built."""
-    path = _PACKAGE_DIR / "lib" / "build_info.json"
-    try:
-        info: dict[str, str] = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ImportError(
-            f"the native part of {_PACKAGE} is missing ({path} is not there); build it (make build) or reinstall it",
-            name=_PACKAGE,
-        ) from None
-    except ValueError:
-        raise ImportError(f"{path} is damaged; rebuild or reinstall {_PACKAGE}", name=_PACKAGE) from None
-    return info
-
-
-def extension_files() -> list[Path]:
-    """The files of the extension module that this Python can load."""
-    candidates = [_PACKAGE_DIR / f"_C{suffix}" for suffix in EXTENSION_SUFFIXES]
-    return [path for path in candidates if path.exists()]
+    return part
 
 
 def _register_with_torch() -> None:
@@ -178,10 +157,11 @@ def _register_with_torch() -> None:
             f"the native part of {_PACKAGE} cannot be loaded: {error}; rebuild or reinstall it", name=_PACKAGE
         ) from error
 
+    from torch_mydev.integrations import registry as integrations
     from torch_mydev.observe import fallback
 
     # Before torch is told of anything, so that nothing has to be taken back.
-    if problem := _C.config_problem() or fallback._apply_environment():
+    if problem := _C.config_problem() or integrations.environment_problem() or fallback._apply_environment():
         raise ImportError(problem, name=_PACKAGE)
 
     rename_privateuse1_backend(DEVICE_NAME)
@@ -202,6 +182,7 @@ def _register_with_torch() -> None:
     trace.start_from_environment()
     registration.register_with_compiler()
     backend.register()
+    integrations.apply()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
     atexit.register(_C.close_log)
     atexit.register(_C.stop_autograd_threads)

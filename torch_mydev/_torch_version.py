@@ -7,10 +7,11 @@ another minor ends in undefined symbols at best. So the versions are compared be
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 # The minor versions that this source builds against.
-SUPPORTED = ((2, 13),)
-PIP_PIN = "2.13.*"
+SUPPORTED = ((2, 13), (2, 14))
+PIP_PIN = "2.13.*"  # the one to install where nobody asks for another
 
 
 def minor_version(version: str) -> tuple[int, int]:
@@ -23,7 +24,17 @@ def minor_version(version: str) -> tuple[int, int]:
 
 def supported_text() -> str:
     """``"2.13"``, or ``"2.13 or 2.14"``."""
-    return " or ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
+    return _text(SUPPORTED)
+
+
+def _text(versions: Iterable[tuple[int, int]]) -> str:
+    return " or ".join(f"{major}.{minor}" for major, minor in versions)
+
+
+def pin_for(version: str) -> str:
+    """``"2.14.*"`` for ``"2.14.1"``: what a build made with that torch runs with."""
+    major, minor = minor_version(version)
+    return f"{major}.{minor}.*"
 
 
 def explain_unsupported(version: str) -> str:
@@ -36,13 +47,13 @@ def explain_unsupported(version: str) -> str:
     )
 
 
-def explain_mismatch(built_with: str, running: str) -> str:
-    """Why a build made with one torch cannot run with another; "" if it can."""
-    if minor_version(built_with) == minor_version(running):
+def explain_mismatch(built_with: Sequence[tuple[int, int]], running: str) -> str:
+    """Why a package made with those minor versions of torch cannot run with another; "" if it can."""
+    if minor_version(running) in built_with:
         return explain_unsupported(running)
     return (
-        f"this torch_mydev was built with torch {built_with}, but torch {running} is running; "
-        f"rebuild it (pip install --no-build-isolation .) or install torch {built_with}"
+        f"this torch_mydev was built with torch {_text(built_with)}, but torch {running} is running; "
+        f"rebuild it (pip install --no-build-isolation .) or install torch {_text(built_with)}"
     )
 
 

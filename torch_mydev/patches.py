@@ -12,8 +12,8 @@ register for itself, the package changes this of torch in the process:
 - the fallbacks of two dispatch keys that torch keeps for tests and modes, from the first dispatch trace on
   (csrc/aten/trace/dispatch_trace.cpp); only threads that are traced go through them;
 - how torch.multiprocessing pickles storages: one that hands those of other devices on to torch's (device/sharing.py);
-- the import of some modules of the compiler, which are given to this package once they are loaded
-  (compile/registration.py).
+- the import of some modules of the compiler and of other libraries, which are given to this package once they are
+  loaded (compile/registration.py); what is replaced in them, and in torch's flex attention, is in integrations/.
 
 What is only added, under names of the device's own, is not listed.
 """
@@ -32,13 +32,14 @@ import torch
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.fake_tensors import as_on_cpu
 from torch_mydev.compile.registration import when_imported
-from torch_mydev.device import random, sharing
+from torch_mydev.device import random, sharing, tensor_types
 
 
 def apply() -> None:
     """Applies the patches of what ``import torch`` brings, and those of Inductor once it is imported. Called once, at
     registration."""
     _patch_dlpack_device()
+    _patch_default_tensor_type()
     _patch_fake_convolution()
     _patch_fake_attention()
     _patch_shared_memory()
@@ -136,6 +137,29 @@ def _patch_dlpack_device() -> None:
         return DLDeviceType(device_type), index
 
     torch.Tensor.__dlpack_device__ = __dlpack_device__  # type: ignore[method-assign]
+
+
+def _patch_default_tensor_type() -> None:
+    """Lets ``torch.set_default_tensor_type`` take the device's types: their dtype and the device become the defaults.
+
+    Reason: torch takes its own types only, of which there are none for a backend of one's own.
+    Remove when: torch makes typed tensors for the backend, or the function is gone, which is deprecated.
+    """
+    original = torch.set_default_tensor_type
+    ours = False
+
+    @functools.wraps(original)
+    def set_default_tensor_type(t: type | str, /) -> None:
+        nonlocal ours
+        if tensor_types.set_default_tensor_type(t):
+            ours = True
+            return
+        original(t)
+        if ours:
+            torch.set_default_device(None)
+            ours = False
+
+    torch.set_default_tensor_type = set_default_tensor_type
 
 
 def _patch_shared_memory() -> None:

@@ -168,6 +168,12 @@ void StridedCopy::copy_tiles(int64_t begin, int64_t end) const {
   }
 }
 
+uint64_t StridedCopy::bytes() const noexcept {
+  int64_t bytes = element_ * row_.size * column_.size;
+  for (const Dimension& dimension : outer_) bytes *= dimension.size;
+  return static_cast<uint64_t>(bytes);
+}
+
 void StridedCopy::run(const mydev_host_services* threads) const {
   int64_t tiles = (row_.size + kTile - 1) / kTile;
   for (const Dimension& dimension : outer_) tiles *= dimension.size;

@@ -36,6 +36,7 @@ class StridedCopy {
   // Raises INVALID_ARGUMENT for views that differ in size or dtype.
   StridedCopy(const mydev_buffer& dst, const mydev_buffer& src);
   void run(const mydev_host_services* threads) const;
+  uint64_t bytes() const noexcept;  // that it moves
 
  private:
   // Strides are in bytes.

@@ -14,7 +14,9 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "host_driver/faults.h"
 #include "host_driver/hardware.h"
@@ -27,6 +29,7 @@
 #include "host_driver/kernel_modules.h"
 #include "host_driver/last_error.h"
 #include "host_driver/pinned_memory.h"
+#include "host_driver/profiler.h"
 #include "host_driver/remote_kernels.h"
 #include "mydev/driver_extensions.h"
 
@@ -212,9 +215,9 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
       copy_bytes(dst, src, bytes, threads);
     };
     if (may_return_early(dst, src, kind)) {
-      host_stream.run(task);
+      host_stream.run(task, {MYDEV_ACTIVITY_COPY, nullptr, bytes});
     } else {
-      host_stream.run_and_wait(task);
+      host_stream.run_and_wait(task, {MYDEV_ACTIVITY_COPY, nullptr, bytes});
     }
   });
 }
@@ -224,12 +227,13 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
   return run_checked([&] {
     HostStream& host_stream = as_stream(stream);
     const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
-    host_stream.run([=, threads = threads_for(host_stream)] {
+    const auto task = [=, threads = threads_for(host_stream)] {
       raise_if_struck(FaultKind::kCopy, struck);
       const MemoryAccess to(memory_of(dst_device));
       const MemoryAccess from(memory_of(src_device));
       copy_bytes(dst, src, bytes, threads);
-    });
+    };
+    host_stream.run(task, {MYDEV_ACTIVITY_COPY, nullptr, bytes});
   });
 }
 
@@ -238,15 +242,17 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
     HostStream& host_stream = as_stream(stream);
     HostMemory& memory = host_stream.memory();
     const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
-    const auto task = [copy = StridedCopy(*dst, *src), threads = threads_for(host_stream), &memory, struck] {
+    StridedCopy strided(*dst, *src);
+    const Work work{MYDEV_ACTIVITY_COPY, nullptr, strided.bytes()};
+    const auto task = [copy = std::move(strided), threads = threads_for(host_stream), &memory, struck] {
       raise_if_struck(FaultKind::kCopy, struck);
       const MemoryAccess access(memory);
       copy.run(threads);
     };
     if (may_return_early(dst->data, src->data, kind)) {
-      host_stream.run(task);
+      host_stream.run(task, work);
     } else {
-      host_stream.run_and_wait(task);
+      host_stream.run_and_wait(task, work);
     }
   });
 }
@@ -271,11 +277,12 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
     HostMemory& memory = host_stream.memory();
     if (memory.remote()) check_address(memory, dst);
     const uint64_t struck = driver().faults.strike(FaultKind::kFill);
-    host_stream.run([=, &memory] {
+    const auto task = [=, &memory] {
       raise_if_struck(FaultKind::kFill, struck);
       const MemoryAccess access(memory);
       fill_bytes(dst, bytes, copied);
-    });
+    };
+    host_stream.run(task, {MYDEV_ACTIVITY_FILL, nullptr, bytes});
   });
 }
 
@@ -326,7 +333,7 @@ mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
 mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context) {
   return run_checked([&] {
     raise_if_struck(FaultKind::kHostCall, driver().faults.strike(FaultKind::kHostCall));
-    as_stream(stream).run([=] { function(context); });
+    as_stream(stream).run([=] { function(context); }, {MYDEV_ACTIVITY_HOST_CALL});
   });
 }
 
@@ -380,11 +387,11 @@ const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
 
 // --- extensions ------------------------------------------------------------------------------------------------------
 
-// Listed only on machines with a compiler.
-constexpr mydev_extension kCompilerListed = {MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION};
-
 const void* extension(const char* name, uint32_t /*version*/) {
-  return std::strcmp(name, MYDEV_COMPILER_EXTENSION) == 0 ? &compiler_extension() : nullptr;
+  const std::string_view asked = name;
+  if (asked == MYDEV_COMPILER_EXTENSION) return &compiler_extension();
+  if (asked == MYDEV_PROFILER_EXTENSION) return &profiler_extension();
+  return nullptr;
 }
 
 constexpr mydev_driver_api kApi = {
@@ -436,12 +443,13 @@ constexpr mydev_driver_api kApi = {
 };
 
 const mydev_driver_api& api() {
+  // The compiler last: it is there only on machines that have one.
+  static constexpr std::array kExtensions = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
+                                             mydev_extension{MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION}};
   static const mydev_driver_api table = [] {
     mydev_driver_api made = kApi;
-    if (has_compiler()) {
-      made.extensions = &kCompilerListed;
-      made.num_extensions = 1;
-    }
+    made.extensions = kExtensions.data();
+    made.num_extensions = kExtensions.size() - (has_compiler() ? 0 : 1);
     return made;
   }();
   return table;

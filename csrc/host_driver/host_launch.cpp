@@ -30,8 +30,8 @@ mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noex
 }
 
 // Runs work(frame), a launch's: now, or when the stream comes to it, which completes the frame then.
-template <typename Work>
-mydev_code launch_work(HostStream& stream, mydev_frame* frame, const Work& work) {
+template <typename Run>
+mydev_code launch_work(HostStream& stream, mydev_frame* frame, const char* name, const Run& work) {
   const uint64_t struck = stream.faults().strike(FaultKind::kLaunch);
   const auto run = [work, frame, &memory = stream.memory(), struck] {
     if (struck != 0) return run_checked([struck] { raise_if_struck(FaultKind::kLaunch, struck); });
@@ -43,7 +43,8 @@ mydev_code launch_work(HostStream& stream, mydev_frame* frame, const Work& work)
     return access_code != MYDEV_OK ? access_code : code;
   };
   if (!stream.asynchronous()) return run();
-  return run_checked([&] { stream.run([run, frame] { frame->host->complete(frame, run()); }); });
+  return run_checked(
+      [&] { stream.run([run, frame] { frame->host->complete(frame, run()); }, {MYDEV_ACTIVITY_LAUNCH, name}); });
 }
 
 mydev_code launch_of_module(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
@@ -51,7 +52,8 @@ mydev_code launch_of_module(mydev_stream stream, const mydev_kernel* kernel, myd
   mydev_code code = MYDEV_OK;
   const mydev_code checked = run_checked([&] {
     const ModuleLaunch launch(*kernel, *frame, *geometry);
-    code = launch_work(as_stream(stream), frame, [launch](const mydev_frame& given) { return launch.run(given); });
+    code = launch_work(as_stream(stream), frame, kernel->name,
+                       [launch](const mydev_frame& given) { return launch.run(given); });
   });
   return checked != MYDEV_OK ? checked : code;
 }
@@ -63,7 +65,8 @@ mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* 
   if (host_stream.direct()) [[likely]] {
     return run_kernel(kernel, frame);
   }
-  return launch_work(host_stream, frame, [kernel](const mydev_frame& given) { return run_kernel(kernel, &given); });
+  return launch_work(host_stream, frame, kernel->name,
+                     [kernel](const mydev_frame& given) { return run_kernel(kernel, &given); });
 }
 
 const mydev_compiler_extension& compiler_extension() {

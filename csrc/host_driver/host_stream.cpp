@@ -54,6 +54,14 @@ void HostStream::run(Task&& task) {
   }
 }
 
+void HostStream::run(Task&& task, const Work& work) {
+  if (asynchronous_ && profiler().recording(memory_.device())) [[unlikely]] {
+    run(profiler().recorded(std::move(task), memory_.device(), reinterpret_cast<mydev_stream>(this), work));
+  } else {
+    run(std::move(task));
+  }
+}
+
 void HostStream::start_thread() {
   const std::lock_guard lock(life_);
   if (thread_.joinable()) return;
@@ -62,8 +70,8 @@ void HostStream::start_thread() {
   running_.store(true);
 }
 
-void HostStream::run_and_wait(Task&& task) {
-  run(std::move(task));
+void HostStream::run_and_wait(Task&& task, const Work& work) {
+  run(std::move(task), work);
   wait();
 }
 
@@ -183,7 +191,7 @@ void HostEvent::record(HostStream& stream) {
 void HostEvent::make_wait(HostStream& stream) const {
   const auto completion = latest();
   if (completion != nullptr && !completion->done.load(std::memory_order_acquire)) {
-    stream.run([completion] { completion->done.wait(false, std::memory_order_acquire); });
+    stream.run([completion] { completion->done.wait(false, std::memory_order_acquire); }, {MYDEV_ACTIVITY_WAIT});
   }
 }
 

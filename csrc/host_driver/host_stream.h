@@ -20,6 +20,7 @@
 
 #include "host_driver/faults.h"
 #include "host_driver/host_memory.h"
+#include "host_driver/profiler.h"
 #include "host_driver/task_queue.h"
 #include "mydev/driver.h"
 
@@ -50,7 +51,8 @@ class HostStream {
   bool copies_directly() const noexcept { return copies_directly_; }
 
   void run(Task&& task);
-  void run_and_wait(Task&& task);
+  void run(Task&& task, const Work& work);  // that profiles show
+  void run_and_wait(Task&& task, const Work& work);
   bool idle();
   void wait();
   Failure take_failure();  // of a task on the stream's thread

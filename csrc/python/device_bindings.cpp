@@ -14,6 +14,7 @@
 #include <torch/csrc/utils/device_lazy_init.h>
 
 #include "aten/core/device_type.h"
+#include "aten/core/sync_debug.h"
 #include "python/bindings.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
@@ -118,6 +119,8 @@ void bind_device(pybind11::module_& m) {
           return exchange_current_device(index);
         }));
   m.def("synchronize", wrap_pybind_function_no_gil([](int index) { synchronize_device(device(index)); }));
+  m.def("sync_debug_mode", [] { return static_cast<int>(sync_debug_mode()); });
+  m.def("set_sync_debug_mode", [](int mode) { set_sync_debug_mode(static_cast<SyncDebugMode>(mode)); });
   m.def("can_access_peer",
         wrap_pybind_function([](int index, int peer) { return device(index).reaches(device(peer)); }));
   m.def("driver_extensions", driver_extensions);

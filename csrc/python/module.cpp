@@ -19,6 +19,7 @@ PYBIND11_MODULE(_C, m) {
   mydev::bind_host_functions(m);
   mydev::bind_log(m);
   mydev::bind_memory(m);
+  mydev::bind_memory_history(m);
   mydev::bind_extern_kernels(m);
   mydev::bind_pools(m);
   mydev::bind_recorded_functions(m);

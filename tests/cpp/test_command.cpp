@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/base/source_location.h"
+#include "runtime/command/activities.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/statistics.h"
@@ -301,6 +302,84 @@ TEST(FreshProcess, LateCommandsKeepTheirOrder) {
                          }
                        }),
               testing::ExitedWithCode(0), "attempt 0 went well\nattempt 1 went well\nattempt 2 went well");
+}
+
+TEST(Command, ActivitiesAreOfWhomTheThreadWorkedFor) {
+  Stream& stream = default_stream(0);
+  mydev_frame frame = make_frame({}, 0);
+  begin_activities();
+  push_cause(Cause::kAnnotation, 7);
+  push_cause(Cause::kOperator, 1);
+  push_cause(Cause::kOperator, 2);
+  launch(kNothing, frame, stream);
+  pop_cause(Cause::kOperator);
+  launch(kNothing, frame, stream);
+  std::thread([&] { launch(kNothing, frame, stream); }).join();
+  stream.synchronize();
+  const std::vector<Activity> activities = end_activities();
+  ASSERT_EQ(activities.size(), 3U);
+  const auto causes = [&](size_t i) { return std::pair(activities[i].operator_id, activities[i].annotation_id); };
+  EXPECT_EQ(causes(0), std::pair(uint64_t{2}, uint64_t{7}));
+  EXPECT_EQ(causes(1), std::pair(uint64_t{1}, uint64_t{7}));
+  EXPECT_EQ(causes(2), std::pair(uint64_t{0}, uint64_t{0}));
+  EXPECT_EQ(activities[0].thread, activities[1].thread);
+  EXPECT_NE(activities[1].thread, activities[2].thread);
+  EXPECT_EQ(activities[0].operands, "test.nothing()");
+  for (const Activity& activity : activities) {
+    EXPECT_LE(activity.submit_begin_ns, activity.begin_ns);
+    EXPECT_LE(activity.begin_ns, activity.end_ns);
+  }
+}
+
+TEST(Command, ActivitiesOfOneRecordingAreNotOfTheNext) {
+  Stream& stream = default_stream(0);
+  mydev_frame frame = make_frame({}, 0);
+  begin_activities();
+  push_cause(Cause::kOperator, 1);
+  launch(kNothing, frame, stream);
+  begin_activities();
+  launch(kNothing, frame, stream);
+  pop_cause(Cause::kOperator);  // of a push that came before
+  stream.synchronize();
+  const std::vector<Activity> activities = end_activities();
+  launch(kNothing, frame, stream);
+  ASSERT_EQ(activities.size(), 1U);
+  EXPECT_EQ(activities[0].operator_id, 0U);
+  EXPECT_TRUE(end_activities().empty());
+}
+
+TEST(Command, ActivityEnclosesThoseThatAreSubmittedFromInsideIt) {
+  Stream& stream = default_stream(0);
+  mydev_frame frame = make_frame({}, 0);
+  begin_activities();
+  {
+    const HostWork work("some work", stream);
+    launch(kNothing, frame, stream);
+  }
+  {
+    const HostWork work("other work", stream);
+  }
+  stream.synchronize();
+  const std::vector<Activity> activities = end_activities();
+  ASSERT_EQ(activities.size(), 3U);
+  EXPECT_STREQ(activities[0].name, "some work");
+  EXPECT_TRUE(activities[0].encloses);
+  EXPECT_FALSE(activities[1].encloses);
+  EXPECT_FALSE(activities[2].encloses);
+}
+
+TEST(Command, ActivityThatWasRefusedIsNone) {
+  Stream& stream = default_stream(0);
+  mydev_frame frame = make_frame({}, 0);
+  begin_activities();
+  try {
+    launch(kFailing, frame, stream);
+    stream.synchronize();
+    ADD_FAILURE() << "no error";
+  } catch (const Error&) {
+  }
+  const size_t recorded = end_activities().size();
+  EXPECT_EQ(recorded, stream.asynchronous() ? 1U : 0U);  // it ran there, and failed
 }
 
 }  // namespace

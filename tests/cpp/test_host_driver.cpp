@@ -15,6 +15,7 @@
 #include "host_driver/host_memory.h"
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
+#include "host_driver/profiler.h"
 #include "runtime/base/status.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
@@ -274,13 +275,54 @@ TEST_F(AsynchronousStream, RunsTasksLaterInOrder) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
+// What a profile is told, in the order in which it ran.
+std::vector<mydev_activity> flushed(int32_t device) {
+  std::vector<mydev_activity> all;
+  host_driver::profiler().flush(
+      device,
+      [](void* context, const mydev_activity* activity) {
+        static_cast<std::vector<mydev_activity>*>(context)->push_back(*activity);
+      },
+      &all);
+  return all;
+}
+
+TEST_F(AsynchronousStream, TellsAProfileWhenItsWorkRan) {
+  const mydev_profiler_extension& extension = host_driver::profiler_extension();
+  const int32_t device = memory_.device();
+  HostStream stream(memory_, /*asynchronous=*/true, faults_);
+  const auto ran = [&](uint64_t id, mydev_activity_kind kind) {
+    extension.set_launch_id(id);
+    stream.run([] {}, {kind, nullptr, 3});
+  };
+  ran(1, MYDEV_ACTIVITY_COPY);  // before it starts
+  ASSERT_EQ(extension.start(device), MYDEV_OK);
+  ran(2, MYDEV_ACTIVITY_FILL);
+  stream.run([] { throw std::runtime_error("fails, and has run all the same"); }, {MYDEV_ACTIVITY_HOST_CALL});
+  stream.wait();
+  ASSERT_EQ(extension.stop(device), MYDEV_OK);
+  ran(3, MYDEV_ACTIVITY_COPY);  // after it has ended
+  extension.set_launch_id(0);
+  stream.wait();
+  const std::vector<mydev_activity> all = flushed(device);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].kind, MYDEV_ACTIVITY_FILL);
+  EXPECT_EQ(all[0].launch_id, 2U);
+  EXPECT_EQ(all[0].bytes, 3U);
+  EXPECT_EQ(all[0].stream, reinterpret_cast<mydev_stream>(&stream));
+  EXPECT_EQ(all[1].kind, MYDEV_ACTIVITY_HOST_CALL);
+  EXPECT_LE(all[0].begin, all[0].end);
+  EXPECT_LE(all[0].end, all[1].begin);
+  EXPECT_TRUE(flushed(device).empty());
+}
+
 TEST_F(AsynchronousStream, StartsItsThreadAgainAfterAStop) {
   HostStream stream(memory_, true, faults_);
   std::atomic<int> runs{0};
   stream.run([&] { ++runs; });
   stream.stop_thread();
   EXPECT_EQ(runs, 1);
-  stream.run_and_wait([&] { ++runs; });
+  stream.run_and_wait([&] { ++runs; }, {MYDEV_ACTIVITY_HOST_CALL});
   EXPECT_EQ(runs, 2);
 }
 

@@ -115,7 +115,7 @@ def remove_library(installation: Installation) -> None:
 
 def remove_extension(installation: Installation) -> None:
     for suffix in EXTENSION_SUFFIXES:
-        (installation.package / f"_C{suffix}").unlink(missing_ok=True)
+        (installation.torch_part / f"_C{suffix}").unlink(missing_ok=True)
 
 
 def remove_native_part(installation: Installation) -> None:
@@ -124,11 +124,11 @@ def remove_native_part(installation: Installation) -> None:
 
 
 def damage_build_info(installation: Installation) -> None:
-    installation.replace("lib/build_info.json", b"{")
+    installation.replace(str(installation.torch_part / "build_info.json"), b"{")
 
 
 def build_with_other_torch(installation: Installation) -> None:
-    installation.set_build_info(torch="2.12.0+cpu")
+    installation.torch_part.rename(installation.package / "lib" / "torch-2.12")
     # Loading it would crash; the check must come first.
     break_library(installation)
 
@@ -147,7 +147,7 @@ BREAKAGES = [
     pytest.param(remove_extension, "was built for Python", id="missing extension"),
     pytest.param(remove_native_part, "is missing", id="never built"),
     pytest.param(damage_build_info, "is damaged", id="damaged build info"),
-    pytest.param(build_with_other_torch, "was built with torch 2.12.0+cpu", id="other torch"),
+    pytest.param(build_with_other_torch, "was built with torch 2.12, but", id="other torch"),
     pytest.param(install_other_backend, "another backend, 'another'", id="slot taken"),
     pytest.param(break_python_part, "broken on purpose", id="broken Python part"),
 ]

@@ -326,7 +326,7 @@ NO_DRIVER = {"MYDEV_DRIVER": "/nowhere/driver.so"}
         "torch.ones(2, device='mydev')",
         "torch.ones(2).to('mydev')",
         "torch.mydev.init()",
-        "torch.mydev.synchronize()",
+        "torch.mydev.synchronize(0)",
         "torch.mydev.Stream()",
         "torch.mydev.get_device_name()",
     ],

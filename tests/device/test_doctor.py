@@ -49,9 +49,9 @@ def replace(path: Path, content: str) -> None:
     path.write_text(content)
 
 
-def set_build_info(package_parent: Path, **changes: str) -> None:
-    path = package_parent / "torch_mydev" / "lib" / "build_info.json"
-    replace(path, json.dumps({**json.loads(path.read_text()), **changes}))
+def torch_part(package_parent: Path) -> Path:
+    (part,) = (package_parent / "torch_mydev" / "lib").glob("torch-*")
+    return part
 
 
 def test_working_installation_has_no_problem() -> None:
@@ -100,19 +100,21 @@ def test_missing_host_driver_is_named_with_its_path(copied_package: Path) -> Non
 
 
 def test_build_for_another_python(copied_package: Path) -> None:
+    part = torch_part(copied_package)
     for suffix in EXTENSION_SUFFIXES:
-        (copied_package / "torch_mydev" / f"_C{suffix}").unlink(missing_ok=True)
-    set_build_info(copied_package, python="3.8.1")
+        (part / f"_C{suffix}").unlink(missing_ok=True)
+    info = part / "build_info.json"
+    replace(info, json.dumps({**json.loads(info.read_text()), "python": "3.8.1"}))
     code, findings = doctor(copied_package)
     assert code == 1
     assert any("built for Python 3.8.1" in text for text in problems(findings))
 
 
 def test_build_with_another_torch(copied_package: Path) -> None:
-    set_build_info(copied_package, torch="2.12.1")
+    torch_part(copied_package).rename(copied_package / "torch_mydev" / "lib" / "torch-2.12")
     code, findings = doctor(copied_package)
     assert code == 1
-    assert any("built with torch 2.12.1" in text for text in problems(findings))
+    assert any("built with torch 2.12," in text for text in problems(findings))
 
 
 def test_library_that_cannot_be_loaded(copied_package: Path) -> None:

@@ -14,11 +14,17 @@ from support.installation import Installation
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+NO_INTEGRATION = (
+    "there is no integration no; there are accelerate, flex_attention, lightning, safetensors, transformers"
+)
 #: A variable, a value, and what is said of it.
 MISFITS = [
     ("MYDEV_FALLBACK", "ERROR", "it takes allow|warn|error"),
     ("MYDEV_FALLBACK_OPS", "garbage", "it takes operator=mode with ',' between, where a mode is allow|warn|error"),
     ("MYDEV_FALLBACK_OPS", "aten::sorted=error", "there is no operator aten::sorted; did you mean aten::sort?"),
+    ("MYDEV_INTEGRATIONS", "no", NO_INTEGRATION),
+    ("MYDEV_INTEGRATIONS", "lightening,off", "there is no integration lightening; did you mean lightning?"),
+    ("MYDEV_INTEGRATIONS", "Accelerate", "it takes all|off, or names of integrations with ',' between"),
     ("MYDEV_ISA", "sse", "it takes auto|baseline|avx2|avx512"),
     (
         "MYDEV_DRIVER",

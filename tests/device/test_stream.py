@@ -336,11 +336,6 @@ def test_event_cannot_move_to_another_device() -> None:
         event.record(mydev.default_stream(1))
 
 
-def test_event_cannot_be_shared_between_processes() -> None:
-    with pytest.raises(ValueError, match="between processes"):
-        mydev.Event(interprocess=True)
-
-
 @pytest.mark.parametrize("blocking", [False, True])
 def test_blocking_events_wait(blocking: bool) -> None:
     event = mydev.Event(blocking=blocking)

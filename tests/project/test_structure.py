@@ -64,7 +64,8 @@ ROOMS = {
             "custom_call",
             "compile",
             "distributed",
-            "accelerate",
+            "integrations",
+            "jax",
             "patches",
             "_autoload",
             "__init__",
@@ -75,7 +76,7 @@ ROOMS = {
     ),
 }
 # Modules beside the rooms of torch_mydev that are above them; the others import nothing of the package but each other.
-TOP_MODULES = {Path(f"{name}.py"): name for name in ("accelerate", "patches", "_autoload", "__init__", "__main__")}
+TOP_MODULES = {Path(f"{name}.py"): name for name in ("jax", "patches", "_autoload", "__init__", "__main__")}
 
 
 def sources(*directories: str, suffixes: set[str]) -> list[Path]:
@@ -163,3 +164,11 @@ def test_functions_fit_on_a_page(directory: str) -> None:
     ]
     assert functions
     assert [function for function in functions if function[1] > MOST_LINES_OF_A_FUNCTION] == []
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """pytest imports each by its name alone: of two with one name it refuses the second."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        homes.setdefault(path.name, []).append(str(path.relative_to(ROOT)))
+    assert [paths for paths in homes.values() if len(paths) > 1] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -48,9 +47,11 @@ class Installation:
         path.unlink()
         path.write_bytes(content)
 
-    def set_build_info(self, **changes: str) -> None:
-        info = json.loads((self.package / "lib" / "build_info.json").read_text())
-        self.replace("lib/build_info.json", json.dumps({**info, **changes}).encode())
+    @property
+    def torch_part(self) -> Path:
+        """What is bound to the version of torch that is installed."""
+        (part,) = (self.package / "lib").glob("torch-*")
+        return part
 
     def run(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -39,7 +39,8 @@ def imports(package: Path) -> Edges:
             path.with_suffix(".py") if parts[-1:] != (package.name,) else path / "__init__.py",
             path / "__init__.py",
         )
-        return next((file.relative_to(package) for file in files if file.is_file()), None)
+        inside = (file for file in files if file.is_file() and file.is_relative_to(package))
+        return next((file.relative_to(package) for file in inside), None)
 
     def targets(node: ast.AST, path: Path) -> Iterable[Path | None]:
         if isinstance(node, ast.Import):

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from torch_mydev import __version__, _autoload, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev._native_part import LIBRARIES, native_part
 from torch_mydev.cli.finding import Finding
 
 _PACKAGE_DIR = Path(__file__).parent.parent
@@ -32,10 +33,9 @@ _NATIVE_FILES = (
     "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",
     "mydev_conform",
-    "libtorch_mydev.so",
-    "libmydev_distributed.so",
     "libdnnl.so.3",
 )
+_NATIVE_FILES_OF_TORCH = ("libtorch_mydev.so", "libmydev_distributed.so")
 _AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _PREFIX = "MYDEV_"
 
@@ -76,25 +76,25 @@ def _examine_torch() -> Iterator[Finding]:
 def _examine_files() -> Iterator[Finding]:
     rebuild = "make build, or pip install --no-build-isolation . in the source directory"
     try:
-        info = _autoload.read_build_info()
+        version = _torch_version.installed_version()
+    except PackageNotFoundError:
+        return  # said above
+    try:
+        part = native_part(version)
     except ImportError as error:
         yield Finding("problem", "native part", str(error), rebuild)
         return
-    try:
-        mismatch = _torch_version.explain_mismatch(info["torch"], _torch_version.installed_version())
-    except PackageNotFoundError:
-        mismatch = ""
-    extensions = _autoload.extension_files()
-    directory = _PACKAGE_DIR / "lib"
-    missing = [name for name in _NATIVE_FILES if not (directory / name).exists()]
-    if mismatch:
-        yield Finding("problem", "native part", mismatch, rebuild)
+    info = part.build_info
+    extensions = part.extension_files()
+    missing = [name for name in _NATIVE_FILES if not (LIBRARIES / name).exists()]
+    of_torch = [f"{part.directory.name}/{name}" for name in _NATIVE_FILES_OF_TORCH]
+    missing += [name for name in of_torch if not (LIBRARIES / name).exists()]
     if not extensions:
         text = f"built for Python {info['python']}; this is {platform.python_version()}"
         yield Finding("problem", "native part", text, rebuild)
     if missing:
-        yield Finding("problem", "native part", f"{directory} lacks {', '.join(missing)}", rebuild)
-    if not mismatch and extensions and not missing:
+        yield Finding("problem", "native part", f"{LIBRARIES} lacks {', '.join(missing)}", rebuild)
+    if extensions and not missing:
         text = f"built with torch {info['torch']}, Python {info['python']}, {info['compiler']} for {info['processor']}"
         yield Finding("ok", "native part", f"{text}, kernels for {info['isa_variants'].replace(';', ', ')}")
 

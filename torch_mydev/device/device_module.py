@@ -1,6 +1,6 @@
 """The module ``torch.mydev``: what ``torch.cuda`` offers, for this device.
 
-Only names; each is explained where it is defined. Interprocess handles and NVML queries are not offered.
+Only names; each is explained where it is defined. docs/torch-cuda.md says what of ``torch.cuda`` is not offered.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_mydev.device import amp, memory, random
+from torch_mydev.device import amp, memory, random, tensor_types
 from torch_mydev.device import stream as streams
 from torch_mydev.device.amp import get_amp_supported_dtype, is_bf16_supported
 from torch_mydev.device.devices import (
@@ -27,16 +27,20 @@ from torch_mydev.device.devices import (
     get_device_capability,
     get_device_name,
     get_device_properties,
+    get_sync_debug_mode,
     init,
     is_available,
     is_initialized,
     set_device,
+    set_sync_debug_mode,
     synchronize,
 )
 from torch_mydev.device.graphs import MyDevGraph, graph, graph_pool_handle, make_graphed_callables
 from torch_mydev.device.memory import (
     caching_allocator_alloc,
     caching_allocator_delete,
+    caching_allocator_enable,
+    device_memory_used,
     empty_cache,
     get_allocator_backend,
     get_per_process_memory_fraction,
@@ -60,6 +64,8 @@ from torch_mydev.device.memory import (
 from torch_mydev.device.memory_pool import MemPool, use_mem_pool
 from torch_mydev.device.random import (
     _get_generator,
+    _get_rng_state_offset,
+    _set_rng_state_offset,
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -77,6 +83,7 @@ from torch_mydev.device.stream import (
     Stream,
     StreamContext,
     _set_stream_by_id,
+    _sleep,
     current_stream,
     default_stream,
     get_stream_from_external,
@@ -86,6 +93,14 @@ from torch_mydev.device.stream import (
 )
 
 OutOfMemoryError = torch.OutOfMemoryError
+globals().update(tensor_types.TYPES)  # FloatTensor and its like
+
+# What `from torch.mydev import *` gives: not the modules and types that this one is made of.
+__all__ = sorted(
+    name
+    for name, value in globals().items()
+    if not name.startswith("_") and value not in (Any, torch, annotations, streams, tensor_types)
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -178,9 +178,37 @@ class device_of(device):
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits for all work on all streams of the device. Raises the first error of that work, if any failed."""
+    """Waits for all work on all streams of the device. Raises the first error of that work, if any failed.
+
+    Where no device was used yet there is nothing to wait for, and no driver is loaded: torch.profiler calls this at the
+    end of each profile, those of programs without the device too.
+    """
+    if device is None and not _C.driver_loaded() and not _is_in_bad_fork():
+        return
     init()
     _C.synchronize(device_index(device))
+
+
+_SYNC_DEBUG_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """What is done where the host waits for the device: ``"default"`` (0, nothing), ``"warn"`` (1), ``"error"`` (2).
+
+    What waits are ``item()``, copies that are not ``non_blocking``, operators that run on the host, and
+    ``Stream.synchronize()``; each is told with the line of the program. ``synchronize()`` and events, which say so
+    themselves, are not meant. On a device without asynchronous work too.
+    """
+    if isinstance(debug_mode, str) and debug_mode in _SYNC_DEBUG_MODES:
+        debug_mode = _SYNC_DEBUG_MODES.index(debug_mode)
+    if isinstance(debug_mode, str) or debug_mode not in range(len(_SYNC_DEBUG_MODES)):
+        raise RuntimeError(f"the mode must be one of {_SYNC_DEBUG_MODES}, or its index, not {debug_mode!r}")
+    _C.set_sync_debug_mode(int(debug_mode))
+
+
+def get_sync_debug_mode() -> int:
+    """The mode that set_sync_debug_mode has set, as a number."""
+    return int(_C.sync_debug_mode())
 
 
 # --- what they are ----------------------------------------------------------------------------------------------------

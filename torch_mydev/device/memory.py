@@ -12,7 +12,15 @@ from typing import Any
 import torch
 
 from torch_mydev import _C
+from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import DeviceLike, device_index, init
+from torch_mydev.device.memory_history import (  # noqa: F401 - torch.cuda.memory has them
+    _allocation_traceback,
+    _dump_snapshot,
+    _record_memory_history,
+    _snapshot,
+    attach_out_of_memory_observer,
+)
 from torch_mydev.device.stream import Stream
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -165,6 +173,20 @@ def caching_allocator_alloc(
 def caching_allocator_delete(mem_ptr: int) -> None:
     """Frees what caching_allocator_alloc returned. Raises ValueError for any other address."""
     _C.raw_delete(mem_ptr)
+
+
+def caching_allocator_enable(value: bool = True) -> None:
+    """Memory is always cached: True changes nothing, False raises NotImplementedError."""
+    if not value:
+        raise NotImplementedError(
+            f"{DEVICE_NAME}'s memory is always cached; call empty_cache() where it is to go back to the driver"
+        )
+
+
+def device_memory_used(device: DeviceLike = None) -> int:
+    """Bytes of the device that are in use, by any process, as its driver sees them."""
+    free, total = mem_get_info(device)
+    return total - free
 
 
 # --- looking inside ---------------------------------------------------------------------------------------------------

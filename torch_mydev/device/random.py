@@ -75,6 +75,20 @@ def get_rng_state(device: DeviceLike = DEVICE_NAME) -> torch.Tensor:
     return _get_generator(device).get_state()
 
 
+def _get_rng_state_offset(device: DeviceLike = DEVICE_NAME) -> int:
+    """How many 32-bit words the device's default generator has given since it was seeded."""
+    return _get_generator(device).get_offset()
+
+
+def _set_rng_state_offset(offset: int, device: DeviceLike = DEVICE_NAME) -> None:
+    """Has the device's default generator go on behind so many 32-bit words, a multiple of 4, of its seed's numbers."""
+
+    def set_offset() -> None:
+        _get_generator(device).set_offset(offset)
+
+    _lazy_call(f"offset of {device}", set_offset)
+
+
 def get_rng_state_all() -> list[torch.Tensor]:
     """The states of every device's default generator."""
     return [generator.get_state() for generator in default_generators()]

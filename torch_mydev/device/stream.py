@@ -115,15 +115,26 @@ class ExternalStream(Stream):
 
 
 class Event(torch.Event):
-    """A point in a stream's work: ``Event(enable_timing=False, blocking=False)``.
+    """A point in a stream's work: ``Event(enable_timing=False, blocking=False, interprocess=False)``.
 
-    ``elapsed_time`` needs ``enable_timing=True`` on both events. Events cannot be shared between processes.
+    ``elapsed_time`` needs ``enable_timing=True`` on both events. An event with ``interprocess=True`` is one of several
+    processes of this machine and user: they get it by ``from_ipc_handle``, or pickled through torch.multiprocessing,
+    while the process that made it lives, and each may record it and wait for it. Such a one cannot measure time.
     """
 
+    _handle: bytes = b""  # of an event of several processes
+
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
-        if interprocess:
-            raise ValueError(f"{DEVICE_NAME} events cannot be shared between processes (interprocess=True)")
-        return super().__new__(cls, device=torch.device(DEVICE_NAME), enable_timing=enable_timing, blocking=blocking)
+        if interprocess and enable_timing:
+            raise ValueError("an event of several processes (interprocess=True) cannot be made with enable_timing=True")
+        event = super().__new__(cls, device=torch.device(DEVICE_NAME), enable_timing=enable_timing, blocking=blocking)
+        return event._share(None, "") if interprocess else event
+
+    def _share(self, device: DeviceLike, handle: str) -> Event:
+        """Makes this one, which is new, an event of several processes: a new one, or that of the handle."""
+        self.record(default_stream(device))  # so that the device's part of it exists; before it is shared
+        self._handle = str(_C.share_event(self.event_id, handle)).encode()
+        return self
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Records the event after the work that ``stream``, by default the current one, has been given so far."""
@@ -137,15 +148,27 @@ class Event(torch.Event):
         """Milliseconds from this event to ``end_event``; both made for timing, recorded and done, else RuntimeError."""
         return float(_C.event_elapsed_time(self.event_id, end_event.event_id))
 
-    def ipc_handle(self) -> NoReturn:
-        """Events have no handle that another process could open."""
-        raise RuntimeError(
-            f"{DEVICE_NAME} events cannot be shared between processes; call synchronize() on the event here and tell "
-            "the other process by a message"
-        )
+    def ipc_handle(self) -> bytes:
+        """What ``from_ipc_handle`` takes in another process. RuntimeError unless made with ``interprocess=True``."""
+        if not self._handle:
+            raise RuntimeError(
+                f"this {DEVICE_NAME} event belongs to this process; make it with interprocess=True, or call "
+                "synchronize() on it here and tell the other process by a message"
+            )
+        return self._handle
 
-    def __reduce__(self) -> NoReturn:
-        self.ipc_handle()
+    @classmethod
+    def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Event:
+        """The event of another process, or of this one, whose ``ipc_handle()`` is ``handle``, for ``device``.
+
+        RuntimeError for what is no handle, and where the process that made the event has ended.
+        """
+        if not handle:
+            raise ValueError("an empty handle names no event; Event.ipc_handle() gives one")
+        return cls()._share(device, handle.decode())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Event.from_ipc_handle, (self.device.index, self.ipc_handle())
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.Event {self.event_id:#x}>"
@@ -219,6 +242,14 @@ class StreamContext:
 def stream(stream: torch.Stream | None) -> StreamContext:
     """Context manager: ``stream`` is current inside."""
     return StreamContext(stream)
+
+
+def _sleep(cycles: int) -> None:
+    """Keeps the current stream busy for so many cycles, each of a nanosecond; for tests."""
+    init()
+    if cycles < 0:
+        raise ValueError(f"the number of cycles must not be negative, but is {cycles}")
+    _C.sleep(cycles)
 
 
 def is_current_stream_capturing() -> bool:

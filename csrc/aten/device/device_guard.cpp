@@ -3,6 +3,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "aten/core/device_type.h"
+#include "aten/core/sync_debug.h"
 #include "aten/memory/device_allocator.h"
 #include "runtime/stream/event.h"
 #include "runtime/stream/stream_table.h"
@@ -58,7 +59,10 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return runtime_stream(stream).handle(); }
   bool queryStream(const c10::Stream& stream) const override { return runtime_stream(stream).query(); }
-  void synchronizeStream(const c10::Stream& stream) const override { runtime_stream(stream).synchronize(); }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    about_to_wait("Stream.synchronize()");
+    runtime_stream(stream).synchronize();
+  }
   bool isStreamCapturing(const c10::Stream& stream) const override {
     return runtime_stream(stream).capture() != nullptr;
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "aten/core/device_type.h"
+#include "aten/core/sync_debug.h"
 #include "aten/memory/block_alias.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
@@ -98,8 +99,9 @@ void materialize_owner(c10::StorageImpl* alias) {
 }
 
 // The current stream of a device, whose work is done.
-Stream& finished_stream(int device_index) {
+Stream& finished_stream(int device_index, const char* name) {
   Stream& stream = current_stream(device_index);
+  about_to_wait(name);
   if (stream.asynchronous()) stream.synchronize();
   return stream;
 }
@@ -181,7 +183,7 @@ bool inside_host_scope() noexcept {
 }
 
 void finish_device_work() {
-  finished_stream(current_device());
+  finished_stream(current_device(), "an operator that runs on the host");
 }
 
 at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor) {
@@ -194,7 +196,7 @@ at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Te
 // --- HostScope -------------------------------------------------------------------------------------------------------
 
 HostScope::HostScope(int device_index, const char* name)
-    : work_(name, finished_stream(device_index)),
+    : work_(name, finished_stream(device_index, name)),
       access_(device(device_index)),
       previous_device_(exchange_current_device(device_index)),
       below_autograd_(c10::autograd_dispatch_keyset_with_ADInplaceOrView) {

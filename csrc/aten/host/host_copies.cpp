@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "aten/core/sync_debug.h"
 #include "aten/host/alias.h"
 #include "aten/memory/pinned_memory.h"
 #include "aten/memory/storage.h"
@@ -87,6 +88,7 @@ void HostCopies::copy(Storage& storage, const at::Tensor& tensor, const at::Tens
 
 void HostCopies::wait() {
   if (pending_ < 0) return;
+  about_to_wait("an operator that runs on copies");
   current_stream(pending_).synchronize();
   pending_ = -1;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "aten/core/sync_debug.h"
 #include "aten/memory/device_allocator.h"
 #include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
@@ -19,6 +20,7 @@ at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::Te
 }
 
 void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream) {
+  about_to_wait("a copy to the host");
   copy_bytes(stream, dst, src, bytes, MYDEV_COPY_DEVICE_TO_HOST);
   if (stream.asynchronous()) stream.synchronize();
 }

@@ -166,7 +166,7 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
   Tensor out = value.size(3) == query.size(3)
                    ? empty_laid_out_as(query, query.scalar_type())
                    : empty_dense({query.size(0), query.size(1), query.size(2), value.size(3)}, query);
-  Tensor logsumexp = empty_rows_of_heads(query.sizes().slice(0, 3), wide, query.device());
+  Tensor logsumexp = empty_dense(query.sizes().slice(0, 3), wide, query.device());  // as compilers are told
   OpFrame<7, 5> frame;
   frame.add(out)
       .add(logsumexp)
@@ -322,8 +322,8 @@ AttentionResults attention(const Tensor& query, const Tensor& key, const Tensor&
   auto [output, logsumexp] = launched.has_value()
                                  ? *std::move(launched)
                                  : FlashForward::call(query, key, value, dropout, is_causal, bias, scale);
-  return {std::move(output), std::move(logsumexp), Tensor(),     Tensor(), query.size(2),
-          key.size(2),       state.seed,           state.offset, Tensor()};
+  return {std::move(output), logsumexp.contiguous(), Tensor(), Tensor(), query.size(2), key.size(2),
+          state.seed,        state.offset,           Tensor()};
 }
 
 AttentionGradients attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,

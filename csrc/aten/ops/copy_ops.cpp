@@ -15,6 +15,7 @@
 
 #include <array>
 
+#include "aten/core/sync_debug.h"
 #include "aten/host/native_or_host.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
@@ -61,6 +62,7 @@ void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src);
 
 // A copy from the host waits unless it is told not to and the memory is pinned. (The driver waits for ordinary memory.)
 void settle_copy_from_host(const at::Tensor& src, Stream& stream, bool non_blocking) {
+  if (!non_blocking) about_to_wait("a copy from the host");
   if (!stream.asynchronous() || !is_pinned(src)) return;
   if (non_blocking) {
     note_pinned_use(src, stream);
@@ -109,9 +111,10 @@ void copy_from_device(const at::Tensor& dst, const at::Tensor& src, bool non_blo
     if (try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_HOST)) {
       if (!wait) {
         note_pinned_use(dst, stream);
-      } else if (stream.asynchronous()) {
-        stream.synchronize();
+        return;
       }
+      about_to_wait("a copy to the host");
+      if (stream.asynchronous()) stream.synchronize();
       return;
     }
     const at::Tensor ready = packed_values(src, dst.scalar_type());

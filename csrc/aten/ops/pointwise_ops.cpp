@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
 
+#include "aten/core/torch_version.h"
 #include "aten/ops/pointwise.h"
 
 namespace mydev {
@@ -45,12 +46,12 @@ bool check_alpha(c10::ScalarType common, DtypeSet, const mydev_attribute* argume
 }
 
 bool check_difference(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) {
-  TORCH_CHECK(given != kBools,
-              "Subtraction, the `-` operator, with two bool tensors is not supported. "
-              "Use the `^` or `logical_xor()` operator instead.");
-  TORCH_CHECK((given & kBools) == 0,
-              "Subtraction, the `-` operator, with a bool tensor is not supported. "
-              "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+  MYDEV_CHECK_BOOLS(given != kBools,
+                    "Subtraction, the `-` operator, with two bool tensors is not supported. "
+                    "Use the `^` or `logical_xor()` operator instead.");
+  MYDEV_CHECK_BOOLS((given & kBools) == 0,
+                    "Subtraction, the `-` operator, with a bool tensor is not supported. "
+                    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.");
   return check_alpha(common, given, arguments);
 }
 

@@ -2,8 +2,8 @@
  *
  * An extension is a table of functions under a name. The driver lists what it has, and the runtime asks for the tables
  * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says
- * what its absence means. The runtime checks the tables when it loads the driver; it calls none of them yet, and shows
- * what a driver has in `mydev doctor`.
+ * what its absence means. The runtime checks the tables when it loads the driver, and shows what a driver has in
+ * `mydev doctor`; of these extensions it calls "compiler" and "profiler", and no other yet.
  *
  * Version rules. An extension has one number. A higher one only appends to the table; what cannot be appended gets
  * another name. The runtime asks with the highest version that it knows, or the one that is listed if that is lower;
@@ -31,7 +31,8 @@ typedef struct mydev_extension_head {
 
 /* --- profiler: what the device did when --------------------------------------------------------------------------- */
 
-/* Absent: profiles show when work was given, not when it ran. */
+/* Absent: profiles show work from when its stream was free for it, or, where the driver has no stream_host_call, when
+ * it was given. */
 
 #define MYDEV_PROFILER_EXTENSION "profiler"
 #define MYDEV_PROFILER_VERSION 1

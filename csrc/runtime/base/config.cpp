@@ -68,6 +68,12 @@ bool are_operator_modes(std::string_view text) {
   });
 }
 
+bool are_names(std::string_view text) {
+  return all_entries(text, ',', [](std::string_view name) {
+    return std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+  });
+}
+
 bool is_timeout(std::string_view text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -94,6 +100,9 @@ constexpr std::array kVariables = {
     ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
                    "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'", are_operator_modes,
                    "operator=mode with ',' between, where a mode is allow|warn|error"},
+    ConfigVariable{"MYDEV_INTEGRATIONS", "all", nullptr,
+                   "libraries that are told about the device: 'all', 'off', or names with ',' between", are_names,
+                   "all|off, or names of integrations with ',' between"},
     ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
                    "instruction set of the built-in kernels; auto: the best that the processor has"},
     ConfigVariable{"MYDEV_LOG", "warning", "debug|info|warning|error",

@@ -14,6 +14,7 @@
 #include "runtime/memory/block_index.h"
 #include "runtime/memory/device_memory.h"
 #include "runtime/memory/entered_pools.h"
+#include "runtime/memory/memory_events.h"
 #include "runtime/memory/size_classes.h"
 #include "runtime/memory/thread_cache.h"
 
@@ -140,7 +141,9 @@ void forget_last_bins() noexcept {
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
-Block* allocate(Stream& given, size_t bytes) {
+namespace {
+
+Block* allocate_unobserved(Stream& given, size_t bytes) {
   Stream& stream = given.memory_pool();
   StreamBins* bins = last_bins;
   if (bins != nullptr && bins->served == &stream && bytes - 1 < kSmallLimit) [[likely]] {
@@ -148,6 +151,30 @@ Block* allocate(Stream& given, size_t bytes) {
       return chunk;
   }
   return allocate_slowly(given, bytes);
+}
+
+[[gnu::cold]] [[gnu::noinline]] Block* allocate_observed(Stream& stream, size_t bytes) {
+  detail::tell_of_memory(MemoryEventKind::kAllocating, stream, nullptr, bytes);
+  Block* block = allocate_unobserved(stream, bytes);
+  detail::tell_of_memory(MemoryEventKind::kAllocated, *block->stream, block->data, block->size);
+  return block;
+}
+
+// Before anyone else can have the memory. What other streams may still use is complete later (memory_reclaim.cpp).
+[[gnu::cold]] [[gnu::noinline]] void tell_of_release(const Chunk& chunk) noexcept {
+  if (chunk.data == nullptr) return;
+  detail::tell_of_memory(MemoryEventKind::kFreeRequested, *chunk.stream, chunk.data, chunk.size);
+  if (chunk.users == nullptr) {
+    detail::tell_of_memory(MemoryEventKind::kFreeCompleted, *chunk.stream, chunk.data, chunk.size);
+  }
+}
+
+}  // namespace
+
+Block* allocate(Stream& stream, size_t bytes) {
+  if (detail::memory_observed()) [[unlikely]]
+    return allocate_observed(stream, bytes);
+  return allocate_unobserved(stream, bytes);
 }
 
 void retain(Block& block) noexcept {
@@ -161,6 +188,8 @@ void release(Block& block) noexcept {
     return;
   }
   auto* chunk = static_cast<Chunk*>(&block);
+  if (detail::memory_observed()) [[unlikely]]
+    tell_of_release(*chunk);
   StreamBins* bins = last_bins;
   if (bins != nullptr && bins->stream == chunk->stream && chunk->size_class >= 0 && chunk->users == nullptr)
       [[likely]] {

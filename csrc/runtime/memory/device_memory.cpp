@@ -10,6 +10,7 @@
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/memory/allocator_settings.h"
 #include "runtime/memory/block_index.h"
+#include "runtime/memory/memory_events.h"
 #include "runtime/memory/size_classes.h"
 #include "runtime/memory/thread_cache.h"
 
@@ -134,9 +135,13 @@ void DeviceMemory::free(Chunk* chunk, ThreadCache* cache) noexcept {
     ++stats_.oversize_allocations.freed;
     --stats_.oversize_allocations.current;
   }
+  const bool used_elsewhere = chunk->users != nullptr;
   defer_free(chunk);
   count_freed(large, tally);
   if (chunk->state != Chunk::State::kDeferred) {
+    if (used_elsewhere) {
+      detail::tell_of_memory(MemoryEventKind::kFreeCompleted, *chunk->stream, chunk->data, chunk->size);
+    }
     count_inactive(large, tally);
     put_free(chunk);
   }
@@ -345,6 +350,7 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
   chunk->previous = chunk->next = nullptr;
   chunk->state = Chunk::State::kFree;
   if (device_.host_accessible()) block_index::set(data, chunk);
+  detail::tell_of_memory(MemoryEventKind::kSegmentAllocated, stream, data, segment_bytes);
   count_segment(*segment, +1);
   segments_.insert(data, segment_bytes, std::move(segment));
   chunk = cut(chunk, size);

@@ -9,6 +9,7 @@
 #include "runtime/memory/allocator_settings.h"
 #include "runtime/memory/block_index.h"
 #include "runtime/memory/device_memory.h"
+#include "runtime/memory/memory_events.h"
 #include "runtime/memory/no_reclaim.h"
 #include "runtime/memory/size_classes.h"
 #include "runtime/memory/thread_cache.h"
@@ -66,6 +67,8 @@ Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t si
   ++stats_.num_ooms;
   const std::string message = out_of_memory_message(lock, requested);
   lock.unlock();
+  if (reclaiming.owns_lock()) reclaiming.unlock();  // an observer may look at memory, and give some back
+  detail::tell_of_memory(MemoryEventKind::kOutOfMemory, stream, nullptr, requested);
   raise(MYDEV_RESOURCE_EXHAUSTED, message);
 }
 
@@ -160,6 +163,7 @@ void DeviceMemory::collect_deferred_frees() {
       if (first.event->device() == device_.index) idle_events_.push_back(std::move(first.event));
       Chunk* chunk = first.chunk;
       if (--chunk->pending_events == 0) {
+        detail::tell_of_memory(MemoryEventKind::kFreeCompleted, *chunk->stream, chunk->data, chunk->size);
         count_inactive(chunk->segment->large,
                        {1, static_cast<int64_t>(chunk->size), static_cast<int64_t>(chunk->requested)});
         put_free(chunk);
@@ -234,6 +238,7 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes, PoolId pool) {
     Chunk* chunk = segment.first;
     if (released[i]) {
       ++stats_.num_device_free;
+      detail::tell_of_memory(MemoryEventKind::kSegmentFreed, *segment.stream, segment.data, segment.size);
       count_segment(segment, -1);
       recycle(chunk);
     } else {

@@ -1,5 +1,7 @@
 #include "runtime/stream/event.h"
 
+#include <utility>
+
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/stream/host_function_scope.h"
@@ -21,9 +23,15 @@ void Event::check_waits(const char* what) const {
       "can wait for during the capture only");
 }
 
+void Event::share(std::shared_ptr<SharedEvent> shared) {
+  MYDEV_CHECK(!timing_, MYDEV_INVALID_ARGUMENT, "an event of several processes cannot be made for timing");
+  shared_ = std::move(shared);
+}
+
 void Event::record(Stream& stream) {
   Capture* capture = stream.capture();
   if (capture == nullptr) return record_uncaptured(stream);
+  if (shared_ != nullptr) raise_not_captured(stream, "recording an event of several processes");
   if (timing_) raise_not_captured(stream, "recording an event made for timing");
   point_ = capture->mark(stream);
   capture_ = capture->weak_from_this();
@@ -43,6 +51,7 @@ void Event::record_uncaptured(Stream& stream) {
   check_driver(device, device.driver->event_record(handle_, stream.handle()), "recording an event");
   stream_ = &stream;
   captured_ = false;
+  if (shared_ != nullptr) shared_->record(stream);
 }
 
 void Event::block(Stream& stream) const {
@@ -56,6 +65,8 @@ void Event::block(Stream& stream) const {
     capture->wait(stream, point_);
   } else if (stream.capture() != nullptr) {
     if (!query()) raise_not_captured(stream, "waiting for an event recorded outside of the capture, and not done yet,");
+  } else if (shared_ != nullptr) {
+    shared_->block(stream);
   } else if (recorded()) {
     const Device& device = stream.device();
     check_driver(device, device.driver->stream_wait_event(stream.handle(), handle_), "waiting for an event");
@@ -64,6 +75,7 @@ void Event::block(Stream& stream) const {
 
 bool Event::query() const {
   check_waits("asking for");
+  if (shared_ != nullptr) return shared_->query();
   if (!recorded()) {
     return true;
   }
@@ -76,6 +88,7 @@ bool Event::query() const {
 void Event::synchronize() const {
   HostFunctionScope::check_waits("waiting for an event");
   check_waits("waiting for");
+  if (shared_ != nullptr) shared_->synchronize();
   if (!recorded()) {
     return;
   }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "mydev/driver.h"
+#include "runtime/stream/shared_event.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
@@ -26,6 +27,9 @@ class Event {
   bool query() const;
   void synchronize() const;               // waits; raises the sticky error of the stream it was recorded on
   void wait_until_done() const noexcept;  // waits; the stream keeps its error
+  // From now on the event is one of several processes: each of the above is about what any of them recorded last.
+  void share(std::shared_ptr<SharedEvent> shared);
+  const SharedEvent* shared() const noexcept { return shared_.get(); }
   // Milliseconds; raises if either was not made for timing, not recorded, or is not finished.
   double elapsed(const Event& end) const;
 
@@ -39,6 +43,7 @@ class Event {
   bool captured_ = false;         // the last record was of a capture, which may have ended
   std::weak_ptr<Capture> capture_;
   uint64_t point_ = 0;
+  std::shared_ptr<SharedEvent> shared_;
 };
 
 }  // namespace mydev

@@ -1,0 +1,90 @@
+"""How libraries are told about the device: once imported, if their version is known and they are not left out."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import subprocess
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from torch_mydev.integrations.integration import Integration, UnfamiliarError
+
+pytestmark = pytest.mark.any_driver
+_names = (f"some_library_{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Installs a library of that version and gives its name, another one each time."""
+
+    def install(version: str) -> str:
+        name = next(_names)
+        (tmp_path / f"{name}.py").write_text("value = 1\n")
+        metadata = tmp_path / f"{name}-{version}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        return name
+
+    return install
+
+
+def integration(name: str, action: Callable[[Any], None]) -> Integration:
+    return Integration(name, name, since=(1, 4), before=(2, 0), actions={name: action})
+
+
+def double(module: ModuleType) -> None:
+    module.value *= 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", ["1.4.0", "1.10", "1.99.3rc1"])
+def test_known_versions_are_told_when_they_are_imported(library: Callable[[str], str], version: str) -> None:
+    name = library(version)
+    integration(name, double).apply()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert importlib.import_module(name).value == 2
+
+
+def test_what_is_imported_already_is_told_at_once(library: Callable[[str], str]) -> None:
+    name = library("1.4")
+    module = importlib.import_module(name)
+    integration(name, double).apply()
+    assert module.value == 2
+
+
+@pytest.mark.parametrize("version", ["1.3.9", "2.0.0", "nightly"])
+def test_other_versions_are_left_alone_with_a_warning(library: Callable[[str], str], version: str) -> None:
+    name = library(version)
+    integration(name, double).apply()
+    with pytest.warns(UserWarning, match=f"mydev leaves {name} alone: {name} {version} is not one of .* 1.4 up to 2.0"):
+        assert importlib.import_module(name).value == 1
+
+
+@pytest.mark.parametrize("error", [UnfamiliarError("no list of devices"), AttributeError("no list of devices")])
+def test_modules_that_changed_are_left_alone_with_a_warning(library: Callable[[str], str], error: Exception) -> None:
+    def action(module: ModuleType) -> None:
+        raise error
+
+    name = library("1.4")
+    integration(name, action).apply()
+    with pytest.warns(UserWarning, match="is not as it was: .*: no list of devices"):
+        importlib.import_module(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("all", True), ("", True), ("off", False), ("accelerate", False), ("accelerate,safetensors", True)],
+)
+def test_variable_chooses_libraries(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], value: str, told: bool
+) -> None:
+    code = "import torch, safetensors\nprint(isinstance(safetensors.safe_open, type))"
+    result = run_python(code, fresh=True, MYDEV_INTEGRATIONS=value)
+    assert result.stdout == f"{not told}\n", result.stderr
