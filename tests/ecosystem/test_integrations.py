@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import itertools
 import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +61,47 @@ def test_what_is_imported_already_is_told_at_once(library: Callable[[str], str])
     module = importlib.import_module(name)
     integration(name, double).apply()
     assert module.value == 2
+
+
+def test_a_library_that_others_look_for_first_is_told_when_it_is_imported(library: Callable[[str], str]) -> None:
+    name = library("1.4")
+    integration(name, double).apply()
+    assert importlib.util.find_spec(name) is not None
+    assert importlib.util.find_spec(name) is not None
+    assert importlib.import_module(name).value == 2
+
+
+def test_a_library_whose_import_fails_is_told_when_it_succeeds(
+    library: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = library("1.4")
+    path = tmp_path / f"{name}.py"
+    path.write_text("raise ImportError('a part of it is not installed')\n")
+    integration(name, double).apply()
+    with pytest.raises(ImportError, match="a part of it is not installed"):
+        importlib.import_module(name)
+    path.write_text("value = 100\n")
+    importlib.invalidate_caches()
+    assert importlib.import_module(name).value == 200
+
+
+def test_a_library_that_another_finder_finds_is_told(
+    library: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As packages that are installed in editable form."""
+    name = library("1.4")
+    (tmp_path / "elsewhere").mkdir()
+    path = (tmp_path / f"{name}.py").rename(tmp_path / "elsewhere" / f"{name}.py")
+
+    class Elsewhere(importlib.abc.MetaPathFinder):
+        def find_spec(
+            self, fullname: str, path_of_package: object, target: object = None
+        ) -> importlib.machinery.ModuleSpec | None:
+            return importlib.util.spec_from_file_location(name, path) if fullname == name else None
+
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path, Elsewhere()])
+    integration(name, double).apply()
+    assert importlib.import_module(name).value == 2
 
 
 @pytest.mark.parametrize("version", ["1.3.9", "2.0.0", "nightly"])

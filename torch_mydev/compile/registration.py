@@ -87,7 +87,7 @@ class _SpecOfUnfinished(importlib.machinery.ModuleSpec):
 
 
 class _ModuleFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules that are waited for, as Python would, and steps aside once all have been found."""
+    """Finds the modules that are waited for, as Python would, and steps aside once all have been loaded."""
 
     def __init__(self) -> None:
         self._actions: dict[str, Callable[[ModuleType], None]] = {}
@@ -100,23 +100,32 @@ class _ModuleFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        action = self._actions.pop(fullname, None)
-        if action is None:
+        if fullname not in self._actions:
             return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _ModuleLoader(spec.loader)
+                return spec
+        return None
+
+    def give(self, module: ModuleType) -> None:
+        """Gives a module that has been loaded to what waits for it, once: libraries look for modules that they may load
+        later, and Python tries again what has failed."""
+        action = self._actions.pop(module.__name__, None)
+        if action is None:
+            return
         if not self._actions:
             sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ModuleLoader(spec.loader, action)
-        return spec
+        action(module)
 
 
 class _ModuleLoader(importlib.abc.Loader):
-    """Loads a module as its own loader would, then gives it to the action. Else it is that loader."""
+    """Loads a module as its own loader would, then gives it to its action. Else it is that loader."""
 
-    def __init__(self, loader: importlib.abc.Loader, action: Callable[[ModuleType], None]) -> None:
+    def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
-        self._action = action
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -125,7 +134,7 @@ class _ModuleLoader(importlib.abc.Loader):
         assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._action(module)
+        _finder.give(module)
 
     def get_code(self, name: str) -> CodeType:
         """What ``python -m`` runs: the main function of the module, once the action has been given that."""
