@@ -161,6 +161,10 @@ def main() -> None:
         "argsort 1e6": calls_of(jnp.argsort, normal(1000 * 1000)),
         "top 10 of 1000 x 1000": calls_of(lambda x: lax.top_k(x, 10), normal(1000, 1000)),
         "argmax 1000 x 1000": calls_of(lambda x: jnp.argmax(x, -1), normal(1000, 1000)),
+        "cumulative sum of 1e5": calls_of(jnp.cumsum, normal(10**5)),
+        "cumulative largest of 1e5": calls_of(lax.cummax, normal(10**5)),
+        "cumulative largest of 1000 x 1000": calls_of(lambda x: lax.cummax(x, axis=1), normal(1000, 1000)),
+        "cumulative log-sum-exp of 1e5": calls_of(lax.cumlogsumexp, normal(10**5)),
         "scatter-add 1e5": calls_of(lambda x, i, u: x.at[i].add(u), normal(10**5), places(10**5, 10**5), normal(10**5)),
         "segment sums, 1e5 rows of 16": calls_of(
             lambda u, i: jax.ops.segment_sum(u, i, 1000), normal(10**5, 16), places(10**5, 1000)

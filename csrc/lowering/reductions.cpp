@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lowering/frame.h"
+#include "lowering/reduction_kernels.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/evaluator/scalar_program.h"
 
@@ -14,21 +15,21 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-struct Row {
-  Operator op;
-  const char *kernel, *binary;
-};
-constexpr std::array kNumbers = {
-    Row{Operator::kAdd, "mydev.sum", "mydev.add"}, Row{Operator::kMultiply, "mydev.prod", "mydev.mul"},
-    Row{Operator::kMaximum, "mydev.amax", "mydev.maximum"}, Row{Operator::kMinimum, "mydev.amin", "mydev.minimum"}};
-constexpr std::array kTruths = {Row{Operator::kOr, "mydev.any", "mydev.bitwise_or"},
-                                Row{Operator::kMaximum, "mydev.any", "mydev.bitwise_or"},
-                                Row{Operator::kAdd, "mydev.any", "mydev.bitwise_or"},
-                                Row{Operator::kAnd, "mydev.all", "mydev.bitwise_and"},
-                                Row{Operator::kMinimum, "mydev.all", "mydev.bitwise_and"},
-                                Row{Operator::kMultiply, "mydev.all", "mydev.bitwise_and"}};
+using Row = ReductionKernels;
+constexpr std::array kNumbers = {Row{Operator::kAdd, "mydev.sum", "mydev.cumsum", "mydev.add"},
+                                 Row{Operator::kMultiply, "mydev.prod", "mydev.cumprod", "mydev.mul"},
+                                 Row{Operator::kMaximum, "mydev.amax", "mydev.cummax", "mydev.maximum"},
+                                 Row{Operator::kMinimum, "mydev.amin", "mydev.cummin", "mydev.minimum"}};
+constexpr std::array kTruths = {Row{Operator::kOr, "mydev.any", nullptr, "mydev.bitwise_or"},
+                                Row{Operator::kMaximum, "mydev.any", nullptr, "mydev.bitwise_or"},
+                                Row{Operator::kAdd, "mydev.any", nullptr, "mydev.bitwise_or"},
+                                Row{Operator::kAnd, "mydev.all", nullptr, "mydev.bitwise_and"},
+                                Row{Operator::kMinimum, "mydev.all", nullptr, "mydev.bitwise_and"},
+                                Row{Operator::kMultiply, "mydev.all", nullptr, "mydev.bitwise_and"}};
 
-const Row* row_of(Operator op, ElementType type) noexcept {
+}  // namespace
+
+const ReductionKernels* reduction_kernels(Operator op, ElementType type) noexcept {
   const auto find_in = [op](const auto& rows) -> const Row* {
     const auto found = std::ranges::find(rows, op, &Row::op);
     return found == rows.end() ? nullptr : &*found;
@@ -49,7 +50,6 @@ const Row* row_of(Operator op, ElementType type) noexcept {
   }
 }
 
-// Whether reducing with that initial value is as if there were none.
 bool is_neutral(Operator op, ElementType type, const mydev_scalar& value) noexcept {
   const bool is_float = element_row(type).kind == ElementKind::kFloat;
   switch (op) {
@@ -68,13 +68,11 @@ bool is_neutral(Operator op, ElementType type, const mydev_scalar& value) noexce
   }
 }
 
-}  // namespace
-
 bool lower_reduction(Frame& frame, const Operation& op) {
   if (op.op != Operator::kReduce || op.results.size() != 1) return false;
   const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
   const ElementType type = op.operand(0).type->element;
-  const Row* row = body != nullptr ? row_of(body->op, type) : nullptr;
+  const Row* row = body != nullptr ? reduction_kernels(body->op, type) : nullptr;
   if (row == nullptr || op.result().type->element != type) return false;
   Emitter& emit = frame.emit;
   const Sizes dimensions = op.integers("dimensions");
@@ -96,7 +94,7 @@ bool lower_reduction(Frame& frame, const Operation& op) {
       const bool is_reduced = std::ranges::count(dimensions, static_cast<int64_t>(d)) != 0;
       reduced.strides.push_back(is_reduced ? 0 : result.view.strides[next++]);
     }
-    emit.launch(row->kernel, {reduced}, {x});
+    emit.launch(row->reduction, {reduced}, {x});
     if (!initial.splat || !is_neutral(body->op, type, *initial.splat)) {
       if (initial.splat && x.dtype != dtype_of(type)) initial.splat.reset();
       result = emit.pointwise(row->binary, x.dtype, {result, initial});

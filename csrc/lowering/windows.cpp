@@ -1,10 +1,11 @@
 // Pooling: windows over one or two dimensions, whose largest element or sum counts. And windows that each begin where
-// the dimension does, or end there: sums and products of the elements up to each.
+// the dimension does, or end there: sums, largest elements and their like of the elements up to each.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "lowering/frame.h"
+#include "lowering/reduction_kernels.h"
 #include "stablehlo/evaluator/scalar_program.h"
 
 namespace mydev::lowering {
@@ -98,31 +99,67 @@ std::optional<Prefixes> prefixes_of(const Operation& op, const Type& whole) {
   return found;
 }
 
-bool lower_prefixes(Frame& frame, const Operation& op) {
-  const Type& type = *op.result().type;
-  const ElementKind kind = element_row(type.element).kind;
-  const bool is_integer = kind == ElementKind::kSigned || kind == ElementKind::kUnsigned;
-  const bool has_kernel = has_float_kernels(type.element) || (is_integer && has_kernels(type.element));
-  if (op.results.size() != 1 || !has_kernel || is_empty(type.dims)) return false;
-  const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
-  const std::optional<mydev_scalar>& initial = frame[op.operand(1)].splat;
-  const std::optional<Prefixes> prefixes = prefixes_of(op, *op.operand(0).type);
-  if (body == nullptr || !initial || !prefixes) return false;
-  const double number = is_integer ? static_cast<double>(initial->i) : initial->f;
-  const bool is_sum = body->op == Operator::kAdd && number == 0;
-  const bool is_product = body->op == Operator::kMultiply && number == 1;
-  if (!is_sum && !is_product) return false;
-  const program::Operand result = frame.result_of(op.result());
-  const Sizes turned = prefixes->from_each_on ? Sizes{prefixes->dim} : Sizes{};
-  const std::array attributes = {integer_attribute("dim", prefixes->dim)};
-  frame.emit.launch(is_sum ? "mydev.cumsum" : "mydev.cumprod", {reversed(result, turned)},
-                    {reversed(frame.view(op.operand(0)), turned)}, attributes);
-  frame.set(op.result(), {result, std::nullopt});
-  return true;
+// Whether a body is the logarithm of the sum of its arguments' exponentials, as JAX writes it: of two numbers a and b,
+// max(a, b) + log1p(exp(-|a - b|)), and where a - b is NaN a + b.
+bool is_log_add_exp(const Region& region) {
+  const auto operation = [](const Value& value, Operator op) {
+    return value.definition != nullptr && value.definition->op == op ? value.definition : nullptr;
+  };
+  const auto of_arguments = [&](const Value& value, Operator op) {
+    const Operation* found = operation(value, op);
+    return found != nullptr && found->operands[0] == region.arguments()[0] &&
+           found->operands[1] == region.arguments()[1];
+  };
+  const Operation* chosen = operation(*region.results()[0], Operator::kSelect);
+  if (region.arguments().size() != 2 || chosen == nullptr || !of_arguments(chosen->operand(1), Operator::kAdd))
+    return false;
+  const Operation* is_nan = operation(chosen->operand(0), Operator::kCompare);
+  const Operation* sum = operation(chosen->operand(2), Operator::kAdd);
+  if (is_nan == nullptr || sum == nullptr || is_nan->operands[0] != is_nan->operands[1] ||
+      is_nan->get<ComparisonDirection>("comparison_direction") != ComparisonDirection::kNe) {
+    return false;
+  }
+  const Value* value = &sum->operand(1);
+  for (const Operator op : {Operator::kLogPlusOne, Operator::kExponential, Operator::kNegate, Operator::kAbs}) {
+    const Operation* found = operation(*value, op);
+    if (found == nullptr) return false;
+    value = &found->operand(0);
+  }
+  return value == is_nan->operands[0] && of_arguments(*value, Operator::kSubtract) &&
+         of_arguments(sum->operand(0), Operator::kMaximum);
 }
 
 bool is_float(ElementType type) noexcept {
   return element_row(type).kind == ElementKind::kFloat && element_row(type).bits >= 16 && has_kernels(type);
+}
+
+bool lower_prefixes(Frame& frame, const Operation& op) {
+  const ElementType type = op.result(0).type->element;
+  if (op.results.size() != 1 || is_empty(op.result().type->dims)) return false;
+  const std::optional<Prefixes> prefixes = prefixes_of(op, *op.operand(0).type);
+  if (!prefixes) return false;
+  const std::optional<mydev_scalar>& initial = frame[op.operand(1)].splat;
+  const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
+  const ReductionKernels* kernels = body != nullptr ? reduction_kernels(body->op, type) : nullptr;
+  const char* kernel = kernels != nullptr ? kernels->cumulative : nullptr;
+  const bool sums_exponentials =
+      is_float(type) && initial && is_neutral(Operator::kMaximum, type, *initial) && is_log_add_exp(op.region());
+  if (sums_exponentials) kernel = "mydev.logcumsumexp";
+  if (kernel == nullptr) return false;
+  const Sizes turned = prefixes->from_each_on ? Sizes{prefixes->dim} : Sizes{};
+  const std::array attributes = {integer_attribute("dim", prefixes->dim)};
+  const mydev_dtype computed = signed_dtype(dtype_of(type));
+  Tensor result{with_dtype(frame.result_of(op.result()), computed), std::nullopt};
+  frame.emit.launch(kernel, {reversed(result.view, turned)},
+                    {reversed(with_dtype(frame.view(op.operand(0)), computed), turned)}, attributes);
+  if (!sums_exponentials && !(initial && is_neutral(body->op, type, *initial))) {
+    Tensor first{broadcast(frame.view(op.operand(1)), result.sizes(), {}), std::nullopt};
+    first.view.dtype = computed;
+    result = frame.emit.pointwise(kernels->binary, computed, {result, first});
+  }
+  result.view.dtype = dtype_of(type);
+  frame.set(op.result(), result);
+  return true;
 }
 
 // The pooled tensor, and where in its plane each element was.

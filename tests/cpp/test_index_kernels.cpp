@@ -232,6 +232,46 @@ TEST_P(IndexKernels, IntegerSumsAndProductsWrapRound) {
   EXPECT_EQ(out.values, (std::vector<int8_t>{100, 16, -16, -48}));
 }
 
+TEST_P(IndexKernels, LargestAndSmallestUpToEach) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  Operand<float> in({6}, MYDEV_F32), out({6}, MYDEV_F32);
+  in.values = {-kInfinity, 2, 1, kInfinity, kNan, 3};
+  ASSERT_EQ(run("mydev.cummax", {out.buffer(), in.buffer()}, 1, {int_attribute("dim", 0)}), MYDEV_OK);
+  EXPECT_EQ(std::vector<float>(out.values.begin(), out.values.begin() + 4),
+            (std::vector<float>{-kInfinity, 2, 2, kInfinity}));
+  EXPECT_TRUE(std::isnan(out.values[4]) && std::isnan(out.values[5]));
+  in.values = {kInfinity, 2, 3, -kInfinity, 1, kNan};
+  ASSERT_EQ(run("mydev.cummin", {out.buffer(), in.buffer()}, 1, {int_attribute("dim", 0)}), MYDEV_OK);
+  EXPECT_EQ(std::vector<float>(out.values.begin(), out.values.begin() + 5),
+            (std::vector<float>{kInfinity, 2, 2, -kInfinity, -kInfinity}));
+  EXPECT_TRUE(std::isnan(out.values[5]));
+
+  Operand<int64_t> integers({4}, MYDEV_S64), result({4}, MYDEV_S64);
+  integers.values = {INT64_MIN, -1, INT64_MAX, 0};
+  ASSERT_EQ(run("mydev.cummax", {result.buffer(), integers.buffer()}, 1, {int_attribute("dim", 0)}), MYDEV_OK);
+  EXPECT_EQ(result.values, (std::vector<int64_t>{INT64_MIN, -1, INT64_MAX, INT64_MAX}));
+  integers.values = {INT64_MAX, INT64_MAX - 1, -1, INT64_MIN};
+  ASSERT_EQ(run("mydev.cummin", {result.buffer(), integers.buffer()}, 1, {int_attribute("dim", 0)}), MYDEV_OK);
+  EXPECT_EQ(result.values, integers.values);
+}
+
+TEST_P(IndexKernels, LogarithmsOfSumsOfExponentialsUpToEach) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Operand<double> in({6}, MYDEV_F64), out({6}, MYDEV_F64);
+  in.values = {-kInfinity, -kInfinity, 1000, 1000, -1000, 2000};
+  ASSERT_EQ(run("mydev.logcumsumexp", {out.buffer(), in.buffer()}, 1, {int_attribute("dim", 0)}), MYDEV_OK);
+  const double twice = 1000 + std::log(2.0);
+  EXPECT_EQ(out.values, (std::vector<double>{-kInfinity, -kInfinity, 1000, twice, twice, 2000}));
+  in.values = {0, kInfinity, 1, kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
+  ASSERT_EQ(run("mydev.logcumsumexp", {out.buffer(), in.buffer()}, 1, {int_attribute("dim", 0)}), MYDEV_OK);
+  EXPECT_EQ(std::vector<double>(out.values.begin(), out.values.begin() + 5),
+            (std::vector<double>{0, kInfinity, kInfinity, kInfinity, kInfinity}));
+  EXPECT_TRUE(std::isnan(out.values[5]));
+  Operand<int32_t> integers({2}, MYDEV_S32);
+  EXPECT_EQ(run("mydev.logcumsumexp", {integers.buffer(), integers.buffer()}, 1, {int_attribute("dim", 0)}),
+            MYDEV_UNIMPLEMENTED);
+}
+
 TEST_P(IndexKernels, TrianglesOfAnyDiagonal) {
   for (const int64_t diagonal : {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{9}, int64_t{-9}, INT64_MIN, INT64_MAX}) {
     for (const bool upper : {false, true}) {

@@ -28,6 +28,59 @@ TEST(Lowering, ComputesByKernels) {
   EXPECT_EQ(run(text, {{1, 2, 3, 4, 5, 6}, {1, 0, 0, 1, 1, 1}}, 4), (Values{8, 20, 10, 22}));
 }
 
+// Of the elements up to each, and from each on: one launch, however many there are.
+TEST(Lowering, ComputesCumulativeWindowsByKernels) {
+  const auto text = [](const char* initial, const char* padding, const char* body) {
+    return function("%x: tensor<4xf32>", "tensor<4xf32>",
+                    std::string("%i = stablehlo.constant dense<") + initial + R"(> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %i) <{window_dimensions = array<i64: 4>, padding = dense<)" +
+                        padding + R"(> : tensor<1x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      )" + body + R"(
+      stablehlo.return %r : tensor<f32>
+    }) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>)");
+  };
+  const auto kernel_of = [](const std::string& program) {
+    const stablehlo::Module module = module_of(program);
+    const LoweredProgram lowered = lower(module);
+    const std::string printed = program::print(*lowered.program);
+    const size_t at = printed.find("launch mydev.");
+    return at == std::string::npos ? printed : printed.substr(at + 7, printed.find('(', at) - at - 7);
+  };
+  const char *largest = "%r = stablehlo.maximum %a, %b : tensor<f32>", *lowest = "0xFF800000";
+  const std::string up_to = text(lowest, "[[3, 0]]", largest), from = text(lowest, "[[0, 3]]", largest);
+  EXPECT_EQ(kernel_of(up_to), "mydev.cummax");
+  EXPECT_EQ(run(up_to, {{2, 1, 4, 3}}, 4), (Values{2, 2, 4, 4}));
+  EXPECT_EQ(run(from, {{2, 1, 4, 3}}, 4), (Values{4, 4, 4, 3}));
+  EXPECT_EQ(run(text("2.5", "[[3, 0]]", largest), {{2, 1, 4, 3}}, 4), (Values{2.5, 2.5, 4, 4}));
+
+  const auto exponentials = [](const char* other) {
+    return std::string(R"(%m = stablehlo.maximum %a, %b : tensor<f32>
+      %d = stablehlo.subtract %a, %b : tensor<f32>
+      %n = stablehlo.compare NE, %d, %d : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %s = stablehlo.add %a, %b : tensor<f32>
+      %abs = stablehlo.abs %d : tensor<f32>
+      %neg = stablehlo.negate %abs : tensor<f32>
+      %e = stablehlo.exponential %neg : tensor<f32>
+      %l = stablehlo.log_plus_one %e : tensor<f32>
+      %t = stablehlo.add %m, %l : tensor<f32>
+      %r = stablehlo.select %n, )") +
+           other + ", %t : tensor<i1>, tensor<f32>";
+  };
+  const std::string logarithms = text(lowest, "[[3, 0]]", exponentials("%s").c_str());
+  EXPECT_EQ(kernel_of(logarithms), "mydev.logcumsumexp");
+  EXPECT_NEAR(run(logarithms, {{0, 0, 0, 0}}, 4)[3], std::log(4.0), 1e-6);
+  // A body that is almost that one is computed as it says.
+  EXPECT_NE(kernel_of(text(lowest, "[[3, 0]]", exponentials("%m").c_str())), "mydev.logcumsumexp");
+  EXPECT_NE(kernel_of(text("0.0", "[[3, 0]]", exponentials("%s").c_str())), "mydev.logcumsumexp");
+
+  const std::string other = text("0.0", "[[0, 3]]", R"(%p = stablehlo.multiply %a, %b : tensor<f32>
+      %s = stablehlo.add %a, %b : tensor<f32>
+      %r = stablehlo.add %p, %s : tensor<f32>)");
+  EXPECT_EQ(run(other, {{1, 2, 3, 4}}, 4), (Values{119, 59, 19, 4}));
+}
+
 // A body may use constants that are defined before it.
 TEST(Lowering, TakesConstantsIntoBodies) {
   const auto text = [](const std::string& definition) {

@@ -264,13 +264,32 @@ def _reductions() -> dict[str, Case]:
         [(2, 5, 5, 3)],
     )
     whole = np.arange(-30, 30, dtype=np.int32).reshape(3, 4, 5)
-    for function in (lax.cumsum, lax.cumprod):
+    for function in (lax.cumsum, lax.cumprod, lax.cummax, lax.cummin):
+        cases[f"{function.__name__}-u32"] = (lambda x, f=function: (f(x), f(x, reverse=True)), [_UNSIGNED])
+        cases[f"{function.__name__}-c64"] = (function, [_SMALL * (1 + 2j)])
         for axis in range(3):
             cases[f"{function.__name__}-{axis}"] = (lambda x, f=function, a=axis: f(x, axis=a), [whole / 16])
             cases[f"{function.__name__}-{axis}-back"] = (
                 lambda x, f=function, a=axis: f(x, axis=a, reverse=True),
                 [whole],
             )
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+        for reverse in (False, True):
+            cases[f"cumlogsumexp-{dtype.__name__}-{reverse}"] = (
+                lambda x, r=reverse: lax.cumlogsumexp(x, axis=1, reverse=r),
+                [np.tile(_EDGES, (2, 1)).astype(dtype)],
+            )
+    cases["cumulative-with-initial"] = (
+        lambda x: lax.reduce_window(x, 3.0, lax.max, (5,), (1,), [(4, 0)]) + lax.cumsum(x),
+        [(5,)],
+    )
+    cases["cumulative-of-others"] = (
+        lambda x: [
+            lax.reduce_window(x, 0.0, lambda a, b: a + b + a * b, (1, 6), (1, 1), [(0, 0), edges])
+            for edges in ((5, 0), (0, 5))
+        ],
+        [(3, 6)],
+    )
     cases["average-pool"] = (lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 3), (1, 2), "VALID"), [(6, 7)])
     return cases
 

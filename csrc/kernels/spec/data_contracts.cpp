@@ -118,6 +118,14 @@ constexpr char kCumulativeNotes[] =
 constexpr ContractRow kCumulativeRows[] = {
     {"mydev.cumsum", kCumulative, "T: ints floats", "", kCumulativeNotes},
     {"mydev.cumprod", kCumulative, "T: ints floats", "", kCumulativeNotes},
+    {"mydev.cummax", kCumulative, "T: ints floats", "",
+     "the largest of the elements up to each along dim; NaN if any is"},
+    {"mydev.cummin", kCumulative, "T: ints floats", "",
+     "the smallest of the elements up to each along dim; NaN if any is"},
+    {"mydev.logcumsumexp", kCumulative, "T: floats", "",
+     "the logarithm of the sum of the exponentials of the elements up to each along dim; half precision in float, "
+     "floats "
+     "in double"},
     {"mydev.triangle",
      "(out T[b...,n,m]) <- (in T[b...,n,m]; diagonal: int, upper: bool) where b: 0..14, out may be in", "T: any", "",
      "out[...,i,j] = in[...,i,j] with upper where j >= i + diagonal, else where j <= i + diagonal; else 0"},

@@ -1,6 +1,7 @@
 // reduce_window and select_and_scatter.
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "stablehlo/evaluator/evaluators.h"
 #include "stablehlo/evaluator/scalar_program.h"
@@ -41,13 +42,60 @@ struct Window {
     }
     return offset;
   }
+
+  // The dimension along which each window begins where the tensor does, or ends there; nothing: there is none.
+  std::optional<size_t> cumulative_dimension(const Sizes& windows) const {
+    if (windows != base || count_of(base) == 0) return std::nullopt;
+    std::optional<size_t> found;
+    for (size_t d = 0; d < base.size(); ++d) {
+      if (strides[d] != 1 || dilations[d] != 1 || base_dilations[d] != 1) return std::nullopt;
+      if (sizes[d] == 1) continue;  // and no padding, as there are as many windows as elements
+      if (found || sizes[d] != base[d] || (low[d] != 0 && low[d] != base[d] - 1)) return std::nullopt;
+      found = d;
+    }
+    return found;
+  }
 };
+
+// Each window has one element more than the one before: the body is called once for each element.
+Evaluation evaluate_cumulative(const Operation& op, std::shared_ptr<const ScalarProgram> body, const Window& window,
+                               size_t dim) {
+  const int64_t size = window.base[dim], stride = window.base_strides[dim];
+  const bool from_each_on = window.low[dim] == 0;
+  const int64_t lines = count_of(window.base) / size;
+  return [=, &op, body = std::move(body)](auto operands, auto results) {
+    const size_t n = results.size();
+    parallel_for(lines, std::max<int64_t>(kGrain / size, 1), [&](int64_t begin, int64_t end) {
+      std::vector<Number> registers = body->make_registers(), values(n);
+      for (int64_t line = begin; line < end; ++line) {
+        for (size_t k = 0; k < n; ++k) values[k] = element(*op.operand(n + k).type, operands[n + k], 0);
+        const int64_t first = line / stride * stride * size + line % stride;
+        for (int64_t i = 0; i < size; ++i) {
+          const int64_t at = first + (from_each_on ? size - 1 - i : i) * stride;
+          for (size_t k = 0; k < n; ++k) {
+            registers[from_each_on ? n + k : k] = values[k];
+            registers[from_each_on ? k : n + k] = element(*op.operand(k).type, operands[k], at);
+          }
+          body->run(registers);
+          for (size_t k = 0; k < n; ++k) {
+            values[k] = body->result(registers, k);
+            set_element(*op.result(k).type, results[k], at, values[k]);
+          }
+        }
+      }
+    });
+  };
+}
 
 }  // namespace
 
 Evaluation evaluate_reduce_window(const Module& module, const Operation& op) {
   auto body = std::make_shared<const ScalarProgram>(module, op.region());
-  return [&op, body, window = Window(op, /*dilated=*/true)](auto operands, auto results) {
+  const Window window(op, /*dilated=*/true);
+  if (const std::optional<size_t> dim = window.cumulative_dimension(op.result().type->dims)) {
+    return evaluate_cumulative(op, std::move(body), window, *dim);
+  }
+  return [&op, body, window](auto operands, auto results) {
     const size_t n = results.size();
     const Sizes& sizes = op.result().type->dims;
     const int64_t grain = std::max<int64_t>(kGrain / std::max<int64_t>(count_of(window.sizes), 1), 1);
