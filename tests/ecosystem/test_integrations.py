@@ -71,9 +71,7 @@ def test_a_library_that_others_look_for_first_is_told_when_it_is_imported(librar
     assert importlib.import_module(name).value == 2
 
 
-def test_a_library_whose_import_fails_is_told_when_it_succeeds(
-    library: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_library_whose_import_fails_is_told_when_it_succeeds(library: Callable[[str], str], tmp_path: Path) -> None:
     name = library("1.4")
     path = tmp_path / f"{name}.py"
     path.write_text("raise ImportError('a part of it is not installed')\n")
