@@ -1,7 +1,9 @@
-"""Memory of functions that torch.compile made programs of: what calls take, share, and give back."""
+"""Memory of functions that torch.compile made programs of, with generated kernels or without: what calls take, share,
+and give back."""
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -11,18 +13,24 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from support.like_eager import assert_like_eager
+
 mydev = torch.mydev
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return torch.compile(function, backend="mydev_program", fullgraph=True)
+BACKENDS = ["mydev_program", "mydev_kernels"]
 
 
-def test_a_call_leaves_its_results_alone() -> None:
-    run = compiled(lambda x: ((x * 2).exp() @ x.t()).sum(1))
+def compiled(function: Callable[..., Any], backend: str = "mydev_program") -> Callable[..., Any]:
+    return torch.compile(function, backend=backend, fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_call_leaves_its_results_alone(backend: str) -> None:
+    run = compiled(lambda x: ((x * 2).exp() @ x.t()).sum(1), backend)
     x = torch.ones(64, 64, device="mydev")
     run(x)
     before = mydev.memory_allocated()
@@ -32,14 +40,15 @@ def test_a_call_leaves_its_results_alone() -> None:
     assert mydev.memory_allocated() == before
 
 
-def test_temporaries_share_memory() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_temporaries_share_memory(backend: str) -> None:
     def chain(x: Tensor) -> Tensor:
         for _ in range(8):
             x = (x @ x).relu() * 0.1
         return x
 
     x = torch.ones(256, 256, device="mydev")
-    run = compiled(chain)
+    run = compiled(chain, backend)
     run(x)
     mydev.reset_peak_memory_stats()
     before = mydev.memory_allocated()
@@ -47,7 +56,8 @@ def test_temporaries_share_memory() -> None:
     assert mydev.max_memory_allocated() - before <= 3 * x.nbytes
 
 
-def test_what_was_saved_makes_room_for_gradients() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_was_saved_makes_room_for_gradients(backend: str) -> None:
     weights = [torch.full((256, 256), 1 / 256, device="mydev", requires_grad=True) for _ in range(8)]
     x = torch.ones(256, 256, device="mydev")
 
@@ -56,7 +66,7 @@ def test_what_was_saved_makes_room_for_gradients() -> None:
             x = (x @ weight).tanh()
         return x.sum()
 
-    run = compiled(network)
+    run = compiled(network, backend)
     for _ in range(2):
         for weight in weights:
             weight.grad = None
@@ -68,6 +78,14 @@ def test_what_was_saved_makes_room_for_gradients() -> None:
     # And not the eight gradients while all that was saved is there.
     assert mydev.max_memory_allocated() - before <= 4 * x.nbytes
     assert mydev.memory_allocated() - before <= x.nbytes
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_saved_views_of_one_tensor_are_kept_until_the_last_is_used(backend: str) -> None:
+    torch.manual_seed(0)
+    vectors, factors = torch.randn(5, 5).to("mydev"), torch.rand(5).to("mydev")
+    like_eager = functools.partial(assert_like_eager, torch.linalg.householder_product, backend=backend)
+    like_eager(vectors.requires_grad_(), factors.requires_grad_())
 
 
 def test_out_of_memory_between_two_steps(run_python: Run) -> None:

@@ -6,6 +6,7 @@ instead, and the log says why.
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import hashlib
@@ -31,7 +32,8 @@ from torch_mydev.compile.kernels.library import collected_calls
 from torch_mydev.compile.kernels.preludes import PRELUDES
 from torch_mydev.compile.kernels.recorded_graph import RecordedGraph, is_recordable
 from torch_mydev.compile.kernels.types import MEMORY_TYPES
-from torch_mydev.compile.program.backend import boxed, compile_operators
+from torch_mydev.compile.program.backend import boxed, compile_operators, donated_inputs
+from torch_mydev.compile.program.schedule import storages_of
 from torch_mydev.observe.compile_report import GraphReport, add_report
 
 log = logging.getLogger(__name__)
@@ -102,7 +104,14 @@ def _compile(
     device = min(devices, key=str)
     if not is_recordable(operators, device):
         return compiled
-    return boxed(RecordedGraph(compiled, device))
+    return boxed(RecordedGraph(compiled, device, _alone(operators, donated_inputs() if kind == "backward" else ())))
+
+
+def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
+    """Those of the inputs at these places whose memory no other input has, as they were traced."""
+    inputs = [storages_of(node) for node in graph.graph.nodes if node.op == "placeholder"]
+    uses = collections.Counter(storage for storages in inputs for storage in storages)
+    return [place for place in places if all(uses[storage] == 1 for storage in inputs[place])]
 
 
 @functools.cache

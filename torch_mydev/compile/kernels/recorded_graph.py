@@ -36,10 +36,13 @@ def is_recordable(graph: GraphModule, device: torch.device) -> bool:
 class RecordedGraph:
     """Calls the graph with a list of arguments, which it empties. Thread-safe."""
 
-    def __init__(self, run: Callable[[list[Any]], Sequence[Any]], device: torch.device) -> None:
+    def __init__(
+        self, run: Callable[[list[Any]], Sequence[Any]], device: torch.device, donated: Sequence[int] = ()
+    ) -> None:
+        """``donated``: places of inputs that nobody needs after a call, and whose memory no other input shares."""
         self._run = run
         self._device = device
-        self._functions = _C.RecordedFunctions(device.index, [])
+        self._functions = _C.RecordedFunctions(device.index, donated)
         self._lock = threading.RLock()
         self._records = True
 

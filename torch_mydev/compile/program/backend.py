@@ -52,13 +52,13 @@ def compile_operators(kind: str, graph: GraphModule, example_inputs: Sequence[An
         return boxed(_interpreter(graph))
     device = min(devices, key=str)
     report = GraphReport(kind=kind, device=str(device), route="program")
-    function = GraphFunction(graph, device, report, _donated() if kind == "backward" else ())
+    function = GraphFunction(graph, device, report, donated_inputs() if kind == "backward" else ())
     report.seconds = time.perf_counter() - begin
     add_report(report)
     return boxed(function)
 
 
-def _donated() -> Sequence[int]:
+def donated_inputs() -> Sequence[int]:
     """The inputs of the backward graph that is being compiled which the forward graph made for it alone."""
     context = torch._guards.TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
