@@ -12,7 +12,7 @@
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
 #   make conformance  all questions of tests/conformance/breadth.py, where `make test` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, the first time)
-#   make test-ecosystem  programs of users' libraries, whose packages (10 MB) it adds to .venv
+#   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
 #                  whose memory the host cannot touch. Several hours
@@ -93,7 +93,7 @@ test-torch-xla: setup-build build
 
 test-ecosystem: setup-ecosystem
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
-	@$(PYTEST) --ecosystem tests/ecosystem
+	@$(PYTEST) --ecosystem tests/ecosystem tests/pjrt/test_jax_libraries.py
 
 test-torch: setup-test
 	@tools/test_torch.sh $(TORCH)

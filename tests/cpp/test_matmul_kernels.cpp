@@ -244,6 +244,22 @@ TEST_P(SmallGemmVariants, ComputeTheSameProduct) {
 INSTANTIATE_TEST_SUITE_P(InstructionSets, SmallGemmVariants, testing::ValuesIn(supported_instruction_sets()),
                          [](const auto& info) { return std::string(instruction_set_name(info.param)); });
 
+// One is computed by this thread, the other by all: each with a plan of its own, and the next has all threads again.
+TEST(Matmul, ComputesOnOneThreadWhatTakesMicroseconds) {
+  const int threads = onednn_threads();
+  for (const Shape& shape : {Shape{1, 64, 128, 128}, Shape{1, 120, 110, 100}}) {
+    check(shape, Layout::kRows, Layout::kColumns, Layout::kRows, nullptr, 1, 0);
+    EXPECT_EQ(onednn_threads(), threads);
+  }
+  {
+    const OnednnThreads one(true);
+    EXPECT_EQ(onednn_threads(), 1);
+    const OnednnThreads as_it_is(false);
+    EXPECT_EQ(onednn_threads(), 1);
+  }
+  EXPECT_EQ(onednn_threads(), threads);
+}
+
 TEST(PrimitiveCache, MakesAPlanOnce) {
   const Shape shape{1, 71, 72, 73};
   check(shape, Layout::kRows, Layout::kRows, Layout::kRows, nullptr, 1, 0);

@@ -9,7 +9,8 @@
 //
 // Algorithms, in this order:
 //   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
-//   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense
+//   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
+//           the caller's thread alone where that takes some microseconds
 // f16, and bf16 where the processor has no such instructions, are converted to f32 and rounded once, at the end. So are
 // operands with strides that neither algorithm takes.
 #include <algorithm>
@@ -35,6 +36,10 @@ namespace {
 // Multiplications up to which own loops beat oneDNN's call, if they need not pack a larger transposed b than this.
 constexpr int64_t kSmallMultiplications = 40 * 40 * 40;
 constexpr int64_t kSmallPacked = 8 * 1024;
+// Multiplications up to which oneDNN runs on one thread, of f32: some 20 us. Operands of that size come from kernels
+// that ran on this thread, so that another has to fetch them first, and wherever it sleeps or is not given a processor
+// at once the product takes many times as long.
+constexpr int64_t kOneThreadMultiplications = 1100 * 1000;
 // Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
 constexpr int64_t kDotRows = 8;
 constexpr int64_t kDotElementsPerRow = 12 * 1024;
@@ -144,6 +149,7 @@ struct MatmulPlan {
   Problem problem{};
   Matrix given_a, given_b, given_out;  // before copies were planned
   Algorithm algorithm = Algorithm::kNothing;
+  bool one_thread = false;  // of oneDNN
   mydev_dtype compute = MYDEV_F32;
   bool copy_a = false, copy_b = false, copy_out = false;  // into dense scratch of dtype `compute`
   bool fused_bias = false;                                // addend is one row, added inside the primitive
@@ -310,6 +316,8 @@ MatmulPlan plan_matmul(const mydev_frame& frame) {
     plan.out_offset = reserve(plan, problem.batch * problem.m * problem.n);
   }
   if (plan.algorithm == Algorithm::kOnednn) {
+    plan.one_thread = problem.batch * problem.m * problem.n * problem.k <= kOneThreadMultiplications;
+    const OnednnThreads threads(plan.one_thread);
     const Matrix& addend = problem.addend;
     plan.fused_bias = addend.present() && problem.alpha == problem.beta && addend.dtype == plan.compute &&
                       (addend.row_stride == 0 || problem.m == 1) && (addend.batch_stride == 0 || problem.batch == 1) &&
@@ -402,6 +410,7 @@ void run(const mydev_frame& frame) {
   if (own_loops) {
     run_own_loops(plan);
   } else {
+    const OnednnThreads threads(plan.one_thread);
     const std::array<void*, 4> operands = {problem.out.data, problem.a.data, problem.b.data, problem.addend.data};
     with_onednn_errors("mydev.matmul", [&] { plan.primitives->run(operands, scratch + plan.primitives_offset); });
   }
