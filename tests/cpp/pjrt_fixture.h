@@ -121,6 +121,7 @@ class Pjrt : public testing::Test {
   }
 
   PJRT_Client* client() const { return client_.get(); }
+  void close() { client_.reset(); }
   std::span<PJRT_Device* const> devices() const {
     auto args = sized<PJRT_Client_AddressableDevices_Args>();
     args.client = client();
