@@ -31,6 +31,7 @@
 #include "host_driver/pinned_memory.h"
 #include "host_driver/profiler.h"
 #include "host_driver/remote_kernels.h"
+#include "host_driver/telemetry.h"
 #include "mydev/driver_extensions.h"
 
 namespace mydev::host_driver {
@@ -391,6 +392,7 @@ const void* extension(const char* name, uint32_t /*version*/) {
   const std::string_view asked = name;
   if (asked == MYDEV_COMPILER_EXTENSION) return &compiler_extension();
   if (asked == MYDEV_PROFILER_EXTENSION) return &profiler_extension();
+  if (asked == MYDEV_TELEMETRY_EXTENSION) return &telemetry_extension();
   return nullptr;
 }
 
@@ -445,6 +447,7 @@ constexpr mydev_driver_api kApi = {
 const mydev_driver_api& api() {
   // The compiler last: it is there only on machines that have one.
   static constexpr std::array kExtensions = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
+                                             mydev_extension{MYDEV_TELEMETRY_EXTENSION, MYDEV_TELEMETRY_VERSION},
                                              mydev_extension{MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION}};
   static const mydev_driver_api table = [] {
     mydev_driver_api made = kApi;

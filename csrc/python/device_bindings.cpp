@@ -18,6 +18,7 @@
 #include "python/bindings.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/driver/telemetry.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/stream/stream_table.h"
 
@@ -81,6 +82,10 @@ pybind11::dict describe_device(int index) {
   return result;
 }
 
+auto measured(mydev_measure what) {
+  return wrap_pybind_function([what](int index) { return measure(device(index), what); });
+}
+
 bool autograd_thread_alive() {
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
@@ -125,6 +130,11 @@ void bind_device(pybind11::module_& m) {
         wrap_pybind_function([](int index, int peer) { return device(index).reaches(device(peer)); }));
   m.def("driver_extensions", driver_extensions);
   m.def("device_properties", wrap_pybind_function(describe_device));
+  m.def("utilization", measured(MYDEV_MEASURE_UTILIZATION));
+  m.def("memory_utilization", measured(MYDEV_MEASURE_MEMORY_UTILIZATION));
+  m.def("temperature", measured(MYDEV_MEASURE_TEMPERATURE));
+  m.def("power_draw", measured(MYDEV_MEASURE_POWER));
+  m.def("clock_rate", measured(MYDEV_MEASURE_CLOCK));
 
   m.def("register_fork_handler",
         wrap_pybind_function([] { torch::utils::register_fork_handler_for_device_init(kDeviceType); }));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <latch>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "host_driver/host_options.h"
 #include "host_driver/host_stream.h"
 #include "host_driver/profiler.h"
+#include "host_driver/telemetry.h"
 #include "runtime/base/status.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
@@ -422,6 +424,35 @@ TEST(HostDriver, ExitsCleanlyWithWorkPending) {
 
 TEST(HostDriver, ReportsAndEnforcesItsMemoryOption) {
   EXPECT_EXIT(check_memory_limit(), testing::ExitedWithCode(0), "");
+}
+
+// --- telemetry -------------------------------------------------------------------------------------------------------
+
+TEST(Telemetry, ProcessorsAreBusyUnlessTheyIdleOrWait) {
+  std::istringstream statistics("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n");
+  const auto time = host_driver::processor_time(statistics);
+  ASSERT_TRUE(time.has_value());
+  EXPECT_EQ(time->busy, 10U + 20U + 30U + 6U + 7U + 8U);  // guests are among the first two
+  EXPECT_EQ(time->all, time->busy + 400U + 50U);
+}
+
+TEST(Telemetry, OtherFormsAreNoTime) {
+  for (const char* text : {"", "intr 1 2 3", "cpu 1 2 3", "cpu a b c d e f g h"}) {
+    std::istringstream statistics(text);
+    EXPECT_FALSE(host_driver::processor_time(statistics).has_value()) << text;
+  }
+}
+
+TEST(Telemetry, UtilizationIsOfTheTimeSinceTheLastQuestion) {
+  using host_driver::Utilization;
+  const Utilization::Clock::time_point start;
+  Utilization utilization({100, 1000}, start);
+  EXPECT_EQ(utilization.percent({150, 1100}, start + Utilization::kPeriod / 2), 0) << "a period has not passed";
+  EXPECT_EQ(utilization.percent({150, 1200}, start + Utilization::kPeriod), 25);
+  EXPECT_EQ(utilization.percent({190, 1240}, start + Utilization::kPeriod * 3 / 2), 25) << "the same answer again";
+  EXPECT_EQ(utilization.percent({350, 1400}, start + 2 * Utilization::kPeriod), 100);
+  EXPECT_EQ(utilization.percent({349, 1500}, start + 3 * Utilization::kPeriod), 0) << "sums may step back";
+  EXPECT_EQ(utilization.percent({349, 1500}, start + 4 * Utilization::kPeriod), 0) << "no tick has passed";
 }
 
 [[noreturn]] void touch_guarded_memory() {

@@ -356,6 +356,33 @@ def test_wrong_option_is_named_with_the_valid_ones(run_python: Run) -> None:
     assert "devices" in result.stderr
 
 
+# --- how busy they are ------------------------------------------------------------------------------------------------
+
+
+def test_utilization_is_a_percentage() -> None:
+    assert 0 <= mydev.utilization() <= 100
+    assert 0 <= mydev.utilization("mydev:0") <= 100
+
+
+@pytest.mark.parametrize(
+    ("measure", "name"),
+    [
+        ("memory_usage", "utilization of memory"),
+        ("temperature", "temperature"),
+        ("power_draw", "power draw"),
+        ("clock_rate", "clock rate"),
+    ],
+)
+def test_what_the_driver_does_not_tell_is_not_implemented(measure: str, name: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"the driver '.*host.*' does not tell the {name} of its devices"):
+        getattr(mydev, measure)()
+
+
+def test_no_device_is_busy_that_does_not_exist() -> None:
+    with pytest.raises(RuntimeError, match="invalid device index 17"):
+        mydev.utilization(17)
+
+
 # --- names in torch ---------------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from torch_mydev.device.devices import (
     _lazy_init,
     _maybe_exchange_device,
     can_device_access_peer,
+    clock_rate,
     current_device,
     device,
     device_count,
@@ -31,9 +32,13 @@ from torch_mydev.device.devices import (
     init,
     is_available,
     is_initialized,
+    memory_usage,
+    power_draw,
     set_device,
     set_sync_debug_mode,
     synchronize,
+    temperature,
+    utilization,
 )
 from torch_mydev.device.graphs import MyDevGraph, graph, graph_pool_handle, make_graphed_callables
 from torch_mydev.device.memory import (

@@ -239,6 +239,46 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
     return properties.major, properties.minor
 
 
+# --- how busy they are ------------------------------------------------------------------------------------------------
+
+
+def utilization(device: DeviceLike = None) -> int:
+    """Percent of a recent period in which the device computed, for whichever process.
+
+    Raises NotImplementedError where the driver does not tell, as the functions below. The built-in driver tells how
+    busy the machine's processors were since the call before this one, over a tenth of a second at least.
+    """
+    return _measured(_C.utilization, device)
+
+
+def memory_usage(device: DeviceLike = None) -> int:
+    """Percent of a recent period in which the device's memory was read or written."""
+    return _measured(_C.memory_utilization, device)
+
+
+def temperature(device: DeviceLike = None) -> int:
+    """Degrees Celsius."""
+    return _measured(_C.temperature, device)
+
+
+def power_draw(device: DeviceLike = None) -> int:
+    """Milliwatts."""
+    return _measured(_C.power_draw, device)
+
+
+def clock_rate(device: DeviceLike = None) -> int:
+    """Megahertz of what computes."""
+    return _measured(_C.clock_rate, device)
+
+
+def _measured(measure: Callable[[int], float], device: DeviceLike) -> int:
+    init()
+    return round(measure(device_index(device)))
+
+
+# --- between them -----------------------------------------------------------------------------------------------------
+
+
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
     """Whether copies between the two devices need no host memory."""
     init()

@@ -1,6 +1,7 @@
 // The handshake, the devices and what they say of themselves.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -85,6 +86,24 @@ void tells_which_peers_it_reaches(DriverCase& t) {
   t.checks.that(can == 0 || t.driver().copy_peer != nullptr, "peer_access gives 1, and there is no copy_peer");
 }
 
+void measures_make_sense(DriverCase& t) {
+  const auto* telemetry = extension_of<mydev_telemetry_extension>(t.driver(), MYDEV_TELEMETRY_EXTENSION);
+  t.needs(telemetry != nullptr, "the driver has no extension 'telemetry'");
+  for (int32_t what = MYDEV_MEASURE_UTILIZATION; what <= MYDEV_MEASURE_CLOCK; ++what) {
+    double value = -1;
+    const mydev_code code = telemetry->measure(0, what, &value);
+    const std::string measure = "measure(0, " + std::to_string(what) + ")";
+    if (code == MYDEV_UNIMPLEMENTED) continue;
+    t.must(code, measure);
+    const bool is_percentage = what <= MYDEV_MEASURE_MEMORY_UTILIZATION;
+    t.checks.that(std::isfinite(value) && (!is_percentage || (value >= 0 && value <= 100)),
+                  measure + " gives " + std::to_string(value));
+  }
+  double value = 0;
+  t.checks.that(telemetry->measure(0, 1000, &value) == MYDEV_UNIMPLEMENTED,
+                "measure(0, 1000), which no header has yet, is not MYDEV_UNIMPLEMENTED");
+}
+
 }  // namespace
 
 std::vector<Case> handshake_cases() {
@@ -100,6 +119,7 @@ std::vector<Case> handshake_cases() {
       {"tells_devices_apart", "a uuid is the same each time, and another device's is another", tells_devices_apart},
       {"tells_which_peers_it_reaches", "peer_access says yes or no, and yes only with copy_peer",
        tells_which_peers_it_reaches},
+      {"measures_make_sense", "telemetry gives percentages between 0 and 100, and finite numbers", measures_make_sense},
   });
 }
 

@@ -3,7 +3,7 @@
  * An extension is a table of functions under a name. The driver lists what it has, and the runtime asks for the tables
  * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says
  * what its absence means. The runtime checks the tables when it loads the driver, and shows what a driver has in
- * `mydev doctor`; of these extensions it calls "compiler" and "profiler", and no other yet.
+ * `mydev doctor`; of these extensions it calls "profiler", "compiler", "graph" and "telemetry", and no other yet.
  *
  * Version rules. An extension has one number. A higher one only appends to the table; what cannot be appended gets
  * another name. The runtime asks with the highest version that it knows, or the one that is listed if that is lower;
@@ -139,9 +139,9 @@ typedef struct mydev_graph_exec_s* mydev_graph_exec; /* the same, ready to launc
 
 typedef struct mydev_graph_extension {
   mydev_extension_head head;
-  /* What is given to the stream, and to streams that wait for its events, is recorded instead of run. Waits for the
-   * host, copies with ordinary host memory and records without TRAIT_COMMAND_BUFFER_COMPATIBLE then fail with
-   * MYDEV_FAILED_PRECONDITION. Optional (both or neither): NULL, graphs are built from nodes. */
+  /* What the stream and those that wait for its events are given is recorded, not run: frames are copied, and completed
+   * at once. Waits for the host, copies with ordinary host memory and records without TRAIT_COMMAND_BUFFER_COMPATIBLE
+   * then fail with MYDEV_FAILED_PRECONDITION. Optional (both or neither): NULL, graphs are built from nodes. */
   mydev_code (*capture_begin)(mydev_stream stream);
   mydev_code (*capture_end)(mydev_stream stream, mydev_graph* out_graph);
   /* A graph without work, and work that runs after the nodes in `after`. Nodes are numbered from 0 as they are added.
@@ -154,7 +154,7 @@ typedef struct mydev_graph_extension {
   mydev_code (*add_fill)(mydev_graph graph, void* dst, uint64_t bytes, const void* pattern, uint32_t pattern_bytes,
                          const uint32_t* after, uint32_t num_after);
   mydev_code (*instantiate)(mydev_graph graph, mydev_graph_exec* out_exec); /* the graph may be destroyed then */
-  mydev_code (*launch)(mydev_graph_exec exec, mydev_stream stream);         /* not while an earlier one is running */
+  mydev_code (*launch)(mydev_graph_exec exec, mydev_stream stream); /* behind earlier ones; fails by stream_status */
   mydev_code (*destroy)(mydev_graph graph);
   mydev_code (*exec_destroy)(mydev_graph_exec exec); /* waits for its work */
 } mydev_graph_extension;
@@ -228,6 +228,29 @@ typedef struct mydev_memory_spaces_extension {
   mydev_code (*alloc)(int32_t device, int32_t space, uint64_t bytes, void** out_data); /* freed by memory_free */
   mydev_code (*space_of)(int32_t device, const void* data, int32_t* out_space);
 } mydev_memory_spaces_extension;
+
+/* --- telemetry: how busy a device is ------------------------------------------------------------------------------ */
+
+/* Absent: torch.mydev.utilization and its like raise NotImplementedError. */
+
+#define MYDEV_TELEMETRY_EXTENSION "telemetry"
+#define MYDEV_TELEMETRY_VERSION 1
+
+/* Of the hardware, whoever uses it. Percentages are of a recent period, which the driver chooses. */
+typedef enum mydev_measure {
+  MYDEV_MEASURE_UTILIZATION = 0,        /* percent of the time in which the device computed */
+  MYDEV_MEASURE_MEMORY_UTILIZATION = 1, /* percent of the time in which its memory was read or written */
+  MYDEV_MEASURE_TEMPERATURE = 2,        /* degrees Celsius */
+  MYDEV_MEASURE_POWER = 3,              /* milliwatts */
+  MYDEV_MEASURE_CLOCK = 4               /* megahertz of what computes */
+} mydev_measure;
+
+typedef struct mydev_telemetry_extension {
+  mydev_extension_head head;
+  /* MYDEV_UNIMPLEMENTED for what the device does not tell, and for numbers that the driver does not know. Waits for
+   * nothing. */
+  mydev_code (*measure)(int32_t device, int32_t what, double* out_value);
+} mydev_telemetry_extension;
 
 #ifdef __cplusplus
 } /* extern "C" */

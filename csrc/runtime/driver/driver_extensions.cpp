@@ -20,6 +20,7 @@ constexpr uint64_t kMostExtensions = 256;
 #define VIRTUAL_MEMORY(name) MYDEV_TABLE_ENTRY(mydev_virtual_memory_extension, name)
 #define IPC(name) MYDEV_TABLE_ENTRY(mydev_ipc_extension, name)
 #define MEMORY_SPACES(name) MYDEV_TABLE_ENTRY(mydev_memory_spaces_extension, name)
+#define TELEMETRY(name) MYDEV_TABLE_ENTRY(mydev_telemetry_extension, name)
 
 constexpr std::array kProfilerEntries = {PROFILER(start), PROFILER(stop), PROFILER(set_launch_id), PROFILER(flush),
                                          PROFILER(clock_pair)};
@@ -37,6 +38,7 @@ constexpr std::array kIpcEvents = {IPC(event_export), IPC(event_open)};
 constexpr std::array<EntryGroup, 1> kIpcGroups = {kIpcEvents};
 constexpr std::array kMemorySpacesEntries = {MEMORY_SPACES(count), MEMORY_SPACES(describe), MEMORY_SPACES(alloc),
                                              MEMORY_SPACES(space_of)};
+constexpr std::array kTelemetryEntries = {TELEMETRY(measure)};
 
 // An extension that the runtime knows.
 struct KnownExtension {
@@ -73,6 +75,12 @@ constexpr std::array kKnownExtensions = {
                    MYDEV_MEMORY_SPACES_VERSION,
                    sizeof(mydev_memory_spaces_extension),
                    kMemorySpacesEntries,
+                   {},
+                   false},
+    KnownExtension{MYDEV_TELEMETRY_EXTENSION,
+                   MYDEV_TELEMETRY_VERSION,
+                   sizeof(mydev_telemetry_extension),
+                   kTelemetryEntries,
                    {},
                    false},
 };
