@@ -113,6 +113,13 @@ class Scenario:
         pipe.write("go on\n")
         pipe.flush()
 
+    def ends_well(self, rank: int) -> None:
+        """Waits for the rank to end, and shows its last words where that is not by itself."""
+        process = self.processes[rank]
+        assert process.stderr is not None
+        status = process.wait()
+        assert status == 0, f"rank {rank} has ended with {status}: {process.stderr.read()}"
+
     def end(self) -> None:
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
@@ -304,7 +311,7 @@ def test_abort_ends_what_is_under_way_and_the_process_can_end(what: str) -> None
         assert "the process group was aborted" in str(afterwards["later"])
         assert afterwards["completed"] is True
         assert afterwards["alive"] == 3.0
-        assert group.processes[0].wait() == 0
+        group.ends_well(0)
 
 
 # --- two hosts --------------------------------------------------------------------------------------------------------
