@@ -201,7 +201,7 @@ class Executor::Prepared {
 
   bool run_as_graph(Stream& stream) {
     bases_.memory_of(first_result() + program_->own_results().size(), memory_);
-    return graphs_->run(stream, memory_, [&] { run_steps(stream, 0, num_steps()); });
+    return graphs_->run(stream, memory_, [&](Stream& recorded) { run_steps(recorded, 0, num_steps()); });
   }
 
   void run_steps(Stream& stream, StepIndex first, StepIndex end) {

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/stream/recording_stream.h"
 
 namespace mydev::program {
 
@@ -36,8 +37,9 @@ GraphInstances::~GraphInstances() {
   for (const Instance& instance : instances_) graphs_.exec_destroy(instance.exec);
 }
 
-bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const std::function<void()>& submit) {
-  if (refused_ || stream.asynchronous() || stream.capture() != nullptr || mydev::detail::observing()) return false;
+bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const std::function<void(Stream&)>& submit) {
+  const bool tells_failures = !stream.asynchronous() || stream.device().driver->stream_status != nullptr;
+  if (refused_ || !tells_failures || stream.capture() != nullptr || mydev::detail::observing()) return false;
   const auto found = std::ranges::find(instances_, memory, &Instance::memory);
   if (found != instances_.end()) {
     std::rotate(found, found + 1, instances_.end());
@@ -46,7 +48,7 @@ bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const
       last_memory_ = memory;
       return false;
     }
-    mydev_graph_exec exec = record(stream, submit);
+    mydev_graph_exec exec = record(stream.device().index, submit);
     refused_ = exec == nullptr;
     if (refused_) return false;
     keep(memory, exec);
@@ -61,12 +63,14 @@ bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const
 }
 
 // nullptr: the driver refuses.
-mydev_graph_exec GraphInstances::record(Stream& stream, const std::function<void()>& submit) {
+mydev_graph_exec GraphInstances::record(int device, const std::function<void(Stream&)>& submit) {
+  const auto lock = lock_recording();
+  Stream& stream = recording_stream(device);
   if (graphs_.capture_begin(stream.handle()) != MYDEV_OK) return nullptr;
   bool recorded = true;
   try {
     const RaiserBypass bypass;
-    submit();
+    submit(stream);
   } catch (const Error&) {  // the driver's: what the steps mean has been asked before
     recorded = false;
   }

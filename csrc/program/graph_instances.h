@@ -1,11 +1,11 @@
 // A program as graphs of its driver (mydev/driver_extensions.h, `graph`): what a run gives to the device, recorded once
 // for the memory that it runs on, then launched as one.
 //
-// Recorded at the second run in a row on the same memory, since what is run once is not worth it. Of several sets of
-// memory a few are kept; the one that was launched longest ago goes. A driver that refuses to record is not asked
-// again: steps are submitted then, which is what the program means. So they are while somebody watches single commands
-// (command_hooks.h), while the stream captures, and on asynchronous streams: a graph is not launched while an earlier
-// launch of it is running, which nobody has waited for there. One thread at a time; the runs are ordered by who calls.
+// Recorded at the second run in a row on the same memory, since what is run once is not worth it, and on a stream of
+// its own (recording_stream.h). Of several sets of memory a few are kept; the one that was launched longest ago goes. A
+// driver that refuses to record is not asked again: steps are submitted then, which is what the program means. So they
+// are while somebody watches single commands (command_hooks.h), while the stream captures, and on asynchronous streams
+// of drivers that have no stream_status to tell failures with. One thread at a time; the runs are ordered by who calls.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ class GraphInstances {
   GraphInstances(const GraphInstances&) = delete;
   GraphInstances& operator=(const GraphInstances&) = delete;
 
-  // Launches the graph for that memory. False: the steps are to be submitted. `submit` submits them, and is called to
-  // record them. Raises what launching a graph failed with.
-  bool run(Stream& stream, const std::vector<void*>& memory, const std::function<void()>& submit);
+  // Launches the graph for that memory. False: the steps are to be submitted. `submit` submits them to a stream, and is
+  // called to record them. Raises what launching a graph failed with.
+  bool run(Stream& stream, const std::vector<void*>& memory, const std::function<void(Stream&)>& submit);
 
  private:
   struct Instance {
@@ -40,7 +40,7 @@ class GraphInstances {
   };
 
   GraphInstances(const Program& program, const mydev_graph_extension& graphs) : program_(program), graphs_(graphs) {}
-  mydev_graph_exec record(Stream& stream, const std::function<void()>& submit);
+  mydev_graph_exec record(int device, const std::function<void(Stream&)>& submit);
   void keep(const std::vector<void*>& memory, mydev_graph_exec exec);
 
   const Program& program_;

@@ -11,6 +11,7 @@
 #include "runtime/command/launch.h"
 #include "runtime/driver/device.h"
 #include "runtime/stream/event.h"
+#include "runtime/stream/recording_stream.h"
 #include "runtime/stream/staging_stream.h"
 #include "runtime/stream/stream_table.h"
 
@@ -52,13 +53,14 @@ TEST(Stream, PoolsHandOutStreamsInTurn) {
   EXPECT_TRUE(seen.contains(&stream_from_pool(0, 0)));
 }
 
-TEST(Stream, TheStagingStreamIsInNoPool) {
-  Stream& staging = staging_stream(0);
-  EXPECT_EQ(&staging, &staging_stream(0));
-  EXPECT_NE(&staging, &default_stream(0));
+TEST(Stream, ThoseForOneUseAreInNoPool) {
+  std::set<Stream*> streams{&staging_stream(0), &recording_stream(0)};
+  EXPECT_EQ(streams, (std::set<Stream*>{&staging_stream(0), &recording_stream(0)})) << "the same each time";
+  streams.insert(&default_stream(0));
+  EXPECT_EQ(streams.size(), 3U);
   for (int i = 0; i < kPoolSize; ++i) {
-    EXPECT_NE(&staging, &stream_from_pool(0, 0));
-    EXPECT_NE(&staging, &stream_from_pool(0, -1));
+    EXPECT_FALSE(streams.contains(&stream_from_pool(0, 0)));
+    EXPECT_FALSE(streams.contains(&stream_from_pool(0, -1)));
   }
 }
 
@@ -76,7 +78,7 @@ TEST(Stream, IsFoundByItsId) {
 }
 
 class StreamId : public testing::TestWithParam<int64_t> {};
-INSTANTIATE_TEST_SUITE_P(Unknown, StreamId, testing::Values(-1, 2 * kPoolSize + 2, 1 << 20));
+INSTANTIATE_TEST_SUITE_P(Unknown, StreamId, testing::Values(-1, 2 * kPoolSize + 3, 1 << 20));
 TEST_P(StreamId, ThatNamesNoStreamIsRefused) {
   EXPECT_THROW(stream_by_id(0, GetParam()), Error);
 }

@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/stream/host_function_scope.h"
+#include "runtime/stream/recording_stream.h"
 #include "runtime/stream/staging_stream.h"
 
 namespace mydev {
@@ -19,10 +20,11 @@ namespace mydev {
 namespace {
 
 constexpr int64_t kStagingId = 2 * kPoolSize + 1;
-constexpr int64_t kFirstExternalId = kStagingId + 1;
+constexpr int64_t kRecordingId = kStagingId + 1;
+constexpr int64_t kFirstExternalId = kRecordingId + 1;
 
-// The default stream, the pools' and the staging stream by id, made at first use and never destroyed; then external
-// ones.
+// The default stream, the pools', the staging and the recording stream by id, made at first use and never destroyed;
+// then external ones.
 struct DeviceStreams {
   std::array<std::atomic<Stream*>, kFirstExternalId> own{};
   std::atomic<uint32_t> next_low{0}, next_high{0};
@@ -139,6 +141,15 @@ Stream& stream_from_pool(int device, int priority) {
 
 Stream& staging_stream(int device) {
   return own_stream(device, kStagingId);
+}
+
+Stream& recording_stream(int device) {
+  return own_stream(device, kRecordingId);
+}
+
+std::unique_lock<std::mutex> lock_recording() {
+  static std::mutex& mutex = *new std::mutex();
+  return std::unique_lock(mutex);
 }
 
 Stream& stream_by_id(int device, int64_t id) {

@@ -1,9 +1,10 @@
 // Another driver (MYDEV_WRAPPED_DRIVER) with the extension `graph`: streams are recorded, and what they were given runs
-// when the graph is launched. It refuses to record asynchronous streams. One thread at a time.
+// when the graph is launched, later on asynchronous streams. One thread at a time, beside those of the wrapped driver.
 //
 // Options: those of the wrapped driver.
 #include <dlfcn.h>
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +13,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mydev/driver_extensions.h"
@@ -21,14 +24,36 @@ namespace {
 
 const mydev_driver_api* wrapped = nullptr;
 std::string message;  // of a failure that is no wrapped driver's
+bool asynchronous = false;
 
-// Of recorded frames: what kernels say of their failures is the driver's then.
-const mydev_host_services* services_for(const mydev_host_services* runtimes) {
-  static mydev_host_services services;
-  services = *runtimes;
-  services.set_error = [](const mydev_frame*, const char* said) { message = said; };
-  return &services;
-}
+// What launches of graphs failed with after they had returned, until it is told.
+struct Failures {
+  struct Failure {
+    mydev_code code;
+    std::string message;
+  };
+  std::mutex mutex;
+  std::map<mydev_stream, Failure> of_streams;
+} failures;
+
+// How many launches of a graph have not been completed.
+class Pending {
+ public:
+  void add(int more) {
+    const std::lock_guard lock(mutex_);
+    count_ += more;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
 
 // A frame that owns what it points to.
 class RecordedFrame {
@@ -46,17 +71,9 @@ class RecordedFrame {
       }
     }
     frame_.attributes = kept_attributes(frame.attributes, frame.num_attributes);
-    frame_.launch = nullptr;
   }
-  // Kernels may change what they are given.
-  mydev_code run(mydev_stream stream) const {
-    mydev_frame frame = frame_;
-    std::vector<mydev_buffer> buffers = buffers_;
-    frame.buffers = buffers.data();
-    frame.stream = stream;
-    frame.host = services_for(frame_.host);
-    return wrapped->launch(stream, frame.kernel, &frame);
-  }
+  const mydev_frame& frame() const { return frame_; }
+  const std::vector<mydev_buffer>& buffers() const { return buffers_; }
 
  private:
   template <typename T>
@@ -87,9 +104,61 @@ class RecordedFrame {
   std::deque<std::vector<std::max_align_t>> blocks_;
 };
 
+// A recorded launch that is given to the wrapped driver: copies, since kernels may change what they are given.
+class Replay {
+ public:
+  static mydev_code run(std::shared_ptr<const RecordedFrame> recorded, std::shared_ptr<Pending> pending,
+                        mydev_stream stream) {
+    auto replay = std::make_unique<Replay>(std::move(recorded), std::move(pending), stream);
+    mydev_frame& frame = replay->frame_;
+    const mydev_code code = wrapped->launch(stream, frame.kernel, &frame);
+    if (asynchronous && code == MYDEV_OK) {
+      [[maybe_unused]] const Replay* completed_later = replay.release();
+    } else if (!replay->message_.empty()) {
+      message = replay->message_;
+    }
+    return code;
+  }
+  Replay(std::shared_ptr<const RecordedFrame> recorded, std::shared_ptr<Pending> pending, mydev_stream stream)
+      : recorded_(std::move(recorded)),
+        pending_(std::move(pending)),
+        frame_(recorded_->frame()),
+        buffers_(recorded_->buffers()),
+        services_(*frame_.host) {
+    services_.set_error = [](const mydev_frame* frame, const char* said) { of(frame).message_ = said; };
+    services_.complete = [](mydev_frame* frame, mydev_code code) { of(frame).complete(code); };
+    frame_.buffers = buffers_.data();
+    frame_.stream = stream;
+    frame_.host = &services_;
+    frame_.launch = this;
+    pending_->add(1);
+  }
+  ~Replay() { pending_->add(-1); }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+ private:
+  static Replay& of(const mydev_frame* frame) { return *static_cast<Replay*>(frame->launch); }
+  void complete(mydev_code code) {
+    if (code != MYDEV_OK) {
+      const std::lock_guard lock(failures.mutex);
+      failures.of_streams.try_emplace(frame_.stream, Failures::Failure{code, message_});
+    }
+    delete this;
+  }
+
+  std::shared_ptr<const RecordedFrame> recorded_;
+  std::shared_ptr<Pending> pending_;
+  mydev_frame frame_;
+  std::vector<mydev_buffer> buffers_;
+  mydev_host_services services_;
+  std::string message_;
+};
+
 using Node = std::function<mydev_code(mydev_stream)>;
 struct Graph {
   std::vector<Node> nodes;
+  std::shared_ptr<Pending> pending = std::make_shared<Pending>();
 };
 std::map<mydev_stream, Graph*> recording;
 
@@ -115,8 +184,9 @@ const char* last_error() {
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   Graph* graph = graph_of(stream);
   if (graph == nullptr) return wrapped->launch(stream, kernel, frame);
-  graph->nodes.emplace_back(
-      [recorded = std::make_shared<const RecordedFrame>(*frame)](mydev_stream on) { return recorded->run(on); });
+  graph->nodes.emplace_back([recorded = std::make_shared<const RecordedFrame>(*frame),
+                             pending = graph->pending](mydev_stream on) { return Replay::run(recorded, pending, on); });
+  if (asynchronous) frame->host->complete(frame, MYDEV_OK);
   return MYDEV_OK;
 }
 
@@ -141,9 +211,17 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
   return wrapped->copy_strided(stream, dst, src, kind);
 }
 
-// --- graphs ----------------------------------------------------------------------------------------------------------
+mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
+  const std::lock_guard lock(failures.mutex);
+  const auto failed = failures.of_streams.find(stream);
+  if (failed == failures.of_streams.end()) return wrapped->stream_status(stream, out_status);
+  *out_status = failed->second.code;
+  message = failed->second.message;
+  failures.of_streams.erase(failed);
+  return MYDEV_OK;
+}
 
-bool asynchronous = false;
+// --- graphs ----------------------------------------------------------------------------------------------------------
 
 mydev_code initialize(const char* options, const mydev_host_services* host) {
   asynchronous = std::strstr(options, "async") != nullptr;
@@ -151,7 +229,6 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
 }
 
 mydev_code capture_begin(mydev_stream stream) {
-  if (asynchronous) return refuse("asynchronous streams are not recorded");
   recording[stream] = new Graph;
   return MYDEV_OK;
 }
@@ -175,6 +252,7 @@ mydev_code destroy(mydev_graph graph) {
   return MYDEV_OK;
 }
 mydev_code exec_destroy(mydev_graph_exec exec) {
+  reinterpret_cast<Graph*>(exec)->pending->wait();
   delete reinterpret_cast<Graph*>(exec);
   return MYDEV_OK;
 }
@@ -212,6 +290,7 @@ extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t vers
   api.launch = launch;
   api.copy = copy;
   api.fill = fill;
+  api.stream_status = stream_status;
   if (wrapped->copy_strided != nullptr) api.copy_strided = copy_strided;
   api.extensions = kExtensions;
   api.num_extensions = 1;
