@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from support.like_eager import X, assert_like_eager, graphs, mlp
+from torch_mydev import fallback_mode
 
 mydev = torch.mydev
 BACKEND = "mydev_kernels"
@@ -326,6 +327,23 @@ def test_operators_without_code_are_the_devices_own() -> None:
     like_eager(lambda x: (x.digamma() + 1, torch.linalg.qr(x)[1] * 2, torch.fft.rfft(x).abs()), X.to("mydev") + 3)
     calls = {name for graph in graphs() for name in graph.calls}
     assert {"aten.digamma.default", "aten.linalg_qr.default"} <= calls
+
+
+def test_operators_that_the_hosts_kernels_are_faster_for_are_the_devices_own() -> None:
+    like_eager(lambda x: F.group_norm(F.max_pool2d(x.sin(), 2), 2) * 3, torch.randn(2, 4, 6, 8).to("mydev"))
+    calls = {name for graph in graphs() for name in graph.calls}
+    assert {"aten.max_pool2d_with_indices.default", "aten.native_group_norm.default"} <= calls
+
+
+def test_products_that_lie_in_a_slice_of_the_result_are_recorded() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.cat([x @ x.t(), x @ x.t() @ x], 1)
+
+    run = compiled(function)
+    x = X.to("mydev")
+    with fallback_mode("error"):
+        for _ in range(2):
+            assert_close(run(x), function(x))
 
 
 def test_integers_divided_by_integers_raise_for_zero() -> None:

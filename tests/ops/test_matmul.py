@@ -240,6 +240,31 @@ def test_out_keeps_its_strides(device: torch.device) -> None:
     torch.testing.assert_close(out.cpu(), a @ b)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "part"),
+    [
+        ("mm", (8, 12), (slice(None), slice(2, 9))),
+        ("mm", (12, 8), (slice(0, 12, 2), slice(0, 7))),
+        ("bmm", (3, 8, 12), (slice(None), slice(1, 7), slice(2, 9))),
+        ("addmm", (6, 12), (slice(None), slice(5, None))),
+    ],
+    ids=str,
+)
+def test_out_may_be_a_part_of_a_tensor(
+    device: torch.device, name: str, shape: tuple[int, ...], part: tuple[slice, ...]
+) -> None:
+    whole = torch.zeros(shape)
+    *batch, rows, columns = whole[part].shape
+    factors = [torch.randn(*batch, rows, 5), torch.randn(*batch, 5, columns)]
+    if name == "addmm":
+        factors.insert(0, torch.randn(columns))
+    expected, actual = whole.clone(), whole.to(device)
+    getattr(torch, name)(*factors, out=expected[part])
+    with fallback_mode("error"):
+        getattr(torch, name)(*(x.to(device) for x in factors), out=actual[part])
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
 def test_out_may_be_the_addend(device: torch.device) -> None:
     addend, a, b = operands([(5, 6), (5, 7), (7, 6)])
     on_device = addend.to(device)

@@ -7,6 +7,7 @@
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 
 #include "aten/host/native_or_host.h"
@@ -110,10 +111,24 @@ bool takes_addend(const Tensor& self, const Tensor& a, c10::IntArrayRef sizes, c
          !alpha.isComplex();
 }
 
+// Whether no two elements have a place in common: each dimension steps over all that the narrower ones reach.
+bool lies_apart(const Tensor& tensor) {
+  c10::SmallVector<std::pair<int64_t, int64_t>, 3> dimensions;  // stride and size
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.size(d) > 1) dimensions.emplace_back(tensor.stride(d), tensor.size(d));
+  }
+  std::ranges::sort(dimensions);
+  int64_t reach = 1;
+  for (const auto& [stride, size] : dimensions) {
+    if (stride < reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
 // A result that the kernel may write while it reads the factors.
 bool writable(const Tensor& out, const Tensor& a, const Tensor& b) {
-  return matches(out, a.scalar_type(), a.device()) && !out.is_alias_of(a) && !out.is_alias_of(b) &&
-         out.is_non_overlapping_and_dense();
+  return matches(out, a.scalar_type(), a.device()) && !out.is_alias_of(a) && !out.is_alias_of(b) && lies_apart(out);
 }
 
 // out = alpha * (a @ b) + beta * addend; addend == nullptr: out itself

@@ -26,9 +26,10 @@ from torch.fx import GraphModule, Node
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
+from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.graph_devices import graph_devices
 from torch_mydev.compile.kernels import scheduling
-from torch_mydev.compile.kernels.library import collected_calls
+from torch_mydev.compile.kernels.library import collected_calls, language_of
 from torch_mydev.compile.kernels.preludes import PRELUDES
 from torch_mydev.compile.kernels.recorded_graph import RecordedGraph, is_recordable
 from torch_mydev.compile.kernels.types import MEMORY_TYPES
@@ -87,7 +88,7 @@ def _compile(
     operators = GraphModule(graph, copy.deepcopy(graph.graph))  # Inductor changes its own
     try:
         report.ops = sum(node.op == "call_function" for node in graph.graph.nodes)
-        _leave_to_the_device(graph)
+        _leave_to_the_device(graph, min(devices, key=str))
         if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
             options["get_decomp_fn"] = TableOfVersion(_code_version())
         with collected_calls() as calls:
@@ -127,12 +128,18 @@ def _code_version() -> str:
 # --- what is left to the device's own operators -----------------------------------------------------------------------
 
 
-def _leave_to_the_device(graph: GraphModule) -> None:
+def _leave_to_the_device(graph: GraphModule, device: torch.device) -> None:
     """Marks the calls that Inductor is not to generate code for."""
+    # Those that the host's own kernels are faster for: on another processor, a driver may have no kernel at all.
+    whole = {op for op, kernel in DEVICE_KERNELS.items() if kernel.whole and language_of(device.index) == "c++"}
     for module in graph.modules():
         if isinstance(module, GraphModule):
             for node in module.graph.nodes:
-                if node.op == "call_function" and isinstance(node.target, OpOverload) and _is_left(node):
+                if (
+                    node.op == "call_function"
+                    and isinstance(node.target, OpOverload)
+                    and (node.target in whole or _is_left(node))
+                ):
                     node.meta["should_fallback"] = True
 
 

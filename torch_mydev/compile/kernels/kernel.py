@@ -39,6 +39,7 @@ from torch_mydev.compile.kernels.types import converted, loaded, memory_type, st
 
 NAME = "KERNEL_NAME"  #: in the source, until the kernel has one
 _FEW = 16  #: elements of a reduced range that are not worth a group
+_MOST_LANES = 64  #: results that the smallest block of a language has room for
 
 #: The dtypes that kernels of several threads can add to one element of.
 _ATOMIC = (torch.float32, torch.float64, torch.int32, torch.int64, torch.float16, torch.bfloat16)
@@ -135,6 +136,11 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
 
     def dtype_to_str(self, dtype: torch.dtype) -> str:
         return value_type(dtype)
+
+    @property
+    def index_dtype(self) -> str:
+        """The preludes' type of an index that has this dtype's range."""
+        return f"index_{super().index_dtype}"
 
     @property
     def reduced(self) -> IterationRangesRoot:
@@ -406,7 +412,9 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             self._declare(code, loop.of_element)
             self._declare_results(code, results)
             code.splice(body)
-        code.writeline("LANES_CLOSE")
+        length = loop.length
+        few = isinstance(length, sympy.Integer) and length < _MOST_LANES  # then the loop has a constant length
+        code.writeline(f"LANES_CLOSE({length if few else 'BLOCK'})")
 
     def _declare_results(self, code: IndentedBuffer, results: list[tuple[CSEVariable, str]]) -> None:
         for variable, element in results:

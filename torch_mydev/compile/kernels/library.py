@@ -33,6 +33,12 @@ def collected_calls() -> Iterator[list[str]]:
         _calls.reset(token)
 
 
+def language_of(index: int) -> str:
+    """What the kernels of a device are generated in; it has a compiler for one of these languages."""
+    known: list[str] = _C.compiler_languages(index)
+    return next(language for language in known if language in PRELUDES)
+
+
 class Kernel:
     """A kernel that generated code launches once its library is compiled."""
 
@@ -77,7 +83,7 @@ class KernelLibrary:
         self._index = index
         self._kernels: list[Kernel] = []
         self.calls: list[str] = []  #: the device's own operators that the graph's code calls
-        self._language = next(language for language in _C.compiler_languages(index) if language in PRELUDES)
+        self._language = language_of(index)
         self._prelude = PRELUDES[self._language]
 
     def kernel(self, name: str, counts: Sequence[int], numbers: str, source: str) -> Kernel:

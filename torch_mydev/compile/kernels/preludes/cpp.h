@@ -9,6 +9,9 @@ typedef std::uint32_t u32;
 typedef std::uint64_t u64;
 typedef float f32;
 typedef double f64;
+// Sums of narrower indices wrap round, and so what lies side by side in memory would not be known to.
+typedef i64 index_i32;
+typedef i64 index_i64;
 
 #define FN static inline __attribute__((always_inline))
 #define GLOBAL
@@ -54,10 +57,10 @@ typedef double f64;
 #define LANES_OPEN(T, place)                                                                              \
   {                                                                                                       \
     const auto mydev_body = [&]([[maybe_unused]] const int lane, [[maybe_unused]] const T place) __attribute__((always_inline)) {
-#define LANES_CLOSE                                              \
+#define LANES_CLOSE(most)                                        \
   }                                                              \
   ;                                                              \
-  mydev_lanes<BLOCK>(mydev_base, mydev_end - mydev_base, mydev_body); \
+  mydev_lanes<most>(mydev_base, mydev_end - mydev_base, mydev_body); \
   }
 
 #define GROUPS_OPEN(T, x, count)                                                            \

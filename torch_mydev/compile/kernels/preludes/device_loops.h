@@ -1,5 +1,7 @@
 // The kernels' language where a group's threads are the device's. The language gives THREAD, GROUP_THREADS, GROUP_INDEX,
 // LOCAL, BARRIER and FAIL.
+typedef i32 index_i32;
+typedef i64 index_i64;
 
 #define ONCE if (THREAD == 0)
 #define GROUP_BARRIER BARRIER
@@ -26,7 +28,7 @@
 #define PLACES_OPEN(T, place) {  const T place = (T)mydev_place;
 #define PLACES_CLOSE }
 #define LANES_OPEN(T, place) { const int lane = 0; const T place = (T)mydev_place;
-#define LANES_CLOSE }
+#define LANES_CLOSE(most) }
 
 #define GROUPS_OPEN(T, x, count) { const T x = (T)GROUP_INDEX;
 #define GROUPS_CLOSE }
