@@ -227,7 +227,7 @@ bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
   for (const size_t i : {size_t{1}, size_t{0}}) {
     const Operation* product = op.operand(i).definition;
     if (product == nullptr || product->op != Op::kMultiply || product->block != op.block ||
-        (i == 0 && op.op == Op::kSubtract) || frame[op.operand(1 - i)].splat) {
+        (i == 0 && op.op == Op::kSubtract)) {
       continue;
     }
     for (const size_t k : {size_t{0}, size_t{1}}) {

@@ -28,6 +28,24 @@ TEST(Lowering, ComputesByKernels) {
   EXPECT_EQ(run(text, {{1, 2, 3, 4, 5, 6}, {1, 0, 0, 1, 1, 1}}, 4), (Values{8, 20, 10, 22}));
 }
 
+// With a number or with a tensor: as one kernel, which rounds once.
+TEST(Lowering, AddsAProductByANumberInOneKernel) {
+  for (const char* other : {"%x", "%one"}) {
+    const std::string text = function("%x: tensor<2xf32>, %y: tensor<2xf32>", "tensor<2xf32>", std::string(R"(
+    %half = stablehlo.constant dense<0.5> : tensor<2xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<2xf32>
+    %0 = stablehlo.multiply %y, %half : tensor<2xf32>
+    %1 = stablehlo.add %0, )") + other + R"( : tensor<2xf32>
+    return %1 : tensor<2xf32>)");
+    const stablehlo::Module module = module_of(text);
+    const LoweredProgram lowered = lower(module);
+    const std::string printed = program::print(*lowered.program);
+    EXPECT_NE(printed.find("alpha=0.5"), std::string::npos) << printed;
+    EXPECT_EQ(printed.find("mydev.mul"), std::string::npos) << printed;
+    EXPECT_EQ(run(text, {{1, 1}, {4, 6}}, 2), (Values{3, 4}));
+  }
+}
+
 // Of the elements up to each, and from each on: one launch, however many there are.
 TEST(Lowering, ComputesCumulativeWindowsByKernels) {
   const auto text = [](const char* initial, const char* padding, const char* body) {
