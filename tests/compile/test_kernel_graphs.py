@@ -358,17 +358,45 @@ def test_integers_divided_by_integers_raise_for_zero() -> None:
 # --- choice and failure -----------------------------------------------------------------------------------------------
 
 
-def test_a_graph_whose_kernels_do_not_compile_becomes_programs(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+#: What becomes of KERNEL in sources that the compiler does not take, or that have no kernel.
+MALFORMED = {
+    "no code": "#error no such compiler\n",
+    "no kernel": "#undef KERNEL\n#define KERNEL(name, ...) static void unused_##name(__VA_ARGS__)\n",
+    "an unknown type": "#undef KERNEL\n#define KERNEL(name, ...) MYDEV_KERNEL(name, __VA_ARGS__, short more)\n",
+    "an open brace": "namespace {\n",
+}
+
+
+def with_prelude(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Sources that are generated from now on have more words before their kernels."""
     from torch_mydev.compile.kernels import preludes
 
-    broken = dataclasses.replace(preludes.PRELUDES["c++"], text="#error no such compiler\n")
-    monkeypatch.setitem(preludes.PRELUDES, "c++", broken)
+    known = preludes.PRELUDES["c++"]
+    monkeypatch.setitem(preludes.PRELUDES, "c++", dataclasses.replace(known, text=known.text + text))
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
+def test_a_graph_whose_kernels_do_not_compile_becomes_programs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    with_prelude(monkeypatch, text)
     with caplog.at_level(logging.WARNING, "torch_mydev"):
         assert_like_eager(lambda x: x * 3 - 7, X.to("mydev"), backend=BACKEND)
     assert [graph.route for graph in graphs()] == ["program"]
     assert "a graph becomes programs of mydev, not kernels" in caplog.text
+
+
+def test_a_kernel_that_takes_more_than_it_is_given_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        with_prelude(patch, "#undef KERNEL\n#define KERNEL(name, ...) MYDEV_KERNEL(name, __VA_ARGS__, i64 more)\n")
+        run = compiled(lambda x: x * 3 - 8)
+        x = X.to("mydev")
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="takes 2 pointers and 1 numbers; the frame has 2 and 0"):
+                run(x)
+                mydev.synchronize()
+    torch._dynamo.reset()
+    same_values(lambda x: x * 3 - 9, x)
 
 
 def test_chosen_where_the_host_does_not_reach_the_memory(

@@ -88,25 +88,64 @@ def test_saved_views_of_one_tensor_are_kept_until_the_last_is_used(backend: str)
     like_eager(vectors.requires_grad_(), factors.requires_grad_())
 
 
-def test_out_of_memory_between_two_steps(run_python: Run) -> None:
-    code = """
+#: A function that is compiled, and what finds that there is no memory for it.
+OUT_OF_MEMORY = """
 import torch, torch_mydev
 
+mydev = torch.mydev
 x = torch.ones(256, 1024, device="mydev")  # 1 MiB
-run = torch.compile(lambda x: [(x * factor).sum(0) + x for factor in range(8)], backend="mydev_program")
-run(x)
-torch.mydev.empty_cache()
-before = torch.mydev.memory_allocated()
-full = torch.empty(torch.mydev.mem_get_info()[0] - 5 * 2**20, dtype=torch.uint8, device="mydev")
-try:
-    run(x)
-except torch.OutOfMemoryError:
-    del full
-assert torch.mydev.memory_allocated() == before, torch.mydev.memory_allocated() - before
-torch.testing.assert_close(run(x)[3], (x * 3).sum(0) + x)
+run = torch.compile(lambda x: [(x * factor).sum(0) + x for factor in range(8)], backend="{backend}")
+
+def fails(work):
+    mydev.empty_cache()
+    before = mydev.memory_allocated()
+    full = torch.empty(mydev.mem_get_info()[0] - 5 * 2**20, dtype=torch.uint8, device="mydev")
+    try:
+        work()
+    except torch.OutOfMemoryError:
+        del full
+    mydev.synchronize()
+    assert mydev.memory_allocated() == before, mydev.memory_allocated() - before
+
+def works():
+    torch.testing.assert_close(run(x)[3], (x * 3).sum(0) + x)
+"""
+
+
+def out_of_memory(backend: str) -> str:
+    return OUT_OF_MEMORY.replace("{backend}", backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "moment",
+    ["fails(lambda: run(x))", "works(); fails(lambda: run(x))"],
+    ids=["first-call", "later-call"],
+)
+def test_out_of_memory_between_two_steps(run_python: Run, moment: str, backend: str) -> None:
+    code = f"{out_of_memory(backend)}\n{moment}\nworks()\nprint('freed')"
+    result = run_python(code, compiler=True, MYDEV_DRIVER="host:memory=64M")
+    assert result.stdout == "freed\n", result.stderr
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_out_of_memory_in_a_capture(run_python: Run, backend: str) -> None:
+    code = f"""{out_of_memory(backend)}
+def capture():
+    graph = mydev.MyDevGraph()
+    with mydev.graph(graph):
+        results = run(x)
+    return graph, results
+
+works()
+fails(capture)
+assert not mydev.is_current_stream_capturing()
+graph, results = capture()
+graph.replay()
+torch.testing.assert_close(results[3], (x * 3).sum(0) + x)
 print("freed")
 """
-    result = run_python(code, MYDEV_DRIVER="host:memory=64M")
+    result = run_python(code, compiler=True, MYDEV_DRIVER="host:memory=64M")
     assert result.stdout == "freed\n", result.stderr
 
 
