@@ -14,14 +14,8 @@ namespace {
 
 // nullptr: there are none that a stream can be recorded into.
 const mydev_graph_extension* graphs_of(const Device& device) {
-  const LoadedDriver* driver = load_driver_once();
-  if (driver == nullptr || device.driver != driver->api) return nullptr;
-  const auto found = std::ranges::find_if(driver->extensions, [](const DriverExtension& extension) {
-    return extension.name == MYDEV_GRAPH_EXTENSION && extension.known();
-  });
-  if (found == driver->extensions.end()) return nullptr;
-  const auto& graphs = found->as<mydev_graph_extension>();
-  return graphs.capture_begin != nullptr ? &graphs : nullptr;
+  const auto* graphs = extension_of<mydev_graph_extension>(*device.driver, MYDEV_GRAPH_EXTENSION);
+  return graphs != nullptr && graphs->capture_begin != nullptr ? graphs : nullptr;
 }
 
 }  // namespace

@@ -16,15 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax_training import message_of, normal
 
 import pjrt_mydev
 
 STEPS = 3
 TOLERANCE = 1e-4  # relative and absolute, of f32
-
-
-def normal(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 IMAGES = normal(16, 8, 8, 1)
@@ -171,21 +168,6 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }
 
 
-def message_of(program: Callable[[], Any], device: jax.Device, cpu: jax.Device) -> str:
-    results = []
-    for where in (device, cpu):
-        with jax.default_device(where):
-            results.append(jax.tree.map(np.asarray, program()))
-    try:
-        for actual, expected in zip(*map(jax.tree.leaves, results), strict=True):
-            assert actual.dtype == expected.dtype
-            assert np.isfinite(actual).all()
-            np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
-    except AssertionError as error:
-        return str(error)
-    return ""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", choices=PROGRAMS)
@@ -193,7 +175,8 @@ def main() -> None:
     pjrt_mydev.initialize()
     jax.config.update("jax_platforms", f"{pjrt_mydev.device_name()},cpu")
     jax.config.update("jax_default_matmul_precision", "highest")
-    print(json.dumps(message_of(program, jax.devices(pjrt_mydev.device_name())[0], jax.devices("cpu")[0])))
+    device, cpu = jax.devices(pjrt_mydev.device_name())[0], jax.devices("cpu")[0]
+    print(json.dumps(message_of(program, device, cpu, TOLERANCE)))
 
 
 if __name__ == "__main__":

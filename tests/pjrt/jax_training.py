@@ -190,8 +190,8 @@ def sampler() -> Any:
 PROGRAMS: list[Program] = [convolutional_network, transformer, recurrent_network, physics, sampler]
 
 
-def message_of(program: Program, device: jax.Device, cpu: jax.Device) -> str:
-    """What is wrong with it on the device; "" where nothing is."""
+def message_of(program: Program, device: jax.Device, cpu: jax.Device, tolerance: float = TOLERANCE) -> str:
+    """What is wrong with it on the device; "" where nothing is. The tolerance is relative and absolute."""
     results = []
     for where in (device, cpu):
         with jax.default_device(where):
@@ -200,7 +200,7 @@ def message_of(program: Program, device: jax.Device, cpu: jax.Device) -> str:
         for actual, expected in zip(*map(jax.tree.leaves, results), strict=True):
             assert actual.dtype == expected.dtype
             assert np.isfinite(actual).all()
-            np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
+            np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
     except AssertionError as error:
         return str(error)
     return ""

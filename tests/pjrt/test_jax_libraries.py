@@ -27,5 +27,10 @@ def test_programs_compute_what_the_cpu_computes(name: str) -> None:
     require("jax", "jax==0.10.2")
     require("optax", "optax==0.2.8")
     require(name.partition("_")[0], LIBRARIES[name])
-    code = f"import runpy, sys; sys.argv = ['', {name!r}]; runpy.run_path({str(PROGRAMS)!r}, run_name='__main__')"
+    code = f"""
+import runpy, sys
+sys.argv = ["", {name!r}]
+sys.path.insert(0, {str(PROGRAMS.parent)!r})
+runpy.run_path({str(PROGRAMS)!r}, run_name="__main__")
+"""
     assert json.loads(output_of(code).splitlines()[-1]) == ""
