@@ -329,7 +329,8 @@ def test_operators_without_code_are_the_devices_own() -> None:
     assert {"aten.digamma.default", "aten.linalg_qr.default"} <= calls
 
 
-def test_operators_that_the_hosts_kernels_are_faster_for_are_the_devices_own() -> None:
+def test_operators_that_the_hosts_kernels_are_faster_for_are_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")  # with which Inductor takes no operator for a call that it could decompose
     like_eager(lambda x: F.group_norm(F.max_pool2d(x.sin(), 2), 2) * 3, torch.randn(2, 4, 6, 8).to("mydev"))
     calls = {name for graph in graphs() for name in graph.calls}
     assert {"aten.max_pool2d_with_indices.default", "aten.native_group_norm.default"} <= calls

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import torch
 from torch._inductor import compile_fx as inductor
-from torch._inductor import config
+from torch._inductor import config, lowering
 from torch._inductor.codegen.common import pointwise_overrides_data
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
@@ -132,6 +132,9 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device) -> None:
     """Marks the calls that Inductor is not to generate code for."""
     # Those that the host's own kernels are faster for: on another processor, a driver may have no kernel at all.
     whole = {op for op, kernel in DEVICE_KERNELS.items() if kernel.whole and language_of(device.index) == "c++"}
+    for op in whole - lowering.lowerings.keys():
+        # Said here, since what Inductor takes for granted is an error where the variable CI is set.
+        lowering.make_fallback(op, lowering.constrain_to_fx_strides, warn=False, override_decomp=True)  # type: ignore[no-untyped-call]
     for module in graph.modules():
         if isinstance(module, GraphModule):
             for node in module.graph.nodes:
