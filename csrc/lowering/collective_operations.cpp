@@ -1,5 +1,5 @@
-// all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast; and tensors that are
-// whole in the program and in parts on the devices.
+// all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast; and moves of tensors
+// between parts that devices have of them.
 #include <algorithm>
 #include <cstring>
 
@@ -196,11 +196,9 @@ void lower_broadcast(Frame& frame, const Operation& op) {
   });
 }
 
-}  // namespace
-
+// The whole of a tensor of which each device has a part.
 Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
                 const std::string& what) {
-  if (sharding.is_whole()) return part;
   frame.context.gathered.push_back(what + ", " + whole.text());
   frame.context.meetings += "gather of parts " + whole.text() + '\n';
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
@@ -218,12 +216,26 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
   return {result, std::nullopt};
 }
 
+// This device's part of a whole tensor.
 Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding) {
-  if (sharding.is_whole()) return whole;
   const Sizes& sizes = whole.sizes();
   return {sliced(whole.view, sharding.part_start(sizes, frame.context.placement.device()), sharding.part_sizes(sizes),
                  Sizes(sizes.size(), 1)),
           whole.splat};
+}
+
+}  // namespace
+
+bool lower_move(Frame& frame, const Operation& op) {
+  if (frame.context.moves == nullptr) return false;
+  const auto found = frame.context.moves->find(&op);
+  if (found == frame.context.moves->end()) return false;
+  const Move& move = found->second;
+  Tensor tensor = frame[op.operand(0)];
+  if (move.gathered) tensor = gathered(frame, tensor, *move.gathered, *move.between, move.what);
+  if (move.part) tensor = part_of(frame, tensor, *move.part);
+  frame.set(op.result(), std::move(tensor));
+  return true;
 }
 
 bool lower_collective(Frame& frame, const Operation& op) {

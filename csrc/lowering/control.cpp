@@ -92,7 +92,7 @@ void pass_on(Frame& frame, const Operation& op) {
 }  // namespace
 
 bool lower_control(Frame& frame, const Operation& op) {
-  if (op.row().has(kIdentity)) {
+  if (op.row().has(kIdentity) || sharding_call_of(op) != ShardingCall::kNone) {
     pass_on(frame, op);
     return true;
   }
@@ -117,8 +117,7 @@ bool lower_control(Frame& frame, const Operation& op) {
     case Operator::kComposite:
       lower_call(frame, op, frame.context.module.callee(op, "decomposition"));
       return true;
-    case Operator::kSdyManualComputation:
-      return lower_manual_computation(frame, op);
+    case Operator::kSdyManualComputation:  // of one device
     case Operator::kSdyNamedComputation:
       lower_inline(frame, op, frame, op.region());
       return true;
@@ -136,7 +135,7 @@ bool lower_control(Frame& frame, const Operation& op) {
     case Operator::kSdyShardingGroup:
       return true;
     case Operator::kCustomCall:
-      return lower_custom_call(frame, op);
+      return lower_move(frame, op) || lower_custom_call(frame, op);
     default:
       return false;
   }

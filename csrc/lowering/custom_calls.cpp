@@ -292,10 +292,6 @@ program::Operand memory_of_result(Frame& frame, const Operation& op, const mydev
 }  // namespace
 
 bool lower_custom_call(Frame& frame, const Operation& op) {
-  if (const ShardingCall call = sharding_call_of(op); call != ShardingCall::kNone) {
-    lower_sharding_call(frame, op, call);
-    return true;
-  }
   const std::string& target = op.string("call_target_name");
   if (target == kApproxTopK) return false;
   const mydev_kernel* kernel = find_target(op, target);

@@ -10,6 +10,7 @@
 #include "lowering/emitter.h"
 #include "lowering/host_operation.h"
 #include "lowering/lowering.h"
+#include "lowering/partition/partition.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -40,10 +41,8 @@ struct Context {
   int64_t collectives = 0;  // so far, for their numbers
   // By the ids of values.
   std::map<const stablehlo::Function*, std::vector<Uses>> uses;
-  // Values of the function that is run, of which frames have this device's part, not the whole.
-  std::map<const stablehlo::Value*, Sharding> parts;
-  // Of the manual computations that the lowering is in.
-  std::vector<std::string> manual_axes;
+  // What custom calls of a partitioned module stand for; nullptr: it is none.
+  const std::map<const stablehlo::Operation*, Move>* moves = nullptr;
   // What is gathered, as LoweredProgram says it.
   std::vector<std::string> gathered;
   // That the lowering is in.
@@ -95,38 +94,21 @@ bool lower_moving_part(Frame& frame, const stablehlo::Operation& op);
 // Whether a type of integers has the whole range. (ranges.cpp)
 bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;
 
-// The whole of a tensor of which each device has a part, and this device's part of a whole one. `what` is the name of
-// the tensor for people.
-Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const stablehlo::Type& whole,
-                const std::string& what);
-Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding);
-
-// "argument 0", "result 1 of stablehlo.sort (operation 3 of function 'main')".
-std::string describe(const stablehlo::Value& value);
-
 // By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
 // the operation is the host's.
-bool lower_by_range(Frame& frame, const stablehlo::Operation& op);            // ranges.cpp
-bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);           // pointwise.cpp
-bool lower_conversion(Frame& frame, const stablehlo::Operation& op);          // conversions.cpp
-bool lower_movement(Frame& frame, const stablehlo::Operation& op);            // movement.cpp
-bool lower_window(Frame& frame, const stablehlo::Operation& op);              // windows.cpp
-bool lower_reduction(Frame& frame, const stablehlo::Operation& op);           // reductions.cpp
-bool lower_normalization(Frame& frame, const stablehlo::Operation& op);       // normalization.cpp
-bool lower_ordering(Frame& frame, const stablehlo::Operation& op);            // ordering.cpp
-bool lower_product(Frame& frame, const stablehlo::Operation& op);             // products.cpp
-bool lower_indexing(Frame& frame, const stablehlo::Operation& op);            // indexing.cpp
-bool lower_collective(Frame& frame, const stablehlo::Operation& op);          // collective_operations.cpp
-bool lower_manual_computation(Frame& frame, const stablehlo::Operation& op);  // manual_computation.cpp
-bool lower_control(Frame& frame, const stablehlo::Operation& op);             // control.cpp
-bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);         // custom_calls.cpp
-
-// GSPMD's custom calls that are about shardings: the operand with a sharding, and the beginning and the end of a manual
-// computation. manual_computation.cpp
-enum class ShardingCall { kNone, kSharding, kFullToShard, kShardToFull };
-ShardingCall sharding_call_of(const stablehlo::Operation& op);
-void lower_sharding_call(Frame& frame, const stablehlo::Operation& op, ShardingCall call);
-// The sharding with which the one manual computation takes the value that alone does; nothing: there is no such.
-std::optional<Sharding> sharding_of_user(Context& context, const stablehlo::Value& value);
+bool lower_by_range(Frame& frame, const stablehlo::Operation& op);       // ranges.cpp
+bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);      // pointwise.cpp
+bool lower_conversion(Frame& frame, const stablehlo::Operation& op);     // conversions.cpp
+bool lower_movement(Frame& frame, const stablehlo::Operation& op);       // movement.cpp
+bool lower_window(Frame& frame, const stablehlo::Operation& op);         // windows.cpp
+bool lower_reduction(Frame& frame, const stablehlo::Operation& op);      // reductions.cpp
+bool lower_normalization(Frame& frame, const stablehlo::Operation& op);  // normalization.cpp
+bool lower_ordering(Frame& frame, const stablehlo::Operation& op);       // ordering.cpp
+bool lower_product(Frame& frame, const stablehlo::Operation& op);        // products.cpp
+bool lower_indexing(Frame& frame, const stablehlo::Operation& op);       // indexing.cpp
+bool lower_collective(Frame& frame, const stablehlo::Operation& op);     // collective_operations.cpp
+bool lower_move(Frame& frame, const stablehlo::Operation& op);           // collective_operations.cpp
+bool lower_control(Frame& frame, const stablehlo::Operation& op);        // control.cpp
+bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);    // custom_calls.cpp
 
 }  // namespace mydev::lowering

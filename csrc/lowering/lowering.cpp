@@ -141,87 +141,67 @@ void lower_to_host(Frame& frame, const Operation& op) {
 namespace {
 
 // Gives the parameter, as this device has it.
-program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, bool donated,
-                                std::vector<Sharding>& shardings) {
-  const Value& value = *argument.value;
-  const Type& type = *value.type;
-  if (type.kind == TypeKind::kToken) {
-    shardings.emplace_back(frame.context.placement.devices(), 0);
-    return frame.emit.builder().view(frame.emit.builder().parameter(MYDEV_PRED, {0}));
-  }
+program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, bool donated) {
+  const Type& type = *argument.value->type;
+  program::ProgramBuilder& builder = frame.emit.builder();
+  if (type.kind == TypeKind::kToken) return builder.view(builder.parameter(MYDEV_PRED, {0}));
   MYDEV_CHECK(type.is_tensor() && type.is_static(), MYDEV_UNIMPLEMENTED, "function '", frame.function.name,
               "' takes a ", type.text(), "; tensors whose sizes are known are supported");
-  Context& context = frame.context;
-  const std::optional<Sharding> wanted = sharding_of_user(context, value);
-  std::optional<Sharding> sharding =
-      sharding_of(context.module, argument.attributes, context.placement.devices(), type.dims.size());
-  if (!sharding) sharding = wanted ? *wanted : Sharding(context.placement.devices(), type.dims.size());
-  const program::SlotIndex slot =
-      frame.emit.builder().parameter(dtype_of(type.element), sharding->part_sizes(type.dims), donated);
-  const Tensor part{frame.emit.builder().view(slot), std::nullopt};
-  if (wanted && *wanted == *sharding) {
-    context.parts.emplace(&value, *sharding);
-    frame.set(value, part);
-  } else {
-    frame.set(value, gathered(frame, part, *sharding, type, describe(value)));
-  }
-  shardings.push_back(std::move(*sharding));
-  return part.view;
+  const Tensor tensor{builder.view(builder.parameter(dtype_of(type.element), type.dims, donated)), std::nullopt};
+  frame.set(*argument.value, tensor);
+  return tensor.view;
 }
 
-// Gives the result, as this device returns it.
-program::Operand result_to_return(Frame& frame, const Value& value, const FunctionResult& result,
-                                  std::vector<Sharding>& shardings) {
-  if (value.type->kind == TypeKind::kToken) {
-    shardings.emplace_back(frame.context.placement.devices(), 0);
-    return frame.emit.temporary(MYDEV_PRED, {0});
+// How whole tensors are split.
+Shardings whole_shardings(const Function& main, int64_t devices) {
+  Shardings shardings;
+  for (const FunctionArgument& argument : main.arguments) {
+    shardings.parameters.emplace_back(devices, argument.value->type->dims.size());
   }
-  Context& context = frame.context;
-  std::optional<Sharding> wanted =
-      sharding_of(context.module, result.attributes, context.placement.devices(), value.type->dims.size());
-  const auto part = context.parts.find(&value);
-  const bool has_part = part != context.parts.end();
-  // JAX, which asks how results are split, has attributes on each; PyTorch/XLA, which does not ask, has none.
-  const bool gives_part = has_part && !result.attributes.empty();
-  if (!wanted) wanted = gives_part ? part->second : Sharding(context.placement.devices(), value.type->dims.size());
-  Tensor tensor = frame[value];
-  if (!has_part || *wanted != part->second) {
-    if (has_part) tensor = gathered(frame, tensor, part->second, *value.type, describe(value));
-    tensor = part_of(frame, tensor, *wanted);
-  }
-  shardings.push_back(std::move(*wanted));
-  return tensor.view;
+  for (const FunctionResult& result : main.results) shardings.results.emplace_back(devices, result.type->dims.size());
+  return shardings;
 }
 
 }  // namespace
 
-LoweredProgram lower(const Module& module, const Placement& placement) {
+LoweredProgram lower(const Module& program, const Placement& placement) {
+  std::shared_ptr<const Partition> parts;
+  if (std::optional<Partition> found = partition(program, placement.devices())) {
+    parts = std::make_shared<const Partition>(*std::move(found));
+  }
+  const Module& module = parts != nullptr ? parts->module : program;
   const Function& main = module.main();
   auto host = std::make_unique<HostOperations>();
   Context context{module, *host, placement};
+  if (parts != nullptr) context.moves = &parts->moves;
   if (placement.collectives == nullptr) {
     context.placement.collectives = std::make_shared<Collectives>(placement.devices());
   }
   program::ProgramBuilder builder(program_name(module.name().empty() ? main.name : module.name()));
   Emitter emit(builder);
   Frame frame(context, emit, main);
-  Shardings shardings;
   Donations donations = donations_of(module);
   std::vector<program::Operand> parameters, results;
   for (size_t i = 0; i < main.arguments.size(); ++i) {
-    parameters.push_back(take_parameter(frame, main.arguments[i], donations.donated[i], shardings.parameters));
+    parameters.push_back(take_parameter(frame, main.arguments[i], donations.donated[i]));
   }
   const Block& body = main.body->body();
   lower_block(frame, body);
-  for (size_t i = 0; i < main.results.size(); ++i) {
-    const Value& value = *body.terminator().operands[i];
-    results.push_back(result_to_return(frame, value, main.results[i], shardings.results));
+  for (const Value* value : body.terminator().operands) {
+    const bool is_token = value->type->kind == TypeKind::kToken;
+    results.push_back(is_token ? emit.temporary(MYDEV_PRED, {0}) : frame.view(*value));
   }
   settle(donations, parameters, results);
   return_results(emit, parameters, donations, std::move(results));
-  const program::SharedProgram program = std::move(builder).build();
-  return {program::fuse(program::simplify(*program, program::Copies::kReturnInstead)), std::move(shardings),
-          std::move(context.gathered), std::move(context.meetings), std::move(host)};
+  const program::SharedProgram built = std::move(builder).build();
+  Shardings shardings =
+      parts != nullptr ? Shardings{parts->parameters, parts->results} : whole_shardings(main, placement.devices());
+  return {program::fuse(program::simplify(*built, program::Copies::kReturnInstead)),
+          std::move(shardings),
+          std::move(context.gathered),
+          std::move(context.meetings),
+          std::move(parts),
+          std::move(host)};
 }
 
 }  // namespace mydev::lowering

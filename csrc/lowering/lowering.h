@@ -10,6 +10,7 @@
 
 #include "lowering/collectives.h"
 #include "lowering/host_operation.h"
+#include "lowering/partition/partition.h"
 #include "lowering/sharding.h"
 #include "program/program.h"
 #include "stablehlo/ir/module.h"
@@ -34,12 +35,12 @@ struct Shardings {
 struct LoweredProgram {
   program::SharedProgram program;
   Shardings shardings;
-  // For several devices, tensors that come in parts and are gathered to compute with the whole, for people:
-  // "argument 0, tensor<8x4xf32>".
+  // For several devices, tensors of whose parts larger ones are gathered, for people: "argument 0, tensor<8x4xf32>".
   std::vector<std::string> gathered;
   // What the devices meet for, in order: the same text on all of them. "": for nothing.
   std::string meetings;
-  // What its launches refer to; they must be over before this goes, and this before the module.
+  std::shared_ptr<const Partition> partition;  // nullptr: the module was lowered as it is
+  // What its launches refer to; they must be over before this goes, and this before the module and the partition.
   std::unique_ptr<const HostOperations> host_operations;
 };
 
@@ -48,9 +49,9 @@ struct LoweredProgram {
 // has passed verify() and outlives what is returned. Raises UNIMPLEMENTED, with the operation, for what is not
 // supported.
 //
-// For several devices, parameters and results are in parts as their shardings ("sdy.sharding", "mhlo.sharding") say,
-// whole where they say nothing, but for what a manual computation alone takes or gives: that has its sharding, if a
-// result has any attribute. Outside of manual computations each device computes with whole tensors, which it gathers.
+// A program for several devices that has shardings becomes that of one of them (partition/partition.h): parameters and
+// results are in parts as their shardings ("sdy.sharding", "mhlo.sharding") say. Arguments of which nothing is said are
+// whole; results are as they come, if they have any attribute.
 LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {});
 
 }  // namespace mydev::lowering

@@ -2,10 +2,12 @@
 // ("mhlo.sharding"). Immutable; any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lowering/hlo_sharding.h"
@@ -27,6 +29,9 @@ class Sharding {
            std::span<const std::string> axes = {}, std::span<const std::string> apart = {});
   // Raises UNIMPLEMENTED for one that is not of all devices.
   Sharding(const HloSharding& sharding, int64_t devices, size_t rank);
+  // Of each dimension so many parts; by device, its part of each, and the number of the tensor that it has a part of.
+  Sharding(Sizes parts, std::vector<Sizes> places, std::vector<int64_t> tensors)
+      : parts_(std::move(parts)), places_(std::move(places)), tensors_(std::move(tensors)) {}
 
   bool is_whole() const noexcept;
   bool operator==(const Sharding&) const = default;
@@ -39,6 +44,10 @@ class Sharding {
   int64_t devices() const noexcept { return static_cast<int64_t>(places_.size()); }
   // Of each dimension, how many.
   const Sizes& parts() const noexcept { return parts_; }
+  // By dimension, which part the device has.
+  const Sizes& place(int64_t device) const noexcept { return places_[static_cast<size_t>(device)]; }
+  // Whether all devices have parts of the same one.
+  bool is_of_one_tensor() const noexcept { return std::ranges::count(tensors_, tensors_.front()) == devices(); }
   // The devices in the row-major order of the parts that they have; those of one part in their order.
   std::vector<int64_t> devices_by_tile() const;
 

@@ -32,11 +32,10 @@ std::string serialized(const lowering::Sharding& sharding) {
   return std::move(writer).take();
 }
 
-// What computing the whole on each device costs, for people who look for it.
+// What is computed from more than a device's part of it, for people who look for what partitioning does not do.
 void log_gathers(const std::string& program, int64_t devices, std::span<const std::string> gathered) {
   if (gathered.empty()) return;
-  std::string message = "program '" + program + "' for " + std::to_string(devices) +
-                        " devices is not partitioned: each of them gathers and computes with the whole of ";
+  std::string message = "program '" + program + "' for " + std::to_string(devices) + " devices gathers parts of ";
   for (size_t i = 0; i < gathered.size(); ++i) message += (i != 0 ? "; " : "") + gathered[i];
   log(MYDEV_LOG_DEBUG, message.c_str());
 }

@@ -201,7 +201,7 @@ TEST(ManualComputation, BetweenCustomCallsIsRefusedByNameAndPlace) {
 TEST(Lowering, SaysWhatIsGathered) {
   const stablehlo::Module module =
       module_of(function("%x: tensor<4xf32> {mhlo.sharding = \"{devices=[2]<=[2]}\"}", "tensor<4xf32>", R"(
-    %0 = stablehlo.negate %x : tensor<4xf32>
+    %0 = stablehlo.reverse %x, dims = [0] : tensor<4xf32>
     return %0 : tensor<4xf32>)"));
   EXPECT_EQ(lower(module, of_two()).gathered, (std::vector<std::string>{"argument 0, tensor<4xf32>"}));
 }
