@@ -20,11 +20,13 @@ namespace mydev::kernels {
 
 namespace {
 
-// Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the second level of the
-// cache, and kernels are called for several rows.
-constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 262144;
+// Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the first level of the
+// cache; in the second where steps are kernels, which are called for several rows.
+constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 24576, kTileBytesOfKernels = 262144;
 // Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
 constexpr int64_t kMostReduced = 32767;
+// Buffers of as many bytes together are read from memory; results of as many have left the caches before they are read.
+constexpr int64_t kReadFromMemory = 1 << 20, kStreamed = 8 << 20;
 // Of shorter lines, where there are several, the kernels gather them.
 constexpr int64_t kShortestLine = 64;
 
@@ -67,6 +69,13 @@ const mydev_kernel* record_of(std::string_view name) {
   }());
   const auto found = records.find(name);
   return found == records.end() ? nullptr : found->second;
+}
+
+// Kernels of isa/reduction.cpp.
+bool is_of_reduction_table(std::string_view name) {
+  const KernelContract* contract = builtin_contract(name);
+  return contract != nullptr && contract->is_reduction() && std::string_view(contract->group) == "reduction" &&
+         contract->results.size() == 1;
 }
 
 // Kernels of isa/pointwise.h, by what their contracts are filed under.
@@ -217,8 +226,13 @@ int64_t FusedTiles::row() const {
   return elements;
 }
 
-bool FusedTiles::has_block(Step& step) {
-  if (!is_of_pointwise_table(step.record->name)) return false;
+// Behind the last dimension that the step's elements have.
+size_t FusedTiles::end_of(const Step& step) const {
+  return step.of_kept ? kept_ : sizes_.size();
+}
+
+// Whether the step's kernel fills in what a part of it is computed by.
+bool FusedTiles::describes(Step& step, void* decision) const {
   std::vector<mydev_buffer> buffers;
   for (const Operand& operand : step.operands) {
     mydev_buffer& buffer = buffers.emplace_back();
@@ -229,37 +243,78 @@ bool FusedTiles::has_block(Step& step) {
       make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes});
   frame.kernel = step.record;
   frame.host = &host_services();
-  frame.decision = &step.block;
+  frame.decision = decision;
   const bool described = step.record->entry(&frame) == MYDEV_OK;
   if (!described) take_kernel_message(frame);
   return described;
 }
 
-// Finds steps that go block by block, with those that follow each other, and what only they need.
-void FusedTiles::find_groups() {
-  const int64_t line = sizes_.back();
-  const bool is_one_line =
-      std::ranges::all_of(std::span(sizes_).first(sizes_.size() - 1), [](int64_t size) { return size == 1; });
-  const auto is_dense = [&](const Operand& operand) { return operand.strides.back() == 1 || line == 1; };
-  const auto runs_along = [&](const Operand& operand) {
-    if (operand.kind == Operand::kTemporary || operand.kind == Operand::kNumber) return true;
-    return operand.kind == Operand::kMemory && (is_dense(operand) || operand.strides.back() == 0);
+// Whether all operands lie dense along the last dimension, or are one value there.
+bool FusedTiles::has_block(Step& step) const {
+  if (!is_of_pointwise_table(step.record->name)) return false;
+  const size_t last = end_of(step) - 1;
+  const bool is_one_line = std::ranges::all_of(std::span(sizes_).first(last), [](int64_t size) { return size == 1; });
+  if (!step.of_kept && sizes_[last] < kShortestLine && !is_one_line) return false;
+  for (const Operand& operand : step.operands) {
+    if (operand.kind == Operand::kAbsent) return false;
+    if (operand.kind != Operand::kMemory || operand.strides[last] == 1 || sizes_[last] == 1) continue;
+    if (operand.strides[last] != 0 || &operand == step.operands.data()) return false;
+  }
+  return describes(step, &step.block);
+}
+
+// Whether each row is reduced into one element, and lies dense.
+bool FusedTiles::has_rows(Step& step) const {
+  if (step.operands.size() != 2 || !is_of_reduction_table(step.record->name)) return false;
+  const Operand &out = step.operands[0], &in = step.operands[1];
+  int64_t stride = 1;
+  for (size_t d = sizes_.size(); d-- > kept_; stride *= sizes_[d]) {
+    if (out.strides[d] != 0 || (in.kind == Operand::kMemory && in.strides[d] != stride)) return false;
+  }
+  const auto is_there = [](const Operand& operand) {
+    return operand.kind == Operand::kMemory || operand.kind == Operand::kTemporary;
   };
+  return kept_ < sizes_.size() && !step.of_kept && is_there(out) && is_there(in) && describes(step, &step.reduction);
+}
+
+// Finds how each step runs, which go block by block with those that follow each other, and what only they need.
+void FusedTiles::find_groups() {
   for (Step& step : steps_) {
-    if ((line < kShortestLine && !is_one_line) || step.of_kept || !std::ranges::all_of(step.operands, runs_along) ||
-        (step.operands[0].kind == Operand::kMemory && !is_dense(step.operands[0]))) {
-      continue;
-    }
-    step.in_blocks = has_block(step);
+    step.way = has_block(step) ? Step::kBlocks : has_rows(step) ? Step::kRows : Step::kKernel;
   }
   for (size_t first = 0; first < steps_.size();) {
     size_t end = first;
-    while (end < steps_.size() && steps_[end].in_blocks) ++end;
+    while (end < steps_.size() && steps_[end].way == Step::kBlocks && steps_[end].of_kept == steps_[first].of_kept) {
+      ++end;
+    }
     for (size_t i = first; i < end; ++i) steps_[i].end_of_group = end;
     for (Temporary& temporary : temporaries_) {
       temporary.in_block |= temporary.first >= first && temporary.last < end;
     }
     first = std::max(end, first + 1);
+  }
+}
+
+// Makes the lines of each group as long as its operands lie in the tile as along one dimension.
+void FusedTiles::find_lines() {
+  for (size_t first = 0; first < steps_.size();) {
+    const size_t end = std::max(steps_[first].end_of_group, first + 1);
+    const std::span<Step> group = std::span(steps_).subspan(first, end - first);
+    first = end;
+    if (group[0].way != Step::kBlocks) continue;
+    size_t line = end_of(group[0]) - 1;
+    const auto continues = [&](const Operand& operand) {
+      if (operand.kind == Operand::kNumber) return true;
+      if (operand.kind == Operand::kTemporary && temporaries_[operand.index].in_block) return true;
+      const int64_t* stride = &operand.strides[line - (operand.kind == Operand::kTemporary ? split_ : 0)];
+      return sizes_[line - 1] == 1 || stride[-1] == *stride * sizes_[line];
+    };
+    while (line > split_ && std::ranges::all_of(group, [&](const Step& step) {
+             return std::ranges::all_of(step.operands, continues);
+           })) {
+      --line;
+    }
+    for (Step& step : group) step.line = line;
   }
 }
 
@@ -269,8 +324,11 @@ std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
   for (Temporary& temporary : temporaries_) {  // in the order of their first steps
     const bool in_block = temporary.in_block;
     const int64_t bytes = temporary.bytes * (temporary.of_kept || in_block ? 1 : row());
+    // What goes block by block may write over what it reads.
+    const bool in_place = steps_[temporary.first].way == Step::kBlocks;
     const auto free = std::ranges::find_if(memories, [&](const Memory& memory) {
-      return memory.taken_until < temporary.first && memory.bytes == bytes && memory.in_block == in_block;
+      const bool is_free = memory.taken_until < temporary.first || (in_place && memory.taken_until == temporary.first);
+      return is_free && memory.bytes == bytes && memory.in_block == in_block;
     });
     temporary.memory = static_cast<size_t>(free - memories.begin());
     if (free == memories.end()) memories.push_back({bytes, in_block, 0});
@@ -293,12 +351,17 @@ int64_t FusedTiles::bytes_of_buffers() const {
   return bytes;
 }
 
+bool FusedTiles::is_by_kernels() const {
+  return std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
+}
+
 void FusedTiles::choose_tile() {
   const std::vector<Memory> memories = share_memory();
   int64_t bytes = bytes_of_buffers();
   for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
   const bool reduces = kept_ < sizes_.size();
-  int64_t most = (reduces ? kTileBytesOfRows : kTileBytes) / std::max<int64_t>(1, bytes);
+  const int64_t budget = !reduces ? kTileBytes : is_by_kernels() ? kTileBytesOfKernels : kTileBytesOfRows;
+  int64_t most = budget / std::max<int64_t>(1, bytes);
   if (reduces) most = std::min(most, kMostReduced / row());
   split_ = kept_ - 1;
   while (split_ > 0 && inner_ * sizes_[split_] <= most) inner_ *= sizes_[split_--];
@@ -309,6 +372,37 @@ void FusedTiles::choose_tile() {
   for (size_t d = 0; d < split_; ++d) count_ *= sizes_[d];
   if (std::ranges::count(sizes_, 0) != 0) count_ = 0;
   place_temporaries(memories);
+  find_lines();
+  find_traffic();
+}
+
+// Which operands are so large that no cache holds them. What is asked for ahead comes while the steps compute; to the
+// caches, which write a line only after they have read it, results would come late and for nothing.
+void FusedTiles::find_traffic() {
+  int64_t entries = 1;
+  for (size_t d = 0; d < kept_; ++d) entries *= sizes_[d];
+  if (rounds_ > 1 || bytes_of_buffers() * entries < kReadFromMemory) return;
+  std::map<size_t, std::vector<Operand*>> uses;
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) {
+      if (operand.kind == Operand::kMemory) uses[operand.index].push_back(&operand);
+    }
+  }
+  const auto is_everywhere = [&](const Operand& operand) {
+    for (size_t d = 0; d < sizes_.size(); ++d) {
+      if (operand.strides[d] == 0 && sizes_[d] != 1) return false;
+    }
+    return operand.strides.back() == 1;
+  };
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) {
+      if (operand.kind != Operand::kMemory || !is_everywhere(operand)) continue;
+      const bool is_result = &operand == step.operands.data();
+      operand.ahead = !is_result && uses[operand.index].front() == &operand;
+      operand.streamed = is_result && step.way == Step::kBlocks && uses[operand.index].size() == 1 &&
+                         entries * row() * dtype_size(operand.dtype) >= kStreamed;
+    }
+  }
 }
 
 // Temporaries are dense in a tile.
@@ -347,6 +441,7 @@ mydev_code FusedTiles::run(const mydev_frame& frame) const noexcept {
     try {
       worker.prepare(*this, frame);
       for (int64_t tile = begin; tile < end && code == MYDEV_OK; ++tile) code = worker.run(tile);
+      worker.finish();
     } catch (const std::bad_alloc&) {
       frame.host->set_error(&frame, "no host memory for the temporaries of a tile");
       code = MYDEV_RESOURCE_EXHAUSTED;

@@ -2,10 +2,10 @@
 //
 // A tile is a part of the kept dimensions, with all of those that are reduced. For each, the steps run one after the
 // other, on views of what lies in memory and on temporaries that are the tile's alone and stay in the processor's
-// cache. Pointwise steps that follow each other go block by block through a tile (pointwise_block.h); others are the
-// kernels, with the loops that they have by themselves. Either way the results are, to the bit, those of the kernels on
-// the whole. Tiles are independent: the threads of the process's pool share them. Made once; then any thread may run
-// it.
+// cache. Pointwise steps that follow each other go block by block through the lines of a tile (pointwise_block.h), and
+// reductions row by row (row_reduction.h); others are the kernels, with the loops that they have by themselves. Either
+// way the results are, to the bit, those of the kernels on the whole. Tiles are independent: the threads of the
+// process's pool share them. Made once; then any thread may run it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "host_kernels/pointwise_block.h"
+#include "host_kernels/row_reduction.h"
 #include "mydev/custom_call.h"
 #include "runtime/frame/frame.h"
 
@@ -37,16 +38,21 @@ class FusedTiles {
     std::vector<int64_t> strides;  // of all dimensions, 0 where it is of the kept ones alone; or of a tile
     mydev_dtype dtype;
     mydev_scalar number;
+    bool ahead = false;     // what lies behind it in memory is asked for when it is read
+    bool streamed = false;  // is written past the caches
   };
   struct Step {
+    enum Way : uint8_t { kKernel, kBlocks, kRows };
     const mydev_kernel* record;
     uint32_t num_outputs;
     bool of_kept;  // over the kept dimensions alone
     std::vector<Operand> operands;
     OwnedFrame attributes;  // without buffers
+    Way way = kKernel;
     PointwiseBlock block;
-    bool in_blocks = false;
+    RowReduction reduction;
     size_t end_of_group = 0;  // behind the last of those that go block by block with it
+    size_t line = 0;          // the first dimension of lines, which all of its group go along as along one dimension
   };
   // From the step that writes it first to the last that reads it.
   struct Temporary {
@@ -70,12 +76,18 @@ class FusedTiles {
   const char* add_step(const mydev_attribute& form, size_t num_buffers);
   void merge_dimensions();
   int64_t row() const;
-  static bool has_block(Step& step);
+  size_t end_of(const Step& step) const;
+  bool describes(Step& step, void* decision) const;
+  bool has_block(Step& step) const;
+  bool has_rows(Step& step) const;
   void find_groups();
+  void find_lines();
   std::vector<Memory> share_memory();
   int64_t bytes_of_buffers() const;
+  bool is_by_kernels() const;
   void choose_tile();
   void place_temporaries(const std::vector<Memory>& memories);
+  void find_traffic();
   bool needs_scratch() const;
 
   uint64_t id_ = 0;  // that no other had or will have

@@ -27,6 +27,7 @@ char* aligned(std::vector<std::max_align_t>& memory, size_t bytes) {
 void FusedTiles::Worker::prepare(const FusedTiles& tiles, const mydev_frame& outer) {
   allocate(tiles);
   outer_ = &outer;
+  placed_ = -1;
   for (mydev_frame& frame : frames_) {
     frame.device = outer.device;
     frame.stream = outer.stream;
@@ -34,22 +35,18 @@ void FusedTiles::Worker::prepare(const FusedTiles& tiles, const mydev_frame& out
   }
 }
 
+void FusedTiles::Worker::finish() const {
+  const auto streamed = std::ranges::find(streams_, true, &Stream::streamed);
+  if (streamed != streams_.end()) drain_();
+}
+
 mydev_code FusedTiles::Worker::run(int64_t tile) {
   place(tile);
   if (tiles_->rounds_ > 1 && has_calls()) return run_rounds();
   for (uint64_t round = 0; round < tiles_->rounds_; ++round) {
-    for (size_t i = 0; i < frames_.size();) {
-      const Step& step = tiles_->steps_[i];
-      if (step.in_blocks) {
-        if (const mydev_code code = run_group(i, step.end_of_group); code != MYDEV_OK) return code;
-        i = step.end_of_group;
-        continue;
-      }
-      const mydev_frame& frame = frames_[i++];
-      const mydev_code code = frame.kernel->entry(&frame);
-      if (code != MYDEV_OK) [[unlikely]]
-        return fail(frame, code);
-      forget_kernel_message(frame);
+    for (size_t step = 0; step < frames_.size();) {
+      if (const mydev_code code = run_step(step); code != MYDEV_OK) [[unlikely]]
+        return code;
     }
     for (const auto& [buffer, advance] : moving_) {
       buffers_[buffer].data = static_cast<char*>(buffers_[buffer].data) + advance;
@@ -58,11 +55,37 @@ mydev_code FusedTiles::Worker::run(int64_t tile) {
   return MYDEV_OK;
 }
 
+// The step, or all of its group; then `step` is what comes behind.
+mydev_code FusedTiles::Worker::run_step(size_t& step) {
+  const size_t first = step++;
+  switch (tiles_->steps_[first].way) {
+    case Step::kBlocks:
+      step = tiles_->steps_[first].end_of_group;
+      return run_group(first, step);
+    case Step::kRows:
+      run_rows(first);
+      return MYDEV_OK;
+    default:
+      return run_kernel(first);
+  }
+}
+
+mydev_code FusedTiles::Worker::run_kernel(size_t step) {
+  const mydev_frame& frame = frames_[step];
+  const mydev_code code = frame.kernel->entry(&frame);
+  if (code != MYDEV_OK) [[unlikely]]
+    return fail(frame, code);
+  forget_kernel_message(frame);
+  return MYDEV_OK;
+}
+
 bool FusedTiles::Worker::needs_scratch(const FusedTiles& tiles, int64_t entries) {
   allocate(tiles);
   sizes_[0] = entries;
-  return std::ranges::any_of(frames_, [](const mydev_frame& frame) {
-    return frame.kernel->scratch_bytes != nullptr && frame.kernel->scratch_bytes(&frame) != 0;
+  return std::ranges::any_of(frames_, [&](const mydev_frame& frame) {
+    const Step& step = tiles.steps_[static_cast<size_t>(&frame - frames_.data())];
+    return step.way == Step::kKernel && frame.kernel->scratch_bytes != nullptr &&
+           frame.kernel->scratch_bytes(&frame) != 0;
   });
 }
 
@@ -75,6 +98,7 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
   buffers_.clear();
   first_buffer_.clear();
   moving_.clear();
+  placed_buffers_.clear();
   for (const Step& step : tiles.steps_) {
     first_buffer_.push_back(buffers_.size());
     for (const Operand& operand : step.operands) {
@@ -91,8 +115,12 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
         buffer.flags = MYDEV_BUFFER_SCALAR;
       } else if (operand.kind == Operand::kAbsent) {
         buffer.rank = 0;
-      } else if (!is_temporary && !tiles.advances_.empty() && tiles.advances_[operand.index] != 0) {
-        moving_.emplace_back(buffers_.size(), tiles.advances_[operand.index]);
+      } else if (!is_temporary) {
+        const int64_t tile_elements = tiles.chunk_ * operand.strides[tiles.split_];
+        placed_buffers_.push_back({buffers_.size(), &operand, tile_elements * dtype_size(operand.dtype)});
+        if (!tiles.advances_.empty() && tiles.advances_[operand.index] != 0) {
+          moving_.emplace_back(buffers_.size(), tiles.advances_[operand.index]);
+        }
       }
       buffers_.push_back(buffer);
     }
@@ -112,18 +140,27 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
 // Numbers and what is one value along a line are as many values as a block has.
 void FusedTiles::Worker::make_streams() {
   streams_.assign(buffers_.size(), Stream{});
+  passes_ = std::ranges::count(tiles_->steps_, false, &Step::of_kept);
   size_t repeated = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
-    if (!step.in_blocks) continue;
+    if (step.way != Step::kBlocks) continue;
+    const bool is_one_value = elements(step.line, tiles_->end_of(step)) == 1;
     for (size_t k = 0; k < step.operands.size(); ++k) {
       const Operand& operand = step.operands[k];
       const mydev_buffer& buffer = buffers_[first_buffer_[i] + k];
       Stream& stream = streams_[first_buffer_[i] + k];
       stream.value_bytes = step.block.value_bytes[k];
+      stream.ahead = operand.ahead;
+      stream.streamed = operand.streamed;
+      if (stream.streamed) {
+        stream.values = dying_in_block(i);
+        repeated += stream.values == nullptr ? 1 : 0;
+        drain_ = step.block.drain;
+      }
       if (operand.kind == Operand::kTemporary && tiles_->temporaries_[operand.index].in_block) {
         stream.values = static_cast<char*>(buffer.data);
-      } else if (operand.kind == Operand::kNumber || (buffer.strides[buffer.rank - 1] == 0 && sizes_.back() != 1)) {
+      } else if (operand.kind == Operand::kNumber || (buffer.strides[buffer.rank - 1] == 0 && !is_one_value && k > 0)) {
         stream.is_uniform = operand.kind != Operand::kNumber;
         stream.repeats = true;
         stream.is_one = k == 2 && step.block.apply_by_one != nullptr;
@@ -131,8 +168,8 @@ void FusedTiles::Worker::make_streams() {
       } else {
         stream.moves = true;
       }
-      if (buffer.rank > 1 && operand.kind != Operand::kNumber) {
-        stream.line_bytes = buffer.strides[buffer.rank - 2] * stream.value_bytes;
+      if (step.line > tiles_->split_ && operand.kind != Operand::kNumber) {
+        stream.line_bytes = buffer.strides[step.line - tiles_->split_ - 1] * stream.value_bytes;
       }
     }
   }
@@ -140,15 +177,26 @@ void FusedTiles::Worker::make_streams() {
   for (size_t i = 0; i < frames_.size(); ++i) {
     for (size_t k = 0; k < tiles_->steps_[i].operands.size(); ++k) {
       Stream& stream = streams_[first_buffer_[i] + k];
-      if (!stream.repeats) continue;
+      if (!stream.repeats && (!stream.streamed || stream.values != nullptr)) continue;
       stream.values = next;
       next += kBlockValues * kMostValueBytes;
       const Operand& operand = tiles_->steps_[i].operands[k];
-      if (stream.is_uniform) continue;
+      if (stream.is_uniform || stream.streamed) continue;
       const PointwiseBlock& block = tiles_->steps_[i].block;
       block.fill(block, static_cast<int>(k), operand.number, stream.values, kBlockValues);
     }
   }
+}
+
+// Memory of values that the step reads for the last time and writes as many bytes of; nullptr: there are none.
+char* FusedTiles::Worker::dying_in_block(size_t step) const {
+  const Step& at = tiles_->steps_[step];
+  for (size_t k = 1; k < at.operands.size(); ++k) {
+    if (at.operands[k].kind != Operand::kTemporary || at.block.value_bytes[k] != at.block.value_bytes[0]) continue;
+    const Temporary& temporary = tiles_->temporaries_[at.operands[k].index];
+    if (temporary.in_block && temporary.last == step) return static_cast<char*>(buffers_[first_buffer_[step] + k].data);
+  }
+  return nullptr;
 }
 
 mydev_code FusedTiles::Worker::fail(const mydev_frame& frame, mydev_code code) const {
@@ -163,26 +211,35 @@ void FusedTiles::Worker::place(int64_t tile) {
   const std::vector<int64_t>& sizes = tiles_->sizes_;
   const int64_t begin = tile % tiles_->chunks_ * tiles_->chunk_;
   sizes_[0] = std::min(tiles_->chunk_, sizes[tiles_->split_] - begin);
-  size_t next = 0;
-  for (const Step& step : tiles_->steps_) {
-    for (const Operand& operand : step.operands) {
-      mydev_buffer& buffer = buffers_[next++];
-      if (operand.kind != Operand::kMemory) continue;
-      int64_t elements = begin * operand.strides[tiles_->split_], rest = tile / tiles_->chunks_;
-      for (size_t d = tiles_->split_; d-- > 0; rest /= sizes[d]) elements += rest % sizes[d] * operand.strides[d];
-      buffer.data = static_cast<char*>(outer_->buffers[operand.index].data) + operand.offset +
-                    elements * dtype_size(operand.dtype);
+  const bool is_next = placed_ >= 0 && tile == placed_ + 1 && begin != 0;
+  placed_ = moving_.empty() ? tile : -1;
+  for (const Placed& placed : placed_buffers_) {
+    mydev_buffer& buffer = buffers_[placed.buffer];
+    if (is_next) {
+      buffer.data = static_cast<char*>(buffer.data) + placed.tile_bytes;
+      continue;
     }
+    const Operand& operand = *placed.operand;
+    int64_t elements = begin * operand.strides[tiles_->split_], rest = tile / tiles_->chunks_;
+    for (size_t d = tiles_->split_; d-- > 0; rest /= sizes[d]) elements += rest % sizes[d] * operand.strides[d];
+    buffer.data =
+        static_cast<char*>(outer_->buffers[operand.index].data) + operand.offset + elements * dtype_size(operand.dtype);
   }
+}
+
+// Of the tile, in dimensions of the shape from its split one on.
+int64_t FusedTiles::Worker::elements(size_t first, size_t end) const {
+  int64_t count = 1;
+  for (size_t d = first; d < end; ++d) count *= sizes_[d - tiles_->split_];
+  return count;
 }
 
 // Whether a round is one block of all steps, and no value of it is there several times which a round could change.
 bool FusedTiles::Worker::has_calls() const {
   const std::vector<Step>& steps = tiles_->steps_;
-  int64_t values = 1;
-  for (const int64_t size : sizes_) values *= size;
-  return steps[0].in_blocks && steps[0].end_of_group == steps.size() && values == sizes_.back() &&
-         values <= kBlockValues && std::ranges::none_of(streams_, &Stream::is_uniform);
+  return steps[0].way == Step::kBlocks && steps[0].end_of_group == steps.size() && steps[0].line == tiles_->split_ &&
+         elements(tiles_->split_, tiles_->end_of(steps[0])) <= kBlockValues &&
+         std::ranges::none_of(streams_, &Stream::is_uniform);
 }
 
 // Rounds of few values: all that is not the computation itself is done once.
@@ -201,15 +258,39 @@ mydev_code FusedTiles::Worker::run_rounds() {
       call.moves |= call.advance[k] != 0;
     }
   }
-  const PointwiseCall* failed = calls_[0].block->run_rounds(calls_, sizes_.back(), tiles_->rounds_);
+  const int64_t values = elements(tiles_->split_, tiles_->end_of(tiles_->steps_[0]));
+  const PointwiseCall* failed = calls_[0].block->run_rounds(calls_, values, tiles_->rounds_);
   return failed == nullptr ? MYDEV_OK : fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
 }
 
-// Steps [first, end), line by line of the tile's last dimension.
+// Each row of the tile into one element.
+void FusedTiles::Worker::run_rows(size_t step) {
+  const mydev_buffer &out = buffers_[first_buffer_[step]], &in = buffers_[first_buffer_[step] + 1];
+  const size_t last = tiles_->kept_ - tiles_->split_ - 1;  // of the kept dimensions
+  const int64_t rows = sizes_[last], lines = elements(tiles_->split_, tiles_->kept_ - 1), length = tiles_->row();
+  const int64_t out_size = dtype_size(static_cast<mydev_dtype>(out.dtype)),
+                in_size = dtype_size(static_cast<mydev_dtype>(in.dtype));
+  if (tiles_->steps_[step].operands[1].ahead) {
+    lookahead_.want_behind(static_cast<const char*>(in.data), rows * lines * length * in_size, passes_);
+  }
+  lookahead_.ask();
+  for (int64_t line = 0; line < lines; ++line) {
+    int64_t out_elements = 0, in_elements = 0, rest = line;
+    for (size_t d = last; d-- > 0; rest /= sizes_[d]) {
+      out_elements += rest % sizes_[d] * out.strides[d];
+      in_elements += rest % sizes_[d] * in.strides[d];
+    }
+    tiles_->steps_[step].reduction.run(
+        static_cast<char*>(out.data) + out_elements * out_size, out.strides[last] * out_size,
+        static_cast<const char*>(in.data) + in_elements * in_size, in.strides[last] * in_size, rows, length);
+  }
+}
+
+// Steps [first, end), line by line.
 mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
-  const size_t outer_rank = sizes_.size() - 1;
-  int64_t lines = 1;
-  for (size_t d = 0; d < outer_rank; ++d) lines *= sizes_[d];
+  const Step& group = tiles_->steps_[first];
+  const size_t outer_rank = group.line - tiles_->split_;
+  const int64_t lines = elements(tiles_->split_, group.line), length = elements(group.line, tiles_->end_of(group));
   const std::span<Stream> streams = streams_of(first, end);
   const mydev_buffer* const buffers = &buffers_[first_buffer_[first]];
   const int64_t row = outer_rank == 0 ? 1 : sizes_[outer_rank - 1];
@@ -228,19 +309,18 @@ mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
       if (stream.is_one) {
         stream.values = stream.line;
       } else if (stream.is_uniform) {
-        repeat(stream);
+        repeat(stream, length);
       }
     }
     if (++in_row == row) in_row = 0;
-    if (const mydev_code code = run_line(first, end); code != MYDEV_OK) [[unlikely]]
+    if (const mydev_code code = run_line(first, end, length); code != MYDEV_OK) [[unlikely]]
       return code;
   }
   return MYDEV_OK;
 }
 
 // All steps on a block before the next.
-mydev_code FusedTiles::Worker::run_line(size_t first, size_t end) {
-  const int64_t length = sizes_.back();
+mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length) {
   for (int64_t begin = 0; begin < length; begin += kBlockValues) {
     const int64_t n = std::min(kBlockValues, length - begin);
     const Stream* stream = &streams_[first_buffer_[first]];
@@ -248,14 +328,20 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end) {
       const Step& step = tiles_->steps_[i];
       const auto next = [&] {
         const Stream& at = *stream++;
-        return at.moves ? at.line + begin * at.value_bytes : at.values;
+        char* const values = at.moves ? at.line + begin * at.value_bytes : at.values;
+        if (at.ahead) lookahead_.want_behind(values, n * at.value_bytes, passes_);
+        return values;
       };
-      void* const out = next();
+      const Stream& result = *stream;
+      void* const place = next();
+      void* const out = result.streamed ? result.values : place;
       const void* in[kMaxBlockInputs] = {};
       for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = next();
       const bool by_one = stream[-1].is_one;
       if (!step.block.run(step.block, frames_[i], out, in, n, by_one)) [[unlikely]]
         return fail(frames_[i], MYDEV_FAILED_PRECONDITION);
+      if (result.streamed) step.block.stream(place, out, n * result.value_bytes);
+      if (!step.of_kept) lookahead_.ask();
     }
   }
   return MYDEV_OK;
@@ -266,9 +352,9 @@ std::span<FusedTiles::Worker::Stream> FusedTiles::Worker::streams_of(size_t firs
   return std::span(streams_).subspan(begin, first_buffer_[end - 1] + tiles_->steps_[end - 1].operands.size() - begin);
 }
 
-void FusedTiles::Worker::repeat(const Stream& stream) const {
+void FusedTiles::Worker::repeat(const Stream& stream, int64_t length) {
   const auto bytes = static_cast<size_t>(stream.value_bytes);
-  const auto count = static_cast<size_t>(std::min(kBlockValues, sizes_.back()));
+  const auto count = static_cast<size_t>(std::min(kBlockValues, length));
   std::memcpy(stream.values, stream.line, bytes);
   for (size_t done = 1; done < count; done *= 2) {
     std::memcpy(stream.values + done * bytes, stream.values, std::min(done, count - done) * bytes);

@@ -2,6 +2,7 @@
 // the thread from run to run.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,44 +17,84 @@ class FusedTiles::Worker {
  public:
   void prepare(const FusedTiles& tiles, const mydev_frame& outer);
   mydev_code run(int64_t tile);
+  // Others see what the tiles have written.
+  void finish() const;
   // Whether a kernel needs scratch for so many entries of the split dimension.
   bool needs_scratch(const FusedTiles& tiles, int64_t entries);
 
  private:
-  // An operand of a step that goes block by block.
+  // An operand of a step that goes block by block through lines.
   struct Stream {
     int64_t value_bytes = 0;
-    int64_t line_bytes = 0;   // from line to line of the innermost dimension of lines
+    int64_t line_bytes = 0;   // from line to line of the innermost dimension before that of lines
     bool moves = false;       // from block to block
     bool is_one = false;      // is given as one value, where the line begins or in `values`
     bool repeats = false;     // is one value along a line, which `values` has as often as a block has values
     bool is_uniform = false;  // and another in each line
-    char* values = nullptr;   // of what does not move
-    char* line = nullptr;     // where the line begins
+    bool ahead = false, streamed = false;  // as of the operand; what is streamed is computed in `values`
+    char* values = nullptr;                // of what does not move
+    char* line = nullptr;                  // where the line begins
+  };
+
+  // A buffer that lies elsewhere in another tile.
+  struct Placed {
+    size_t buffer;
+    const Operand* operand;
+    int64_t tile_bytes;  // from a tile to the next along the split dimension
+  };
+
+  // What is read next, asked for part by part: all at once, it would take what holds the lines that are on their way.
+  class Lookahead {
+   public:
+    // As many bytes as these, behind them, in so many parts.
+    void want_behind(const char* data, int64_t bytes, int64_t parts) {
+      next_ = data + bytes, end_ = next_ + bytes;
+      part_ = (bytes / kLineBytes + parts - 1) / parts * kLineBytes;
+    }
+    void ask() {
+      for (const char* const end = std::min(end_, next_ + part_); next_ < end; next_ += kLineBytes) {
+        __builtin_prefetch(next_);
+      }
+    }
+
+   private:
+    static constexpr int64_t kLineBytes = 64;
+    const char *next_ = nullptr, *end_ = nullptr;
+    int64_t part_ = 0;
   };
 
   void allocate(const FusedTiles& tiles);
   void make_streams();
+  int64_t elements(size_t first, size_t end) const;
   bool has_calls() const;
   mydev_code run_rounds();
   std::span<Stream> streams_of(size_t first, size_t end);
   void place(int64_t tile);
+  mydev_code run_step(size_t& step);
+  mydev_code run_kernel(size_t step);
+  void run_rows(size_t step);
   mydev_code run_group(size_t first, size_t end);
-  mydev_code run_line(size_t first, size_t end);
-  void repeat(const Stream& stream) const;
+  mydev_code run_line(size_t first, size_t end, int64_t length);
+  static void repeat(const Stream& stream, int64_t length);
+  char* dying_in_block(size_t step) const;
   mydev_code fail(const mydev_frame& frame, mydev_code code) const;
 
   uint64_t prepared_for_ = 0;
   const FusedTiles* tiles_ = nullptr;
   const mydev_frame* outer_ = nullptr;
+  int64_t placed_ = -1;  // the tile that the buffers lie in, if no round has moved them
   std::vector<std::max_align_t> memory_, values_;
   std::vector<int64_t> sizes_;  // of the tile
   std::vector<mydev_buffer> buffers_;
-  std::vector<mydev_frame> frames_;                 // one for each step
+  std::vector<mydev_frame> frames_;  // one for each step
+  std::vector<Placed> placed_buffers_;
   std::vector<std::pair<size_t, int64_t>> moving_;  // buffers, and their bytes from round to round
   std::vector<Stream> streams_;                     // one for each buffer
   std::vector<size_t> first_buffer_;                // of each step
-  std::vector<PointwiseCall> calls_;                // of each step, where rounds are these and nothing else
+  Lookahead lookahead_;
+  int64_t passes_ = 0;                // over all elements
+  void (*drain_)() = nullptr;         // of what is streamed
+  std::vector<PointwiseCall> calls_;  // of each step, where rounds are these and nothing else
 };
 
 }  // namespace mydev::kernels

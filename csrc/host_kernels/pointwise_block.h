@@ -13,7 +13,7 @@
 
 namespace mydev::kernels {
 
-inline constexpr int64_t kBlockValues = 512;
+inline constexpr int64_t kBlockValues = 1024;
 inline constexpr int kMaxBlockInputs = 3;
 
 struct PointwiseBlock;
@@ -38,6 +38,9 @@ struct PointwiseBlock {
   const PointwiseCall* (*run_rounds)(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds);
   // n times the number that the operand is, as the kernel computes with it; 0 is the result.
   void (*fill)(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n);
+  // Copies values to memory past the caches, which it would only push others out of. Others see them after drain().
+  void (*stream)(void* to, const void* from, int64_t bytes);
+  void (*drain)();
   const void* kernel;
   void (*apply)();  // its function for the dtype
   void (*apply_by_one)();

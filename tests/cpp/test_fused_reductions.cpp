@@ -172,6 +172,25 @@ TEST(FusedReductions, AreOneLaunch) {
   EXPECT_EQ(launch_count() - before, 1U);
 }
 
+TEST(FusedReductions, GiveTheSameForResultsBeyondTheCaches) {
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  const SharedProgram program = parsed(R"(program p(x: f32[2100,1024]) -> (y: f32[2100,1024]) {
+  temporary m: f32[2100]
+  temporary d: f32[2100,1024]
+  temporary e: f32[2100,1024]
+  temporary s: f32[2100]
+  m f32[2100,1024]{1,0} = launch mydev.amax(x)
+  d = launch mydev.sub(x, m f32[2100,1024]{1,0}; alpha=1.0)
+  e = launch mydev.exp(d)
+  s f32[2100,1024]{1,0} = launch mydev.sum(e)
+  y = launch mydev.div(e, s f32[2100,1024]{1,0})
+})");
+  constexpr size_t kCount = size_t{2100} * 1024;
+  std::vector<float> x(kCount);
+  for (size_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
+  EXPECT_EQ(run_once(fuse(program), {x}, kCount), run_once(program, {x}, kCount));
+}
+
 // --- random programs -------------------------------------------------------------------------------------------------
 
 using Sizes = std::vector<int64_t>;

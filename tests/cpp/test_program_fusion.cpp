@@ -229,6 +229,9 @@ constexpr Shape kShapes[] = {
     {"Transposed", "[300,200]", "f32[300,200]{1,300}", "f32[300,200]{0,1}", "f32[300,200]{1,0}", 60000, 200, 300},
     {"ManyDimensions", "[3,1,50,1,70]", "f32[3,1,50,1,70]", "f32[3,1,50,1,70]{0,0,0,0,1}",
      "f32[3,1,50,1,70]{50,9,1,9,0}", 10500, 70, 150},
+    // Results that are written past the caches, in lines that begin anywhere in a vector.
+    {"BeyondCaches", "[2051,1031]", "f32[2051,1031]", "f32[2051,1031]{0,1}", "f32[2051,1031]{1,0}", 2114581, 1031,
+     2051},
 };
 INSTANTIATE_TEST_SUITE_P(Program, TiledShapes, testing::ValuesIn(kShapes),
                          [](const auto& info) { return std::string(info.param.what); });

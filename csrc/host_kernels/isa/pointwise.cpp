@@ -305,6 +305,17 @@ void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& nu
   fill_dense(static_cast<char*>(values), reinterpret_cast<const char*>(&value), n, block.value_bytes[operand]);
 }
 
+void stream_values(void* to, const void* from, int64_t bytes) {
+  constexpr int64_t n = kVectorBytes;
+  char* const target = static_cast<char*>(to);
+  const char* const source = static_cast<const char*>(from);
+  int64_t i = 0;
+  if (reinterpret_cast<uintptr_t>(to) % n == 0) {
+    for (; i + n <= bytes; i += n) store_past_caches(target + i, load(source + i));
+  }
+  std::memcpy(target + i, source + i, static_cast<size_t>(bytes - i));
+}
+
 static_assert(kMaxInputs == kMaxBlockInputs);
 
 mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute,
@@ -315,6 +326,8 @@ mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& fram
   block = {run_block,
            run_rounds,
            fill_block,
+           stream_values,
+           drain_stores,
            &kernel,
            reinterpret_cast<void (*)()>(apply),
            reinterpret_cast<void (*)()>(by_one),

@@ -11,6 +11,7 @@
 #include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/element_chunk.h"
 #include "host_kernels/isa/reduction_plan.h"
+#include "host_kernels/row_reduction.h"
 #include "runtime/base/parallel.h"
 
 namespace mydev::kernels::MYDEV_ISA {
@@ -347,8 +348,23 @@ class Reduction {
   W* partial_;
 };
 
+template <typename Op, typename T, typename W>
+void reduce_rows(char* out, int64_t out_bytes, const char* in, int64_t in_bytes, int64_t rows, int64_t length) {
+  for (int64_t row = 0; row < rows; ++row, out += out_bytes, in += in_bytes) {
+    const W value = reduce_dense<Op, T, W>(reinterpret_cast<const T*>(in), length);
+    *reinterpret_cast<T*>(out) = static_cast<T>(Op::template finish<W>(value, length));
+  }
+}
+
 template <typename Op, typename A, typename W, typename Read = A>
 mydev_code reduce_as(const mydev_frame* frame) {
+  if (frame->decision != nullptr) {
+    for (const int32_t dtype : {frame->buffers[0].dtype, frame->buffers[1].dtype}) {
+      if (dtype != kDtypeOf<Read>) return MYDEV_UNIMPLEMENTED;
+    }
+    static_cast<RowReduction*>(frame->decision)->run = reduce_rows<Op, A, W>;
+    return MYDEV_OK;
+  }
   ReductionPlan plan;
   if (!make_reduction_plan(frame->buffers[0], frame->buffers[1], plan)) return MYDEV_UNIMPLEMENTED;
   if (plan.outputs == 0) return MYDEV_OK;

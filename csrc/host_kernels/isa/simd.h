@@ -52,6 +52,22 @@ template <typename T>
 inline void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof(v));
 }
+// Past the caches where the instruction set can: p is aligned as a vector is, and others see it after drain_stores().
+template <typename T>
+inline void store_past_caches(T* p, Vec<T> v) {
+#if defined(MYDEV_ISA_AVX512)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(v));
+#elif defined(MYDEV_ISA_AVX2)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(v));
+#else
+  store(p, v);
+#endif
+}
+inline void drain_stores() {
+#if defined(MYDEV_ISA_AVX512) || defined(MYDEV_ISA_AVX2)
+  _mm_sfence();
+#endif
+}
 #if defined(MYDEV_ISA_AVX512)
 // The first n lanes, n < 16 (4-byte lanes) or 8.
 inline __mmask16 first_lanes(int64_t n) {
