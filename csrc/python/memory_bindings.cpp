@@ -12,6 +12,7 @@
 #include "python/bindings.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/caching_allocator.h"
+#include "runtime/memory/caching_switch.h"
 #include "runtime/memory/pool_figures.h"
 #include "runtime/stream/stream_table.h"
 
@@ -157,6 +158,7 @@ void bind_memory(pybind11::module_& m) {
   m.def("set_memory_fraction", wrap_pybind_function_no_gil(set_memory_fraction));
   m.def("memory_fraction", wrap_pybind_function_no_gil(memory_fraction));
   m.def("empty_cache", wrap_pybind_function_no_gil([] { device_allocator()->emptyCache(); }));
+  m.def("set_memory_caching", set_memory_caching);
   m.def("raw_alloc", wrap_pybind_function_no_gil([](int device, int64_t stream_id, int64_t bytes) {
           return raw_allocations().allocate(device, stream_id, bytes);
         }));

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from torch_mydev import _C
-from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import DeviceLike, device_index, init
 from torch_mydev.device.memory_history import (  # noqa: F401 - torch.cuda.memory has them
     _allocation_traceback,
@@ -176,11 +175,13 @@ def caching_allocator_delete(mem_ptr: int) -> None:
 
 
 def caching_allocator_enable(value: bool = True) -> None:
-    """Memory is always cached: True changes nothing, False raises NotImplementedError."""
-    if not value:
-        raise NotImplementedError(
-            f"{DEVICE_NAME}'s memory is always cached; call empty_cache() where it is to go back to the driver"
-        )
+    """Whether memory that is freed is kept for later; if not, each block is asked of the driver and goes back to it.
+
+    For all devices and threads, and for what is allocated from now on: memory keeps to how it was allocated. What is
+    freed goes back when the streams that used it have passed, at the next allocation or question about memory. Graphs
+    and pools keep theirs.
+    """
+    _C.set_memory_caching(bool(value))
 
 
 def device_memory_used(device: DeviceLike = None) -> int:

@@ -12,6 +12,7 @@
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/memory/address_space.h"
 #include "runtime/memory/block_index.h"
+#include "runtime/memory/caching_switch.h"
 #include "runtime/memory/device_memory.h"
 #include "runtime/memory/entered_pools.h"
 #include "runtime/memory/memory_events.h"
@@ -111,6 +112,8 @@ void use_first(StreamBins& bins, const Stream& served) noexcept {
     }
   }
   ThreadCache* cache = thread_cache(memory);
+  if (!memory_cached() && !stream.keeps_memory()) [[unlikely]]
+    return memory.allocate_uncached(stream, bytes, cache);
   if (cache == nullptr || bytes > kSmallLimit) return memory.allocate(stream, bytes, cache);
   StreamBins& bins = cache->bins_for(stream);
   if (!in_pool || &stream != &usual) use_first(bins, usual);
@@ -146,7 +149,7 @@ namespace {
 Block* allocate_unobserved(Stream& given, size_t bytes) {
   Stream& stream = given.memory_pool();
   StreamBins* bins = last_bins;
-  if (bins != nullptr && bins->served == &stream && bytes - 1 < kSmallLimit) [[likely]] {
+  if (bins != nullptr && bins->served == &stream && bytes - 1 < kSmallLimit && memory_cached()) [[likely]] {
     if (Chunk* chunk = bins->cache->take(*bins, bytes)) [[likely]]
       return chunk;
   }

@@ -61,11 +61,12 @@ DeviceMemory* DeviceMemory::existing(int device) noexcept {
 }
 
 void DeviceMemory::info(Device& device, uint64_t& free_bytes, uint64_t& total_bytes) {
+  DeviceMemory* memory = existing(device.index);
   if (device.driver->memory_info != nullptr) {
+    if (memory != nullptr) memory->return_what_is_uncached();
     check_driver(device, device.driver->memory_info(device.index, &free_bytes, &total_bytes), "asking for free memory");
     return;
   }
-  DeviceMemory* memory = existing(device.index);
   const int64_t reserved = memory == nullptr ? 0 : memory->stats().reserved_bytes.all.current;
   total_bytes = device.properties.total_memory;
   free_bytes = total_bytes - std::min(total_bytes, static_cast<uint64_t>(reserved));
@@ -97,14 +98,7 @@ Chunk* DeviceMemory::allocate(Stream& stream, size_t requested, ThreadCache* cac
   const size_t size = block_size(requested);
   Lock lock(mutex_);
   Chunk* chunk = take(lock, stream, size, requested);
-  count_activity_of(cache);
-  hand_out(chunk, requested);
-  count_allocated(chunk->segment->large, tally_of(chunk));
-  if (size >= allocator_settings().max_split_size) {
-    ++stats_.oversize_allocations.allocated;
-    stats_.oversize_allocations.peak =
-        std::max(stats_.oversize_allocations.peak, ++stats_.oversize_allocations.current);
-  }
+  hand_out_counted(chunk, requested, cache);
   return chunk;
 }
 
@@ -121,7 +115,7 @@ Chunk* DeviceMemory::make_unbacked(Stream& stream, void* data, size_t bytes) {
 }
 
 void DeviceMemory::free(Chunk* chunk, ThreadCache* cache) noexcept {
-  const std::lock_guard guard(mutex_);
+  Lock lock(mutex_);
   chunk->references.store(0, std::memory_order_relaxed);
   if (chunk->segment == nullptr) {
     chunk->users.reset();
@@ -143,7 +137,9 @@ void DeviceMemory::free(Chunk* chunk, ThreadCache* cache) noexcept {
       detail::tell_of_memory(MemoryEventKind::kFreeCompleted, *chunk->stream, chunk->data, chunk->size);
     }
     count_inactive(large, tally);
-    put_free(chunk);
+    const bool cached = chunk->segment->cached;
+    retire(chunk);
+    if (!cached) return_uncached(lock);
   }
 }
 
@@ -194,6 +190,18 @@ Chunk* DeviceMemory::new_chunk() {
   Chunk* chunk = recycled_;
   recycled_ = chunk->next_cached;
   return chunk;
+}
+
+// Gives the user a chunk that did not come from a thread's cache.
+void DeviceMemory::hand_out_counted(Chunk* chunk, size_t requested, ThreadCache* cache) noexcept {
+  count_activity_of(cache);
+  hand_out(chunk, requested);
+  count_allocated(chunk->segment->large, tally_of(chunk));
+  if (chunk->size >= allocator_settings().max_split_size) {
+    ++stats_.oversize_allocations.allocated;
+    stats_.oversize_allocations.peak =
+        std::max(stats_.oversize_allocations.peak, ++stats_.oversize_allocations.current);
+  }
 }
 
 void DeviceMemory::recycle(Chunk* chunk) noexcept {
@@ -338,6 +346,7 @@ Chunk* DeviceMemory::take_from_new_segment(Stream& stream, size_t size, size_t s
               .stream = &stream,
               .pool = pool_of_key(stream),
               .large = size > kSmallLimit,
+              .cached = true,
               .first = chunk,
               .chunks = 1,
               .free_chunks = 1,

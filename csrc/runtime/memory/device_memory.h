@@ -50,6 +50,9 @@ class DeviceMemory {
   // A block above kSmallLimit, or one of a class for a thread that has no cache (any more). `cache`: the thread's own,
   // or nullptr. Raises RESOURCE_EXHAUSTED.
   Chunk* allocate(Stream& stream, size_t requested, ThreadCache* cache);
+  // A block of the driver's own, that is not kept when it is freed. Where the driver has no more, what is cached
+  // serves. As above.
+  Chunk* allocate_uncached(Stream& stream, size_t requested, ThreadCache* cache);
   // A block that is none of the device's memory: of 0 bytes, at nullptr, or of addresses alone.
   Chunk* make_unbacked(Stream& stream, void* data, size_t bytes);
   // Takes back a block that no one refers to; the free is deferred if other streams have used it.
@@ -68,6 +71,8 @@ class DeviceMemory {
 
   // Of all but live pools, or of one pool that is gone.
   void empty_cache(PoolId pool = {});
+  // What is not kept, as far as the streams that used it have passed.
+  void return_what_is_uncached();
   AllocatorStats stats();
   void reset_accumulated_stats();
   void reset_peak_stats();
@@ -95,11 +100,13 @@ class DeviceMemory {
   // Chunks and segments (device_memory.cpp). All need mutex_.
   size_t block_size(size_t requested) const;
   Chunk* new_chunk();
+  void hand_out_counted(Chunk* chunk, size_t requested, ThreadCache* cache) noexcept;
   void recycle(Chunk* chunk) noexcept;
   Chunk* take_free(Stream& stream, size_t size);
   Chunk* take_from_new_segment(Stream& stream, size_t size, size_t segment_bytes);
   Chunk* cut(Chunk* chunk, size_t size);
   void put_free(Chunk* chunk) noexcept;
+  void retire(Chunk* chunk) noexcept;
   void mark_free(Chunk* chunk) noexcept;
   void mark_out(Chunk* chunk) noexcept;
   void absorb(Chunk* chunk, Chunk* follower) noexcept;
@@ -115,6 +122,7 @@ class DeviceMemory {
   void release_segments(Lock& lock, size_t bytes, PoolId pool = {});
   void collect_garbage(Lock& lock, size_t segment_bytes);
   void flush_thread_caches() noexcept;
+  void return_uncached(Lock& lock) noexcept;
   std::string out_of_memory_message(Lock& lock, size_t requested);
 
   // Statistics (memory_statistics.cpp). All need mutex_.
@@ -142,6 +150,8 @@ class DeviceMemory {
   std::vector<std::unique_ptr<Event>> idle_events_;
   std::deque<Chunk> chunks_;  // all that were ever made
   Chunk* recycled_ = nullptr;
+  Chunk* uncached_ = nullptr;     // free and of segments that are not cached, chained; in no set
+  size_t uncached_segments_ = 0;  // all of them
   uint64_t tick_ = 0;
   double fraction_ = 1.0;
   AllocatorStats stats_;

@@ -42,6 +42,7 @@ mydev_code wait_for_stream(const Stream& stream) noexcept {
 // A chunk of `size` bytes, marked out. May unlock and lock meanwhile.
 Chunk* DeviceMemory::take(Lock& lock, Stream& stream, size_t size, size_t requested) {
   collect_deferred_frees();
+  return_uncached(lock);
   if (Chunk* chunk = take_free(stream, size)) return chunk;
   const size_t segment_bytes = segment_size(size, allocator_settings().medium_segment_size);
   collect_garbage(lock, segment_bytes);
@@ -166,7 +167,7 @@ void DeviceMemory::collect_deferred_frees() {
         detail::tell_of_memory(MemoryEventKind::kFreeCompleted, *chunk->stream, chunk->data, chunk->size);
         count_inactive(chunk->segment->large,
                        {1, static_cast<int64_t>(chunk->size), static_cast<int64_t>(chunk->requested)});
-        put_free(chunk);
+        retire(chunk);
       }
     }
   }
@@ -196,11 +197,12 @@ void DeviceMemory::flush_thread_caches() noexcept {
 // streams that they belong to, since memory is freed in the order of the stream but given back at once. Of one pool if
 // one is named, and never of pools that are alive.
 void DeviceMemory::release_segments(Lock& lock, size_t bytes, PoolId pool) {
+  return_uncached(lock);
   std::vector<Segment*> unused;
   for (const auto& [address, range] : segments_) {
     Segment& segment = *range.value;
     if (pool != PoolId{} && segment.pool != pool) continue;
-    if (segment.unused() && !segment.stream->keeps_memory()) unused.push_back(&segment);
+    if (segment.cached && segment.unused() && !segment.stream->keeps_memory()) unused.push_back(&segment);
   }
   std::sort(unused.begin(), unused.end(), [](const Segment* a, const Segment* b) { return a->last_use < b->last_use; });
   std::vector<std::unique_ptr<Segment>> victims;

@@ -32,7 +32,7 @@ using FreeChunks = std::set<Chunk*, BySizeThenAddress>;
 struct Chunk : Block {
   enum class State : uint8_t { kFree, kOut, kDeferred };
 
-  Chunk* next_cached;                           // in a bin of a thread cache, or among the recycled chunks
+  Chunk* next_cached;  // in a bin of a thread cache, or among chunks that are recycled or returned
   std::unique_ptr<std::vector<Stream*>> users;  // streams announced by record_stream
   Segment* segment;                             // nullptr for a block that is not backed
   Chunk* previous;
@@ -55,6 +55,7 @@ struct Segment {
   Stream* stream;
   PoolId pool;  // {0, 0}: none
   bool large;
+  bool cached;  // false: goes back to the driver as soon as its only chunk is free (caching_switch.h)
   Chunk* first;
   size_t chunks;       // in the list
   size_t free_chunks;  // of these in state kFree

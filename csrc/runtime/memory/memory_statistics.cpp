@@ -136,6 +136,7 @@ DeviceMemory::Lock DeviceMemory::lock_and_count() {
 }
 
 AllocatorStats DeviceMemory::stats() {
+  return_what_is_uncached();
   const Lock lock = lock_and_count();
   return stats_;
 }
@@ -175,6 +176,7 @@ std::map<uintptr_t, PoolId> DeviceMemory::segments_of_pools() {
 }
 
 void DeviceMemory::append_snapshot(std::vector<SegmentSnapshot>& snapshot) {
+  return_what_is_uncached();
   const std::lock_guard registry(registry_mutex_);
   const Lock lock(mutex_);
   for (ThreadCache* cache : caches_) cache->lock();
