@@ -46,6 +46,7 @@ ROWS: list[tuple[str, str, tuple[dict[str, Any], dict[str, Any]]]] = [
     ("policy gradient", "policy_gradient", DEVICES),
     ("averaged weights", "averaged", DEVICES),
     ("torchvision, spectra", "vision_and_sound", DEVICES),
+    ("torchaudio", "speech", DEVICES),
     ("safetensors, from_pretrained", "straight_to_device", DEVICES),
 ]
 

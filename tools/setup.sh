@@ -65,6 +65,8 @@ pip_install() { # <name>
     .venv/bin/python -m pip install -q --no-compile "$(cat "$file")"
   elif [ "$1" = ecosystem ]; then # the file names all that is needed; what its packages name would be another torch
     .venv/bin/python -m pip install -q --no-compile --no-deps -r "$file"
+    # These are for a torch with CUDA, and do not load; torchaudio does without them where they are not there.
+    rm -f .venv/lib/python3*/site-packages/torchaudio/lib/*.so
   else
     .venv/bin/python -m pip install -q --no-compile -r "$file"
   fi

@@ -1,4 +1,4 @@
-"""Operators that torchvision and torchaudio are made of: python vision_and_sound.py [device]"""
+"""What torchvision has in Python, and a spectrum: python vision_and_sound.py [device]"""
 
 import json
 import sys

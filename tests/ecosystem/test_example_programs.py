@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.program, pytest.mark.filterwarnings("ignore")]
         ("averaged", "torch", {}),
         ("policy_gradient", "torch", {}),
         ("vision_and_sound", "torchvision", {}),
+        ("speech", "torchaudio", {}),
     ],
 )
 def test_device_agrees_with_the_cpu(name: str, library: str, options: dict[str, Any]) -> None:
