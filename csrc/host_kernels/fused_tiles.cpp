@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <new>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -105,6 +106,7 @@ std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, std
   }
   tiles->merge_dimensions();
   tiles->find_groups();
+  tiles->find_chains();
   tiles->choose_tile();
   if (!tiles->apart_ && tiles->count_ > 1) {
     why = "rounds of several tiles see what others write";
@@ -295,6 +297,34 @@ void FusedTiles::find_groups() {
   }
 }
 
+// Finds which steps of a group each compute with what the step before them has computed.
+void FusedTiles::find_chains() {
+  // How the step computes with the value; nothing: it does not.
+  const auto form_of = [](const Step& step, const Operand& value) -> std::optional<ChainCall::Form> {
+    const auto is_it = [&](size_t k) {
+      const Operand& operand = step.operands[k];
+      return operand.kind == value.kind && operand.index == value.index && operand.offset == value.offset &&
+             operand.strides == value.strides;
+    };
+    if (step.block.inputs == 1) return is_it(1) ? std::optional(ChainCall::kAlone) : std::nullopt;
+    if (is_it(1)) return is_it(2) ? ChainCall::kItself : ChainCall::kSecond;
+    return is_it(2) ? std::optional(ChainCall::kFirst) : std::nullopt;
+  };
+  for (size_t i = 0; i < steps_.size();) {
+    const size_t first = i++;
+    if (steps_[first].way != Step::kBlocks || steps_[first].block.chain_operation == 0) continue;
+    steps_[first].form = steps_[first].block.inputs == 1 ? ChainCall::kAlone : ChainCall::kSecond;
+    for (; i < steps_[first].end_of_group && steps_[i].block.chain_operation != 0; ++i) {
+      const Operand& value = steps_[i - 1].operands[0];
+      const std::optional<ChainCall::Form> form = form_of(steps_[i], value);
+      if (!form) break;
+      steps_[i].form = *form;
+      steps_[i - 1].is_passed_on = value.kind == Operand::kTemporary && temporaries_[value.index].last == i;
+    }
+    steps_[first].end_of_chain = i;
+  }
+}
+
 // Makes the lines of each group as long as its operands lie in the tile as along one dimension.
 void FusedTiles::find_lines() {
   for (size_t first = 0; first < steps_.size();) {
@@ -399,7 +429,7 @@ void FusedTiles::find_traffic() {
       if (operand.kind != Operand::kMemory || !is_everywhere(operand)) continue;
       const bool is_result = &operand == step.operands.data();
       operand.ahead = !is_result && uses[operand.index].front() == &operand;
-      operand.streamed = is_result && step.way == Step::kBlocks && uses[operand.index].size() == 1 &&
+      operand.streamed = is_result && step.block.chain_operation != 0 && uses[operand.index].size() == 1 &&
                          entries * row() * dtype_size(operand.dtype) >= kStreamed;
     }
   }

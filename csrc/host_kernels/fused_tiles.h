@@ -51,8 +51,11 @@ class FusedTiles {
     Way way = kKernel;
     PointwiseBlock block;
     RowReduction reduction;
-    size_t end_of_group = 0;  // behind the last of those that go block by block with it
-    size_t line = 0;          // the first dimension of lines, which all of its group go along as along one dimension
+    size_t end_of_chain = 0;  // behind the last of those that values go through in registers, from this one on
+    ChainCall::Form form = ChainCall::kAlone;
+    bool is_passed_on = false;  // what it computes needs no memory: the next of the chain alone needs it
+    size_t end_of_group = 0;    // behind the last of those that go block by block with it
+    size_t line = 0;            // the first dimension of lines, which all of its group go along as along one dimension
   };
   // From the step that writes it first to the last that reads it.
   struct Temporary {
@@ -81,6 +84,7 @@ class FusedTiles {
   bool has_block(Step& step) const;
   bool has_rows(Step& step) const;
   void find_groups();
+  void find_chains();
   void find_lines();
   std::vector<Memory> share_memory();
   int64_t bytes_of_buffers() const;

@@ -153,11 +153,7 @@ void FusedTiles::Worker::make_streams() {
       stream.value_bytes = step.block.value_bytes[k];
       stream.ahead = operand.ahead;
       stream.streamed = operand.streamed;
-      if (stream.streamed) {
-        stream.values = dying_in_block(i);
-        repeated += stream.values == nullptr ? 1 : 0;
-        drain_ = step.block.drain;
-      }
+      if (stream.streamed) drain_ = step.block.drain;
       if (operand.kind == Operand::kTemporary && tiles_->temporaries_[operand.index].in_block) {
         stream.values = static_cast<char*>(buffer.data);
       } else if (operand.kind == Operand::kNumber || (buffer.strides[buffer.rank - 1] == 0 && !is_one_value && k > 0)) {
@@ -177,26 +173,15 @@ void FusedTiles::Worker::make_streams() {
   for (size_t i = 0; i < frames_.size(); ++i) {
     for (size_t k = 0; k < tiles_->steps_[i].operands.size(); ++k) {
       Stream& stream = streams_[first_buffer_[i] + k];
-      if (!stream.repeats && (!stream.streamed || stream.values != nullptr)) continue;
+      if (!stream.repeats) continue;
       stream.values = next;
       next += kBlockValues * kMostValueBytes;
       const Operand& operand = tiles_->steps_[i].operands[k];
-      if (stream.is_uniform || stream.streamed) continue;
+      if (stream.is_uniform) continue;
       const PointwiseBlock& block = tiles_->steps_[i].block;
       block.fill(block, static_cast<int>(k), operand.number, stream.values, kBlockValues);
     }
   }
-}
-
-// Memory of values that the step reads for the last time and writes as many bytes of; nullptr: there are none.
-char* FusedTiles::Worker::dying_in_block(size_t step) const {
-  const Step& at = tiles_->steps_[step];
-  for (size_t k = 1; k < at.operands.size(); ++k) {
-    if (at.operands[k].kind != Operand::kTemporary || at.block.value_bytes[k] != at.block.value_bytes[0]) continue;
-    const Temporary& temporary = tiles_->temporaries_[at.operands[k].index];
-    if (temporary.in_block && temporary.last == step) return static_cast<char*>(buffers_[first_buffer_[step] + k].data);
-  }
-  return nullptr;
 }
 
 mydev_code FusedTiles::Worker::fail(const mydev_frame& frame, mydev_code code) const {
@@ -323,28 +308,56 @@ mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
 mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length) {
   for (int64_t begin = 0; begin < length; begin += kBlockValues) {
     const int64_t n = std::min(kBlockValues, length - begin);
-    const Stream* stream = &streams_[first_buffer_[first]];
-    for (size_t i = first; i < end; ++i) {
+    for (size_t i = first; i < end;) {
       const Step& step = tiles_->steps_[i];
-      const auto next = [&] {
-        const Stream& at = *stream++;
-        char* const values = at.moves ? at.line + begin * at.value_bytes : at.values;
-        if (at.ahead) lookahead_.want_behind(values, n * at.value_bytes, passes_);
-        return values;
-      };
-      const Stream& result = *stream;
-      void* const place = next();
-      void* const out = result.streamed ? result.values : place;
+      const size_t end_of_chain = step.end_of_chain;
+      if (end_of_chain > i + 1 || streams_[first_buffer_[i]].streamed) {
+        run_chain(i, end_of_chain, begin, n);
+        i = end_of_chain;
+        continue;
+      }
+      const Stream* const streams = &streams_[first_buffer_[i]];
       const void* in[kMaxBlockInputs] = {};
-      for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = next();
-      const bool by_one = stream[-1].is_one;
-      if (!step.block.run(step.block, frames_[i], out, in, n, by_one)) [[unlikely]]
+      for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = values_at(streams[1 + k], begin, n);
+      const bool by_one = streams[step.block.inputs].is_one;
+      if (!step.block.run(step.block, frames_[i], values_at(streams[0], begin, n), in, n, by_one)) [[unlikely]]
         return fail(frames_[i], MYDEV_FAILED_PRECONDITION);
-      if (result.streamed) step.block.stream(place, out, n * result.value_bytes);
       if (!step.of_kept) lookahead_.ask();
+      ++i;
     }
   }
   return MYDEV_OK;
+}
+
+// Steps [first, end), a chain, on n values.
+void FusedTiles::Worker::run_chain(size_t first, size_t end, int64_t begin, int64_t n) {
+  chain_.clear();
+  const auto floats_at = [&](const Stream& stream) { return reinterpret_cast<float*>(values_at(stream, begin, n)); };
+  const float* const start = floats_at(streams_[first_buffer_[first] + 1]);
+  for (size_t i = first; i < end; ++i) {
+    const Step& step = tiles_->steps_[i];
+    const Stream* const streams = &streams_[first_buffer_[i]];
+    ChainCall& call = chain_.emplace_back(ChainCall{step.block.chain_operation, step.form, nullptr, nullptr, false});
+    if (step.form == ChainCall::kSecond || step.form == ChainCall::kFirst) {
+      const Stream& other = streams[step.form == ChainCall::kFirst ? 1 : 2];
+      call.operand = floats_at(other);
+      if (other.is_one) call.form = ChainCall::kOne;
+    }
+    if (step.is_passed_on) continue;
+    call.out = floats_at(streams[0]);
+    call.streamed = streams[0].streamed;
+  }
+  tiles_->steps_[first].block.run_chain(start, chain_, n);
+  for (size_t i = first; i < end; ++i) {
+    if (!tiles_->steps_[i].of_kept) lookahead_.ask();
+  }
+}
+
+// Of the block of n values that begins there in the line.
+char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin, int64_t n) {
+  char* const values = stream.moves ? stream.line + begin * stream.value_bytes : stream.values;
+  if (stream.ahead) lookahead_.want_behind(values, n * stream.value_bytes, passes_);
+  return values;
 }
 
 std::span<FusedTiles::Worker::Stream> FusedTiles::Worker::streams_of(size_t first, size_t end) {

@@ -31,7 +31,7 @@ class FusedTiles::Worker {
     bool is_one = false;      // is given as one value, where the line begins or in `values`
     bool repeats = false;     // is one value along a line, which `values` has as often as a block has values
     bool is_uniform = false;  // and another in each line
-    bool ahead = false, streamed = false;  // as of the operand; what is streamed is computed in `values`
+    bool ahead = false, streamed = false;  // as of the operand
     char* values = nullptr;                // of what does not move
     char* line = nullptr;                  // where the line begins
   };
@@ -75,8 +75,9 @@ class FusedTiles::Worker {
   void run_rows(size_t step);
   mydev_code run_group(size_t first, size_t end);
   mydev_code run_line(size_t first, size_t end, int64_t length);
+  void run_chain(size_t first, size_t end, int64_t begin, int64_t n);
+  char* values_at(const Stream& stream, int64_t begin, int64_t n);
   static void repeat(const Stream& stream, int64_t length);
-  char* dying_in_block(size_t step) const;
   mydev_code fail(const mydev_frame& frame, mydev_code code) const;
 
   uint64_t prepared_for_ = 0;
@@ -91,6 +92,7 @@ class FusedTiles::Worker {
   std::vector<std::pair<size_t, int64_t>> moving_;  // buffers, and their bytes from round to round
   std::vector<Stream> streams_;                     // one for each buffer
   std::vector<size_t> first_buffer_;                // of each step
+  std::vector<ChainCall> chain_;
   Lookahead lookahead_;
   int64_t passes_ = 0;                // over all elements
   void (*drain_)() = nullptr;         // of what is streamed

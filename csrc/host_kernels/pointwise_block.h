@@ -28,6 +28,18 @@ struct PointwiseCall {
   bool by_one;  // as run() is told
 };
 
+// A step of a chain, whose values go from call to call in registers.
+struct ChainCall {
+  // What is computed with the value that comes: nothing, itself again, one number, or lanes, as the second or first
+  // operand.
+  enum Form : int32_t { kAlone, kItself, kOne, kSecond, kFirst };
+  int32_t operation;  // of the block
+  Form form;
+  const float* operand;
+  float* out;     // nullptr: only the next call needs what it computes
+  bool streamed;  // past the caches, where `out` allows it; others see it after drain()
+};
+
 struct PointwiseBlock {
   // n values; out may be one of the inputs. by_one: the second input is one value; where apply_by_one is there. The
   // frame is looked at for attributes. False: they failed, and the frame has a message.
@@ -38,15 +50,16 @@ struct PointwiseBlock {
   const PointwiseCall* (*run_rounds)(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds);
   // n times the number that the operand is, as the kernel computes with it; 0 is the result.
   void (*fill)(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n);
-  // Copies values to memory past the caches, which it would only push others out of. Others see them after drain().
-  void (*stream)(void* to, const void* from, int64_t bytes);
-  void (*drain)();
+  // n values from `start` on through all calls, each as the call's block computes it. Of any of the blocks.
+  void (*run_chain)(const float* start, std::span<const ChainCall> calls, int64_t n);
+  void (*drain)();  // others see what this thread has streamed before what it writes next
   const void* kernel;
   void (*apply)();  // its function for the dtype
   void (*apply_by_one)();
   int32_t inputs;
   int32_t value_bytes[1 + kMaxBlockInputs];  // of the result, then the inputs
   mydev_dtype wanted[1 + kMaxBlockInputs];   // what is computed with
+  int32_t chain_operation;                   // in chains; 0: they do not have it
 };
 
 }  // namespace mydev::kernels

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
@@ -249,6 +252,45 @@ TEST(TiledStep, KeepsTemporariesThatLiveTogetherApart) {
   const Values x = some_values(50000);
   EXPECT_EQ(run_once(fuse(program), {x}, 50000), run_once(program, {x}, 50000));
 }
+
+constexpr std::string_view kBinary[] = {"add", "sub", "mul", "div", "maximum", "minimum"};
+
+// Steps of which each computes with what the one before it has computed, in each place that operands come in.
+class TiledChain : public testing::TestWithParam<const char*> {};
+
+TEST_P(TiledChain, IsComputedAsByLaunches) {
+  if (!has_kernels()) GTEST_SKIP() << "the device has not all kernels";
+  const std::string kernel = GetParam(), alpha = kernel == "add" || kernel == "sub" ? "; alpha=1.0" : "";
+  const bool is_binary = std::ranges::count(kBinary, kernel) != 0;
+  std::string text = "program p(x: f32[3,1001], w: f32[1001]) -> (y: f32[3,1001]) {\n";
+  for (const char* name : {"a", "b", "c", "d"}) text += "  temporary " + std::string(name) + ": f32[3,1001]\n";
+  // Of one operand: of the second.
+  const auto step = [&](const std::string& to, const std::string& first, const std::string& second) {
+    const std::string operands = is_binary ? first + ", " + second + alpha : second;
+    text += "  " + to + " = launch mydev." + kernel + "(" + operands + ")\n";
+  };
+  step("a", "w f32[3,1001]{0,1}", "x");
+  step("b", "a", "a");
+  step("c", "b", is_binary ? "f32[3,1001] 0.75" : "b");
+  step("d", "x", "c");
+  text += "  y = launch mydev.add(d, x; alpha=1.0)\n}\n";
+  const SharedProgram program = parsed(text);
+  Values x = some_values(3003);
+  x[7] = NAN, x[8] = INFINITY, x[9] = -INFINITY, x[10] = -0.0F, x[11] = 1e-40F, x[3002] = NAN;
+  const Values expected = run_once(program, {x, some_values(1001)}, 3003);
+  const Values tiled = run_once(fuse(program), {x, some_values(1001)}, 3003);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(tiled[i])) << i;
+    } else {
+      EXPECT_EQ(std::bit_cast<uint32_t>(tiled[i]), std::bit_cast<uint32_t>(expected[i])) << i;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Program, TiledChain,
+                         testing::Values("add", "sub", "mul", "div", "maximum", "minimum", "neg", "abs", "relu", "exp",
+                                         "tanh", "sigmoid"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(TiledStep, WritesNoResultOverWhatOtherTilesHaveYetToRead) {
   // m is read transposed, and dies in the fused step.

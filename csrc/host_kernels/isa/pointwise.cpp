@@ -2,6 +2,7 @@
 
 #include "host_kernels/isa/complex.h"
 #include "host_kernels/isa/element_conversion.h"
+#include "host_kernels/isa/pointwise_chain.h"
 #include "host_kernels/isa/strided_runs.h"
 #include "host_kernels/pointwise_block.h"
 #include "host_kernels/strided_layout.h"
@@ -305,35 +306,26 @@ void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& nu
   fill_dense(static_cast<char*>(values), reinterpret_cast<const char*>(&value), n, block.value_bytes[operand]);
 }
 
-void stream_values(void* to, const void* from, int64_t bytes) {
-  constexpr int64_t n = kVectorBytes;
-  char* const target = static_cast<char*>(to);
-  const char* const source = static_cast<const char*>(from);
-  int64_t i = 0;
-  if (reinterpret_cast<uintptr_t>(to) % n == 0) {
-    for (; i + n <= bytes; i += n) store_past_caches(target + i, load(source + i));
-  }
-  std::memcpy(target + i, source + i, static_cast<size_t>(bytes - i));
-}
-
 static_assert(kMaxInputs == kMaxBlockInputs);
 
 mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute,
                           Apply apply, PointwiseBlock& block) {
   // A product with another alpha would be rounded before it is added; a loop over values adds it as it is.
   const Params params(frame.attributes, frame.num_attributes);
-  const Apply by_one = params.get<double>(0, 1.0) == 1.0 ? kernel.by_one.*compute.apply : nullptr;
+  const bool is_exact = params.get<double>(0, 1.0) == 1.0;
+  const Apply by_one = is_exact ? kernel.by_one.*compute.apply : nullptr;
   block = {run_block,
            run_rounds,
            fill_block,
-           stream_values,
+           run_chain,
            drain_stores,
            &kernel,
            reinterpret_cast<void (*)()>(apply),
            reinterpret_cast<void (*)()>(by_one),
            kernel.inputs,
            {},
-           {}};
+           {},
+           0};
   for (int k = 0; k <= kernel.inputs; ++k) {
     const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
     block.wanted[k] = pred ? MYDEV_PRED : compute.dtype;
@@ -341,6 +333,7 @@ mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& fram
     const bool is_number = (frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0;
     if (!is_number && frame.buffers[k].dtype != block.wanted[k]) return MYDEV_UNIMPLEMENTED;
   }
+  if (compute.dtype == MYDEV_F32 && is_exact) block.chain_operation = chain_operation(kernel.name);
   return MYDEV_OK;
 }
 

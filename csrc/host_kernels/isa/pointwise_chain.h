@@ -1,0 +1,15 @@
+// Chains of pointwise kernels on f32 (pointwise_block.h): each value goes through all of them in a register.
+#pragma once
+
+#include "host_kernels/isa/isa.h"
+#include "host_kernels/pointwise_block.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+// What a chain computes for the kernel; 0: chains do not have it.
+int32_t chain_operation(const char* kernel);
+
+// Values go through all calls. The first begins with `start`.
+void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n);
+
+}  // namespace mydev::kernels::MYDEV_ISA
