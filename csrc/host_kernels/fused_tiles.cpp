@@ -321,8 +321,25 @@ void FusedTiles::find_chains() {
       steps_[i].form = *form;
       steps_[i - 1].is_passed_on = value.kind == Operand::kTemporary && temporaries_[value.index].last == i;
     }
+    if (i == steps_[first].end_of_group && is_sum_of(i, steps_[i - 1])) {
+      Temporary& value = temporaries_[steps_[i - 1].operands[0].index];
+      steps_[i - 1].is_passed_on = value.last == i;
+      value.in_block |= value.last == i && steps_[value.first].end_of_group == i;
+      steps_[i].end_of_group = i;
+      for (Step& step : steps_) step.end_of_group += step.end_of_group == i ? 1 : 0;
+      ++i;
+    }
     steps_[first].end_of_chain = i;
   }
+}
+
+// Whether the step sums rows, each a block, of a temporary that the one before it computes.
+bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
+  if (step == steps_.size() || steps_[step].way != Step::kRows || rounds_ > 1) return false;
+  const Operand &value = before.operands[0], &in = steps_[step].operands[1];
+  const bool is_value = value.kind == Operand::kTemporary && in.kind == value.kind && in.index == value.index;
+  return steps_[step].reduction.of_sum != nullptr && is_value && !before.of_kept && sizes_.size() == kept_ + 1 &&
+         row() >= kShortestSum && row() <= kBlockValues;
 }
 
 // Makes the lines of each group as long as its operands lie in the tile as along one dimension.
@@ -381,16 +398,13 @@ int64_t FusedTiles::bytes_of_buffers() const {
   return bytes;
 }
 
-bool FusedTiles::is_by_kernels() const {
-  return std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
-}
-
 void FusedTiles::choose_tile() {
   const std::vector<Memory> memories = share_memory();
   int64_t bytes = bytes_of_buffers();
   for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
   const bool reduces = kept_ < sizes_.size();
-  const int64_t budget = !reduces ? kTileBytes : is_by_kernels() ? kTileBytesOfKernels : kTileBytesOfRows;
+  const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
+  const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : kTileBytesOfRows;
   int64_t most = budget / std::max<int64_t>(1, bytes);
   if (reduces) most = std::min(most, kMostReduced / row());
   split_ = kept_ - 1;

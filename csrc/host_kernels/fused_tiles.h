@@ -51,7 +51,8 @@ class FusedTiles {
     Way way = kKernel;
     PointwiseBlock block;
     RowReduction reduction;
-    size_t end_of_chain = 0;  // behind the last of those that values go through in registers, from this one on
+    // Behind the last of those that values go through in registers, from this one on; and behind what sums them.
+    size_t end_of_chain = 0;
     ChainCall::Form form = ChainCall::kAlone;
     bool is_passed_on = false;  // what it computes needs no memory: the next of the chain alone needs it
     size_t end_of_group = 0;    // behind the last of those that go block by block with it
@@ -85,10 +86,10 @@ class FusedTiles {
   bool has_rows(Step& step) const;
   void find_groups();
   void find_chains();
+  bool is_sum_of(size_t step, const Step& before) const;
   void find_lines();
   std::vector<Memory> share_memory();
   int64_t bytes_of_buffers() const;
-  bool is_by_kernels() const;
   void choose_tile();
   void place_temporaries(const std::vector<Memory>& memories);
   void find_traffic();

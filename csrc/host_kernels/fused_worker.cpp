@@ -144,6 +144,16 @@ void FusedTiles::Worker::make_streams() {
   size_t repeated = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
+    if (step.way == Step::kRows) {
+      for (size_t k = 0; k < 2; ++k) streams_[first_buffer_[i] + k].value_bytes = dtype_size(step.operands[k].dtype);
+    }
+    if (step.way == Step::kRows && step.end_of_group != 0) {  // goes with a chain
+      Stream& sum = streams_[first_buffer_[i]];
+      sum.moves = true;
+      if (step.line > tiles_->split_) {
+        sum.line_bytes = buffers_[first_buffer_[i]].strides[step.line - tiles_->split_ - 1] * sum.value_bytes;
+      }
+    }
     if (step.way != Step::kBlocks) continue;
     const bool is_one_value = elements(step.line, tiles_->end_of(step)) == 1;
     for (size_t k = 0; k < step.operands.size(); ++k) {
@@ -253,8 +263,8 @@ void FusedTiles::Worker::run_rows(size_t step) {
   const mydev_buffer &out = buffers_[first_buffer_[step]], &in = buffers_[first_buffer_[step] + 1];
   const size_t last = tiles_->kept_ - tiles_->split_ - 1;  // of the kept dimensions
   const int64_t rows = sizes_[last], lines = elements(tiles_->split_, tiles_->kept_ - 1), length = tiles_->row();
-  const int64_t out_size = dtype_size(static_cast<mydev_dtype>(out.dtype)),
-                in_size = dtype_size(static_cast<mydev_dtype>(in.dtype));
+  const int64_t out_size = streams_[first_buffer_[step]].value_bytes,
+                in_size = streams_[first_buffer_[step] + 1].value_bytes;
   if (tiles_->steps_[step].operands[1].ahead) {
     lookahead_.want_behind(static_cast<const char*>(in.data), rows * lines * length * in_size, passes_);
   }
@@ -288,7 +298,10 @@ mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
         stream.line += stream.line_bytes;
       } else {
         int64_t elements = 0, rest = line;
-        for (size_t d = outer_rank; d-- > 0; rest /= sizes_[d]) elements += rest % sizes_[d] * buffers[i].strides[d];
+        for (size_t d = outer_rank; rest != 0; rest /= sizes_[d]) {
+          --d;
+          elements += rest % sizes_[d] * buffers[i].strides[d];
+        }
         stream.line = static_cast<char*>(buffers[i].data) + elements * stream.value_bytes;
       }
       if (stream.is_one) {
@@ -334,7 +347,9 @@ void FusedTiles::Worker::run_chain(size_t first, size_t end, int64_t begin, int6
   chain_.clear();
   const auto floats_at = [&](const Stream& stream) { return reinterpret_cast<float*>(values_at(stream, begin, n)); };
   const float* const start = floats_at(streams_[first_buffer_[first] + 1]);
-  for (size_t i = first; i < end; ++i) {
+  const Step& last = tiles_->steps_[end - 1];
+  const bool is_summed = last.way == Step::kRows;
+  for (size_t i = first; i < (is_summed ? end - 1 : end); ++i) {
     const Step& step = tiles_->steps_[i];
     const Stream* const streams = &streams_[first_buffer_[i]];
     ChainCall& call = chain_.emplace_back(ChainCall{step.block.chain_operation, step.form, nullptr, nullptr, false});
@@ -347,10 +362,12 @@ void FusedTiles::Worker::run_chain(size_t first, size_t end, int64_t begin, int6
     call.out = floats_at(streams[0]);
     call.streamed = streams[0].streamed;
   }
-  tiles_->steps_[first].block.run_chain(start, chain_, n);
   for (size_t i = first; i < end; ++i) {
     if (!tiles_->steps_[i].of_kept) lookahead_.ask();
   }
+  double sum = 0;
+  tiles_->steps_[first].block.run_chain(start, chain_, n, is_summed ? &sum : nullptr);
+  if (is_summed) *floats_at(streams_[first_buffer_[end - 1]]) = last.reduction.of_sum(sum, n);
 }
 
 // Of the block of n values that begins there in the line.

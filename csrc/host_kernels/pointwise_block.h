@@ -15,6 +15,7 @@ namespace mydev::kernels {
 
 inline constexpr int64_t kBlockValues = 1024;
 inline constexpr int kMaxBlockInputs = 3;
+inline constexpr int64_t kShortestSum = 64;
 
 struct PointwiseBlock;
 
@@ -50,8 +51,10 @@ struct PointwiseBlock {
   const PointwiseCall* (*run_rounds)(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds);
   // n times the number that the operand is, as the kernel computes with it; 0 is the result.
   void (*fill)(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n);
-  // n values from `start` on through all calls, each as the call's block computes it. Of any of the blocks.
-  void (*run_chain)(const float* start, std::span<const ChainCall> calls, int64_t n);
+  // n values from `start` on, up to kBlockValues, through all calls, each as the call's block computes it. `sum`, if
+  // not nullptr, is that of what the last call computes, as mydev.sum sums rows of at least kShortestSum. Of any of the
+  // blocks.
+  void (*run_chain)(const float* start, std::span<const ChainCall> calls, int64_t n, double* sum);
   void (*drain)();  // others see what this thread has streamed before what it writes next
   const void* kernel;
   void (*apply)();  // its function for the dtype

@@ -191,6 +191,35 @@ TEST(FusedReductions, GiveTheSameForResultsBeyondTheCaches) {
   EXPECT_EQ(run_once(fuse(program), {x}, kCount), run_once(program, {x}, kCount));
 }
 
+class FusedRows : public testing::TestWithParam<int64_t> {};
+
+TEST_P(FusedRows, GiveTheSameAtEachLength) {
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  const std::string n = std::to_string(GetParam()), whole = "f32[37," + n + "]", rows = whole + "{1,0}";
+  const SharedProgram program = parsed("program p(x: " + whole + ") -> (y: " + whole + R"() {
+  temporary m: f32[37]
+  temporary c: )" + whole + R"(
+  temporary q: )" + whole + R"(
+  temporary v: f32[37]
+  temporary e: )" + whole + R"(
+  temporary s: f32[37]
+  m )" + rows + R"( = launch mydev.mean(x)
+  c = launch mydev.sub(x, m )" + rows + R"(; alpha=1.0)
+  q = launch mydev.mul(c, c)
+  v )" + rows + R"( = launch mydev.mean(q)
+  c = launch mydev.div(c, v )" + rows + R"()
+  q = launch mydev.mul(c, )" + whole + R"( 0.125)
+  e = launch mydev.exp(q)
+  s )" + rows + R"( = launch mydev.sum(e)
+  c = launch mydev.mul(e, q)
+  y = launch mydev.div(c, s )" + rows + R"()
+})");
+  std::vector<float> x(static_cast<size_t>(37 * GetParam()));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
+  EXPECT_EQ(run_once(fuse(program), {x}, x.size()), run_once(program, {x}, x.size()));
+}
+INSTANTIATE_TEST_SUITE_P(Program, FusedRows, testing::Values(63, 64, 65, 100, 255, 1000, 1023, 1024, 1025, 3000));
+
 // --- random programs -------------------------------------------------------------------------------------------------
 
 using Sizes = std::vector<int64_t>;

@@ -1,5 +1,6 @@
 #include "host_kernels/isa/pointwise_chain.h"
 
+#include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/vector_math.h"
 
@@ -114,9 +115,41 @@ template <int count>
 #undef MYDEV_FORM
 }
 
+// Sums as reduction.cpp sums rows that four vectors fit in, so that they are the same to the bit.
+class Sum {
+ public:
+  explicit Sum(int64_t n) : whole_(n / kFour * kFour) {}
+  template <int count>
+  [[gnu::always_inline]] void add(const Pack<count>& pack, int64_t i, int64_t part) {
+    if constexpr (count % 4 == 0) {
+#pragma GCC unroll 8
+      for (int k = 0; k < count; ++k) lanes_[k % 4] += pack.v[k];
+    } else if (part != 0) {
+      lanes_[1] += first_of(pack.v[0], part);
+    } else {
+      lanes_[i < whole_ ? i / kLanes<float> % 4 : 0] += pack.v[0];
+    }
+  }
+  double result() const {
+    const F32 lanes = (lanes_[0] + lanes_[1]) + (lanes_[2] + lanes_[3]);
+    return across_lanes<double>(widen_low(lanes) + widen_high(lanes), kPlus);
+  }
+
+ private:
+  static constexpr int64_t kFour = 4 * kLanes<float>;
+  static F32 first_of(F32 v, int64_t part) {
+    float values[kLanes<float>];
+    store(values, v);
+    return load_partial(values, part);
+  }
+  F32 lanes_[4] = {};
+  int64_t whole_;
+};
+static_assert(4 * kLanes<float> <= kShortestSum && kBlockValues <= 64 * 4 * kLanes<float>, "lanes are emptied once");
+
 template <int count>
 [[gnu::always_inline]] inline void run_pack(const float* start, std::span<const ChainCall> calls, int64_t i,
-                                            int64_t part) {
+                                            int64_t part, Sum* sum) {
   Pack<count> value;
 #pragma GCC unroll 8
   for (int k = 0; k < count; ++k) value.v[k] = load_lanes(start + i + k * kLanes<float>, part);
@@ -124,6 +157,15 @@ template <int count>
     compute(call, value, i, part);
     if (call.out != nullptr) store_pack(call.out + i, value, call.streamed, part);
   }
+  if (sum != nullptr) sum->add(value, i, part);
+}
+
+void run_vectors(const float* start, std::span<const ChainCall> calls, int64_t n, Sum* sum) {
+  constexpr int64_t kVector = kLanes<float>;
+  int64_t i = 0;
+  for (; i + kAtOnce * kVector <= n; i += kAtOnce * kVector) run_pack<kAtOnce>(start, calls, i, 0, sum);
+  for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, i, 0, sum);
+  if (i < n) run_pack<1>(start, calls, i, n - i, sum);
 }
 
 }  // namespace
@@ -135,12 +177,11 @@ int32_t chain_operation(const char* kernel) {
   return kNone;
 }
 
-void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n) {
-  constexpr int64_t kVector = kLanes<float>;
-  int64_t i = 0;
-  for (; i + kAtOnce * kVector <= n; i += kAtOnce * kVector) run_pack<kAtOnce>(start, calls, i, 0);
-  for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, i, 0);
-  if (i < n) run_pack<1>(start, calls, i, n - i);
+void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n, double* sum) {
+  if (sum == nullptr) return run_vectors(start, calls, n, nullptr);
+  Sum lanes(n);
+  run_vectors(start, calls, n, &lanes);
+  *sum = lanes.result();
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA

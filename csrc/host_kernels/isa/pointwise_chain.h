@@ -9,7 +9,7 @@ namespace mydev::kernels::MYDEV_ISA {
 // What a chain computes for the kernel; 0: chains do not have it.
 int32_t chain_operation(const char* kernel);
 
-// Values go through all calls. The first begins with `start`.
-void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n);
+// As PointwiseBlock::run_chain.
+void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n, double* sum);
 
 }  // namespace mydev::kernels::MYDEV_ISA

@@ -362,7 +362,11 @@ mydev_code reduce_as(const mydev_frame* frame) {
     for (const int32_t dtype : {frame->buffers[0].dtype, frame->buffers[1].dtype}) {
       if (dtype != kDtypeOf<Read>) return MYDEV_UNIMPLEMENTED;
     }
-    static_cast<RowReduction*>(frame->decision)->run = reduce_rows<Op, A, W>;
+    auto& rows = *static_cast<RowReduction*>(frame->decision);
+    rows = {reduce_rows<Op, A, W>, nullptr};
+    if constexpr (std::is_same_v<A, float> && (std::is_same_v<Op, Sum> || std::is_same_v<Op, Mean>)) {
+      rows.of_sum = [](double sum, int64_t length) { return static_cast<float>(Op::finish(sum, length)); };
+    }
     return MYDEV_OK;
   }
   ReductionPlan plan;
