@@ -3,6 +3,7 @@
 A figure of one lane alone says little on a shared machine; the ratio of two lanes that took turns does. Each row runs
 rounds of (rival, device), each turn of about ``TURN_SECONDS``, and reports the fastest turn of each lane, the ratio of
 those, and the median over rounds of the ratio. A row whose two ratios disagree by more than a tenth is marked ``~``.
+Where others use the machine too, ``--processor-time`` counts what this process used, of all its threads, instead.
 
     benchmark = Benchmark("pointwise")
     benchmark.row("add, 16", cpu=lambda: a + b, mydev=lambda: c + d)
@@ -18,6 +19,8 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+Clock = Callable[[], float]  # in seconds
 
 TURN_SECONDS = 0.005
 ROUNDS = 25
@@ -38,26 +41,32 @@ class Row:
         return abs(self.ratio - self.median_ratio) > 0.1 * self.ratio
 
 
-def _time(function: Callable[[], object], repeats: int) -> float:
-    start = time.perf_counter()
+def _time(function: Callable[[], object], repeats: int, clock: Clock) -> float:
+    start = clock()
     for _ in range(repeats):
         function()
-    return (time.perf_counter() - start) / repeats
+    return (clock() - start) / repeats
 
 
 def _repeats(function: Callable[[], object]) -> int:
     """How often the function runs in one turn; warms it up."""
     function()
-    once = min(_time(function, 1) for _ in range(5))
+    once = min(_time(function, 1, time.perf_counter) for _ in range(5))
     return max(1, int(TURN_SECONDS / max(once, 1e-9)))
 
 
-def compare(name: str, rival: Callable[[], object], device: Callable[[], object], rounds: int = ROUNDS) -> Row:
+def compare(
+    name: str,
+    rival: Callable[[], object],
+    device: Callable[[], object],
+    rounds: int = ROUNDS,
+    clock: Clock = time.perf_counter,
+) -> Row:
     """Times both, taking turns."""
     repeats = _repeats(rival), _repeats(device)
     gc.disable()
     try:
-        turns = [(_time(rival, repeats[0]), _time(device, repeats[1])) for _ in range(rounds)]
+        turns = [(_time(rival, repeats[0], clock), _time(device, repeats[1], clock)) for _ in range(rounds)]
     finally:
         gc.enable()
     best_rival, best_device = (min(turn[lane] for turn in turns) for lane in (0, 1))
@@ -87,9 +96,11 @@ class Benchmark:
         parser = argparse.ArgumentParser(description=f"{title}: {lanes[1]} against {lanes[0]}, interleaved")
         parser.add_argument("only", nargs="?", default="", help="run the rows whose name contains this")
         parser.add_argument("--rounds", type=int, default=ROUNDS)
+        parser.add_argument("--processor-time", action="store_true", help="of all threads, instead of the wall's")
         arguments = parser.parse_args()
         self._only: str = arguments.only
         self.rounds: int = arguments.rounds
+        self._clock: Clock = time.process_time if arguments.processor_time else time.perf_counter
         self.rows: list[Row] = []
         print(f"{title:<34} {lanes[0]:>10} {lanes[1]:>10} {'/'.join(lanes):>10} {'median':>7}")
 
@@ -97,7 +108,7 @@ class Benchmark:
         """Runs, prints and keeps one comparison."""
         if not self.wants(name):
             return
-        self.add(compare(name, cpu, mydev, self.rounds))
+        self.add(compare(name, cpu, mydev, self.rounds, self._clock))
 
     def wants(self, name: str) -> bool:
         """Whether the command line asks for the row of this name."""

@@ -87,6 +87,10 @@ void gather_elements(void* dense, const StridedLayout& layout, int k, char* base
   for_each_row(layout, k, base, position, n, [=](const char* row, int64_t done, int64_t count) {
     if (stride == int64_t{sizeof(T)}) {
       std::memcpy(to + done, row, static_cast<size_t>(count) * sizeof(T));
+    } else if (stride == 0) {
+      T value;
+      std::memcpy(&value, row, sizeof(T));
+      std::fill_n(to + done, count, value);
     } else {
       for (int64_t i = 0; i < count; ++i) std::memcpy(to + done + i, row + i * stride, sizeof(T));
     }

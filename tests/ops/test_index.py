@@ -113,6 +113,28 @@ def test_gather(view: str, dim: int, device: torch.device) -> None:
     assert_parity(lambda x, i: torch.gather(VIEWS[view](x), dim, i), values(8, 4, 8)[:, :4], index, device=device)
 
 
+@pytest.mark.parametrize("view", list(VIEWS))
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64])
+def test_gather_by_an_index_that_is_expanded_along_rows(
+    view: str, dim: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    shape = VIEWS[view](torch.zeros(8, 4, 8)[:, :4]).shape
+    index = torch.arange(shape[0] * shape[1]).remainder(min(shape)).view(shape[0], shape[1], 1)
+    assert_parity(
+        lambda x, i: torch.gather(VIEWS[view](x), dim, i.expand(-1, -1, shape[2])),
+        values(8, 4, 8)[:, :4].to(dtype),
+        index,
+        device=device,
+    )
+
+
+def test_expanded_index_out_of_range_raises(device: torch.device) -> None:
+    index = torch.tensor([[0], [3]], device=device).expand(2, 4)
+    with pytest.raises(RuntimeError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        torch.gather(torch.zeros(3, 4, device=device), 0, index).cpu()
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("bad", [3, -1, -(1 << 63), (1 << 63) - 1])
 def test_gather_out_of_range_raises(bad: int, dim: int, device: torch.device) -> None:

@@ -64,6 +64,17 @@ void pick(T* target, const T* source, const int64_t* indices, int64_t count) {
   for (int64_t i = 0; i < count; ++i) target[i] = source[indices[i]];
 }
 
+template <typename T>
+void copy_run(T* target, int64_t to_step, const T* source, int64_t from_step, int64_t count) {
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    if (to_step == 1 && from_step == 1) {
+      std::memcpy(target, source, static_cast<size_t>(count) * sizeof(T));
+      return;
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) target[i * to_step] = source[i * from_step];
+}
+
 // PRED elements become 0 or 1.
 struct Truths {
   uint8_t value;
@@ -77,20 +88,28 @@ template <typename Element>
 mydev_code gather_as(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
   const int32_t dim = static_cast<int32_t>(frame->attributes[0].value.i), last = out.rank - 1;
-  const int64_t limit = in.sizes[dim], width = out.sizes[last], count = element_count(out);
+  const int64_t limit = in.sizes[dim], count = element_count(out);
   if (out.rank > 16) return MYDEV_UNIMPLEMENTED;
   if (count == 0) return MYDEV_OK;
+  // A row runs along the last dimension, and where the index is expanded along that, along others that it is expanded
+  // along and that the tensors go through as one.
+  const bool expanded = dim != last && index.strides[last] == 0;
+  int64_t width = out.sizes[last];
+  int32_t outer = last;
+  while (expanded && outer > 0 && outer - 1 != dim && index.strides[outer - 1] == 0 &&
+         out.strides[outer - 1] == width * out.strides[last] && in.strides[outer - 1] == width * in.strides[last]) {
+    width *= out.sizes[--outer];
+  }
   const int64_t in_step = dim == last ? 0 : in.strides[last], picked_stride = in.strides[dim];
   const bool to_unit_steps = in_step == 0 && picked_stride == 1 && out.strides[last] == 1 && index.strides[last] == 1;
   std::atomic<int64_t> bad{0};
   std::atomic<bool> found{false};
-  // A row runs along the last dimension.
   parallel_for(count / width, std::max<int64_t>(kGrainHeavy / width, 1), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       int64_t to = 0, from = 0, at = 0;
-      for (int64_t d = last - 1, rest = row; d >= 0; --d) {
-        const int64_t position = rest % out.sizes[d];
-        rest /= out.sizes[d];
+      for (int64_t d = outer - 1, rest = row; d >= 0; --d) {
+        const int64_t position = d == 0 ? rest : rest % out.sizes[d];
+        if (d > 0) rest /= out.sizes[d];
         to += position * out.strides[d];
         at += position * index.strides[d];
         if (d != dim) from += position * in.strides[d];
@@ -100,6 +119,10 @@ mydev_code gather_as(const mydev_frame* frame) {
       const int64_t* indices = static_cast<const int64_t*>(index.data) + at;
       if (to_unit_steps && all_within(indices, width, limit)) {
         pick(target, source, indices, width);
+        continue;
+      }
+      if (expanded && all_within(indices, 1, limit)) {
+        copy_run(target, out.strides[last], source + *indices * picked_stride, in_step, width);
         continue;
       }
       // Copies: the bytes stored below might be any of the captured values, for all that the compiler knows.
