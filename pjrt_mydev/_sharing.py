@@ -85,7 +85,7 @@ def borrow(capsule: Any, device: Any, stream: int) -> Any:
     """
     import jax
 
-    _call(_plugin().mydev_pjrt_wait_for_stream, device.id, stream)
+    _call(_plugin().mydev_pjrt_wait_for_stream, device.local_hardware_id, stream)
     jaxlib: Any = importlib.import_module("jax._src.lib")._jax
     try:
         return jaxlib.dlpack_managed_tensor_to_buffer(capsule, device, None)

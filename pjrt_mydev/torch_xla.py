@@ -1,8 +1,8 @@
 """The plugin for PyTorch/XLA: ``PJRT_DEVICE=MYDEV`` chooses it.
 
 torch_xla loads this by its entry point (group ``torch_xla.plugins``) while it is imported itself. Devices are those of
-the driver that the environment variable ``MYDEV_DRIVER`` names, all of them in one process: ``torch_xla.launch`` starts
-a thread for each.
+the driver that the environment variable ``MYDEV_DRIVER`` names: all of them in one process, with a thread for each, or
+one in each of several processes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
+import torch_xla.core.xla_env_vars as xenv
 from torch_xla.experimental import plugins
 
 from pjrt_mydev._library import check_library, device_name, library_path
@@ -29,6 +30,35 @@ def check_versions() -> None:
         )
 
 
+def _number(*variables: str, default: int) -> int:
+    """Of the first of these environment variables that is set. Raises ValueError for one that is no number."""
+    for name in variables:
+        text = os.environ.get(name)
+        if text:
+            try:
+                return int(text)
+            except ValueError:
+                raise ValueError(f"{name}={text} is no number; torchrun and torch_xla.launch set it") from None
+    return default
+
+
+# As torch_xla's own coordinator reads them, on which the processes meet.
+def _local_rank() -> int:
+    return _number(xenv.PJRT_LOCAL_PROCESS_RANK, "LOCAL_RANK", default=0)
+
+
+def _local_count() -> int:
+    return _number(xenv.PJRT_LOCAL_PROCESS_COUNT, "LOCAL_WORLD_SIZE", default=1)
+
+
+def _rank() -> int:
+    return _number("RANK", default=_local_rank())
+
+
+def _count() -> int:
+    return _number("WORLD_SIZE", default=_local_count())
+
+
 class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has no types
     """What torch_xla asks of a device's plugin."""
 
@@ -45,13 +75,22 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
         """Nothing: one process uses the devices that it finds."""
 
     def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
-        """Raises RuntimeError for several processes: each would take all devices, and hear nothing of the others."""
-        if local_world_size > 1:
-            raise RuntimeError(
-                f"{device_name()} is used by one process, and this is one of {local_world_size}: start one, with "
-                f"torch_xla.launch(function), which runs it in a thread for each device"
-            )
+        """Nothing: torch_xla and torchrun have said in the environment which process this is."""
+
+    def requires_xla_coordinator(self) -> bool:
+        """Whether there are several processes, which find each other through torch_xla's coordinator."""
+        return _count() > 1
+
+    def client_create_options(self) -> dict[str, int]:
+        """Which of how many processes this is, and which device it uses; nothing where it is the only one."""
+        if _count() == 1:
+            return {}
+        return {"node_id": _rank(), "num_nodes": _count(), "device_ordinal": _local_rank()}
 
     def physical_chip_count(self) -> int:
-        """How many processes `torch_xla.launch` starts."""
-        return 1
+        """How many processes `torch_xla.launch` starts: one, or as many as PJRT_LOCAL_PROCESS_COUNT says."""
+        return _number(xenv.PJRT_LOCAL_PROCESS_COUNT, default=1)
+
+    def host_index(self) -> int:
+        """Which of torchrun's hosts this is."""
+        return _number("GROUP_RANK", default=0)

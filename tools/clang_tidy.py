@@ -21,7 +21,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "lint"
-LAYERS = ("runtime", "host_driver", "kernels", "program", "stablehlo", "lowering", "pjrt", "host_kernels", "conform")
+LAYERS = (
+    "runtime",
+    "host_driver",
+    "kernels",
+    "program",
+    "stablehlo",
+    "transport",
+    "lowering",
+    "pjrt",
+    "host_kernels",
+    "conform",
+)
 PASSED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_mydev" / "clang-tidy"
 FORGET_AFTER_DAYS = 60
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -65,7 +65,7 @@ def to_jax(tensor: torch.Tensor, *, copy: bool | None = None) -> jax.Array:
         dense = dense.clone()
     try:
         capsule = torch.utils.dlpack.to_dlpack(dense.detach())  # type: ignore[attr-defined]
-        array: jax.Array = _sharing.borrow(capsule, device, _C.current_stream_id(device.id))
+        array: jax.Array = _sharing.borrow(capsule, device, _C.current_stream_id(device.local_hardware_id))
     except (BufferError, TypeError) as error:
         raise TypeError(f"JAX has no type for {tensor.dtype}: {error}") from error
     return array
@@ -99,6 +99,6 @@ def from_jax(array: jax.Array) -> torch.Tensor:
         )
     init()
     try:
-        return _sharing.lend(array, _C.current_stream_id(on[0].id), torch.utils.dlpack.from_dlpack)
+        return _sharing.lend(array, _C.current_stream_id(on[0].local_hardware_id), torch.utils.dlpack.from_dlpack)
     except BufferError as error:
         raise TypeError(f"PyTorch has no type for {array.dtype}: {error}") from error

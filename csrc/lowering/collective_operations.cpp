@@ -43,17 +43,23 @@ void note_meeting(Context& context, const Operation& op) {
     context.meetings += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
   }
   for (const Value* operand : op.operands) context.meetings += ' ' + operand->type->text();
+  for (const Region* region : op.regions) {
+    for (const Operation* inner : region->body().operations) context.meetings += ' ' + std::string(inner->name());
+  }
   context.meetings += '\n';
 }
 
+// `bytes`: of each operand.
 void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
-                   std::vector<program::Operand> results, std::vector<program::Operand> operands) {
+                   std::vector<program::Operand> results, std::vector<program::Operand> operands,
+                   std::vector<size_t> bytes) {
   Context& context = frame.context;
   const int64_t device = context.placement.device();
   const auto rank = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
   Evaluation evaluation = [collectives = context.placement.collectives, device, number = ++context.collectives,
-                           group = std::move(group), rank, combine](auto given, auto results) {
-    collectives->meet(device, number, group, Pointers(given.begin(), given.end()),
+                           name = std::string(name), group = std::move(group), bytes = std::move(bytes), rank,
+                           combine](auto given, auto results) {
+    collectives->meet(device, {number, name, group, bytes}, Pointers(given.begin(), given.end()),
                       [&](std::span<const Pointers> members) { combine(members, rank, results); });
   };
   context.host.launch(frame.emit, name, std::move(evaluation), std::move(results), std::move(operands));
@@ -62,12 +68,16 @@ void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combi
 void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combination& combine) {
   note_meeting(frame.context, op);
   std::vector<program::Operand> results, operands;
-  for (const Value* operand : op.operands) operands.push_back(frame.view(*operand));
+  std::vector<size_t> bytes;
+  for (const Value* operand : op.operands) {
+    operands.push_back(frame.view(*operand));
+    bytes.push_back(static_cast<size_t>(operand->type->bytes()));
+  }
   for (const Value* result : op.results) {
     results.push_back(frame.result_of(*result));
     frame.set(*result, {results.back(), std::nullopt});
   }
-  lower_meeting(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands));
+  lower_meeting(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands), std::move(bytes));
 }
 
 // Elements [begin, end) of the members' k-th operands, reduced into `result`.
@@ -204,6 +214,8 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
   Sizes group(static_cast<size_t>(sharding.devices()));
   for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
+  int64_t bytes = element_bytes(whole.element);
+  for (const int64_t size : sharding.part_sizes(whole.dims)) bytes *= size;
   lower_meeting(frame, "gather of parts", std::move(group),
                 [sharding, &whole](auto members, size_t rank, auto results) {
                   const Sizes box = sharding.part_sizes(whole.dims);
@@ -212,7 +224,7 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
                              sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
                   }
                 },
-                {result}, {part.view});
+                {result}, {part.view}, {static_cast<size_t>(bytes)});
   return {result, std::nullopt};
 }
 

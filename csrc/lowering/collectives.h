@@ -2,7 +2,10 @@
 //
 // A run has a number, which each device says when it comes to it (begin). Within it, operations are numbered as they
 // are lowered, alike on all devices. Devices whose parts of a run are started one by one, each by a call of its own,
-// meet in the order in which each starts them. Thread-safe.
+// meet in the order in which each starts them. Devices of one process meet in its memory; then the first of them that
+// is in the group sends what they bring to the other processes of the group, and takes what those bring
+// (transport/processes.h). All of them then combine the same in the same order, so that results are the same bits.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -15,21 +18,43 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "transport/processes.h"
+
 namespace mydev::lowering {
+
+// The devices of a program that runs in several processes.
+struct SeveralProcesses {
+  std::shared_ptr<transport::Processes> processes;
+  std::vector<int64_t> devices;  // over all processes, in the program's order
+};
+
+// An operation for which devices meet.
+struct MeetingPoint {
+  int64_t operation;
+  std::string_view name;           // for people
+  std::span<const int64_t> group;  // of the program's devices
+  std::span<const size_t> bytes;   // of each operand that a device brings
+};
 
 class Collectives {
  public:
+  // All in this process.
   explicit Collectives(int64_t devices)
       : runs_(static_cast<size_t>(devices), 0), started_(static_cast<size_t>(devices), 0) {}
+  // `key` says what the devices meet for, alike in all processes.
+  Collectives(const std::string& key, SeveralProcesses several);
 
   // The one of all programs that the devices of `key` run in which they meet for the same, as `key` says too. Programs
-  // may differ otherwise, as where a device's number is a constant in them.
-  static std::shared_ptr<Collectives> shared(const std::string& key, int64_t devices);
+  // may differ otherwise, as where a device's number is a constant in them. `several.processes`: nullptr where all
+  // devices are of this process.
+  static std::shared_ptr<Collectives> shared(const std::string& key, int64_t devices, SeveralProcesses several = {});
 
-  // The number of the next run of a device that is started by itself; no number that the client's runs have.
+  // The number of the next run of a device that is started by itself, or with those of its process; no number that the
+  // client's runs have.
   uint64_t next_run(int64_t device);
   // What the device does from now on is of that run.
   void begin(int64_t device, uint64_t run);
@@ -38,21 +63,29 @@ class Collectives {
 
   using Pointers = std::vector<const std::byte*>;
   // Waits until all of the group have come to this operation of this run, calls `combine` with the operands of each, in
-  // the order of the group, and waits until all have done that: until then the operands stay as they are.
-  void meet(int64_t device, int64_t operation, std::span<const int64_t> group, Pointers operands,
+  // the order of the group, and waits until all of this process have done that: until then the operands stay as they
+  // are. Raises ABORTED, and what Processes::receive does.
+  void meet(int64_t device, const MeetingPoint& point, Pointers operands,
             const std::function<void(std::span<const Pointers>)>& combine);
 
  private:
   struct Meeting {
     std::condition_variable changed;
     std::vector<Pointers> operands;  // of the group
-    size_t arrived = 0, done = 0;
+    std::vector<transport::Message> received;
+    bool complete = false;
+    size_t arrived = 0, done = 0;  // of this process
   };
   using Key = std::tuple<uint64_t, int64_t, int64_t>;  // run, operation, the group's first device
 
+  bool is_here(int64_t device) const;
+  // With the other processes of the group, for all devices of this one.
+  void exchange(const MeetingPoint& point, uint64_t run, Meeting& meeting) const;
   // Raises if the run is abandoned.
   void wait(std::unique_lock<std::mutex>& lock, Meeting& meeting, uint64_t run, const std::function<bool()>& holds);
 
+  const SeveralProcesses several_;
+  const uint64_t program_ = 0;  // its number among the processes
   std::mutex mutex_;
   std::vector<uint64_t> runs_;     // by device
   std::vector<uint64_t> started_;  // by device: how many of its runs were started by themselves

@@ -22,7 +22,7 @@ struct PJRT_Buffer {
   PJRT_Memory& memory;
   const mydev::pjrt::SharedShape shape;
   const mydev::pjrt::SharedCompletion ready;
-  PJRT_Device& device() const noexcept { return *memory.device; }
+  mydev::pjrt::LocalDevice& device() const noexcept { return *memory.device; }
 
   // A reference for work. Raises INVALID_ARGUMENT, naming `what` and the buffer, where it is deleted or donated.
   mydev::pjrt::SharedStorage hold(const char* what) const;

@@ -1,6 +1,7 @@
 #include "pjrt/executable.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "pjrt/fingerprint.h"
@@ -9,6 +10,7 @@
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 
+using mydev::pjrt::LocalDevice;
 using mydev::pjrt::ModuleInstance;
 using mydev::pjrt::Platform;
 using mydev::pjrt::ProgramSource;
@@ -125,7 +127,7 @@ ProgramSource deserialize(std::string_view bytes) {
 namespace {
 
 // In the device's turn: loading waits for the stream, and would take the error of work that was submitted in between.
-std::shared_ptr<ModuleInstance> load(const CompiledModule& module, PJRT_Device& device, const ModulePlace& place) {
+std::shared_ptr<ModuleInstance> load(const CompiledModule& module, LocalDevice& device, const ModulePlace& place) {
   std::shared_ptr<ModuleInstance> instance;
   Failure failure;
   device.queue.run([&] { failure = failure_of([&] { instance = module.load(place); }); });
@@ -160,8 +162,34 @@ Known& known() {
   return known;
 }
 
-SharedExecutableInfo compile(ProgramSource source) {
+// Where the client names no devices: one of this process, or those of all processes in their order.
+void assign_devices(const Platform& platform, CompileOptions& options) {
+  const auto replicas = static_cast<size_t>(options.num_replicas),
+             partitions = static_cast<size_t>(options.num_partitions);
+  if (options.portable) {
+    MYDEV_CHECK(replicas * partitions == 1, MYDEV_INVALID_ARGUMENT, "a portable executable is of one device, and ",
+                replicas, " replicas of ", partitions, " partitions were asked for");
+    options.device_assignment.clear();
+  } else if (options.device_assignment.empty()) {
+    int64_t next = std::max<int64_t>(options.device_ordinal, 0);
+    if (replicas * partitions == 1) next = platform.local_devices().at(static_cast<size_t>(next))->id();
+    options.device_assignment.assign(replicas, std::vector<int64_t>(partitions));
+    for (std::vector<int64_t>& replica : options.device_assignment) {
+      for (int64_t& id : replica) id = next++;
+    }
+  }
+  std::set<int64_t> named;
+  for (const std::vector<int64_t>& replica : options.device_assignment) {
+    for (const int64_t id : replica) {
+      MYDEV_CHECK(named.insert(platform.device(id).id()).second, MYDEV_INVALID_ARGUMENT,
+                  "the device assignment names device ", id, " twice");
+    }
+  }
+}
+
+SharedExecutableInfo compile(const Platform& platform, ProgramSource source) {
   CompileOptions options = parse_compile_options(source.options, "PJRT_Client_Compile");
+  assign_devices(platform, options);
   SharedModule module = compile_module(source.format, source.code, options);
   auto info = std::make_shared<const ExecutableInfo>(std::move(source), std::move(options), std::move(module));
   known().add(info);
@@ -177,49 +205,29 @@ SharedExecutableInfo find_executable(std::string_view fingerprint) {
 }  // namespace mydev::pjrt
 
 PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource source)
-    : info(mydev::pjrt::compile(std::move(source))) {
-  assign_devices(platform);
-  for (auto device = devices.begin(); device != devices.end(); ++device) {
-    MYDEV_CHECK(std::find(devices.begin(), device, *device) == device, MYDEV_INVALID_ARGUMENT,
-                "the device assignment names device ", (*device)->id(), " twice");
-  }
-  // One of several devices may be waiting for another, whose thread compiles: each is asked when it first executes.
-  if (devices.size() == 1) instance(*devices.front());
-}
-
-void PJRT_LoadedExecutable::assign_devices(Platform& platform) {
-  const mydev::pjrt::CompileOptions& options = info->options;
-  const auto replicas = static_cast<size_t>(options.num_replicas),
-             partitions = static_cast<size_t>(options.num_partitions);
-  if (options.portable) {
-    MYDEV_CHECK(replicas * partitions == 1, MYDEV_INVALID_ARGUMENT, "a portable executable is of one device, and ",
-                replicas, " replicas of ", partitions, " partitions were asked for");
-    return;
-  }
-  device_assignment = options.device_assignment;
-  if (device_assignment.empty()) {
-    int64_t next = std::max<int64_t>(options.device_ordinal, 0);
-    device_assignment.assign(replicas, std::vector<int64_t>(partitions));
-    for (std::vector<int64_t>& replica : device_assignment) {
-      for (int64_t& id : replica) id = next++;
-    }
-  }
-  for (size_t r = 0; r < replicas; ++r) {
-    for (size_t p = 0; p < partitions; ++p) {
-      devices.push_back(&platform.device(device_assignment[r][p]));
+    : info(mydev::pjrt::compile(platform, std::move(source))) {
+  const std::vector<std::vector<int64_t>>& assignment = device_assignment();
+  for (size_t r = 0; r < assignment.size(); ++r) {
+    for (size_t p = 0; p < assignment[r].size(); ++p) {
+      PJRT_Device& device = platform.device(assignment[r][p]);
+      if (!platform.is_local(device)) continue;
+      devices.push_back(&platform.local(device));
+      device_handles.push_back(&device);
       logical_ids.push_back({static_cast<int>(r), static_cast<int>(p)});
     }
   }
+  // One of several devices may be waiting for another, whose thread compiles: each is asked when it first executes.
+  if (device_count() == 1 && !devices.empty()) instance(*devices.front());
 }
 
-std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(PJRT_Device& device) {
+std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& device) {
   const std::lock_guard lock(mutex_);
   MYDEV_CHECK(!deleted_, MYDEV_FAILED_PRECONDITION, "executable '", info->module->description().name,
               "' was deleted and cannot be executed; compile it again");
   const auto found = instances_.find(&device);
   if (found != instances_.end()) return found->second;
   mydev::pjrt::ModulePlace place{device.stream};
-  if (!device_assignment.empty()) {
+  if (!device_assignment().empty()) {
     const auto i = static_cast<size_t>(std::ranges::find(devices, &device) - devices.begin());
     MYDEV_CHECK(i < devices.size(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
                 "' was not compiled for device ", device.id(), "; name it in the device assignment");

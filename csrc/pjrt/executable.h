@@ -79,22 +79,29 @@ struct PJRT_LoadedExecutable {
   PJRT_LoadedExecutable& operator=(const PJRT_LoadedExecutable&) = delete;
 
   const mydev::pjrt::SharedExecutableInfo info;
-  // One for each replica and partition, partitions of the first replica first.
-  std::vector<PJRT_Device*> devices;
+  // Those of this process: one for each replica and partition, partitions of the first replica first.
+  std::vector<mydev::pjrt::LocalDevice*> devices;
+  std::vector<PJRT_Device*> device_handles;
   std::vector<PJRT_LogicalDeviceIds> logical_ids;
-  std::vector<std::vector<int64_t>> device_assignment;  // [replica][partition]; empty: portable
+
+  // [replica][partition]; empty: portable.
+  const std::vector<std::vector<int64_t>>& device_assignment() const noexcept {
+    return info->options.device_assignment;
+  }
+  // Of all processes.
+  size_t device_count() const noexcept {
+    return device_assignment().empty() ? 1 : device_assignment().size() * device_assignment()[0].size();
+  }
 
   // Raises FAILED_PRECONDITION where it was deleted.
-  std::shared_ptr<mydev::pjrt::ModuleInstance> instance(PJRT_Device& device);
+  std::shared_ptr<mydev::pjrt::ModuleInstance> instance(mydev::pjrt::LocalDevice& device);
   void drop();  // does not wait for runs
   bool deleted() const;
 
  private:
-  void assign_devices(mydev::pjrt::Platform& platform);
-
   mutable std::mutex mutex_;  // guards what follows
   bool deleted_ = false;
-  std::unordered_map<PJRT_Device*, std::shared_ptr<mydev::pjrt::ModuleInstance>> instances_;
+  std::unordered_map<mydev::pjrt::LocalDevice*, std::shared_ptr<mydev::pjrt::ModuleInstance>> instances_;
 };
 
 namespace mydev::pjrt {

@@ -43,7 +43,7 @@ std::vector<bool> donated_parameters(const ModuleDescription& module, const PJRT
 // What one device shall do. Built by one thread, then given to the device.
 class Part {
  public:
-  Part(PJRT_LoadedExecutable& executable, PJRT_Device& device, std::span<PJRT_Buffer* const> arguments)
+  Part(PJRT_LoadedExecutable& executable, LocalDevice& device, std::span<PJRT_Buffer* const> arguments)
       : module_(executable.info->module->description()),
         device_(device),
         instance_(executable.instance(device)),
@@ -168,7 +168,7 @@ class Part {
   }
 
   const ModuleDescription& module_;
-  PJRT_Device& device_;
+  LocalDevice& device_;
   std::shared_ptr<ModuleInstance> instance_;
   std::span<PJRT_Buffer* const> arguments_;
   std::vector<SharedStorage> storages_;  // of arguments
@@ -179,18 +179,18 @@ class Part {
 };
 
 // Whose part is which.
-std::vector<PJRT_Device*> devices_of(const PJRT_LoadedExecutable& executable,
+std::vector<LocalDevice*> devices_of(const PJRT_LoadedExecutable& executable,
                                      const PJRT_LoadedExecutable_Execute_Args& args) {
   PJRT_Device* single = MYDEV_PJRT_HAS(args, execute_device) ? args.execute_device : nullptr;
   if (single != nullptr) {
     MYDEV_CHECK(args.num_devices == 1, MYDEV_INVALID_ARGUMENT, "arguments of ", args.num_devices,
                 " devices are given for an execution on one");
-    return {single};
+    return {&Platform::get().local(*single)};
   }
-  MYDEV_CHECK(!executable.devices.empty(), MYDEV_INVALID_ARGUMENT,
+  MYDEV_CHECK(!executable.device_assignment().empty(), MYDEV_INVALID_ARGUMENT,
               "a portable executable is executed on a device that the call names, and it names none");
   MYDEV_CHECK(args.num_devices == executable.devices.size(), MYDEV_INVALID_ARGUMENT, "arguments of ", args.num_devices,
-              " devices are given for an executable of ", executable.devices.size());
+              " devices are given for an executable of ", executable.devices.size(), " of this process");
   return executable.devices;
 }
 
@@ -210,7 +210,7 @@ void check_call(const PJRT_LoadedExecutable& executable, const PJRT_LoadedExecut
 void execute(PJRT_LoadedExecutable_Execute_Args& args) {
   PJRT_LoadedExecutable& executable = required(args.executable, "the executable");
   check_call(executable, args);
-  const std::vector<PJRT_Device*> devices = devices_of(executable, args);
+  const std::vector<LocalDevice*> devices = devices_of(executable, args);
   const std::vector<bool> donated = donated_parameters(executable.info->module->description(), args.options);
   std::vector<Part> parts;
   parts.reserve(devices.size());
@@ -221,18 +221,25 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
   }
   for (Part& part : parts) part.take_arguments(donated);
   // Parts wait for each other, so each device must come to the executions in the same order, in which they are
-  // numbered. Other parts may be started by calls of their own, as clients do that have a thread for each device.
+  // numbered. Other parts may be started by calls of their own, as clients do that have a thread for each device, and
+  // by other processes.
   static std::mutex& order = *new std::mutex();
   std::unique_lock ordered(order, std::defer_lock);
-  if (executable.devices.size() > 1) ordered.lock();
-  std::optional<uint64_t> own_run;
-  if (ordered && parts.size() == 1) own_run = parts[0].run_of_its_own();
-  const bool waits = parts.size() > 1 || own_run;
+  if (executable.device_count() > 1) ordered.lock();
+  std::vector<uint64_t> run_ids(parts.size(), next_run_id());
+  bool waits = parts.size() > 1;
+  if (parts.size() < executable.device_count()) {
+    for (size_t d = 0; d < parts.size(); ++d) {
+      const std::optional<uint64_t> own_run = parts[d].run_of_its_own();
+      if (!own_run) continue;
+      run_ids[d] = *own_run;
+      waits = true;
+    }
+  }
   if (ordered && !waits) ordered.unlock();
-  const uint64_t run_id = own_run ? *own_run : next_run_id();
   const bool events = MYDEV_PJRT_HAS(args, device_complete_events) && args.device_complete_events != nullptr;
   for (size_t d = 0; d < parts.size(); ++d) {
-    SharedCompletion completion = parts[d].submit(run_id, /*on_thread=*/waits, args.output_lists[d]);
+    SharedCompletion completion = parts[d].submit(run_ids[d], /*on_thread=*/waits, args.output_lists[d]);
     if (events) args.device_complete_events[d] = new PJRT_Event{std::move(completion)};
   }
 }

@@ -56,7 +56,7 @@ class Loan {
                 "the current stream captures a graph, and JAX's work is not captured; share memory before or after");
   }
 
-  PJRT_Device& device() const noexcept { return *memory_.device; }
+  LocalDevice& device() const noexcept { return *memory_.device; }
   const Storage& storage() const noexcept { return *storage_; }
   const Shape& shape() const noexcept { return *shape_; }
 
@@ -101,7 +101,7 @@ struct LentTensor {
   explicit LentTensor(Loan given) : loan(std::move(given)) {
     DlTensor& tensor = managed.tensor;
     tensor.data = loan.storage().data();
-    tensor.device = {kDlExtensionDevice, loan.device().id()};
+    tensor.device = {kDlExtensionDevice, loan.device().device.index};
     tensor.rank = static_cast<int32_t>(loan.shape().sizes.size());
     tensor.type = dl_type(*loan.shape().type);
     tensor.sizes = loan.shape().sizes.data();
@@ -125,7 +125,7 @@ void note_address(PJRT_Buffer& buffer) {
 namespace {
 
 // `stream` has work on memory that the device is about to use.
-void wait_for_stream(PJRT_Device& device, Stream& stream) {
+void wait_for_stream(LocalDevice& device, Stream& stream) {
   Loan::check_captures_nothing(stream);
   if (&stream == &device.stream || !stream.asynchronous()) return;
   Event event(stream.device().index, /*timing=*/false);
@@ -157,7 +157,7 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_lend(int64_
     std::optional<mydev::pjrt::Loan>& noted = mydev::pjrt::noted;
     MYDEV_CHECK(noted.has_value(), MYDEV_FAILED_PRECONDITION,
                 "this version of jaxlib does not ask the plugin for the address of an array");
-    noted->give_to(mydev::stream_by_id(noted->device().id(), stream));
+    noted->give_to(mydev::stream_by_id(noted->device().device.index, stream));
     auto tensor = std::make_unique<mydev::pjrt::LentTensor>(*std::move(noted));
     noted.reset();
     *out_tensor = &tensor.release()->managed;
@@ -168,7 +168,7 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_lend(int64_
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_wait_for_stream(int64_t device, int64_t stream,
                                                                                      const char** out_message) {
   return mydev::pjrt::code_of(out_message, [&] {
-    PJRT_Device& found = mydev::pjrt::Platform::get().device(device);
-    mydev::pjrt::wait_for_stream(found, mydev::stream_by_id(found.id(), stream));
+    mydev::pjrt::LocalDevice& found = mydev::pjrt::Platform::get().local_device(device);
+    mydev::pjrt::wait_for_stream(found, mydev::stream_by_id(found.device.index, stream));
   });
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lowering/lowering.h"
+#include "pjrt/platform.h"
 #include "pjrt/program_module.h"
 #include "pjrt/wire.h"
 #include "runtime/base/log.h"
@@ -38,6 +39,21 @@ void log_gathers(const std::string& program, int64_t devices, std::span<const st
   std::string message = "program '" + program + "' for " + std::to_string(devices) + " devices gathers parts of ";
   for (size_t i = 0; i < gathered.size(); ++i) message += (i != 0 ? "; " : "") + gathered[i];
   log(MYDEV_LOG_DEBUG, message.c_str());
+}
+
+// Those that the devices are of; nothing where that is this one alone.
+lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>& assignment) {
+  const Platform& platform = Platform::get();
+  lowering::SeveralProcesses several;
+  bool elsewhere = false;
+  for (const std::vector<int64_t>& replica : assignment) {
+    for (const int64_t id : replica) {
+      several.devices.push_back(id);
+      elsewhere = elsewhere || !platform.is_local(platform.device(id));
+    }
+  }
+  if (elsewhere) several.processes = platform.processes();
+  return several;
 }
 
 // What an instance is made of, in the order in which it must go.
@@ -85,8 +101,9 @@ class StablehloModule final : public CompiledModule {
     placement_.partitions = options.num_partitions;
     stablehlo::verify(*module_);
     const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
-    placement_.collectives = lowering::Collectives::shared(
-        serialize_device_assignment(options.device_assignment) + first.meetings, placement_.devices());
+    placement_.collectives =
+        lowering::Collectives::shared(serialize_device_assignment(options.device_assignment) + first.meetings,
+                                      placement_.devices(), processes_of(options.device_assignment));
     description_ = ProgramModule(first.program).description();
     log_gathers(description_.name, placement_.devices(), first.gathered);
     const stablehlo::Function& main = module_->main();

@@ -118,7 +118,7 @@ void take_end(Stream& stream, const std::shared_ptr<Submission>& submission) {
 }
 
 // In the device's turn. Gives the completion, which may be still to come.
-SharedCompletion submit_now(PJRT_Device& device, Submission submission) {
+SharedCompletion submit_now(LocalDevice& device, Submission submission) {
   Stream& stream = device.stream;
   Failure failure = failure_of_inputs(submission);
   if (!failure.failed()) failure = failure_of([&] { submission.submit(stream); });
@@ -150,13 +150,13 @@ void wait_for_completions() noexcept {
   completion_thread().drain();
 }
 
-SharedCompletion submit(PJRT_Device& device, Submission submission) {
+SharedCompletion submit(LocalDevice& device, Submission submission) {
   SharedCompletion completion;
   if (device.queue.run_if_idle([&] { completion = submit_now(device, std::move(submission)); })) return completion;
   return submit_on_thread(device, std::move(submission));
 }
 
-SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission) {
+SharedCompletion submit_on_thread(LocalDevice& device, Submission submission) {
   if (submission.completion == nullptr) submission.completion = std::make_shared<Completion>();
   SharedCompletion completion = submission.completion;
   auto shared = std::make_shared<Submission>(std::move(submission));
@@ -164,7 +164,7 @@ SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission) {
   return completion;
 }
 
-SharedCompletion submit_after(PJRT_Device& device, const SharedCompletion& before, Submission submission) {
+SharedCompletion submit_after(LocalDevice& device, const SharedCompletion& before, Submission submission) {
   submission.submit = [before, submit = std::move(submission.submit)](Stream& stream) {
     before->wait();
     if (before->has_failed()) raise(before->failure().code, before->failure().message);

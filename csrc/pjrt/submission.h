@@ -26,11 +26,11 @@ struct Submission {
 };
 
 // Gives the submission's completion: one that is ready where the work was done at once.
-SharedCompletion submit(PJRT_Device& device, Submission submission);
+SharedCompletion submit(LocalDevice& device, Submission submission);
 // By the queue's thread, once `before` is ready, whose failure is this work's: work that waits for another device.
-SharedCompletion submit_after(PJRT_Device& device, const SharedCompletion& before, Submission submission);
+SharedCompletion submit_after(LocalDevice& device, const SharedCompletion& before, Submission submission);
 // Never on the calling thread: for parts of one program on several devices, which wait for each other.
-SharedCompletion submit_on_thread(PJRT_Device& device, Submission submission);
+SharedCompletion submit_on_thread(LocalDevice& device, Submission submission);
 // Drops it on a thread of its own: letting go of a program waits for its work, and the caller may hold what that work
 // needs, as Python's lock.
 void let_go(std::shared_ptr<void> thing);

@@ -54,7 +54,7 @@ void read_host(const HostArray& array, void* dense) {
 }
 
 // Directly from the host's memory. Nothing where the device is not idle.
-std::optional<SharedCompletion> upload_at_once(PJRT_Device& device, const HostArray& array, const Storage& storage) {
+std::optional<SharedCompletion> upload_at_once(LocalDevice& device, const HostArray& array, const Storage& storage) {
   std::optional<SharedCompletion> completion;
   device.queue.run_if_idle([&] {
     Failure failure =
@@ -65,7 +65,7 @@ std::optional<SharedCompletion> upload_at_once(PJRT_Device& device, const HostAr
 }
 
 SharedCompletion upload_staged(PJRT_Memory& memory, const HostArray& array, SharedStorage storage) {
-  PJRT_Device& device = *memory.device;
+  LocalDevice& device = *memory.device;
   std::shared_ptr<void> staging = pinned_memory(device.device, array.shape->bytes);
   read_host(array, staging.get());
   Submission work{.name = "upload"};
@@ -90,7 +90,7 @@ SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_
                              std::function<void(const void* dense)> deliver) {
   SharedStorage storage = buffer.hold("a transfer to the host");
   const void* src = static_cast<const std::byte*>(storage->data()) + offset;
-  PJRT_Device& device = buffer.device();
+  LocalDevice& device = buffer.device();
   Submission work = reading(buffer, "download", std::move(storage));
   if (buffer.memory.on_host()) {
     work.submit = [](Stream&) {};
@@ -135,7 +135,7 @@ std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJR
   arrive.after = [staging] {};
   arrive.inputs = {left};
   arrive.storages = {to};
-  PJRT_Device& device = *destination.device;
+  LocalDevice& device = *destination.device;
   SharedCompletion completion =
       left->is_ready() ? submit(device, std::move(arrive)) : submit_after(device, left, std::move(arrive));
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
@@ -164,7 +164,7 @@ UploadedBuffer upload(PJRT_Memory& memory, const HostArray& array) {
 }
 
 SharedCompletion download(const PJRT_Buffer& buffer, void* dst, uint64_t offset, uint64_t bytes) {
-  PJRT_Device& device = buffer.device();
+  LocalDevice& device = buffer.device();
   if (!device.stream.asynchronous() && !buffer.memory.on_host()) {  // whatever host memory is as good as pinned
     SharedStorage storage = buffer.hold("a transfer to the host");
     Submission work = reading(buffer, "download", storage);

@@ -24,10 +24,11 @@ TEST(Collectives, CombineWhatAllBring) {
       collectives.begin(device, 5);
       for (int round = 0; round < 100; ++round) {
         const auto at = static_cast<size_t>(device);
-        collectives.meet(device, 1, group, {reinterpret_cast<const std::byte*>(&brought[at])}, [&](auto members) {
-          sums[at] = 0;
-          for (const auto& member : members) sums[at] += *reinterpret_cast<const int*>(member[0]);
-        });
+        collectives.meet(device, {1, "sum", group, {}}, {reinterpret_cast<const std::byte*>(&brought[at])},
+                         [&](auto members) {
+                           sums[at] = 0;
+                           for (const auto& member : members) sums[at] += *reinterpret_cast<const int*>(member[0]);
+                         });
         brought[at] = sums[at] % 1000;
       }
     });
@@ -42,7 +43,7 @@ TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
   const std::vector<int64_t> group = {0, 1};
   collectives.begin(0, 7);
   std::thread other([&] { collectives.abandon(7, "device 1 failed"); });
-  expect_error(error_of([&] { collectives.meet(0, 1, group, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
+  expect_error(error_of([&] { collectives.meet(0, {1, "sum", group, {}}, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
                "the other devices of this run were waited for in vain: device 1 failed");
   other.join();
 }

@@ -390,7 +390,7 @@ TEST_F(PjrtExecute, TellsAPartOfAProgramThatItIsAbandoned) {
       raise(MYDEV_ABORTED, "no such kernel");
     };
     part.abandon = [&](const Failure&) { ++abandoned; };
-    const SharedCompletion end = submit_on_thread(*device(), std::move(part));
+    const SharedCompletion end = submit_on_thread(Platform::get().local(*device()), std::move(part));
     end->wait();
     EXPECT_TRUE(end->has_failed());
   }

@@ -1,7 +1,8 @@
-"""What several devices do together, in a thread for each: collectives by name, and training on parts of a batch.
+"""What several devices do together, in a thread or a process for each: collectives by name, and training on parts of a
+batch.
 
-A program: ``python device_cases.py FILE`` runs all of them on the devices of MYDEV_DRIVER, and keeps what each device
-got.
+A program: ``python device_cases.py FILE`` runs all of them on the devices of MYDEV_DRIVER, or of several processes, and
+keeps what each device got.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def _step(optimizer: torch.optim.Optimizer, loss: Tensor, count: int) -> float:
 
 
 def run(index: int, path: str) -> None:
-    """In the thread of a device. A failure ends the process: the others would wait for this device."""
+    """In the thread or process of a device. A failure ends the process: the others would wait for this device."""
     try:
         _run(path)
     except BaseException:
@@ -178,8 +179,8 @@ def _run(path: str) -> None:
     import torch_xla.distributed.xla_backend  # the backend of torch.distributed
     import torch_xla.runtime as xr
 
+    dist.init_process_group("xla", init_method="xla://")  # before ranks are asked for, as torchrun wants it
     rank, count, device = xr.global_ordinal(), xr.world_size(), torch_xla.device()
-    dist.init_process_group("xla", init_method="xla://")
     results: dict[str, object] = {}
     for name, (function, _) in cases().items():
         result = function(given(rank).to(device), rank, count)

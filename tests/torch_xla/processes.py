@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from functools import cache
@@ -37,3 +38,37 @@ def output(code: str, device: str = "MYDEV", driver: str = "host", **variables: 
     result = run(["-c", code], device, driver, **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def free_port() -> str:
+    """A port of this host that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def run_job(code: str, count: int, **variables: str) -> list[subprocess.CompletedProcess[str]]:
+    """Runs the code in so many processes with a device each, which know each other as torchrun's do."""
+    job = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+    job |= {"MASTER_PORT": free_port(), "XLA_COORDINATOR_PORT": free_port(), "TORCHELASTIC_RUN_ID": "test"}
+    job |= {"PJRT_DEVICE": "MYDEV", "MYDEV_DRIVER": "host", "PYTHONWARNINGS": "ignore"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=_FOLDER,
+        )
+        for rank in range(count)
+    ]
+    try:
+        outputs = [process.communicate(timeout=300) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, *output)
+        for process, output in zip(processes, outputs, strict=True)
+    ]

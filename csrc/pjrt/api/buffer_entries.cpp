@@ -177,7 +177,8 @@ void copy_bytes_to_host(PJRT_Buffer_CopyRawToHost_Args& args) {
 }
 
 void copy_to_device(PJRT_Buffer_CopyToDevice_Args& args) {
-  args.dst_buffer = copy(buffer_of(args.buffer), required(args.dst_device, "the device").default_memory()).release();
+  args.dst_buffer =
+      copy(buffer_of(args.buffer), chosen_memory(&required(args.dst_device, "the device"), nullptr)).release();
 }
 void copy_to_memory(PJRT_Buffer_CopyToMemory_Args& args) {
   args.dst_buffer = copy(buffer_of(args.buffer), required(args.dst_memory, "the memory")).release();

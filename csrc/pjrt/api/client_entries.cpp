@@ -1,6 +1,10 @@
 // Entries of clients.
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "pjrt/api/entries.h"
 #include "pjrt/arguments.h"
@@ -28,15 +32,83 @@ void choose_driver(const std::string& driver) {
               driver, "', and this process uses '", config_string("MYDEV_DRIVER"), "' already");
 }
 
+// The store that the client brings.
+class ClientStore final : public transport::KeyValueStore {
+ public:
+  explicit ClientStore(const PJRT_Client_Create_Args& client) : client_(client) {}
+
+  void put(const std::string& key, const std::string& value) override {
+    PJRT_KeyValuePutCallback_Args args{};
+    args.struct_size = sizeof args;
+    args.key = key.data();
+    args.key_size = key.size();
+    args.value = value.data();
+    args.value_size = value.size();
+    args.callback_error = make_error;
+    args.user_arg = client_.kv_put_user_arg;
+    raise_if_failed(client_.kv_put_callback(&args));
+  }
+
+  std::string get(const std::string& key, std::chrono::milliseconds timeout) override {
+    PJRT_KeyValueGetCallback_Args args{};
+    args.struct_size = sizeof args;
+    args.key = key.data();
+    args.key_size = key.size();
+    args.timeout_in_ms = static_cast<int>(timeout.count());
+    args.callback_error = make_error;
+    args.user_arg = client_.kv_get_user_arg;
+    raise_if_failed(client_.kv_get_callback(&args));
+    std::string value(text_of(args.value, args.value_size));
+    if (args.value_deleter_callback != nullptr) args.value_deleter_callback(args.value);
+    return value;
+  }
+
+ private:
+  static PJRT_Error* make_error(PJRT_Error_Code code, const char* message, size_t size) {
+    return to_error({static_cast<mydev_code>(code), std::string(text_of(message, size))});
+  }
+  static void raise_if_failed(PJRT_Error* error) {
+    if (error == nullptr) return;
+    const std::unique_ptr<PJRT_Error> owned(error);
+    raise(owned->code, owned->message);
+  }
+
+  const PJRT_Client_Create_Args& client_;
+};
+
+int number_of(const PJRT_NamedValue& option, std::string_view name) {
+  MYDEV_CHECK(option.type == PJRT_NamedValue_kInt64 && option.int64_value >= 0 && option.int64_value <= INT32_MAX,
+              MYDEV_INVALID_ARGUMENT, "client option '", name, "' is no number from 0 on");
+  return static_cast<int>(option.int64_value);
+}
+
 void create_client(PJRT_Client_Create_Args& args) {
+  ProcessPlace place;
   for (size_t i = 0; i < args.num_options; ++i) {
     const PJRT_NamedValue& option = args.create_options[i];
-    MYDEV_CHECK(text_of(option.name, option.name_size) == "driver" && option.type == PJRT_NamedValue_kString,
-                MYDEV_INVALID_ARGUMENT, "client option '", text_of(option.name, option.name_size),
-                "' is not known; there is 'driver', a text like that of the environment variable MYDEV_DRIVER");
-    choose_driver(std::string(text_of(option.string_value, option.value_size)));
+    const std::string_view name = text_of(option.name, option.name_size);
+    if (name == "driver" && option.type == PJRT_NamedValue_kString) {
+      choose_driver(std::string(text_of(option.string_value, option.value_size)));
+    } else if (name == "node_id") {
+      place.index = number_of(option, name);
+    } else if (name == "num_nodes") {
+      place.count = number_of(option, name);
+    } else if (name == "device_ordinal") {
+      place.only_device = number_of(option, name);
+    } else {
+      raise(
+          MYDEV_INVALID_ARGUMENT,
+          "client option '" + std::string(name) +
+              "' is not known; there are 'driver', a text like that of the environment variable MYDEV_DRIVER, and the "
+              "numbers 'node_id' and 'num_nodes', for clients of several processes, and 'device_ordinal', for a "
+              "client that uses one device alone");
+    }
   }
-  args.client = new PJRT_Client{Platform::get()};
+  MYDEV_CHECK(place.index < place.count, MYDEV_INVALID_ARGUMENT, "client option 'node_id' is ", place.index,
+              ", and 'num_nodes' ", place.count, ": processes are numbered from 0");
+  ClientStore store(args);
+  if (args.kv_get_callback != nullptr && args.kv_put_callback != nullptr) place.store = &store;
+  args.client = new PJRT_Client{Platform::open(place)};
 }
 
 void destroy_client(PJRT_Client_Destroy_Args& args) {
@@ -55,7 +127,7 @@ void get_platform_version(PJRT_Client_PlatformVersion_Args& args) {
 }
 
 void get_process_index(PJRT_Client_ProcessIndex_Args& args) {
-  args.process_index = 0;
+  args.process_index = platform_of(args.client).process();
 }
 
 void get_devices(PJRT_Client_Devices_Args& args) {
@@ -64,8 +136,8 @@ void get_devices(PJRT_Client_Devices_Args& args) {
 }
 
 void get_addressable_devices(PJRT_Client_AddressableDevices_Args& args) {
-  args.addressable_devices = platform_of(args.client).devices().data();
-  args.num_addressable_devices = platform_of(args.client).devices().size();
+  args.addressable_devices = platform_of(args.client).local_devices().data();
+  args.num_addressable_devices = platform_of(args.client).local_devices().size();
 }
 
 void look_up_device(PJRT_Client_LookupDevice_Args& args) {
@@ -73,7 +145,7 @@ void look_up_device(PJRT_Client_LookupDevice_Args& args) {
 }
 
 void look_up_addressable_device(PJRT_Client_LookupAddressableDevice_Args& args) {
-  args.addressable_device = &platform_of(args.client).device(args.local_hardware_id);
+  args.addressable_device = &platform_of(args.client).local_device(args.local_hardware_id);
 }
 
 void get_addressable_memories(PJRT_Client_AddressableMemories_Args& args) {
@@ -93,6 +165,10 @@ void get_default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args& arg
   for (int64_t i = 0; i < wanted; ++i) args.default_assignment[i] = static_cast<int>(i);
 }
 
+// What the client hears of other processes. The connections between the processes tell it sooner, and clients take an
+// error here for a reason to end the process.
+void update_processes(PJRT_Client_UpdateGlobalProcessInfo_Args&) {}
+
 void get_topology(PJRT_Client_TopologyDescription_Args& args) {
   args.topology = &platform_of(args.client).topology();
 }
@@ -111,6 +187,7 @@ void add_client_entries(PJRT_Api& api) {
   MYDEV_PJRT_ENTRY(api, PJRT_Client_LookupAddressableDevice, look_up_addressable_device, addressable_device);
   MYDEV_PJRT_ENTRY(api, PJRT_Client_AddressableMemories, get_addressable_memories, num_addressable_memories);
   MYDEV_PJRT_ENTRY(api, PJRT_Client_DefaultDeviceAssignment, get_default_device_assignment, default_assignment);
+  MYDEV_PJRT_ENTRY(api, PJRT_Client_UpdateGlobalProcessInfo, update_processes, client);
   MYDEV_PJRT_ENTRY(api, PJRT_Client_TopologyDescription, get_topology, topology);
 }
 

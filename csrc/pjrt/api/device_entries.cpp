@@ -19,6 +19,9 @@ PJRT_DeviceDescription& description_of(PJRT_DeviceDescription* description) {
 PJRT_Device& device_of(PJRT_Device* device) {
   return required(device, "the device");
 }
+LocalDevice& local_device_of(PJRT_Device* device) {
+  return Platform::get().local(device_of(device));
+}
 PJRT_Memory& memory_of(PJRT_Memory* memory) {
   return required(memory, "the memory");
 }
@@ -30,7 +33,7 @@ void get_id(PJRT_DeviceDescription_Id_Args& args) {
   args.id = description_of(args.device_description).id;
 }
 void get_process_index(PJRT_DeviceDescription_ProcessIndex_Args& args) {
-  args.process_index = 0;
+  args.process_index = description_of(args.device_description).process;
 }
 void get_description_attributes(PJRT_DeviceDescription_Attributes_Args& args) {
   const auto& attributes = description_of(args.device_description).attributes;
@@ -51,17 +54,22 @@ void get_description(PJRT_Device_GetDescription_Args& args) {
   args.device_description = &device_of(args.device).description;
 }
 void is_addressable(PJRT_Device_IsAddressable_Args& args) {
-  args.is_addressable = true;
+  args.is_addressable = Platform::get().is_local(device_of(args.device));
 }
+// Clients ask for these of devices of other processes too, and take an error for a reason to end the process.
 void get_local_hardware_id(PJRT_Device_LocalHardwareId_Args& args) {
-  args.local_hardware_id = device_of(args.device).id();
+  PJRT_Device& device = device_of(args.device);
+  const Platform& platform = Platform::get();
+  args.local_hardware_id = platform.is_local(device) ? platform.local(device).device.index : -1;
 }
 void get_memories(PJRT_Device_AddressableMemories_Args& args) {
-  args.memories = device_of(args.device).memory_handles.data();
-  args.num_memories = kMemoryKinds;
+  PJRT_Device& device = device_of(args.device);
+  const Platform& platform = Platform::get();
+  args.memories = platform.is_local(device) ? platform.local(device).memory_handles.data() : nullptr;
+  args.num_memories = platform.is_local(device) ? kMemoryKinds : 0;
 }
 void get_default_memory(PJRT_Device_DefaultMemory_Args& args) {
-  args.memory = &device_of(args.device).default_memory();
+  args.memory = &local_device_of(args.device).default_memory();
 }
 // Clients take an error here for a reason to end the process, and call the deleter where there is one.
 void get_device_attributes(PJRT_Device_GetAttributes_Args& args) {
@@ -72,7 +80,7 @@ void get_device_attributes(PJRT_Device_GetAttributes_Args& args) {
 }
 
 void get_memory_statistics(PJRT_Device_MemoryStats_Args& args) {
-  const int index = device_of(args.device).id();
+  const int index = local_device_of(args.device).device.index;
   const AllocatorStats stats = allocator_stats(index);
   uint64_t free_bytes = 0, total_bytes = 0;
   memory_info(index, free_bytes, total_bytes);

@@ -181,7 +181,7 @@ void get_executable(PJRT_LoadedExecutable_GetExecutable_Args& args) {
   args.executable = new PJRT_Executable{loaded(args.loaded_executable).info, {}, {}, {}};
 }
 void get_devices(PJRT_LoadedExecutable_AddressableDevices_Args& args) {
-  const std::vector<PJRT_Device*>& devices = loaded(args.executable).devices;
+  const std::vector<PJRT_Device*>& devices = loaded(args.executable).device_handles;
   args.addressable_devices = devices.data();
   args.num_addressable_devices = devices.size();
 }
@@ -192,7 +192,7 @@ void get_logical_ids(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args& arg
 }
 // No bytes say that it is portable.
 void get_device_assignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args& args) {
-  const auto& assignment = loaded(args.executable).device_assignment;
+  const auto& assignment = loaded(args.executable).device_assignment();
   give_bytes(assignment.empty() ? std::string() : serialize_device_assignment(assignment), args.serialized_bytes,
              args.serialized_bytes_size, args.serialized_device_assignment, args.serialized_device_assignment_deleter);
 }

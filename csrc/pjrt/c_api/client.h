@@ -9,16 +9,45 @@ extern "C" {
 
 // --- clients ---------------------------------------------------------------------------------------------------------
 
+// The client's key-value store, for clients of one job in several processes. What goes wrong in it is an error that it
+// has the plugin make.
+
+typedef PJRT_Error* (*PJRT_CallbackError)(PJRT_Error_Code code, const char* message, size_t message_size);
+
+typedef struct PJRT_KeyValueGetCallback_Args {
+  PJRT_STRUCT_HEAD;
+  const char* key;
+  size_t key_size;
+  int timeout_in_ms;
+  PJRT_CallbackError callback_error;
+  void* user_arg;
+  char* value;                                  // out
+  size_t value_size;                            // out
+  void (*value_deleter_callback)(char* value);  // out
+} PJRT_KeyValueGetCallback_Args;
+typedef PJRT_Error* (*PJRT_KeyValueGetCallback)(PJRT_KeyValueGetCallback_Args* args);
+
+typedef struct PJRT_KeyValuePutCallback_Args {
+  PJRT_STRUCT_HEAD;
+  const char* key;
+  size_t key_size;
+  const char* value;
+  size_t value_size;
+  PJRT_CallbackError callback_error;
+  void* user_arg;
+} PJRT_KeyValuePutCallback_Args;
+typedef PJRT_Error* (*PJRT_KeyValuePutCallback)(PJRT_KeyValuePutCallback_Args* args);
+
 typedef struct PJRT_Client_Create_Args {
   PJRT_STRUCT_HEAD;
   const PJRT_NamedValue* create_options;
   size_t num_options;
-  void* kv_get_callback;  // the key-value store of several processes, not used here
+  PJRT_KeyValueGetCallback kv_get_callback;
   void* kv_get_user_arg;
-  void* kv_put_callback;
+  PJRT_KeyValuePutCallback kv_put_callback;
   void* kv_put_user_arg;
-  PJRT_Client* client;  // out
-  void* kv_try_get_callback;
+  PJRT_Client* client;        // out
+  void* kv_try_get_callback;  // not used here
   void* kv_try_get_user_arg;
 } PJRT_Client_Create_Args;
 
@@ -96,6 +125,15 @@ typedef struct PJRT_Client_TopologyDescription_Args {
   PJRT_Client* client;
   PJRT_TopologyDescription* topology;  // out; the client's
 } PJRT_Client_TopologyDescription_Args;
+
+typedef struct PJRT_ProcessInfo PJRT_ProcessInfo;
+
+typedef struct PJRT_Client_UpdateGlobalProcessInfo_Args {
+  PJRT_STRUCT_HEAD;
+  PJRT_Client* client;
+  const PJRT_ProcessInfo* process_infos;  // not used here
+  size_t num_process_infos;
+} PJRT_Client_UpdateGlobalProcessInfo_Args;
 
 // --- devices ---------------------------------------------------------------------------------------------------------
 

@@ -107,6 +107,13 @@ constexpr std::array kVariables = {
                    "instruction set of the built-in kernels; auto: the best that the processor has"},
     ConfigVariable{"MYDEV_LOG", "warning", "debug|info|warning|error",
                    "the least of the messages that go to stderr where nobody takes them, as in JAX"},
+    ConfigVariable{"MYDEV_PROCESS_ADDRESS", "", nullptr,
+                   "for JAX and PyTorch/XLA in processes on several machines: the address at which the others reach "
+                   "this one"},
+    ConfigVariable{"MYDEV_PROCESS_TIMEOUT", "600", nullptr,
+                   "for JAX and PyTorch/XLA in several processes: seconds that one waits for another; 0: as long as it "
+                   "takes",
+                   is_timeout, "seconds from 0 to 1e9, 0 for no limit"},
     ConfigVariable{"MYDEV_TEST_DRIVERS", "build/release/drivers", nullptr,
                    "where the tests find the drivers built for them"},
 };

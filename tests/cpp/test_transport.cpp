@@ -1,0 +1,304 @@
+// Processes of a job: how they find each other, messages between their devices, and what happens when one ends, fails,
+// is slow or runs something else. And collectives across them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "error_fixture.h"
+#include "lowering/collectives.h"
+#include "process_fixture.h"
+
+namespace mydev::transport {
+namespace {
+
+using std::chrono::milliseconds;
+
+Subject subject(int64_t from, int64_t to, int64_t operation = 1, uint64_t run = 1, uint64_t program = 7) {
+  return {program, run, operation, from, to, "all_reduce"};
+}
+void send(Processes& processes, const Subject& subject, const std::string& text) {
+  const std::span<const std::byte> part = std::as_bytes(std::span(text));
+  processes.send(subject, {&part, 1});
+}
+std::string received(Processes& processes, const Subject& subject) {
+  const Message message = processes.receive(subject);
+  return {reinterpret_cast<const char*>(message.data.get()), message.size};
+}
+std::string message_of(const Error& error) {
+  return error.what();
+}
+void expect_mentions(const Error& error, mydev_code code, std::initializer_list<const char*> texts) {
+  EXPECT_EQ(error.code(), code) << error.what();
+  for (const char* text : texts) EXPECT_NE(message_of(error).find(text), std::string::npos) << error.what();
+}
+
+TEST(Processes, NumberTheDevicesOfAll) {
+  const auto processes = joined({2, 1, 3});
+  for (const auto& process : processes) {
+    EXPECT_EQ(process->count(), 3);
+    EXPECT_EQ(process->process_of(0), 0);
+    EXPECT_EQ(process->process_of(2), 1);
+    EXPECT_EQ(process->process_of(5), 2);
+    EXPECT_EQ(process->process_of(6), -1);
+    EXPECT_EQ(process->process_of(-1), -1);
+    EXPECT_EQ(process->records()[2].device_kind, "test device");
+    EXPECT_EQ(process->records()[1].id, ::getpid());
+  }
+  EXPECT_EQ(processes[1]->index(), 1);
+}
+
+TEST(Processes, ArePutTogetherOfOne) {
+  const auto processes = joined({4});
+  EXPECT_EQ(processes[0]->process_of(3), 0);
+}
+
+TEST(Processes, TakeMessagesInTheOrderInWhichTheyWereSent) {
+  const auto processes = joined({1, 1});
+  send(*processes[0], subject(0, 1, 1), "first");
+  send(*processes[0], subject(0, 1, 2), "");
+  send(*processes[0], subject(0, 1, 2), "third");  // of the same operation, as in a loop
+  EXPECT_EQ(received(*processes[1], subject(0, 1, 1)), "first");
+  EXPECT_EQ(received(*processes[1], subject(0, 1, 2)), "");
+  EXPECT_EQ(received(*processes[1], subject(0, 1, 2)), "third");
+}
+
+TEST(Processes, SendMuchBeforeTheOthersTakeAny) {
+  const auto processes = joined({1, 1});
+  const std::string much(64 << 20, 'x');
+  send(*processes[0], subject(0, 1), much);
+  send(*processes[1], subject(1, 0), much);
+  EXPECT_EQ(received(*processes[1], subject(0, 1)), much);
+  EXPECT_EQ(received(*processes[0], subject(1, 0)), much);
+}
+
+TEST(Processes, NumberRunsByProgramAndDevice) {
+  const auto processes = joined({2});
+  EXPECT_EQ(processes[0]->next_run(5, 0), 1U);
+  EXPECT_EQ(processes[0]->next_run(5, 0), 2U);
+  EXPECT_EQ(processes[0]->next_run(5, 1), 1U);
+  EXPECT_EQ(processes[0]->next_run(6, 0), 1U);
+}
+
+TEST(Processes, SayWhichOneHasEnded) {
+  auto processes = joined({1, 1, 1});
+  std::thread other([&] { processes[2] = nullptr; });
+  expect_mentions(
+      error_of([&] { processes[0]->receive(subject(2, 0)); }), MYDEV_UNAVAILABLE,
+      {"process 2 of 3 (", ") has ended, and device 0 waits for its device 2 in all_reduce: the connection "});
+  other.join();
+  expect_mentions(error_of([&] { send(*processes[0], subject(0, 2), "late"); }), MYDEV_UNAVAILABLE,
+                  {"process 2 of 3 (", ") has ended: the connection "});
+  send(*processes[0], subject(0, 1), "alive");
+  EXPECT_EQ(received(*processes[1], subject(0, 1)), "alive");
+}
+
+TEST(Processes, GiveWhatWasSentBeforeTheOtherEnded) {
+  auto processes = joined({1, 1});
+  send(*processes[1], subject(1, 0), "last words");
+  processes[1] = nullptr;
+  EXPECT_EQ(received(*processes[0], subject(1, 0)), "last words");
+}
+
+TEST(Processes, SayThatTheyRunDifferentPrograms) {
+  const auto processes = joined({1, 1});
+  send(*processes[0], subject(0, 1, 3), "sums");
+  send(*processes[1], {8, 2, 1, 1, 0, "all_gather"}, "parts");
+  expect_mentions(
+      error_of([&] { processes[0]->receive(subject(1, 0, 3)); }), MYDEV_FAILED_PRECONDITION,
+      {"device 0 came to all_reduce (operation 3 of run 1 of its program), and device 1, of process 1 of 2 (",
+       "to all_gather (operation 1 of run 2 of its program) of another: all processes must run the same"});
+  // Also where the other has given up already.
+  processes[0]->abandon(7, 1, "another program");
+  send(*processes[0], subject(0, 1, 1, 5), "next");
+  EXPECT_EQ(error_of([&] { processes[1]->receive({8, 2, 1, 0, 1, "all_gather"}); }).code(), MYDEV_FAILED_PRECONDITION);
+  processes[1]->abandon(8, 2, "another program");
+  // What both come to after that is as any.
+  EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 5)), "next");
+  send(*processes[1], subject(1, 0, 1, 5), "as well");
+  EXPECT_EQ(received(*processes[0], subject(1, 0, 1, 5)), "as well");
+}
+
+TEST(Processes, TellTheOthersOfARunThatIsAbandoned) {
+  const auto processes = joined({1, 1});
+  send(*processes[1], subject(1, 0), "of no use");
+  std::thread other([&] { processes[0]->abandon(7, 1, "device 0 failed"); });
+  expect_mentions(error_of([&] { processes[1]->receive(subject(0, 1)); }), MYDEV_ABORTED,
+                  {"all_reduce waited for process 0 of 2 (", "in vain: in process 0 of 2 (", "): device 0 failed"});
+  other.join();
+  // Also where the other has gone on to something else already.
+  send(*processes[0], subject(0, 1, 1, 1, 9), "something else");
+  EXPECT_EQ(error_of([&] { processes[1]->receive(subject(0, 1)); }).code(), MYDEV_ABORTED);
+  processes[1]->abandon(7, 1, "device 1 failed for that");
+  processes[0]->abandon(7, 1, "once more");
+  EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 1, 9)), "something else");
+  // The next run is as any.
+  for (size_t p : {0, 1})
+    send(*processes[p], subject(static_cast<int64_t>(p), 1 - static_cast<int64_t>(p), 1, 2), "next");
+  EXPECT_EQ(received(*processes[0], subject(1, 0, 1, 2)), "next");
+  EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 2)), "next");
+}
+
+TEST(Processes, WaitNoLongerThanTheyMay) {
+  const auto processes = joined({1, 1}, milliseconds(200));
+  expect_mentions(error_of([&] { processes[0]->receive(subject(1, 0)); }), MYDEV_DEADLINE_EXCEEDED,
+                  {"device 1, of process 1 of 2 (",
+                   "did not come to all_reduce (operation 1 of run 1 of its program) within "
+                   "0.2 seconds; if it may take longer, set MYDEV_PROCESS_TIMEOUT"});
+}
+
+TEST(Processes, SayWhichOneDoesNotJoin) {
+  MemoryStore store;
+  JoinOptions options{.index = 0, .count = 2, .devices = 1, .timeout = milliseconds(100)};
+  expect_error(error_of([&] { Processes::join(options, store); }), MYDEV_DEADLINE_EXCEEDED,
+               "process 1 has not come: nobody put the key");
+}
+
+TEST(Processes, RefuseNumbersAndAddressesThatDoNotFit) {
+  MemoryStore store;
+  expect_error(error_of([&] { Processes::join({.index = 2, .count = 2}, store); }), MYDEV_INVALID_ARGUMENT,
+               "process 2 of 2 is none: they are numbered from 0");
+  JoinOptions elsewhere{.index = 0, .count = 2};
+  elsewhere.address = "192.0.2.1";  // of nobody
+  expect_mentions(error_of([&] { Processes::join(elsewhere, store); }), MYDEV_INVALID_ARGUMENT,
+                  {"'192.0.2.1' is no address of this host at which others reach it: "});
+  elsewhere.address = "no such host.";
+  expect_mentions(error_of([&] { Processes::join(elsewhere, store); }), MYDEV_INVALID_ARGUMENT,
+                  {"the address 'no such host.' of a process is not known: "});
+}
+
+// The connections end with the process that made them, and not with those that it forked off.
+TEST(Processes, EndAlthoughAForkLives) {
+  auto processes = joined({1, 1});
+  int gate[2];
+  ASSERT_EQ(::pipe(gate), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(gate[1]);
+    char byte = 0;
+    ::_exit(::read(gate[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  ::close(gate[0]);
+  processes[1] = nullptr;
+  EXPECT_EQ(error_of([&] { processes[0]->receive(subject(1, 0)); }).code(), MYDEV_UNAVAILABLE);
+  ::close(gate[1]);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Socket, LetsGoOfWhoDoesNotKnowTheToken) {
+  class Intruded final : public KeyValueStore {
+   public:
+    void put(const std::string& key, const std::string& value) override {
+      store_.put(key, value);
+      if (key.back() != '0') return;
+      std::vector<std::string> lines(1);
+      for (const char c : value) c == '\n' ? lines.emplace_back() : lines.back() += c, void();
+      stranger_ = Socket::connect_to(lines[5], static_cast<uint16_t>(std::stoi(lines[6])), kNoDeadline);
+      const std::string noise(44, '\1');
+      stranger_.send(std::as_bytes(std::span(noise)), kNoDeadline);
+    }
+    std::string get(const std::string& key, milliseconds timeout) override { return store_.get(key, timeout); }
+
+   private:
+    MemoryStore store_;
+    Socket stranger_;
+  } store;
+  std::shared_ptr<Processes> first, second;
+  std::thread other([&] { second = Processes::join({.index = 1, .count = 2, .devices = 1}, store); });
+  first = Processes::join({.index = 0, .count = 2, .devices = 1}, store);
+  other.join();
+  send(*first, subject(0, 1), "between us");
+  EXPECT_EQ(received(*second, subject(0, 1)), "between us");
+}
+
+// --- collectives -----------------------------------------------------------------------------------------------------
+
+using lowering::Collectives;
+using lowering::MeetingPoint;
+
+// What each device does, on a thread of its own.
+void on_all_devices(size_t count, const std::function<void(int64_t device)>& body) {
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < count; ++d) threads.emplace_back(body, static_cast<int64_t>(d));
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Of the numbers that the group brings, on one device.
+std::vector<float> sums(Collectives& collectives, int64_t device, std::span<const int64_t> group,
+                        const std::vector<float>& brought, int64_t operation = 1) {
+  std::vector<float> result(brought.size());
+  const std::vector<size_t> bytes = {brought.size() * sizeof(float)};
+  const auto* data = reinterpret_cast<const std::byte*>(brought.data());
+  collectives.meet(device, {operation, "all_reduce", group, bytes}, {data}, [&](auto members) {
+    for (const auto& member : members) {
+      const auto* values = reinterpret_cast<const float*>(member[0]);
+      for (size_t i = 0; i < result.size(); ++i) result[i] += values[i];
+    }
+  });
+  return result;
+}
+
+TEST(CollectivesOfProcesses, CombineWhatAllBringInOneOrder) {
+  const auto processes = joined({2, 1, 1});
+  const std::vector<int64_t> of_process = {0, 0, 1, 2};
+  std::vector<std::unique_ptr<Collectives>> collectives;
+  for (const auto& process : processes) {
+    collectives.push_back(std::make_unique<Collectives>("sums", lowering::SeveralProcesses{process, {0, 1, 2, 3}}));
+  }
+  const std::vector<int64_t> all = {3, 1, 0, 2}, outer = {0, 3}, inner = {1, 2};
+  std::vector<std::vector<float>> of_all(4), of_pairs(4);
+  on_all_devices(4, [&](int64_t device) {
+    const auto d = static_cast<size_t>(device);
+    Collectives& own = *collectives[static_cast<size_t>(of_process[d])];
+    for (int run = 0; run < 20; ++run) {
+      own.begin(device, own.next_run(device));
+      const std::vector<float> brought(100, 0.1F * static_cast<float>(device + 1) + static_cast<float>(run));
+      of_all[d] = sums(own, device, all, brought);
+      of_all[d] = sums(own, device, all, of_all[d]);  // of the same operation, as in a loop
+      of_pairs[d] = sums(own, device, device == 0 || device == 3 ? outer : inner, brought, 2);
+    }
+  });
+  for (size_t d = 1; d < 4; ++d) EXPECT_EQ(of_all[d], of_all[0]);
+  EXPECT_EQ(of_pairs[0], of_pairs[3]);
+  EXPECT_FLOAT_EQ(of_pairs[0][0], 0.1F + 0.4F + 38);
+  EXPECT_FLOAT_EQ(of_pairs[1][7], 0.2F + 0.3F + 38);
+}
+
+TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
+  const auto processes = joined({2, 1});
+  Collectives here("sums", {processes[0], {0, 1, 2}}), there("sums", {processes[1], {0, 1, 2}});
+  const std::vector<int64_t> all = {0, 1, 2};
+  std::vector<std::string> messages(2);
+  on_all_devices(3, [&](int64_t device) {
+    Collectives& own = device == 2 ? there : here;
+    const uint64_t run = own.next_run(device);
+    own.begin(device, run);
+    if (device == 2) return own.abandon(run, "device 2 failed");
+    const Error error = error_of([&] { sums(own, device, all, {1.0F}); });
+    EXPECT_EQ(error.code(), MYDEV_ABORTED);
+    messages[static_cast<size_t>(device)] = error.what();
+    own.abandon(run, error.what());  // as the executable does, which lets the other device of the process go
+  });
+  for (const std::string& message : messages) EXPECT_NE(message.find("device 2 failed"), std::string::npos) << message;
+}
+
+TEST(CollectivesOfProcesses, RaiseWhereAnotherBringsOtherSizes) {
+  const auto processes = joined({1, 1});
+  Collectives here("sums", {processes[0], {0, 1}}), there("sums", {processes[1], {0, 1}});
+  const std::vector<int64_t> both = {0, 1};
+  on_all_devices(2, [&](int64_t device) {
+    Collectives& own = device == 0 ? here : there;
+    own.begin(device, own.next_run(device));
+    const std::vector<float> brought(device == 0 ? 2 : 3);
+    expect_mentions(error_of([&] { sums(own, device, both, brought); }), MYDEV_FAILED_PRECONDITION,
+                    {device == 0 ? "process 1 brings 12 bytes to all_reduce, and 8 are expected"
+                                 : "process 0 brings 8 bytes to all_reduce, and 12 are expected"});
+  });
+}
+
+}  // namespace
+}  // namespace mydev::transport
