@@ -90,7 +90,7 @@ void run_rows(benchmark::State& state, const char* body, bool fused) {
   void name(benchmark::State& state) { \
     run_rows(state, body, fused);      \
   }                                    \
-  BENCHMARK(name)->Arg(32)->Arg(4096)
+  BENCHMARK(name)->Arg(32)->Arg(4096)->Arg(16384)
 ROWS(softmax_by_kernel, kNativeSoftmax, false);
 ROWS(softmax_in_tiles, kSoftmax, true);
 ROWS(layer_norm_by_kernel, kNativeLayerNorm, false);

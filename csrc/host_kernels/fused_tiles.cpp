@@ -442,7 +442,7 @@ void FusedTiles::find_traffic() {
     for (Operand& operand : step.operands) {
       if (operand.kind != Operand::kMemory || !is_everywhere(operand)) continue;
       const bool is_result = &operand == step.operands.data();
-      operand.ahead = !is_result && uses[operand.index].front() == &operand;
+      operand.ahead = !is_result && kept_ < sizes_.size() && uses[operand.index].front() == &operand;
       operand.streamed = is_result && step.block.chain_operation != 0 && uses[operand.index].size() == 1 &&
                          entries * row() * dtype_size(operand.dtype) >= kStreamed;
     }

@@ -8,8 +8,9 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// Vectors at once, so that choosing what is computed costs less than computing it.
-constexpr int kAtOnce = 8;
+// Vectors at once, so that choosing what is computed costs less than computing it: as many as registers hold beside
+// what an exponential needs, and of light operations alone.
+constexpr int kAtOnce = 8, kLightAtOnce = kVectorBytes == 64 ? 16 : 8;
 
 enum Operation : int32_t {
   kNone,
@@ -22,6 +23,7 @@ enum Operation : int32_t {
   kNeg,
   kAbs,
   kRelu,
+  kLastLight = kRelu,
   kExp,
   kTanh,
   kSigmoid,
@@ -50,7 +52,7 @@ template <int count>
 [[gnu::always_inline]] inline void store_pack(float* to, const Pack<count>& pack, bool streamed, int64_t part) {
   if (part != 0) return store_partial(to, pack.v[0], part);
   const bool past_caches = streamed && reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int k = 0; k < count; ++k) {
     float* const at = to + k * kLanes<float>;
     if (past_caches) {
@@ -63,7 +65,7 @@ template <int count>
 
 template <ChainCall::Form form, int count, typename Function>
 [[gnu::always_inline]] inline void combine(Pack<count>& a, const float* operand, int64_t part, Function of) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int k = 0; k < count; ++k) {
     if constexpr (form == ChainCall::kAlone) {
       a.v[k] = of(a.v[k]);
@@ -83,7 +85,7 @@ constexpr int32_t case_of(int32_t operation, ChainCall::Form form) {
   return operation * 8 + form;
 }
 
-// One jump for an operation and how its operands come. Each as its kernel computes it (binary.cpp, unary.cpp).
+// One jump for a light operation and how its operands come. Each as its kernel computes it (binary.cpp, unary.cpp).
 template <int count>
 [[gnu::always_inline]] inline void compute(const ChainCall& call, Pack<count>& a, int64_t i, int64_t part) {
   const float* const operand = call.form == ChainCall::kOne ? call.operand : call.operand + i;
@@ -105,11 +107,17 @@ template <int count>
     MYDEV_FORM(kNeg, ChainCall::kAlone, [](F32 x) { return -x; });
     MYDEV_FORM(kAbs, ChainCall::kAlone, [](F32 x) { return abs(x); });
     MYDEV_FORM(kRelu, ChainCall::kAlone, [](F32 x) { return x < 0 ? F32{} : x; });
-    MYDEV_FORM(kExp, ChainCall::kAlone, [](F32 x) { return exp(x); });
-    MYDEV_FORM(kTanh, ChainCall::kAlone, [](F32 x) { return tanh(x); });
-    MYDEV_FORM(kSigmoid, ChainCall::kAlone, [](F32 x) { return sigmoid(x); });
     default:
-      __builtin_unreachable();
+      break;
+  }
+  if constexpr (count <= kAtOnce) {
+    switch (case_of(call.operation, call.form)) {
+      MYDEV_FORM(kExp, ChainCall::kAlone, [](F32 x) { return exp(x); });
+      MYDEV_FORM(kTanh, ChainCall::kAlone, [](F32 x) { return tanh(x); });
+      MYDEV_FORM(kSigmoid, ChainCall::kAlone, [](F32 x) { return sigmoid(x); });
+      default:
+        break;
+    }
   }
 #undef MYDEV_BINARY
 #undef MYDEV_FORM
@@ -122,7 +130,7 @@ class Sum {
   template <int count>
   [[gnu::always_inline]] void add(const Pack<count>& pack, int64_t i, int64_t part) {
     if constexpr (count % 4 == 0) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int k = 0; k < count; ++k) lanes_[k % 4] += pack.v[k];
     } else if (part != 0) {
       lanes_[1] += first_of(pack.v[0], part);
@@ -151,7 +159,7 @@ template <int count>
 [[gnu::always_inline]] inline void run_pack(const float* start, std::span<const ChainCall> calls, int64_t i,
                                             int64_t part, Sum* sum) {
   Pack<count> value;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int k = 0; k < count; ++k) value.v[k] = load_lanes(start + i + k * kLanes<float>, part);
   for (const ChainCall& call : calls) {
     compute(call, value, i, part);
@@ -160,10 +168,11 @@ template <int count>
   if (sum != nullptr) sum->add(value, i, part);
 }
 
+template <int count>
 void run_vectors(const float* start, std::span<const ChainCall> calls, int64_t n, Sum* sum) {
   constexpr int64_t kVector = kLanes<float>;
   int64_t i = 0;
-  for (; i + kAtOnce * kVector <= n; i += kAtOnce * kVector) run_pack<kAtOnce>(start, calls, i, 0, sum);
+  for (; i + count * kVector <= n; i += count * kVector) run_pack<count>(start, calls, i, 0, sum);
   for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, i, 0, sum);
   if (i < n) run_pack<1>(start, calls, i, n - i, sum);
 }
@@ -178,9 +187,12 @@ int32_t chain_operation(const char* kernel) {
 }
 
 void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n, double* sum) {
-  if (sum == nullptr) return run_vectors(start, calls, n, nullptr);
+  bool is_light = true;
+  for (const ChainCall& call : calls) is_light &= call.operation <= kLastLight;
+  const auto run = is_light ? run_vectors<kLightAtOnce> : run_vectors<kAtOnce>;
+  if (sum == nullptr) return run(start, calls, n, nullptr);
   Sum lanes(n);
-  run_vectors(start, calls, n, &lanes);
+  run(start, calls, n, &lanes);
   *sum = lanes.result();
 }
 
