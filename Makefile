@@ -14,6 +14,7 @@
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, the first time)
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
+#   make wheel TORCH="2.13.0 2.14.1"  one wheel for these versions of torch, tried with each, in dist/
 #   make test-all  everything: the above, all Python tests in each mode of the host driver, all operators on drivers
 #                  whose memory the host cannot touch. Several hours
 #   make bench     C++ and Python benchmarks
@@ -40,7 +41,7 @@ FUZZ_ROUNDS := 1000000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -97,6 +98,9 @@ test-ecosystem: setup-ecosystem
 
 test-torch: setup-test
 	@tools/test_torch.sh $(TORCH)
+
+wheel:
+	@tools/build_wheel.sh $(TORCH)
 
 test-all: test sanitize test-compile-cold conformance test-fuzz test-torch-xla test-ecosystem
 	@for driver in discrete partial core; do \

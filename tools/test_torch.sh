@@ -1,41 +1,16 @@
 #!/usr/bin/env bash
-# Builds and tests with another version of torch, in an environment of its own: tools/test_torch.sh <version> [<test>...]
+# Builds and tests with another version of torch: tools/test_torch.sh <version> [<test>...]
 #
-# Everything lies in build/torch-<version>: a copy of the sources, since a build is in place, with its .venv. A second
-# run installs nothing and compiles what changed. Tests whose packages are made for one version of torch (torchvision,
+# Where and how, tools/torch_build.sh says. Tests whose packages are made for one version of torch (torchvision,
 # torch_xla) are left out, and so are those of the documentation and of JAX, which do not depend on it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?which version of torch, as in tools/test_torch.sh 2.14.1}
 shift
-copy=build/torch-$version
-mkdir -p "$copy"
-
-# What git has or would take, where it is newer; what is gone here goes there too.
-git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-  if [ -e "$file" ] && ! cmp -s "$file" "$copy/$file"; then
-    mkdir -p "$copy/$(dirname "$file")"
-    cp -p "$file" "$copy/$file"
-  fi
-done
-(cd "$copy" && find csrc torch_mydev tests cmake -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.py' \)) 2>/dev/null |
-  while IFS= read -r file; do [ -e "$file" ] || rm "$copy/$file"; done
-
-cd "$copy"
-echo "torch==$version" >requirements/torch.txt
-[ -x .venv/bin/python ] || python3 -m venv .venv
-installed=$(cat requirements/torch.txt requirements/build.txt requirements/test.txt)
-if [ "$(cat .venv/installed-for-tests 2>/dev/null)" != "$installed" ]; then
-  echo "test_torch: installing torch $version into $copy/.venv (some GB, some minutes)"
-  .venv/bin/python -m pip install -q --no-compile "torch==$version"
-  .venv/bin/python -m pip install -q --no-compile -r requirements/build.txt
-  grep -E '^(pytest|pytest-xdist|expecttest)==' requirements/test.txt |
-    xargs .venv/bin/python -m pip install -q --no-compile
-  echo "$installed" >.venv/installed-for-tests
-fi
-export CCACHE_BASEDIR=$PWD
-tools/build.sh -DMYDEV_BUILD_TESTS=ON
+tools/torch_build.sh "$version" -DMYDEV_BUILD_TESTS=ON
+cd "build/torch-$version"
 if [ $# = 0 ]; then
-  set -- tests/device tests/ops tests/train tests/custom_call tests/compile/test_compile.py tests/compile/test_programs.py
+  set -- tests/device tests/ops tests/train tests/custom_call tests/compile/test_compile.py tests/compile/test_programs.py \
+    tests/ecosystem/test_flex_attention.py
 fi
 OMP_WAIT_POLICY=passive .venv/bin/python -m pytest -q -n 2 --dist worksteal "$@"
