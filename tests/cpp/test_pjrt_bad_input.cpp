@@ -79,6 +79,31 @@ TEST_F(PjrtBadInput, SurvivesProgramsThatAreDamaged) {
   expect_that_programs_run();
 }
 
+// Of clients of several processes, while this process is one by itself.
+TEST_F(PjrtBadInput, NamesNumbersOfProcessesThatDoNotFit) {
+  const auto error_with = [](int64_t index, int64_t count) {
+    std::vector<PJRT_NamedValue> options(2);
+    const std::string names[] = {"node_id", "num_nodes"};
+    for (size_t i = 0; i < 2; ++i) {
+      options[i].struct_size = sizeof(PJRT_NamedValue);
+      options[i].name = names[i].data();
+      options[i].name_size = names[i].size();
+      options[i].type = PJRT_NamedValue_kInt64;
+      options[i].int64_value = i == 0 ? index : count;
+      options[i].value_size = 1;
+    }
+    auto args = sized<PJRT_Client_Create_Args>();
+    args.create_options = options.data();
+    args.num_options = options.size();
+    return error_of([&] { call(api().PJRT_Client_Create, args); });
+  };
+  expect_error(error_with(-1, 2), MYDEV_INVALID_ARGUMENT, "client option 'node_id' is no number from 0 on");
+  expect_error(error_with(2, 2), MYDEV_INVALID_ARGUMENT,
+               "client option 'node_id' is 2, and 'num_nodes' 2: processes are numbered from 0");
+  expect_error(error_with(1, 2), MYDEV_FAILED_PRECONDITION,
+               "the client is process 1 of 2, and this process uses the devices as 0 of 1 already");
+}
+
 TEST_F(PjrtBadInput, KeepsWhatOutlivesItsClient) {
   auto create = sized<PJRT_Client_Create_Args>();
   call(api().PJRT_Client_Create, create);
