@@ -123,6 +123,8 @@ class DeviceMemory {
   void collect_garbage(Lock& lock, size_t segment_bytes);
   void flush_thread_caches() noexcept;
   void return_uncached(Lock& lock) noexcept;
+  void forget(const Segment& segment);
+  void put_back(std::unique_ptr<Segment> segment);
   std::string out_of_memory_message(Lock& lock, size_t requested);
 
   // Statistics (memory_statistics.cpp). All need mutex_.

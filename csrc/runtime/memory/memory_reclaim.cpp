@@ -236,21 +236,30 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes, PoolId pool) {
   lock.lock();
 
   for (size_t i = 0; i < victims.size(); ++i) {
-    Segment& segment = *victims[i];
-    Chunk* chunk = segment.first;
     if (released[i]) {
-      ++stats_.num_device_free;
-      detail::tell_of_memory(MemoryEventKind::kSegmentFreed, *segment.stream, segment.data, segment.size);
-      count_segment(segment, -1);
-      recycle(chunk);
+      forget(*victims[i]);
     } else {
-      if (device_.host_accessible()) block_index::set(segment.data, chunk);
-      free_[segment.stream].of(segment.large).insert(std::move(chunk->node));
-      segments_.insert(segment.data, segment.size, std::move(victims[i]));
+      put_back(std::move(victims[i]));
     }
   }
   MYDEV_CHECK(failure == MYDEV_OK, failure, "giving memory back failed on device ", device_.index, ": ", message, " [",
               code_name(failure), "]");
+}
+
+// A segment that the driver has taken back.
+void DeviceMemory::forget(const Segment& segment) {
+  ++stats_.num_device_free;
+  detail::tell_of_memory(MemoryEventKind::kSegmentFreed, *segment.stream, segment.data, segment.size);
+  count_segment(segment, -1);
+  recycle(segment.first);
+}
+
+// One that it has not: free, as it was before it was offered.
+void DeviceMemory::put_back(std::unique_ptr<Segment> segment) {
+  Segment& kept = *segment;
+  if (device_.host_accessible()) block_index::set(kept.data, kept.first);
+  free_[kept.stream].of(kept.large).insert(std::move(kept.first->node));
+  segments_.insert(kept.data, kept.size, std::move(segment));
 }
 
 // Before a new segment is asked for: keeps reserved memory below the threshold, if one is set.

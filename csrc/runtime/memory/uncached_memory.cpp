@@ -78,15 +78,10 @@ void DeviceMemory::return_uncached(Lock& lock) noexcept {
     }
     lock.lock();
     if (code == MYDEV_OK) {
-      ++stats_.num_device_free;
-      detail::tell_of_memory(MemoryEventKind::kSegmentFreed, *segment.stream, segment.data, segment.size);
-      count_segment(segment, -1);
-      recycle(chunk);
+      forget(segment);
     } else {
-      if (device_.host_accessible()) block_index::set(segment.data, chunk);
       segment.cached = true;
-      free_[segment.stream].of(segment.large).insert(std::move(chunk->node));
-      segments_.insert(segment.data, segment.size, std::move(owned));
+      put_back(std::move(owned));
     }
   }
 }
