@@ -3,7 +3,8 @@
 // Each command gives two rows: one of the host's thread, while it was submitted, and one of the stream, while it ran;
 // an arrow leads from the first to the second. Both are linked to the operator that was running when it was submitted.
 // Ranges that the user has named (record_function) have a row on each stream that worked for them. Names of copies and
-// fills are those of CUDA's rows, by which tools know them.
+// fills are those of CUDA's rows, by which tools know them; so are those of kernels that fill, or that copy what
+// lies alike in both places, which is what CUDA does without a kernel.
 //
 // Compiled where torch has Kineto (cmake/torch.cmake); elsewhere profiles have the host's rows only. Kineto calls one
 // session at a time. Nothing is thrown: what goes wrong is in the session's errors.
@@ -19,6 +20,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -73,26 +75,37 @@ struct RowKind {
   ActivityType device;
   const char* host_name;
   std::string device_name;
+  uint64_t bytes;
 };
 
+RowKind copy_kind(const char* direction, uint64_t bytes) {
+  return {ActivityType::GPU_MEMCPY, MYDEV_DEVICE_NAME "Memcpy", std::string("Memcpy ") + direction, bytes};
+}
+
+RowKind fill_kind(uint64_t bytes) {
+  return {ActivityType::GPU_MEMSET, MYDEV_DEVICE_NAME "Memset", "Memset", bytes};
+}
+
 RowKind kind_of(const Activity& activity) {
+  const std::string_view name = activity.name;
   switch (activity.kind) {
     case CommandKind::kCopy: {
-      const std::string name = activity.name;
       const char* direction = name == copy_name(MYDEV_COPY_HOST_TO_DEVICE)     ? "HtoD"
                               : name == copy_name(MYDEV_COPY_DEVICE_TO_HOST)   ? "DtoH"
                               : name == copy_name(MYDEV_COPY_DEVICE_TO_DEVICE) ? "DtoD"
                                                                                : "PtoP";
-      return {ActivityType::GPU_MEMCPY, MYDEV_DEVICE_NAME "Memcpy", std::string("Memcpy ") + direction};
+      return copy_kind(direction, activity.bytes);
     }
     case CommandKind::kFill:
-      return {ActivityType::GPU_MEMSET, MYDEV_DEVICE_NAME "Memset", "Memset"};
+      return fill_kind(activity.bytes);
     case CommandKind::kLaunch:
-      return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "LaunchKernel", activity.name};
+      if (name == "mydev.fill" || name == "mydev.foreach_fill") return fill_kind(activity.bytes);
+      if (name == "mydev.copy" && activity.alike) return copy_kind("DtoD", activity.bytes / 2);  // of both operands
+      return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "LaunchKernel", activity.name, activity.bytes};
     case CommandKind::kHostCall:
       break;
   }
-  return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "HostCall", activity.name};
+  return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "HostCall", activity.name, activity.bytes};
 }
 
 // When a host call did work of its own: its time without that of the commands it gave to its stream, which come after
@@ -272,12 +285,12 @@ class Session final : public libkineto::IActivityProfilerSession {
     link(row, activity, /*start=*/false, cause);
     row.addMetadata("device", activity.device);
     row.addMetadata("stream", activity.stream);
-    row.addMetadata("bytes", activity.bytes);
+    row.addMetadata("bytes", kind.bytes);
     if (!activity.operands.empty()) row.addMetadataQuoted("operands", plain(activity.operands));
     if (activity.kind == CommandKind::kHostCall) row.addMetadataQuoted("runs on", "host");
-    if (activity.kind == CommandKind::kCopy && activity.end_ns > activity.begin_ns) {
+    if (kind.device != ActivityType::CONCURRENT_KERNEL && activity.end_ns > activity.begin_ns) {
       row.addMetadata("memory bandwidth (GB/s)",
-                      static_cast<double>(activity.bytes) / static_cast<double>(activity.end_ns - activity.begin_ns));
+                      static_cast<double>(kind.bytes) / static_cast<double>(activity.end_ns - activity.begin_ns));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -56,6 +57,23 @@ uint64_t innermost(const ThreadCauses& all, Cause cause) {
   return stack.empty() ? 0 : stack.back();
 }
 
+// Activity::alike.
+bool operands_are_alike(const mydev_frame& frame) {
+  if (frame.num_outputs != 1 || frame.num_inputs != 1) return false;
+  const mydev_buffer &to = frame.buffers[0], &from = frame.buffers[1];
+  if (to.dtype != from.dtype || to.rank != from.rank || is_scalar(from)) return false;
+  int64_t count = 1, last = 0;
+  for (int32_t i = 0; i < to.rank; ++i) {
+    if (to.sizes[i] != from.sizes[i] || to.strides[i] < 0) return false;
+    if (to.sizes[i] != 1 && to.strides[i] != from.strides[i]) return false;
+    count *= to.sizes[i];
+    last += (to.sizes[i] - 1) * to.strides[i];
+  }
+  return last == count - 1 && std::ranges::all_of(std::span(frame.attributes, frame.num_attributes), [](const auto& a) {
+           return a.kind == MYDEV_ATTRIBUTE_BOOL && a.value.i == 0;
+         });
+}
+
 void on_submitting(void*, const CommandRecord& record) {
   recording().measured.about_to_submit(*record.stream, record.id);
 }
@@ -76,7 +94,10 @@ void on_submitted(void*, const CommandRecord& record) {
                     .operator_id = innermost(thread, Cause::kOperator),
                     .annotation_id = innermost(thread, Cause::kAnnotation),
                     .encloses = thread.last_submitted > record.id};
-  if (record.frame != nullptr) activity.operands = describe_frame(*record.frame->kernel, *record.frame);
+  if (record.frame != nullptr) {
+    activity.operands = describe_frame(*record.frame->kernel, *record.frame);
+    activity.alike = operands_are_alike(*record.frame);
+  }
   thread.last_submitted = std::max(thread.last_submitted, record.id);
   Recording& all = recording();
   const std::lock_guard lock(all.mutex);

@@ -28,6 +28,8 @@ struct Activity {
   uint64_t operator_id = 0, annotation_id = 0;     // innermost of the thread when it was submitted; 0: none
   bool encloses = false;                           // other commands were submitted from inside it
   bool has_run = false;
+  // Of launches: one result and one operand, of a dtype, that lie alike and without gaps; no attribute is set.
+  bool alike = false;
 };
 
 // Forgets what was recorded, and records.
