@@ -78,7 +78,12 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
         """Nothing: torch_xla and torchrun have said in the environment which process this is."""
 
     def requires_xla_coordinator(self) -> bool:
-        """Whether there are several processes, which find each other through torch_xla's coordinator."""
+        """Whether there are several processes, which find each other through torch_xla's coordinator.
+
+        Asked for before anything waits for them, which would be in vain where their numbers are none: ValueError.
+        """
+        if _local_rank() < 0 or not 0 <= _rank() < _count():
+            raise ValueError(f"process {_rank()} of {_count()}, of local rank {_local_rank()}, is none")
         return _count() > 1
 
     def client_create_options(self) -> dict[str, int]:
