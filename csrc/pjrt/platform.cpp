@@ -68,7 +68,10 @@ LocalDevice::LocalDevice(mydev::Device& runtime_device, int id, int process)
 Platform& Platform::open(const ProcessPlace& place) {
   const std::lock_guard lock(opened().mutex);
   Platform*& platform = opened().platform;
-  if (platform == nullptr) platform = new Platform(place);
+  if (platform == nullptr) {
+    platform = new Platform(place);
+    if (platform->processes_ != nullptr) std::atexit([] { opened().platform->processes_->leave(); });
+  }
   const int count = platform->processes_ == nullptr ? 1 : platform->processes_->count();
   MYDEV_CHECK(platform->process() == place.index && count == place.count, MYDEV_FAILED_PRECONDITION,
               "the client is process ", place.index, " of ", place.count, ", and this process uses the devices as ",

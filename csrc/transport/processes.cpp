@@ -1,6 +1,7 @@
 #include "transport/processes.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -185,6 +186,22 @@ void Processes::abandon(uint64_t program, uint64_t run, const std::string& why) 
       send_frame(process, header, {&part, 1});
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): one that has ended waits for nothing
     }
+  }
+}
+
+void Processes::leave() {
+  if (records_[static_cast<size_t>(index_)].id != ::getpid()) return;
+  for (const auto& peer : peers_) peer->socket.stop_sending();
+  if (index_ != 0) return;
+  const auto all_have_ended = [this] {
+    return std::ranges::count_if(peers_, [](const auto& peer) { return peer->failure.empty(); }) == 1;  // this one
+  };
+  const Deadline by = deadline();
+  std::unique_lock lock(mutex_);
+  if (by == kNoDeadline) {
+    changed_.wait(lock, all_have_ended);
+  } else {
+    changed_.wait_until(lock, by, all_have_ended);
   }
 }
 

@@ -87,6 +87,10 @@ class Processes {
   Message receive(const Subject& subject);
   // No device of this process will come to the end of that run: who waits in it, here or elsewhere, raises ABORTED.
   void abandon(uint64_t program, uint64_t run, const std::string& why);
+  // This process ends: to the others it has ended from now on. The first one then waits until the others have, no
+  // longer than the timeout: the store may be in it, and end others that still use it. Does nothing in a forked
+  // process.
+  void leave();
 
  private:
   struct Peer {

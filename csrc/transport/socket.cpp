@@ -193,6 +193,10 @@ void Socket::shut_down() const noexcept {
   if (handle_ != nullptr) ::shutdown(handle_->descriptor, SHUT_RDWR);
 }
 
+void Socket::stop_sending() const noexcept {
+  if (handle_ != nullptr) ::shutdown(handle_->descriptor, SHUT_WR);
+}
+
 void Socket::wait_for(short events, Deadline deadline) const {
   pollfd waited{handle_->descriptor, events, 0};
   while (true) {

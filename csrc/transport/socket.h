@@ -37,6 +37,8 @@ class Socket {
   void send(std::span<const std::byte> bytes, Deadline deadline) const;
   void receive(std::span<std::byte> bytes, Deadline deadline) const;
   void shut_down() const noexcept;
+  // The other side has what was sent, and learns that there is no more.
+  void stop_sending() const noexcept;
 
  private:
   struct Handle;

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -169,6 +170,22 @@ TEST(Processes, RefuseNumbersAndAddressesThatDoNotFit) {
   elsewhere.address = "no such host.";
   expect_mentions(error_of([&] { Processes::join(elsewhere, store); }), MYDEV_INVALID_ARGUMENT,
                   {"the address 'no such host.' of a process is not known: "});
+}
+
+TEST(Processes, EndTheFirstOfThemLast) {
+  auto processes = joined({1, 1});
+  send(*processes[0], subject(0, 1), "last words");
+  std::atomic<bool> has_left = false;
+  std::thread first([&] {
+    processes[0]->leave();
+    has_left = true;
+  });
+  EXPECT_EQ(received(*processes[1], subject(0, 1)), "last words");
+  EXPECT_EQ(error_of([&] { processes[1]->receive(subject(0, 1)); }).code(), MYDEV_UNAVAILABLE);
+  EXPECT_FALSE(has_left);
+  processes[1]->leave();
+  first.join();
+  EXPECT_TRUE(has_left);
 }
 
 // The connections end with the process that made them, and not with those that it forked off.

@@ -124,3 +124,13 @@ def test_a_rank_that_is_no_number_is_one_line() -> None:
     result = run(["-c", "import torch_xla; torch_xla.devices()"], "MYDEV", RANK="first", WORLD_SIZE="2")
     assert result.returncode == 1
     assert "RANK=first is no number; torchrun and torch_xla.launch set it" in result.stderr
+
+
+def test_the_first_process_may_be_done_before_the_others() -> None:
+    code = """
+import time
+print(xm.all_reduce(xm.REDUCE_SUM, x).tolist(), flush=True)
+if rank == 1: time.sleep(4)
+"""
+    for result in run_job(_START + code, 2):
+        assert result.returncode == 0, result.stderr
