@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <ranges>
+#include <sstream>
 
 #include "runtime/base/device_name.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 namespace mydev::transport {
@@ -189,20 +192,28 @@ void Processes::abandon(uint64_t program, uint64_t run, const std::string& why) 
   }
 }
 
-void Processes::leave() {
+void Processes::leave(std::chrono::milliseconds longest) {
   if (records_[static_cast<size_t>(index_)].id != ::getpid()) return;
   for (const auto& peer : peers_) peer->socket.stop_sending();
   if (index_ != 0) return;
-  const auto all_have_ended = [this] {
-    return std::ranges::count_if(peers_, [](const auto& peer) { return peer->failure.empty(); }) == 1;  // this one
+  const auto is_there = [this](int process) {
+    return process != index_ && peers_[static_cast<size_t>(process)]->failure.empty();
   };
-  const Deadline by = deadline();
-  std::unique_lock lock(mutex_);
-  if (by == kNoDeadline) {
-    changed_.wait(lock, all_have_ended);
-  } else {
-    changed_.wait_until(lock, by, all_have_ended);
+  const std::chrono::milliseconds wait = timeout_.count() < 0 ? longest : timeout_;
+  std::string there;
+  {
+    std::unique_lock lock(mutex_);
+    const auto all_have_ended = [&] { return std::ranges::none_of(std::views::iota(0, count()), is_there); };
+    if (changed_.wait_for(lock, wait, all_have_ended)) return;
+    for (const int process : std::views::iota(0, count()) | std::views::filter(is_there)) {
+      there += there.empty() ? "" : ", ";
+      there += describe(process);
+    }
   }
+  std::ostringstream line;
+  line << describe(index_) << " is done and has waited " << std::chrono::duration<double>(wait).count()
+       << " seconds for the others to end; it ends now, although these have not: " << there;
+  log(MYDEV_LOG_WARNING, line.str().c_str());
 }
 
 bool Processes::remember_abandoned(Run run, std::string why, bool here) {

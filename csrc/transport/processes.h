@@ -65,6 +65,8 @@ struct Message {
 
 class Processes {
  public:
+  static constexpr std::chrono::minutes kLongestLeave{10};
+
   // Puts what the others need into the store, waits for theirs, and connects. Raises INVALID_ARGUMENT for numbers and
   // addresses that do not fit, DEADLINE_EXCEEDED and what the store raises, naming the process that is missing.
   static std::shared_ptr<Processes> join(const JoinOptions& options, KeyValueStore& store);
@@ -87,10 +89,10 @@ class Processes {
   Message receive(const Subject& subject);
   // No device of this process will come to the end of that run: who waits in it, here or elsewhere, raises ABORTED.
   void abandon(uint64_t program, uint64_t run, const std::string& why);
-  // This process ends: to the others it has ended from now on. The first one then waits until the others have, no
-  // longer than the timeout: the store may be in it, and end others that still use it. Does nothing in a forked
-  // process.
-  void leave();
+  // This process ends: to the others it has ended from now on. The first one then waits until the others have, as the
+  // store may be in it, and end others that still use it: no longer than the timeout, or `longest` in a job without
+  // one. Those that have not ended by then are named in a warning. Does nothing in a forked process.
+  void leave(std::chrono::milliseconds longest = kLongestLeave);
 
  private:
   struct Peer {

@@ -188,6 +188,24 @@ TEST(Processes, EndTheFirstOfThemLast) {
   EXPECT_TRUE(has_left);
 }
 
+TEST(Processes, EndWithoutThoseThatTakeTooLong) {
+  for (const milliseconds timeout : {milliseconds(-1), milliseconds(50)}) {
+    auto processes = joined({1, 1, 1}, timeout);
+    processes[2]->leave();
+    processes[2] = nullptr;
+    testing::internal::CaptureStderr();
+    processes[0]->leave(milliseconds(50));
+    const std::string line = testing::internal::GetCapturedStderr();
+    EXPECT_NE(line.find("WARNING: process 0 of 3 ("), std::string::npos) << line;
+    EXPECT_NE(line.find("has waited 0.05 seconds for the others to end; it ends now, although these have not: "
+                        "process 1 of 3 ("),
+              std::string::npos)
+        << line;
+    EXPECT_EQ(line.find("process 2 of 3"), std::string::npos) << line;
+    EXPECT_EQ(line.find('\n'), line.size() - 1) << line;
+  }
+}
+
 // The connections end with the process that made them, and not with those that it forked off.
 TEST(Processes, EndAlthoughAForkLives) {
   auto processes = joined({1, 1});
