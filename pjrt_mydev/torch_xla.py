@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
+import torch
 import torch_xla.core.xla_env_vars as xenv
 from torch_xla.experimental import plugins
 
@@ -59,6 +60,21 @@ def _count() -> int:
     return _number("WORLD_SIZE", default=_local_count())
 
 
+def _keep_process_groups_by_thread() -> None:
+    """Replaces the state of torch.distributed by the one that it has for tests with a thread for each rank.
+
+    Reason: a thread that calls init_process_group after another has done so is refused: "trying to initialize the
+    default process group twice". torch_xla does the same for the devices of which it knows that they use threads.
+    Remove when torch_xla asks the plugin, or does it for each device.
+    """
+    from torch.distributed import distributed_c10d
+    from torch.testing._internal.distributed.multi_threaded_pg import ThreadLocalWorld
+
+    if not isinstance(distributed_c10d._world, ThreadLocalWorld):
+        distributed_c10d._world = ThreadLocalWorld()  # type: ignore[assignment]  # has the same attributes
+        torch._C._distributed_c10d._set_thread_isolation_mode(True)  # type: ignore[attr-defined]  # of groups' names
+
+
 class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has no types
     """What torch_xla asks of a device's plugin."""
 
@@ -75,7 +91,12 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
         """Nothing: one process uses the devices that it finds."""
 
     def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
-        """Nothing: torch_xla and torchrun have said in the environment which process this is."""
+        """Of one process with a thread for each device, gives threads process groups of their own.
+
+        Of several, nothing: torch_xla and torchrun have said in the environment which process this is.
+        """
+        if local_world_size == 1:
+            _keep_process_groups_by_thread()
 
     def requires_xla_coordinator(self) -> bool:
         """Whether there are several processes, which find each other through torch_xla's coordinator.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 
@@ -175,26 +174,11 @@ def run(index: int, path: str) -> None:
         os._exit(1)
 
 
-_threads = threading.Lock()
-
-
-def _use_a_group_for_each_thread() -> None:
-    """What torch.distributed has for tests, and torch_xla for the devices of which it knows that they need it."""
-    from torch.distributed import distributed_c10d
-    from torch.testing._internal.distributed import multi_threaded_pg
-
-    with _threads:
-        if not isinstance(distributed_c10d._world, multi_threaded_pg.ThreadLocalWorld):
-            multi_threaded_pg._install_threaded_pg()
-
-
 def _run(path: str) -> None:
     import torch_xla
     import torch_xla.distributed.xla_backend  # the backend of torch.distributed
     import torch_xla.runtime as xr
 
-    if xr.addressable_device_count() > 1:
-        _use_a_group_for_each_thread()
     dist.init_process_group("xla", init_method="xla://")  # before ranks are asked for, as torchrun wants it
     rank, count, device = xr.global_ordinal(), xr.world_size(), torch_xla.device()
     results: dict[str, object] = {}
