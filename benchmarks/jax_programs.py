@@ -90,6 +90,18 @@ def transformer(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
     return x[:, -1] @ parameters["last"]
 
 
+def constant_layers(dtype: Any) -> Function:
+    """Four layers of 1024, whose weights are constants of the program."""
+    weights = [(normal(1024, 1024, seed=layer) / 32).astype(dtype) for layer in range(4)]
+
+    def apply(x: jax.Array) -> jax.Array:
+        for weight in weights:
+            x = jax.nn.relu(x @ weight)
+        return x
+
+    return apply
+
+
 def scaled(**shapes: tuple[int, ...]) -> dict[str, Any]:
     return {name: normal(*shape) / np.sqrt(np.prod(shape[:-1])) for name, shape in shapes.items()}
 
@@ -150,6 +162,9 @@ def main() -> None:
         "x + 1, of 16": calls_of(lambda x: x + 1, normal(16)),
         "matmul 1024, f32": calls_of(jnp.matmul, square, square),
         "matmul 1024, bf16": calls_of(jnp.matmul, small, small),
+        "constant weights, 1 row, f32": calls_of(constant_layers(np.float32), normal(1, 1024)),
+        "constant weights, 1 row, bf16": calls_of(constant_layers(jnp.bfloat16), normal(1, 1024).astype(jnp.bfloat16)),
+        "constant weights, 64 rows, f32": calls_of(constant_layers(np.float32), normal(64, 1024)),
         "chain of five, 64 MiB": calls_of(chain, normal(16 * 1024 * 1024)),
         "softmax 1024 x 1024": calls_of(jax.nn.softmax, square),
         "layer norm 1024 x 1024": calls_of(layer_norm, square),

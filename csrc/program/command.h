@@ -43,8 +43,9 @@ class Command {
 
 // Of a fused step; nothing where the device makes a call of it.
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream);
-// Of a step that calls no program, where slots share memory as shared_memory() says (lives.h). Borrows the step. Raises
-// what its kernel says against it; throws KernelDeclined.
-std::unique_ptr<Command> make_command(const Step& step, std::span<const SlotIndex> memory, Stream& stream);
+// Of a step of the program that calls none, where slots share memory as shared_memory() says (lives.h). Borrows the
+// step. Raises what its kernel says against it; throws KernelDeclined.
+std::unique_ptr<Command> make_command(const Program& program, const Step& step, std::span<const SlotIndex> memory,
+                                      Stream& stream);
 
 }  // namespace mydev::program

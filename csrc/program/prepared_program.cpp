@@ -128,7 +128,7 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     if (*called_by != '\0') where += ", called by " + std::string(called_by);
     where_.push_back(kept_text(where));
     preparation.where = where_.back();
-    std::unique_ptr<Command> command = step.program == nullptr ? make_command(step, memory, preparation.stream)
+    std::unique_ptr<Command> command = step.program == nullptr ? make_command(program, step, memory, preparation.stream)
                                                                : make_fused_command(step, preparation.stream);
     if (command == nullptr) command = std::make_unique<CallCommand>(step, preparation, where_.back());
     commands_.push_back(std::move(command));

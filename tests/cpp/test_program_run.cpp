@@ -351,6 +351,27 @@ TEST(ProgramRun, NamesTheStepWhoseKernelDeclines) {
                "step 0 of program 'p' (launch test.of_integers): test.of_integers: this process takes s64, and");
 }
 
+uint64_t constants_told = 0;
+
+TEST(ProgramRun, TellsKernelsWhichOperandsAreConstants) {
+  mydev_kernel kernel{};
+  kernel.struct_size = sizeof kernel;
+  kernel.name = "test.with_constants";
+  kernel.entry = fail_if_asked;
+  kernel.plan = [](const mydev_frame*, mydev_plan* plan) {
+    constants_told = plan->constants;
+    return MYDEV_OK;
+  };
+  register_kernel(kernel);
+  executor_of(parsed(R"(program p(x: f32[2]) -> (y: f32[2]) {
+  constant c: f32[2] = hex "0000803f00000040"
+  temporary t: f32[2]
+  t = copy c
+  y = launch test.with_constants(x, c, t, f32[2] 1.0, c+4 f32[1])
+})"));
+  EXPECT_EQ(constants_told, 0b100100U);
+}
+
 TEST(ProgramRun, IsSeenByHooks) {
   static std::atomic<int> launches{0}, copies{0};
   const int id = add_command_hook({.submitted = [](void*, const CommandRecord& record) {

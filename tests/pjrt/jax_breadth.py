@@ -182,6 +182,8 @@ KEYED: dict[str, dict[str, Any]] = {
 LEDGER = {
     "nn.standardize-edges": "the variance of numbers up to 1e30 is all rounding: the order of the sum decides",
     "scipy.special.poch-bfloat16": "the CPU's compiled code keeps f32 between operators; op by op it is the device's",
+    "scipy.stats.cauchy.logcdf-edges": "at -inf the CPU's compiled code multiplies and adds at once, and leaves of 1/2 "
+    "- 1/2 a rest whose logarithm it takes; op by op it gives -inf, as the device",
     "numpy.histogram-float16": "edges are i / 10 of the range: the CPU multiplies by f16's 0.1, the device divides",
 }
 

@@ -1,5 +1,5 @@
-// Running a record on a frame of host memory as a launch does, without a device: its plan or its scratch first, then
-// its entry. What it says of a failure is taken with take_kernel_message.
+// Running a record on frames of host memory as launches do, without a device: its plan or its scratch first, then its
+// entry. What it says of a failure is taken with take_kernel_message.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,52 @@
 
 namespace mydev {
 
+// A record that is asked once and run on frames that differ in their addresses alone.
+class PlannedRecord {
+ public:
+  // `constants` as in mydev_plan.
+  PlannedRecord(const mydev_kernel& kernel, mydev_frame& frame, uint64_t constants = 0) : kernel_(kernel) {
+    complete(frame);
+    plan_.struct_size = sizeof(plan_);
+    plan_.constants = constants;
+    if (kernel.plan != nullptr) {
+      code_ = kernel.plan(&frame, &plan_);
+    } else if (kernel.scratch_bytes != nullptr) {
+      plan_.scratch_bytes = kernel.scratch_bytes(&frame);
+    }
+  }
+  ~PlannedRecord() {
+    if (plan_.release != nullptr) plan_.release(plan_.decision);
+  }
+  PlannedRecord(const PlannedRecord&) = delete;
+  PlannedRecord& operator=(const PlannedRecord&) = delete;
+
+  // What the plan said, or else what the entry says. Thread-safe, each time with a frame of its own.
+  mydev_code run(mydev_frame& frame) const {
+    if (code_ != MYDEV_OK) return code_;
+    complete(frame);
+    std::vector<char> scratch(plan_.scratch_bytes + 64);
+    if (plan_.scratch_bytes != 0) {
+      frame.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+      frame.scratch_bytes = plan_.scratch_bytes;
+    }
+    frame.decision = plan_.decision;
+    return kernel_.entry(&frame);
+  }
+
+ private:
+  void complete(mydev_frame& frame) const {
+    frame.host = &host_services();
+    frame.kernel = &kernel_;
+  }
+
+  const mydev_kernel& kernel_;
+  mydev_plan plan_{};
+  mydev_code code_ = MYDEV_OK;
+};
+
 inline mydev_code run_record(const mydev_kernel& kernel, mydev_frame& frame) {
-  frame.host = &host_services();
-  frame.kernel = &kernel;
-  mydev_plan plan{};
-  plan.struct_size = sizeof(plan);
-  if (kernel.plan != nullptr) {
-    if (const mydev_code code = kernel.plan(&frame, &plan); code != MYDEV_OK) return code;
-  } else if (kernel.scratch_bytes != nullptr) {
-    plan.scratch_bytes = kernel.scratch_bytes(&frame);
-  }
-  std::vector<char> scratch(plan.scratch_bytes + 64);
-  if (plan.scratch_bytes != 0) {
-    frame.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-    frame.scratch_bytes = plan.scratch_bytes;
-  }
-  frame.decision = plan.decision;
-  const mydev_code code = kernel.entry(&frame);
-  if (plan.release != nullptr) plan.release(plan.decision);
-  return code;
+  return PlannedRecord(kernel, frame).run(frame);
 }
 
 }  // namespace mydev

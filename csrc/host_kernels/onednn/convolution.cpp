@@ -15,9 +15,9 @@
 // primitive serve all six cases. Where the activations lie channels-last they are used as they are; else oneDNN chooses
 // (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked channels-first data.
 // Two cases need no reorder: a pointwise convolution of such data is a matrix product per image, and one whose window
-// covers the whole image is a matrix product. Weights are reordered in every call: nothing tells a kernel that they
-// have not changed. Operands in neither dense order, f16, and bf16 where the processor lacks it, are copied to dense
-// f32 first; results are rounded once.
+// covers the whole image is a matrix product. Weights are reordered in every call, but for those that the
+// kernel is told are constants: their reordered form is kept. Operands in neither dense order, f16, and bf16 where the
+// processor lacks it, are copied to dense f32 first; results are rounded once.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -80,6 +80,7 @@ struct ConvolutionPlan {
   ConvolutionProblem problem{};
   bool depthwise_loops = false;
   std::shared_ptr<PrimitivePlan> primitives;  // null, without depthwise_loops: there is nothing to compute
+  std::shared_ptr<KeptOperands> kept;         // constant weights, if they are not used as they lie
   uint64_t primitives_offset = 0, scratch_bytes = 0;
 };
 
@@ -88,7 +89,7 @@ DenseOrder order_of_copy(const mydev_buffer& buffer) noexcept {
   return buffer.rank > 1 && buffer.strides[1] == 1 && buffer.sizes[1] > 1 ? kChannelsLast : kChannelsFirst;
 }
 
-ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, PlanKind kind) {
+ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, PlanKind kind, uint64_t constants) {
   ConvolutionPlan plan;
   ConvolutionProblem& problem = plan.problem;
   problem = convolution_problem_of(frame, kernel, kind);
@@ -118,7 +119,10 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   }
   plan.depthwise_loops = has_depthwise_loops(problem);
   if (plan.depthwise_loops) return plan;
+  problem.constant_weights = (constants >> problem[kWeights].index & 1) != 0 && !problem.is_output(kWeights);
   plan.primitives = find_convolution_primitives(problem);
+  const uint64_t kept_bytes = plan.primitives->kept_bytes();
+  if (kept_bytes != 0) plan.kept = std::make_shared<KeptOperands>(kept_bytes);
   plan.primitives_offset = plan.scratch_bytes;
   plan.scratch_bytes += plan.primitives->scratch_bytes();
   return plan;
@@ -144,9 +148,18 @@ void run(const mydev_frame& frame, const char* kernel) {
     data[role] = operand.copied ? scratch + operand.copy_offset : operand.buffer->data;
     if (!operand.copied) continue;
     dense_strides(operand.buffer->rank, operand.buffer->sizes, operand.order(), strides[role].data());
-    if (!problem.is_output(role)) nested_copy(frame, kernel, dense_copy(role), *operand.buffer);
+    const bool kept = role == kWeights && plan.kept != nullptr;
+    if (!problem.is_output(role) && !kept) nested_copy(frame, kernel, dense_copy(role), *operand.buffer);
   }
-  with_onednn_errors(kernel, [&] { plan.primitives->run(data, scratch + plan.primitives_offset); });
+  char* const primitives_scratch = scratch + plan.primitives_offset;
+  void* kept = nullptr;
+  if (plan.kept != nullptr) {
+    kept = plan.kept->filled([&](void* memory) {
+      if (problem[kWeights].copied) nested_copy(frame, kernel, dense_copy(kWeights), *problem[kWeights].buffer);
+      with_onednn_errors(kernel, [&] { plan.primitives->prepare(data, primitives_scratch, memory); });
+    });
+  }
+  with_onednn_errors(kernel, [&] { plan.primitives->run(data, primitives_scratch, kept); });
   for (const ConvolutionRole role : {kSource, kWeights, kDestination, kBias}) {
     const ConvolutionOperand& operand = problem[role];
     if (operand.copied && problem.is_output(role)) nested_copy(frame, kernel, *operand.buffer, dense_copy(role));
@@ -162,8 +175,8 @@ constexpr const char* name_of() {
 }
 
 template <PlanKind kind>
-ConvolutionPlan plan_of_kind(const mydev_frame& frame) {
-  return plan_convolution(frame, name_of<kind>(), kind);
+ConvolutionPlan plan_of_kind(const mydev_frame& frame, uint64_t constants) {
+  return plan_convolution(frame, name_of<kind>(), kind, constants);
 }
 
 template <PlanKind kind>

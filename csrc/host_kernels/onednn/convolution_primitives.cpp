@@ -42,7 +42,9 @@ class PlanBuilder {
   void use(ConvolutionRole role, int32_t argument, const Descriptor& wanted) {
     const Descriptor given = descriptor_of(problem_, role);
     PrimitivePlan::Argument place{argument, role, 0, wanted};
-    if (given != wanted) {
+    if (role == kWeights && problem_.constant_weights && (given != wanted || problem_[role].copied)) {
+      place = plan_.keep(argument, role, given, wanted);
+    } else if (given != wanted) {
       place = {argument, PrimitivePlan::kScratch, plan_.reserve(wanted.get_size()), wanted};
       const PrimitivePlan::Argument at_home{0, role, 0, given};
       if (problem_.is_output(role)) {
@@ -279,6 +281,7 @@ std::shared_ptr<PrimitivePlan> find_convolution_primitives(const ConvolutionProb
   key.add(problem.rank);
   key.add(problem.groups);
   key.add(problem[kBias].present() ? 1 : 0);
+  key.add(!problem.constant_weights ? 0 : problem[kWeights].copied ? 2 : 1);
   for (const ConvolutionRole role : {kSource, kWeights, kDestination}) {
     key.add(problem[role].order() | (problem[role].orders << 2));
     for (int i = 0; i < problem.rank; ++i) key.add(problem[role].buffer->sizes[i]);

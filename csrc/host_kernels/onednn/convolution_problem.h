@@ -37,6 +37,7 @@ struct ConvolutionProblem {
   int64_t groups;
   std::array<int64_t, 3> stride, padding, dilation;
   mydev_dtype compute;
+  bool constant_weights;
 
   const ConvolutionOperand& operator[](ConvolutionRole role) const noexcept { return operands[role]; }
   ConvolutionOperand& operator[](ConvolutionRole role) noexcept { return operands[role]; }

@@ -10,12 +10,14 @@
 // Algorithms, in this order:
 //   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
-//           the caller's thread alone where that takes some microseconds
+//           the caller's thread alone where that takes some microseconds. A constant b is kept as oneDNN wants it best,
+//           from the first run on
 // f16, and bf16 where the processor has no such instructions, are converted to f32 and rounded once, at the end. So are
 // operands with strides that neither algorithm takes.
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -154,9 +156,11 @@ struct MatmulPlan {
   bool copy_a = false, copy_b = false, copy_out = false;  // into dense scratch of dtype `compute`
   bool fused_bias = false;                                // addend is one row, added inside the primitive
   bool zero_operands = false;                             // no product: that of two zeros, of k == 1
+  bool constant_b = false;                                // of oneDNN
   uint64_t a_offset = 0, b_offset = 0, out_offset = 0, primitives_offset = 0;
   uint64_t scratch_bytes = 0;
   std::shared_ptr<PrimitivePlan> primitives;
+  std::shared_ptr<KeptOperands> kept;  // b, if it is constant and is not used as it lies
 
   // Takes the operands' addresses from the frame that runs.
   void move_to(const mydev_frame& frame) noexcept {
@@ -214,20 +218,29 @@ std::shared_ptr<PrimitivePlan> make_primitives(const MatmulPlan& plan) {
     return plan.fused_bias ? dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, bias, out_used, attributes)
                            : dnnl::matmul::primitive_desc(onednn_engine(), a_used, b_used, out_used, attributes);
   };
+  // A constant b may lie as oneDNN likes.
+  const auto wanted = [&](const dnnl::memory::desc& given) {
+    return plan.constant_b ? dnnl::memory::desc(b.get_dims(), b.get_data_type(), dnnl::memory::format_tag::any) : given;
+  };
   auto primitives = std::make_shared<PrimitivePlan>();
   PrimitivePlan::Argument a_argument{DNNL_ARG_SRC, kA, 0, a}, b_argument{DNNL_ARG_WEIGHTS, kB, 0, b},
       out_argument{DNNL_ARG_DST, kOut, 0, out};
-  dnnl::matmul::primitive_desc descriptor = describe(a, b, out);
+  dnnl::matmul::primitive_desc descriptor = describe(a, wanted(b), out);
   const bool reference = std::strncmp(descriptor.impl_info_str(), "ref", 3) == 0;
   if (reference) {  // no fast kernel takes these strides: go through dense copies
     const dnnl::memory::desc dense_a = dense_like(a), dense_b = dense_like(b), dense_out = dense_like(out);
-    descriptor = describe(dense_a, dense_b, dense_out);
+    descriptor = describe(dense_a, wanted(dense_b), dense_out);
     a_argument = {DNNL_ARG_SRC, PrimitivePlan::kScratch, primitives->reserve(dense_a.get_size()), dense_a};
-    b_argument = {DNNL_ARG_WEIGHTS, PrimitivePlan::kScratch, primitives->reserve(dense_b.get_size()), dense_b};
     out_argument = {DNNL_ARG_DST, PrimitivePlan::kScratch, primitives->reserve(dense_out.get_size()), dense_out};
     primitives->add_reorder({0, kA, 0, a}, a_argument);
-    primitives->add_reorder({0, kB, 0, b}, b_argument);
+    if (!plan.constant_b) {
+      b_argument = {DNNL_ARG_WEIGHTS, PrimitivePlan::kScratch, primitives->reserve(dense_b.get_size()), dense_b};
+      primitives->add_reorder({0, kB, 0, b}, b_argument);
+    }
     if (problem.addend.present() && !plan.fused_bias) primitives->add_reorder({0, kOut, 0, out}, out_argument);
+  }
+  if (plan.constant_b && (plan.copy_b || descriptor.weights_desc() != b)) {
+    b_argument = primitives->keep(DNNL_ARG_WEIGHTS, kB, b, descriptor.weights_desc());
   }
   std::vector<PrimitivePlan::Argument> arguments = {a_argument, b_argument, out_argument};
   if (plan.fused_bias) arguments.push_back({DNNL_ARG_BIAS, kBias, 0, bias});
@@ -248,6 +261,7 @@ std::shared_ptr<PrimitivePlan> find_primitives(const MatmulPlan& plan) {
   }
   key.add(std::bit_cast<int32_t>(problem.alpha));
   key.add(plan.fused_bias ? 1 : 0);
+  key.add(!plan.constant_b ? 0 : plan.copy_b ? 2 : 1);
   key.add(problem.addend.present() && !plan.fused_bias ? std::bit_cast<int32_t>(problem.beta) : 0);
   return find_or_create_plan(key,
                              [&] { return with_onednn_errors("mydev.matmul", [&] { return make_primitives(plan); }); });
@@ -262,7 +276,7 @@ void make_dense(Matrix& matrix, mydev_dtype dtype, int64_t rows, int64_t columns
   matrix = {nullptr, dtype, rows * columns, columns, 1, -1};
 }
 
-MatmulPlan plan_matmul(const mydev_frame& frame) {
+MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
   MatmulPlan plan;
   Problem& problem = plan.problem;
   problem = problem_of(frame);
@@ -307,9 +321,10 @@ MatmulPlan plan_matmul(const mydev_frame& frame) {
     make_dense(problem.a, plan.compute, problem.m, problem.k);
     plan.a_offset = reserve(plan, problem.batch * problem.m * problem.k);
   }
+  plan.constant_b = plan.algorithm == Algorithm::kOnednn && (constants >> plan.given_b.buffer & 1) != 0;
   if (plan.copy_b) {
     make_dense(problem.b, plan.compute, problem.k, problem.n);
-    plan.b_offset = reserve(plan, problem.batch * problem.k * problem.n);
+    if (!plan.constant_b) plan.b_offset = reserve(plan, problem.batch * problem.k * problem.n);
   }
   if (plan.copy_out) {
     make_dense(problem.out, plan.compute, problem.m, problem.n);
@@ -325,6 +340,8 @@ MatmulPlan plan_matmul(const mydev_frame& frame) {
     plan.primitives = find_primitives(plan);
     plan.primitives_offset = plan.scratch_bytes;
     plan.scratch_bytes += plan.primitives->scratch_bytes();
+    const uint64_t kept_bytes = plan.primitives->kept_bytes();
+    if (kept_bytes != 0) plan.kept = std::make_shared<KeptOperands>(kept_bytes);
   }
   return plan;
 }
@@ -378,6 +395,21 @@ void run_own_loops(const MatmulPlan& plan) {
                });
 }
 
+// Writes the constant b as the plan's primitives want it.
+void keep_b(const mydev_frame& frame, const MatmulPlan& plan, void* kept) {
+  Matrix b = plan.problem.b;
+  std::vector<std::byte> converted;
+  if (plan.copy_b) {
+    const int64_t elements = plan.problem.batch * plan.problem.k * plan.problem.n;
+    converted.resize(static_cast<size_t>(elements * dtype_size(plan.compute)));
+    b.data = reinterpret_cast<char*>(converted.data());
+    copy(frame, plan.problem, plan.problem.k, plan.problem.n, plan.given_b, b);
+  }
+  const std::array<void*, 4> operands = {nullptr, nullptr, b.data, nullptr};
+  char* const scratch = static_cast<char*>(frame.scratch) + plan.primitives_offset;
+  with_onednn_errors("mydev.matmul", [&] { plan.primitives->prepare(operands, scratch, kept); });
+}
+
 void run(const mydev_frame& frame) {
   MatmulPlan plan = planned<MatmulPlan>(frame);  // a copy, which gets addresses
   plan.move_to(frame);
@@ -392,7 +424,10 @@ void run(const mydev_frame& frame) {
     problem.a.data = scratch + plan.a_offset;
     copy(frame, problem, problem.m, problem.k, plan.given_a, problem.a);
   }
-  if (plan.copy_b) {
+  void* kept = nullptr;
+  if (plan.kept != nullptr) {
+    kept = plan.kept->filled([&](void* memory) { keep_b(frame, plan, memory); });
+  } else if (plan.copy_b) {
     problem.b.data = scratch + plan.b_offset;
     copy(frame, problem, problem.k, problem.n, plan.given_b, problem.b);
   }
@@ -412,7 +447,7 @@ void run(const mydev_frame& frame) {
   } else {
     const OnednnThreads threads(plan.one_thread);
     const std::array<void*, 4> operands = {problem.out.data, problem.a.data, problem.b.data, problem.addend.data};
-    with_onednn_errors("mydev.matmul", [&] { plan.primitives->run(operands, scratch + plan.primitives_offset); });
+    with_onednn_errors("mydev.matmul", [&] { plan.primitives->run(operands, scratch + plan.primitives_offset, kept); });
   }
   if (plan.copy_out) copy(frame, problem, problem.m, problem.n, problem.out, plan.given_out);
 }

@@ -46,7 +46,7 @@ class PlanKey {
   size_t hash() const noexcept;
 
  private:
-  static constexpr size_t kMaxWords = 40;  // a 3-D convolution takes 34
+  static constexpr size_t kMaxWords = 40;  // a 3-D convolution takes 35
   std::array<int64_t, kMaxWords> words_;
   size_t count_ = 0;
 };

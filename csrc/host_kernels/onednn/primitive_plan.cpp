@@ -1,6 +1,8 @@
 #include "host_kernels/onednn/primitive_plan.h"
 
+#include <new>
 #include <string>
+#include <utility>
 
 #include "runtime/base/status.h"
 
@@ -9,6 +11,10 @@ namespace mydev::kernels {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
+
+uint64_t aligned(uint64_t bytes) noexcept {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 // Streams of a CPU engine hold no queue; one per thread spares their reference counts a shared cache line.
 dnnl_stream_t thread_stream() {
@@ -67,33 +73,50 @@ bool onednn_supports(mydev_dtype dtype) noexcept {
 
 uint64_t PrimitivePlan::reserve(uint64_t bytes) noexcept {
   const uint64_t offset = scratch_bytes_;
-  scratch_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  scratch_bytes_ += aligned(bytes);
   return offset;
 }
 
-void PrimitivePlan::add_step(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& descriptor,
-                             std::vector<Argument> arguments) {
+void PrimitivePlan::add_step(Sequence& sequence, const dnnl::primitive& primitive,
+                             const dnnl::primitive_desc_base& descriptor, std::vector<Argument> arguments) {
   const dnnl::memory::desc scratchpad = descriptor.scratchpad_desc();
   if (scratchpad.get_size() != 0) {
     arguments.push_back({DNNL_ARG_SCRATCHPAD, kScratch, reserve(scratchpad.get_size()), scratchpad});
   }
-  steps_.push_back({primitive, std::move(arguments)});
-  handles_ = make_handles();
+  sequence.steps.push_back({primitive, std::move(arguments)});
+  sequence.handles = make_handles(sequence.steps);
 }
 
-void PrimitivePlan::add_reorder(Argument from, Argument to) {
+void PrimitivePlan::add_reorder(Sequence& sequence, Argument from, Argument to) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::reorder::primitive_desc descriptor(onednn_engine(), from.descriptor, onednn_engine(), to.descriptor,
                                                  attributes);
   from.argument = DNNL_ARG_FROM;
   to.argument = DNNL_ARG_TO;
-  add_step(dnnl::reorder(descriptor), descriptor, {from, to});
+  add_step(sequence, dnnl::reorder(descriptor), descriptor, {from, to});
 }
 
-PrimitivePlan::Handles PrimitivePlan::make_handles() const {
+void PrimitivePlan::add_step(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& descriptor,
+                             std::vector<Argument> arguments) {
+  add_step(steps_, primitive, descriptor, std::move(arguments));
+}
+
+void PrimitivePlan::add_reorder(Argument from, Argument to) {
+  add_reorder(steps_, std::move(from), std::move(to));
+}
+
+PrimitivePlan::Argument PrimitivePlan::keep(int32_t argument, int32_t operand, const dnnl::memory::desc& given,
+                                            const dnnl::memory::desc& wanted) {
+  Argument kept{argument, kKept, kept_bytes_, wanted};
+  kept_bytes_ += aligned(wanted.get_size());
+  add_reorder(preparation_, {0, operand, 0, given}, kept);
+  return kept;
+}
+
+PrimitivePlan::Handles PrimitivePlan::make_handles(const std::vector<Step>& steps) {
   Handles handles;
-  for (const Step& step : steps_) {
+  for (const Step& step : steps) {
     for (const Argument& argument : step.arguments) {
       handles.memories.emplace_back(argument.descriptor, onednn_engine(), nullptr);
       handles.arguments.push_back({argument.argument, handles.memories.back().get()});
@@ -102,23 +125,49 @@ PrimitivePlan::Handles PrimitivePlan::make_handles() const {
   return handles;
 }
 
-void PrimitivePlan::run(std::span<void* const> operands, void* scratch) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
+void PrimitivePlan::prepare(std::span<void* const> operands, void* scratch, void* kept) {
+  preparation_.run(operands, scratch, kept);
+}
+
+void PrimitivePlan::run(std::span<void* const> operands, void* scratch, void* kept) {
+  steps_.run(operands, scratch, kept);
+}
+
+void PrimitivePlan::Sequence::run(std::span<void* const> operands, void* scratch, void* kept) {
+  std::unique_lock lock(mutex, std::try_to_lock);
   Handles own;
-  if (!lock.owns_lock()) own = make_handles();
-  const dnnl_exec_arg_t* arguments = lock.owns_lock() ? handles_.arguments.data() : own.arguments.data();
-  for (const Step& step : steps_) {
+  if (!lock.owns_lock()) own = make_handles(steps);
+  const dnnl_exec_arg_t* arguments = lock.owns_lock() ? handles.arguments.data() : own.arguments.data();
+  const auto place_of = [&](const Argument& argument) -> void* {
+    if (argument.operand >= 0) return operands[static_cast<size_t>(argument.operand)];
+    return static_cast<char*>(argument.operand == kScratch ? scratch : kept) + argument.offset;
+  };
+  for (const Step& step : steps) {
     for (size_t i = 0; i < step.arguments.size(); ++i) {
-      const Argument& argument = step.arguments[i];
-      void* data = argument.operand == kScratch ? static_cast<char*>(scratch) + argument.offset
-                                                : operands[static_cast<size_t>(argument.operand)];
-      dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(arguments[i].memory, data), "could not set an operand");
+      dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(arguments[i].memory, place_of(step.arguments[i])),
+                              "could not set an operand");
     }
     dnnl::error::wrap_c_api(dnnl_primitive_execute(step.primitive.get(), thread_stream(),
                                                    static_cast<int>(step.arguments.size()), arguments),
                             "could not execute a primitive");
     arguments += step.arguments.size();
   }
+}
+
+KeptOperands::~KeptOperands() {
+  ::operator delete(memory_, std::align_val_t{kAlignment});
+}
+
+void* KeptOperands::filled(const std::function<void(void* memory)>& fill) {
+  std::call_once(once_, [&] {
+    if (memory_ == nullptr) memory_ = ::operator new(bytes_, std::align_val_t{kAlignment}, std::nothrow);
+    if (memory_ == nullptr) {
+      throw Error(MYDEV_RESOURCE_EXHAUSTED,
+                  "no memory for " + std::to_string(bytes_) + " bytes of constant operands in the kernel's own layout");
+    }
+    fill(memory_);
+  });
+  return memory_;
 }
 
 void raise_onednn_error(const char* what, const dnnl::error& error) {

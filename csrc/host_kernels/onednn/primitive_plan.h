@@ -2,13 +2,15 @@
 //
 // A plan is a sequence of steps. Each step is one primitive whose arguments are operands of the call (by index) or
 // places in the call's scratch (by offset): reordered copies, the primitive's own scratchpad. So running a plan creates
-// nothing and allocates nothing. Thread-safe: the memory handles of a plan are used by one thread at a time; another
-// thread that comes meanwhile makes handles of its own.
+// nothing and allocates nothing. What is made of operands that never change is kept from the first run on, by whoever
+// runs the plan (KeptOperands): the plan's preparation fills it. Thread-safe: the memory handles of a plan are used by
+// one thread at a time; another thread that comes meanwhile makes handles of its own.
 //
 // Errors: oneDNN's exceptions never leave this layer; they become mydev::Error with oneDNN's status.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -28,10 +30,11 @@ dnnl::memory::data_type onednn_dtype(mydev_dtype dtype) noexcept;
 class PrimitivePlan {
  public:
   static constexpr int32_t kScratch = -1;
+  static constexpr int32_t kKept = -2;
   struct Argument {
     int32_t argument;  // DNNL_ARG_*
-    int32_t operand;   // index into run()'s operands, or kScratch
-    uint64_t offset;   // into scratch, if operand is kScratch
+    int32_t operand;   // index into run()'s operands, kScratch or kKept
+    uint64_t offset;   // into scratch, or into what is kept
     dnnl::memory::desc descriptor;
   };
 
@@ -43,10 +46,14 @@ class PrimitivePlan {
                 std::vector<Argument> arguments);
   // Appends a reorder.
   void add_reorder(Argument from, Argument to);
+  // The argument for an operand that never changes and is wanted as `wanted`: the preparation makes it of `given`.
+  Argument keep(int32_t argument, int32_t operand, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
 
   uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
-  // Runs all steps and returns when they are done. scratch: 64-byte aligned, scratch_bytes().
-  void run(std::span<void* const> operands, void* scratch);
+  uint64_t kept_bytes() const noexcept { return kept_bytes_; }
+  // Both return when all their steps are done. scratch, kept: 64-byte aligned, scratch_bytes() and kept_bytes().
+  void prepare(std::span<void* const> operands, void* scratch, void* kept);
+  void run(std::span<void* const> operands, void* scratch, void* kept = nullptr);
 
  private:
   struct Step {
@@ -58,12 +65,38 @@ class PrimitivePlan {
     std::vector<dnnl::memory> memories;
     std::vector<dnnl_exec_arg_t> arguments;
   };
-  Handles make_handles() const;
+  struct Sequence {
+    std::vector<Step> steps;
+    std::mutex mutex;  // guards handles
+    Handles handles;
 
-  std::vector<Step> steps_;
-  uint64_t scratch_bytes_ = 0;
-  std::mutex mutex_;  // guards handles_
-  Handles handles_;
+    void run(std::span<void* const> operands, void* scratch, void* kept);
+  };
+  void add_step(Sequence& sequence, const dnnl::primitive& primitive, const dnnl::primitive_desc_base& descriptor,
+                std::vector<Argument> arguments);
+  void add_reorder(Sequence& sequence, Argument from, Argument to);
+  static Handles make_handles(const std::vector<Step>& steps);
+
+  Sequence preparation_, steps_;
+  uint64_t scratch_bytes_ = 0, kept_bytes_ = 0;
+};
+
+// Memory of a launch's decision for what a plan keeps. Thread-safe.
+class KeptOperands {
+ public:
+  explicit KeptOperands(uint64_t bytes) noexcept : bytes_(bytes) {}
+  ~KeptOperands();
+  KeptOperands(const KeptOperands&) = delete;
+  KeptOperands& operator=(const KeptOperands&) = delete;
+
+  // The memory, 64-byte aligned; fill(memory) has been called once before, here or by another thread. Raises
+  // RESOURCE_EXHAUSTED, and what fill raises: then the next call tries again.
+  void* filled(const std::function<void(void* memory)>& fill);
+
+ private:
+  uint64_t bytes_;
+  std::once_flag once_;
+  void* memory_ = nullptr;
 };
 
 [[noreturn]] void raise_onednn_error(const char* what, const dnnl::error& error);

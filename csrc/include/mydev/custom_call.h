@@ -330,6 +330,10 @@ typedef struct mydev_plan {
   uint64_t scratch_bytes;          /* scratch for this frame; 0: none */
   void* decision;                  /* what frame->decision is to be when the kernel runs; NULL: nothing */
   void (*release)(void* decision); /* called once `decision` is used no more; any thread; NULL: nothing to release */
+  /* Given: bit i says that whenever a kernel runs with this decision, the bytes of frame->buffers[i] are the same. So
+   * what it makes of them at its first run may be kept in the decision (weights in a layout of the kernel's own). Runs
+   * may come from several threads at once. */
+  uint64_t constants;
 } mydev_plan;
 
 /* Who runs a record. */

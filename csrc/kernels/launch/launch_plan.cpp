@@ -10,13 +10,14 @@ namespace mydev {
 
 namespace {
 
-LaunchPlan ask_plan(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream) {
+LaunchPlan ask_plan(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream, uint64_t constants) {
   frame.device = stream.device().index;
   frame.stream = stream.handle();
   frame.host = &host_services();
   frame.kernel = candidate.record;
   mydev_plan plan{};
   plan.struct_size = sizeof(plan);
+  plan.constants = constants;
   mydev_code code = MYDEV_INTERNAL;
   std::optional<std::string> message;
   try {
@@ -43,12 +44,12 @@ LaunchPlan ask_plan(const KernelCandidate& candidate, mydev_frame& frame, Stream
 
 }  // namespace
 
-LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream) {
+LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream, uint64_t constants) {
   LaunchPlan planned;
   if (std::string refusal = declared_refusal(candidate, frame); !refusal.empty()) {
     planned.refusal = std::move(refusal);
   } else if (candidate.plan != nullptr) {
-    return ask_plan(candidate, frame, stream);
+    return ask_plan(candidate, frame, stream, constants);
   } else if (candidate.scratch_bytes != nullptr) {
     with_scratch_errors(
         *candidate.record, frame, [&] { return candidate.owner; },

@@ -22,9 +22,9 @@ struct LaunchPlan {
   Decision decision;
 };
 
-// Asks the candidate: its limits, then its plan or its scratch_bytes. Raises what these fail with, with the kernel's
-// name and operands.
-LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream);
+// Asks the candidate: its limits, then its plan, which is told of constants (mydev_plan), or its scratch_bytes. Raises
+// what these fail with, with the kernel's name and operands.
+LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream, uint64_t constants = 0);
 
 // Runs body(), which finds scratch. Whatever goes wrong is the kernel's: its name, owner and operands are told.
 // `owner()` says whose kernel it is.

@@ -11,7 +11,8 @@
 
 namespace mydev {
 
-PreparedLaunch::PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) : kernel_(&kernel) {
+PreparedLaunch::PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants)
+    : kernel_(&kernel) {
   const KernelChoice* choice = as_choice(kernel);
   if (choice == nullptr) {
     record_ = &kernel;
@@ -24,7 +25,7 @@ PreparedLaunch::PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, S
   std::string reasons;
   for (const KernelCandidate& candidate : choice->candidates) {
     if (candidate.may_decline || candidate.staged) return;
-    LaunchPlan plan = plan_launch(candidate, frame, stream);
+    LaunchPlan plan = plan_launch(candidate, frame, stream, constants);
     if (plan.refusal) {
       reasons += (reasons.empty() ? "" : "; ") + candidate.owner + " " + *plan.refusal;
       continue;

@@ -17,8 +17,9 @@ namespace mydev {
 class PreparedLaunch {
  public:
   // `kernel` is what resolve_kernel gave for the stream's device. The addresses in `frame` may be any that tell present
-  // operands from absent ones. Throws and raises what launch_kernel does before the launch.
-  PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+  // operands from absent ones. `constants` as in mydev_plan. Throws and raises what launch_kernel does before the
+  // launch.
+  PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants = 0);
 
   // False: each launch asks anew.
   bool is_decided() const noexcept { return record_ != nullptr; }

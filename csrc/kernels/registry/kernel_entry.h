@@ -3,7 +3,9 @@
 
 #include <exception>
 #include <memory>
+#include <type_traits>
 
+#include "kernels/spec/struct_copy.h"
 #include "mydev/custom_call.h"
 #include "runtime/base/status.h"
 
@@ -25,12 +27,18 @@ mydev_code run_entry(const mydev_frame& frame, Body&& body) noexcept {
   }
 }
 
-// The `plan` of a record: keeps what make(frame) gives, which has `scratch_bytes`, until the launch is over. What make
-// raises declines the frame, if it is UNIMPLEMENTED, or is the launch's error.
-template <typename Plan, Plan (*make)(const mydev_frame& frame)>
+// The `plan` of a record: keeps what make(frame), or make(frame, constants), gives, which has `scratch_bytes`, until
+// the launch is over. What make raises declines the frame, if it is UNIMPLEMENTED, or is the launch's error.
+template <typename Plan, auto make>
 mydev_code plan_entry(const mydev_frame* frame, mydev_plan* out) noexcept {
   return run_entry(*frame, [&] {
-    auto plan = std::make_unique<Plan>(make(*frame));
+    std::unique_ptr<Plan> plan;
+    if constexpr (std::is_invocable_v<decltype(make), const mydev_frame&, uint64_t>) {
+      plan = std::make_unique<Plan>(
+          make(*frame, out->struct_size >= MYDEV_END_OF(mydev_plan, constants) ? out->constants : 0));
+    } else {
+      plan = std::make_unique<Plan>(make(*frame));
+    }
     out->scratch_bytes = plan->scratch_bytes;
     out->decision = plan.release();
     out->release = [](void* decision) { delete static_cast<Plan*>(decision); };
