@@ -159,6 +159,7 @@ void bind_memory(pybind11::module_& m) {
   m.def("memory_fraction", wrap_pybind_function_no_gil(memory_fraction));
   m.def("empty_cache", wrap_pybind_function_no_gil([] { device_allocator()->emptyCache(); }));
   m.def("set_memory_caching", set_memory_caching);
+  m.def("memory_cached", memory_cached);
   m.def("raw_alloc", wrap_pybind_function_no_gil([](int device, int64_t stream_id, int64_t bytes) {
           return raw_allocations().allocate(device, stream_id, bytes);
         }));

@@ -98,6 +98,35 @@ def test_device_context_that_changes_the_device_breaks_the_graph() -> None:
     assert m.current_device() == 0
 
 
+def draws_from(seed: int) -> Function:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        m.manual_seed(seed)
+        return x + torch.rand_like(x)
+
+    return function
+
+
+RANDOM_STATE: dict[str, Function] = {
+    "manual_seed": draws_from(3),
+    "manual_seed_all": lambda x: x if m.manual_seed_all(3) else x + 1,
+    "get_rng_state": lambda x: x + len(m.get_rng_state()),
+    "set_rng_state": lambda x: x if m.set_rng_state(STATE) else x + 1,
+}
+STATE = m.get_rng_state()
+
+
+@pytest.mark.parametrize("name", RANDOM_STATE)
+def test_random_state_breaks_the_graph_as_cudas_does(name: str) -> None:
+    torch._dynamo.reset()
+    x = torch.zeros(8, device="mydev")
+    with pytest.raises(
+        torch._dynamo.exc.Unsupported, match=f"Attempted to call function marked as skipped.*\n.*{name}"
+    ):
+        torch.compile(RANDOM_STATE[name], backend="eager", fullgraph=True)(x)
+    result = torch.compile(RANDOM_STATE[name], backend="aot_eager")(x)
+    torch.testing.assert_close(result, RANDOM_STATE[name](x), rtol=0, atol=0)
+
+
 def test_checkpoint_with_dropout_draws_the_same_numbers_again() -> None:
     torch._dynamo.reset()
 

@@ -266,6 +266,20 @@ def test_state_round_trip(device: torch.device) -> None:
     torch.testing.assert_close(torch.rand(10, device=device), first, rtol=0, atol=0)
 
 
+def test_offset_of_the_state_round_trips(device: torch.device) -> None:
+    mydev.manual_seed(5)
+    assert mydev._get_rng_state_offset() == 0
+    torch.rand(10, device=device)
+    offset = mydev._get_rng_state_offset("mydev")
+    assert offset > 0
+    second = torch.rand(10, device=device)
+    mydev._set_rng_state_offset(offset)
+    torch.testing.assert_close(torch.rand(10, device=device), second, rtol=0, atol=0)
+    mydev.manual_seed(5)
+    mydev._set_rng_state_offset(offset, 0)
+    torch.testing.assert_close(torch.rand(10, device=device), second, rtol=0, atol=0)
+
+
 def test_states_of_all_devices_round_trip(device: torch.device) -> None:
     states = mydev.get_rng_state_all()
     assert len(states) == mydev.device_count()
@@ -381,6 +395,29 @@ def test_what_the_driver_does_not_tell_is_not_implemented(measure: str, name: st
 def test_no_device_is_busy_that_does_not_exist() -> None:
     with pytest.raises(RuntimeError, match="invalid device index 17"):
         mydev.utilization(17)
+
+
+# --- the module's names -----------------------------------------------------------------------------------------------
+
+
+# What torch.cuda.__all__ does not have.
+OWN_NAMES = {
+    "DeviceProperties",
+    "LaunchStatistics",
+    "MyDevGraph",
+    "OutOfMemoryError",
+    "get_amp_supported_dtype",
+    "launch_statistics",
+}
+
+
+def test_star_gives_public_names_only() -> None:
+    names: dict[str, object] = {}
+    exec("from torch.mydev import *", names)
+    del names["__builtins__"]
+    assert {"Stream", "Event", "MemPool", "use_mem_pool", "FloatTensor", "memory", "amp", "synchronize"} <= set(names)
+    assert not [name for name in names if name.startswith("_")]
+    assert set(names) - set(torch.cuda.__all__) == OWN_NAMES
 
 
 # --- names in torch ---------------------------------------------------------------------------------------------------

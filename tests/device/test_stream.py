@@ -310,6 +310,19 @@ def test_elapsed_time_is_in_milliseconds_and_not_negative(make_end: type) -> Non
     assert 0 <= start.elapsed_time(end) < 60_000
 
 
+def test_sleep_keeps_its_stream_busy_for_so_many_nanoseconds() -> None:
+    begin, end = (mydev.Event(enable_timing=True) for _ in range(2))
+    stream = mydev.Stream()
+    with mydev.stream(stream):
+        begin.record()
+        mydev._sleep(20_000_000)
+        end.record()
+    end.synchronize()
+    assert begin.elapsed_time(end) >= 20
+    with pytest.raises(ValueError, match="must not be negative, but is -1"):
+        mydev._sleep(-1)
+
+
 def test_elapsed_time_needs_timing() -> None:
     start, end = mydev.Event(), mydev.Event()
     start.record()

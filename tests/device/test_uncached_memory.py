@@ -47,6 +47,22 @@ def test_memory_of_before_is_cached_still() -> None:
     assert mydev.memory_reserved() == reserved
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_caching_can_be_off_for_a_while(cached: bool) -> None:
+    mydev.caching_allocator_enable(cached)
+    reserved = mydev.memory_reserved()
+    with pytest.raises(ZeroDivisionError), mydev.caching_allocator_disabled():
+        tensor = torch.ones(1000, device="mydev")
+        del tensor
+        mydev.synchronize()
+        assert mydev.memory_reserved() == reserved
+        _ = 1 / 0
+    tensor = torch.ones(1000, device="mydev")
+    del tensor
+    mydev.synchronize()
+    assert (mydev.memory_reserved() > reserved) == cached
+
+
 def test_training_without_a_cache_computes_the_same() -> None:
     def losses() -> list[float]:
         torch.manual_seed(0)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from support.checkout import ROOT
 from torch_mydev import _C
@@ -22,6 +23,14 @@ def read(page: str) -> str:
 
 def without_code(text: str) -> str:
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def test_what_there_is_not_of_torch_cuda_is_told() -> None:
+    table = read("docs/torch-cuda.md")
+    absent = [name for name in torch.cuda.__all__ if not hasattr(torch.mydev, name) and not name.endswith("Storage")]
+    assert [name for name in absent if f"`{name}`" not in table] == []
+    told = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|(.*)\| absent", table, flags=re.MULTILINE)))
+    assert [name for name in told if hasattr(torch.mydev, name)] == []
 
 
 # --- code -------------------------------------------------------------------------------------------------------------

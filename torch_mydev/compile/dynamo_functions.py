@@ -1,6 +1,7 @@
 """What Dynamo makes of ``torch.mydev``'s functions: constants, or nodes of the graph, instead of graph breaks.
 
-As it does with ``torch.cuda``'s. Which device is current and whether one was used yet are guarded; the rest is the same
+As it does with ``torch.cuda``'s; so what sets or tells the random state breaks graphs, which do not keep its place
+among what draws random numbers. Which device is current and whether one was used yet are guarded; the rest is the same
 for the whole process. Registered with Dynamo's tables, which have no public interface for other devices; a torch in
 which they are not as expected is left alone, and breaks graphs at these functions.
 """
@@ -11,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.device import amp, devices
+from torch_mydev.device import amp, devices, random
 from torch_mydev.device import stream as streams
 
 _CONSTANT = (
@@ -23,6 +24,7 @@ _CONSTANT = (
     amp.is_bf16_supported,
 )
 _GUARDED = (devices.current_device, devices.is_initialized, streams.is_current_stream_capturing)
+_SKIPPED = (random.manual_seed, random.manual_seed_all, random.get_rng_state, random.set_rng_state)
 _HANDLED = (streams.current_stream, streams.stream, devices.synchronize, devices._exchange_device)
 
 
@@ -33,6 +35,10 @@ def register_names(trace_rules: ModuleType) -> None:
     if isinstance(table, dict) and in_graph is not None:
         for function in (*_CONSTANT, *_GUARDED, *_HANDLED):
             table[f"{function.__module__}.{function.__name__}"] = in_graph
+    skipped = getattr(trace_rules, "SkipFunctionVariable", None)
+    if isinstance(table, dict) and skipped is not None:
+        for skip in _SKIPPED:
+            table[f"{skip.__module__}.{skip.__name__}"] = skipped
 
 
 def register_meaning(variables: ModuleType) -> None:

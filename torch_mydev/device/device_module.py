@@ -44,6 +44,7 @@ from torch_mydev.device.graphs import MyDevGraph, graph, graph_pool_handle, make
 from torch_mydev.device.memory import (
     caching_allocator_alloc,
     caching_allocator_delete,
+    caching_allocator_disabled,
     caching_allocator_enable,
     device_memory_used,
     empty_cache,

@@ -7,6 +7,8 @@ the first use of a device they are empty or 0. Sizes are in bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -182,6 +184,17 @@ def caching_allocator_enable(value: bool = True) -> None:
     and pools keep theirs.
     """
     _C.set_memory_caching(bool(value))
+
+
+@contextmanager
+def caching_allocator_disabled() -> Iterator[None]:
+    """Memory that is allocated inside is not kept when it is freed: ``caching_allocator_enable(False)`` and back."""
+    before: bool = _C.memory_cached()
+    caching_allocator_enable(False)
+    try:
+        yield
+    finally:
+        caching_allocator_enable(before)
 
 
 def device_memory_used(device: DeviceLike = None) -> int:
