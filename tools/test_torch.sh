@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds and tests with another version of torch: tools/test_torch.sh <version> [<test>...]
 #
-# Where and how, tools/torch_build.sh says. Tests whose packages are made for one version of torch (torchvision,
-# torch_xla) are left out, and so are those of the documentation and of JAX, which do not depend on it.
+# Where and how, tools/torch_build.sh says. torchvision comes with it, and so its operators are tested here. Models of
+# tests/support/models.py, torch_xla, the documentation and JAX, which other versions have or which do not depend on
+# torch's, are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?which version of torch, as in tools/test_torch.sh 2.14.1}
@@ -11,6 +12,7 @@ tools/torch_build.sh "$version" -DMYDEV_BUILD_TESTS=ON
 cd "build/torch-$version"
 if [ $# = 0 ]; then
   set -- tests/device tests/ops tests/train tests/custom_call tests/compile/test_compile.py tests/compile/test_programs.py \
-    tests/ecosystem/test_flex_attention.py --ignore=tests/train/test_models.py
+    tests/ecosystem/test_flex_attention.py tests/ecosystem/test_torchvision_operators.py \
+    --ignore=tests/train/test_models.py
 fi
 OMP_WAIT_POLICY=passive .venv/bin/python -m pytest -q -n 2 --dist worksteal "$@"

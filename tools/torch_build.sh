@@ -24,10 +24,10 @@ done
 cd "$copy"
 echo "torch==$version" >requirements/torch.txt
 [ -x .venv/bin/python ] || python3 -m venv .venv
-installed=$(cat requirements/torch.txt requirements/build.txt requirements/test.txt)
+installed=$(echo torchvision && cat requirements/torch.txt requirements/build.txt requirements/test.txt)
 if [ "$(cat .venv/installed-for-tests 2>/dev/null)" != "$installed" ]; then
   echo "torch_build: installing torch $version into $copy/.venv (some GB, some minutes)"
-  .venv/bin/python -m pip install -q --no-compile "torch==$version"
+  .venv/bin/python -m pip install -q --no-compile "torch==$version" torchvision
   .venv/bin/python -m pip install -q --no-compile -r requirements/build.txt
   grep -E '^(pytest|pytest-xdist|expecttest)==' requirements/test.txt |
     xargs .venv/bin/python -m pip install -q --no-compile

@@ -20,7 +20,7 @@ class _BeforeTorchvision(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
             import torch
 
-            for name in ("nms", "qnms"):
+            for name in ("nms", "qnms") if torch.version.cuda is None else ():
                 torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float threshold) -> Tensor")
         return None
 
