@@ -1,5 +1,6 @@
 #include "lowering/body.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -44,12 +45,16 @@ Body::Body(Frame& outer, const char* name)
       frame_(outer.context, emit_, outer.function) {}
 
 void Body::take(const Value& value, const Frame& outer) {
-  const Tensor& given = outer[value];
-  if (given.splat) {
-    const std::vector<std::byte>& bytes = outer.emit.builder().slots()[given.view.slot].data;
-    return frame_.set(value, emit_.splat(given.view.dtype, given.sizes(), *given.splat, bytes));
-  }
-  frame_.set(value, {read(given.view), std::nullopt});
+  if (value.type->kind != TypeKind::kTuple) return frame_.set(value, taken(outer[value], outer));
+  std::vector<Tensor> elements;
+  for (const Tensor& given : outer.tuple(value)) elements.push_back(taken(given, outer));
+  frame_.set_tuple(value, std::move(elements));
+}
+
+Tensor Body::taken(const Tensor& given, const Frame& outer) {
+  if (!given.splat) return {read(given.view), std::nullopt};
+  const std::vector<std::byte>& bytes = outer.emit.builder().slots()[given.view.slot].data;
+  return emit_.splat(given.view.dtype, given.sizes(), *given.splat, bytes);
 }
 
 program::Operand Body::read(const program::Operand& given) {
@@ -73,8 +78,15 @@ program::SharedProgram Body::build() && {
 }
 
 void give(Frame& frame, std::span<const Value* const> values, std::vector<program::Operand>& operands) {
+  const auto give_one = [&](const Tensor& tensor) {
+    if (!tensor.splat) operands.push_back(frame.emit.dense(tensor.view));
+  };
   for (const Value* value : values) {
-    if (!frame[*value].splat) operands.push_back(frame.emit.dense(frame.view(*value)));
+    if (value->type->kind == TypeKind::kTuple) {
+      std::ranges::for_each(frame.tuple(*value), give_one);
+    } else {
+      give_one(frame[*value]);
+    }
   }
 }
 

@@ -22,7 +22,7 @@ class Body {
   Frame& frame() noexcept { return frame_; }
   Emitter& emit() noexcept { return emit_; }
 
-  // Of what the caller gives for a tensor. Constants are made anew: nothing is given for them.
+  // Of what the caller gives for a tensor or a tuple. Constants are made anew: nothing is given for them.
   void take(const stablehlo::Value& value, const Frame& outer);
   program::Operand read(const program::Operand& given);
   program::Operand updated(const program::Operand& given);  // donated and returned
@@ -30,6 +30,8 @@ class Body {
   program::SharedProgram build() &&;
 
  private:
+  Tensor taken(const Tensor& given, const Frame& outer);
+
   program::ProgramBuilder builder_;
   Emitter emit_;
   Frame frame_;

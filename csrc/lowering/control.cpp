@@ -67,13 +67,9 @@ class Branches {
 // --- calls -----------------------------------------------------------------------------------------------------------
 
 void lower_inline(Frame& frame, const Operation& op, Frame& callee, const Region& region) {
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    if (!is_token(op.operand(i))) callee.set(*region.arguments()[i], frame[op.operand(i)]);
-  }
+  for (size_t i = 0; i < op.operands.size(); ++i) callee.pass(*region.arguments()[i], frame, op.operand(i));
   lower_block(callee, region.body());
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    if (!is_token(op.result(i))) frame.set(op.result(i), callee[*region.results()[i]]);
-  }
+  for (size_t i = 0; i < op.results.size(); ++i) frame.pass(op.result(i), callee, *region.results()[i]);
 }
 
 void lower_call(Frame& frame, const Operation& op, const Function& function) {
@@ -84,9 +80,7 @@ void lower_call(Frame& frame, const Operation& op, const Function& function) {
 }
 
 void pass_on(Frame& frame, const Operation& op) {
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    if (!is_token(op.result(i))) frame.set(op.result(i), frame[op.operand(i)]);
-  }
+  for (size_t i = 0; i < op.results.size(); ++i) frame.pass(op.result(i), frame, op.operand(i));
 }
 
 }  // namespace
@@ -104,9 +98,7 @@ bool lower_control(Frame& frame, const Operation& op) {
     case Operator::kCase:
       if (op.regions.size() == 1) {
         lower_block(frame, op.region().body());
-        for (size_t i = 0; i < op.results.size(); ++i) {
-          if (!is_token(op.result(i))) frame.set(op.result(i), frame[*op.region().results()[i]]);
-        }
+        for (size_t i = 0; i < op.results.size(); ++i) frame.pass(op.result(i), frame, *op.region().results()[i]);
       } else {
         Branches(op).lower(frame, 0);
       }

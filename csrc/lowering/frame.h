@@ -68,6 +68,8 @@ class Frame {
     tuples_[value.id] = std::move(elements);
   }
   const std::vector<Tensor>& tuple(const stablehlo::Value& value) const { return tuples_.at(value.id); }
+  // The tensor or the tuple that some frame has for a value is another's here. Tokens are nothing.
+  void pass(const stablehlo::Value& to, const Frame& from, const stablehlo::Value& value);
 
   Context& context;
   Emitter& emit;

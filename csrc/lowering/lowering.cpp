@@ -94,6 +94,14 @@ std::vector<Tensor> Frame::tensors_of(std::span<const Value* const> values) cons
   return tensors;
 }
 
+void Frame::pass(const Value& to, const Frame& from, const Value& value) {
+  if (value.type->kind == TypeKind::kTuple) {
+    set_tuple(to, from.tuple(value));
+  } else if (value.type->kind != TypeKind::kToken) {
+    set(to, from[value]);
+  }
+}
+
 program::Operand Frame::result_of(const Value& value) {
   return emit.temporary(dtype_of(value.type->element), value.type->dims);
 }

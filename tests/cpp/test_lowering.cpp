@@ -145,6 +145,52 @@ TEST(Lowering, TakesCallsThatGiveTuples) {
   EXPECT_NEAR(values[1], 3, 1e-6);
 }
 
+// As torch_xla makes them of `scan`.
+TEST(Lowering, TakesFunctionsThatGiveTuples) {
+  const std::string both = "tuple<tensor<2xf32>, tensor<2xf32>>",
+                    types = std::string("(tensor<2xf32>, tensor<2xf32>) -> ") + both;
+  const std::string text = function("%x: tensor<2xf32>, %q: tensor<f32>", "tensor<2xf32>", R"(
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<f32>
+    %p = stablehlo.compare GT, %q, %none : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %pair = func.call @both(%x, %x) : )" + types + R"(
+    %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<2xf32>
+     cond {
+      %three = stablehlo.constant dense<3> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %outer = stablehlo.get_tuple_element %pair[0] : ()" + both + R"() -> tensor<2xf32>
+      %inner = func.call @both(%a, %outer) : )" + types + R"(
+      %kept = stablehlo.optimization_barrier %inner : )" + both + R"(
+      %sum = stablehlo.get_tuple_element %kept[0] : ()" + both + R"() -> tensor<2xf32>
+      stablehlo.return %next, %sum : tensor<i32>, tensor<2xf32>
+    }
+    %b = "stablehlo.if"(%p) ({
+      %product = stablehlo.get_tuple_element %pair[1] : ()" + both + R"() -> tensor<2xf32>
+      stablehlo.return %product : tensor<2xf32>
+    }, {
+      %last = func.call @both(%x, %r#1) : )" + types + R"(
+      %again = func.call @second(%last) : ()" + both + R"() -> tensor<2xf32>
+      stablehlo.return %again : tensor<2xf32>
+    }) : (tensor<i1>) -> tensor<2xf32>
+    return %b : tensor<2xf32>
+  }
+  func.func private @second(%t: )" + both + R"() -> tensor<2xf32> {
+    %0 = stablehlo.get_tuple_element %t[1] : ()" + both + R"() -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func private @both(%x: tensor<2xf32>, %y: tensor<2xf32>) -> )" + both + R"( {
+    %0 = stablehlo.add %x, %y : tensor<2xf32>
+    %1 = stablehlo.multiply %x, %y : tensor<2xf32>
+    %2 = stablehlo.tuple %0, %1 : )" + both + R"(
+    return %2 : )" + both);
+  EXPECT_EQ(run(text, {{2, 3}, {1}}, 2), (Values{4, 9}));    // x * x
+  EXPECT_EQ(run(text, {{2, 3}, {0}}, 2), (Values{28, 63}));  // x * (x + 3 * 2 * x)
+}
+
 TEST(Lowering, UpdatesTheStateOfLoopsInOneStep) {
   // Two values that change places: each round reads both before it writes either.
   const std::string text = function("%a: tensor<2xf32>, %b: tensor<2xf32>", "tensor<2xf32>", R"(
