@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 Case = Callable[[Tensor, int, int], Tensor]
+Expected = Callable[[list[Tensor], int], Tensor]
 
 
 def given(rank: int) -> Tensor:
@@ -51,6 +52,26 @@ def _reduced_parts(x: Tensor, rank: int, count: int) -> Tensor:
     return result
 
 
+def _reduced_list(x: Tensor, rank: int, count: int) -> Tensor:
+    result = torch.zeros(8 // count, device=x.device)
+    dist.reduce_scatter(result, list(x.chunk(count)), dist.ReduceOp.MIN)
+    return result
+
+
+def _gathered_by_one(x: Tensor, rank: int, count: int) -> Tensor:
+    parts = [torch.zeros_like(x) for _ in range(count)]
+    dist.gather(x, parts if rank == 1 else None, dst=1)
+    return torch.cat(parts)
+
+
+def _several(x: Tensor, rank: int, count: int) -> Tensor:
+    import torch_xla.core.xla_model as xm
+
+    values = [x.clone(), x[:4] * 2]
+    xm.all_reduce(xm.REDUCE_SUM, values)
+    return torch.cat(values)
+
+
 def _exchanged(x: Tensor, rank: int, count: int) -> Tensor:
     result = torch.zeros(8, device=x.device)
     dist.all_to_all_single(result, x)
@@ -77,7 +98,34 @@ def _of_second(all_given: list[Tensor], rank: int) -> Tensor:
     return all_given[1]
 
 
-def cases() -> dict[str, tuple[Case, Callable[[list[Tensor], int], Tensor]]]:
+#: Of torch.distributed's backend.
+_DISTRIBUTED: dict[str, tuple[Case, Expected]] = {
+    "distributed all_reduce": (_in_place(dist.all_reduce), _sums),
+    "distributed all_reduce product": (
+        _in_place(lambda x: dist.all_reduce(x, dist.ReduceOp.PRODUCT)),
+        lambda all_given, rank: torch.stack(all_given).prod(0),
+    ),
+    "distributed reduce": (
+        _in_place(lambda x: dist.reduce(x, 1)),
+        lambda all_given, rank: _sums(all_given, rank) if rank == 1 else all_given[rank],
+    ),
+    "distributed gather": (
+        _gathered_by_one,
+        lambda all_given, rank: torch.cat(all_given) if rank == 1 else torch.zeros(8 * len(all_given)),
+    ),
+    "distributed reduce_scatter": (
+        _reduced_list,
+        lambda all_given, rank: torch.stack(all_given).amin(0).chunk(len(all_given))[rank],
+    ),
+    "distributed broadcast": (_in_place(lambda x: dist.broadcast(x, 1)), _of_second),
+    "distributed all_gather": (_gathered, _all),
+    "distributed all_gather_into_tensor": (_gathered_at_once, _all),
+    "distributed reduce_scatter_tensor": (_reduced_parts, _part_of_sums),
+    "distributed all_to_all_single": (_exchanged, _from_each),
+}
+
+
+def cases() -> dict[str, tuple[Case, Expected]]:
     """Functions on a device, and what one of some number shall get of what all bring."""
     import torch_xla.core.xla_model as xm
 
@@ -107,6 +155,18 @@ def cases() -> dict[str, tuple[Case, Callable[[list[Tensor], int], Tensor]]]:
             lambda x, rank, count: xm.all_reduce(xm.REDUCE_SUM, x, groups=[[i, i + 1] for i in range(0, count, 2)]),
             lambda all_given, rank: all_given[rank] + all_given[rank ^ 1],
         ),
+        "all_reduce of several": (
+            _several,
+            lambda all_given, rank: torch.cat([_sums(all_given, rank), _sums(all_given, rank)[:4] * 2]),
+        ),
+        "all_gather along columns": (
+            lambda x, rank, count: xm.all_gather(x.reshape(2, 4), dim=1),
+            lambda all_given, rank: torch.cat([x.reshape(2, 4) for x in all_given], 1),
+        ),
+        "reduce_scatter along columns": (
+            lambda x, rank, count: xm.reduce_scatter(xm.REDUCE_SUM, x.reshape(2, 4), 0.5, 1, count),
+            lambda all_given, rank: _sums(all_given, rank).reshape(2, 4).chunk(len(all_given), 1)[rank] / 2,
+        ),
         "all_gather": (lambda x, rank, count: xm.all_gather(x), _all),
         "reduce_scatter": (
             lambda x, rank, count: xm.reduce_scatter(xm.REDUCE_SUM, x, scale=1.0, scatter_dim=0, shard_count=count),
@@ -123,12 +183,7 @@ def cases() -> dict[str, tuple[Case, Callable[[list[Tensor], int], Tensor]]]:
             lambda x, rank, count: torch.tensor(xm.mesh_reduce("sum", rank, sum)),
             lambda all_given, rank: torch.tensor(sum(range(len(all_given)))),
         ),
-        "distributed all_reduce": (_in_place(dist.all_reduce), _sums),
-        "distributed broadcast": (_in_place(lambda x: dist.broadcast(x, 1)), _of_second),
-        "distributed all_gather": (_gathered, _all),
-        "distributed all_gather_into_tensor": (_gathered_at_once, _all),
-        "distributed reduce_scatter_tensor": (_reduced_parts, _part_of_sums),
-        "distributed all_to_all_single": (_exchanged, _from_each),
+        **_DISTRIBUTED,
     }
 
 

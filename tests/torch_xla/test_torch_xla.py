@@ -15,6 +15,8 @@ import torch
 from operator_cases import cases
 from processes import output, results, run
 
+from pjrt_mydev._library import library_path
+
 _DRIVERS = ("host", "host:async", "host:remote,async,guarded", "host:devices=4")
 
 
@@ -94,6 +96,14 @@ import io
 torch.save({"a": torch.arange(3, device=d)}, file := io.BytesIO())
 print([torch.load(io.BytesIO(file.getvalue()), map_location=to)["a"].tolist() for to in (None, "cpu")])
 """,
+    "mixed precision": """
+layer, x = torch.nn.Linear(64, 3).to(d), torch.linspace(-1, 1, 64, device=d)[None]
+layer.load_state_dict({"weight": torch.arange(192.0).reshape(3, 64) / 64 - 1, "bias": torch.ones(3)})
+with torch.autocast("xla", dtype=torch.bfloat16):
+    y = layer(x)
+y.float().square().sum().backward()
+print(y.dtype, y.tolist(), layer.weight.grad.dtype, layer.weight.grad.shape, layer.bias.grad.tolist())
+""",
     "large integers and doubles": """
 x = torch.tensor([2**53 + 1, -(2**62)], device=d)
 print((x + 1).tolist(), (torch.tensor([1.0], device=d, dtype=torch.float64) / 3).tolist())
@@ -145,17 +155,67 @@ def test_what_is_wrong_with_an_installation_is_one_line(name: str) -> None:
     assert expected in line
 
 
-def test_a_process_may_end_with_work_pending() -> None:
+def test_the_library_serves_by_its_path() -> None:
+    """As torch_xla's documentation says of a PJRT plugin: no Python of this project chooses it then."""
+    code = """
+import torch, torch_xla
+print(len(torch_xla.devices()), (torch.arange(4.0).to("xla:3") * 2).tolist())
+"""
+    variables = {"PJRT_LIBRARY_PATH": str(library_path()), "XLA_STABLEHLO_COMPILE": "1"}
+    assert output(code, "LIBRARY", "host:devices=4", **variables).strip() == "4 [0.0, 2.0, 4.0, 6.0]"
+
+
+_WRONG_PATHS = {
+    "no library": ("/nowhere/library.so", "Failed to open /nowhere/library.so"),
+    "no plugin": (__file__, "invalid ELF header"),
+}
+
+
+@pytest.mark.parametrize("name", _WRONG_PATHS)
+def test_a_path_at_which_there_is_no_library_is_one_line(name: str) -> None:
+    path, expected = _WRONG_PATHS[name]
+    result = run(["-c", "import torch_xla; torch_xla.device()"], "LIBRARY", PJRT_LIBRARY_PATH=path)
+    assert result.returncode == 1  # an exception: no signal
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("RuntimeError: ")]
+    assert expected in line
+
+
+def test_a_program_that_is_no_stablehlo_is_one_line() -> None:
+    code = "import torch, torch_xla; print((torch.arange(4.0).to('xla') * 2).tolist())"
+    result = run(["-c", code], "LIBRARY", PJRT_LIBRARY_PATH=str(library_path()))
+    assert result.returncode == 1
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("RuntimeError: ")]
+    assert "PyTorch/XLA gives 'mlir' where XLA_STABLEHLO_COMPILE=1" in line
+
+
+def test_sizes_of_a_program_are_known() -> None:
+    code = """
+import torch, torch_xla
+x = torch.ones(8192, 1024).to("xla")
+y = (x * 2).cpu()
+"""
+    result = run(["-c", code], "MYDEV", PT_XLA_DEBUG_LEVEL="2")
+    assert result.returncode == 0, result.stderr
+    assert "Graph input size: 0.031250 GB" in result.stderr  # 32 MiB
+    assert "Graph output size: 0.031250 GB" in result.stderr
+
+
+_ENDS = {"at its end": ("print('end')", 0), "at an exception": ("print('end'); raise SystemExit(3)", 3)}
+
+
+@pytest.mark.parametrize("driver", ["host:async", "host:remote,async,guarded"])
+@pytest.mark.parametrize("end", _ENDS)
+def test_a_process_may_end_with_work_pending(end: str, driver: str) -> None:
+    line, code_of_process = _ENDS[end]
     code = """
 import torch, torch_xla
 x = torch.ones(1000, 1000, device=torch_xla.device())
 for _ in range(4):
     x = x @ x / 1000
 torch_xla.sync()
-print("end")
 """
-    result = run(["-c", code], "MYDEV", "host:async")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "end\n", "")
+    result = run(["-c", code + line], "MYDEV", driver)
+    assert (result.returncode, result.stdout, result.stderr) == (code_of_process, "end\n", "")
 
 
 def test_loops_in_place_take_no_more_memory_with_each_step() -> None:
