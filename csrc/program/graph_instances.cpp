@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "program/kept_text.h"
+#include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/driver/driver_life_cycle.h"
@@ -26,6 +28,12 @@ std::unique_ptr<GraphInstances> GraphInstances::make(const Program& program, con
   return std::unique_ptr<GraphInstances>(new GraphInstances(program, *graphs));
 }
 
+GraphInstances::GraphInstances(const Program& program, const mydev_graph_extension& graphs)
+    : program_(program),
+      graphs_(graphs),
+      name_(kept_text("the graph of program '" + program.name() + "' (" + std::to_string(program.steps().size()) +
+                      (program.steps().size() == 1 ? " step)" : " steps)"))) {}
+
 GraphInstances::~GraphInstances() {
   if (!driver_loaded()) return;
   for (const Instance& instance : instances_) graphs_.exec_destroy(instance.exec);
@@ -48,10 +56,10 @@ bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const
     keep(memory, exec);
   }
   stream.check_open();
+  if (stream.asynchronous()) stream.note_transfer({name_, nullptr, nullptr, 0, source_location()});
   const mydev_code code = graphs_.launch(instances_.back().exec, stream.handle());
   if (code != MYDEV_OK) [[unlikely]] {
-    mydev::detail::raise_driver_error(stream.device(), code,
-                                      ("the graph of program '" + program_.name() + "'").c_str());
+    mydev::detail::raise_driver_error(stream.device(), code, name_);
   }
   return true;
 }

@@ -30,7 +30,7 @@ class GraphInstances {
   GraphInstances& operator=(const GraphInstances&) = delete;
 
   // Launches the graph for that memory. False: the steps are to be submitted. `submit` submits them to a stream, and is
-  // called to record them. Raises what launching a graph failed with.
+  // called to record them. Raises what launching a graph failed with. What fails later is told with the program's name.
   bool run(Stream& stream, const std::vector<void*>& memory, const std::function<void(Stream&)>& submit);
 
  private:
@@ -39,12 +39,13 @@ class GraphInstances {
     mydev_graph_exec exec;
   };
 
-  GraphInstances(const Program& program, const mydev_graph_extension& graphs) : program_(program), graphs_(graphs) {}
+  GraphInstances(const Program& program, const mydev_graph_extension& graphs);
   mydev_graph_exec record(int device, const std::function<void(Stream&)>& submit);
   void keep(const std::vector<void*>& memory, mydev_graph_exec exec);
 
   const Program& program_;
   const mydev_graph_extension& graphs_;
+  const char* name_;  // as the stream remembers it
   bool refused_ = false;
   std::vector<void*> last_memory_;
   std::vector<Instance> instances_;  // the one launched last comes last

@@ -117,9 +117,12 @@ void Stream::synchronize() {
 
 std::string describe_transfer(const TransferNote& note) {
   std::ostringstream out;
-  out << note.name << " of " << note.bytes << " bytes";
-  if (note.src != nullptr) out << " from " << note.src;
-  out << (note.src != nullptr ? " to " : " at ") << note.dst;
+  out << note.name;
+  if (note.dst != nullptr) {
+    out << " of " << note.bytes << " bytes";
+    if (note.src != nullptr) out << " from " << note.src;
+    out << (note.src != nullptr ? " to " : " at ") << note.dst;
+  }
   if (*note.line != '\0') out << ", submitted at " << note.line;
   return out.str();
 }
@@ -155,7 +158,7 @@ void Stream::collect_status() {
   message += std::string(" [") + code_name(status) + " in work of stream " + std::to_string(id_) +
              " on device " MYDEV_DEVICE_NAME ":" + std::to_string(device_->index) + "]";
   if (const std::string notes = take_notes(); !notes.empty()) {
-    message += "\ncopies and fills that the stream was given since it was last waited for:" + notes;
+    message += "\ncopies, fills and graphs that the stream was given since it was last waited for:" + notes;
   }
   set_error(status, std::move(message), ErrorOwner::kDriver);
 }

@@ -21,11 +21,11 @@
 
 namespace mydev {
 
-// A copy or fill that a stream was given. Texts live as long as the process.
+// A copy, fill or graph that a stream was given. Texts live as long as the process.
 struct TransferNote {
   const char* name;  // "copy to the host"
-  const void* dst;
-  const void* src;  // nullptr: a fill
+  const void* dst;   // nullptr: a graph, which has a name alone
+  const void* src;   // nullptr: a fill
   uint64_t bytes;
   const char* line;  // of Python; "" where it is not known
 };
@@ -60,11 +60,11 @@ class Stream {
 
   // Used by launch() and by the completion of a frame; the first error wins.
   void set_error(mydev_code code, std::string message, ErrorOwner owner = ErrorOwner::kRuntime);
-  // Makes the failure that the driver tells of (stream_status), if any, the sticky error, with the copies and fills
-  // that the stream was given since the last wait: the driver says what failed, but not where it was asked for. After
-  // a wait for all work.
+  // Makes the failure that the driver tells of (stream_status), if any, the sticky error, with the copies, fills and
+  // graphs that the stream was given since the last wait: the driver says what failed, but not where it was asked for.
+  // After a wait for all work.
   void collect_status();
-  // Remembers one of the latest copies and fills. Of asynchronous streams.
+  // Remembers one of the latest copies, fills and graphs. Of asynchronous streams.
   void note_transfer(const TransferNote& note);
   // For those who time commands: calls the function when the work given so far is done (the driver has
   // stream_host_call); notes that the stream has reached a time, and gives the one noted before.
