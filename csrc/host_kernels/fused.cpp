@@ -1,6 +1,5 @@
 // Kernel group fused: `mydev.fused`, whose body is data (program/fused_form.h). Its plan makes tiles of it once.
 #include <memory>
-#include <string>
 
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/fused_tiles.h"
@@ -10,11 +9,11 @@ namespace mydev::kernels {
 namespace {
 
 mydev_code plan(const mydev_frame* frame, mydev_plan* out) {
-  std::string why;
+  FusedTiles::Refusal why;
   std::unique_ptr<const FusedTiles> tiles = FusedTiles::make(*frame, why);
   if (tiles == nullptr) {
-    frame->host->set_error(frame, why.c_str());
-    return MYDEV_UNIMPLEMENTED;
+    frame->host->set_error(frame, why.text.c_str());
+    return why.code;
   }
   out->decision = const_cast<FusedTiles*>(tiles.release());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   out->release = [](void* decision) { delete static_cast<const FusedTiles*>(decision); };

@@ -8,10 +8,8 @@
 #include <span>
 #include <string_view>
 
-#include "host_kernels/builtin_kernels.h"
 #include "host_kernels/fused_worker.h"
 #include "kernels/spec/contract.h"
-#include "runtime/base/instruction_set.h"
 #include "runtime/base/parallel.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/dtype.h"
@@ -30,47 +28,6 @@ constexpr int64_t kMostReduced = 32767;
 constexpr int64_t kReadFromMemory = 1 << 20, kStreamed = 8 << 20;
 // Of shorter lines, where there are several, the kernels gather them.
 constexpr int64_t kShortestLine = 64;
-
-std::span<const mydev_attribute> entries_of(const mydev_attribute& dictionary) {
-  if (dictionary.kind != MYDEV_ATTRIBUTE_DICTIONARY) return {};
-  return {dictionary.value.attributes, dictionary.count};
-}
-
-// The entry of that name and kind; nullptr where there is none.
-const mydev_attribute* find(std::span<const mydev_attribute> attributes, std::string_view name, int32_t kind) {
-  const auto found = std::ranges::find_if(
-      attributes, [&](const mydev_attribute& attribute) { return attribute.name == name && attribute.kind == kind; });
-  return found == attributes.end() ? nullptr : &*found;
-}
-
-std::span<const int64_t> ints_of(std::span<const mydev_attribute> attributes, std::string_view name) {
-  const mydev_attribute* found = find(attributes, name, MYDEV_ATTRIBUTE_INT_ARRAY);
-  return found == nullptr ? std::span<const int64_t>() : std::span(found->value.ints, found->count);
-}
-
-mydev_scalar scalar_of(const mydev_attribute& number) {
-  mydev_scalar scalar{};
-  if (number.kind == MYDEV_ATTRIBUTE_FLOAT) {
-    scalar.f = number.value.f;
-  } else if (number.kind == MYDEV_ATTRIBUTE_COMPLEX) {
-    scalar.c[0] = number.value.c[0];
-    scalar.c[1] = number.value.c[1];
-  } else {
-    scalar.i = number.value.i;
-  }
-  return scalar;
-}
-
-// nullptr: there is none.
-const mydev_kernel* record_of(std::string_view name) {
-  static const auto& records = *new auto([] {
-    std::map<std::string_view, const mydev_kernel*> all;
-    for (const mydev_kernel* kernel : builtin_kernels(instruction_set())) all.emplace(kernel->name, kernel);
-    return all;
-  }());
-  const auto found = records.find(name);
-  return found == records.end() ? nullptr : found->second;
-}
 
 // Kernels of isa/reduction.cpp.
 bool is_of_reduction_table(std::string_view name) {
@@ -96,102 +53,25 @@ std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, size_t rank) 
 
 }  // namespace
 
-std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, std::string& why) {
+std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Refusal& why) {
   static std::atomic<uint64_t> last_id{0};
   std::unique_ptr<FusedTiles> tiles(new FusedTiles);
   tiles->id_ = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
-  if (const char* problem = tiles->read(frame)) {
-    why = problem;
-    return nullptr;
-  }
+  why = tiles->read(frame);
+  if (why.code != MYDEV_OK) return nullptr;
   tiles->merge_dimensions();
   tiles->find_groups();
   tiles->find_chains();
   tiles->choose_tile();
   if (!tiles->apart_ && tiles->count_ > 1) {
-    why = "rounds of several tiles see what others write";
+    why = {MYDEV_UNIMPLEMENTED, "rounds of several tiles see what others write"};
     return nullptr;
   }
   if (tiles->needs_scratch()) {
-    why = "a kernel needs scratch for a tile";
+    why = {MYDEV_UNIMPLEMENTED, "a kernel needs scratch for a tile"};
     return nullptr;
   }
   return tiles;
-}
-
-// What is wrong with the form; nullptr: nothing.
-const char* FusedTiles::read(const mydev_frame& frame) {
-  const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
-  const mydev_attribute* sizes = find(form, "sizes", MYDEV_ATTRIBUTE_INT_ARRAY);
-  const mydev_attribute* kept = find(form, "kept", MYDEV_ATTRIBUTE_INT);
-  const mydev_attribute* rounds = find(form, "rounds", MYDEV_ATTRIBUTE_INT);
-  const mydev_attribute* apart = find(form, "apart", MYDEV_ATTRIBUTE_BOOL);
-  const mydev_attribute* steps = find(form, "steps", MYDEV_ATTRIBUTE_DICTIONARY);
-  if (sizes == nullptr || kept == nullptr || rounds == nullptr || apart == nullptr || steps == nullptr ||
-      steps->count == 0) {
-    return "the body has no sizes, kept, rounds, apart or steps";
-  }
-  sizes_.assign(sizes->value.ints, sizes->value.ints + sizes->count);
-  kept_ = static_cast<size_t>(kept->value.i);
-  rounds_ = static_cast<uint64_t>(rounds->value.i);
-  apart_ = apart->value.i != 0;
-  const std::span<const int64_t> advances = ints_of(form, "advances");
-  advances_.assign(advances.begin(), advances.end());
-  if (kept_ > sizes_.size()) return "more dimensions are kept than there are";
-  if (!advances_.empty() && advances_.size() != frame.num_outputs + frame.num_inputs) {
-    return "it is not said of each buffer how it moves";
-  }
-  for (const mydev_attribute& step : entries_of(*steps)) {
-    if (const char* problem = add_step(step, frame.num_outputs + frame.num_inputs)) return problem;
-  }
-  return nullptr;
-}
-
-const char* FusedTiles::add_step(const mydev_attribute& form, size_t num_buffers) {
-  const std::span<const mydev_attribute> entries = entries_of(form);
-  const std::span<const int64_t> places = ints_of(entries, "places"), dtypes = ints_of(entries, "dtypes"),
-                                 offsets = ints_of(entries, "offsets"), strides = ints_of(entries, "strides");
-  const mydev_attribute* results = find(entries, "results", MYDEV_ATTRIBUTE_INT);
-  const mydev_attribute* of_kept = find(entries, "of_kept", MYDEV_ATTRIBUTE_BOOL);
-  const mydev_attribute* numbers = find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY);
-  const mydev_attribute* attributes = find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY);
-  const size_t rank = sizes_.size();
-  if (results == nullptr || of_kept == nullptr || numbers == nullptr || attributes == nullptr ||
-      dtypes.size() != places.size() || offsets.size() != places.size() || strides.size() != places.size() * rank ||
-      std::ranges::count(places, -1) != numbers->count) {
-    return "a step does not say all of its operands";
-  }
-  const mydev_kernel* record = record_of(form.name);
-  if (record == nullptr || record->plan != nullptr) return "a step is of no kernel of the host that runs in tiles";
-  Step& step = steps_.emplace_back();
-  step.record = record;
-  step.num_outputs = static_cast<uint32_t>(results->value.i);
-  step.of_kept = of_kept->value.i != 0;
-  step.attributes = clone_frame(make_frame({}, 0, entries_of(*attributes)));
-  const mydev_attribute* number = numbers->value.attributes;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const std::span<const int64_t> own = strides.subspan(i * rank, rank);
-    Operand& operand = step.operands.emplace_back(
-        Operand{Operand::kAbsent, 0, offsets[i], {own.begin(), own.end()}, static_cast<mydev_dtype>(dtypes[i]), {}});
-    if (places[i] == -1) {
-      operand.kind = Operand::kNumber;
-      operand.number = scalar_of(*number++);
-    } else if (places[i] >= 0 && static_cast<size_t>(places[i]) < num_buffers) {
-      operand.kind = Operand::kMemory;
-      operand.index = static_cast<size_t>(places[i]);
-    } else if (places[i] >= 0) {
-      operand.kind = Operand::kTemporary;
-      const auto found = std::ranges::find(temporaries_, places[i], &Temporary::place);
-      operand.index = static_cast<size_t>(found - temporaries_.begin());
-      const size_t now = steps_.size() - 1;
-      if (found == temporaries_.end()) {
-        const bool kept_alone = kept_ < rank && own.back() == 0;
-        temporaries_.push_back({places[i], dtype_size(operand.dtype), kept_alone, false, now, now});
-      }
-      temporaries_[operand.index].last = now;
-    }
-  }
-  return nullptr;
 }
 
 // Makes one dimension of two wherever all views go through both as through one, and none or both are reduced.

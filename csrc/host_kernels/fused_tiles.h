@@ -22,9 +22,14 @@ namespace mydev::kernels {
 
 class FusedTiles {
  public:
-  // Nothing, and why, for what is none that can be run in tiles: a kernel needs scratch, rounds of several tiles are
-  // not apart, or the attributes are not those of the form. Keeps nothing of the frame.
-  static std::unique_ptr<const FusedTiles> make(const mydev_frame& frame, std::string& why);
+  struct Refusal {
+    mydev_code code = MYDEV_OK;
+    std::string text;
+  };
+  // Nothing, and why, for what is none that can be run in tiles. UNIMPLEMENTED: a kernel is none of these, or needs
+  // scratch, or rounds of several tiles are not apart. INVALID_ARGUMENT, with the attribute or the step and its value:
+  // the form makes no sense. Keeps nothing of the frame.
+  static std::unique_ptr<const FusedTiles> make(const mydev_frame& frame, Refusal& why);
 
   // A frame of the same buffers but for their addresses. Gives the code and the message of a kernel that fails.
   mydev_code run(const mydev_frame& frame) const noexcept;
@@ -76,8 +81,12 @@ class FusedTiles {
   class Worker;
 
   FusedTiles() = default;
-  const char* read(const mydev_frame& frame);
-  const char* add_step(const mydev_attribute& form, size_t num_buffers);
+  Refusal read(const mydev_frame& frame);  // fused_form_reader.cpp
+  void read_head(const mydev_frame& frame);
+  void add_step(const mydev_attribute& form, const mydev_frame& frame);
+  void read_operand(const mydev_attribute& form, size_t i, const mydev_frame& frame);
+  void check_in_buffer(const Operand& operand, const mydev_buffer& buffer) const;
+  void check_contract(const Step& step) const;
   void merge_dimensions();
   int64_t row() const;
   size_t end_of(const Step& step) const;
