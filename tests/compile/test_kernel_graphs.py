@@ -76,6 +76,13 @@ def test_functions_of_floats(dtype: torch.dtype) -> None:
     same_values(of_floats, torch.tensor(SPECIAL * 3, dtype=dtype, device="mydev"))
 
 
+def test_sigmoid_is_the_devices_own_where_exponentials_overflow_and_vanish() -> None:
+    x = torch.cat([torch.linspace(-130, 130, 4099), torch.tensor(SPECIAL)]).to("mydev")
+    difference = compiled(torch.sigmoid)(x) - torch.sigmoid(x)
+    assert difference[:-1].abs().max() <= 1.2e-7  # a unit in the last place of 1
+    assert compiled(torch.sigmoid)(x)[-1].isnan()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_halves_are_rounded_when_they_are_stored(dtype: torch.dtype) -> None:
     x = torch.tensor(SPECIAL * 3, dtype=dtype, device="mydev")

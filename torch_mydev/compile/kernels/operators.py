@@ -174,7 +174,10 @@ class Operators(OpOverrides):
 
     @staticmethod
     def relu(x: Any) -> Expression:
-        return Operators.maximum(x, 0)
+        dtype = result_dtype("relu", x)
+        value = converted(x, dtype)
+        # In fewer instructions than a maximum, of which either operand may be NaN.
+        return f"({value} < 0 ? 0 : {value})" if dtype.is_floating_point else Operators.maximum(x, 0)
 
     @staticmethod
     def maximum(a: Any, b: Any) -> Expression:

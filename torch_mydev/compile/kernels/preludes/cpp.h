@@ -186,6 +186,21 @@ FN f32 log_f32(f32 x) {
   result = x < 0.0f ? NAN_f32 : result;
   return x < INFINITY_f32 ? result : x;
 }
+FN f32 sigmoid_f32(f32 x) {
+  // As 1 / (1 + exp(-x)) to the bit: what is lost of exponentials below the least is lost in the sum as well, and
+  // without those 2^(n-1) is no denormal.
+  f32 bounded = -x < -80.0f ? -80.0f : -x;
+  bounded = bounded > 89.0f ? 89.0f : bounded;
+  const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12582912.0f);
+  const f32 n = shifted - 12582912.0f;
+  const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, bounded));
+  f32 p = NATIVE(fma)(r, 0.001394216894f, 0.008363776151f);
+  p = NATIVE(fma)(r, p, 0.04166636335f);
+  p = NATIVE(fma)(r, p, 0.1666657336f);
+  p = NATIVE(fma)(r, p, 0.5000000029f);
+  const f32 e = NATIVE(fma)(r * r, p, r) + 1.0f;
+  return 1.0f / NATIVE(fma)(e * f32_of_bits((bits_of_f32(shifted) - 0x4b400000u + 126u) << 23), 2.0f, 1.0f);
+}
 FN f32 tanh_f32(f32 x) {
   const f32 a = std::fabs(x), z = a * a;
   f32 p = NATIVE(fma)(z, 0.002298941025f, -0.008350007554f);
@@ -217,6 +232,7 @@ FN f32 erf_f32(f32 x) {
 }
 FN f64 exp_f64(f64 x) { return std::exp(x); }
 FN f64 log_f64(f64 x) { return std::log(x); }
+FN f64 sigmoid_f64(f64 x) { return 1.0 / (1.0 + std::exp(-x)); }
 FN f64 tanh_f64(f64 x) { return std::tanh(x); }
 FN f64 erf_f64(f64 x) { return std::erf(x); }
 FN f32 rsqrt_f32(f32 x) { return 1.0f / std::sqrt(x); }

@@ -76,7 +76,6 @@ FN i32 or_i32(i32 a, i32 b) { return a | b; }
   FN T abs_##T(T x) { return NATIVE(fabs)(x); }                                                 \
   FN T round_##T(T x) { return NATIVE(rint)(x); }                                               \
   FN T reciprocal_##T(T x) { return (T)1 / x; }                                                 \
-  FN T sigmoid_##T(T x) { return (T)1 / ((T)1 + exp_##T(-x)); }                                 \
   FN T sum_##T(T a, T b) { return a + b; }                                                      \
   FN T prod_##T(T a, T b) { return a * b; }                                                     \
   FN T max_##T(T a, T b) { return (a >= b) | (a != a) ? a : b; }                                \
