@@ -51,23 +51,21 @@ void place_launch(Places& places, const Step& step, LaunchFrame& made, const Pre
   if (launch.scratch_bytes() != 0) places.bases.follow(made.frame().scratch, places.workspace);
 }
 
-// Which of the step's buffers are constants of the program, as mydev_plan says it.
-uint64_t constants_of(const Program& program, const Step& step) {
+// Which of the step's buffers are constants, as mydev_plan says it.
+uint64_t constants_of(const Step& step, const SlotFacts& slots) {
   uint64_t constants = 0;
-  for (size_t i = 0; i < step.operands.size(); ++i) {
-    const Operand& operand = step.operands[i];
-    const size_t buffer = step.results.size() + i;
-    const bool constant = operand.kind == Operand::kView && program.slots()[operand.slot].kind == SlotKind::kConstant;
-    if (constant && buffer < 64) constants |= uint64_t{1} << buffer;
+  size_t buffer = step.results.size();
+  for (const Operand& operand : step.operands) {
+    if (buffer < 64 && slots.is_constant(operand)) constants |= uint64_t{1} << buffer;
+    ++buffer;
   }
   return constants;
 }
 
 class LaunchCommand final : public Command {
  public:
-  LaunchCommand(const mydev_kernel& kernel, const Program& program, const Step& step, std::span<const SlotIndex> memory,
-                Stream& stream)
-      : step_(step), made_(step, memory), launch_(kernel, made_.frame(), stream, constants_of(program, step)) {}
+  LaunchCommand(const mydev_kernel& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
+      : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constants_of(step, slots)) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   bool is_repeatable() const noexcept override { return launch_.is_decided() && !launch_.enqueues(); }
@@ -216,17 +214,15 @@ class CompiledCommand final : public Command {
   LaunchFrame made_;
 };
 
-std::unique_ptr<Command> make_launch(const char* kernel, const Program& program, const Step& step,
-                                     std::span<const SlotIndex> memory, Stream& stream) {
+std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, const SlotFacts& slots, Stream& stream) {
   const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
   if (resolved == nullptr) return nullptr;
-  return std::make_unique<LaunchCommand>(*resolved, program, step, memory, stream);
+  return std::make_unique<LaunchCommand>(*resolved, step, slots, stream);
 }
 
-std::unique_ptr<Command> make_copy(const Program& program, const Step& step, std::span<const SlotIndex> memory,
-                                   Stream& stream) {
+std::unique_ptr<Command> make_copy(const Step& step, const SlotFacts& slots, Stream& stream) {
   if (is_dense(step.results[0]) && is_dense(step.operands[0])) return std::make_unique<CopyCommand>(step);
-  if (auto launch = make_launch("mydev.copy", program, step, memory, stream)) return launch;
+  if (auto launch = make_launch("mydev.copy", step, slots, stream)) return launch;
   MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
               stream.device().index,
               " copies no strided views: its driver has neither a kernel 'mydev.copy' nor copy_strided");
@@ -249,17 +245,16 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   return nullptr;
 }
 
-std::unique_ptr<Command> make_command(const Program& program, const Step& step, std::span<const SlotIndex> memory,
-                                      Stream& stream) {
+std::unique_ptr<Command> make_command(const Step& step, const SlotFacts& slots, Stream& stream) {
   switch (step.kind) {
     case StepKind::kLaunch: {
-      if (step.compiled != nullptr) return std::make_unique<CompiledCommand>(step, memory);
-      auto launch = make_launch(step.name.c_str(), program, step, memory, stream);
+      if (step.compiled != nullptr) return std::make_unique<CompiledCommand>(step, slots.memory);
+      auto launch = make_launch(step.name.c_str(), step, slots, stream);
       MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
       return launch;
     }
     case StepKind::kCopy:
-      return make_copy(program, step, memory, stream);
+      return make_copy(step, slots, stream);
     case StepKind::kFill:
       return std::make_unique<FillCommand>(step);
     default:

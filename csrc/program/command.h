@@ -43,9 +43,14 @@ class Command {
 
 // Of a fused step; nothing where the device makes a call of it.
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream);
-// Of a step of the program that calls none, where slots share memory as shared_memory() says (lives.h). Borrows the
-// step. Raises what its kernel says against it; throws KernelDeclined.
-std::unique_ptr<Command> make_command(const Program& program, const Step& step, std::span<const SlotIndex> memory,
-                                      Stream& stream);
+// What is known of a program's slots before there is memory.
+struct SlotFacts {
+  std::vector<SlotIndex> memory;  // which slots share memory: shared_memory() (lives.h)
+  std::vector<bool> constant;     // of each slot: it holds the same bytes whenever the program runs
+
+  bool is_constant(const Operand& operand) const { return operand.kind == Operand::kView && constant[operand.slot]; }
+};
+// Of a step that calls no program. Borrows the step. Raises what its kernel says against it; throws KernelDeclined.
+std::unique_ptr<Command> make_command(const Step& step, const SlotFacts& slots, Stream& stream);
 
 }  // namespace mydev::program

@@ -21,13 +21,22 @@ std::vector<Address> addresses_of(const Places& places, const std::vector<Operan
   return addresses;
 }
 
+// Of each operand: whether it is a constant that stays where it is.
+std::vector<bool> constants_of(const Step& step, const SlotFacts& slots) {
+  std::vector<bool> constants(step.operands.size());
+  for (size_t i = 0; i < constants.size(); ++i) {
+    constants[i] = slots.is_constant(step.operands[i]) && step.advance(i) == 0;
+  }
+  return constants;
+}
+
 // A step that calls: once, some times, while a byte is not zero, or by one.
 class CallCommand final : public Command {
  public:
-  CallCommand(const Step& step, Preparation& preparation, const char* where)
-      : step_(step), then_(*step.program, preparation, where) {
+  CallCommand(const Step& step, const SlotFacts& slots, Preparation& preparation, const char* where)
+      : step_(step), then_(*step.program, preparation, where, constants_of(step, slots)) {
     if (step.otherwise != nullptr) {
-      otherwise_ = std::make_unique<PreparedProgram>(*step.otherwise, preparation, where);
+      otherwise_ = std::make_unique<PreparedProgram>(*step.otherwise, preparation, where, constants_of(step, slots));
     }
   }
 
@@ -117,10 +126,27 @@ class CallCommand final : public Command {
 
 }  // namespace
 
-PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation, const char* called_by)
+PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation) : program_(program) {
+  prepare(preparation, "", std::vector<bool>(program.parameters().size()));
+}
+
+PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation, const char* called_by,
+                                 const std::vector<bool>& constant_parameters)
     : program_(program) {
+  prepare(preparation, called_by, constant_parameters);
+}
+
+void PreparedProgram::prepare(Preparation& preparation, const char* called_by,
+                              const std::vector<bool>& constant_parameters) {
+  const Program& program = program_;
   preparation.constants.add(program);
-  const std::vector<SlotIndex> memory = shared_memory(program);
+  SlotFacts slots{shared_memory(program), std::vector<bool>(program.slots().size())};
+  for (size_t i = 0; i < program.slots().size(); ++i) {
+    slots.constant[i] = program.slots()[i].kind == SlotKind::kConstant;
+  }
+  for (size_t i = 0; i < constant_parameters.size(); ++i) {
+    slots.constant[program.parameters()[i]] = constant_parameters[i];
+  }
   std::vector<uint64_t> workspace;
   for (StepIndex index = 0; index < program.steps().size(); ++index) {
     const Step& step = program.steps()[index];
@@ -128,9 +154,9 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     if (*called_by != '\0') where += ", called by " + std::string(called_by);
     where_.push_back(kept_text(where));
     preparation.where = where_.back();
-    std::unique_ptr<Command> command = step.program == nullptr ? make_command(program, step, memory, preparation.stream)
+    std::unique_ptr<Command> command = step.program == nullptr ? make_command(step, slots, preparation.stream)
                                                                : make_fused_command(step, preparation.stream);
-    if (command == nullptr) command = std::make_unique<CallCommand>(step, preparation, where_.back());
+    if (command == nullptr) command = std::make_unique<CallCommand>(step, slots, preparation, where_.back());
     commands_.push_back(std::move(command));
     workspace.push_back(commands_.back()->workspace_bytes());
   }

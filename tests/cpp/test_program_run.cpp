@@ -351,25 +351,31 @@ TEST(ProgramRun, NamesTheStepWhoseKernelDeclines) {
                "step 0 of program 'p' (launch test.of_integers): test.of_integers: this process takes s64, and");
 }
 
-uint64_t constants_told = 0;
+std::vector<uint64_t> constants_told;
 
 TEST(ProgramRun, TellsKernelsWhichOperandsAreConstants) {
   mydev_kernel kernel{};
   kernel.struct_size = sizeof kernel;
   kernel.name = "test.with_constants";
   kernel.entry = fail_if_asked;
+  kernel.platform = "mydev";  // so that it is asked, whatever memory the host reaches
   kernel.plan = [](const mydev_frame*, mydev_plan* plan) {
-    constants_told = plan->constants;
+    constants_told.push_back(plan->constants);
     return MYDEV_OK;
   };
   register_kernel(kernel);
-  executor_of(parsed(R"(program p(x: f32[2]) -> (y: f32[2]) {
+  executor_of(parsed(R"(program body(a: f32[2], b: f32[1], c: f32[2], donated y: f32[2]) -> (y) {
+  y = launch test.with_constants(a, b, c)
+}
+program p(x: f32[2]) -> (y: f32[2]) {
   constant c: f32[2] = hex "0000803f00000040"
   temporary t: f32[2]
   t = copy c
   y = launch test.with_constants(x, c, t, f32[2] 1.0, c+4 f32[1])
+  call body(x, c f32[1], c, y)
+  repeat 2 body(c, c f32[1] by 4, x, y)
 })"));
-  EXPECT_EQ(constants_told, 0b100100U);
+  EXPECT_EQ(constants_told, (std::vector<uint64_t>{0b100100, 0b1100, 0b10}));
 }
 
 TEST(ProgramRun, IsSeenByHooks) {
