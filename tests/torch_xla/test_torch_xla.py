@@ -259,6 +259,22 @@ print((torch.ones(2, device=torch_xla.device()) + 1).tolist())
     assert lines[-1] == "[2.0, 2.0]"
 
 
+def test_memory_that_runs_out_is_an_error_and_later_calls_work() -> None:
+    """torch_xla tells what a run failed with a second time, at the next one."""
+    code = """
+import torch, torch_xla
+d = torch_xla.device()
+for rows, copies in (64 * 2**20, 1), (2**20, 64), (2, 1), (2, 1):
+    try:
+        print((torch.ones(rows).to(d) * torch.ones(copies, 1).to(d)).cpu()[0, :2].tolist())
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+"""
+    lines = output(code, driver="host:memory=64M").splitlines()
+    assert ["out of memory on mydev:0: tried to allocate 256.00 MiB" in line for line in lines] == [True] * 3 + [False]
+    assert lines[-1] == "[1.0, 1.0]"
+
+
 def test_torch_mydev_steps_aside_for_another_torch() -> None:
     result = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, check=False)
     assert result.returncode == 0
