@@ -346,5 +346,5 @@ def test_trace_that_outlives_the_interpreter_does_no_harm(run_python: Callable[.
     """
     done = run_python(textwrap.dedent(code), fresh=True)
     assert done.returncode == 0, done.stderr
-    messages = [line for line in done.stderr.splitlines() if not line.startswith("USDT:")]  # the profiler's own
-    assert messages == []
+    own = ("USDT:", "gpuGetDeviceCount failed")  # the profiler's, the latter of a torch for CUDA where there is none
+    assert [line for line in done.stderr.splitlines() if not any(text in line for text in own)] == []
