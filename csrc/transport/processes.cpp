@@ -193,9 +193,8 @@ void Processes::abandon(uint64_t program, uint64_t run, const std::string& why) 
 }
 
 void Processes::leave(std::chrono::milliseconds longest) {
-  if (records_[static_cast<size_t>(index_)].id != ::getpid()) return;
+  if (index_ != 0 || records_[0].id != ::getpid()) return;
   for (const auto& peer : peers_) peer->socket.stop_sending();
-  if (index_ != 0) return;
   const auto is_there = [this](int process) {
     return process != index_ && peers_[static_cast<size_t>(process)]->failure.empty();
   };

@@ -89,9 +89,10 @@ class Processes {
   Message receive(const Subject& subject);
   // No device of this process will come to the end of that run: who waits in it, here or elsewhere, raises ABORTED.
   void abandon(uint64_t program, uint64_t run, const std::string& why);
-  // This process ends: to the others it has ended from now on. The first one then waits until the others have, as the
-  // store may be in it, and end others that still use it: no longer than the timeout, or `longest` in a job without
-  // one. Those that have not ended by then are named in a warning. Does nothing in a forked process.
+  // This process ends. To the others it has ended when its connections do; the first one has from now on, and waits
+  // until the others have, as the store may be in it, and end others that still use it: no longer than the timeout, or
+  // `longest` in a job without one. Those that have not ended by then are named in a warning. Does nothing in a forked
+  // process, nor in others than the first.
   void leave(std::chrono::milliseconds longest = kLongestLeave);
 
  private:
