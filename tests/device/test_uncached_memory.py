@@ -50,14 +50,15 @@ def test_memory_of_before_is_cached_still() -> None:
 @pytest.mark.parametrize("cached", [True, False])
 def test_caching_can_be_off_for_a_while(cached: bool) -> None:
     mydev.caching_allocator_enable(cached)
+    elements = 16 * MiB  # for which the cache has no room left beside what other tests keep
     reserved = mydev.memory_reserved()
     with pytest.raises(ZeroDivisionError), mydev.caching_allocator_disabled():
-        tensor = torch.ones(1000, device="mydev")
+        tensor = torch.ones(elements, device="mydev")
         del tensor
         mydev.synchronize()
         assert mydev.memory_reserved() == reserved
         _ = 1 / 0
-    tensor = torch.ones(1000, device="mydev")
+    tensor = torch.ones(elements, device="mydev")
     del tensor
     mydev.synchronize()
     assert (mydev.memory_reserved() > reserved) == cached
