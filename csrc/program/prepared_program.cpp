@@ -126,19 +126,9 @@ class CallCommand final : public Command {
 
 }  // namespace
 
-PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation) : program_(program) {
-  prepare(preparation, "", std::vector<bool>(program.parameters().size()));
-}
-
 PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation, const char* called_by,
                                  const std::vector<bool>& constant_parameters)
     : program_(program) {
-  prepare(preparation, called_by, constant_parameters);
-}
-
-void PreparedProgram::prepare(Preparation& preparation, const char* called_by,
-                              const std::vector<bool>& constant_parameters) {
-  const Program& program = program_;
   preparation.constants.add(program);
   SlotFacts slots{shared_memory(program), std::vector<bool>(program.slots().size())};
   for (size_t i = 0; i < program.slots().size(); ++i) {

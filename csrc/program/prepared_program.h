@@ -28,11 +28,10 @@ struct Preparation {
 
 class PreparedProgram {
  public:
-  // Borrows the program, which its executor runs.
-  PreparedProgram(const Program& program, Preparation& preparation);
-  // One that a step calls, `called_by`; of each parameter, whether it holds the same bytes whenever the program runs.
-  PreparedProgram(const Program& program, Preparation& preparation, const char* called_by,
-                  const std::vector<bool>& constant_parameters);
+  // Borrows the program. `called_by` is a step, or "": then its parameters will be aligned as the device's memory is.
+  // `constant_parameters`: of each, whether it holds the same bytes whenever the program runs; {}: none does.
+  PreparedProgram(const Program& program, Preparation& preparation, const char* called_by = "",
+                  const std::vector<bool>& constant_parameters = {});
 
   const MemoryPlan& plan() const noexcept { return plan_; }
   bool is_repeatable() const noexcept;  // all commands are
@@ -44,8 +43,6 @@ class PreparedProgram {
   void run(Stream& stream, const char*& where, StepIndex first, StepIndex end);
 
  private:
-  void prepare(Preparation& preparation, const char* called_by, const std::vector<bool>& constant_parameters);
-
   const Program& program_;
   MemoryPlan plan_;
   std::vector<std::unique_ptr<Command>> commands_;  // of each step

@@ -148,8 +148,8 @@ void run(const mydev_frame& frame, const char* kernel) {
     data[role] = operand.copied ? scratch + operand.copy_offset : operand.buffer->data;
     if (!operand.copied) continue;
     dense_strides(operand.buffer->rank, operand.buffer->sizes, operand.order(), strides[role].data());
-    const bool kept = role == kWeights && plan.kept != nullptr;
-    if (!problem.is_output(role) && !kept) nested_copy(frame, kernel, dense_copy(role), *operand.buffer);
+    const bool read_once = role == kWeights && plan.kept != nullptr;
+    if (!problem.is_output(role) && !read_once) nested_copy(frame, kernel, dense_copy(role), *operand.buffer);
   }
   char* const primitives_scratch = scratch + plan.primitives_offset;
   void* kept = nullptr;

@@ -407,6 +407,7 @@ void keep_b(const mydev_frame& frame, const MatmulPlan& plan, void* kept) {
   }
   const std::array<void*, 4> operands = {nullptr, nullptr, b.data, nullptr};
   char* const scratch = static_cast<char*>(frame.scratch) + plan.primitives_offset;
+  const OnednnThreads threads(plan.one_thread);
   with_onednn_errors("mydev.matmul", [&] { plan.primitives->prepare(operands, scratch, kept); });
 }
 
