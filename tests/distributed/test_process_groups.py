@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 import torch.distributed.nn.functional as differentiable
+from torch.distributed import distributed_c10d
 
 from support import collective_cases as cases
 from support.ranks import TIMEOUT, Ranks, device
@@ -90,6 +93,26 @@ def use_new_groups(rank: int, size: int) -> None:
 
 def test_new_group(group: Ranks) -> None:
     cases.run(group, use_new_groups)
+
+
+def leave_a_new_group_at_once(rank: int, size: int) -> None:
+    connect = distributed_c10d.ProcessGroupGloo
+    store = distributed_c10d._get_default_store()
+
+    def connect_late(*arguments: Any, **options: Any) -> Any:
+        engine = connect(*arguments, **options)
+        time.sleep(0.3)
+        store.set("the last rank is connected", "")
+        return engine
+
+    with mock.patch.object(distributed_c10d, "ProcessGroupGloo", connect_late if rank == size - 1 else connect):
+        group = dist.new_group()
+    assert store.check(["the last rank is connected"])
+    dist.destroy_process_group(group)
+
+
+def test_no_rank_leaves_a_new_group_before_all_are_connected(group: Ranks) -> None:
+    cases.run(group, leave_a_new_group_at_once)
 
 
 def use_split_group(rank: int, size: int) -> None:

@@ -65,7 +65,15 @@ def _create_gloo(store: Any, rank: int, size: int, timeout: timedelta, group_nam
     from torch.distributed.distributed_c10d import ProcessGroupGloo
 
     gloo = ProcessGroupGloo(store, rank, size, timeout=timeout)
+    _wait_for_all(store, size, timeout)
     gloo.options.global_ranks_in_group = global_ranks
     gloo.options.group_name = group_name
     gloo._set_sequence_number_for_group()
     return gloo
+
+
+def _wait_for_all(store: Any, size: int, timeout: timedelta) -> None:
+    """Returns when every rank has connected: Gloo fails on a rank that sees another leave before it could go on."""
+    if store.add("connected", 1) >= size:
+        store.set("all connected", "")
+    store.wait(["all connected"], timeout)
