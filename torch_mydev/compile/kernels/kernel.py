@@ -32,6 +32,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_mydev.compile.kernels.accumulators import Accumulator, make_accumulator
+from torch_mydev.compile.kernels.kept_rows import KeptRows
 from torch_mydev.compile.kernels.loops import Loop, make_loop
 from torch_mydev.compile.kernels.operators import Operators
 from torch_mydev.compile.kernels.printer import IndexPrinter
@@ -46,7 +47,11 @@ _ATOMIC = (torch.float32, torch.float64, torch.int32, torch.int64, torch.float16
 
 
 class TypedCSE(CSE[CSEVariable, str]):
-    """Declares each variable with its type."""
+    """Declares each variable with its type, and knows what it is."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.expressions: dict[str, str] = {}  #: what variables are, but for those of scopes
 
     def generate(
         self,
@@ -63,9 +68,12 @@ class TypedCSE(CSE[CSEVariable, str]):
         if declares:
             assert dtype is not None, f"{expr} has no type"
             self.prefix = value_type(dtype) + " "
-        return super().generate(
+        variable = super().generate(
             buffer, expr, bounds=bounds, write=write, assignment=assignment, dtype=dtype, shape=shape
         )
+        if declares:
+            self.expressions.setdefault(str(variable), str(expr))
+        return variable
 
     def clone(self) -> TypedCSE:
         copy = super().clone()
@@ -357,6 +365,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         (results,) = (tree for tree in self.range_trees if not _is_reduced(tree))
         self.work = ("GROUPS", results.numel, sympy.S.One)
         code = IndentedBuffer()
+        code.writelines(self._keep_rows())
         code.writeline(f"GROUPS_OPEN({self.index_dtype}, {results.index_sym()}, {self._text(results.numel)})")
         self._declare(code, [(e.name, e.expr) for e in self._entries.values() if not _is_reduced(e)])
         for section in self._sections:
@@ -383,6 +392,21 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             code.splice(section.stores)
         code.writeline("GROUPS_CLOSE")
         return code
+
+    def _keep_rows(self) -> list[str]:
+        """Lets loops use what earlier ones computed; gives the declarations of what is kept for that."""
+        loops = [section for section in self._sections if section.is_loop]
+        length = self.reduced.numel
+        if len(loops) < 2 or not isinstance(length, sympy.Integer):
+            return []
+        assert isinstance(self.cse, TypedCSE)
+        written = [str(pointer) for pointer in self.args.output_buffers.values()]
+        rows = KeptRows(self.cse.expressions, written, self.reduced.prefix, int(length))
+        bodies = rows.share([section.body.getvalue().splitlines() for section in loops])
+        for section, body in zip(loops, bodies, strict=True):
+            section.body = IndentedBuffer()
+            section.body.writelines(body)
+        return rows.declarations
 
     def _text_by_lane(self) -> IndentedBuffer:
         code, loop = self._rows("BLOCK")

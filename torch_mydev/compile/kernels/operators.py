@@ -137,6 +137,7 @@ class Operators(OpOverrides):
         if variable is None:
             variable = kernel.cse.newvar(dtype=dtype, shape=getattr(result, "shape", None))
             kernel.cse.put(key, variable)
+            kernel.cse.expressions[str(variable)] = key
             kernel.compute.writeline(f"{value_type(dtype)} {variable} = {fallback};")
             kernel.compute.writeline(f"if ({mask}) {{")
             with kernel.compute.indent():

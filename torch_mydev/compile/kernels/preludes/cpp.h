@@ -26,6 +26,7 @@ typedef i64 index_i64;
 #define NAN_f64 __builtin_nan("")
 
 #define SCRATCH
+#define KEPT(T, name, length) alignas(64) T name[length]
 #define ONCE
 #define GROUP_BARRIER
 #define GROUP(function, ...) function(__VA_ARGS__)

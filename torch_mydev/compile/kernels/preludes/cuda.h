@@ -30,6 +30,7 @@ typedef u16 f16;
 #define BARRIER __syncthreads()
 #define FAIL __trap()
 #define SCRATCH __shared__ f64 mydev_scratch[3 * LANES]
+#define KEPT(T, name, length) __shared__ T name[length]
 
 FN u32 bits_of_f32(f32 x) { return __float_as_uint(x); }
 FN f32 f32_of_bits(u32 bits) { return __uint_as_float(bits); }

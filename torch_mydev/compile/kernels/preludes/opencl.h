@@ -42,6 +42,7 @@ typedef long f64; /* of its size, for local memory; numbers given to kernels as 
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define FAIL
 #define SCRATCH __local f64 mydev_scratch[3 * LANES]
+#define KEPT(T, name, length) __local T name[length]
 
 FN u32 bits_of_f32(f32 x) { return as_uint(x); }
 FN f32 f32_of_bits(u32 bits) { return as_float(bits); }
