@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "program/executor.h"
-#include "program/fusion.h"
-#include "program/text.h"
+#include "program/run/executor.h"
+#include "program/text/text.h"
+#include "program/transform/fusion.h"
 #include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
 

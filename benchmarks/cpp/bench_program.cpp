@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
-#include "program/builder.h"
-#include "program/executor.h"
-#include "program/fusion.h"
-#include "program/text.h"
+#include "program/ir/builder.h"
+#include "program/run/executor.h"
+#include "program/text/text.h"
+#include "program/transform/fusion.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"

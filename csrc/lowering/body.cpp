@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "program/simplify.h"
+#include "program/transform/simplify.h"
 
 namespace mydev::lowering {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lowering/frame.h"
-#include "program/builder.h"
+#include "program/ir/builder.h"
 
 namespace mydev::lowering {
 

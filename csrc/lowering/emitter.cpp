@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "program/access.h"
+#include "program/ir/access.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::lowering {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "program/builder.h"
+#include "program/ir/builder.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/ir/element_type.h"
 #include "stablehlo/ir/type.h"

@@ -5,9 +5,9 @@
 
 #include "lowering/donation.h"
 #include "lowering/frame.h"
-#include "program/fusion.h"
-#include "program/names.h"
-#include "program/simplify.h"
+#include "program/ir/names.h"
+#include "program/transform/fusion.h"
+#include "program/transform/simplify.h"
 #include "runtime/base/status.h"
 #include "stablehlo/text/text.h"
 

@@ -12,7 +12,7 @@
 #include "lowering/host_operation.h"
 #include "lowering/partition/partition.h"
 #include "lowering/sharding.h"
-#include "program/program.h"
+#include "program/ir/program.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {

@@ -18,7 +18,7 @@
 #include "pjrt/compile_options.h"
 #include "pjrt/error.h"
 #include "pjrt/shape.h"
-#include "program/executor.h"
+#include "program/run/executor.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev::pjrt {
@@ -84,7 +84,7 @@ using SharedModule = std::shared_ptr<const CompiledModule>;
 
 // The formats that clients may give:
 //   "mlir"           StableHLO's portable bytecode
-//   "mydev_program"  text of a program (program/text.h), one device's; the device's name begins it
+//   "mydev_program"  text of a program (program/text/text.h), one device's; the device's name begins it
 // Raises INVALID_ARGUMENT for others, and what the compiler of the format raises.
 SharedModule compile_module(std::string_view format, std::string_view code, const CompileOptions& options);
 

@@ -6,7 +6,7 @@
 // of a loop counts as often as the program says, once where only the device knows; of branches the dearest one counts.
 #pragma once
 
-#include "program/program.h"
+#include "program/ir/program.h"
 
 namespace mydev::pjrt {
 

@@ -15,7 +15,7 @@
 #include "kernels/spec/signature.h"
 #include "pjrt/error.h"
 #include "pjrt/executable.h"
-#include "program/text.h"
+#include "program/text/text.h"
 #include "runtime/base/utf8.h"
 #include "runtime/frame/dtype.h"
 
@@ -150,7 +150,7 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_dtypes(cons
   });
 }
 
-// The program of kernels that an executable of that fingerprint is, as text (program/text.h).
+// The program of kernels that an executable of that fingerprint is, as text (program/text/text.h).
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program_text(const char* fingerprint,
                                                                                   const char** out_text) {
   return mydev::pjrt::answer(out_text, [&] {

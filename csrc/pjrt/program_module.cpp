@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "program/executor.h"
-#include "program/plan.h"
-#include "program/text.h"
+#include "program/plan/plan.h"
+#include "program/run/executor.h"
+#include "program/text/text.h"
 #include "runtime/base/status.h"
 
 namespace mydev::pjrt {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "pjrt/compiled_module.h"
-#include "program/program.h"
+#include "program/ir/program.h"
 
 namespace mydev::pjrt {
 

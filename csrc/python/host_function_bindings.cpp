@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "program/kept_text.h"
+#include "program/run/kept_text.h"
 #include "python/bindings.h"
 #include "python/interpreter.h"
 #include "runtime/base/blocking_call.h"

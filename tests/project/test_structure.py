@@ -55,6 +55,7 @@ ROOMS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/aten": below(["core", "memory", "launch", "trace", "device", "graph", "host", "ops", "custom_call", "."]),
     "csrc/kernels": below(["spec", "registry", "launch", "custom_call", "ffi"]),
+    "csrc/program": below(["ir", "text", "transform", "plan", "run", "record"]),
     "csrc/stablehlo": below(["ir", "verifier", "bytecode", "text", "evaluator"]),
     "csrc/conform": below([".", "driver", "kernels"]),
     "csrc/pjrt": below(["c_api", ".", "api"]),

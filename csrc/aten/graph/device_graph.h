@@ -1,5 +1,5 @@
 // Graphs of PyTorch on the device: what streams are given between capture_begin() and capture_end() becomes a program
-// (program/recorder.h), which a replay runs again, on the same memory.
+// (program/record/recorder.h), which a replay runs again, on the same memory.
 //
 // As torch.cuda.CUDAGraph: inputs and outputs are tensors that keep their places, memory of the capture comes from a
 // pool that graphs can share, and the random numbers of a replay follow those before it. Memory from outside of the
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "aten/graph/captured_draws.h"
-#include "program/executor.h"
-#include "program/recorder.h"
+#include "program/record/recorder.h"
+#include "program/run/executor.h"
 #include "runtime/memory/private_pool.h"
 
 namespace mydev {

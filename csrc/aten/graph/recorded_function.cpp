@@ -10,8 +10,8 @@
 #include "aten/launch/native_launch.h"
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
-#include "program/fusion.h"
-#include "program/text.h"
+#include "program/text/text.h"
+#include "program/transform/fusion.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {

@@ -2,7 +2,7 @@
 //
 // While a FunctionRecorder lives, operators that its thread calls are steps, and what they allocate is addresses alone:
 // nothing runs, and no memory of the device is used. Inputs are stand-ins; other tensors of the device that operators
-// take are the function's for good. Neighbouring steps are fused (program/fusion.h).
+// take are the function's for good. Neighbouring steps are fused (program/transform/fusion.h).
 //
 // A call gives the program to the current stream. It allocates memory for results and temporaries by the step that
 // first needs it; its inputs are the caller's gift, and each is let go when no step needs it any more.
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "aten/graph/captured_draws.h"
-#include "program/executor.h"
-#include "program/recorder.h"
+#include "program/record/recorder.h"
+#include "program/run/executor.h"
 #include "runtime/memory/address_space.h"
 
 namespace mydev {

@@ -3,7 +3,7 @@
 // Launches, copies on the device and fills are handed over; memory is allocated from the pool that the capture gives;
 // what would wait for the stream, or for the host, raises FAILED_PRECONDITION with the operation and the Python line,
 // and the capture goes on without it. A stream that waits for an event recorded on a capturing one captures from then
-// on. csrc/program/recorder.h makes a program of what comes. Calls come from any thread that uses a capturing stream.
+// on. csrc/program/record makes a program of what comes. Calls come from any thread that uses a capturing stream.
 #pragma once
 
 #include <cstdint>

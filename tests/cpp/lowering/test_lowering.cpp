@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lowering_fixture.h"
-#include "program/text.h"
+#include "program/text/text.h"
 #include "program_fixture.h"
 #include "stablehlo/evaluator/evaluation.h"
 #include "stablehlo/evaluator/number.h"

@@ -12,9 +12,9 @@
 
 #include "fuzz.h"
 #include "kernels/registry/kernel_registry.h"
-#include "program/fusible_run.h"
-#include "program/fusion.h"
-#include "program/reshape.h"
+#include "program/transform/fusible_run.h"
+#include "program/transform/fusion.h"
+#include "program/transform/reshape.h"
 #include "program_fixture.h"
 #include "runtime/command/launch.h"
 #include "runtime/frame/dtype.h"

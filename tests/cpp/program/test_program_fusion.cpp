@@ -1,5 +1,5 @@
 // Fused steps: which launches become one, and that tiles compute what the launches compute.
-#include "program/fusion.h"
+#include "program/transform/fusion.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
-#include "program/graph_instances.h"
+#include "program/run/graph_instances.h"
 #include "program_fixture.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/command/launch.h"

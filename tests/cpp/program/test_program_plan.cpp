@@ -1,5 +1,5 @@
 // Memory plans: who shares memory with whom, and random programs against each in memory of its own.
-#include "program/plan.h"
+#include "program/plan/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "fuzz.h"
-#include "program/fusion.h"
-#include "program/launch_frame.h"
-#include "program/lives.h"
+#include "program/ir/launch_frame.h"
+#include "program/plan/lives.h"
+#include "program/transform/fusion.h"
 #include "program_fixture.h"
 
 namespace mydev::program {

@@ -1,5 +1,5 @@
 // Programs without the steps that do nothing for them: which steps go, and which must stay.
-#include "program/simplify.h"
+#include "program/transform/simplify.h"
 
 #include <gtest/gtest.h>
 

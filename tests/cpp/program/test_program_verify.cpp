@@ -1,5 +1,5 @@
 // What is wrong with a program, and where: rules of its structure, and of its kernels.
-#include "program/verify.h"
+#include "program/ir/verify.h"
 
 #include <gtest/gtest.h>
 

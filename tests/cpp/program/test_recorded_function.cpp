@@ -6,7 +6,7 @@
 
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
-#include "program/recorder.h"
+#include "program/record/recorder.h"
 #include "program_fixture.h"
 #include "runtime/memory/address_space.h"
 

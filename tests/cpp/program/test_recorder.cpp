@@ -4,8 +4,8 @@
 
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
-#include "program/drawing.h"
-#include "program/recorder.h"
+#include "program/record/recorder.h"
+#include "program/text/drawing.h"
 #include "program_fixture.h"
 #include "runtime/command/host_function.h"
 #include "runtime/command/host_work.h"

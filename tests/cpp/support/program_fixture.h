@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "error_fixture.h"
-#include "program/builder.h"
-#include "program/executor.h"
-#include "program/text.h"
+#include "program/ir/builder.h"
+#include "program/run/executor.h"
+#include "program/text/text.h"
 #include "runtime/command/transfer.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"

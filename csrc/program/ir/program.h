@@ -1,0 +1,151 @@
+// Programs: what a device is asked to do, as data. Commands over slots, in an order that is right.
+//
+// A *slot* is memory that a program speaks of: a parameter (given at each run), a constant (the program's own bytes), a
+// temporary (planned into one arena, plan/plan.h), or a result (memory that the caller gives at each run, to be
+// filled).
+// A
+// *step* is a command over views of slots: a launch, a copy, a fill, a host call, or a call of another program, once,
+// some times, while a byte is not zero, or by one.
+//
+// Donation. A parameter that is donated may be written, by steps and, once the program has no further use for it, by
+// temporaries that are planned into its memory: after a run it holds what the program left there. One that is donated
+// and also a result is updated in place: it holds that result.
+//
+// Lanes. Steps that were given to several streams keep which (`lane`) and which steps of others they wait for
+// (`after`). The order of the steps agrees with all waits, so that one stream may run them as they come.
+//
+// A Program does not change once it is built (builder.h) and is structurally right: verify.h has the rules. Share it by
+// shared_ptr; any thread may read it. Text of one, and one of text: text/text.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mydev/custom_call.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev {
+struct CompiledLaunch;
+}
+
+namespace mydev::program {
+
+class Program;
+using SharedProgram = std::shared_ptr<const Program>;
+
+using SlotIndex = uint32_t;  // in Program::slots()
+using StepIndex = uint32_t;  // in Program::steps()
+
+enum class SlotKind : uint8_t { kParameter, kConstant, kTemporary, kResult };
+
+struct Slot {
+  std::string name;  // an identifier, which no other slot of the program has
+  SlotKind kind = SlotKind::kTemporary;
+  bool donated = false;  // of a parameter
+  // What it holds, dense and row-major. Views may see its bytes otherwise.
+  mydev_dtype dtype = MYDEV_U8;
+  std::vector<int64_t> sizes;
+  std::vector<std::byte> data;  // of a constant: all its bytes
+
+  uint64_t bytes() const noexcept;
+};
+
+// What a step reads or writes.
+struct Operand {
+  enum Kind : uint8_t {
+    kView,    // elements of a slot
+    kNumber,  // one number, MYDEV_BUFFER_SCALAR; of `sizes`, as far as the kernel cares
+    kAbsent   // an optional operand that is not given
+  };
+  Kind kind = kAbsent;
+  SlotIndex slot = 0;
+  uint64_t offset = 0;  // of the first element in the slot, in bytes
+  mydev_dtype dtype = MYDEV_DTYPE_INVALID;
+  std::vector<int64_t> sizes, strides;  // strides in elements, as in mydev_buffer
+  mydev_scalar number{};
+};
+
+// Of a view. One that a reduction over nothing writes has a dimension of size 0 and stride 0, and an element there.
+bool has_elements(const Operand& view) noexcept;
+// The operand as a kernel is given it; `memory` is where its slot begins, and is looked at for views only. Borrows the
+// operand's sizes, strides and number.
+mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept;
+// Bytes of the slot that a view touches, [first, second), counted from where the slot begins; may be negative. Empty
+// for what is no view or has no elements.
+std::pair<int64_t, int64_t> bytes_touched(const Operand& operand) noexcept;
+
+// A copy of attributes, with their names, arrays and dictionaries. Copies of it share it.
+class Attributes {
+ public:
+  Attributes() = default;
+  explicit Attributes(std::span<const mydev_attribute> attributes);
+  std::span<const mydev_attribute> get() const noexcept;
+
+ private:
+  std::shared_ptr<const mydev_frame> frame_;  // without buffers
+};
+
+// Called when the stream comes to the step, with the results' buffers, then the operands'. What it throws is the step's
+// failure. It must not give work to a device; on a device whose memory is guarded it asks for access (HostAccess).
+using HostFunction = std::function<void(std::span<const mydev_buffer> buffers)>;
+
+enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCall, kFused, kRepeat, kWhile, kIf };
+
+struct Step {
+  StepKind kind = StepKind::kLaunch;
+  std::string name;  // kLaunch: the kernel; kHostCall: what errors call it
+  // kCopy: one of each, of the same dtype and sizes. kFill: one result, without gaps. Calls: `operands` for the
+  // program's parameters and `results` for those of its results that are no parameters, each without gaps; what is
+  // given for a donated parameter is written.
+  std::vector<Operand> results, operands;
+  Attributes attributes;                           // kLaunch, in the order of the kernel
+  std::shared_ptr<const CompiledLaunch> compiled;  // kLaunch of a kernel that was compiled at run time: compiled_step.h
+  std::vector<std::byte> pattern;                  // kFill: 1, 2, 4, 8 or 16 bytes
+  std::shared_ptr<const HostFunction> function;    // kHostCall
+  SharedProgram program;                           // calls: what is called; kIf: if the byte is not zero
+  SharedProgram otherwise;                         // kIf: if it is, or nullptr: then nothing is
+  uint64_t count = 0;                              // kRepeat
+  // kRepeat: by how many bytes each operand moves from round to round; empty: none does. What a round writes no other
+  // operand sees in the same round.
+  std::vector<int64_t> advances;
+  Operand predicate;  // kWhile, kIf: one byte, which the host waits for
+  uint32_t lane = 0;
+  std::vector<StepIndex> after;  // earlier steps, of other lanes, that it waits for
+
+  int64_t advance(size_t operand) const noexcept { return advances.empty() ? 0 : advances[operand]; }
+};
+
+class Program {
+ public:
+  const std::string& name() const noexcept { return name_; }
+  const std::vector<Slot>& slots() const noexcept { return slots_; }
+  const std::vector<Step>& steps() const noexcept { return steps_; }
+  const std::vector<SlotIndex>& parameters() const noexcept { return parameters_; }  // in the order of a run's
+  const std::vector<SlotIndex>& results() const noexcept { return results_; }        // of kind kResult or kParameter
+  // Those of kind kResult, in the order of results(): what a run is given memory for.
+  const std::vector<SlotIndex>& own_results() const noexcept { return own_results_; }
+  bool is_result(SlotIndex slot) const noexcept;
+
+ private:
+  friend class ProgramBuilder;
+  Program() = default;
+
+  std::string name_;
+  std::vector<Slot> slots_;
+  std::vector<Step> steps_;
+  std::vector<SlotIndex> parameters_, results_, own_results_;
+};
+
+// The program and all that it calls, each once, and before those that call it.
+std::vector<const Program*> programs_of(const Program& program);
+const char* step_kind_name(StepKind kind) noexcept;  // as the text has it: "launch", "copy", "fill", "host", ...
+// "step 3 of program 'main' (launch mydev.add)", for errors.
+std::string describe_step(const Program& program, StepIndex step);
+
+}  // namespace mydev::program

@@ -1,0 +1,65 @@
+// Where the temporaries of a program lie.
+//
+// A temporary lives from the first step that touches it to the last. Those whose lives do not meet may share memory:
+// offsets are found greedily by size, each where it fits best between what is placed already and lives at the same time
+// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, algorithm 3). A result takes
+// the very place of an operand that dies in its step where the kernel's contract lets it be that operand. Parameters
+// that are donated, and no results, are places too, after their last use, and results before they are first written.
+//
+// Where that memory comes when it is needed and goes when it is not, a place in it is no gain by itself: a home that
+// stays for the sake of a temporary adds to what is there at once. Then the least increase of the peak decides, before
+// the fit.
+//
+// A plan is data about a program, of its steps in order on one stream. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "program/ir/program.h"
+#include "program/plan/lives.h"
+
+namespace mydev::program {
+
+// How the memory of donated parameters and of results is given to a run.
+enum class Given : uint8_t {
+  kWhole,       // from before the first step until after the last
+  kWhenNeeded,  // a result's from the first step that needs it on; a parameter's is taken back after the last one
+  kUnaligned    // whole, at any address: places only for what is computed in place
+};
+
+// A place in the arena, or in the memory of a donated parameter or a result.
+struct Placement {
+  static constexpr SlotIndex kArena = UINT32_MAX / 2 + 1, kNowhere = UINT32_MAX;
+  SlotIndex home = kNowhere;  // a parameter, a result, kArena plus the block; or kNowhere: neither planned nor needed
+  uint64_t offset = 0;
+};
+
+// The arena is one block, or with kWhenNeeded some, each of which is there while something lives in it.
+struct ArenaBlock {
+  uint64_t bytes = 0;
+  Life needed;
+};
+
+struct MemoryPlan {
+  uint64_t alignment = 0;            // of each placement, and of homes
+  std::vector<Placement> slots;      // of each slot; kNowhere but for temporaries
+  std::vector<Placement> workspace;  // of each step, for what it was said to need
+  std::vector<ArenaBlock> arena;
+  uint64_t arena_bytes = 0;      // of all its blocks
+  uint64_t live_bytes = 0;       // the most that lives in the arena at once: no plan needs less
+  uint64_t unplanned_bytes = 0;  // each temporary and workspace in memory of its own
+  std::vector<Life> needed;      // of each slot: steps while memory that is given for it holds a value
+};
+
+// `workspace`: bytes that each step needs while it runs (scratch of its kernel, arena of what it calls); empty: none.
+MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {},
+                       Given given = Given::kWhole);
+
+// Raises INTERNAL, naming them, if values that live at the same time overlap, or one lies beyond its home, or lives
+// when that is not needed. For tests,
+// and for plans that come from elsewhere.
+void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace = {});
+
+}  // namespace mydev::program

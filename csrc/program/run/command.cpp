@@ -1,0 +1,266 @@
+#include "program/run/command.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "kernels/launch/kernel_launch.h"
+#include "kernels/launch/prepared_launch.h"
+#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/kernel_registry.h"
+#include "program/ir/access.h"
+#include "program/ir/compiled_step.h"
+#include "program/ir/launch_frame.h"
+#include "program/run/kept_text.h"
+#include "program/transform/fused_form.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/command/host_work.h"
+#include "runtime/command/launch.h"
+#include "runtime/command/transfer.h"
+
+namespace mydev::program {
+
+void Places::follow(void*& pointer, const Operand& view) {
+  const auto [begin, end] = bytes_touched(view);
+  if (begin == end) return;
+  const Address& slot = slots[view.slot];
+  bases.follow(pointer, {slot.base, slot.offset + view.offset});
+}
+
+namespace {
+
+uint64_t bytes_of(const Operand& dense_view) {
+  const auto [begin, end] = bytes_touched(dense_view);
+  return static_cast<uint64_t>(end - begin);
+}
+
+// The pointers of buffers for a step's results, then its operands.
+void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffers) {
+  size_t i = 0;
+  for (const Operand& result : step.results) places.follow(buffers[i++].data, result);
+  for (const Operand& operand : step.operands) places.follow(buffers[i++].data, operand);
+}
+
+void place_launch(Places& places, const Step& step, LaunchFrame& made, const PreparedLaunch& launch) {
+  follow_all(places, step, made.buffers());
+  made.frame().scratch_bytes = launch.scratch_bytes();
+  if (launch.scratch_bytes() != 0) places.bases.follow(made.frame().scratch, places.workspace);
+}
+
+// Which of the step's buffers are constants, as mydev_plan says it.
+uint64_t constants_of(const Step& step, const SlotFacts& slots) {
+  uint64_t constants = 0;
+  size_t buffer = step.results.size();
+  for (const Operand& operand : step.operands) {
+    if (buffer < 64 && slots.is_constant(operand)) constants |= uint64_t{1} << buffer;
+    ++buffer;
+  }
+  return constants;
+}
+
+class LaunchCommand final : public Command {
+ public:
+  LaunchCommand(const mydev_kernel& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
+      : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constants_of(step, slots)) {}
+
+  uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
+  bool is_repeatable() const noexcept override { return launch_.is_decided() && !launch_.enqueues(); }
+  void place(Places& places) override { place_launch(places, step_, made_, launch_); }
+  void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
+
+ private:
+  const Step& step_;
+  LaunchFrame made_;
+  PreparedLaunch launch_;
+};
+
+class CopyCommand final : public Command {
+ public:
+  explicit CopyCommand(const Step& step) : step_(step), bytes_(bytes_of(step.results[0])) {}
+
+  void place(Places& places) override {
+    places.follow(to_, step_.results[0]);
+    places.follow(from_, step_.operands[0]);
+  }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    copy_bytes(stream, to_, from_, bytes_, MYDEV_COPY_DEVICE_TO_DEVICE);
+  }
+
+ private:
+  const Step& step_;
+  uint64_t bytes_;
+  void *to_ = nullptr, *from_ = nullptr;
+};
+
+class StridedCopyCommand final : public Command {
+ public:
+  explicit StridedCopyCommand(const Step& step)
+      : step_(step), buffers_{buffer_of(step.results[0], nullptr), buffer_of(step.operands[0], nullptr)} {}
+
+  void place(Places& places) override { follow_all(places, step_, buffers_); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    copy_views(stream, buffers_[0], buffers_[1], MYDEV_COPY_DEVICE_TO_DEVICE);
+  }
+
+ private:
+  const Step& step_;
+  std::array<mydev_buffer, 2> buffers_;
+};
+
+class FillCommand final : public Command {
+ public:
+  explicit FillCommand(const Step& step) : step_(step), bytes_(bytes_of(step.results[0])) {}
+
+  void place(Places& places) override { places.follow(to_, step_.results[0]); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    fill_bytes(stream, to_, bytes_, step_.pattern.data(), static_cast<uint32_t>(step_.pattern.size()));
+  }
+
+ private:
+  const Step& step_;
+  uint64_t bytes_;
+  void* to_ = nullptr;
+};
+
+// What the stream comes to later has a copy of the buffers, since the next run may bind others.
+class HostCommand final : public Command {
+ public:
+  explicit HostCommand(const Step& step) : step_(step), name_(kept_text(step.name)) {
+    for (const auto* operands : {&step.results, &step.operands}) {
+      for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
+    }
+  }
+
+  bool is_repeatable() const noexcept override { return false; }
+  void place(Places& places) override { follow_all(places, step_, buffers_); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    if (stream.asynchronous()) {
+      submit_host_call(stream, name_, [function = step_.function, buffers = buffers_] { (*function)(buffers); });
+      return;
+    }
+    const HostWork work(name_, stream);
+    try {
+      (*step_.function)(buffers_);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      raise(MYDEV_INTERNAL, error.what());
+    }
+  }
+
+ private:
+  const Step& step_;
+  const char* name_;
+  std::vector<mydev_buffer> buffers_;
+};
+
+constexpr const char* kFusedKernel = "mydev.fused";
+
+class FusedCommand final : public Command {
+ public:
+  // Throws KernelDeclined.
+  FusedCommand(const Step& step, Attributes form, const mydev_kernel& kernel, Stream& stream)
+      : step_(step), form_(std::move(form)), made_(step), launch_(kernel, frame_with_form(), stream) {
+    made_.frame().num_attributes = 1;  // launches are given the text alone: the plan has read the rest
+  }
+
+  bool is_decided() const noexcept { return launch_.is_decided(); }
+  bool of_driver() const noexcept { return launch_.of_driver(); }
+
+  uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
+  bool is_repeatable() const noexcept override { return !launch_.enqueues(); }
+  void place(Places& places) override { place_launch(places, step_, made_, launch_); }
+  void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
+
+ private:
+  mydev_frame& frame_with_form() {
+    mydev_frame& frame = made_.frame();
+    frame.attributes = form_.get().data();
+    frame.num_attributes = static_cast<uint32_t>(form_.get().size());
+    return frame;
+  }
+
+  const Step& step_;
+  Attributes form_;
+  LaunchFrame made_;
+  PreparedLaunch launch_;
+};
+
+// The host's record computes with the host's kernels, and so where no other is in their place.
+bool runs_hosts_kernels(const Step& step, const Device& device) {
+  return std::ranges::all_of(step.program->steps(), [&](const Step& launch) {
+    const mydev_kernel* kernel = resolve_kernel(device, launch.name.c_str());
+    return kernel != nullptr && as_choice(*kernel) == nullptr;
+  });
+}
+
+class CompiledCommand final : public Command {
+ public:
+  CompiledCommand(const Step& step, std::span<const SlotIndex> memory) : step_(step), made_(step, memory) {
+    keep_given_operands(step, made_.frame());
+  }
+
+  void place(Places& places) override { follow_all(places, step_, made_.buffers()); }
+  void submit(Stream& stream, const char*& /*where*/) override {
+    launch_compiled(*step_.compiled, made_.frame(), stream);
+  }
+
+ private:
+  const Step& step_;
+  LaunchFrame made_;
+};
+
+std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, const SlotFacts& slots, Stream& stream) {
+  const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
+  if (resolved == nullptr) return nullptr;
+  return std::make_unique<LaunchCommand>(*resolved, step, slots, stream);
+}
+
+std::unique_ptr<Command> make_copy(const Step& step, const SlotFacts& slots, Stream& stream) {
+  if (is_dense(step.results[0]) && is_dense(step.operands[0])) return std::make_unique<CopyCommand>(step);
+  if (auto launch = make_launch("mydev.copy", step, slots, stream)) return launch;
+  MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
+              stream.device().index,
+              " copies no strided views: its driver has neither a kernel 'mydev.copy' nor copy_strided");
+  return std::make_unique<StridedCopyCommand>(step);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
+  if (step.kind != StepKind::kFused && step.kind != StepKind::kRepeat) return nullptr;
+  const mydev_kernel* kernel = resolve_kernel(stream.device(), kFusedKernel);
+  if (kernel == nullptr) return nullptr;
+  std::optional<Attributes> form = fused_form(step);
+  if (!form) return nullptr;
+  try {
+    auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);
+    if (command->is_decided() && (command->of_driver() || runs_hosts_kernels(step, stream.device()))) return command;
+  } catch (const KernelDeclined&) {  // NOLINT(bugprone-empty-catch): the step is a call then
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Command> make_command(const Step& step, const SlotFacts& slots, Stream& stream) {
+  switch (step.kind) {
+    case StepKind::kLaunch: {
+      if (step.compiled != nullptr) return std::make_unique<CompiledCommand>(step, slots.memory);
+      auto launch = make_launch(step.name.c_str(), step, slots, stream);
+      MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
+      return launch;
+    }
+    case StepKind::kCopy:
+      return make_copy(step, slots, stream);
+    case StepKind::kFill:
+      return std::make_unique<FillCommand>(step);
+    default:
+      MYDEV_ASSERT(step.kind == StepKind::kHostCall);
+      return std::make_unique<HostCommand>(step);
+  }
+}
+
+}  // namespace mydev::program

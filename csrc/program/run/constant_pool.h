@@ -1,0 +1,30 @@
+// The constants of a program and of those that it calls, as one piece of memory: each program's once, however often it
+// is called.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "program/ir/program.h"
+
+namespace mydev::program {
+
+class ConstantPool {
+ public:
+  explicit ConstantPool(uint64_t alignment) : alignment_(alignment) {}
+
+  void add(const Program& program);
+  uint64_t offset_of(const Program& program, SlotIndex slot) const { return offsets_.at({&program, slot}); }
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  uint64_t alignment_;
+  std::vector<std::byte> bytes_;
+  std::map<std::pair<const Program*, SlotIndex>, uint64_t> offsets_;
+};
+
+}  // namespace mydev::program

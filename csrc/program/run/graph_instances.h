@@ -1,0 +1,54 @@
+// A program as graphs of its driver (mydev/driver_extensions.h, `graph`): what a run gives to the device, recorded once
+// for the memory that it runs on, then launched as one.
+//
+// Recorded at the second run in a row on the same memory, since what is run once is not worth it, and on a stream of
+// its own (recording_stream.h). Of several sets of memory a few are kept; the one that was launched longest ago goes. A
+// driver that refuses to record is not asked again: steps are submitted then, which is what the program means. So they
+// are while somebody watches single commands (command_hooks.h), while the stream captures, and on asynchronous streams
+// of drivers that have no stream_status to tell failures with. One thread at a time; the runs are ordered by who calls.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "mydev/driver_extensions.h"
+#include "program/ir/program.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev::program {
+
+class GraphInstances {
+ public:
+  static constexpr size_t kMost = 4;
+
+  // Of a program whose commands are repeatable (command.h). nullptr: the device's driver records nothing.
+  static std::unique_ptr<GraphInstances> make(const Program& program, const Device& device);
+  ~GraphInstances();
+  GraphInstances(const GraphInstances&) = delete;
+  GraphInstances& operator=(const GraphInstances&) = delete;
+
+  // Launches the graph for that memory. False: the steps are to be submitted. `submit` submits them to a stream, and is
+  // called to record them. Raises what launching a graph failed with. What fails later is told with the program's name.
+  bool run(Stream& stream, const std::vector<void*>& memory, const std::function<void(Stream&)>& submit);
+
+ private:
+  struct Instance {
+    std::vector<void*> memory;
+    mydev_graph_exec exec;
+  };
+
+  GraphInstances(const Program& program, const mydev_graph_extension& graphs);
+  mydev_graph_exec record(int device, const std::function<void(Stream&)>& submit);
+  void keep(const std::vector<void*>& memory, mydev_graph_exec exec);
+
+  const Program& program_;
+  const mydev_graph_extension& graphs_;
+  const char* name_;  // as the stream remembers it
+  bool refused_ = false;
+  std::vector<void*> last_memory_;
+  std::vector<Instance> instances_;  // the one launched last comes last
+};
+
+}  // namespace mydev::program

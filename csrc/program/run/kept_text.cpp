@@ -1,0 +1,15 @@
+#include "program/run/kept_text.h"
+
+#include <mutex>
+#include <set>
+
+namespace mydev::program {
+
+const char* kept_text(const std::string& text) {
+  static auto& mutex = *new std::mutex;
+  static auto& texts = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return texts.insert(text).first->c_str();
+}
+
+}  // namespace mydev::program

@@ -1,0 +1,197 @@
+#include "program/run/prepared_program.h"
+
+#include <algorithm>
+
+#include "program/plan/lives.h"
+#include "program/run/kept_text.h"
+#include "runtime/base/source_location.h"
+#include "runtime/base/status.h"
+#include "runtime/command/transfer.h"
+
+namespace mydev::program {
+
+namespace {
+
+std::vector<Address> addresses_of(const Places& places, const std::vector<Operand>& views) {
+  std::vector<Address> addresses;
+  for (const Operand& view : views) {
+    const Address& slot = places.slots[view.slot];
+    addresses.push_back({slot.base, slot.offset + view.offset});
+  }
+  return addresses;
+}
+
+// Of each operand: whether it is a constant that stays where it is.
+std::vector<bool> constants_of(const Step& step, const SlotFacts& slots) {
+  std::vector<bool> constants(step.operands.size());
+  for (size_t i = 0; i < constants.size(); ++i) {
+    constants[i] = slots.is_constant(step.operands[i]) && step.advance(i) == 0;
+  }
+  return constants;
+}
+
+// A step that calls: once, some times, while a byte is not zero, or by one.
+class CallCommand final : public Command {
+ public:
+  CallCommand(const Step& step, const SlotFacts& slots, Preparation& preparation, const char* where)
+      : step_(step), then_(*step.program, preparation, where, constants_of(step, slots)) {
+    if (step.otherwise != nullptr) {
+      otherwise_ = std::make_unique<PreparedProgram>(*step.otherwise, preparation, where, constants_of(step, slots));
+    }
+  }
+
+  uint64_t workspace_bytes() const noexcept override {
+    return std::max(then_.plan().arena_bytes, otherwise_ != nullptr ? otherwise_->plan().arena_bytes : 0);
+  }
+
+  bool is_repeatable() const noexcept override {
+    return step_.kind != StepKind::kWhile && step_.kind != StepKind::kIf && then_.is_repeatable();
+  }
+
+  void place(Places& places) override {
+    std::vector<Address> parameters = addresses_of(places, step_.operands);
+    const std::vector<Address> results = addresses_of(places, step_.results);
+    const std::span<const Address> arena(&places.workspace, 1);
+    places.follow(predicate_, step_.predicate);
+    follow_moving(places, parameters);
+    then_.place(places.bases, places.constants, parameters, results, arena);
+    if (otherwise_ != nullptr) otherwise_->place(places.bases, places.constants, parameters, results, arena);
+  }
+
+  void submit(Stream& stream, const char*& where) override {
+    const char* const here = where;
+    switch (step_.kind) {
+      case StepKind::kRepeat:
+        for (uint64_t round = 0; round < step_.count; ++round) {
+          for (const Moving& moving : moving_) {
+            bases_->set(moving.base, static_cast<char*>(moving.start) + moving.advance * static_cast<int64_t>(round));
+          }
+          then_.run(stream, where);
+        }
+        break;
+      case StepKind::kWhile:
+        while (is_set(stream)) {
+          then_.run(stream, where);
+          where = here;
+        }
+        break;
+      case StepKind::kIf:
+        if (is_set(stream)) {
+          then_.run(stream, where);
+        } else if (otherwise_ != nullptr) {
+          otherwise_->run(stream, where);
+        }
+        break;
+      default:
+        then_.run(stream, where);
+    }
+  }
+
+ private:
+  // What moves from round to round is a base of its own.
+  struct Moving {
+    BaseIndex base;
+    int64_t advance;
+    void* start;  // where it is in the first round
+  };
+  void follow_moving(Places& places, std::vector<Address>& parameters) {
+    bases_ = &places.bases;
+    for (const int64_t advance : step_.advances) {
+      if (advance != 0) moving_.push_back({places.bases.add(), advance, nullptr});
+    }
+    auto moving = moving_.begin();  // they stay where they are from here on
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (step_.advance(i) == 0) continue;
+      places.bases.follow(moving->start, parameters[i]);
+      parameters[i] = {moving->base, 0};
+      ++moving;
+    }
+  }
+
+  // Waits, and raises what the stream's work failed with: the byte would be wrong then.
+  bool is_set(Stream& stream) const {
+    uint8_t byte = 0;
+    copy_bytes(stream, &byte, predicate_, 1, MYDEV_COPY_DEVICE_TO_HOST);
+    stream.synchronize();
+    return byte != 0;
+  }
+
+  const Step& step_;
+  PreparedProgram then_;
+  std::unique_ptr<PreparedProgram> otherwise_;
+  void* predicate_ = nullptr;
+  Bases* bases_ = nullptr;
+  std::vector<Moving> moving_;
+};
+
+}  // namespace
+
+PreparedProgram::PreparedProgram(const Program& program, Preparation& preparation, const char* called_by,
+                                 const std::vector<bool>& constant_parameters)
+    : program_(program) {
+  preparation.constants.add(program);
+  SlotFacts slots{shared_memory(program), std::vector<bool>(program.slots().size())};
+  for (size_t i = 0; i < program.slots().size(); ++i) {
+    slots.constant[i] = program.slots()[i].kind == SlotKind::kConstant;
+  }
+  for (size_t i = 0; i < constant_parameters.size(); ++i) {
+    slots.constant[program.parameters()[i]] = constant_parameters[i];
+  }
+  std::vector<uint64_t> workspace;
+  for (StepIndex index = 0; index < program.steps().size(); ++index) {
+    const Step& step = program.steps()[index];
+    std::string where = describe_step(program, index);
+    if (*called_by != '\0') where += ", called by " + std::string(called_by);
+    where_.push_back(kept_text(where));
+    preparation.where = where_.back();
+    std::unique_ptr<Command> command = step.program == nullptr ? make_command(step, slots, preparation.stream)
+                                                               : make_fused_command(step, preparation.stream);
+    if (command == nullptr) command = std::make_unique<CallCommand>(step, slots, preparation, where_.back());
+    commands_.push_back(std::move(command));
+    workspace.push_back(commands_.back()->workspace_bytes());
+  }
+  const uint64_t alignment = preparation.stream.device().properties.alignment;
+  plan_ = plan_memory(program, alignment, workspace, *called_by == '\0' ? preparation.given : Given::kUnaligned);
+}
+
+bool PreparedProgram::is_repeatable() const noexcept {
+  return std::ranges::all_of(commands_, [](const auto& command) { return command->is_repeatable(); });
+}
+
+void PreparedProgram::place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
+                            std::span<const Address> results, std::span<const Address> arena) {
+  Places places{bases, constants, std::vector<Address>(program_.slots().size()), {}};
+  for (size_t i = 0; i < parameters.size(); ++i) places.slots[program_.parameters()[i]] = parameters[i];
+  for (size_t i = 0; i < results.size(); ++i) places.slots[program_.own_results()[i]] = results[i];
+  const auto address_of = [&](const Placement& placement) {
+    if (placement.home == Placement::kNowhere) return Address{};
+    const bool in_arena = placement.home >= Placement::kArena;
+    const Address& home = in_arena ? arena[placement.home - Placement::kArena] : places.slots[placement.home];
+    return Address{home.base, home.offset + placement.offset};
+  };
+  for (SlotIndex index = 0; index < program_.slots().size(); ++index) {
+    const SlotKind kind = program_.slots()[index].kind;
+    if (kind == SlotKind::kTemporary) places.slots[index] = address_of(plan_.slots[index]);
+    if (kind == SlotKind::kConstant) {
+      places.slots[index] = {kConstantsBase, constants.offset_of(program_, index)};
+    }
+  }
+  for (size_t step = 0; step < commands_.size(); ++step) {
+    places.workspace = address_of(plan_.workspace[step]);
+    commands_[step]->place(places);
+  }
+}
+
+void PreparedProgram::run(Stream& stream, const char*& where, StepIndex first, StepIndex end) {
+  for (StepIndex step = first; step < end; ++step) {
+    where = where_[step];
+    if (stream.needs_care()) [[unlikely]] {
+      const SourceLocationScope scope(where);
+      commands_[step]->submit(stream, where);
+    } else {
+      commands_[step]->submit(stream, where);
+    }
+  }
+}
+
+}  // namespace mydev::program

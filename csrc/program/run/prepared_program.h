@@ -1,0 +1,52 @@
+// A program as commands with a memory plan, and the programs that it calls inside them.
+//
+// Made from the inside out, since the arena of what is called is workspace of the step that calls it; placed from the
+// outside in. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "program/ir/program.h"
+#include "program/plan/plan.h"
+#include "program/run/address.h"
+#include "program/run/command.h"
+#include "program/run/constant_pool.h"
+#include "runtime/stream/stream.h"
+
+namespace mydev::program {
+
+// What preparing knows and gathers, of all programs.
+struct Preparation {
+  Stream& stream;
+  ConstantPool constants;
+  Given given = Given::kWhole;  // of the outermost program
+  const char* where = "";       // the step that is being prepared, for errors
+};
+
+class PreparedProgram {
+ public:
+  // Borrows the program. `called_by` is a step, or "": then its parameters will be aligned as the device's memory is.
+  // `constant_parameters`: of each, whether it holds the same bytes whenever the program runs; {}: none does.
+  PreparedProgram(const Program& program, Preparation& preparation, const char* called_by = "",
+                  const std::vector<bool>& constant_parameters = {});
+
+  const MemoryPlan& plan() const noexcept { return plan_; }
+  bool is_repeatable() const noexcept;  // all commands are
+  // `parameters` and `results` in the order of the program's parameters() and own_results(); where each block of the
+  // arena lies.
+  void place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
+             std::span<const Address> results, std::span<const Address> arena);
+  void run(Stream& stream, const char*& where) { run(stream, where, 0, static_cast<StepIndex>(commands_.size())); }
+  void run(Stream& stream, const char*& where, StepIndex first, StepIndex end);
+
+ private:
+  const Program& program_;
+  MemoryPlan plan_;
+  std::vector<std::unique_ptr<Command>> commands_;  // of each step
+  std::vector<const char*> where_;                  // of each step: texts that live as long as the process
+};
+
+}  // namespace mydev::program

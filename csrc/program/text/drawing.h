@@ -1,0 +1,14 @@
+// A program as a picture: steps and what flows between them, for Graphviz (`dot -Tsvg`). Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "program/ir/program.h"
+
+namespace mydev::program {
+
+// The text of a digraph: a box for each step, an ellipse for each parameter and constant that is read, an edge from who
+// wrote memory last to who reads or writes it next, and a dashed one for each wait between lanes.
+std::string dot_of(const Program& program);
+
+}  // namespace mydev::program
