@@ -83,6 +83,14 @@ def test_sigmoid_is_the_devices_own_where_exponentials_overflow_and_vanish() -> 
     assert compiled(torch.sigmoid)(x)[-1].isnan()
 
 
+def test_exponentials_vanish_and_overflow_as_they_should() -> None:
+    ends = [88.72, 88.73, 89.5, 90.0, -87.4, -103.9, -104.1, 3e38, -3e38]
+    x = torch.cat([torch.linspace(-110, 95, 4099), torch.tensor(SPECIAL + ends)])
+    assert_close(
+        compiled(torch.exp)(x.to("mydev")).cpu(), x.double().exp().float(), rtol=3e-7, atol=3e-45, equal_nan=True
+    )
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_halves_are_rounded_when_they_are_stored(dtype: torch.dtype) -> None:
     x = torch.tensor(SPECIAL * 3, dtype=dtype, device="mydev")

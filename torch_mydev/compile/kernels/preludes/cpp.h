@@ -152,19 +152,21 @@ FN f32 f16_of_bits(u16 bits) {
 // --- functions that the compiler makes vectors of, to 1-2 ulp ---
 
 FN f32 exp_f32(f32 x) {
-  f32 bounded = x < -104.0f ? -104.0f : x;
-  bounded = bounded > 89.0f ? 89.0f : bounded;
+  // From below the argument is bounded, from above its quotient n, of the bits of which both powers of 2 are made: a
+  // comparison of integers is one instruction, and NaN stays NaN in r.
+  const f32 bounded = x < -104.0f ? -104.0f : x;
   const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12582912.0f);
-  const f32 n = shifted - 12582912.0f;
+  i32 bits = i32(bits_of_f32(shifted));
+  bits = bits < 0x4b400081 ? bits : 0x4b400081;
+  const f32 n = f32_of_bits(u32(bits)) - 12582912.0f;
   const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, bounded));
   f32 p = NATIVE(fma)(r, 0.001394216894f, 0.008363776151f);
   p = NATIVE(fma)(r, p, 0.04166636335f);
   p = NATIVE(fma)(r, p, 0.1666657336f);
   p = NATIVE(fma)(r, p, 0.5000000029f);
   const f32 e = NATIVE(fma)(r * r, p, r) + 1.0f;
-  const i32 k = i32(bits_of_f32(shifted)) - 0x4b400000;
-  const i32 half = k >> 1;
-  return e * f32_of_bits(u32(half + 127) << 23) * f32_of_bits(u32(k - half + 127) << 23);
+  const u32 half = (u32(bits) >> 1) << 23;
+  return e * f32_of_bits((u32(bits) << 23) - half + 0x3f800000u) * f32_of_bits(half + 0x3f800000u);
 }
 FN f32 log_f32(f32 x) {
   const bool denormal = x < 1.17549435e-38f;
