@@ -247,6 +247,29 @@ Operand Emitter::reshape(const Operand& view, const Sizes& sizes) {
   return dense_reshaped(duplicate(view), sizes);
 }
 
+void Emitter::join(const Operand& result, std::span<const Operand> parts, size_t dimension) {
+  Sizes start(result.sizes.size(), 0);
+  const Sizes ones(result.sizes.size(), 1);
+  for (const Operand& part : parts) {
+    copy(sliced(result, start, part.sizes, ones), part);
+    start[dimension] += part.sizes[dimension];
+  }
+}
+
+Operand Emitter::joined_apart(std::span<const Operand> parts, size_t dimension) {
+  Sizes sizes = parts.front().sizes, order(sizes.size());
+  sizes[dimension] = 0;
+  for (const Operand& part : parts) sizes[dimension] += part.sizes[dimension];
+  const auto outermost = sizes.begin() + static_cast<std::ptrdiff_t>(dimension);
+  std::rotate(sizes.begin(), outermost, outermost + 1);
+  for (size_t d = 0; d < order.size(); ++d) {
+    order[d] = static_cast<int64_t>(d < dimension ? d + 1 : d == dimension ? 0 : d);
+  }
+  const Operand result = transposed(temporary(parts.front().dtype, sizes), order);
+  join(result, parts, dimension);
+  return result;
+}
+
 Operand Emitter::merge(const Operand& view, std::span<const size_t> groups) {
   return reshape(view, merged_sizes(view, groups));
 }

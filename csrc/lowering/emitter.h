@@ -82,6 +82,9 @@ class Emitter {
   program::Operand dense(const program::Operand& view);      // the view itself, or a copy
   program::Operand duplicate(const program::Operand& view);  // a dense copy in a slot of its own
   program::Operand reshape(const program::Operand& view, const Sizes& sizes);
+  // Parts one behind the other along a dimension; `joined_apart`: in a temporary where that dimension is the outermost.
+  void join(const program::Operand& result, std::span<const program::Operand> parts, size_t dimension);
+  program::Operand joined_apart(std::span<const program::Operand> parts, size_t dimension);
   // Groups of neighbouring dimensions, each becoming one.
   program::Operand merge(const program::Operand& view, std::span<const size_t> groups);
 

@@ -40,20 +40,86 @@ program::Operand index_of(Emitter& emit, const program::Operand& view) {
   return emit.converted({view}, MYDEV_S64).view;
 }
 
+// The i of select(i < 0, i + n, i), as JAX writes an index that may count from the end of a dimension of n: kernels do
+// that by themselves. nullptr: it is none.
+const Value* counted_from_end(const Frame& frame, const Value& value, const Block* block, int64_t n) {
+  const auto definition = [block](const Value& of, Operator op) {
+    const bool is_it = of.definition != nullptr && of.definition->op == op && of.definition->block == block;
+    return is_it ? of.definition : nullptr;
+  };
+  const ElementType type = value.type->element;
+  const Operation* select = definition(value, Operator::kSelect);
+  if (select == nullptr || (type != ElementType::kS32 && type != ElementType::kS64)) return nullptr;
+  const Operation* compare = definition(select->operand(0), Operator::kCompare);
+  const Operation* add = definition(select->operand(1), Operator::kAdd);
+  const Value* i = &select->operand(2);
+  const auto is_number = [&frame](const Value& of, int64_t number) {
+    const std::optional<mydev_scalar>& splat = frame[of].splat;
+    return splat && splat->i == number;
+  };
+  const bool matches = compare != nullptr && add != nullptr && &compare->operand(0) == i &&
+                       compare->get<ComparisonDirection>("comparison_direction") == ComparisonDirection::kLt &&
+                       is_number(compare->operand(1), 0) && &add->operand(0) == i && is_number(add->operand(1), n);
+  return matches ? i : nullptr;
+}
+
+// As many views of such an i as lead from it to the value.
+std::optional<program::Operand> view_counted_from_end(const Frame& frame, const Value& value, const Block* block,
+                                                      int64_t n) {
+  if (const Value* i = counted_from_end(frame, value, block, n)) return frame.view(*i);
+  const Operation* op = value.definition;
+  if (op == nullptr || op->block != block) return std::nullopt;
+  if (op->op == Operator::kBroadcastInDim) {
+    const std::optional<program::Operand> view = view_counted_from_end(frame, op->operand(0), block, n);
+    if (view) return broadcast(*view, value.type->dims, op->integers("broadcast_dimensions"));
+  } else if (op->op == Operator::kReshape) {
+    const std::optional<program::Operand> view = view_counted_from_end(frame, op->operand(0), block, n);
+    if (view) return reshaped(*view, value.type->dims);
+  }
+  return std::nullopt;
+}
+
 // Where the parts of a gather or scatter begin, [n, k], and along which dimensions.
 struct Index {
   program::Operand view;
-  Sizes dims, batch;  // n is the product of the latter
+  Sizes dims, batch;     // n is the product of the latter
+  int64_t from_end = 0;  // as the kernels' attribute
 
   int64_t count() const noexcept { return count_of(batch); }
 };
+
+// Takes what counts from the end as it is before that is added: the whole index, or some of what it is joined of.
+program::Operand before_counting(Frame& frame, const Operation& op, const Value& indices, Index& index) {
+  const Sizes& whole = op.operand(0).type->dims;
+  const auto vector_dim = static_cast<size_t>(op.integer("index_vector_dim"));
+  const auto size_of = [&](size_t k) { return whole[static_cast<size_t>(index.dims[k])]; };
+  const Operation* join = indices.definition;
+  if (index.dims.size() == 1) {
+    if (std::optional<program::Operand> view = view_counted_from_end(frame, indices, op.block, size_of(0))) {
+      index.from_end = 1;
+      return *std::move(view);
+    }
+  } else if (join != nullptr && join->op == Operator::kConcatenate && join->block == op.block &&
+             join->operands.size() == index.dims.size() &&
+             static_cast<size_t>(join->integer("dimension")) == vector_dim) {
+    std::vector<program::Operand> parts;
+    parts.reserve(join->operands.size());
+    for (size_t k = 0; k < join->operands.size(); ++k) {
+      const std::optional<program::Operand> part = view_counted_from_end(frame, join->operand(k), op.block, size_of(k));
+      if (part) index.from_end |= int64_t{1} << k;
+      parts.push_back(part ? *part : frame.view(join->operand(k)));
+    }
+    if (index.from_end != 0) return frame.emit.joined_apart(parts, vector_dim);
+  }
+  return frame.view(indices);
+}
 
 Index index_of(Frame& frame, const Operation& op, const Value& indices, const char* map, const char* operand_batching,
                const char* indices_batching) {
   Emitter& emit = frame.emit;
   Index index;
   index.dims = op.integers(map);
-  program::Operand view = index_of(emit, frame.view(indices));
+  program::Operand view = index_of(emit, before_counting(frame, op, indices, index));
   const int64_t vector_dim = op.integer("index_vector_dim");
   Sizes order = numbers_but(view.sizes.size(), {vector_dim});
   for (const int64_t d : order) index.batch.push_back(view.sizes[static_cast<size_t>(d)]);
@@ -111,7 +177,7 @@ bool lower_gather(Frame& frame, const Operation& op) {
     order[d] = has(offsets, static_cast<int64_t>(d)) ? next_offset++ : next_batch++;
   }
   const program::Operand out = emit.temporary(in.dtype, sizes);
-  const std::array attributes = {integers_attribute("dims", index.dims)};
+  const std::array attributes = {integers_attribute("dims", index.dims), integer_attribute("from_end", index.from_end)};
   emit.launch("mydev.gather_slices", {dense_reshaped(out, parts)}, {in, index.view}, attributes);
   frame.set(op.result(), {transposed(out, order)});
   return true;
@@ -145,12 +211,13 @@ const char* scatter_kernel(const Context& context, const Operation& op) {
 }
 
 void scatter(Frame& frame, const Operation& op, const char* kernel, program::Operand values,
-             const program::Operand& index, const Sizes& dims, bool clamp) {
+             const program::Operand& index, const Sizes& dims, bool clamp, int64_t from_end) {
   Emitter& emit = frame.emit;
   program::Operand in = emit.dense(frame.view(op.operand(0))), out = frame.result_of(op.result());
   frame.set(op.result(), {out});
   for (program::Operand* each : {&in, &out, &values}) each->dtype = signed_dtype(each->dtype);
-  const std::array attributes = {integers_attribute("dims", dims), bool_attribute("clamp", clamp)};
+  const std::array attributes = {integers_attribute("dims", dims), bool_attribute("clamp", clamp),
+                                 integer_attribute("from_end", from_end)};
   emit.launch(kernel, {out}, {in, index, values}, attributes);
 }
 
@@ -179,7 +246,7 @@ bool lower_scatter(Frame& frame, const Operation& op) {
     parts.push_back(is_one ? 1 : updates.dims[static_cast<size_t>(window[next++])]);
   }
   const program::Operand values = frame.emit.reshape(transposed(frame.view(op.operand(2)), order), parts);
-  scatter(frame, op, kernel, values, index.view, index.dims, /*clamp=*/false);
+  scatter(frame, op, kernel, values, index.view, index.dims, /*clamp=*/false, index.from_end);
   return true;
 }
 
@@ -190,6 +257,7 @@ struct Start {
   Sizes known;  // 0 where it is not
   Sizes dims;   // where it is not
   std::vector<const Value*> values;
+  int64_t from_end = 0;  // as the kernels' attribute
 };
 
 Start start_of(const Frame& frame, const Operation& op, size_t first, const Sizes& sizes) {
@@ -201,8 +269,10 @@ Start start_of(const Frame& frame, const Operation& op, size_t first, const Size
     const int64_t last = whole[d] - sizes[d];
     start.known.push_back(number ? std::clamp<int64_t>(number->i, 0, last) : 0);
     if (number || last == 0) continue;
+    const Value* i = counted_from_end(frame, value, op.block, whole[d]);
+    if (i != nullptr) start.from_end |= int64_t{1} << start.dims.size();
     start.dims.push_back(static_cast<int64_t>(d));
-    start.values.push_back(&value);
+    start.values.push_back(i != nullptr ? i : &value);
   }
   return start;
 }
@@ -245,7 +315,7 @@ bool lower_dynamic_slice(Frame& frame, const Operation& op) {
   }
   const program::Operand out = frame.result_of(op.result());
   frame.set(op.result(), {out});
-  const std::array attributes = {integers_attribute("dims", start.dims)};
+  const std::array attributes = {integers_attribute("dims", start.dims), integer_attribute("from_end", start.from_end)};
   emit.launch("mydev.gather_slices", {dense_reshaped(out, as_one_part(sizes))}, {part, index_of(frame, start)},
               attributes);
   return true;
@@ -274,7 +344,7 @@ bool lower_dynamic_update_slice(Frame& frame, const Operation& op) {
     all.values.push_back(&op.operand(2 + d));
   }
   const program::Operand values = emit.reshape(frame.view(op.operand(1)), as_one_part(sizes));
-  scatter(frame, op, "mydev.scatter_slices", values, index_of(frame, all), all.dims, /*clamp=*/true);
+  scatter(frame, op, "mydev.scatter_slices", values, index_of(frame, all), all.dims, /*clamp=*/true, all.from_end);
   return true;
 }
 

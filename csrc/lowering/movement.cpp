@@ -75,21 +75,12 @@ bool is_index_of_parts(Context& context, const Operation& op) {
 
 Tensor concatenation(Frame& frame, const Operation& op) {
   const auto dimension = static_cast<size_t>(op.integer("dimension"));
-  program::Operand result = frame.result_of(op.result());
-  if (is_index_of_parts(frame.context, op)) {
-    Sizes order(result.sizes.size());  // the last dimension first
-    for (size_t d = 0; d + 1 < order.size(); ++d) order[d] = static_cast<int64_t>(d) + 1;
-    Sizes sizes = result.sizes;
-    std::ranges::rotate(sizes, sizes.end() - 1);
-    result = transposed(frame.emit.temporary(result.dtype, sizes), order);
-  }
-  Sizes start(result.sizes.size(), 0);
-  const Sizes ones(result.sizes.size(), 1);
-  for (const Value* operand : op.operands) {
-    const program::Operand& part = frame.view(*operand);
-    frame.emit.copy(sliced(result, start, part.sizes, ones), part);
-    start[dimension] += part.sizes[dimension];
-  }
+  std::vector<program::Operand> parts;
+  parts.reserve(op.operands.size());
+  for (const Value* operand : op.operands) parts.push_back(frame.view(*operand));
+  if (is_index_of_parts(frame.context, op)) return {frame.emit.joined_apart(parts, dimension), std::nullopt};
+  const program::Operand result = frame.result_of(op.result());
+  frame.emit.join(result, parts, dimension);
   return {result, std::nullopt};
 }
 

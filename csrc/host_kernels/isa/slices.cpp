@@ -1,9 +1,11 @@
 // Kernel group slices: parts of a tensor that begin where indices say, read or written.
 //
 // The dimensions of a part are merged where both tensors go through two as through one, so that most parts are one run
-// of elements. Reading shares the parts among threads; writing takes them in order, since they may overlap.
+// of elements. Reading shares the parts among threads. Writing takes them in order, since they may overlap; where they
+// can only be the same or apart, threads share the places, and each looks at all parts.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "host_kernels/isa/combine.h"
 #include "host_kernels/isa/element_bytes.h"
@@ -18,6 +20,7 @@ namespace {
 constexpr int32_t kMostDimensions = 16;
 constexpr int64_t kPlaces = 512;  // that are computed at a time
 constexpr int64_t kOutside = INT64_MIN;
+constexpr int64_t kElementsShared = 8;  // of a part, from which on threads share places
 
 // A part's dimensions, from the last on, with the steps in the whole tensor and among the parts.
 struct Box {
@@ -39,11 +42,17 @@ struct Box {
 class Slices {
  public:
   // `parts` is [n, w...], `whole` [d...].
-  Slices(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts, const mydev_buffer& index)
+  // `from_end`: the attribute of that name; it may be left out.
+  Slices(const mydev_frame* frame, const mydev_buffer& whole, const mydev_buffer& parts, const mydev_buffer& index,
+         uint32_t from_end)
       : whole_(whole), parts_(parts), index_(index), components_(frame->attributes[0].count) {
+    const int64_t wraps = from_end < frame->num_attributes ? frame->attributes[from_end].value.i : 0;
     for (uint32_t k = 0; k < components_; ++k) {
       const int64_t d = frame->attributes[0].value.ints[k];
-      along_[k] = {whole.sizes[d] - parts.sizes[d + 1], whole.strides[d]};
+      const int64_t last = whole.sizes[d] - parts.sizes[d + 1];
+      along_[k] = {last, whole.strides[d], (wraps >> k & 1) != 0 ? whole.sizes[d] : 0};
+      end_ += last * whole.strides[d];
+      apart_ = apart_ && parts.sizes[d + 1] == 1;
     }
     for (int32_t d = whole.rank; d-- > 0;) box_.add(parts.sizes[d + 1], whole.strides[d], parts.strides[d + 1]);
     if (box_.rank == 0) box_.sizes[box_.rank++] = 1, box_.whole[0] = box_.part[0] = 1;
@@ -58,7 +67,9 @@ class Slices {
       return "takes parts [n,w...] of [d...] and an index [n,k] with a dimension for each of k";
     }
     for (uint32_t i = 0; i < dims.count; ++i) {
-      if (dims.value.ints[i] < 0 || dims.value.ints[i] >= whole.rank) return "dims are dimensions, from 0 on";
+      const int64_t d = dims.value.ints[i];
+      if (d < 0 || d >= whole.rank) return "dims are dimensions, from 0 on";
+      if (std::count(dims.value.ints, dims.value.ints + i, d) != 0) return "dims are dimensions, each once";
     }
     for (int32_t d = 0; d < whole.rank; ++d) {
       if (parts.sizes[d + 1] > whole.sizes[d]) return "a part is larger than the tensor";
@@ -70,35 +81,50 @@ class Slices {
   int64_t elements() const { return elements_; }  // of a part
   bool is_supported() const { return index_.dtype == MYDEV_S64 || index_.dtype == MYDEV_S32; }
 
+  // Parts that begin at different places have no element in common.
+  bool are_apart() const { return apart_; }
+  int64_t end() const { return end_; }  // behind the places where parts may begin, of a dense tensor
+
   // body(first, n, places) for blocks that cover [begin, end).
-  template <typename Body>
-  void for_each_block(int64_t begin, int64_t end, bool clamps, const Body& body) const {
+  template <bool kClamps, typename Body>
+  void for_each_block(int64_t begin, int64_t end, const Body& body) const {
     int64_t places[kPlaces];
     for (int64_t first = begin; first < end; first += kPlaces) {
       const int64_t n = std::min(kPlaces, end - first);
       if (index_.dtype == MYDEV_S64) {
-        this->places<int64_t>(first, n, clamps, places);
+        this->places<int64_t, kClamps>(first, n, places);
       } else {
-        this->places<int32_t>(first, n, clamps, places);
+        this->places<int32_t, kClamps>(first, n, places);
       }
       body(first, n, places);
     }
   }
 
-  // Where parts [first, first + n) begin in the tensor, in elements; kOutside: it does not lie within, and is not to be
-  // moved. A block of them at a time, so that what computes them knows nothing of the elements, and they nothing of it.
-  template <typename I>
-  void places(int64_t first, int64_t n, bool clamps, int64_t* places) const {
-    std::fill_n(places, n, 0);
+  // Where parts [first, first + n) begin in the tensor, in elements; negative, of a dense tensor: it does not lie
+  // within, and is not to be moved. A block of them at a time, so that what computes them knows nothing of the
+  // elements, and they nothing of it.
+  template <typename I, bool kClamps>
+  void places(int64_t first, int64_t n, int64_t* places) const {
     const int64_t step = index_.strides[0];
+    if (components_ == 0) std::fill_n(places, n, 0);
     for (uint32_t k = 0; k < components_; ++k) {
       const I* const index = static_cast<const I*>(index_.data) + first * step + k * index_.strides[1];
-      const auto [last, stride] = along_[k];
+      const Component component = along_[k];
+      const auto add = [&]<bool kFirst>(auto index_step) {
 #pragma GCC ivdep
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t given = index[j * step], within = std::min(std::max<int64_t>(given, 0), last);
-        const bool outside = !clamps && given != within;
-        places[j] = outside || places[j] == kOutside ? kOutside : places[j] + within * stride;
+        for (int64_t j = 0; j < n; ++j) {
+          int64_t given = index[j * index_step];
+          given += given < 0 ? component.wrap : 0;
+          const int64_t within = std::min(std::max<int64_t>(given, 0), component.last);
+          const int64_t place = (kFirst ? 0 : places[j]) + within * component.stride;
+          places[j] = !kClamps && given != within ? kOutside : place;
+        }
+      };
+      if (step == 1) {
+        const std::integral_constant<int64_t, 1> one;
+        k == 0 ? add.template operator()<true>(one) : add.template operator()<false>(one);
+      } else {
+        k == 0 ? add.template operator()<true>(step) : add.template operator()<false>(step);
       }
     }
   }
@@ -136,10 +162,12 @@ class Slices {
   const mydev_buffer &whole_, &parts_, &index_;
   struct Component {
     int64_t last, stride;  // the last place where a part may begin
+    int64_t wrap;          // what is added to a negative index
   };
   Component along_[kMostDimensions];
   uint32_t components_;
-  int64_t elements_ = 1;
+  int64_t elements_ = 1, end_ = 1;
+  bool apart_ = true;
   Box box_;
 };
 
@@ -151,7 +179,7 @@ mydev_code refuse(const mydev_frame* frame, const char* problem) {
 mydev_code gather_entry(const mydev_frame* frame) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2];
   if (const char* problem = Slices::problem(frame, in, out, index)) return refuse(frame, problem);
-  const Slices slices(frame, in, out, index);
+  const Slices slices(frame, in, out, index, 1);
   if (!slices.is_supported() || in.dtype != out.dtype) return MYDEV_UNIMPLEMENTED;
   return visit_element_bytes(dtype_row(out.dtype).size, [&]<typename Element>() {
     const auto copy = [](const Element* from, int64_t from_step, Element* to, int64_t to_step, int64_t count) {
@@ -166,7 +194,7 @@ mydev_code gather_entry(const mydev_frame* frame) {
     const int64_t grain = kGrainHeavy / std::max<int64_t>(slices.elements(), 1) + 1;
     if (slices.elements() == 0) return MYDEV_OK;
     parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
-      slices.for_each_block(begin, end, true, [&](int64_t first, int64_t n, const int64_t* places) {
+      slices.for_each_block<true>(begin, end, [&](int64_t first, int64_t n, const int64_t* places) {
         if (slices.elements() == 1) {
           const Element* const from = slices.whole<Element>(0);
           Element* const to = slices.part<Element>(first);
@@ -192,12 +220,9 @@ void begin_with(const mydev_buffer& out, const mydev_buffer& in) {
   });
 }
 
-// put(place, value) for each element that lies within.
-template <typename Element, typename Put>
-void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
-  begin_with(frame->buffers[0], frame->buffers[1]);
-  const bool clamps = frame->attributes[1].value.i != 0;
-  if (slices.elements() == 0) return;
+// put(place, value) for each element that lies within, of parts that begin in [begin, end).
+template <bool kClamps, typename Element, typename Put>
+void write_part_of(const Slices& slices, int64_t begin, int64_t end, const Put& put) {
   const auto put_run = [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
     if (to_step == 1 && from_step == 1) {
 #pragma GCC ivdep
@@ -206,20 +231,41 @@ void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
       for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
     }
   };
-  slices.for_each_block(0, slices.count(), clamps, [&](int64_t first, int64_t n, const int64_t* places) {
+  slices.for_each_block<kClamps>(0, slices.count(), [&](int64_t first, int64_t n, const int64_t* places) {
     if (slices.elements() == 1) {
       Element* const to = slices.whole<Element>(0);
       const Element* const from = slices.part<Element>(first);
       const int64_t step = slices.part_step();
       for (int64_t j = 0; j < n; ++j) {
-        if (places[j] != kOutside) put(to[places[j]], from[j * step]);
+        if (places[j] >= begin && places[j] < end) put(to[places[j]], from[j * step]);
       }
-    } else {
-      for (int64_t j = 0; j < n; ++j) {
-        if (places[j] != kOutside) slices.for_each_run<Element>(first + j, places[j], put_run);
-      }
+      return;
     }
+    int32_t own[kPlaces + 1];
+    int32_t count = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      own[count] = static_cast<int32_t>(j);
+      count += places[j] >= begin && places[j] < end ? 1 : 0;
+    }
+    for (int32_t i = 0; i < count; ++i) slices.for_each_run<Element>(first + own[i], places[own[i]], put_run);
   });
+}
+
+template <typename Element, typename Put>
+void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
+  begin_with(frame->buffers[0], frame->buffers[1]);
+  if (slices.elements() == 0) return;
+  const auto run = [&](int64_t begin, int64_t end) {
+    if (frame->attributes[1].value.i != 0) {
+      write_part_of<true, Element>(slices, begin, end, put);
+    } else {
+      write_part_of<false, Element>(slices, begin, end, put);
+    }
+  };
+  // Of parts of one element, looking for its own costs a thread as much as writing all.
+  const bool shared = slices.are_apart() && slices.elements() >= kElementsShared;
+  const int64_t pieces = shared ? std::max<int64_t>(slices.count() * slices.elements() / kGrainHeavy, 1) : 1;
+  parallel_for(slices.end(), slices.end() / pieces + 1, run);
 }
 
 template <typename Body>
@@ -227,7 +273,7 @@ mydev_code scatter(const mydev_frame* frame, const Body& body) {
   const mydev_buffer &out = frame->buffers[0], &in = frame->buffers[1], &index = frame->buffers[2],
                      &values = frame->buffers[3];
   if (const char* problem = Slices::problem(frame, out, values, index)) return refuse(frame, problem);
-  const Slices slices(frame, out, values, index);
+  const Slices slices(frame, out, values, index, 2);
   if (!slices.is_supported() || in.dtype != out.dtype || values.dtype != out.dtype) return MYDEV_UNIMPLEMENTED;
   return body(slices);
 }

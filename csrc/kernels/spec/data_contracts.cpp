@@ -59,18 +59,20 @@ constexpr ContractRow kIndexRows[] = {
 };
 
 constexpr char kScatterSlices[] =
-    "dense (out T[d...]) <- (in T[d...], index strided I[n,k], values strided T[n,w...]; dims: ints[], clamp: bool) "
-    "where d: 1..15, out may be in";
+    "dense (out T[d...]) <- (in T[d...], index strided I[n,k], values strided T[n,w...]; dims: ints[], clamp: bool, "
+    "from_end: int = 0) where d: 1..15, out may be in";
 constexpr ContractRow kSliceRows[] = {
     {"mydev.gather_slices",
-     "dense (out T[n,w...]) <- (in strided T[d...], index strided I[n,k]; dims: ints[]) where d: 1..15",
+     "dense (out T[n,w...]) <- (in strided T[d...], index strided I[n,k]; dims: ints[], from_end: int = 0) "
+     "where d: 1..15",
      "T: any; I: s32 s64", "",
      "out[i] is the part of in, of sizes w, that begins at index[i,j] along dimension dims[j], at 0 along the others; "
-     "one that would not lie within is moved there; no size of w is larger than that of d"},
+     "one that would not lie within is moved there; where bit j of from_end is set, the size of d is added to an "
+     "index[i,j] below 0; dims has no dimension twice, no size of w is larger than that of d"},
     {"mydev.scatter_slices", kScatterSlices, "T: any; I: s32 s64", "",
      "in, with values[i] for the part that begins at index[i,j] along dimension dims[j], at 0 along the others, in the "
-     "order of i; one that would not lie within is moved there with clamp, else left out; no size of w is larger than "
-     "that of d"},
+     "order of i; one that would not lie within is moved there with clamp, else left out; from_end, dims and w as for "
+     "mydev.gather_slices"},
     {"mydev.scatter_slices_add", kScatterSlices, "T: pred ints floats complex; I: s32 s64", "",
      "as mydev.scatter_slices, but values are added, rounded each time; pred: or; integers wrap round"},
     {"mydev.scatter_slices_mul", kScatterSlices, "T: pred ints floats; I: s32 s64", "",

@@ -382,6 +382,63 @@ TEST_P(IndexKernels, ReadAndAddManySingleElements) {
   EXPECT_EQ(sums.values, expected);
 }
 
+// A bit for each component of the index: the first counts from the end where it is negative, the second does not.
+TEST_P(IndexKernels, CountNegativeIndicesFromTheEndWhereAsked) {
+  const std::vector<int32_t> rows = {-1, -4, -5, 3, 4, 0}, columns = {-1, 0, 1, 2, 3, 1};
+  Operand<float> in({4, 3}, MYDEV_F32), read({6, 1, 1}, MYDEV_F32), sums({4, 3}, MYDEV_F32);
+  Operand<int32_t> index({6, 2}, MYDEV_S32);
+  in.fill(1);
+  for (size_t i = 0; i < 6; ++i) {
+    index.values[2 * i] = rows[i];
+    index.values[2 * i + 1] = columns[i];
+  }
+  const std::array<int64_t, 2> dims = {0, 1};
+  ASSERT_EQ(run("mydev.gather_slices", {read.buffer(), in.buffer(), index.buffer()}, 1,
+                {int_array_attribute("dims", dims), int_attribute("from_end", 1)}),
+            MYDEV_OK);
+  const std::vector<size_t> clamped = {9, 0, 1, 11, 11, 1};
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(read.values[i], in.values[clamped[i]]) << i;
+  ASSERT_EQ(run("mydev.scatter_slices_add", {sums.buffer(), in.buffer(), index.buffer(), read.buffer()}, 1,
+                {int_array_attribute("dims", dims), bool_attribute("clamp", false), int_attribute("from_end", 1)}),
+            MYDEV_OK);
+  std::vector<float> expected = in.values;
+  for (const size_t i : {1, 3, 5}) expected[clamped[i]] += read.values[i];  // the others lie outside
+  EXPECT_EQ(sums.values, expected);
+}
+
+// So many that threads share the places: sums of one place are in the order of the parts all the same.
+TEST_P(IndexKernels, AddManyPartsInOrder) {
+  constexpr int64_t kParts = 6000, kRows = 37, kWidth = 19;
+  Operand<float> in({kRows, kWidth}, MYDEV_F32), values({kParts, 1, kWidth}, MYDEV_F32);
+  Operand<float> sums({kRows, kWidth}, MYDEV_F32);
+  Operand<int32_t> index({kParts, 1}, MYDEV_S32);
+  in.fill(1);
+  values.fill(2);
+  for (float& value : values.values) value /= 3;
+  for (int64_t i = 0; i < kParts; ++i) index.values[static_cast<size_t>(i)] = static_cast<int32_t>(i * 7 % 40 - 1);
+  std::vector<float> expected = in.values;
+  for (int64_t at = 0; at < kParts * kWidth; ++at) {
+    const int64_t row = index.values[static_cast<size_t>(at / kWidth)];
+    if (row < 0 || row >= kRows) continue;
+    expected[static_cast<size_t>(row * kWidth + at % kWidth)] += values.values[static_cast<size_t>(at)];
+  }
+  const std::array<int64_t, 1> dims = {0};
+  const std::vector<mydev_attribute> attributes = {int_array_attribute("dims", dims), bool_attribute("clamp", false)};
+  ASSERT_EQ(
+      run("mydev.scatter_slices_add", {sums.buffer(), in.buffer(), index.buffer(), values.buffer()}, 1, attributes),
+      MYDEV_OK);
+  EXPECT_EQ(sums.values, expected);
+}
+
+TEST_P(IndexKernels, RefuseADimensionOfSlicesTwice) {
+  Operand<float> in({4, 3}, MYDEV_F32), out({1, 1, 1}, MYDEV_F32);
+  Operand<int32_t> index({1, 2}, MYDEV_S32);
+  const std::array<int64_t, 2> dims = {0, 0};
+  EXPECT_EQ(
+      run("mydev.gather_slices", {out.buffer(), in.buffer(), index.buffer()}, 1, {int_array_attribute("dims", dims)}),
+      MYDEV_INVALID_ARGUMENT);
+}
+
 TEST_P(IndexKernels, RefuseSlicesLargerThanTheTensor) {
   Operand<float> in({2}, MYDEV_F32), out({1, 3}, MYDEV_F32);
   Operand<int32_t> index({1, 1}, MYDEV_S32);
