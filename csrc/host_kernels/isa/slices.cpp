@@ -81,6 +81,8 @@ class Slices {
   int64_t elements() const { return elements_; }  // of a part
   bool is_supported() const { return index_.dtype == MYDEV_S64 || index_.dtype == MYDEV_S32; }
 
+  // Each part is one run of elements, here and there.
+  bool are_runs() const { return box_.rank == 1 && box_.whole[0] == 1 && box_.part[0] == 1; }
   // Parts that begin at different places have no element in common.
   bool are_apart() const { return apart_; }
   int64_t end() const { return end_; }  // behind the places where parts may begin, of a dense tensor
@@ -242,12 +244,31 @@ void write_part_of(const Slices& slices, int64_t begin, int64_t end, const Put& 
       return;
     }
     int32_t own[kPlaces + 1];
-    int32_t count = 0;
+    int64_t count = 0;
+    const auto lies_within = [least = begin, limit = end](int64_t place) { return place >= least && place < limit; };
+    const auto put_part = [&, whole = slices.whole<Element>(0), part = slices.part<Element>(first),
+                           step = slices.part_step(), elements = slices.elements()](int64_t j) {
+      Element* const to = whole + places[j];
+      const Element* const from = part + j * step;
+#pragma GCC ivdep
+      for (int64_t k = 0; k < elements; ++k) put(to[k], from[k]);
+    };
+    if (slices.are_runs() && begin == 0 && end == slices.end()) {
+      // Little around the elements: the processor asks memory for those of the next parts meanwhile.
+      for (int64_t j = 0; j < n; ++j) {
+        if (lies_within(places[j])) put_part(j);
+      }
+      return;
+    }
     for (int64_t j = 0; j < n; ++j) {
       own[count] = static_cast<int32_t>(j);
-      count += places[j] >= begin && places[j] < end ? 1 : 0;
+      count += lies_within(places[j]) ? 1 : 0;
     }
-    for (int32_t i = 0; i < count; ++i) slices.for_each_run<Element>(first + own[i], places[own[i]], put_run);
+    if (slices.are_runs()) {
+      for (int64_t i = 0; i < count; ++i) put_part(own[i]);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) slices.for_each_run<Element>(first + own[i], places[own[i]], put_run);
   });
 }
 
