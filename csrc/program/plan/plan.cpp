@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -193,20 +194,33 @@ class Planner {
     return most > there_.most() ? most - there_.most() : 0;
   }
 
-  // The least gap that holds the value among those of the least cost: in what the caller gives, and in the arena. A
-  // block of the arena ends where it is needed.
+  // Whether more is there in any step if a value of this life is put there, to end at `end`.
+  bool adds(SlotIndex home, uint64_t end, const Life& life) const {
+    return end > bytes_of(home) ||
+           std::ranges::any_of(longer_need(home, life), [](const Life& longer) { return longer.length() > 0; });
+  }
+
+  // The least gap that holds the value among those of the least cost, in memory that is there anyway if it can be: the
+  // caller's other memory may make a peak of any step. In what the caller gives, and in the arena. A block of the arena
+  // ends where it is needed.
   void place(const Value& value) {
     struct Gap {
       uint64_t bytes, offset;
       SlotIndex home;
       uint64_t cost = 0;
+      bool adds = false;
+      auto rank() const { return std::tuple(cost, adds, bytes); }
     };
     Gap best{UINT64_MAX, 0, Placement::kArena, UINT64_MAX};  // any is better, and one is offered
     const auto offer = [&](Gap gap) {
       if (gap.bytes < value.bytes) return;
-      if (best.cost == 0 && gap.bytes >= best.bytes) return;
-      if (given_ == Given::kWhenNeeded) gap.cost = cost_of(gap.home, gap.offset + round_up(value.bytes), value.life);
-      if (std::pair(gap.cost, gap.bytes) < std::pair(best.cost, best.bytes)) best = gap;
+      if (best.rank() <= std::tuple(0, false, gap.bytes)) return;
+      if (given_ == Given::kWhenNeeded) {
+        const uint64_t end = gap.offset + round_up(value.bytes);
+        gap.cost = cost_of(gap.home, end, value.life);
+        gap.adds = adds(gap.home, end, value.life);
+      }
+      if (gap.rank() < best.rank()) best = gap;
     };
     for (const auto& [home, placed] : homes_) {
       if (given_ == Given::kUnaligned && home < Placement::kArena) continue;

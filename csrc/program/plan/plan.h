@@ -7,8 +7,8 @@
 // that are donated, and no results, are places too, after their last use, and results before they are first written.
 //
 // Where that memory comes when it is needed and goes when it is not, a place in it is no gain by itself: a home that
-// stays for the sake of a temporary adds to what is there at once. Then the least increase of the peak decides, before
-// the fit.
+// stays for the sake of a temporary adds to what is there at once. Then the least increase of the peak decides, then
+// whether anything is added in any step, before the fit.
 //
 // A plan is data about a program, of its steps in order on one stream. Thread-safe.
 #pragma once

@@ -57,8 +57,7 @@ class Planned {
   MemoryPlan plan_;
 };
 
-// --- lives
-// ------------------------------------------------------------------------------------------------------------
+// --- lives ---
 
 TEST(MemoryPlan, GivesTheMemoryOfDeadTemporariesToLaterOnes) {
   const Planned planned(R"(program p(x: f32[16]) -> (y: f32[16]) {
@@ -138,8 +137,7 @@ TEST(MemoryPlan, HasWorkspaceForAStepAlone) {
   EXPECT_EQ(planned.plan().arena_bytes, 1088U);
 }
 
-// --- in place
-// ---------------------------------------------------------------------------------------------------------
+// --- in place ---
 
 TEST(MemoryPlan, ComputesInThePlaceOfADyingOperandWhereTheContractLetsIt) {
   const Planned planned(R"(program p(x: f32[16]) -> (y: f32[16]) {
@@ -197,8 +195,7 @@ constexpr Apart kApart[] = {
 INSTANTIATE_TEST_SUITE_P(MemoryPlan, NotInPlace, testing::ValuesIn(kApart),
                          [](const auto& info) { return std::string(info.param.what); });
 
-// --- donated parameters
-// -----------------------------------------------------------------------------------------------
+// --- donated parameters ---
 
 TEST(MemoryPlan, PlacesTemporariesInDonatedParametersAfterTheirLastUse) {
   const Planned planned(R"(program p(donated x: f32[32], z: f32[32]) -> (y: f32[32]) {
@@ -240,8 +237,7 @@ constexpr Apart kKept[] = {
 INSTANTIATE_TEST_SUITE_P(MemoryPlan, KeptParameter, testing::ValuesIn(kKept),
                          [](const auto& info) { return std::string(info.param.what); });
 
-// --- memory that comes and goes
-// ---------------------------------------------------------------------------------------
+// --- memory that comes and goes ---
 
 constexpr const char* kLateResult = R"(program p(donated x: f32[64]) -> (y: f32[64]) {
   temporary a: f32[16]
@@ -280,8 +276,14 @@ TEST(MemoryPlan, NeedsTheArenaWhileSomethingLivesThere) {
   EXPECT_EQ(planned.plan().arena[0].needed.last, 2);
 }
 
-// --- plans that are wrong
-// ---------------------------------------------------------------------------------------------
+TEST(MemoryPlan, NeedsNothingLongerForWhatFindsRoomInMemoryThatIsThere) {
+  constexpr const char* kText =
+      "program p(x: f32[64]) -> (y: f32[16]) {\n temporary a: f32[64]\n a = copy x\n y = copy a f32[16]\n}";
+  const Planned planned(kText, {64, 2048}, Given::kWhenNeeded);
+  EXPECT_EQ(planned.needed("y"), "1 to 2") << "the workspace of step 0 lies beside a, as that of step 1 does";
+}
+
+// --- plans that are wrong ---
 
 TEST(MemoryPlan, PutsResultsOfFusedStepsInThePlaceOfWhatWasReadBefore) {
   const std::string body = R"(program body(a: f32[16], b: f32[16]) -> (r: f32[16]) {
@@ -339,8 +341,7 @@ TEST(MemoryPlan, IsFoundWrongWhereLivesOverlap) {
   expect_error(error_of([&] { verify_plan(*program, plan); }), MYDEV_INTERNAL, "lies at 64 of 64");
 }
 
-// --- random programs
-// --------------------------------------------------------------------------------------------------
+// --- random programs ---
 
 // Rows of kWidth floats; each step makes a temporary, or writes one anew, of one or two that are there.
 constexpr int64_t kWidth = 16;
