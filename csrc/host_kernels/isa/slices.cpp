@@ -20,7 +20,7 @@ namespace {
 constexpr int32_t kMostDimensions = 16;
 constexpr int64_t kPlaces = 512;  // that are computed at a time
 constexpr int64_t kOutside = INT64_MIN;
-constexpr int64_t kElementsShared = 8;  // of a part, from which on threads share places
+constexpr int64_t kElementsShared = 32;  // of a part, from which on threads share places
 
 // A part's dimensions, from the last on, with the steps in the whole tensor and among the parts.
 struct Box {
@@ -283,7 +283,7 @@ void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
       write_part_of<false, Element>(slices, begin, end, put);
     }
   };
-  // Of parts of one element, looking for its own costs a thread as much as writing all.
+  // Of short parts, looking for its own costs a thread as much as writing all.
   const bool shared = slices.are_apart() && slices.elements() >= kElementsShared;
   const int64_t pieces = shared ? std::max<int64_t>(slices.count() * slices.elements() / kGrainHeavy, 1) : 1;
   parallel_for(slices.end(), slices.end() / pieces + 1, run);

@@ -408,7 +408,7 @@ TEST_P(IndexKernels, CountNegativeIndicesFromTheEndWhereAsked) {
 
 // So many that threads share the places: sums of one place are in the order of the parts all the same.
 TEST_P(IndexKernels, AddManyPartsInOrder) {
-  constexpr int64_t kParts = 6000, kRows = 37, kWidth = 19;
+  constexpr int64_t kParts = 6000, kRows = 37, kWidth = 41;
   Operand<float> in({kRows, kWidth}, MYDEV_F32), values({kParts, 1, kWidth}, MYDEV_F32);
   Operand<float> sums({kRows, kWidth}, MYDEV_F32);
   Operand<int32_t> index({kParts, 1}, MYDEV_S32);
