@@ -105,7 +105,7 @@ def test_neither_torch_nor_its_package_is_imported() -> None:
 
 
 def test_the_cpu_stays_the_default() -> None:
-    """The plugin does not compile StableHLO yet, and JAX takes the platform of the highest priority."""
+    """The device computes what it is asked to; JAX's default is the platform of the highest priority."""
     assert output_of(START + "print(jax.default_backend())") == "cpu\n"
 
 
@@ -127,3 +127,25 @@ def test_the_plugin_is_registered_once() -> None:
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "1"
     assert "error" not in result.stderr
+
+
+LARGE_CONSTANT = """
+import os
+jax.config.update("jax_default_device", devices[0])
+
+def threads():  # OpenMP's have the name of the process, as the thread that starts them
+    names = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
+    return names.count(open("/proc/self/comm").read())
+
+x = np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024)
+jax.block_until_ready(jax.jit(lambda x: x @ x)(x))
+before = threads()
+jax.jit(lambda y: y + x).lower(x).compile()
+print(threads() - before)
+"""
+
+
+def test_compiling_a_large_constant_starts_no_team_of_threads() -> None:
+    """With one on the compiling thread besides, libgomp's teams sleep between regions: all that follows is slower."""
+    require("jax", "jax==0.10.2")
+    assert output_of(START + LARGE_CONSTANT, OMP_NUM_THREADS="2") == "0\n"

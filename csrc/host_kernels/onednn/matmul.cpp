@@ -28,6 +28,7 @@
 #include "host_kernels/onednn/primitive_plan.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_entry.h"
+#include "runtime/base/one_thread.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/frame.h"
 
@@ -332,7 +333,7 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
   }
   if (plan.algorithm == Algorithm::kOnednn) {
     plan.one_thread = problem.batch * problem.m * problem.n * problem.k <= kOneThreadMultiplications;
-    const OnednnThreads threads(plan.one_thread);
+    const OneThread alone(plan.one_thread);
     const Matrix& addend = problem.addend;
     plan.fused_bias = addend.present() && problem.alpha == problem.beta && addend.dtype == plan.compute &&
                       (addend.row_stride == 0 || problem.m == 1) && (addend.batch_stride == 0 || problem.batch == 1) &&
@@ -407,7 +408,7 @@ void keep_b(const mydev_frame& frame, const MatmulPlan& plan, void* kept) {
   }
   const std::array<void*, 4> operands = {nullptr, nullptr, b.data, nullptr};
   char* const scratch = static_cast<char*>(frame.scratch) + plan.primitives_offset;
-  const OnednnThreads threads(plan.one_thread);
+  const OneThread alone(plan.one_thread);
   with_onednn_errors("mydev.matmul", [&] { plan.primitives->prepare(operands, scratch, kept); });
 }
 
@@ -446,7 +447,7 @@ void run(const mydev_frame& frame) {
   if (own_loops) {
     run_own_loops(plan);
   } else {
-    const OnednnThreads threads(plan.one_thread);
+    const OneThread alone(plan.one_thread);
     const std::array<void*, 4> operands = {problem.out.data, problem.a.data, problem.b.data, problem.addend.data};
     with_onednn_errors("mydev.matmul", [&] { plan.primitives->run(operands, scratch + plan.primitives_offset, kept); });
   }

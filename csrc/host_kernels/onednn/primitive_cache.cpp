@@ -89,18 +89,6 @@ int onednn_threads() noexcept {
 #endif
 }
 
-OnednnThreads::OnednnThreads(bool one) noexcept : before_(one ? onednn_threads() : 0) {
-#ifdef _OPENMP
-  if (before_ > 1) omp_set_num_threads(1);  // this thread's; others keep theirs
-#endif
-}
-
-OnednnThreads::~OnednnThreads() {
-#ifdef _OPENMP
-  if (before_ > 1) omp_set_num_threads(before_);
-#endif
-}
-
 bool PlanKey::operator==(const PlanKey& other) const noexcept {
   return count_ == other.count_ && std::equal(words_.begin(), words_.begin() + count_, other.words_.begin());
 }

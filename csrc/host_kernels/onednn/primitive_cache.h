@@ -22,18 +22,6 @@ enum class PlanKind : int64_t { kMatmul, kConvolution, kConvolutionBackwardData,
 // oneDNN plans a primitive for a number of threads, so it is part of every key.
 int onednn_threads() noexcept;
 
-// While it lives, oneDNN uses this thread alone if `one`: around a plan's making, and around each of its runs.
-class OnednnThreads {
- public:
-  explicit OnednnThreads(bool one) noexcept;
-  ~OnednnThreads();
-  OnednnThreads(const OnednnThreads&) = delete;
-  OnednnThreads& operator=(const OnednnThreads&) = delete;
-
- private:
-  int before_;  // 0: nothing to give back
-};
-
 // What distinguishes one plan from another: sizes, strides, dtypes, parameters, as a short list of numbers.
 class PlanKey {
  public:

@@ -12,6 +12,7 @@
 #include "program/run/graph_instances.h"
 #include "program/run/prepared_program.h"
 #include "runtime/base/device_name.h"
+#include "runtime/base/one_thread.h"
 #include "runtime/base/status.h"
 #include "runtime/command/transfer.h"
 #include "runtime/memory/caching_allocator.h"
@@ -119,6 +120,7 @@ class Executor::Prepared {
     constant_bytes_ = constants.size();
     if (constants.empty()) return;
     constants_ = allocate(constants.size());
+    const OneThread alone;
     copy_bytes(stream, constants_.get(), constants.data(), constants.size(), MYDEV_COPY_HOST_TO_DEVICE);
     stream.synchronize();
   }

@@ -13,6 +13,7 @@
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/small_gemm.h"
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/base/one_thread.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/frame.h"
@@ -252,9 +253,9 @@ TEST(Matmul, ComputesOnOneThreadWhatTakesMicroseconds) {
     EXPECT_EQ(onednn_threads(), threads);
   }
   {
-    const OnednnThreads one(true);
+    const OneThread one;
     EXPECT_EQ(onednn_threads(), 1);
-    const OnednnThreads as_it_is(false);
+    const OneThread as_it_is(false);
     EXPECT_EQ(onednn_threads(), 1);
   }
   EXPECT_EQ(onednn_threads(), threads);
