@@ -1,9 +1,7 @@
 // Programs: what a device is asked to do, as data. Commands over slots, in an order that is right.
 //
 // A *slot* is memory that a program speaks of: a parameter (given at each run), a constant (the program's own bytes), a
-// temporary (planned into one arena, plan/plan.h), or a result (memory that the caller gives at each run, to be
-// filled).
-// A
+// temporary (planned into one arena), or a result (memory that the caller gives at each run, to be filled). A
 // *step* is a command over views of slots: a launch, a copy, a fill, a host call, or a call of another program, once,
 // some times, while a byte is not zero, or by one.
 //
