@@ -1,9 +1,9 @@
 // What a compiler makes of a program that a client gives: a description, and instances that run it on a device.
 //
 // A CompiledModule does not change and may be read by any thread. It knows no buffers: it is given addresses, of memory
-// whose life and events the executable sees to. An instance belongs to one device; the executable runs it in that
-// device's turn, one run at a time, and parts of one run on several devices at the same time, each on a thread of its
-// own, so that they may wait for each other.
+// whose life and events the executable sees to. An instance belongs to one device. It is loaded at any time, whatever
+// the device is busy with; the executable runs it in that device's turn, one run at a time, and parts of one run on
+// several devices at the same time, each on a thread of its own, so that they may wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -65,9 +65,9 @@ class ModuleInstance {
   virtual void abandon(uint64_t run_id, const Failure& failure) {}
 };
 
-// Where an instance runs.
+// Where an instance is loaded.
 struct ModulePlace {
-  Stream& stream;
+  Stream& stream;  // of its device: for what loading copies; runs have theirs
   int64_t replica = 0, partition = 0;
 };
 
@@ -75,7 +75,7 @@ class CompiledModule {
  public:
   virtual ~CompiledModule() = default;
   virtual const ModuleDescription& description() const = 0;
-  // For a device: kernels are asked, constants uploaded. Raises UNIMPLEMENTED, with reasons, where the device cannot.
+  // For a device: kernels are asked, constants uploaded, and waited for. Raises UNIMPLEMENTED, with reasons, where the device cannot.
   virtual std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const = 0;
   // Shows the program that the first device runs, for people and estimates.
   virtual void show(const std::function<void(const program::Program&)>& look) const = 0;

@@ -9,6 +9,7 @@
 #include "pjrt/wire.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
+#include "runtime/stream/loading_stream.h"
 
 using mydev::pjrt::LocalDevice;
 using mydev::pjrt::ModuleInstance;
@@ -126,15 +127,6 @@ ProgramSource deserialize(std::string_view bytes) {
 
 namespace {
 
-// In the device's turn: loading waits for the stream, and would take the error of work that was submitted in between.
-std::shared_ptr<ModuleInstance> load(const CompiledModule& module, LocalDevice& device, const ModulePlace& place) {
-  std::shared_ptr<ModuleInstance> instance;
-  Failure failure;
-  device.queue.run([&] { failure = failure_of([&] { instance = module.load(place); }); });
-  if (failure.failed()) raise(failure.code, failure.message);
-  return instance;
-}
-
 // What is compiled and still there, by fingerprints.
 class Known {
  public:
@@ -216,7 +208,8 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource s
       logical_ids.push_back({static_cast<int>(r), static_cast<int>(p)});
     }
   }
-  // One of several devices may be waiting for another, whose thread compiles: each is asked when it first executes.
+  // Clients that have a thread for each device may compile for all of them in each, and run one: several are loaded on
+  // when they first execute.
   if (device_count() == 1 && !devices.empty()) instance(*devices.front());
 }
 
@@ -226,7 +219,7 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& dev
               "' was deleted and cannot be executed; compile it again");
   const auto found = instances_.find(&device);
   if (found != instances_.end()) return found->second;
-  mydev::pjrt::ModulePlace place{device.stream};
+  mydev::pjrt::ModulePlace place{mydev::loading_stream(device.device.index)};
   if (!device_assignment().empty()) {
     const auto i = static_cast<size_t>(std::ranges::find(devices, &device) - devices.begin());
     MYDEV_CHECK(i < devices.size(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
@@ -234,9 +227,9 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& dev
     place.replica = logical_ids[i].replica;
     place.partition = logical_ids[i].partition;
   }
-  std::shared_ptr<ModuleInstance> loaded = mydev::pjrt::load(*info->module, device, place);
-  instances_.emplace(&device, loaded);
-  return loaded;
+  // Not in the device's turn, which may wait for a device that this very thread is to start next.
+  const std::unique_lock loading = mydev::lock_loading(device.device.index);
+  return instances_.emplace(&device, info->module->load(place)).first->second;
 }
 
 void PJRT_LoadedExecutable::drop() {

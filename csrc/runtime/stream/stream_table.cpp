@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/stream/host_function_scope.h"
+#include "runtime/stream/loading_stream.h"
 #include "runtime/stream/recording_stream.h"
 #include "runtime/stream/staging_stream.h"
 
@@ -21,10 +22,11 @@ namespace {
 
 constexpr int64_t kStagingId = 2 * kPoolSize + 1;
 constexpr int64_t kRecordingId = kStagingId + 1;
-constexpr int64_t kFirstExternalId = kRecordingId + 1;
+constexpr int64_t kLoadingId = kRecordingId + 1;
+constexpr int64_t kFirstExternalId = kLoadingId + 1;
 
-// The default stream, the pools', the staging and the recording stream by id, made at first use and never destroyed;
-// then external ones.
+// The default stream, the pools', the staging, the recording and the loading stream by id, made at first use and never
+// destroyed; then external ones.
 struct DeviceStreams {
   std::array<std::atomic<Stream*>, kFirstExternalId> own{};
   std::atomic<uint32_t> next_low{0}, next_high{0};
@@ -145,6 +147,15 @@ Stream& staging_stream(int device) {
 
 Stream& recording_stream(int device) {
   return own_stream(device, kRecordingId);
+}
+
+Stream& loading_stream(int device) {
+  return own_stream(device, kLoadingId);
+}
+
+std::unique_lock<std::mutex> lock_loading(int device) {
+  static auto& mutexes = *new std::array<std::mutex, kMaxDevices>;
+  return std::unique_lock(mutexes[static_cast<size_t>(device)]);
 }
 
 std::unique_lock<std::mutex> lock_recording() {

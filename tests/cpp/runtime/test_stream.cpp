@@ -78,7 +78,7 @@ TEST(Stream, IsFoundByItsId) {
 }
 
 class StreamId : public testing::TestWithParam<int64_t> {};
-INSTANTIATE_TEST_SUITE_P(Unknown, StreamId, testing::Values(-1, 2 * kPoolSize + 3, 1 << 20));
+INSTANTIATE_TEST_SUITE_P(Unknown, StreamId, testing::Values(-1, 2 * kPoolSize + 4, 1 << 20));
 TEST_P(StreamId, ThatNamesNoStreamIsRefused) {
   EXPECT_THROW(stream_by_id(0, GetParam()), Error);
 }
