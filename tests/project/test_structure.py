@@ -58,7 +58,7 @@ ROOMS = {
     "csrc/program": below(["ir", "text", "transform", "plan", "run", "record"]),
     "csrc/stablehlo": below(["ir", "verifier", "bytecode", "text", "evaluator"]),
     "csrc/conform": below([".", "driver", "kernels"]),
-    "csrc/pjrt": below(["c_api", ".", "api"]),
+    "csrc/pjrt": below(["c_api", "base", "device", "buffer", "executable", "python", "api"]),
     "torch_mydev": below(
         [
             ".",

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
-#include "pjrt/sharing.h"
-#include "pjrt/transfer.h"
+#include "pjrt/base/arguments.h"
+#include "pjrt/buffer/transfer.h"
+#include "pjrt/python/sharing.h"
 
 namespace mydev::pjrt {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
-#include "pjrt/platform.h"
-#include "pjrt/submission.h"
+#include "pjrt/base/arguments.h"
+#include "pjrt/buffer/submission.h"
+#include "pjrt/device/platform.h"
 #include "runtime/base/config.h"
 #include "runtime/base/device_name.h"
 #include "runtime/driver/driver_life_cycle.h"

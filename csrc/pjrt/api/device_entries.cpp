@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
-#include "pjrt/platform.h"
-#include "pjrt/wire.h"
+#include "pjrt/base/arguments.h"
+#include "pjrt/base/wire.h"
+#include "pjrt/device/platform.h"
 #include "runtime/base/device_name.h"
 #include "runtime/memory/caching_allocator.h"
 

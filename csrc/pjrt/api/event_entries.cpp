@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
-#include "pjrt/completion.h"
+#include "pjrt/base/arguments.h"
+#include "pjrt/base/completion.h"
 
 namespace mydev::pjrt {
 

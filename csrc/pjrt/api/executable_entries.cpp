@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
-#include "pjrt/cost.h"
-#include "pjrt/executable.h"
-#include "pjrt/python_entries.h"
-#include "pjrt/submission.h"
+#include "pjrt/base/arguments.h"
+#include "pjrt/buffer/submission.h"
+#include "pjrt/executable/cost.h"
+#include "pjrt/executable/executable.h"
+#include "pjrt/python/python_entries.h"
 
 namespace mydev::pjrt {
 

@@ -3,11 +3,11 @@
 #include <string>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
-#include "pjrt/buffer.h"
+#include "pjrt/base/arguments.h"
+#include "pjrt/buffer/buffer.h"
 #include "pjrt/c_api/extensions.h"
-#include "pjrt/executable.h"
-#include "pjrt/platform.h"
+#include "pjrt/device/platform.h"
+#include "pjrt/executable/executable.h"
 
 struct PJRT_Layouts_MemoryLayout {
   std::string text;

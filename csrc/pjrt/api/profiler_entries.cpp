@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/arguments.h"
+#include "pjrt/base/arguments.h"
 #include "pjrt/c_api/profiler.h"
-#include "pjrt/profile.h"
+#include "pjrt/device/profile.h"
 
 struct PLUGIN_Profiler {
   bool running = false;

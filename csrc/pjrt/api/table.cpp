@@ -2,7 +2,7 @@
 #include <string>
 
 #include "pjrt/api/entries.h"
-#include "pjrt/error.h"
+#include "pjrt/base/error.h"
 
 namespace mydev::pjrt {
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "error_fixture.h"
+#include "pjrt/base/wire.h"
 #include "pjrt/c_api/buffer.h"
 #include "pjrt/c_api/client.h"
 #include "pjrt/c_api/executable.h"
 #include "pjrt/c_api/extensions.h"
 #include "pjrt/c_api/table.h"
-#include "pjrt/wire.h"
 
 namespace mydev::pjrt {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
-#include "pjrt/submission.h"
+#include "pjrt/buffer/submission.h"
 #include "pjrt_fixture.h"
 #include "runtime/driver/device.h"
 

@@ -1,0 +1,190 @@
+#include "pjrt/buffer/transfer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "pjrt/buffer/submission.h"
+#include "runtime/command/host_work.h"
+#include "runtime/command/transfer.h"
+
+namespace mydev::pjrt {
+
+namespace {
+
+constexpr uintptr_t kZeroCopyAlignment = 64;  // what kernels and clients count on
+
+// A copy within a device and its host memories, on its stream.
+void copy_on(Stream& stream, void* dst, bool dst_on_host, const void* src, bool src_on_host, uint64_t bytes) {
+  if (bytes == 0) return;
+  if (dst_on_host && src_on_host) {
+    submit_host_call(stream, "copy within the host", [=] { std::memcpy(dst, src, bytes); });
+    return;
+  }
+  const mydev_copy_kind kind = dst_on_host   ? MYDEV_COPY_DEVICE_TO_HOST
+                               : src_on_host ? MYDEV_COPY_HOST_TO_DEVICE
+                                             : MYDEV_COPY_DEVICE_TO_DEVICE;
+  copy_bytes(stream, dst, src, bytes, kind);
+}
+
+bool may_alias_host(const PJRT_Memory& memory, const HostArray& array) {
+  if (array.semantics != PJRT_HostBufferSemantics_kImmutableZeroCopy &&
+      array.semantics != PJRT_HostBufferSemantics_kMutableZeroCopy) {
+    return false;
+  }
+  const bool reachable =
+      memory.kind == MemoryKind::kUnpinnedHost ||
+      (!memory.on_host() && (memory.device->device.properties.capabilities & MYDEV_CAPABILITY_UNIFIED_MEMORY) != 0);
+  return reachable && !array.strides && array.shape->bytes != 0 &&
+         reinterpret_cast<uintptr_t>(array.data) % kZeroCopyAlignment == 0;
+}
+
+UploadedBuffer alias_of_host(PJRT_Memory& memory, const HostArray& array) {
+  auto host_done = std::make_shared<Completion>();
+  SharedStorage storage =
+      Storage::of_others(const_cast<void*>(array.data), array.shape->bytes, [host_done] { host_done->set(); });
+  return {std::make_unique<PJRT_Buffer>(memory, array.shape, std::move(storage), Completion::ready()), host_done};
+}
+
+void read_host(const HostArray& array, void* dense) {
+  if (array.strides) {
+    pack(*array.shape, dense, array.data, *array.strides);
+  } else {
+    std::memcpy(dense, array.data, array.shape->bytes);
+  }
+}
+
+// Directly from the host's memory. Nothing where the device is not idle.
+std::optional<SharedCompletion> upload_at_once(LocalDevice& device, const HostArray& array, const Storage& storage) {
+  std::optional<SharedCompletion> completion;
+  device.queue.run_if_idle([&] {
+    Failure failure =
+        failure_of([&] { copy_on(device.stream, storage.data(), false, array.data, true, array.shape->bytes); });
+    completion = failure.failed() ? Completion::failed(std::move(failure)) : Completion::ready();
+  });
+  return completion;
+}
+
+SharedCompletion upload_staged(PJRT_Memory& memory, const HostArray& array, SharedStorage storage) {
+  LocalDevice& device = *memory.device;
+  std::shared_ptr<void> staging = pinned_memory(device.device, array.shape->bytes);
+  read_host(array, staging.get());
+  Submission work{.name = "upload"};
+  work.submit = [staging, to = storage.get(), bytes = array.shape->bytes](Stream& stream) {
+    copy_on(stream, to->data(), false, staging.get(), true, bytes);
+  };
+  work.after = [staging] {};  // holds it until the copy is done
+  work.storages = {std::move(storage)};
+  return submit(device, std::move(work));
+}
+
+// Work that reads the buffer, whose storage it holds.
+Submission reading(const PJRT_Buffer& buffer, const char* name, SharedStorage storage) {
+  Submission work{.name = name};
+  work.inputs = {buffer.ready};
+  work.storages = {std::move(storage)};
+  return work;
+}
+
+// To host memory that the driver knows, or through such, and from there by `deliver`.
+SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_t bytes,
+                             std::function<void(const void* dense)> deliver) {
+  SharedStorage storage = buffer.hold("a transfer to the host");
+  const void* src = static_cast<const std::byte*>(storage->data()) + offset;
+  LocalDevice& device = buffer.device();
+  Submission work = reading(buffer, "download", std::move(storage));
+  if (buffer.memory.on_host()) {
+    work.submit = [](Stream&) {};
+    work.after = [src, deliver = std::move(deliver)] { deliver(src); };
+    return submit(device, std::move(work));
+  }
+  std::shared_ptr<void> staging = pinned_memory(device.device, bytes);
+  work.submit = [staging, src, bytes](Stream& stream) { copy_on(stream, staging.get(), true, src, false, bytes); };
+  work.after = [staging, deliver = std::move(deliver)] { deliver(staging.get()); };
+  return submit(device, std::move(work));
+}
+
+std::unique_ptr<PJRT_Buffer> copy_within_device(const PJRT_Buffer& buffer, PJRT_Memory& destination,
+                                                const SharedStorage& from) {
+  const uint64_t bytes = buffer.shape->bytes;
+  SharedStorage to = Storage::allocate(destination, bytes);
+  const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
+  Submission work = reading(buffer, "copy of a buffer", from);
+  work.submit = [src = from->data(), dst = to->data(), from_host, to_host, bytes](Stream& stream) {
+    copy_on(stream, dst, to_host, src, from_host, bytes);
+  };
+  work.storages.push_back(to);
+  SharedCompletion completion = submit(*destination.device, std::move(work));
+  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
+}
+
+std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJRT_Memory& destination,
+                                                  const SharedStorage& from) {
+  const uint64_t bytes = buffer.shape->bytes;
+  const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
+  SharedStorage to = Storage::allocate(destination, bytes);
+  std::shared_ptr<void> staging = pinned_memory(buffer.device().device, bytes);
+  Submission leave = reading(buffer, "copy to another device", from);
+  leave.submit = [staging, src = from->data(), from_host, bytes](Stream& stream) {
+    copy_on(stream, staging.get(), true, src, from_host, bytes);
+  };
+  SharedCompletion left = submit(buffer.device(), std::move(leave));
+  Submission arrive{.name = "copy from another device"};
+  arrive.submit = [staging, dst = to->data(), to_host, bytes](Stream& stream) {
+    copy_on(stream, dst, to_host, staging.get(), true, bytes);
+  };
+  arrive.after = [staging] {};
+  arrive.inputs = {left};
+  arrive.storages = {to};
+  LocalDevice& device = *destination.device;
+  SharedCompletion completion =
+      left->is_ready() ? submit(device, std::move(arrive)) : submit_after(device, left, std::move(arrive));
+  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
+}
+
+}  // namespace
+
+UploadedBuffer upload(PJRT_Memory& memory, const HostArray& array) {
+  MYDEV_CHECK(array.data != nullptr || array.shape->bytes == 0, MYDEV_INVALID_ARGUMENT, "the data of ",
+              describe(*array.shape), " is NULL");
+  if (may_alias_host(memory, array)) return alias_of_host(memory, array);
+  SharedStorage storage = Storage::allocate(memory, array.shape->bytes);
+  SharedCompletion ready = Completion::ready();
+  if (array.shape->bytes != 0) {
+    if (memory.on_host()) {
+      read_host(array, storage->data());  // fresh memory, which no work of the device knows
+    } else {
+      std::optional<SharedCompletion> done;
+      if (!memory.device->stream.asynchronous() && !array.strides)
+        done = upload_at_once(*memory.device, array, *storage);
+      ready = done ? std::move(*done) : upload_staged(memory, array, storage);
+    }
+  }
+  auto buffer = std::make_unique<PJRT_Buffer>(memory, array.shape, std::move(storage), std::move(ready));
+  return {std::move(buffer), Completion::ready()};
+}
+
+SharedCompletion download(const PJRT_Buffer& buffer, void* dst, uint64_t offset, uint64_t bytes) {
+  LocalDevice& device = buffer.device();
+  if (!device.stream.asynchronous() && !buffer.memory.on_host()) {  // whatever host memory is as good as pinned
+    SharedStorage storage = buffer.hold("a transfer to the host");
+    Submission work = reading(buffer, "download", storage);
+    work.submit = [src = static_cast<const std::byte*>(storage->data()) + offset, dst, bytes](Stream& stream) {
+      copy_on(stream, dst, true, src, false, bytes);
+    };
+    return submit(device, std::move(work));
+  }
+  return download_by(buffer, offset, bytes, [dst, bytes](const void* dense) { std::memcpy(dst, dense, bytes); });
+}
+
+SharedCompletion download_strided(const PJRT_Buffer& buffer, void* dst, const ByteStrides& strides) {
+  return download_by(buffer, 0, buffer.shape->bytes,
+                     [shape = buffer.shape, dst, strides](const void* dense) { unpack(*shape, dst, strides, dense); });
+}
+
+std::unique_ptr<PJRT_Buffer> copy(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
+  const SharedStorage from = buffer.hold("a copy");
+  return &buffer.device() == destination.device ? copy_within_device(buffer, destination, from)
+                                                : copy_between_devices(buffer, destination, from);
+}
+
+}  // namespace mydev::pjrt

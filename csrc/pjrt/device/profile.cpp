@@ -1,0 +1,184 @@
+#include "pjrt/device/profile.h"
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "pjrt/base/wire.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/command/command_hooks.h"
+
+namespace mydev::pjrt {
+
+namespace {
+
+struct Row {
+  const char* name;
+  CommandKind kind;
+  uint64_t bytes;
+  int64_t begin_ns, end_ns;
+};
+
+using StreamKey = std::pair<int, int64_t>;  // device, stream
+
+int64_t steady_now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+int64_t wall_now() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+// The numbers of the fields in XSpace's messages (tsl/profiler/protobuf/xplane.proto).
+namespace space {
+constexpr uint32_t kPlanes = 1, kWarnings = 3;
+}
+namespace plane {
+constexpr uint32_t kId = 1, kName = 2, kLines = 3, kEventMetadata = 4, kStatMetadata = 5;
+}
+namespace line {
+constexpr uint32_t kId = 1, kName = 2, kTimestampNs = 3, kEvents = 4;
+}
+namespace event {
+constexpr uint32_t kMetadataId = 1, kOffsetPs = 2, kDurationPs = 3, kStats = 4;
+}
+namespace stat {
+constexpr uint32_t kMetadataId = 1, kUint64 = 3, kString = 5;
+}
+namespace metadata {
+constexpr uint32_t kId = 1, kName = 2;
+}
+namespace entry {
+constexpr uint32_t kKey = 1, kValue = 2;
+}
+constexpr uint64_t kBytesStat = 1, kKindStat = 2;
+
+std::string named(uint64_t id, std::string_view name) {
+  WireWriter inner, outer;
+  inner.number(metadata::kId, id);
+  inner.bytes(metadata::kName, name);
+  outer.number(entry::kKey, id);
+  outer.bytes(entry::kValue, std::move(inner).take());
+  return std::move(outer).take();
+}
+
+class Profile {
+ public:
+  static Profile& get() {
+    static Profile& profile = *new Profile();  // hooks may be called late
+    return profile;
+  }
+
+  void start() {
+    const std::lock_guard lock(mutex_);
+    MYDEV_CHECK(hook_ < 0, MYDEV_FAILED_PRECONDITION, "someone profiles already; stop that first");
+    rows_.clear();
+    count_ = left_out_ = 0;
+    wall_of_steady_ = wall_now() - steady_now();
+    hook_ = add_command_hook(
+        {.finished = [](void* self, const CommandRecord& record) { static_cast<Profile*>(self)->add(record); },
+         .context = this});
+  }
+
+  void stop() {
+    int hook = -1;
+    {
+      const std::lock_guard lock(mutex_);
+      hook = std::exchange(hook_, -1);
+    }
+    if (hook >= 0) remove_command_hook(hook);
+  }
+
+  std::string serialized() const {
+    const std::lock_guard lock(mutex_);
+    WireWriter out;
+    auto stream = rows_.begin();
+    while (stream != rows_.end()) {
+      const auto end = rows_.upper_bound({stream->first.first, INT64_MAX});
+      out.bytes(space::kPlanes, plane_of(stream, end));
+      stream = end;
+    }
+    if (left_out_ != 0) {
+      out.bytes(space::kWarnings, MYDEV_DEVICE_NAME ": " + std::to_string(left_out_) + " commands beyond the first " +
+                                      std::to_string(kMostRows) + " have no rows");
+    }
+    return std::move(out).take();
+  }
+
+ private:
+  using Rows = std::map<StreamKey, std::vector<Row>>;
+
+  void add(const CommandRecord& record) {
+    const std::lock_guard lock(mutex_);
+    if (hook_ < 0) return;
+    if (++count_ > kMostRows) {
+      ++left_out_;
+      return;
+    }
+    rows_[{record.stream->device().index, record.stream->id()}].push_back(
+        {record.name, record.kind, record.bytes, record.begin_ns, record.end_ns});
+  }
+
+  std::string plane_of(Rows::const_iterator begin, Rows::const_iterator end) const {
+    const int device = begin->first.first;
+    WireWriter out;
+    std::map<std::string_view, uint64_t> names;
+    out.number(plane::kId, static_cast<uint64_t>(device));
+    // The prefix that XLA's tools know for devices that they do not know.
+    out.bytes(plane::kName, "/device:CUSTOM:" MYDEV_DEVICE_NAME ":" + std::to_string(device));
+    for (auto stream = begin; stream != end; ++stream) out.bytes(plane::kLines, line_of(stream->first, names));
+    for (const auto& [name, id] : names) out.bytes(plane::kEventMetadata, named(id, name));
+    out.bytes(plane::kStatMetadata, named(kBytesStat, "bytes_accessed"));
+    out.bytes(plane::kStatMetadata, named(kKindStat, "command"));
+    return std::move(out).take();
+  }
+
+  std::string line_of(const StreamKey& key, std::map<std::string_view, uint64_t>& names) const {
+    const std::vector<Row>& rows = rows_.at(key);
+    int64_t origin = INT64_MAX;
+    for (const Row& row : rows) origin = std::min(origin, row.begin_ns);
+    WireWriter out;
+    out.number(line::kId, static_cast<uint64_t>(key.second));
+    out.bytes(line::kName, "stream " + std::to_string(key.second));
+    out.number(line::kTimestampNs, static_cast<uint64_t>(origin + wall_of_steady_));
+    for (const Row& row : rows) {
+      const uint64_t id = names.emplace(row.name, names.size() + 1).first->second;
+      WireWriter event;
+      event.number(event::kMetadataId, id);
+      event.number(event::kOffsetPs, static_cast<uint64_t>(row.begin_ns - origin) * 1000);
+      event.number(event::kDurationPs, static_cast<uint64_t>(std::max<int64_t>(row.end_ns - row.begin_ns, 0)) * 1000);
+      WireWriter bytes, kind;
+      bytes.number(stat::kMetadataId, kBytesStat);
+      bytes.number(stat::kUint64, row.bytes);
+      event.bytes(event::kStats, std::move(bytes).take());
+      kind.number(stat::kMetadataId, kKindStat);
+      kind.bytes(stat::kString, command_kind_name(row.kind));
+      event.bytes(event::kStats, std::move(kind).take());
+      out.bytes(line::kEvents, std::move(event).take());
+    }
+    return std::move(out).take();
+  }
+
+  mutable std::mutex mutex_;  // guards what follows
+  int hook_ = -1;
+  Rows rows_;
+  size_t count_ = 0;
+  uint64_t left_out_ = 0;
+  int64_t wall_of_steady_ = 0;  // nanoseconds to add to a time of the one clock to get that of the other
+};
+
+}  // namespace
+
+void start_profile() {
+  Profile::get().start();
+}
+void stop_profile() {
+  Profile::get().stop();
+}
+std::string serialized_profile() {
+  return Profile::get().serialized();
+}
+
+}  // namespace mydev::pjrt

@@ -1,0 +1,170 @@
+#include "pjrt/executable/compile_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pjrt/base/wire.h"
+
+namespace mydev::pjrt {
+
+namespace {
+
+// Numbers of fields, as the messages declare them.
+namespace assignment_field {
+constexpr uint32_t kReplicaCount = 1, kComputationCount = 2, kComputationDevices = 3, kReplicaDeviceIds = 1;
+}
+namespace build_field {
+constexpr uint32_t kDeviceOrdinal = 1, kNumReplicas = 4, kNumPartitions = 5, kUseSpmdPartitioning = 6,
+                   kDeviceAssignment = 9, kUseShardyPartitioner = 19;
+}
+namespace options_field {
+constexpr uint32_t kParameterIsTupled = 2, kBuildOptions = 3, kPortable = 4, kOverrides = 7;
+}
+namespace override_field {
+constexpr uint32_t kKey = 1, kValue = 2, kString = 1, kBool = 2, kInt = 3, kDouble = 4;
+}
+
+std::vector<std::vector<int64_t>> read_device_assignment(WireReader message) {
+  int64_t replicas = 0, computations = 0;
+  std::vector<std::vector<int64_t>> by_computation;
+  while (message.next()) {
+    if (message.field() == assignment_field::kReplicaCount) replicas = message.number();
+    if (message.field() == assignment_field::kComputationCount) computations = message.number();
+    if (message.field() != assignment_field::kComputationDevices) continue;
+    std::vector<int64_t>& ids = by_computation.emplace_back();
+    WireReader devices = message.message();
+    while (devices.next()) {
+      if (devices.field() == assignment_field::kReplicaDeviceIds) devices.append_numbers(ids);
+    }
+  }
+  const bool consistent = static_cast<int64_t>(by_computation.size()) == computations &&
+                          std::ranges::all_of(by_computation, [replicas](const std::vector<int64_t>& ids) {
+                            return static_cast<int64_t>(ids.size()) == replicas;
+                          });
+  MYDEV_CHECK(consistent, MYDEV_INVALID_ARGUMENT, "the device assignment does not have ", replicas, " replicas of ",
+              computations, " partitions, as it says");
+  std::vector<std::vector<int64_t>> by_replica(static_cast<size_t>(replicas));
+  for (const std::vector<int64_t>& ids : by_computation) {
+    for (size_t r = 0; r < ids.size(); ++r) by_replica[r].push_back(ids[r]);
+  }
+  return by_replica;
+}
+
+void read_build_options(WireReader message, CompileOptions& options) {
+  while (message.next()) {
+    switch (message.field()) {
+      case build_field::kDeviceOrdinal:
+        options.device_ordinal = message.number();
+        break;
+      case build_field::kNumReplicas:
+        options.num_replicas = std::max<int64_t>(message.number(), 1);
+        break;
+      case build_field::kNumPartitions:
+        options.num_partitions = std::max<int64_t>(message.number(), 1);
+        break;
+      case build_field::kUseSpmdPartitioning:
+        options.use_spmd_partitioning = message.boolean();
+        break;
+      case build_field::kDeviceAssignment:
+        options.device_assignment = read_device_assignment(message.message());
+        break;
+      case build_field::kUseShardyPartitioner:
+        options.use_shardy_partitioner = message.boolean();
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+OptionValue read_option_value(WireReader message) {
+  OptionValue value;
+  while (message.next()) {
+    switch (message.field()) {
+      case override_field::kString:
+        value = std::string(message.bytes());
+        break;
+      case override_field::kBool:
+        value = message.boolean();
+        break;
+      case override_field::kInt:
+        value = message.number();
+        break;
+      case override_field::kDouble:
+        value = message.real();
+        break;
+      default:
+        break;
+    }
+  }
+  return value;
+}
+
+void read_override(WireReader message, CompileOptions& options) {
+  std::string key;
+  OptionValue value;
+  while (message.next()) {
+    if (message.field() == override_field::kKey) key = message.bytes();
+    if (message.field() == override_field::kValue) value = read_option_value(message.message());
+  }
+  options.overrides[std::move(key)] = std::move(value);
+}
+
+CompileOptions read_options(WireReader message) {
+  CompileOptions options;
+  while (message.next()) {
+    switch (message.field()) {
+      case options_field::kParameterIsTupled:
+        options.parameter_is_tupled = message.boolean();
+        break;
+      case options_field::kBuildOptions:
+        read_build_options(message.message(), options);
+        break;
+      case options_field::kPortable:
+        options.portable = message.boolean();
+        break;
+      case options_field::kOverrides:
+        read_override(message.message(), options);
+        break;
+      default:
+        break;
+    }
+  }
+  const auto& assignment = options.device_assignment;
+  MYDEV_CHECK(assignment.empty() || (static_cast<int64_t>(assignment.size()) == options.num_replicas &&
+                                     static_cast<int64_t>(assignment[0].size()) == options.num_partitions),
+              MYDEV_INVALID_ARGUMENT, "the device assignment is not one of ", options.num_replicas, " replicas of ",
+              options.num_partitions, " partitions");
+  return options;
+}
+
+}  // namespace
+
+CompileOptions parse_compile_options(std::string_view serialized, const char* entry) {
+  std::string problem;
+  try {
+    const RaiserBypass bypass;
+    return read_options(WireReader(serialized));
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  raise(MYDEV_INVALID_ARGUMENT, std::string(entry) + ": failed to deserialize CompileOptionsProto: " + problem);
+}
+
+std::string serialize_device_assignment(const std::vector<std::vector<int64_t>>& assignment) {
+  const size_t partitions = assignment.empty() ? 0 : assignment[0].size();
+  WireWriter message;
+  message.number(assignment_field::kReplicaCount, assignment.size());
+  message.number(assignment_field::kComputationCount, partitions);
+  for (size_t p = 0; p < partitions; ++p) {
+    std::vector<int64_t> ids;
+    ids.reserve(assignment.size());
+    for (const std::vector<int64_t>& replica : assignment) ids.push_back(replica[p]);
+    WireWriter devices;
+    devices.packed(assignment_field::kReplicaDeviceIds, ids);
+    message.bytes(assignment_field::kComputationDevices, std::move(devices).take());
+  }
+  return std::move(message).take();
+}
+
+}  // namespace mydev::pjrt

@@ -1,0 +1,245 @@
+#include "pjrt/executable/executable.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "pjrt/base/fingerprint.h"
+#include "pjrt/base/wire.h"
+#include "pjrt/buffer/submission.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/stream/loading_stream.h"
+
+using mydev::pjrt::LocalDevice;
+using mydev::pjrt::ModuleInstance;
+using mydev::pjrt::Platform;
+using mydev::pjrt::ProgramSource;
+
+namespace mydev::pjrt {
+
+namespace {
+
+constexpr std::string_view kMagic = MYDEV_DEVICE_NAME " executable";
+constexpr uint64_t kSerializedVersion = 2;
+namespace field {
+constexpr uint32_t kMagic = 1, kVersion = 2, kFormat = 3, kCode = 4, kOptions = 5, kHash = 6;
+}
+
+void add(Fingerprint& hash, const ProgramSource& source) {
+  hash.add(source.format);
+  hash.add(source.code);
+  hash.add(source.options);
+}
+std::string fingerprint_of(const ProgramSource& source) {
+  Fingerprint hash;
+  hash.add(Platform::get().fingerprint());
+  add(hash, source);
+  return hash.text();
+}
+uint64_t hash_of(const ProgramSource& source) {
+  Fingerprint hash;
+  add(hash, source);
+  return hash.value();
+}
+
+std::vector<std::string> default_kinds(size_t count) {
+  return {count, kMemoryKindNames[0]};
+}
+
+std::vector<std::string> shardings_if_known(const std::vector<ValueDescription>& values) {
+  std::vector<std::string> texts;
+  for (const ValueDescription& value : values) {
+    if (!value.sharding) return {};
+    texts.push_back(*value.sharding);
+  }
+  return texts;
+}
+
+}  // namespace
+
+TextArray::TextArray(std::vector<std::string> texts) {
+  assign(std::move(texts));
+}
+
+void TextArray::assign(std::vector<std::string> texts) {
+  texts_ = std::move(texts);
+  data_.clear();
+  sizes_.clear();
+  for (const std::string& text : texts_) {
+    data_.push_back(text.data());
+    sizes_.push_back(text.size());
+  }
+}
+
+ExecutableInfo::ExecutableInfo(ProgramSource given, CompileOptions parsed, SharedModule compiled)
+    : source(std::move(given)),
+      options(std::move(parsed)),
+      module(std::move(compiled)),
+      fingerprint(fingerprint_of(source)),
+      output_memory_kinds(default_kinds(module->description().results.size())),
+      parameter_memory_kinds(default_kinds(module->description().parameters.size())),
+      parameter_shardings(shardings_if_known(module->description().parameters)),
+      output_shardings(shardings_if_known(module->description().results)) {
+  for (const ValueDescription& result : module->description().results) {
+    output_types.push_back(result.shape->type->type);
+    output_sizes.insert(output_sizes.end(), result.shape->sizes.begin(), result.shape->sizes.end());
+    output_ranks.push_back(result.shape->sizes.size());
+  }
+}
+
+std::string serialize(const ExecutableInfo& info) {
+  WireWriter message;
+  message.bytes(field::kMagic, kMagic);
+  message.number(field::kVersion, kSerializedVersion);
+  message.bytes(field::kFormat, info.source.format);
+  message.bytes(field::kCode, info.source.code);
+  message.bytes(field::kOptions, info.source.options);
+  message.number(field::kHash, hash_of(info.source));
+  return std::move(message).take();
+}
+
+ProgramSource deserialize(std::string_view bytes) {
+  std::string_view magic;
+  uint64_t version = 0, hash = 0;
+  ProgramSource source;
+  const Failure damage = failure_of([&] {
+    WireReader message(bytes);
+    while (message.next()) {
+      if (message.field() == field::kMagic) magic = message.bytes();
+      if (message.field() == field::kVersion) version = static_cast<uint64_t>(message.number());
+      if (message.field() == field::kFormat) source.format = message.bytes();
+      if (message.field() == field::kCode) source.code = message.bytes();
+      if (message.field() == field::kOptions) source.options = message.bytes();
+      if (message.field() == field::kHash) hash = static_cast<uint64_t>(message.number());
+    }
+  });
+  MYDEV_CHECK(magic == kMagic, MYDEV_INVALID_ARGUMENT, "these ", bytes.size(),
+              " bytes are no serialized executable of device " MYDEV_DEVICE_NAME);
+  MYDEV_CHECK(!damage.failed(), MYDEV_INVALID_ARGUMENT, "the serialized executable of ", bytes.size(),
+              " bytes is damaged: ", damage.message);
+  MYDEV_CHECK(version == kSerializedVersion, MYDEV_INVALID_ARGUMENT, "the serialized executable has version ", version,
+              ", and this plugin reads version ", kSerializedVersion, "; compile the program again");
+  MYDEV_CHECK(hash == hash_of(source), MYDEV_INVALID_ARGUMENT, "the serialized executable of ", bytes.size(),
+              " bytes is damaged: it is not what its hash was taken of; compile the program again");
+  return source;
+}
+
+namespace {
+
+// What is compiled and still there, by fingerprints.
+class Known {
+ public:
+  void add(const SharedExecutableInfo& info) {
+    const std::lock_guard lock(mutex_);
+    if (executables_.size() >= prune_at_) {
+      std::erase_if(executables_, [](const auto& entry) { return entry.second.expired(); });
+      prune_at_ = 2 * executables_.size() + 64;
+    }
+    executables_[info->fingerprint] = info;
+  }
+  SharedExecutableInfo find(std::string_view fingerprint) {
+    const std::lock_guard lock(mutex_);
+    const auto found = executables_.find(std::string(fingerprint));
+    return found == executables_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::unordered_map<std::string, std::weak_ptr<const ExecutableInfo>> executables_;
+  size_t prune_at_ = 64;
+};
+Known& known() {
+  static Known& known = *new Known();
+  return known;
+}
+
+// Where the client names no devices: one of this process, or those of all processes in their order.
+void assign_devices(const Platform& platform, CompileOptions& options) {
+  const auto replicas = static_cast<size_t>(options.num_replicas),
+             partitions = static_cast<size_t>(options.num_partitions);
+  if (options.portable) {
+    MYDEV_CHECK(replicas * partitions == 1, MYDEV_INVALID_ARGUMENT, "a portable executable is of one device, and ",
+                replicas, " replicas of ", partitions, " partitions were asked for");
+    options.device_assignment.clear();
+  } else if (options.device_assignment.empty()) {
+    int64_t next = std::max<int64_t>(options.device_ordinal, 0);
+    if (replicas * partitions == 1) next = platform.local_devices().at(static_cast<size_t>(next))->id();
+    options.device_assignment.assign(replicas, std::vector<int64_t>(partitions));
+    for (std::vector<int64_t>& replica : options.device_assignment) {
+      for (int64_t& id : replica) id = next++;
+    }
+  }
+  std::set<int64_t> named;
+  for (const std::vector<int64_t>& replica : options.device_assignment) {
+    for (const int64_t id : replica) {
+      MYDEV_CHECK(named.insert(platform.device(id).id()).second, MYDEV_INVALID_ARGUMENT,
+                  "the device assignment names device ", id, " twice");
+    }
+  }
+}
+
+SharedExecutableInfo compile(const Platform& platform, ProgramSource source) {
+  CompileOptions options = parse_compile_options(source.options, "PJRT_Client_Compile");
+  assign_devices(platform, options);
+  SharedModule module = compile_module(source.format, source.code, options);
+  auto info = std::make_shared<const ExecutableInfo>(std::move(source), std::move(options), std::move(module));
+  known().add(info);
+  return info;
+}
+
+}  // namespace
+
+SharedExecutableInfo find_executable(std::string_view fingerprint) {
+  return known().find(fingerprint);
+}
+
+}  // namespace mydev::pjrt
+
+PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource source)
+    : info(mydev::pjrt::compile(platform, std::move(source))) {
+  const std::vector<std::vector<int64_t>>& assignment = device_assignment();
+  for (size_t r = 0; r < assignment.size(); ++r) {
+    for (size_t p = 0; p < assignment[r].size(); ++p) {
+      PJRT_Device& device = platform.device(assignment[r][p]);
+      if (!platform.is_local(device)) continue;
+      devices.push_back(&platform.local(device));
+      device_handles.push_back(&device);
+      logical_ids.push_back({static_cast<int>(r), static_cast<int>(p)});
+    }
+  }
+  // Clients that have a thread for each device may compile for all of them in each, and run one: several are loaded on
+  // when they first execute.
+  if (device_count() == 1 && !devices.empty()) instance(*devices.front());
+}
+
+std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& device) {
+  const std::lock_guard lock(mutex_);
+  MYDEV_CHECK(!deleted_, MYDEV_FAILED_PRECONDITION, "executable '", info->module->description().name,
+              "' was deleted and cannot be executed; compile it again");
+  const auto found = instances_.find(&device);
+  if (found != instances_.end()) return found->second;
+  mydev::pjrt::ModulePlace place{mydev::loading_stream(device.device.index)};
+  if (!device_assignment().empty()) {
+    const auto i = static_cast<size_t>(std::ranges::find(devices, &device) - devices.begin());
+    MYDEV_CHECK(i < devices.size(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
+                "' was not compiled for device ", device.id(), "; name it in the device assignment");
+    place.replica = logical_ids[i].replica;
+    place.partition = logical_ids[i].partition;
+  }
+  // Not in the device's turn, which may wait for a device that this very thread is to start next.
+  const std::unique_lock loading = mydev::lock_loading(device.device.index);
+  return instances_.emplace(&device, info->module->load(place)).first->second;
+}
+
+void PJRT_LoadedExecutable::drop() {
+  const std::lock_guard lock(mutex_);
+  deleted_ = true;
+  for (auto& [device, instance] : instances_) mydev::pjrt::let_go(std::move(instance));
+  instances_.clear();
+}
+
+bool PJRT_LoadedExecutable::deleted() const {
+  const std::lock_guard lock(mutex_);
+  return deleted_;
+}

@@ -1,0 +1,24 @@
+// A compiled module that is one program of csrc/program, the same on each device. Thread-safe, as CompiledModule says.
+#pragma once
+
+#include "pjrt/executable/compiled_module.h"
+#include "program/ir/program.h"
+
+namespace mydev::pjrt {
+
+class ProgramModule final : public CompiledModule {
+ public:
+  // The description's shapes and donations are the program's. Raises INVALID_ARGUMENT where the program returns a
+  // parameter twice.
+  explicit ProgramModule(program::SharedProgram program);
+
+  const ModuleDescription& description() const override { return description_; }
+  std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override;
+  void show(const std::function<void(const program::Program&)>& look) const override { look(*program_); }
+
+ private:
+  program::SharedProgram program_;
+  ModuleDescription description_;
+};
+
+}  // namespace mydev::pjrt

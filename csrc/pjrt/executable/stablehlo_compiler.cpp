@@ -1,0 +1,155 @@
+// StableHLO, as the layers below read and lower it.
+#include <algorithm>
+#include <utility>
+
+#include "lowering/lowering.h"
+#include "pjrt/base/wire.h"
+#include "pjrt/device/platform.h"
+#include "pjrt/executable/program_module.h"
+#include "runtime/base/log.h"
+#include "runtime/command/host_work.h"
+#include "stablehlo/bytecode/reader.h"
+#include "stablehlo/text/text.h"
+#include "stablehlo/verifier/verifier.h"
+
+namespace mydev::pjrt {
+
+namespace {
+
+// As a serialized OpSharding.
+std::string serialized(const lowering::Sharding& sharding) {
+  constexpr uint32_t kType = 1, kTileDimensions = 3, kTileDevices = 4, kReplicatedLastDimension = 6;
+  constexpr uint64_t kReplicated = 0, kTiled = 3;
+  WireWriter writer;
+  writer.number(kType, sharding.is_whole() ? kReplicated : kTiled);
+  if (sharding.is_whole()) return std::move(writer).take();
+  std::vector<int64_t> dimensions = sharding.parts();
+  int64_t copies = sharding.devices();
+  for (const int64_t parts : dimensions) copies /= parts;
+  if (copies > 1) dimensions.push_back(copies);
+  writer.packed(kTileDimensions, dimensions);
+  writer.packed(kTileDevices, sharding.devices_by_tile());
+  if (copies > 1) writer.number(kReplicatedLastDimension, 1);
+  return std::move(writer).take();
+}
+
+// What is computed from more than a device's part of it, for people who look for what partitioning does not do.
+void log_gathers(const std::string& program, int64_t devices, std::span<const std::string> gathered) {
+  if (gathered.empty()) return;
+  std::string message = "program '" + program + "' for " + std::to_string(devices) + " devices gathers parts of ";
+  for (size_t i = 0; i < gathered.size(); ++i) message += (i != 0 ? "; " : "") + gathered[i];
+  log(MYDEV_LOG_DEBUG, message.c_str());
+}
+
+// Those that the devices are of; nothing where that is this one alone.
+lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>& assignment) {
+  const Platform& platform = Platform::get();
+  lowering::SeveralProcesses several;
+  bool elsewhere = false;
+  for (const std::vector<int64_t>& replica : assignment) {
+    for (const int64_t id : replica) {
+      several.devices.push_back(id);
+      elsewhere = elsewhere || !platform.is_local(platform.device(id));
+    }
+  }
+  if (elsewhere) several.processes = platform.processes();
+  return several;
+}
+
+// What an instance is made of, in the order in which it must go.
+struct Compiled {
+  std::shared_ptr<const stablehlo::Module> module;
+  lowering::LoweredProgram lowered;
+};
+
+class StablehloInstance final : public ModuleInstance {
+ public:
+  StablehloInstance(Compiled compiled, const lowering::Placement& placement, const ModulePlace& place)
+      : compiled_(std::move(compiled)),
+        placement_(placement),
+        instance_(ProgramModule(compiled_.lowered.program).load(place)) {}
+
+  void run(const ModuleRun& run) override {
+    if (placement_.devices() > 1) {
+      submit_host_call(run.stream, "a run on several devices",
+                       [collectives = placement_.collectives, device = placement_.device(), id = run.run_id] {
+                         collectives->begin(device, id);
+                       });
+    }
+    instance_->run(run);
+  }
+  std::optional<uint64_t> run_of_its_own() override {
+    if (compiled_.lowered.meetings.empty()) return std::nullopt;
+    return placement_.collectives->next_run(placement_.device());
+  }
+  void abandon(uint64_t run_id, const Failure& failure) override {
+    placement_.collectives->abandon(run_id, failure.message);
+  }
+
+ private:
+  Compiled compiled_;
+  lowering::Placement placement_;
+  std::unique_ptr<ModuleInstance> instance_;
+};
+
+// Lowered for each device anew, since a device knows which it is.
+class StablehloModule final : public CompiledModule {
+ public:
+  StablehloModule(stablehlo::Module module, const CompileOptions& options)
+      : module_(std::make_shared<const stablehlo::Module>(std::move(module))) {
+    placement_.replicas = options.num_replicas;
+    placement_.partitions = options.num_partitions;
+    stablehlo::verify(*module_);
+    const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
+    placement_.collectives =
+        lowering::Collectives::shared(serialize_device_assignment(options.device_assignment) + first.meetings,
+                                      placement_.devices(), processes_of(options.device_assignment));
+    description_ = ProgramModule(first.program).description();
+    log_gathers(description_.name, placement_.devices(), first.gathered);
+    const stablehlo::Function& main = module_->main();
+    std::vector<const stablehlo::Type*> parameters, results;
+    for (const stablehlo::FunctionArgument& argument : main.arguments) parameters.push_back(argument.value->type);
+    for (const stablehlo::FunctionResult& result : main.results) results.push_back(result.type);
+    describe(parameters, first.shardings.parameters, description_.parameters);
+    describe(results, first.shardings.results, description_.results);
+  }
+
+  const ModuleDescription& description() const override { return description_; }
+  std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override {
+    lowering::Placement placement = placement_;
+    placement.replica = place.replica;
+    placement.partition = place.partition;
+    return std::make_unique<StablehloInstance>(Compiled{module_, lowering::lower(*module_, placement)}, placement,
+                                               place);
+  }
+  void show(const std::function<void(const program::Program&)>& look) const override {
+    look(*lowering::lower(*module_, placement_).program);
+  }
+
+ private:
+  // With the element types of the program, which kernels may not know.
+  void describe(std::span<const stablehlo::Type* const> types, std::span<const lowering::Sharding> shardings,
+                std::vector<ValueDescription>& values) const {
+    for (size_t i = 0; i < types.size(); ++i) {
+      const bool is_token = types[i]->kind == stablehlo::TypeKind::kToken;  // clients hold pred[0] for it
+      const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
+      values.at(i).shape =
+          make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
+      if (placement_.partitions > 1) values[i].sharding = serialized(shardings[i]);
+    }
+  }
+
+  std::shared_ptr<const stablehlo::Module> module_;
+  lowering::Placement placement_;
+  ModuleDescription description_;
+};
+
+}  // namespace
+
+SharedModule compile_stablehlo(std::string_view code, const CompileOptions& options) {
+  const auto bytes = std::as_bytes(std::span(code));
+  return std::make_shared<StablehloModule>(
+      stablehlo::is_bytecode(bytes) ? stablehlo::read_bytecode(bytes) : stablehlo::read_text(code), options);
+}
+
+}  // namespace mydev::pjrt

@@ -1,0 +1,189 @@
+// What pjrt_mydev's Python asks of kernels: their records as JSON, the shapes of their results, libraries of them; and
+// which of them a program launches.
+//
+// Functions return a mydev_code; a text, which is the answer or what is wrong, is valid until this thread's next call.
+// Thread-safe.
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "kernels/registry/kernel_library.h"
+#include "kernels/registry/kernel_registry.h"
+#include "kernels/spec/signature.h"
+#include "pjrt/base/error.h"
+#include "pjrt/executable/executable.h"
+#include "program/text/text.h"
+#include "runtime/base/utf8.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::pjrt {
+
+namespace {
+
+void append_json(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      (out += '\\') += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(c);
+      ((out += "\\u00") += kDigits[byte >> 4]) += kDigits[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+// Text of no UTF-8 has a character for each byte.
+std::string as_utf8(const std::string& text) {
+  if (is_utf8(text)) return text;
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      out += c;
+    } else {
+      (out += static_cast<char>(0xc0 | byte >> 6)) += static_cast<char>(0x80 | (byte & 0x3f));
+    }
+  }
+  return out;
+}
+
+class JsonWriter {
+ public:
+  void operator()(std::nullptr_t) { out_ += "null"; }
+  void operator()(bool value) { out_ += value ? "true" : "false"; }
+  void operator()(int64_t value) { out_ += std::to_string(value); }
+  void operator()(uint64_t value) { out_ += std::to_string(value); }
+  void operator()(double value) {
+    std::array<char, 40> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+    const std::string_view text(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+    out_ += text;
+    if (text.find_first_of(".e") == std::string_view::npos) out_ += ".0";
+  }
+  void operator()(const std::string& value) { append_json(out_, as_utf8(value)); }
+  void operator()(const Description::List& items) {
+    out_ += '[';
+    for (const Description& item : items) write(item);
+    close(']');
+  }
+  void operator()(const Description::Dictionary& entries) {
+    out_ += '{';
+    for (const auto& [name, value] : entries) {
+      append_json(out_, name);
+      out_ += ':';
+      write(value);
+    }
+    close('}');
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  void write(const Description& value) {
+    std::visit(*this, value.value);
+    out_ += ',';
+  }
+  void close(char bracket) {
+    if (out_.back() == ',') out_.pop_back();
+    out_ += bracket;
+  }
+
+  std::string out_;
+};
+
+thread_local std::string last_text;
+
+// The code of what body() raised; its text, or what it raised, is the text.
+template <typename Body>
+int32_t answer(const char** out_text, const Body& body) {
+  Failure failure = failure_of([&] { last_text = body(); });
+  if (failure.failed()) last_text = std::move(failure.message);
+  *out_text = last_text.c_str();
+  return failure.code;
+}
+
+const mydev_kernel& found(const char* name) {
+  const mydev_kernel* kernel = find_kernel(name);
+  MYDEV_CHECK(kernel != nullptr, MYDEV_NOT_FOUND, "there is no kernel '", name,
+              "'; load the library that has it (pjrt_mydev.load_custom_calls, MYDEV_CUSTOM_CALLS)");
+  return *kernel;
+}
+
+}  // namespace
+
+}  // namespace mydev::pjrt
+
+// Loads a library, and gives its file.
+extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_load_kernels(const char* file,
+                                                                                  const char** out_text) {
+  return mydev::pjrt::answer(out_text, [&] { return mydev::load_kernel_library(file).file; });
+}
+
+// What the kernel's record says.
+extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_describe_kernel(const char* name,
+                                                                                     const char** out_text) {
+  return mydev::pjrt::answer(out_text, [&] {
+    (void)mydev::pjrt::found(name);
+    mydev::pjrt::JsonWriter json;
+    std::visit(json, mydev::describe_kernel(name).value);
+    return json.take();
+  });
+}
+
+// The number of each type of elements, by the name that NumPy has for it.
+extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_dtypes(const char** out_text) {
+  return mydev::pjrt::answer(out_text, [] {
+    mydev::Description::Dictionary numbers;
+    for (const mydev::DtypeRow& row : mydev::kDtypes) {
+      if (row.python_name != nullptr) numbers.emplace_back(row.python_name, mydev::Description{int64_t{row.dtype}});
+    }
+    mydev::pjrt::JsonWriter json;
+    json(numbers);
+    return json.take();
+  });
+}
+
+// The program of kernels that an executable of that fingerprint is, as text (program/text/text.h).
+extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program_text(const char* fingerprint,
+                                                                                  const char** out_text) {
+  return mydev::pjrt::answer(out_text, [&] {
+    const mydev::pjrt::SharedExecutableInfo info = mydev::pjrt::find_executable(fingerprint);
+    MYDEV_CHECK(info != nullptr, MYDEV_NOT_FOUND, "there is no executable of fingerprint ", fingerprint,
+                " any more; compile the program again");
+    std::string text;
+    info->module->show([&text](const mydev::program::Program& program) { text = mydev::program::print(program); });
+    return text;
+  });
+}
+
+// The results of a kernel with a signature, for operands of which the data are not looked at, and all attributes in the
+// signature's order. There is room for `capacity` results.
+extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_infer_results(
+    const char* name, const mydev_buffer* operands, uint32_t num_operands, const mydev_attribute* attributes,
+    uint32_t num_attributes, mydev_shape* results, uint32_t capacity, uint32_t* out_count, const char** out_text) {
+  return mydev::pjrt::answer(out_text, [&] {
+    const mydev_kernel& kernel = mydev::pjrt::found(name);
+    MYDEV_CHECK(kernel.signature != nullptr, MYDEV_UNIMPLEMENTED, "kernel '", name,
+                "' has no signature, so its results are not known; call it with jax.ffi.ffi_call");
+    mydev_frame frame{};
+    frame.struct_size = sizeof frame;
+    frame.buffers = operands;
+    frame.num_inputs = num_operands;
+    frame.attributes = attributes;
+    frame.num_attributes = num_attributes;
+    frame.kernel = &kernel;
+    mydev::check_operands(kernel, frame);
+    *out_count = mydev::num_outputs(*kernel.signature, num_operands);
+    MYDEV_CHECK(*out_count <= capacity, MYDEV_INVALID_ARGUMENT, "kernel '", name, "' has ", *out_count,
+                " results, and there is room for ", capacity);
+    mydev::infer_results(kernel, frame, {results, *out_count});
+    return std::string();
+  });
+}

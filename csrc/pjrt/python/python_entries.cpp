@@ -1,0 +1,80 @@
+// What pjrt_mydev's Python asks of the library beyond the C API: functions of C that programs call by a target's name.
+#include "pjrt/python/python_entries.h"
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "kernels/registry/kernel_registry.h"
+
+namespace {
+
+thread_local std::string last_message;
+
+// Given a function's number, and the memory of operands and results. 0; else it writes what is wrong, with a NUL.
+using Callback = int (*)(int64_t number, void** operands, void** results, char* message, size_t size);
+constexpr size_t kMessageBytes = 4096;
+std::atomic<Callback> callback{nullptr};
+
+using Preparation = void (*)();
+std::atomic<Preparation> preparation{nullptr};
+
+mydev_code call_python(const mydev_frame* frame) {
+  std::vector<void*> results, operands;
+  results.reserve(frame->num_outputs);
+  operands.reserve(frame->num_inputs);
+  for (uint32_t i = 0; i < frame->num_outputs; ++i) results.push_back(frame->buffers[i].data);
+  for (uint32_t i = 0; i < frame->num_inputs; ++i) operands.push_back(frame->buffers[frame->num_outputs + i].data);
+  std::array<char, kMessageBytes> message{};
+  const int64_t number = frame->attributes[0].value.i;
+  if (callback.load()(number, operands.data(), results.data(), message.data(), message.size()) == 0) return MYDEV_OK;
+  frame->host->set_error(frame, message.data());
+  return MYDEV_INTERNAL;
+}
+
+constexpr mydev_kernel kCallback = {.struct_size = sizeof(mydev_kernel),
+                                    .name = "pjrt.python_callback",
+                                    .entry = call_python,
+                                    .doc = "a Python function that a program calls: callback, its number"};
+
+}  // namespace
+
+void mydev::pjrt::prepare_to_load() {
+  if (const Preparation function = preparation.load()) function();
+}
+
+// What calls Python functions, for good. Thread-safe.
+extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_callback(Callback function) {
+  callback.store(function);
+  mydev::register_kernel(kCallback);
+}
+
+// What is called before serialized executables are loaded, for good. Thread-safe.
+extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_preparation(Preparation function) {
+  preparation.store(function);
+}
+
+// Registers a target of custom calls for all devices: `kind` is a mydev_kernel_kind, the functions are of that kind, or
+// NULL. Returns NULL, or what is wrong, valid until this thread's next call. Thread-safe.
+extern "C" __attribute__((visibility("default"))) const char* mydev_pjrt_register_target(
+    const char* name, int32_t kind, uint32_t traits, mydev_function execute, mydev_function instantiate,
+    mydev_function prepare, mydev_function initialize) {
+  try {
+    mydev_kernel kernel{};
+    kernel.struct_size = sizeof(kernel);
+    kernel.name = (new std::string(name))->c_str();  // outlives the registry
+    kernel.kind = kind;
+    kernel.traits = traits;
+    kernel.execute = execute;
+    kernel.instantiate = instantiate;
+    kernel.prepare = prepare;
+    kernel.initialize = initialize;
+    mydev::register_kernel(kernel, {"", "register_ffi_target"});
+    return nullptr;
+  } catch (const std::exception& error) {
+    last_message = error.what();
+    return last_message.c_str();
+  }
+}
