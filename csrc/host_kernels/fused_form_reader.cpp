@@ -176,7 +176,7 @@ void FusedTiles::read_operand(const mydev_attribute& form, size_t i, const mydev
   const std::span<const int64_t> strides = ints_of(entries, "strides").subspan(i * rank, rank);
   const bool is_result = i < step.num_outputs;
   check(place >= kAbsentPlace, "operand ", i, " has the place ", place);
-  check(place >= 0 || !is_result, "operand ", i, " is written, and is ", place == kNumberPlace ? "a number" : "absent");
+  check(place != kNumberPlace || !is_result, "operand ", i, " is written, and is a number");
   const bool is_dtype =
       dtype > 0 && dtype <= std::numeric_limits<int16_t>::max() && dtype_row(static_cast<int32_t>(dtype)).size != 0;
   check(is_dtype || place == kAbsentPlace, "operand ", i, " has the dtype ", dtype, ", which is none");

@@ -73,7 +73,7 @@ constexpr Mistake kMistakes[] = {
     {"ReadsBeforeItIsWritten", "places=[3, 2]", "places=[3, 9]", MYDEV_INVALID_ARGUMENT, "operand 1 reads place 9"},
     {"ReadsWhatALaterStepWrites", "places=[3, 2]", "places=[4, 2]", MYDEV_INVALID_ARGUMENT, "operand 1 reads place 3"},
     {"WritesANumber", "places=[3, 2]", "places=[-1, 2]", MYDEV_INVALID_ARGUMENT, "are numbers, and there are 0"},
-    {"WritesNothing", "places=[3, 2]", "places=[-2, 2]", MYDEV_INVALID_ARGUMENT, "operand 0 is written, and is absent"},
+    {"WritesNothing", "places=[3, 2]", "places=[-2, 2]", MYDEV_INVALID_ARGUMENT, "is absent"},
     {"TooManyNumbers", "numbers={}, attributes={}}, \"mydev.mul", "numbers={number=1.0}, attributes={}}, \"mydev.mul",
      MYDEV_INVALID_ARGUMENT, "0 operands are numbers, and there are 1"},
     {"NumberThatIsText", "number=-1.0", "number=\"-1\"", MYDEV_INVALID_ARGUMENT, "a number is none"},

@@ -191,6 +191,18 @@ TEST(FusedReductions, GiveTheSameForResultsBeyondTheCaches) {
   EXPECT_EQ(run_once(fuse(program), {x}, kCount), run_once(program, {x}, kCount));
 }
 
+TEST(FusedReductions, GiveAVarianceWithoutItsMean) {
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  const SharedProgram program = parsed(R"(program p(x: f32[40,24]) -> (y: f32[40]) {
+  temporary v: f32[40]
+  v f32[40,24]{1,0}, none = launch mydev.variance(x; correction=0.0, take_root=false)
+  y = launch mydev.rsqrt(v)
+})");
+  std::vector<float> x(size_t{40} * 24);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
+  EXPECT_EQ(run_once(fuse(program), {x}, 40), run_once(program, {x}, 40));
+}
+
 class FusedRows : public testing::TestWithParam<int64_t> {};
 
 TEST_P(FusedRows, GiveTheSameAtEachLength) {
