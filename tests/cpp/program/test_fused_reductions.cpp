@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -368,9 +369,25 @@ class RandomProgram {
   void add_reduction() {
     const Operand in = builder_.view(one_of(random_, whole_));
     const SlotIndex slot = make(columns_, kept_sizes_);
+    note(columns_, slot);
+    if (is_floating() && below(random_, 4) == 0) return add_variance(slot, in);
     builder_.launch(one_of(random_, std::vector<const char*>{"mydev.sum", "mydev.amax", "mydev.prod"}),
                     {broadcast(slot, false)}, {in});
-    note(columns_, slot);
+  }
+
+  // With its mean, or without.
+  void add_variance(SlotIndex slot, const Operand& in) {
+    std::array<mydev_attribute, 2> attributes{};
+    attributes[0] = {"correction", MYDEV_ATTRIBUTE_FLOAT, 0, 0, {.f = 0.5}};
+    attributes[1] = {"take_root", MYDEV_ATTRIBUTE_BOOL, 0, 0, {.i = below(random_, 2)}};
+    Operand mean = ProgramBuilder::absent();
+    if (below(random_, 2) == 0) {
+      const SlotIndex means = builder_.temporary(dtype_, kept_sizes_);
+      made_.push_back(means);
+      note(columns_, means);
+      mean = broadcast(means, false);
+    }
+    builder_.launch("mydev.variance", {broadcast(slot, false), mean}, {in}, attributes);
   }
 
   static void note(std::vector<SlotIndex>& values, SlotIndex slot) {
