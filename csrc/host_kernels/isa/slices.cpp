@@ -87,16 +87,17 @@ class Slices {
   bool are_apart() const { return apart_; }
   int64_t end() const { return end_; }  // behind the places where parts may begin, of a dense tensor
 
-  // body(first, n, places) for blocks that cover [begin, end).
-  template <bool kClamps, typename Body>
-  void for_each_block(int64_t begin, int64_t end, const Body& body) const {
+  // body(first, n, places) for blocks that cover [begin, end). `clamps`: a part that would begin outside begins as near
+  // to that as it can.
+  template <typename Body>
+  void for_each_block(bool clamps, int64_t begin, int64_t end, const Body& body) const {
     int64_t places[kPlaces];
     for (int64_t first = begin; first < end; first += kPlaces) {
       const int64_t n = std::min(kPlaces, end - first);
       if (index_.dtype == MYDEV_S64) {
-        this->places<int64_t, kClamps>(first, n, places);
+        clamps ? this->places<int64_t, true>(first, n, places) : this->places<int64_t, false>(first, n, places);
       } else {
-        this->places<int32_t, kClamps>(first, n, places);
+        clamps ? this->places<int32_t, true>(first, n, places) : this->places<int32_t, false>(first, n, places);
       }
       body(first, n, places);
     }
@@ -196,7 +197,7 @@ mydev_code gather_entry(const mydev_frame* frame) {
     const int64_t grain = kGrainHeavy / std::max<int64_t>(slices.elements(), 1) + 1;
     if (slices.elements() == 0) return MYDEV_OK;
     parallel_for(slices.count(), grain, [&](int64_t begin, int64_t end) {
-      slices.for_each_block<true>(begin, end, [&](int64_t first, int64_t n, const int64_t* places) {
+      slices.for_each_block(/*clamps=*/true, begin, end, [&](int64_t first, int64_t n, const int64_t* places) {
         if (slices.elements() == 1) {
           const Element* const from = slices.whole<Element>(0);
           Element* const to = slices.part<Element>(first);
@@ -223,17 +224,17 @@ void begin_with(const mydev_buffer& out, const mydev_buffer& in) {
 }
 
 // put(place, value) for each element that lies within, of parts that begin in [begin, end).
-template <bool kClamps, typename Element, typename Put>
-void write_part_of(const Slices& slices, int64_t begin, int64_t end, const Put& put) {
-  const auto put_run = [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
-    if (to_step == 1 && from_step == 1) {
+template <typename Element, typename Put>
+void write_part_of(const Slices& slices, bool clamps, int64_t begin, int64_t end, const Put& put) {
+  const auto put_dense = [&put](Element* to, const Element* from, int64_t count) {
 #pragma GCC ivdep
-      for (int64_t k = 0; k < count; ++k) put(to[k], from[k]);
-    } else {
-      for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
-    }
+    for (int64_t k = 0; k < count; ++k) put(to[k], from[k]);
   };
-  slices.for_each_block<kClamps>(0, slices.count(), [&](int64_t first, int64_t n, const int64_t* places) {
+  const auto put_run = [&](Element* to, int64_t to_step, const Element* from, int64_t from_step, int64_t count) {
+    if (to_step == 1 && from_step == 1) return put_dense(to, from, count);
+    for (int64_t k = 0; k < count; ++k) put(to[k * to_step], from[k * from_step]);
+  };
+  slices.for_each_block(clamps, 0, slices.count(), [&](int64_t first, int64_t n, const int64_t* places) {
     if (slices.elements() == 1) {
       Element* const to = slices.whole<Element>(0);
       const Element* const from = slices.part<Element>(first);
@@ -248,10 +249,7 @@ void write_part_of(const Slices& slices, int64_t begin, int64_t end, const Put& 
     const auto lies_within = [least = begin, limit = end](int64_t place) { return place >= least && place < limit; };
     const auto put_part = [&, whole = slices.whole<Element>(0), part = slices.part<Element>(first),
                            step = slices.part_step(), elements = slices.elements()](int64_t j) {
-      Element* const to = whole + places[j];
-      const Element* const from = part + j * step;
-#pragma GCC ivdep
-      for (int64_t k = 0; k < elements; ++k) put(to[k], from[k]);
+      put_dense(whole + places[j], part + j * step, elements);
     };
     if (slices.are_runs() && begin == 0 && end == slices.end()) {
       // Little around the elements: the processor asks memory for those of the next parts meanwhile.
@@ -276,13 +274,8 @@ template <typename Element, typename Put>
 void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
   begin_with(frame->buffers[0], frame->buffers[1]);
   if (slices.elements() == 0) return;
-  const auto run = [&](int64_t begin, int64_t end) {
-    if (frame->attributes[1].value.i != 0) {
-      write_part_of<true, Element>(slices, begin, end, put);
-    } else {
-      write_part_of<false, Element>(slices, begin, end, put);
-    }
-  };
+  const bool clamps = frame->attributes[1].value.i != 0;
+  const auto run = [&](int64_t begin, int64_t end) { write_part_of<Element>(slices, clamps, begin, end, put); };
   // Of short parts, looking for its own costs a thread as much as writing all.
   const bool shared = slices.are_apart() && slices.elements() >= kElementsShared;
   const int64_t pieces = shared ? std::max<int64_t>(slices.count() * slices.elements() / kGrainHeavy, 1) : 1;
