@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -33,6 +34,22 @@ def fresh_compiler() -> Iterator[None]:
     torch_mydev.reset_compile_report()
     yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def kernel_sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Of the kernels that graphs become during the test."""
+    from torch_mydev.compile.kernels.library import KernelLibrary
+
+    seen: list[str] = []
+    kernel = KernelLibrary.kernel
+
+    def noted(library: KernelLibrary, name: str, counts: Any, numbers: str, source: str) -> Any:
+        seen.append(source)
+        return kernel(library, name, counts, numbers, source)
+
+    monkeypatch.setattr(KernelLibrary, "kernel", noted)
+    return seen
 
 
 @pytest.fixture(scope="session")

@@ -16,22 +16,6 @@ from support.like_eager import graphs
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
-@pytest.fixture
-def sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Of the kernels that are made during the test."""
-    from torch_mydev.compile.kernels.library import KernelLibrary
-
-    seen: list[str] = []
-    kernel = KernelLibrary.kernel
-
-    def noted(library: KernelLibrary, name: str, counts: Any, numbers: str, source: str) -> Any:
-        seen.append(source)
-        return kernel(library, name, counts, numbers, source)
-
-    monkeypatch.setattr(KernelLibrary, "kernel", noted)
-    return seen
-
-
 def same_values(function: Callable[..., Any], *args: Tensor) -> None:
     run = torch.compile(function, backend="mydev_kernels", fullgraph=True)
     actual, expected = [x.clone() for x in args], [x.clone() for x in args]
@@ -49,87 +33,87 @@ def softmax(x: Tensor) -> Tensor:
     return shifted / shifted.sum(-1, keepdim=True)
 
 
-def test_exponentials_of_a_softmax_are_computed_once(sources: list[str]) -> None:
+def test_exponentials_of_a_softmax_are_computed_once(kernel_sources: list[str]) -> None:
     same_values(softmax, rows(3, 1000))
-    (source,) = sources
+    (source,) = kernel_sources
     assert source.count("exp_f32(") == 1
     assert "KEPT(f32, kept0, 1000);" in source
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_softmax_of_other_types(dtype: torch.dtype, sources: list[str]) -> None:
+def test_softmax_of_other_types(dtype: torch.dtype, kernel_sources: list[str]) -> None:
     same_values(lambda x: F.softmax(x, -1), rows(3, 77, dtype=dtype))
-    assert sources[0].count("exp_f") == 1
+    assert kernel_sources[0].count("exp_f") == 1
 
 
-def test_rows_of_special_values(sources: list[str]) -> None:
+def test_rows_of_special_values(kernel_sources: list[str]) -> None:
     x = rows(4, 50)
     x[0, 3], x[1, 7], x[2] = float("inf"), float("nan"), float("-inf")
     same_values(softmax, x)
-    assert "KEPT" in sources[0]
+    assert "KEPT" in kernel_sources[0]
 
 
-def test_rows_for_which_there_is_no_room_are_computed_again(sources: list[str]) -> None:
+def test_rows_for_which_there_is_no_room_are_computed_again(kernel_sources: list[str]) -> None:
     same_values(softmax, rows(2, 4096 + 1))
-    assert sources[0].count("exp_f32(") == 2
-    assert "KEPT" not in sources[0]
+    assert kernel_sources[0].count("exp_f32(") == 2
+    assert "KEPT" not in kernel_sources[0]
 
 
-def test_as_many_values_are_kept_as_there_is_room_for(sources: list[str]) -> None:
+def test_as_many_values_are_kept_as_there_is_room_for(kernel_sources: list[str]) -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         values = [x.sin(), x.exp(), x.tanh()]
         return tuple(value / value.sum(-1, keepdim=True) for value in values)
 
     same_values(function, rows(2, 2000))
-    assert sources[0].count("KEPT") == 2
+    assert kernel_sources[0].count("KEPT") == 2
 
 
-def test_sizes_that_are_not_known_are_computed_again(sources: list[str]) -> None:
+def test_sizes_that_are_not_known_are_computed_again(kernel_sources: list[str]) -> None:
     run = torch.compile(softmax, backend="mydev_kernels", fullgraph=True, dynamic=True)
     for x in (rows(3, 100), rows(5, 60)):
         assert_close(run(x), softmax(x))
-    assert "KEPT" not in sources[0]
+    assert "KEPT" not in kernel_sources[0]
 
 
-def test_what_is_as_quick_to_compute_is_computed_again(sources: list[str]) -> None:
+def test_what_is_as_quick_to_compute_is_computed_again(kernel_sources: list[str]) -> None:
     def variance(x: Tensor) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
         return centred * (centred * centred).mean(-1, keepdim=True)
 
     same_values(variance, rows(3, 100))
-    assert "KEPT" not in sources[0]
+    assert "KEPT" not in kernel_sources[0]
 
 
-def test_only_the_last_of_values_on_the_way_is_kept(sources: list[str]) -> None:
+def test_only_the_last_of_values_on_the_way_is_kept(kernel_sources: list[str]) -> None:
     def function(x: Tensor) -> Tensor:
         value = x.sin().exp()
         return value / value.sum(-1, keepdim=True)
 
     same_values(function, rows(3, 100))
-    (source,) = sources
+    (source,) = kernel_sources
     assert source.count("KEPT") == source.count("sin_f32(") == source.count("exp_f32(") == 1
 
 
-def test_rows_of_several_dimensions_and_broadcast_operands(sources: list[str]) -> None:
+def test_rows_of_several_dimensions_and_broadcast_operands(kernel_sources: list[str]) -> None:
     def function(x: Tensor, bias: Tensor) -> Tensor:
         value = (x.transpose(1, 2) + bias).exp()
         return value / value.sum((1, 2), keepdim=True) * bias
 
     same_values(function, rows(3, 40, 24), rows(24, 1))
-    assert sources[0].count("exp_f32(") == 1
+    assert kernel_sources[0].count("exp_f32(") == 1
 
 
-def test_values_of_three_loops(sources: list[str]) -> None:
+def test_values_of_three_loops(kernel_sources: list[str]) -> None:
     def function(x: Tensor) -> Tensor:
         value = x.tanh()
         centred = value - value.mean(-1, keepdim=True)
         return centred * (centred.square().mean(-1, keepdim=True) + 1e-5).rsqrt() + value
 
     same_values(function, rows(3, 100))
-    assert sources[0].count("tanh_f32(") == 1
+    assert kernel_sources[0].count("tanh_f32(") == 1
 
 
-def test_what_a_kernel_writes_is_read_again(sources: list[str]) -> None:
+def test_what_a_kernel_writes_is_read_again(kernel_sources: list[str]) -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         total = x.exp().sum(-1, keepdim=True)
         x.sub_(total)
@@ -138,7 +122,7 @@ def test_what_a_kernel_writes_is_read_again(sources: list[str]) -> None:
     same_values(function, rows(3, 100) / 100)
 
 
-def test_conditions_and_checked_indices(sources: list[str]) -> None:
+def test_conditions_and_checked_indices(kernel_sources: list[str]) -> None:
     def function(x: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         taken = softmax(torch.where(mask, x[:, index], -torch.inf))
         padded = F.pad(x, (3, 5)).exp()
@@ -146,10 +130,10 @@ def test_conditions_and_checked_indices(sources: list[str]) -> None:
 
     index = torch.arange(99, -1, -1, device="mydev")
     same_values(function, rows(3, 100), index, index % 3 == 0)
-    assert [source.count("exp_f32(") for source in sources] == [1, 1]
+    assert [source.count("exp_f32(") for source in kernel_sources] == [1, 1]
 
 
-def test_gradients(sources: list[str]) -> None:
+def test_gradients(kernel_sources: list[str]) -> None:
     def function(x: Tensor) -> Tensor:
         (gradient,) = torch.autograd.grad((softmax(x.tanh()) * x).sum(), x)
         return gradient
@@ -158,4 +142,4 @@ def test_gradients(sources: list[str]) -> None:
     run = torch.compile(lambda x: (softmax(x.tanh()) * x).sum(), backend="mydev_kernels", fullgraph=True)
     (actual,) = torch.autograd.grad(run(x), x)
     assert_close(actual, function(x))
-    assert any("KEPT" in source for source in sources)
+    assert any("KEPT" in source for source in kernel_sources)

@@ -44,6 +44,10 @@ aten = torch.ops.aten
 #: Its name.
 BACKEND = f"{DEVICE_NAME}_kernels"
 
+#: Of Inductor's settings: memory is planned as that of a program (recorded_graph.py), to which a buffer that is used
+#: again is one that lives from its first use to its last.
+_SETTINGS = {"allow_buffer_reuse": False}
+
 
 def obstacle(devices: set[torch.device]) -> str | None:
     """Why no kernels can be generated for these devices; None if they can."""
@@ -67,11 +71,9 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """The backend: ``original`` is Inductor's ``compile_fx``, ``patches`` are of its settings."""
     scheduling.register()
-    inner = functools.partial(_compile, inductor.compile_fx_inner)
-    if not patches:
-        return cast("Callable[..., Any]", original(graph, example_inputs, inner, decompositions=DecompositionTable()))
-    with config.patch(dict(patches)):
-        inner = config.patch(dict(patches))(inner)
+    settings = {**_SETTINGS, **(patches or {})}
+    inner = config.patch(settings)(functools.partial(_compile, inductor.compile_fx_inner))
+    with config.patch(settings):
         return cast("Callable[..., Any]", original(graph, example_inputs, inner, decompositions=DecompositionTable()))
 
 

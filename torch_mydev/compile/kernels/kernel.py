@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -21,14 +21,13 @@ from torch._inductor.codegen.common import (
     CSE,
     CSEVariable,
     DeferredLine,
+    InplacedBuffer,
     PythonPrinter,
-    RemovedArg,
 )
 from torch._inductor.codegen.simd import IterationRanges, IterationRangesEntry, IterationRangesRoot, SIMDKernel
 from torch._inductor.utils import IndentedBuffer, prefix_is_reduction, upcast_compute_type
 from torch._inductor.virtualized import OpsValue, V
 from torch.utils._ordered_set import OrderedSet
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_mydev.compile.kernels.accumulators import Accumulator, make_accumulator
@@ -36,6 +35,13 @@ from torch_mydev.compile.kernels.kept_rows import KeptRows
 from torch_mydev.compile.kernels.loops import Loop, make_loop
 from torch_mydev.compile.kernels.operators import Operators
 from torch_mydev.compile.kernels.printer import IndexPrinter
+from torch_mydev.compile.kernels.signature import (
+    Signature,
+    places,
+    reading_pointer,
+    reading_pointers,
+    signature_of,
+)
 from torch_mydev.compile.kernels.types import converted, loaded, memory_type, stored, value_type
 
 NAME = "KERNEL_NAME"  #: in the source, until the kernel has one
@@ -94,23 +100,6 @@ class Section:
     stores: IndentedBuffer  #: of these results
 
 
-@dataclass
-class Signature:
-    """The function's parameters, and what a call gives for them."""
-
-    results: list[tuple[str, str]] = field(default_factory=list)  #: name outside, declaration
-    updated: list[tuple[str, str]] = field(default_factory=list)
-    operands: list[tuple[str, str]] = field(default_factory=list)
-    numbers: list[tuple[str, str, str]] = field(default_factory=list)  #: value outside, declaration, kind
-
-    def declarations(self) -> list[str]:
-        pointers = [*self.results, *self.updated, *self.operands]
-        return [text for _, text in pointers] + [text for _, text, _ in self.numbers]
-
-    def tensors(self) -> list[str]:
-        return [name for name, _ in [*self.results, *self.updated, *self.operands]]
-
-
 class GeneratedKernel(SIMDKernel[CSEVariable]):
     """What Inductor fills with the operations of some nodes."""
 
@@ -139,6 +128,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         self._kept: OrderedSet[CSEVariable] = OrderedSet()
         self._host_numbers: dict[str, str] = {}
         self._updated: set[str] = set()  #: buffers of which some elements stay as they were
+        self._read_places: set[str] = set()  #: buffers that are read, and then others computed in their place
         if sum(_is_reduced(tree) for tree in self.range_trees) > 1:
             raise NotImplementedError("generated kernels reduce one range")
 
@@ -177,9 +167,19 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         if _is_on_host(name):
             element = self._host_number(name, dtype)
             return self.cse.generate(self.loads, element, dtype=upcast_compute_type(dtype), shape=())
-        pointer = self.args.input(name)
+        pointer = self._reading_pointer(name)
         element = f"{pointer}[{self.index_to_str(self.prepare_indexing(index))}]"
         return self.cse.generate(self.loads, loaded(element, dtype), dtype=upcast_compute_type(dtype), shape=())
+
+    def _reading_pointer(self, name: str) -> str:
+        real = V.graph.scheduler.mutation_real_name.get(name, name)
+        place = self.args.inplace_buffers.get(real)
+        made_here = real in self.store_buffer_names
+        if isinstance(place, InplacedBuffer) and real == place.other_names[0] and not made_here:
+            self._read_places.add(real)
+            if name == real:
+                return reading_pointer(place)
+        return self.args.input(name)
 
     def _host_number(self, name: str, dtype: torch.dtype) -> str:
         number = self._host_numbers.setdefault(name, f"number{len(self._host_numbers)}")
@@ -188,6 +188,8 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         line = self._store_line(name, index, value, mode)
         if self.reduces and self.by_group and not self.inside_reduction:
+            if name in self.args.inplace_buffers:  # all of the group have read what was there
+                self.stores.writeline(DeferredLine(name, "GROUP_BARRIER;"))
             line = f"ONCE {line}"
         self.stores.writeline(DeferredLine(name, line))
 
@@ -290,7 +292,9 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
     def codegen_kernel(self, name: str = NAME) -> str:
         self.codegen_body()
         body = self._reduction_text() if self.reduces else self._pointwise_text()
-        self._fill_signature()
+        self.signature = signature_of(
+            self.args, self._host_numbers, self.removed_buffers, self._updated | self._read_places
+        )
         code = IndentedBuffer()
         code.writeline(f"KERNEL({name}, {', '.join(self.signature.declarations())}) {{")
         with code.indent():
@@ -298,9 +302,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
                 code.writeline("SCRATCH;")
             if self.checks:
                 code.writeline("CHECKS_OPEN;")
-            for name_outside, inner in self.args.input_buffers.items():
-                if isinstance(output := self.args.output_buffers.get(name_outside), str):  # read before it is written
-                    code.writeline(f"IN({memory_type(V.graph.get_dtype(name_outside))}) {inner} = {output};")
+            code.writelines([*reading_pointers(self.args, self._read_places)])
             for size in self.args.sizevars.values():
                 if not size.startswith("f"):
                     code.writeline(f"const {self.index_dtype} {size} = ({self.index_dtype}){size}_given;")
@@ -401,6 +403,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             return []
         assert isinstance(self.cse, TypedCSE)
         written = [str(pointer) for pointer in self.args.output_buffers.values()]
+        written += [place.inner_name for place in places(self.args)]
         rows = KeptRows(self.cse.expressions, written, self.reduced.prefix, int(length))
         bodies = rows.share([section.body.getvalue().splitlines() for section in loops])
         for section, body in zip(loops, bodies, strict=True):
@@ -445,29 +448,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             assert variable.dtype is not None
             code.writeline(f"{value_type(variable.dtype)} {variable} = {element};")
 
-    # --- parameters -----------------------------------------------------------------------------------------------
-
-    def _fill_signature(self) -> None:
-        signature = self.signature
-        outputs = {name for name in self.args.output_buffers if name not in self._updated and _is_made_here(name)}
-        for name, inner in self.args.output_buffers.items():
-            if isinstance(inner, RemovedArg) or name in self.removed_buffers:
-                continue
-            fresh = name in outputs and name not in self.args.input_buffers
-            group = signature.results if fresh else signature.updated
-            group.append((name, f"OUT({memory_type(V.graph.get_dtype(name))}) {inner}"))
-        for name, inner in self.args.input_buffers.items():
-            if name in self.args.output_buffers:
-                continue
-            signature.operands.append((name, f"IN({memory_type(V.graph.get_dtype(name))}) {inner}"))
-        for name, inner in self._host_numbers.items():
-            kind = "f" if V.graph.get_dtype(name).is_floating_point else "i"
-            signature.numbers.append((f"{name}.item()", f"{'f64' if kind == 'f' else 'i64'} {inner}", kind))
-        for outer, inner in self.args.sizevars.items():
-            if isinstance(outer, sympy.Symbol) and symbol_is_type(outer, SymT.UNBACKED_FLOAT):
-                signature.numbers.append((self.pexpr(outer), f"f64 {inner}_given", "f"))
-            else:
-                signature.numbers.append((self.pexpr(outer), f"i64 {inner}_given", "i"))
+    # --- the call -----------------------------------------------------------------------------------------------------
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
         assert self.work is not None
@@ -493,8 +474,3 @@ def _is_on_host(name: str) -> bool:
     buffer = V.graph.try_get_buffer(name)
     device = None if buffer is None else buffer.get_device()
     return device is not None and device.type == "cpu"
-
-
-def _is_made_here(name: str) -> bool:
-    """Whether a buffer is this graph's own."""
-    return name not in V.graph.graph_inputs and name not in V.graph.constants

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._inductor import config
 from torch._inductor.codegen.common import (
+    BackendFeature,
     DeviceOpOverrides,
     register_backend_for_device,
     register_device_op_overrides,
@@ -22,6 +23,7 @@ from torch._inductor.codegen.wrapper import (
 )
 from torch._inductor.utils import get_fused_kernel_name, get_kernel_metadata
 from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
 
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.kernels.kernel import NAME, GeneratedKernel
@@ -33,6 +35,9 @@ class KernelScheduling(SIMDScheduling):
     """Inductor's scheduling of kernels that go through ranges, with ours."""
 
     kernel_type = GeneratedKernel
+
+    def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
+        return OrderedSet([*super().get_backend_features(device), BackendFeature.INPLACE_BUFFERS])
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: GeneratedKernel) -> str:
         wrapper = V.graph.wrapper_code

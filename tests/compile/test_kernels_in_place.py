@@ -1,0 +1,105 @@
+"""Generated kernels that compute a buffer in the place of another, and what graphs of them need at most."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from support.like_eager import graphs
+from support.models import build
+
+mydev = torch.mydev
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, backend="mydev_kernels", fullgraph=True)
+
+
+def same_values(function: Callable[..., Any], *args: Tensor) -> None:
+    run = compiled(function)
+    for _ in range(2):  # recorded, and called
+        assert_close(run(*args), function(*args), equal_nan=True)
+    assert {graph.route for graph in graphs()} == {"kernels"}
+
+
+def square(size: int) -> Tensor:
+    return torch.randn(size, size, generator=torch.Generator().manual_seed(0)).to("mydev") / size**0.5
+
+
+def layer_norm(x: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * (centred.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+
+def softmax(x: Tensor) -> Tensor:
+    shifted = (x - x.amax(-1, keepdim=True)).exp()
+    return shifted / shifted.sum(-1, keepdim=True)
+
+
+def in_place(sources: list[str]) -> list[bool]:
+    return ["in_out_ptr" in source for source in sources]
+
+
+def test_element_by_element(kernel_sources: list[str]) -> None:
+    same_values(lambda x: (x @ x).tanh() @ x, square(70))
+    assert in_place(kernel_sources) == [True]
+
+
+@pytest.mark.parametrize("function", [layer_norm, softmax])
+def test_a_row_that_several_loops_read(function: Callable[[Tensor], Tensor], kernel_sources: list[str]) -> None:
+    same_values(lambda x: function(x @ x) @ x, square(70))
+    assert in_place(kernel_sources) == [True]
+
+
+def test_values_of_a_row_are_kept_although_it_is_written(kernel_sources: list[str]) -> None:
+    same_values(lambda x: softmax((x @ x).tanh()) @ x, square(70))
+    (source,) = kernel_sources
+    assert "in_out_ptr" in source
+    assert source.count("tanh_f32(") == source.count("exp_f32(") == 1
+
+
+def test_a_row_and_its_results(kernel_sources: list[str]) -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        factor = (x @ y)[:, :1].contiguous().sin()
+        product = x @ x
+        return (product * factor).sum(-1, keepdim=True) * factor.cos() @ y[:1]
+
+    same_values(function, square(70), square(70).t().contiguous())
+
+
+def test_what_is_needed_later_stays(kernel_sources: list[str]) -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        product = x @ x
+        return product.tanh() @ x, product @ x, product
+
+    same_values(function, square(70))
+    assert not any(in_place(kernel_sources))
+
+
+def test_what_is_read_elsewhere_stays(kernel_sources: list[str]) -> None:
+    same_values(lambda x: ((x @ x) + (x @ x).t().flip(0)).tanh() @ x, square(70))
+
+
+@pytest.mark.parametrize("name", ["bert", "resnet"])
+def test_a_model_needs_no_more_than_in_eager_mode(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def peak(way: Callable[[nn.Module], Callable[..., Any]]) -> int:
+        example = build(name).to(torch.device("mydev"))
+        run = way(example.module)
+        before = mydev.memory_allocated()
+        for _ in range(3):
+            example.module.zero_grad()
+            mydev.reset_peak_memory_stats()
+            example.loss(run).backward()
+        return int(mydev.max_memory_allocated() - before)
+
+    with caplog.at_level(logging.INFO, logger="torch_mydev"):
+        assert peak(lambda module: torch.compile(module, backend="mydev_kernels")) <= peak(lambda module: module)
+    assert "launched kernel by kernel" not in caplog.text
