@@ -76,6 +76,30 @@ def test_functions_of_floats(dtype: torch.dtype) -> None:
     same_values(of_floats, torch.tensor(SPECIAL * 3, dtype=dtype, device="mydev"))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_one_and_an_error_function_are_one_function(dtype: torch.dtype, kernel_sources: list[str]) -> None:
+    x = torch.cat([torch.linspace(-9, 9, 4001), torch.tensor(SPECIAL)]).to(dtype)
+    run = compiled(lambda x: (torch.erf(x) + 1, 1 + torch.erf(x), F.gelu(x)))
+    expected = (1 + torch.erf(x.double()), 1 + torch.erf(x.double()), F.gelu(x.double()))
+    atol = 1e-15 if dtype is torch.float64 else 5e-7
+    rtol = 2**-8 if dtype is torch.bfloat16 else 1e-12 if dtype is torch.float64 else 2e-7
+    for actual, wanted in zip(run(x.to("mydev")), expected, strict=True):
+        assert_close(actual.cpu().double(), wanted, rtol=rtol, atol=atol, equal_nan=True)
+    assert kernel_sources[0].count("one_plus_erf_") == 2
+
+
+def test_other_sums_with_error_functions() -> None:
+    x = torch.linspace(-3, 3, 300, device="mydev")
+    like_eager(lambda x: (torch.erf(x) + 2, torch.erf(x) + x, torch.erf(x) - 1, torch.erf(x) * (torch.erf(x) + 1)), x)
+
+
+@pytest.mark.parametrize("length", [7, 64, 100, 200])
+def test_extrema_of_rows_with_nan_in_each_place(length: int) -> None:
+    x = torch.randn(length, length, generator=torch.Generator().manual_seed(0))
+    x = torch.cat([x, x.masked_fill(torch.eye(length, dtype=torch.bool), float("nan")), -x.sign() * float("inf")])
+    same_values(lambda x: (x.amax(-1), x.amin(-1), x.amax(0), x.amin(0)), x.to("mydev"))
+
+
 def test_sigmoid_is_the_devices_own_where_exponentials_overflow_and_vanish() -> None:
     x = torch.cat([torch.linspace(-130, 130, 4099), torch.tensor(SPECIAL)]).to("mydev")
     difference = compiled(torch.sigmoid)(x) - torch.sigmoid(x)

@@ -8,6 +8,7 @@ it is left to the device's own operators beforehand (backend.py).
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,7 @@ COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": "
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 BITWISE = {"and": "&", "or": "|", "xor": "^"}
 _UNSIGNED = {"i32": "u32", "i64": "u64"}  # in which arithmetic wraps
+_ERROR_FUNCTION = re.compile(r"erf_(f32|f64)\((\w+)\)")
 
 
 def result_dtype(name: str, *operands: Any) -> torch.dtype:
@@ -360,6 +362,22 @@ def _arithmetic(name: str, sign: str) -> Callable[[Any, Any], Expression]:
     return function
 
 
+def _sum(a: Any, b: Any) -> Expression:
+    # What 1 leaves of an error function, as in GELU, is quicker to compute than the function.
+    for x, other in ((a, b), (b, a)):
+        match = _ERROR_FUNCTION.fullmatch(_expression(x))
+        if match and _expression(other) == literal(1, dtype_of(x)):
+            return f"one_plus_erf_{match[1]}({match[2]})"
+    return _arithmetic("add", ARITHMETIC["add"])(a, b)
+
+
+def _expression(x: Any) -> Expression:
+    """What a variable is; what else there is, as it is."""
+    text = str(unwrap(x))
+    expressions: dict[str, str] = V.kernel.cse.expressions
+    return expressions.get(text, text)
+
+
 def _square(x: Any) -> Expression:
     dtype = result_dtype("square", x)
     value = converted(x, dtype)
@@ -379,6 +397,7 @@ def _fill() -> None:
     rows |= {name: _rounding(name) for name in ROUNDINGS}
     rows |= {name: _comparison(sign) for name, sign in COMPARISONS.items()}
     rows |= {name: _arithmetic(name, sign) for name, sign in ARITHMETIC.items()}
+    rows["add"] = _sum
     rows["mul_rn"] = rows["mul"]
     rows["square"] = _square
     for name, sign in BITWISE.items():

@@ -38,7 +38,7 @@ def _prelude(name: str, elements: int, block: int, lanes: int, *, loops: bool) -
 
 #: By the name that drivers give the language.
 PRELUDES = {
-    "c++": _prelude("cpp", 1024, 128, 32, loops=True),
+    "c++": _prelude("cpp", 1024, 128, 64, loops=True),
     "cuda-c": _prelude("cuda", 256, 128, 128, loops=False),
     "opencl-c": _prelude("opencl", 64, 64, 64, loops=False),
 }

@@ -14,6 +14,11 @@ typedef i64 index_i32;
 typedef i64 index_i64;
 
 #define FN static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define MYDEV_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define MYDEV_UNROLLED _Pragma("GCC unroll 8")
+#endif
 #define GLOBAL
 #define NATIVE(f) std::f
 #define IN(T) const T*
@@ -95,19 +100,20 @@ FN void mydev_lanes(i64 begin, i64 left, const Body& body) {
   }
 }
 
+#define HALVES(half) MYDEV_UNROLLED for (int half = LANES / 2; half > 0; half /= 2)
 #define DEFINE_GROUP(operation, T)                                                                       \
   FN void group_##operation##_##T(T* a) {                                                                \
-    for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+    HALVES(half)                                                                                         \
       MYDEV_INDEPENDENT for (int i = 0; i < half; ++i) a[i] = operation##_##T(a[i], a[i + half]);        \
   }
 #define DEFINE_ARG_GROUP(operation, T)                                                                   \
   FN void group_##operation##_##T(T* a, i64* at) {                                                       \
-    for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+    HALVES(half)                                                                                         \
       for (int i = 0; i < half; ++i) operation##_##T(&a[i], &at[i], a[i + half], at[i + half]);          \
   }
 #define DEFINE_WELFORD_GROUP(T)                                                                          \
   FN void group_welford_##T(T* mean, T* m2, T* weight) {                                                 \
-    for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+    HALVES(half)                                                                                         \
       MYDEV_INDEPENDENT for (int i = 0; i < half; ++i) welford_combine_##T(                              \
           &mean[i], &m2[i], &weight[i], mean[i + half], m2[i + half], weight[i + half]);                 \
   }
@@ -153,20 +159,22 @@ FN f32 f16_of_bits(u16 bits) {
 
 FN f32 exp_f32(f32 x) {
   // From below the argument is bounded, from above its quotient n, of the bits of which both powers of 2 are made: a
-  // comparison of integers is one instruction, and NaN stays NaN in r.
+  // comparison of integers is one instruction, and NaN stays NaN in r. The number that is added to round n has twice
+  // their exponents' bias in its last bits.
   const f32 bounded = x < -104.0f ? -104.0f : x;
-  const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12582912.0f);
+  const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12583166.0f);
   i32 bits = i32(bits_of_f32(shifted));
-  bits = bits < 0x4b400081 ? bits : 0x4b400081;
-  const f32 n = f32_of_bits(u32(bits)) - 12582912.0f;
+  bits = bits < 0x4b40017f ? bits : 0x4b40017f;
+  const f32 n = f32_of_bits(u32(bits)) - 12583166.0f;
   const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, bounded));
   f32 p = NATIVE(fma)(r, 0.001394216894f, 0.008363776151f);
   p = NATIVE(fma)(r, p, 0.04166636335f);
   p = NATIVE(fma)(r, p, 0.1666657336f);
   p = NATIVE(fma)(r, p, 0.5000000029f);
-  const f32 e = NATIVE(fma)(r * r, p, r) + 1.0f;
+  const f32 low = NATIVE(fma)(r * r, p, r);
   const u32 half = (u32(bits) >> 1) << 23;
-  return e * f32_of_bits((u32(bits) << 23) - half + 0x3f800000u) * f32_of_bits(half + 0x3f800000u);
+  const f32 power = f32_of_bits((u32(bits) << 23) - half);
+  return NATIVE(fma)(low, power, power) * f32_of_bits(half);
 }
 FN f32 log_f32(f32 x) {
   const bool denormal = x < 1.17549435e-38f;
@@ -192,17 +200,19 @@ FN f32 log_f32(f32 x) {
 FN f32 sigmoid_f32(f32 x) {
   // As 1 / (1 + exp(-x)) to the bit: what is lost of exponentials below the least is lost in the sum as well, and
   // without those 2^(n-1) is no denormal.
-  f32 bounded = -x < -80.0f ? -80.0f : -x;
-  bounded = bounded > 89.0f ? 89.0f : bounded;
-  const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12582912.0f);
-  const f32 n = shifted - 12582912.0f;
-  const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, bounded));
+  const f32 bounded = x > 80.0f ? 80.0f : x;
+  const f32 shifted = NATIVE(fma)(bounded, -1.44269504f, 12583038.0f);
+  i32 bits = i32(bits_of_f32(shifted));
+  bits = bits < 0x4b4000fe ? bits : 0x4b4000fe;
+  const f32 n = f32_of_bits(u32(bits)) - 12583038.0f;
+  const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, -bounded));
   f32 p = NATIVE(fma)(r, 0.001394216894f, 0.008363776151f);
   p = NATIVE(fma)(r, p, 0.04166636335f);
   p = NATIVE(fma)(r, p, 0.1666657336f);
   p = NATIVE(fma)(r, p, 0.5000000029f);
-  const f32 e = NATIVE(fma)(r * r, p, r) + 1.0f;
-  return 1.0f / NATIVE(fma)(e * f32_of_bits((bits_of_f32(shifted) - 0x4b400000u + 126u) << 23), 2.0f, 1.0f);
+  const f32 low = NATIVE(fma)(r * r, p, r);
+  const f32 power = f32_of_bits(u32(bits) << 23);
+  return 1.0f / NATIVE(fma)(NATIVE(fma)(low, power, power), 2.0f, 1.0f);
 }
 FN f32 tanh_f32(f32 x) {
   const f32 a = std::fabs(x), z = a * a;
@@ -233,11 +243,34 @@ FN f32 erf_f32(f32 x) {
   q = NATIVE(fma)(bounded, q, 0.0003537323417f);
   return std::copysign(a < 1.0f ? small : 1.0f - exp_f32(-q), x);
 }
+// To the accuracy that 1 leaves: twice the normal distribution's cumulative function, of which the tail is 2 to the power
+// of a polynomial (csrc/host_kernels/isa/activation.cpp).
+FN f32 one_plus_erf_f32(f32 x) {
+  const f32 end = 3.95979798f, a = std::fabs(x);
+  const f32 bounded = a > end ? end : a;
+  f32 power = NATIVE(fma)(bounded, 9.58286474e-05f, -0.0004312279227f);
+  power = NATIVE(fma)(bounded, power, -0.002382874639f);
+  power = NATIVE(fma)(bounded, power, 0.02955709432f);
+  power = NATIVE(fma)(bounded, power, -0.1490329729f);
+  power = NATIVE(fma)(bounded, power, -0.9183062958f);
+  power = NATIVE(fma)(bounded, power, -1.627916707f);
+  power = NATIVE(fma)(bounded, power, 1.036e-07f);
+  const f32 shifted = power + 12583039.0f;  // with the bias of exponents in its last bits
+  const f32 fraction = power - (shifted - 12583039.0f);
+  f32 p = NATIVE(fma)(fraction, 0.001327647116f, 0.009675541328f);
+  p = NATIVE(fma)(fraction, p, 0.05550713276f);
+  p = NATIVE(fma)(fraction, p, 0.2402211972f);
+  p = NATIVE(fma)(fraction, p, 0.6931469671f);
+  p = NATIVE(fma)(fraction, p, 1.000000072f);
+  const f32 tail = a > end ? 0.0f : p * f32_of_bits(bits_of_f32(shifted) << 23);
+  return x < 0.0f ? tail : 2.0f - tail;
+}
 FN f64 exp_f64(f64 x) { return std::exp(x); }
 FN f64 log_f64(f64 x) { return std::log(x); }
 FN f64 sigmoid_f64(f64 x) { return 1.0 / (1.0 + std::exp(-x)); }
 FN f64 tanh_f64(f64 x) { return std::tanh(x); }
 FN f64 erf_f64(f64 x) { return std::erf(x); }
+FN f64 one_plus_erf_f64(f64 x) { return 1.0 + std::erf(x); }
 FN f32 rsqrt_f32(f32 x) { return 1.0f / std::sqrt(x); }
 FN f64 rsqrt_f64(f64 x) { return 1.0 / std::sqrt(x); }
 FN bool signbit_f32(f32 x) { return bits_of_f32(x) >> 31; }

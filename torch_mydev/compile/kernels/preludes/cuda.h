@@ -52,6 +52,8 @@ FN f32 f16_of_bits(u16 bits) { return f16_to_f32(bits); }
 #define BASIC(T, name) FN T name##_##T(T x) { return ::name(x); }
 BASIC(f32, exp) BASIC(f64, exp) BASIC(f32, log) BASIC(f64, log) BASIC(f32, tanh) BASIC(f64, tanh)
 BASIC(f32, erf) BASIC(f64, erf) BASIC(f32, rsqrt) BASIC(f64, rsqrt)
+FN f32 one_plus_erf_f32(f32 x) { return 1.0f + erf_f32(x); }
+FN f64 one_plus_erf_f64(f64 x) { return 1.0 + erf_f64(x); }
 FN f32 sigmoid_f32(f32 x) { return 1.0f / (1.0f + exp_f32(-x)); }
 FN f64 sigmoid_f64(f64 x) { return 1.0 / (1.0 + exp_f64(-x)); }
 FN bool signbit_f32(f32 x) { return bits_of_f32(x) >> 31; }

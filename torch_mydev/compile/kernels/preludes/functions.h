@@ -78,8 +78,14 @@ FN i32 or_i32(i32 a, i32 b) { return a | b; }
   FN T reciprocal_##T(T x) { return (T)1 / x; }                                                 \
   FN T sum_##T(T a, T b) { return a + b; }                                                      \
   FN T prod_##T(T a, T b) { return a * b; }                                                     \
-  FN T max_##T(T a, T b) { return (a >= b) | (a != a) ? a : b; }                                \
-  FN T min_##T(T a, T b) { return (a <= b) | (a != a) ? a : b; }                                \
+  FN T max_##T(T a, T b) {                                                                      \
+    const T larger = b > a ? b : a; /* a, if that is NaN */                                     \
+    return b == b ? larger : b;                                                                 \
+  }                                                                                             \
+  FN T min_##T(T a, T b) {                                                                      \
+    const T smaller = b < a ? b : a;                                                            \
+    return b == b ? smaller : b;                                                                \
+  }                                                                                             \
   FN T truncdiv_##T(T a, T b) { return trunc_##T(a / b); }                                      \
   FN T remainder_##T(T a, T b) {                                                                \
     const T r = fmod_##T(a, b);                                                                 \

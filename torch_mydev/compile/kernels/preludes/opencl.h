@@ -64,6 +64,7 @@ FN f32 f16_of_bits(u16 bits) { return f16_to_f32(bits); }
   FN T log_##T(T x) { return log(x); }                  \
   FN T tanh_##T(T x) { return tanh(x); }                \
   FN T erf_##T(T x) { return erf(x); }                  \
+  FN T one_plus_erf_##T(T x) { return (T)1 + erf(x); }  \
   FN T rsqrt_##T(T x) { return rsqrt(x); }              \
   FN T sigmoid_##T(T x) { return (T)1 / ((T)1 + exp(-x)); } \
   FN bool signbit_##T(T x) { return signbit(x) != 0; }
