@@ -204,16 +204,6 @@ inline F64 copysign(F64 magnitude, F64 sign) {
   return from_bits((bits(magnitude) & INT64_MAX) | (bits(sign) & INT64_MIN));
 }
 
-// Bounds that let NaN through.
-template <typename V>
-inline V at_least(V v, V low) {
-  return v < low ? low : v;
-}
-template <typename V>
-inline V at_most(V v, V high) {
-  return v > high ? high : v;
-}
-
 // a > b ? a : b (a < b ? a : b): b if one of them is NaN.
 template <typename T>
 inline Vec<T> greater_of(Vec<T> a, Vec<T> b) {
@@ -236,6 +226,20 @@ inline Vec<T> lesser_of(Vec<T> a, Vec<T> b) {
   if constexpr (std::is_same_v<T, double>) return _mm256_min_pd(a, b);
 #endif
   return a < b ? a : b;
+}
+
+// Bounds that let NaN through.
+template <typename V>
+inline V at_least(V v, V low) {
+  if constexpr (std::is_same_v<V, F32>) return greater_of<float>(low, v);
+  if constexpr (std::is_same_v<V, F64>) return greater_of<double>(low, v);
+  return low > v ? low : v;
+}
+template <typename V>
+inline V at_most(V v, V high) {
+  if constexpr (std::is_same_v<V, F32>) return lesser_of<float>(high, v);
+  if constexpr (std::is_same_v<V, F64>) return lesser_of<double>(high, v);
+  return high < v ? high : v;
 }
 
 // Whether a lane of the floating values added was NaN.

@@ -63,6 +63,17 @@ inline F64 atan_core(F64 x) {
 
 // --- exponential and logarithm -------------------------------------------------------------------------------------
 
+// v * 2^n, of which n may lie outside the range of exponents (overflow, denormal results); `shifted` is round_shifted(n).
+inline F32 times_power_of_2(F32 v, F32 shifted) {
+#if defined(MYDEV_ISA_AVX512)
+  return _mm512_maskz_scalef_ps(__mmask16(-1), v, shifted - round_shifted(F32{}));
+#else
+  const I32 n = bits(shifted) - 0x4b400000;
+  const I32 half = n >> 1;
+  return v * from_bits((half + 127) << 23) * from_bits((n - half + 127) << 23);
+#endif
+}
+
 inline F32 exp(F32 x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;
   const F32 bounded = at_most(at_least(x, splat(-104.0f)), splat(89.0f));
@@ -70,11 +81,7 @@ inline F32 exp(F32 x) {
   const F32 n = shifted - round_shifted(F32{});
   const F32 r = fma(n, splat(-kLn2Low), fma(n, splat(-kLn2High), bounded));
   const F32 p = polynomial(r, 0.5000000029f, 0.1666657336f, 0.04166636335f, 0.008363776151f, 0.001394216894f);
-  const F32 e = fma(r * r, p, r) + 1.0f;
-  // 2^n in two factors: n may lie outside the range of one (overflow, denormal results).
-  const I32 k = bits(shifted) - 0x4b400000;
-  const I32 half = k >> 1;
-  return e * from_bits((half + 127) << 23) * from_bits((k - half + 127) << 23);
+  return times_power_of_2(fma(r * r, p, r) + 1.0f, shifted);
 }
 inline double exp(double x) {
   return std::exp(x);
