@@ -63,7 +63,7 @@ inline F64 atan_core(F64 x) {
 
 // --- exponential and logarithm -------------------------------------------------------------------------------------
 
-// v * 2^n, of which n may lie outside the range of exponents (overflow, denormal results); `shifted` is round_shifted(n).
+// v * 2^n, also where the result is a denormal or overflows. `shifted` is round_shifted(n).
 inline F32 times_power_of_2(F32 v, F32 shifted) {
 #if defined(MYDEV_ISA_AVX512)
   return _mm512_maskz_scalef_ps(__mmask16(-1), v, shifted - round_shifted(F32{}));
