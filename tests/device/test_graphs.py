@@ -237,10 +237,11 @@ def test_side_streams_join_by_events(device: torch.device) -> None:
 
 def test_a_stream_that_is_not_joined_is_an_error(device: torch.device) -> None:
     x = torch.zeros(10, device=device)
-    side = torch.mydev.Stream()
+    captured, side = torch.mydev.Stream(), torch.mydev.Stream()  # of a pool, which may have lent the default one's
     message = f"stream {side.stream_id} joined the capture.*did not wait for its last 1"
-    with pytest.raises(RuntimeError, match=message), torch.mydev.graph(torch.mydev.MyDevGraph()):
-        side.wait_stream(torch.mydev.current_stream())
+    graph = torch.mydev.graph(torch.mydev.MyDevGraph(), stream=captured)
+    with pytest.raises(RuntimeError, match=message), graph:
+        side.wait_stream(captured)
         with torch.mydev.stream(side):
             x.add_(1)
     with torch.mydev.stream(side):
