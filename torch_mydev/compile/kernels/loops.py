@@ -61,16 +61,18 @@ def make_loop(root: IterationRangesRoot, entries: Sequence[IterationRangesEntry]
 
 
 def _row_length(root: IterationRangesRoot, entries: Sequence[IterationRangesEntry]) -> sympy.Expr | None:
+    """What the variables of elements count up to; where none does, how long those of rows stay the same."""
     sizes = V.graph.sizevars
-    inner = [
-        entry for entry in entries if entry.divisor == 1 and not sizes.statically_known_equals(entry.length, root.numel)
-    ]
-    if len({entry.length for entry in inner}) != 1:
-        return None
-    length = inner[0].length
-    if isinstance(length, sympy.Integer) and length < _SHORT_ROW:
-        return None
-    if not sizes.statically_known_multiple_of(root.numel, length):
-        return None
-    outer = [entry for entry in entries if entry.divisor != 1]
-    return length if all(sizes.statically_known_multiple_of(entry.divisor, length) for entry in outer) else None
+    whole = root.numel
+    outer = [entry.divisor for entry in entries if entry.divisor != 1]
+    inner = {
+        entry.length
+        for entry in entries
+        if entry.divisor == 1 and not sizes.statically_known_equals(entry.length, whole)
+    }
+    for length in inner if inner else dict.fromkeys(outer):
+        worth_a_loop = not isinstance(length, sympy.Integer) or length >= _SHORT_ROW
+        divides = all(sizes.statically_known_multiple_of(size, length) for size in (whole, *outer, *inner))
+        if worth_a_loop and divides and (not inner or len(inner) == 1):
+            return length
+    return None
