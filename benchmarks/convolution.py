@@ -26,6 +26,7 @@ CONVOLUTIONS: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     ("1x1 256->64, 56x56 N8", (8, 256, 56, 56), (64, 256, 1, 1), {}),
     ("1x1 64->256, 56x56 N1", (1, 64, 56, 56), (256, 64, 1, 1), {}),
     ("depthwise 144, 56x56 N8", (8, 144, 56, 56), (144, 1, 3, 3), {"padding": 1, "groups": 144}),
+    ("depthwise 7x7 96, 14x14 N8", (8, 96, 14, 14), (96, 1, 7, 7), {"padding": 3, "groups": 96}),
     ("7x7 s2 3->64, 224x224 N1", (1, 3, 224, 224), (64, 3, 7, 7), {"stride": 2, "padding": 3}),
 ]
 POOLS: list[tuple[str, tuple[int, ...], Callable[[Tensor], Tensor]]] = [

@@ -93,7 +93,7 @@ def check_gradients(device: torch.device, case: Case, tensors: list[Tensor]) -> 
     expected.backward(gradient)
     actual.backward(gradient.to(device))
     for x, y in zip(on_device, tensors, strict=True):
-        torch.testing.assert_close(x.grad.cpu(), y.grad)
+        torch.testing.assert_close(x.grad.cpu(), y.grad, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
@@ -271,3 +271,27 @@ def test_depthwise_of_every_width(device: torch.device, width: int, padding: int
     if padding > 0:  # the NaN's tap lies outside for the first row and column
         assert not actual.cpu()[:, 0, 0].isnan().any()
         assert not actual.cpu()[:, 0, :, 0].isnan().any()
+
+
+@pytest.mark.parametrize("channels", [3, 16, 20, 64, 100])
+@pytest.mark.parametrize(
+    ("size", "window", "options"),
+    [
+        ((8, 8), (7, 7), {"padding": 3}),
+        ((1, 1), (7, 7), {"padding": 3}),
+        ((9, 30), (5, 2), {"padding": (1, 0), "stride": (2, 3)}),
+        ((12, 9), (4, 5), {"padding": 4, "dilation": (3, 2)}),
+        ((3, 70), (2, 64), {}),
+        ((3, 70), (2, 65), {}),
+    ],
+    ids=["padded", "one_position", "strided", "dilated", "long_window", "longer_window"],
+)
+def test_depthwise_gradients_of_larger_windows(
+    device: torch.device, channels: int, size: tuple[int, int], window: tuple[int, int], options: dict[str, Any]
+) -> None:
+    """Channels fill vectors and blocks, or do not; taps lie outside everywhere, or for some positions."""
+    case = Case("conv2d", (2, channels, *size), (channels, 1, *window), {**options, "groups": channels})
+    x, weight, bias = case.tensors()
+    x[0, 0, 0, 0] = float("inf")  # reaches its own channel alone, and of that the taps that read it
+    with fallback_mode("error", "aten::convolution_backward"):
+        check_gradients(device, case, [channels_last(x), weight, bias])

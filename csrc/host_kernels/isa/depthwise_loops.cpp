@@ -1,7 +1,10 @@
 // The loops of depthwise_loops.h for one instruction set.
 //
-// Where a window lies inside the plane, a row of results is summed in registers. Rows at the borders go tap by tap over
-// the part of the row where the tap lies inside, columns at the borders of other rows result by result.
+// Results: where a window lies inside the plane, a row of results is summed in registers. Rows at the borders go tap by
+// tap over the part of the row where the tap lies inside, columns at the borders of other rows result by result.
+//
+// Gradients of weights: a row of gradients meets each row of x that its windows read, tap by tap over the part where
+// the tap lies inside, channels side by side. Sums of rows are added up in a block that stays in the first-level cache.
 #include "host_kernels/depthwise_loops.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-constexpr int kTaps = 3;  // along each axis
+constexpr int kTaps = 3;  // along each axis, of what channels-first data is convolved with
 
 // Positions of the result.
 struct Range {
@@ -122,8 +125,90 @@ void compute_planes(const DepthwiseGeometry& geometry, const float* x, const flo
   }
 }
 
+// --- gradients of weights --------------------------------------------------------------------------------------------
+
+constexpr int64_t kBlock = DepthwiseGradient::kBlock;
+
+// sums[lane] += the sum of a[i][lane] * b[i][lane], i < count, lanes of kVectors vectors, in kChains chains for each. Of
+// the last vector only the first `lanes` lanes are there, unless that is 0.
+template <int kVectors, int kChains>
+void add_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, int64_t lanes,
+                  float* sums) {
+  constexpr int64_t n = kLanes<float>;
+  F32 chains[kChains][kVectors] = {};
+  const auto load_lanes = [&](const float* p) { return lanes == 0 ? load(p) : load_partial(p, lanes); };
+  const auto add = [&](int64_t i, F32(&to)[kVectors]) {
+    for (int v = 0; v < kVectors; ++v) {
+      to[v] = fma(load_lanes(a + i * a_step + v * n), load_lanes(b + i * b_step + v * n), to[v]);
+    }
+  };
+  int64_t i = 0;
+  for (; i + kChains <= count; i += kChains) {
+    for (int chain = 0; chain < kChains; ++chain) add(i + chain, chains[chain]);
+  }
+  for (; i < count; ++i) add(i, chains[0]);
+  for (int v = 0; v < kVectors; ++v) {
+    F32 sum = load(sums + v * n);
+    for (int chain = 0; chain < kChains; ++chain) sum += chains[chain][v];
+    store(sums + v * n, sum);
+  }
+}
+
+// The same for `channels` of a block.
+void add_row(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, int64_t channels,
+             float* sums) {
+  constexpr int64_t n = kLanes<float>;
+  int64_t c = 0;
+  for (; c + 4 * n <= channels; c += 4 * n) add_products<4, 1>(a + c, a_step, b + c, b_step, count, 0, sums + c);
+  for (; c + n <= channels; c += n) add_products<1, 4>(a + c, a_step, b + c, b_step, count, 0, sums + c);
+  if (c < channels) add_products<1, 4>(a + c, a_step, b + c, b_step, count, channels - c, sums + c);
+}
+
+// Rows [begin, end) of the window, for `channels` channels from `first` on.
+void compute_gradient_part(const DepthwiseGradient& gradient, int64_t first, int64_t channels, int64_t begin,
+                           int64_t end) {
+  const DepthwiseAxis &height = gradient.height, &width = gradient.width;
+  alignas(64) float sums[DepthwiseGradient::kMostTaps][kBlock] = {}, bias_sums[kBlock] = {}, ones[kBlock];
+  std::fill_n(ones, kBlock, 1.0F);
+  Range valid[DepthwiseGradient::kMostTaps];
+  for (int64_t kw = 0; kw < width.kernel; ++kw) valid[kw] = inside(width, kw * width.dilation, kw * width.dilation);
+  const bool with_bias = gradient.grad_bias != nullptr && begin == 0;
+  const int64_t step = gradient.channels;
+  for (int64_t row = 0; row < gradient.images * height.out; ++row) {
+    const float* grad_row = gradient.grad_out + row * width.out * step + first;
+    const float* image = gradient.x + row / height.out * height.in * width.in * step + first;
+    if (with_bias) add_row(grad_row, step, ones, 0, width.out, channels, bias_sums);
+    for (int64_t kh = begin; kh < end; ++kh) {
+      const int64_t ih = row % height.out * height.stride - height.padding + kh * height.dilation;
+      if (ih < 0 || ih >= height.in) continue;
+      for (int64_t kw = 0; kw < width.kernel; ++kw) {
+        const auto [from, to] = valid[kw];
+        if (from == to) continue;
+        const int64_t iw = from * width.stride - width.padding + kw * width.dilation;
+        add_row(grad_row + from * step, step, image + (ih * width.in + iw) * step, width.stride * step, to - from,
+                channels, sums[(kh - begin) * width.kernel + kw]);
+      }
+    }
+  }
+  const int64_t taps = height.kernel * width.kernel;
+  for (int64_t c = 0; c < channels; ++c) {
+    float* window = gradient.grad_weight + (first + c) * taps + begin * width.kernel;
+    for (int64_t tap = 0; tap < (end - begin) * width.kernel; ++tap) window[tap] = sums[tap][c];
+  }
+  if (with_bias) std::copy_n(bias_sums, channels, gradient.grad_bias + first);
+}
+
+void compute_gradient(const DepthwiseGradient& gradient, int64_t begin, int64_t end) {
+  const int64_t parts = gradient.parts();
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t first = item / parts * kBlock, row = item % parts * gradient.rows_per_part;
+    compute_gradient_part(gradient, first, std::min(kBlock, gradient.channels - first), row,
+                          std::min(row + gradient.rows_per_part, gradient.height.kernel));
+  }
+}
+
 }  // namespace
 
-const DepthwiseFunction depthwise_planes = compute_planes;
+const DepthwiseLoops depthwise_loops = {compute_planes, compute_gradient};
 
 }  // namespace mydev::kernels::MYDEV_ISA

@@ -9,8 +9,9 @@
 // output_padding is less than the stride. One dtype for all: f32, bf16 or f16. Every operand must have elements, or
 // every result none. There is no grad_bias of a transposed convolution: it is just a sum.
 //
-// Policy. Work is a plan of oneDNN primitives, but for 3 x 3 depthwise convolutions of wide channels-first f32 images,
-// which would spend most of their time on reorders: these have loops of our own (depthwise_loops.h). A transposed
+// Policy. Work is a plan of oneDNN primitives, but for two kinds of depthwise f32 work that have loops of our own
+// (depthwise_loops.h): 3 x 3 convolutions of wide channels-first images, which would spend most of their time on
+// reorders, and weight gradients of larger windows over channels-last images, up to ten times as fast. A transposed
 // convolution is the data gradient of the untransposed one that maps its result to its input, so three kinds of
 // primitive serve all six cases. Where the activations lie channels-last they are used as they are; else oneDNN chooses
 // (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked channels-first data.
@@ -43,34 +44,85 @@ namespace {
 // Rows of results that are shorter go through oneDNN: reorders of small planes cost less than half-empty vectors.
 constexpr int64_t kMinDepthwiseWidth = 24;
 
-bool has_depthwise_loops(const ConvolutionProblem& problem) noexcept {
-  if (problem.kind != PlanKind::kConvolution || problem.transposed || problem.rank != 4) return false;
-  if (problem.compute != MYDEV_F32 || problem.groups == 1) return false;
-  for (const ConvolutionRole role : {kSource, kWeights, kDestination}) {
-    if (problem[role].copied || problem[role].order() != kChannelsFirst) return false;
+// The least taps of a window from which our loops give its gradient faster.
+constexpr int64_t kMinGradientTaps = 10;
+
+bool is_depthwise(const ConvolutionProblem& problem) noexcept {
+  if (problem.transposed || problem.rank != 4 || problem.compute != MYDEV_F32 || problem.groups == 1) return false;
+  for (const ConvolutionOperand& operand : problem.operands) {
+    if (operand.copied) return false;
   }
-  const int64_t* kernel = problem[kWeights].buffer->sizes;
-  return problem.groups == problem[kSource].buffer->sizes[1] && kernel[2] == 3 && kernel[3] == 3 &&
-         problem.dilation[0] == 1 && problem.dilation[1] == 1 && problem.stride[1] <= 2 &&
-         problem[kDestination].buffer->sizes[3] >= kMinDepthwiseWidth && !problem[kBias].copied;
+  return problem.groups == problem[kSource].buffer->sizes[1];
 }
 
-void run_depthwise_loops(const ConvolutionProblem& problem) {
-  const int64_t* source = problem[kSource].buffer->sizes;
+bool has_depthwise_planes(const ConvolutionProblem& problem) noexcept {
+  if (problem.kind != PlanKind::kConvolution || !is_depthwise(problem)) return false;
+  for (const ConvolutionRole role : {kSource, kWeights, kDestination}) {
+    if (problem[role].order() != kChannelsFirst) return false;
+  }
+  const int64_t* kernel = problem[kWeights].buffer->sizes;
+  return kernel[2] == 3 && kernel[3] == 3 && problem.dilation[0] == 1 && problem.dilation[1] == 1 &&
+         problem.stride[1] <= 2 && problem[kDestination].buffer->sizes[3] >= kMinDepthwiseWidth;
+}
+
+bool has_depthwise_gradient(const ConvolutionProblem& problem) noexcept {
+  if (problem.kind != PlanKind::kConvolutionBackwardWeights || !is_depthwise(problem)) return false;
+  const mydev_buffer& weights = *problem[kWeights].buffer;
+  return (problem[kSource].orders & problem[kDestination].orders & kChannelsLast) != 0 &&
+         problem[kWeights].order() == kChannelsFirst && weights.sizes[0] == problem.groups &&
+         weights.sizes[2] * weights.sizes[3] >= kMinGradientTaps && weights.sizes[3] <= DepthwiseGradient::kMostTaps;
+}
+
+DepthwiseAxis depthwise_axis(const ConvolutionProblem& problem, size_t i) noexcept {
+  return {problem[kSource].buffer->sizes[i + 2],
+          problem[kDestination].buffer->sizes[i + 2],
+          problem.stride[i],
+          problem.padding[i],
+          problem[kWeights].buffer->sizes[i + 2],
+          problem.dilation[i]};
+}
+
+float* floats_of(const ConvolutionProblem& problem, ConvolutionRole role) noexcept {
+  return problem[role].present() ? static_cast<float*>(problem[role].buffer->data) : nullptr;
+}
+
+const DepthwiseLoops& depthwise_loops_for_this_processor() {
+  return MYDEV_ISA_VARIANT(instruction_set(), depthwise_loops);
+}
+
+void run_depthwise_planes(const ConvolutionProblem& problem) {
   const int64_t* destination = problem[kDestination].buffer->sizes;
-  const auto axis = [&](size_t i) {
-    return DepthwiseAxis{source[i + 2], destination[i + 2], problem.stride[i], problem.padding[i]};
-  };
-  const DepthwiseGeometry geometry{destination[1], destination[1] / source[1], axis(0), axis(1)};
+  const DepthwiseGeometry geometry{destination[1], destination[1] / problem.groups, depthwise_axis(problem, 0),
+                                   depthwise_axis(problem, 1)};
   const int64_t work = destination[2] * destination[3] * 9;
-  const float* bias = problem[kBias].present() ? static_cast<const float*>(problem[kBias].buffer->data) : nullptr;
-  const DepthwiseFunction planes = MYDEV_ISA_VARIANT(instruction_set(), depthwise_planes);
   parallel_for(destination[0] * destination[1], std::max<int64_t>(kGrainCheap / work, 1),
                [&](int64_t begin, int64_t end) {
-                 planes(geometry, static_cast<const float*>(problem[kSource].buffer->data),
-                        static_cast<const float*>(problem[kWeights].buffer->data), bias,
-                        static_cast<float*>(problem[kDestination].buffer->data), begin, end);
+                 depthwise_loops_for_this_processor().planes(geometry, floats_of(problem, kSource),
+                                                             floats_of(problem, kWeights), floats_of(problem, kBias),
+                                                             floats_of(problem, kDestination), begin, end);
                });
+}
+
+void run_depthwise_gradient(const ConvolutionProblem& problem) {
+  const int64_t* destination = problem[kDestination].buffer->sizes;
+  DepthwiseGradient gradient{.images = destination[0],
+                             .channels = destination[1],
+                             .height = depthwise_axis(problem, 0),
+                             .width = depthwise_axis(problem, 1),
+                             .rows_per_part = 1,
+                             .grad_out = floats_of(problem, kDestination),
+                             .x = floats_of(problem, kSource),
+                             .grad_weight = floats_of(problem, kWeights),
+                             .grad_bias = floats_of(problem, kBias)};
+  const int64_t blocks = (gradient.channels + DepthwiseGradient::kBlock - 1) / DepthwiseGradient::kBlock;
+  const int64_t wanted_parts = (parallel_threads() + blocks - 1) / blocks;
+  const int64_t most_rows = DepthwiseGradient::kMostTaps / gradient.width.kernel;
+  gradient.rows_per_part = std::clamp<int64_t>(gradient.height.kernel / wanted_parts, 1, most_rows);
+  const int64_t work = gradient.images * gradient.height.out * gradient.width.out * gradient.rows_per_part *
+                       gradient.width.kernel * std::min(gradient.channels, DepthwiseGradient::kBlock);
+  parallel_for(gradient.items(), std::max<int64_t>(kGrainCheap / work, 1), [&](int64_t begin, int64_t end) {
+    depthwise_loops_for_this_processor().gradient(gradient, begin, end);
+  });
 }
 
 // --- the plan --------------------------------------------------------------------------------------------------------
@@ -78,7 +130,7 @@ void run_depthwise_loops(const ConvolutionProblem& problem) {
 // How a frame will be computed.
 struct ConvolutionPlan {
   ConvolutionProblem problem{};
-  bool depthwise_loops = false;
+  void (*depthwise_loops)(const ConvolutionProblem& problem) = nullptr;  // instead of primitives
   std::shared_ptr<PrimitivePlan> primitives;  // null, without depthwise_loops: there is nothing to compute
   std::shared_ptr<KeptOperands> kept;         // constant weights, if they are not used as they lie
   uint64_t primitives_offset = 0, scratch_bytes = 0;
@@ -117,8 +169,9 @@ ConvolutionPlan plan_convolution(const mydev_frame& frame, const char* kernel, P
   if (works_channels_last(problem)) {  // then so do images of one position or one channel, which lie both ways
     problem[kSource].orders = problem[kDestination].orders = kChannelsLast;
   }
-  plan.depthwise_loops = has_depthwise_loops(problem);
-  if (plan.depthwise_loops) return plan;
+  if (has_depthwise_planes(problem)) plan.depthwise_loops = run_depthwise_planes;
+  if (has_depthwise_gradient(problem)) plan.depthwise_loops = run_depthwise_gradient;
+  if (plan.depthwise_loops != nullptr) return plan;
   problem.constant_weights = (constants >> problem[kWeights].index & 1) != 0 && !problem.is_output(kWeights);
   plan.primitives = find_convolution_primitives(problem);
   const uint64_t kept_bytes = plan.primitives->kept_bytes();
@@ -132,7 +185,7 @@ void run(const mydev_frame& frame, const char* kernel) {
   const auto& plan = planned<ConvolutionPlan>(frame);
   ConvolutionProblem problem = plan.problem;
   problem.move_to(frame);
-  if (plan.depthwise_loops) return run_depthwise_loops(problem);
+  if (plan.depthwise_loops != nullptr) return plan.depthwise_loops(problem);
   if (plan.primitives == nullptr) return;
   char* const scratch = static_cast<char*>(frame.scratch);
   std::array<void*, kRoles> data{};
