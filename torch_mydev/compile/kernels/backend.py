@@ -152,13 +152,15 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device) -> None:
 _SPECIAL = {data.name for name, data in pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
     "erfinv", "frexp", "polygamma", "digamma", "lgamma", "igamma", "igammac",
 }  # fmt: skip
+#: Whose lowering wants all operands in the order of the weights' gradient, and copies images to it.
+_CONVOLUTION_BACKWARD = "convolution_backward"
 #: Of integers, these raise for a divisor of 0, which code in a kernel cannot.
 _DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
 
 
 def _is_left(node: Node) -> bool:
     name = node.target._schema.name.partition("::")[2]  # type: ignore[union-attr]
-    if name in _SPECIAL:
+    if name in _SPECIAL or name == _CONVOLUTION_BACKWARD:
         return True
     if name in _DIVISIONS:
         rounding = "floor" if name == "floor_divide" else node.kwargs.get("rounding_mode")
