@@ -19,7 +19,7 @@ struct DepthwiseGeometry {
 // Gradients of the weights from channels-last data. The work is split into blocks of channels, times parts of the
 // window's rows.
 struct DepthwiseGradient {
-  static constexpr int64_t kBlock = 64;    // channels
+  static constexpr int64_t kBlock = 64;     // channels
   static constexpr int64_t kMostTaps = 64;  // of a part, and so of one row of the window
 
   int64_t images, channels;

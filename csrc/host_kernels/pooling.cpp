@@ -40,8 +40,11 @@ constexpr const Signature& signature_of(Pool pool) {
 
 constexpr int kMaxBuffers = 3;
 
-const PoolingLoops& loops_for_this_processor() {
-  return MYDEV_ISA_VARIANT(instruction_set(), pooling_loops);
+const MaxPoolingLoops& max_loops() {
+  return MYDEV_ISA_VARIANT(instruction_set(), max_pooling_loops);
+}
+const AveragePoolingLoops& average_loops() {
+  return MYDEV_ISA_VARIANT(instruction_set(), average_pooling_loops);
 }
 
 // How a frame will be computed: decided once, before the launch.
@@ -131,7 +134,7 @@ PoolingPlan plan_pooling(const mydev_frame& frame, Pool pool) {
 
 template <typename T>
 void run_loops(Pool pool, const PoolingGeometry& g, const std::array<void*, kMaxBuffers>& data,
-               const PoolingFunctions<T>& functions) {
+               const MaxPooling<T>& max, const AveragePooling<T>& average) {
   const auto at = [&](size_t i) { return static_cast<T*>(data[i]); };
   const auto indices_at = [&](size_t i) { return static_cast<int64_t*>(data[i]); };
   const int64_t taps =
@@ -146,22 +149,20 @@ void run_loops(Pool pool, const PoolingGeometry& g, const std::array<void*, kMax
   switch (pool) {
     case Pool::kMax:
       parallel_for(rows, row_grain,
-                   [&](int64_t begin, int64_t end) { functions.max(g, at(2), at(0), indices_at(1), begin, end); });
+                   [&](int64_t begin, int64_t end) { max.forward(g, at(2), at(0), indices_at(1), begin, end); });
       break;
     case Pool::kMaxBackward:
-      parallel_for(g.blocks(), block_grain, [&](int64_t begin, int64_t end) {
-        functions.max_backward(g, at(1), indices_at(2), at(0), begin, end);
-      });
+      parallel_for(g.blocks(), block_grain,
+                   [&](int64_t begin, int64_t end) { max.backward(g, at(1), indices_at(2), at(0), begin, end); });
       break;
     case Pool::kAverage:
     case Pool::kAdaptive:
-      parallel_for(rows, row_grain,
-                   [&](int64_t begin, int64_t end) { functions.average(g, at(1), at(0), begin, end); });
+      parallel_for(rows, row_grain, [&](int64_t begin, int64_t end) { average.forward(g, at(1), at(0), begin, end); });
       break;
     case Pool::kAverageBackward:
     case Pool::kAdaptiveBackward:
       parallel_for(g.blocks(), block_grain,
-                   [&](int64_t begin, int64_t end) { functions.average_backward(g, at(1), at(0), begin, end); });
+                   [&](int64_t begin, int64_t end) { average.backward(g, at(1), at(0), begin, end); });
       break;
   }
 }
@@ -184,9 +185,9 @@ void run(const mydev_frame& frame, Pool pool) {
     if (i >= signature.outputs) nested_copy(frame, signature.name, dense_copy(i), frame.buffers[i]);
   }
   if (plan.compute == MYDEV_F64) {
-    run_loops(pool, plan.geometry, data, loops_for_this_processor().f64);
+    run_loops(pool, plan.geometry, data, max_loops().f64, average_loops().f64);
   } else {
-    run_loops(pool, plan.geometry, data, loops_for_this_processor().f32);
+    run_loops(pool, plan.geometry, data, max_loops().f32, average_loops().f32);
   }
   for (uint32_t i = 0; i < signature.outputs; ++i) {
     if (plan.copied[i]) nested_copy(frame, signature.name, frame.buffers[i], dense_copy(i));

@@ -26,27 +26,38 @@ struct PoolingGeometry {
 };
 
 template <typename T>
-struct PoolingFunctions {
-  void (*max)(const PoolingGeometry& geometry, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end);
-  void (*max_backward)(const PoolingGeometry& geometry, const T* grad_out, const int64_t* indices, T* grad_x,
-                       int64_t begin, int64_t end);
-  void (*average)(const PoolingGeometry& geometry, const T* x, T* out, int64_t begin, int64_t end);
-  void (*average_backward)(const PoolingGeometry& geometry, const T* grad_out, T* grad_x, int64_t begin, int64_t end);
+struct MaxPooling {
+  void (*forward)(const PoolingGeometry& geometry, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end);
+  void (*backward)(const PoolingGeometry& geometry, const T* grad_out, const int64_t* indices, T* grad_x, int64_t begin,
+                   int64_t end);
 };
 
-struct PoolingLoops {
-  PoolingFunctions<float> f32;
-  PoolingFunctions<double> f64;
+template <typename T>
+struct AveragePooling {
+  void (*forward)(const PoolingGeometry& geometry, const T* x, T* out, int64_t begin, int64_t end);
+  void (*backward)(const PoolingGeometry& geometry, const T* grad_out, T* grad_x, int64_t begin, int64_t end);
+};
+
+struct MaxPoolingLoops {
+  MaxPooling<float> f32;
+  MaxPooling<double> f64;
+};
+struct AveragePoolingLoops {
+  AveragePooling<float> f32;
+  AveragePooling<double> f64;
 };
 
 namespace baseline {
-extern const PoolingLoops pooling_loops;
-}
+extern const MaxPoolingLoops max_pooling_loops;
+extern const AveragePoolingLoops average_pooling_loops;
+}  // namespace baseline
 namespace avx2 {
-extern const PoolingLoops pooling_loops;
-}
+extern const MaxPoolingLoops max_pooling_loops;
+extern const AveragePoolingLoops average_pooling_loops;
+}  // namespace avx2
 namespace avx512 {
-extern const PoolingLoops pooling_loops;
-}
+extern const MaxPoolingLoops max_pooling_loops;
+extern const AveragePoolingLoops average_pooling_loops;
+}  // namespace avx512
 
 }  // namespace mydev::kernels

@@ -129,8 +129,8 @@ void compute_planes(const DepthwiseGeometry& geometry, const float* x, const flo
 
 constexpr int64_t kBlock = DepthwiseGradient::kBlock;
 
-// sums[lane] += the sum of a[i][lane] * b[i][lane], i < count, lanes of kVectors vectors, in kChains chains for each. Of
-// the last vector only the first `lanes` lanes are there, unless that is 0.
+// sums[lane] += the sum of a[i][lane] * b[i][lane], i < count, lanes of kVectors vectors, in kChains chains for each.
+// Of the last vector only the first `lanes` lanes are there, unless that is 0.
 template <int kVectors, int kChains>
 void add_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, int64_t lanes,
                   float* sums) {

@@ -40,7 +40,9 @@ using F32 = Vec<float>;
 using I32 = Vec<int32_t>;
 using F64 = Vec<double>;
 using I64 = Vec<int64_t>;
-using HalfF32 = detail::VectorType<float, kVectorBytes / 2>::type;  // as many lanes as F64
+template <typename T>
+using Half = typename detail::VectorType<T, kVectorBytes / 2>::type;
+using HalfF32 = Half<float>;  // as many lanes as F64
 
 template <typename T>
 inline Vec<T> load(const T* p) {

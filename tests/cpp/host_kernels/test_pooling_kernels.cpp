@@ -293,10 +293,6 @@ TEST(MaxPooling, RefusesIndicesOfAnotherType) {
             MYDEV_INVALID_ARGUMENT);
 }
 
-const PoolingLoops& loops_of(InstructionSet isa) {
-  return MYDEV_ISA_VARIANT(isa, pooling_loops);
-}
-
 class PoolingVariants : public testing::TestWithParam<InstructionSet> {};
 
 TEST_P(PoolingVariants, ComputeTheSameAsTheBaseline) {
@@ -304,13 +300,15 @@ TEST_P(PoolingVariants, ComputeTheSameAsTheBaseline) {
   Tensor<float> x({1, 2, 9, 41}, Order::kChannelsFirst, MYDEV_F32, 1);
   Tensor<float> out({1, 2, 5, 21}, Order::kChannelsFirst, MYDEV_F32, 2), expected(out), mean(out), expected_mean(out);
   Tensor<int64_t> indices({1, 2, 5, 21}, Order::kChannelsFirst, MYDEV_S64, 3), expected_indices(indices);
-  const auto compute = [&](const PoolingLoops& loops, Tensor<float>& maxima, Tensor<int64_t>& positions,
+  const auto compute = [&](InstructionSet isa, Tensor<float>& maxima, Tensor<int64_t>& positions,
                            Tensor<float>& means) {
-    loops.f32.max(g, &x.at(0, 0, 0, 0), &maxima.at(0, 0, 0, 0), &positions.at(0, 0, 0, 0), 0, 10);
-    loops.f32.average(g, &x.at(0, 0, 0, 0), &means.at(0, 0, 0, 0), 0, 10);
+    const MaxPoolingLoops& max_loops = MYDEV_ISA_VARIANT(isa, max_pooling_loops);
+    const AveragePoolingLoops& average_loops = MYDEV_ISA_VARIANT(isa, average_pooling_loops);
+    max_loops.f32.forward(g, &x.at(0, 0, 0, 0), &maxima.at(0, 0, 0, 0), &positions.at(0, 0, 0, 0), 0, 10);
+    average_loops.f32.forward(g, &x.at(0, 0, 0, 0), &means.at(0, 0, 0, 0), 0, 10);
   };
-  compute(baseline::pooling_loops, expected, expected_indices, expected_mean);
-  compute(loops_of(GetParam()), out, indices, mean);
+  compute(InstructionSet::kBaseline, expected, expected_indices, expected_mean);
+  compute(GetParam(), out, indices, mean);
   for (int64_t i = 0; i < 210; ++i) {
     const int64_t c = i / 105, h = i / 21 % 5, w = i % 21;
     ASSERT_EQ(out.at(0, c, h, w), expected.at(0, c, h, w));
