@@ -1,4 +1,5 @@
-"""Convolutions, pooling and normalization of images in compiled graphs, where images lie channels-last."""
+"""Convolutions, pooling and normalization of images in compiled graphs, where images lie channels-last by either
+route, but where that would convert them back and forth."""
 
 from __future__ import annotations
 
@@ -91,3 +92,42 @@ def test_a_convolution_of_a_constant() -> None:
         return F.conv2d(x, weight.to(x.device)) + F.conv2d(torch.ones(1, 3, 9, 9, device=x.device), weight.to(x.device))
 
     assert_like_eager(function, torch.randn(2, 3, 9, 9, device="mydev"))
+
+
+# --- by generated kernels --------------------------------------------------------------------------------------------
+
+
+def by_kernels(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, fullgraph=True, backend="mydev_kernels")
+
+
+def test_what_is_one_number_for_each_plane_is_read_once_for_it(kernel_sources: list[str]) -> None:
+    x, scale = torch.randn(4, 6, 8, 8, device="mydev"), torch.randn(6, 1, 1, device="mydev")
+    torch.testing.assert_close(by_kernels(lambda x, scale: x * scale)(x, scale), x * scale)
+    (source,) = kernel_sources
+    of_rows, of_elements = source.split("PLACES_OPEN")
+    assert "24, 64" in of_rows
+    assert "/" not in of_elements
+    assert "%" not in of_elements
+
+
+def test_gradients_of_convolutions_take_images_as_they_lie(kernel_sources: list[str]) -> None:
+    """Channels-last, though the weights' gradient of a depthwise convolution lies channels-first."""
+    x = torch.randn(2, 4, 8, 8, device="mydev").to(memory_format=torch.channels_last).requires_grad_()
+    weight = torch.randn(4, 1, 3, 3, device="mydev", requires_grad=True)
+
+    def convolved(x: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(x, weight, padding=1, groups=4)
+
+    assert_like_eager(convolved, x, weight, backend="mydev_kernels")
+    assert not kernel_sources
+
+
+def test_group_norms_keep_images_channels_first(kernel_sources: list[str]) -> None:
+    def function(x: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(F.group_norm(F.conv2d(x, weight, padding=1), 4), weight, padding=1)
+
+    x, weight = torch.randn(2, 8, 8, 8, device="mydev"), torch.randn(8, 8, 3, 3, device="mydev")
+    with torch.no_grad():
+        torch.testing.assert_close(by_kernels(function)(x, weight), function(x, weight), check_stride=True)
+    assert not kernel_sources

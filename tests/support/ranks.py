@@ -57,6 +57,7 @@ class Ranks:
         self._environment = environment
         self._processes: list[BaseProcess] = []
         self._connections: list[Connection] = []
+        self._directory: tempfile.TemporaryDirectory[str] | None = None  #: of the store where they meet
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Calls ``function(*arguments)`` on every rank. Raises AssertionError with the first failure of a rank."""
@@ -85,12 +86,13 @@ class Ranks:
         for process in self._processes:
             process.join()
         exit_codes = [process.exitcode for process in self._processes]
-        self._processes, self._connections = [], []
+        self._forget()
         assert exit_codes == [0] * len(exit_codes)
 
     def _start(self) -> None:
         context = mp.get_context("spawn")
-        init_method = f"file://{Path(tempfile.mkdtemp(prefix='mydev-ranks-')) / 'store'}"
+        self._directory = tempfile.TemporaryDirectory(prefix="mydev-ranks-")
+        init_method = f"file://{Path(self._directory.name) / 'store'}"
         for rank in range(self.size):
             connection, other_end = context.Pipe()
             process = context.Process(target=_serve, args=(other_end, rank, self.size, init_method), daemon=True)
@@ -108,4 +110,9 @@ class Ranks:
         for process in self._processes:
             process.kill()
             process.join()
+        self._forget()
+
+    def _forget(self) -> None:
         self._processes, self._connections = [], []
+        if self._directory is not None:
+            self._directory.cleanup()

@@ -93,7 +93,7 @@ def _compile(
         _leave_to_the_device(graph, min(devices, key=str))
         if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
             options["get_decomp_fn"] = TableOfVersion(_code_version())
-        with collected_calls() as calls:
+        with config.patch(_settings_of(graph)), collected_calls() as calls:
             compiled = compile_fx_inner(graph, example_inputs, **options)
     except Exception as error:  # programs take it, whatever keeps it from becoming kernels
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
@@ -108,6 +108,13 @@ def _compile(
     if not is_recordable(operators, device):
         return compiled
     return boxed(RecordedGraph(compiled, device, _alone(operators, donated_inputs() if kind == "backward" else ())))
+
+
+def _settings_of(graph: GraphModule) -> dict[str, Any]:
+    """Inductor's, for one graph. Its convolutions get channels-last images, unless the device's group norms would have
+    them converted back and forth: these take their operands as they lie in eager mode."""
+    has_group_norm = any(node.target is aten.native_group_norm.default for node in graph.graph.nodes)
+    return {"layout_optimization": config.layout_optimization and not has_group_norm}
 
 
 def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
