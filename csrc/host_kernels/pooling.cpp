@@ -1,7 +1,8 @@
 // Kernel group pooling, over [N, C, H, W].
 //
 // Averages of bf16 and f16 are taken in f32. Any strides: where all operands lie channels-last, or all channels-first,
-// the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied to scratch first.
+// the loops (pooling_loops.h) read them as they are; other operands, and bf16 and f16, are copied to scratch first, as
+// are narrow images of many channels whose maxima are found several times as fast channels-last.
 // Planes of 2^31 elements or more are refused.
 #include <algorithm>
 #include <array>
@@ -84,6 +85,13 @@ void read_attributes(const mydev_frame& frame, Pool pool, const Signature& signa
   }
 }
 
+// Whether rows of maxima are so short that channels fill vectors better, which pays for the copies.
+bool works_faster_channels_last(Pool pool, const PoolingGeometry& geometry, int64_t channels) noexcept {
+  constexpr int64_t kManyChannels = 32, kShortRow = 32;
+  const bool halves = geometry.height.is_halved() && geometry.width.is_halved();
+  return pool == Pool::kMax && !halves && channels >= kManyChannels && geometry.width.out < kShortRow;
+}
+
 PoolingPlan plan_pooling(const mydev_frame& frame, Pool pool) {
   const Signature& signature = signature_of(pool);
   const uint32_t num_buffers = signature.outputs + signature.inputs;
@@ -117,8 +125,9 @@ PoolingPlan plan_pooling(const mydev_frame& frame, Pool pool) {
   if (signature.attributes != 0) read_attributes(frame, pool, signature, geometry);
 
   plan.compute = dtype == MYDEV_F64 ? MYDEV_F64 : MYDEV_F32;
-  plan.order = dense_orders_of(x) == kChannelsLast ? kChannelsLast : kChannelsFirst;
-  const bool channels_last = plan.order == kChannelsLast;
+  const bool channels_last =
+      dense_orders_of(x) == kChannelsLast || works_faster_channels_last(pool, geometry, x.sizes[1]);
+  plan.order = channels_last ? kChannelsLast : kChannelsFirst;
   geometry.planes = channels_last ? x.sizes[0] : x.sizes[0] * x.sizes[1];
   geometry.lanes = channels_last ? x.sizes[1] : 1;
   for (uint32_t i = 0; i < num_buffers; ++i) {

@@ -11,6 +11,11 @@ namespace mydev::kernels {
 
 struct PoolingAxis {
   int64_t in, out, kernel, stride, padding, dilation;
+
+  // Whether windows are two elements each, side by side, all of them inside.
+  bool is_halved() const noexcept {
+    return kernel == 2 && stride == 2 && padding == 0 && dilation == 1 && out * 2 <= in;
+  }
 };
 
 struct PoolingGeometry {

@@ -66,6 +66,39 @@ def check_gradient(device: torch.device, name: str, x: Tensor) -> None:
     torch.testing.assert_close(on_device.grad.cpu(), x.grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        ((20, 70), {"kernel_size": 3, "stride": 1, "padding": 1}),
+        ((20, 71), {"kernel_size": (8, 16), "stride": (1, 4), "padding": (4, 8)}),
+        ((20, 71), {"kernel_size": (9, 3), "stride": 2, "padding": (3, 1)}),
+        ((20, 71), {"kernel_size": (3, 17), "stride": 2, "padding": (1, 8)}),
+        ((20, 71), {"kernel_size": 3, "stride": (2, 5), "padding": 1}),
+        ((3, 600), {"kernel_size": 3, "stride": 1, "padding": 1}),
+        ((3, 1200), {"kernel_size": (2, 3), "stride": (1, 2), "padding": (0, 1)}),
+        ((5, 3), {"kernel_size": 2, "stride": 3, "padding": 1}),
+        ((5, 7), {"kernel_size": (1, 3), "stride": (4, 2), "ceil_mode": True}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("channels", [2, 40])
+def test_maxima_of_windows_of_many_kinds(
+    device: torch.device, size: tuple[int, int], options: dict[str, Any], dtype: torch.dtype, channels: int
+) -> None:
+    """Rows are kept from window to window, and columns split by the stride; where they are too many, neither. Narrow
+    images of many channels are computed channels-last."""
+    torch.manual_seed(0)
+    x = torch.randint(-20, 20, (3, channels, *size)).to(dtype)  # with equals
+    x[0, 0, 1] = float("nan")
+    x[0, 1] = float("-inf")
+    x[1, 0, 2, 1] = float("inf")
+    expected = F.max_pool2d(x, **options, return_indices=True)
+    actual = F.max_pool2d(x.to(device), **options, return_indices=True)
+    assert [t.stride() for t in actual] == [t.stride() for t in expected]
+    torch.testing.assert_close([t.cpu() for t in actual], list(expected), rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", POOLS)

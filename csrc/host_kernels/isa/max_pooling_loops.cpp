@@ -79,12 +79,112 @@ void max_rows(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, in
   }
 }
 
-// Whether windows are 2 x 2, side by side, all of them inside: the commonest pooling there is.
-bool is_halving(const PoolingAxis& axis) {
-  return axis.kernel == 2 && axis.stride == 2 && axis.padding == 0 && axis.dilation == 1 && axis.out * 2 <= axis.in;
+// The rows of x that a window reads, each split by the stride into columns that results side by side read side by side,
+// with -inf for those outside. What one window has split is there for the next.
+template <typename T>
+class SplitRows {
+ public:
+  static constexpr int64_t kMostRows = 8, kMostTaps = 16, kMostStride = 4;
+
+  // Whether windows are not dilated, and few enough.
+  static bool holds(const PoolingAxis& height, const PoolingAxis& width) {
+    return height.dilation == 1 && width.dilation == 1 && height.kernel <= kMostRows && width.kernel <= kMostTaps &&
+           width.stride <= kMostStride && whole_steps(width.out) <= kTile &&
+           columns_of_part(width) * width.stride <= kColumns;
+  }
+
+  explicit SplitRows(const PoolingAxis& width) : width_(width), part_(columns_of_part(width)) {
+    std::fill_n(held_, kMostRows, -1);
+    for (T(&row)[kColumns] : columns_) {
+      std::fill_n(row, part_ * width.stride, -std::numeric_limits<T>::infinity());
+    }
+    for (int64_t tap = 0; tap < width.kernel; ++tap) offsets_[tap] = tap % width.stride * part_ + tap / width.stride;
+    for (int64_t shift = 0; shift < width.stride; ++shift) {
+      const int64_t first = divide_up(std::max<int64_t>(width.padding - shift, 0), width.stride);
+      const int64_t end = divide_up(std::max<int64_t>(width.in + width.padding - shift, 0), width.stride);
+      inside_[shift] = {first, std::min(end, part_)};
+    }
+  }
+
+  // Row `number` of all, which lies at `row`. The tap's columns begin at offset_of(tap).
+  const T* split(int64_t number, const T* row) {
+    const int64_t slot = number % kMostRows;
+    if (held_[slot] == number) return columns_[slot];
+    held_[slot] = number;
+    with_constant_step(width_.stride, [&](auto step) {
+      for (int64_t shift = 0; shift < step; ++shift) {
+        const auto [first, end] = inside_[shift];
+        T* to = columns_[slot] + shift * part_;
+        const T* from = row + shift - width_.padding;
+        for (int64_t i = first; i < end; ++i) to[i] = from[i * step];
+      }
+    });
+    return columns_[slot];
+  }
+  int64_t offset_of(int64_t tap) const { return offsets_[tap]; }
+
+ private:
+  static constexpr int64_t kColumns = 1024;
+
+  static int64_t columns_of_part(const PoolingAxis& width) {
+    return whole_steps(width.out) + (width.kernel - 1) / width.stride;
+  }
+
+  const PoolingAxis& width_;
+  int64_t part_;
+  int64_t offsets_[kMostTaps];
+  Span inside_[kMostStride];  // columns of a part that are elements of the row
+  int64_t held_[kMostRows];   // numbers of rows
+  alignas(64) T columns_[kMostRows][kColumns];
+};
+
+// Rows of maxima where there is one lane, and SplitRows holds what a window reads.
+template <typename T>
+void max_split_rows(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end) {
+  constexpr int64_t n = kLanes<T>;
+  const PoolingAxis &h = g.height, &w = g.width;
+  SplitRows<T> rows(w);
+  alignas(64) Index<T> columns[kTile], first_columns[kTile];
+  for (int64_t i = 0; i < whole_steps(w.out); ++i) {
+    columns[i] = static_cast<Index<T>>(i * w.stride - w.padding);
+    first_columns[i] = std::max<Index<T>>(columns[i], 0);
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    const Window vertical = window_at(h, false, row % h.out);
+    const int64_t first_row = row / h.out * h.in + vertical.first;
+    const T* taps[SplitRows<T>::kMostRows];
+    for (int64_t tap = 0; tap < vertical.taps; ++tap) {
+      taps[tap] = rows.split(first_row + tap, x + (first_row + tap) * w.in);
+    }
+    for (int64_t i = 0; i < w.out; i += n) {
+      const auto row_index = splat(static_cast<Index<T>>(vertical.first * w.in));
+      Vec<T> best = splat(-std::numeric_limits<T>::infinity());
+      Vec<Index<T>> best_index = row_index + load(first_columns + i);
+      Vec<Index<T>> index_of_row = row_index + load(columns + i);
+      for (int64_t tap_h = 0; tap_h < vertical.taps; ++tap_h) {
+        Vec<Index<T>> index = index_of_row;
+        for (int64_t tap = 0; tap < w.kernel; ++tap) {
+          keep_greater<T>(load(taps[tap_h] + rows.offset_of(tap) + i), index, best, best_index);
+          index += 1;
+        }
+        index_of_row += static_cast<Index<T>>(w.in);
+      }
+      const int64_t to = row * w.out + i;
+      if (w.out - i >= n) {
+        store(out + to, best);
+        store_indices<T>(indices + to, best_index);
+      } else {
+        alignas(64) int64_t all[n];
+        store_indices<T>(all, best_index);
+        std::copy_n(all, w.out - i, indices + to);
+        store_partial(out + to, best, w.out - i);
+      }
+    }
+  }
 }
 
-// Consecutive rows share a tile, so that narrow images fill vectors too.
+// Windows of 2 x 2, the commonest pooling there is. Consecutive rows share a tile, so that narrow images fill vectors
+// too.
 template <typename T>
 void max_halving(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end) {
   alignas(64) T quarters[4][kTile] = {};
@@ -190,8 +290,10 @@ void max_lanes(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, i
 
 template <typename T>
 void max(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end) {
-  if (g.lanes == 1 && is_halving(g.height) && is_halving(g.width)) {
+  if (g.lanes == 1 && g.height.is_halved() && g.width.is_halved()) {
     max_halving(g, x, out, indices, begin, end);
+  } else if (g.lanes == 1 && SplitRows<T>::holds(g.height, g.width)) {
+    max_split_rows(g, x, out, indices, begin, end);
   } else if (g.lanes == 1) {
     max_rows(g, x, out, indices, begin, end);
   } else {
