@@ -29,8 +29,9 @@ struct DepthwiseGradient {
   float* grad_weight;         // [channels, height.kernel, width.kernel]
   float* grad_bias;           // [channels] or nullptr
 
+  int64_t blocks() const noexcept { return (channels + kBlock - 1) / kBlock; }
   int64_t parts() const noexcept { return (height.kernel + rows_per_part - 1) / rows_per_part; }
-  int64_t items() const noexcept { return (channels + kBlock - 1) / kBlock * parts(); }
+  int64_t items() const noexcept { return blocks() * parts(); }
 };
 
 struct DepthwiseLoops {

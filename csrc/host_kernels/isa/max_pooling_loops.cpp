@@ -37,6 +37,15 @@ inline void store_indices(int64_t* to, Vec<Index<T>> indices) {
   }
 }
 
+// The first `lanes` lanes, fewer than all.
+template <typename T>
+inline void store_some(T* out, int64_t* indices, Vec<T> best, Vec<Index<T>> best_index, int64_t lanes) {
+  alignas(64) int64_t all[kLanes<T>];
+  store_indices<T>(all, best_index);
+  std::copy_n(all, lanes, indices);
+  store_partial(out, best, lanes);
+}
+
 // Rows of maxima where there is one lane.
 template <typename T>
 void max_rows(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end) {
@@ -174,10 +183,7 @@ void max_split_rows(const PoolingGeometry& g, const T* x, T* out, int64_t* indic
         store(out + to, best);
         store_indices<T>(indices + to, best_index);
       } else {
-        alignas(64) int64_t all[n];
-        store_indices<T>(all, best_index);
-        std::copy_n(all, w.out - i, indices + to);
-        store_partial(out + to, best, w.out - i);
+        store_some<T>(out + to, indices + to, best, best_index, w.out - i);
       }
     }
   }
@@ -252,12 +258,7 @@ inline void max_of_window(const PoolingGeometry& g, const T* plane, const Window
       }
     }
   }
-  if (lanes != 0) {
-    alignas(64) int64_t all[kLanes<T>];
-    store_indices<T>(all, best_index[0]);
-    std::copy_n(all, lanes, indices);
-    return store_partial(out, best[0], lanes);
-  }
+  if (lanes != 0) return store_some<T>(out, indices, best[0], best_index[0], lanes);
   for (int v = 0; v < kVectors; ++v) {
     store(out + v * kLanes<T>, best[v]);
     store_indices<T>(indices + v * kLanes<T>, best_index[v]);

@@ -114,8 +114,7 @@ void run_depthwise_gradient(const ConvolutionProblem& problem) {
                              .x = floats_of(problem, kSource),
                              .grad_weight = floats_of(problem, kWeights),
                              .grad_bias = floats_of(problem, kBias)};
-  const int64_t blocks = (gradient.channels + DepthwiseGradient::kBlock - 1) / DepthwiseGradient::kBlock;
-  const int64_t wanted_parts = (parallel_threads() + blocks - 1) / blocks;
+  const int64_t wanted_parts = (parallel_threads() + gradient.blocks() - 1) / gradient.blocks();
   const int64_t most_rows = DepthwiseGradient::kMostTaps / gradient.width.kernel;
   gradient.rows_per_part = std::clamp<int64_t>(gradient.height.kernel / wanted_parts, 1, most_rows);
   const int64_t work = gradient.images * gradient.height.out * gradient.width.out * gradient.rows_per_part *

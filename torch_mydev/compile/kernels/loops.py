@@ -70,9 +70,11 @@ def _row_length(root: IterationRangesRoot, entries: Sequence[IterationRangesEntr
         for entry in entries
         if entry.divisor == 1 and not sizes.statically_known_equals(entry.length, whole)
     }
-    for length in inner if inner else dict.fromkeys(outer):
+    if len(inner) > 1:
+        return None
+    for length in inner or outer:
         worth_a_loop = not isinstance(length, sympy.Integer) or length >= _SHORT_ROW
         divides = all(sizes.statically_known_multiple_of(size, length) for size in (whole, *outer, *inner))
-        if worth_a_loop and divides and (not inner or len(inner) == 1):
+        if worth_a_loop and divides:
             return length
     return None
