@@ -123,6 +123,18 @@ def test_gradients_of_convolutions_take_images_as_they_lie(kernel_sources: list[
     assert not kernel_sources
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolutions_take_weights_as_they_lie(bias: bool, kernel_sources: list[str]) -> None:
+    x = torch.randn(2, 4, 8, 8, device="mydev").to(memory_format=torch.channels_last)
+    weight, offset = torch.randn(4, 4, 3, 3, device="mydev"), torch.randn(4, device="mydev") if bias else None
+
+    def convolved(x: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(x, weight, offset, padding=1)
+
+    assert_like_eager(convolved, x, weight.requires_grad_(), backend="mydev_kernels")
+    assert not kernel_sources
+
+
 def test_group_norms_keep_images_channels_first(kernel_sources: list[str]) -> None:
     def function(x: Tensor, weight: Tensor) -> Tensor:
         return F.conv2d(F.group_norm(F.conv2d(x, weight, padding=1), 4), weight, padding=1)

@@ -20,6 +20,7 @@ import torch
 from torch._inductor import compile_fx as inductor
 from torch._inductor import config, lowering
 from torch._inductor.codegen.common import pointwise_overrides_data
+from torch._inductor.graph import GraphLowering
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
@@ -90,10 +91,11 @@ def _compile(
     operators = GraphModule(graph, copy.deepcopy(graph.graph))  # Inductor changes its own
     try:
         report.ops = sum(node.op == "call_function" for node in graph.graph.nodes)
-        _leave_to_the_device(graph, min(devices, key=str))
+        converts = _converts_images(graph, kind)
+        _leave_to_the_device(graph, min(devices, key=str), converts)
         if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
             options["get_decomp_fn"] = TableOfVersion(_code_version())
-        with config.patch(_settings_of(graph)), collected_calls() as calls:
+        with config.patch(layout_optimization=converts), collected_calls() as calls:
             compiled = compile_fx_inner(graph, example_inputs, **options)
     except Exception as error:  # programs take it, whatever keeps it from becoming kernels
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
@@ -110,11 +112,12 @@ def _compile(
     return boxed(RecordedGraph(compiled, device, _alone(operators, donated_inputs() if kind == "backward" else ())))
 
 
-def _settings_of(graph: GraphModule) -> dict[str, Any]:
-    """Inductor's, for one graph. Its convolutions get channels-last images, unless the device's group norms would have
-    them converted back and forth: these take their operands as they lie in eager mode."""
+def _converts_images(graph: GraphModule, kind: str) -> bool:
+    """Whether Inductor makes a graph's convolutions ones of channels-last images: as it decides for other devices,
+    unless the device's group norms, which take their operands as they lie, would have images converted back and
+    forth."""
     has_group_norm = any(node.target is aten.native_group_norm.default for node in graph.graph.nodes)
-    return {"layout_optimization": config.layout_optimization and not has_group_norm}
+    return not has_group_norm and GraphLowering.decide_layout_opt(graph, is_inference=kind == "inference")
 
 
 def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
@@ -137,7 +140,7 @@ def _code_version() -> str:
 # --- what is left to the device's own operators -----------------------------------------------------------------------
 
 
-def _leave_to_the_device(graph: GraphModule, device: torch.device) -> None:
+def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_images: bool) -> None:
     """Marks the calls that Inductor is not to generate code for."""
     # Those that the host's own kernels are faster for: on another processor, a driver may have no kernel at all.
     whole = {op for op, kernel in DEVICE_KERNELS.items() if kernel.whole and language_of(device.index) == "c++"}
@@ -150,7 +153,7 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device) -> None:
                 if (
                     node.op == "call_function"
                     and isinstance(node.target, OpOverload)
-                    and (node.target in whole or _is_left(node))
+                    and (node.target in whole or _is_left(node, converts_images))
                 ):
                     node.meta["should_fallback"] = True
 
@@ -159,15 +162,16 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device) -> None:
 _SPECIAL = {data.name for name, data in pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
     "erfinv", "frexp", "polygamma", "digamma", "lgamma", "igamma", "igammac",
 }  # fmt: skip
-#: Whose lowering wants all operands in the order of the weights' gradient, and copies images to it.
-_CONVOLUTION_BACKWARD = "convolution_backward"
+#: Whose lowering wants all operands in one order, to which it copies images or weights: that of the weights' gradient,
+#: or of the result.
+_CONVOLUTION_BACKWARD, _CONVOLUTION = "convolution_backward", "convolution"
 #: Of integers, these raise for a divisor of 0, which code in a kernel cannot.
 _DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
 
 
-def _is_left(node: Node) -> bool:
+def _is_left(node: Node, converts_images: bool) -> bool:
     name = node.target._schema.name.partition("::")[2]  # type: ignore[union-attr]
-    if name in _SPECIAL or name == _CONVOLUTION_BACKWARD:
+    if name in _SPECIAL or name == _CONVOLUTION_BACKWARD or (name == _CONVOLUTION and not converts_images):
         return True
     if name in _DIVISIONS:
         rounding = "floor" if name == "floor_divide" else node.kwargs.get("rounding_mode")
