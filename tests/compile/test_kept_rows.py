@@ -1,4 +1,5 @@
-"""What generated kernels compute once for several loops over a row (torch_mydev/compile/kernels/kept_rows.py)."""
+"""What generated kernels compute once for several loops over a row (torch_mydev/compile/kernels/kept_rows.py), and
+which quotients in them become products (quotients.py)."""
 
 from __future__ import annotations
 
@@ -143,3 +144,43 @@ def test_gradients(kernel_sources: list[str]) -> None:
     (actual,) = torch.autograd.grad(run(x), x)
     assert_close(actual, function(x))
     assert any("KEPT" in source for source in kernel_sources)
+
+
+# --- quotients by what is the same in a row ---------------------------------------------------------------------------
+
+
+def quotients(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
+    result = x / divisor
+    return result, result.amax(-1)
+
+
+def test_quotients_are_exact(kernel_sources: list[str]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 500, generator=generator) * torch.randint(-30, 30, (200, 500), generator=generator).exp2()
+    divisor = torch.rand(200, 1, generator=generator) + 0.01
+    run = torch.compile(quotients, backend="mydev_kernels", fullgraph=True)
+    assert torch.equal(run(x.to("mydev"), divisor.to("mydev"))[0].cpu(), x / divisor)
+    assert kernel_sources[0].count("quotient_f32(") == 1
+
+
+def test_quotients_at_the_ends_of_the_range(kernel_sources: list[str]) -> None:
+    tiny, huge, inf, nan = 1e-40, 3e38, float("inf"), float("nan")
+    x = torch.tensor([0.0, -0.0, 1.0, -3.0, tiny, -tiny, 1e-30, huge, -huge, inf, -inf, nan] * 9)
+    ends = [0.0, 1e-45, tiny, 1.1754944e-38, 1.1754945e-38, 0.3, 7.0, 8.507059e37, 8.5070595e37, huge, inf]
+    divisor = torch.tensor([*ends, *(-each for each in ends), nan])[:, None]
+    x = x.expand(len(divisor), -1).contiguous()
+    run = torch.compile(quotients, backend="mydev_kernels", fullgraph=True)
+    actual, expected = run(x.to("mydev"), divisor.to("mydev"))[0].cpu(), x / divisor
+    assert_close(actual, expected, rtol=1.2e-7, atol=1.5e-45, equal_nan=True)
+    is_number = ~expected.isnan()
+    assert torch.equal(actual.signbit()[is_number], expected.signbit()[is_number])
+    assert "quotient_f32(" in kernel_sources[0]
+
+
+def test_other_quotients_are_divisions(kernel_sources: list[str]) -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        total = x.sum(-1, keepdim=True)
+        return (x / (x * x + total)).sum(-1), (total / x).sum(-1), (total / 3).sin()
+
+    same_values(function, rows(5, 70))
+    assert "quotient_f32(" not in "".join(kernel_sources)

@@ -35,6 +35,7 @@ from torch_mydev.compile.kernels.kept_rows import KeptRows
 from torch_mydev.compile.kernels.loops import Loop, make_loop
 from torch_mydev.compile.kernels.operators import Operators
 from torch_mydev.compile.kernels.printer import IndexPrinter
+from torch_mydev.compile.kernels.quotients import as_products
 from torch_mydev.compile.kernels.signature import (
     Signature,
     places,
@@ -385,7 +386,8 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             code.writeline(f"LOOP_OPEN({t}, {loop.place}, {self._text(loop.length)})")
             with code.indent():
                 self._declare(code, loop.of_element)
-                code.splice(section.body)
+                changing = {str(loop.place), *(name for name, _ in loop.of_element)}
+                code.writelines(as_products(section.body.getvalue().splitlines(), changing))
             code.writeline(f"LOOP_CLOSE({self._text(loop.length)})")
             if not loop.is_flat:
                 code.writeline("}")

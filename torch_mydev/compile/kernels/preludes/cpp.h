@@ -158,15 +158,14 @@ FN f32 f16_of_bits(u16 bits) {
 // --- functions that the compiler makes vectors of, to 1-2 ulp ---
 
 FN f32 exp_f32(f32 x) {
-  // From below the argument is bounded, from above its quotient n, of the bits of which both powers of 2 are made: a
-  // comparison of integers is one instruction, and NaN stays NaN in r. The number that is added to round n has twice
-  // their exponents' bias in its last bits.
-  const f32 bounded = x < -104.0f ? -104.0f : x;
-  const f32 shifted = NATIVE(fma)(bounded, 1.44269504f, 12583166.0f);
+  // From above the quotient n is bounded, of the bits of which both powers of 2 are made: a comparison of integers is one
+  // instruction, and NaN stays NaN in r. From below the result is: whatever comes of such an argument, 0 is taken. The
+  // number that is added to round n has twice the powers' bias of exponents in its last bits.
+  const f32 shifted = NATIVE(fma)(x, 1.44269504f, 12583166.0f);
   i32 bits = i32(bits_of_f32(shifted));
   bits = bits < 0x4b40017f ? bits : 0x4b40017f;
   const f32 n = f32_of_bits(u32(bits)) - 12583166.0f;
-  const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, bounded));
+  const f32 r = NATIVE(fma)(n, -1.42860677e-6f, NATIVE(fma)(n, -0.693145752f, x));
   f32 p = NATIVE(fma)(r, 0.001394216894f, 0.008363776151f);
   p = NATIVE(fma)(r, p, 0.04166636335f);
   p = NATIVE(fma)(r, p, 0.1666657336f);
@@ -174,7 +173,7 @@ FN f32 exp_f32(f32 x) {
   const f32 low = NATIVE(fma)(r * r, p, r);
   const u32 half = (u32(bits) >> 1) << 23;
   const f32 power = f32_of_bits((u32(bits) << 23) - half);
-  return NATIVE(fma)(low, power, power) * f32_of_bits(half);
+  return x < -104.0f ? 0.0f : NATIVE(fma)(low, power, power) * f32_of_bits(half);
 }
 FN f32 log_f32(f32 x) {
   const bool denormal = x < 1.17549435e-38f;
