@@ -134,6 +134,7 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
     rest = rest.subspan(step.operands.size());
   }
   make_streams();
+  make_groups();
   prepared_for_ = tiles.id_;
 }
 
@@ -179,6 +180,11 @@ void FusedTiles::Worker::make_streams() {
       }
     }
   }
+  repeat_numbers(repeated);
+}
+
+// Gives room to the streams that are repeated, so many, and fills in those that are numbers.
+void FusedTiles::Worker::repeat_numbers(size_t repeated) {
   char* next = aligned(values_, repeated * kBlockValues * kMostValueBytes);
   for (size_t i = 0; i < frames_.size(); ++i) {
     for (size_t k = 0; k < tiles_->steps_[i].operands.size(); ++k) {
@@ -192,6 +198,47 @@ void FusedTiles::Worker::make_streams() {
       block.fill(block, static_cast<int>(k), operand.number, stream.values, kBlockValues);
     }
   }
+}
+
+// What of each group lines move, and the chains.
+void FusedTiles::Worker::make_groups() {
+  followed_.assign(frames_.size(), {});
+  chains_.assign(frames_.size(), {});
+  for (size_t first = 0; first < frames_.size(); ++first) {
+    const Step& step = tiles_->steps_[first];
+    if (step.way != Step::kBlocks) continue;
+    if (step.end_of_chain > first) chains_[first] = make_chain(first);
+    if (first > 0 && tiles_->steps_[first - 1].end_of_group == step.end_of_group) continue;
+    const size_t last = step.end_of_group - 1;
+    for (size_t i = first_buffer_[first]; i < first_buffer_[last] + tiles_->steps_[last].operands.size(); ++i) {
+      if (streams_[i].moves || streams_[i].is_uniform) followed_[first].push_back(i);
+    }
+  }
+}
+
+// The chain that begins with the step.
+FusedTiles::Worker::Chain FusedTiles::Worker::make_chain(size_t first) const {
+  Chain chain;
+  for (size_t i = first; i < tiles_->steps_[first].end_of_chain; ++i) {
+    const Step& step = tiles_->steps_[i];
+    chain.passes += step.of_kept ? 0 : 1;
+    if (step.way == Step::kRows) break;  // the sum of what the others compute
+    const size_t call = chain.calls.size(), result = first_buffer_[i];
+    chain.calls.push_back({step.block.chain_operation, step.form, nullptr, nullptr, false});
+    const auto floats_of = [&](size_t stream, bool is_result) {
+      if (streams_[stream].moves || streams_[stream].is_one) chain.addresses.push_back({call, is_result, stream});
+      return reinterpret_cast<float*>(streams_[stream].values);
+    };
+    if (step.form == ChainCall::kSecond || step.form == ChainCall::kFirst) {
+      const size_t other = result + (step.form == ChainCall::kFirst ? 1 : 2);
+      chain.calls[call].operand = floats_of(other, false);
+      if (streams_[other].is_one) chain.calls[call].form = ChainCall::kOne;
+    }
+    if (step.is_passed_on) continue;
+    chain.calls[call].out = floats_of(result, true);
+    chain.calls[call].streamed = streams_[result].streamed;
+  }
+  return chain;
 }
 
 mydev_code FusedTiles::Worker::fail(const mydev_frame& frame, mydev_code code) const {
@@ -286,23 +333,20 @@ mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
   const Step& group = tiles_->steps_[first];
   const size_t outer_rank = group.line - tiles_->split_;
   const int64_t lines = elements(tiles_->split_, group.line), length = elements(group.line, tiles_->end_of(group));
-  const std::span<Stream> streams = streams_of(first, end);
-  const mydev_buffer* const buffers = &buffers_[first_buffer_[first]];
   const int64_t row = outer_rank == 0 ? 1 : sizes_[outer_rank - 1];
   int64_t in_row = 0;
   for (int64_t line = 0; line < lines; ++line) {
-    for (size_t i = 0; i < streams.size(); ++i) {
-      Stream& stream = streams[i];
-      if (!stream.moves && !stream.is_uniform) continue;
+    for (const size_t i : followed_[first]) {
+      Stream& stream = streams_[i];
       if (in_row != 0) {
         stream.line += stream.line_bytes;
       } else {
         int64_t elements = 0, rest = line;
         for (size_t d = outer_rank; rest != 0; rest /= sizes_[d]) {
           --d;
-          elements += rest % sizes_[d] * buffers[i].strides[d];
+          elements += rest % sizes_[d] * buffers_[i].strides[d];
         }
-        stream.line = static_cast<char*>(buffers[i].data) + elements * stream.value_bytes;
+        stream.line = static_cast<char*>(buffers_[i].data) + elements * stream.value_bytes;
       }
       if (stream.is_one) {
         stream.values = stream.line;
@@ -344,30 +388,24 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
 
 // Steps [first, end), a chain, on n values.
 void FusedTiles::Worker::run_chain(size_t first, size_t end, int64_t begin, int64_t n) {
-  chain_.clear();
-  const auto floats_at = [&](const Stream& stream) { return reinterpret_cast<float*>(values_at(stream, begin, n)); };
-  const float* const start = floats_at(streams_[first_buffer_[first] + 1]);
+  Chain& chain = chains_[first];
+  const auto floats_at = [&](size_t stream) { return reinterpret_cast<float*>(values_at(streams_[stream], begin, n)); };
+  const float* const start = floats_at(first_buffer_[first] + 1);
+  for (const Chain::Address& address : chain.addresses) {
+    float* const values = floats_at(address.stream);
+    ChainCall& call = chain.calls[address.call];
+    if (address.is_result) {
+      call.out = values;
+    } else {
+      call.operand = values;
+    }
+  }
+  for (int64_t pass = 0; pass < chain.passes; ++pass) lookahead_.ask();
   const Step& last = tiles_->steps_[end - 1];
   const bool is_summed = last.way == Step::kRows;
-  for (size_t i = first; i < (is_summed ? end - 1 : end); ++i) {
-    const Step& step = tiles_->steps_[i];
-    const Stream* const streams = &streams_[first_buffer_[i]];
-    ChainCall& call = chain_.emplace_back(ChainCall{step.block.chain_operation, step.form, nullptr, nullptr, false});
-    if (step.form == ChainCall::kSecond || step.form == ChainCall::kFirst) {
-      const Stream& other = streams[step.form == ChainCall::kFirst ? 1 : 2];
-      call.operand = floats_at(other);
-      if (other.is_one) call.form = ChainCall::kOne;
-    }
-    if (step.is_passed_on) continue;
-    call.out = floats_at(streams[0]);
-    call.streamed = streams[0].streamed;
-  }
-  for (size_t i = first; i < end; ++i) {
-    if (!tiles_->steps_[i].of_kept) lookahead_.ask();
-  }
   double sum = 0;
-  tiles_->steps_[first].block.run_chain(start, chain_, n, is_summed ? &sum : nullptr);
-  if (is_summed) *floats_at(streams_[first_buffer_[end - 1]]) = last.reduction.of_sum(sum, n);
+  tiles_->steps_[first].block.run_chain(start, chain.calls, n, is_summed ? &sum : nullptr);
+  if (is_summed) *floats_at(first_buffer_[end - 1]) = last.reduction.of_sum(sum, n);
 }
 
 // Of the block of n values that begins there in the line.
@@ -375,11 +413,6 @@ char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin, int64_t
   char* const values = stream.moves ? stream.line + begin * stream.value_bytes : stream.values;
   if (stream.ahead) lookahead_.want_behind(values, n * stream.value_bytes, passes_);
   return values;
-}
-
-std::span<FusedTiles::Worker::Stream> FusedTiles::Worker::streams_of(size_t first, size_t end) {
-  const size_t begin = first_buffer_[first];
-  return std::span(streams_).subspan(begin, first_buffer_[end - 1] + tiles_->steps_[end - 1].operands.size() - begin);
 }
 
 void FusedTiles::Worker::repeat(const Stream& stream, int64_t length) {

@@ -36,6 +36,18 @@ class FusedTiles::Worker {
     char* line = nullptr;                  // where the line begins
   };
 
+  // The calls of a chain, and the addresses in them that change from block to block or from line to line.
+  struct Chain {
+    struct Address {
+      size_t call;
+      bool is_result;
+      size_t stream;
+    };
+    std::vector<ChainCall> calls;
+    std::vector<Address> addresses;
+    int64_t passes = 0;  // over all elements
+  };
+
   // A buffer that lies elsewhere in another tile.
   struct Placed {
     size_t buffer;
@@ -65,10 +77,12 @@ class FusedTiles::Worker {
 
   void allocate(const FusedTiles& tiles);
   void make_streams();
+  void repeat_numbers(size_t repeated);
+  void make_groups();
+  Chain make_chain(size_t first) const;
   int64_t elements(size_t first, size_t end) const;
   bool has_calls() const;
   mydev_code run_rounds();
-  std::span<Stream> streams_of(size_t first, size_t end);
   void place(int64_t tile);
   mydev_code run_step(size_t& step);
   mydev_code run_kernel(size_t step);
@@ -92,7 +106,8 @@ class FusedTiles::Worker {
   std::vector<std::pair<size_t, int64_t>> moving_;  // buffers, and their bytes from round to round
   std::vector<Stream> streams_;                     // one for each buffer
   std::vector<size_t> first_buffer_;                // of each step
-  std::vector<ChainCall> chain_;
+  std::vector<std::vector<size_t>> followed_;       // streams that lines move, by the first steps of their groups
+  std::vector<Chain> chains_;                       // by their first steps
   Lookahead lookahead_;
   int64_t passes_ = 0;                // over all elements
   void (*drain_)() = nullptr;         // of what is streamed

@@ -9,8 +9,8 @@ namespace mydev::kernels::MYDEV_ISA {
 namespace {
 
 // Vectors at once, so that choosing what is computed costs less than computing it: as many as registers hold beside
-// what an exponential needs, and of light operations alone.
-constexpr int kAtOnce = 8, kLightAtOnce = kVectorBytes == 64 ? 16 : 8;
+// what an exponential needs, and of light operations alone; and of what these leave.
+constexpr int kAtOnce = 8, kLightAtOnce = kVectorBytes == 64 ? 16 : 8, kFew = 4;
 
 enum Operation : int32_t {
   kNone,
@@ -173,6 +173,7 @@ void run_vectors(const float* start, std::span<const ChainCall> calls, int64_t n
   constexpr int64_t kVector = kLanes<float>;
   int64_t i = 0;
   for (; i + count * kVector <= n; i += count * kVector) run_pack<count>(start, calls, i, 0, sum);
+  for (; i + kFew * kVector <= n; i += kFew * kVector) run_pack<kFew>(start, calls, i, 0, sum);
   for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, i, 0, sum);
   if (i < n) run_pack<1>(start, calls, i, n - i, sum);
 }
