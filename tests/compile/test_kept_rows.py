@@ -1,5 +1,5 @@
 """What generated kernels compute once for several loops over a row (torch_mydev/compile/kernels/kept_rows.py), and
-which quotients in them become products (quotients.py)."""
+which quotients in them become products (quotients.py), and which of them go by vectors (vectors.py)."""
 
 from __future__ import annotations
 
@@ -184,3 +184,54 @@ def test_other_quotients_are_divisions(kernel_sources: list[str]) -> None:
 
     same_values(function, rows(5, 70))
     assert "quotient_f32(" not in "".join(kernel_sources)
+
+
+# --- exponentials by vectors ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [20, 63, 64, 65, 129, 1000])
+def test_exponentials_by_vectors(length: int, kernel_sources: list[str]) -> None:
+    same_values(softmax, rows(7, length)[1:] * 30)  # not aligned as a vector is
+    assert kernel_sources[0].count("VECTORS_OPEN(") == 1
+
+
+def test_exponentials_of_all_magnitudes(kernel_sources: list[str]) -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        result = (x - y).exp()
+        return result, result.sum(-1)
+
+    ends = [0.0, -0.0, 1e-40, 88.7, 88.73, 89.0, 104.0, 1e30, float("inf"), float("nan")]
+    x = torch.cat([torch.linspace(-110, 95, 20000), torch.tensor([*ends, *(-each for each in ends)])])
+    x = torch.cat([x, torch.zeros(-len(x) % 77)]).view(-1, 77)
+    run = torch.compile(function, backend="mydev_kernels", fullgraph=True)
+    actual, _ = run(x.to("mydev"), torch.zeros_like(x[:, :1]).to("mydev"))
+    expected = x.double().exp().float()
+    assert_close(actual.cpu(), expected, rtol=2.4e-7, atol=1.5e-45, equal_nan=True)
+    assert "VECTORS_OPEN(" in kernel_sources[0]
+
+
+def test_vectors_of_what_is_the_same_in_a_row(kernel_sources: list[str]) -> None:
+    def function(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        result = (weight * (x - y.sqrt())).exp() * 0.5 + y
+        return result, result.sum(-1)
+
+    same_values(function, rows(5, 100), rows(5, 1).abs(), rows(100))
+    assert "VECTORS_OPEN(" in kernel_sources[0]
+
+
+def test_loops_of_other_values_are_none_of_vectors(kernel_sources: list[str]) -> None:
+    x, mask = rows(6, 70), rows(6, 70) > 0
+    functions: list[Callable[..., Tensor]] = [
+        lambda x: x.where(x > 0, x.exp()).sum(-1),  # a truth value
+        lambda x: (x.exp() * x.sin()).sum(-1),  # a function that has no vectors
+        lambda x: x.double().exp().sum(-1),
+        lambda x: x.flip(-1).exp().sum(-1),  # backwards
+        lambda x: x.repeat(1, 2).exp().sum(-1),  # the same values twice
+        lambda x: x.exp().amax(-1),
+    ]
+    for function in functions:
+        same_values(function, x)
+    same_values(lambda x, mask: (x.exp() * mask).sum(-1), x, mask)
+    same_values(lambda x: x.exp().sum(-1), x.bfloat16())
+    assert len(kernel_sources) == len(functions) + 2
+    assert [source for source in kernel_sources if "VECTORS_OPEN(" in source] == []

@@ -44,6 +44,7 @@ from torch_mydev.compile.kernels.signature import (
     signature_of,
 )
 from torch_mydev.compile.kernels.types import converted, loaded, memory_type, stored, value_type
+from torch_mydev.compile.kernels.vectors import as_vectors
 
 NAME = "KERNEL_NAME"  #: in the source, until the kernel has one
 _FEW = 16  #: elements of a reduced range that are not worth a group
@@ -128,6 +129,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         self._ids = itertools.count()
         self._kept: OrderedSet[CSEVariable] = OrderedSet()
         self._host_numbers: dict[str, str] = {}
+        self._elements: dict[str, tuple[torch.dtype, sympy.Expr]] = {}  #: of memory, by their text
         self._updated: set[str] = set()  #: buffers of which some elements stay as they were
         self._read_places: set[str] = set()  #: buffers that are read, and then others computed in their place
         if sum(_is_reduced(tree) for tree in self.range_trees) > 1:
@@ -168,8 +170,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         if _is_on_host(name):
             element = self._host_number(name, dtype)
             return self.cse.generate(self.loads, element, dtype=upcast_compute_type(dtype), shape=())
-        pointer = self._reading_pointer(name)
-        element = f"{pointer}[{self.index_to_str(self.prepare_indexing(index))}]"
+        element = self._element(self._reading_pointer(name), self.prepare_indexing(index), dtype)
         return self.cse.generate(self.loads, loaded(element, dtype), dtype=upcast_compute_type(dtype), shape=())
 
     def _reading_pointer(self, name: str) -> str:
@@ -200,12 +201,17 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         real = V.graph.scheduler.mutation_real_name.get(name, name)
         if real != name or mode is not None:
             self._updated.add(real)
-        place = self.index_to_str(self.prepare_indexing(index))
+        element = self._element(pointer, self.prepare_indexing(index), dtype)
         if mode is None:
-            return f"{pointer}[{place}] = {stored(value, dtype)};"
+            return f"{element} = {stored(value, dtype)};"
         if mode != "atomic_add" or dtype not in _ATOMIC:
             raise NotImplementedError(f"generated kernels have no {mode} of {dtype}")
-        return f"atomic_add_{memory_type(dtype)}(&{pointer}[{place}], {converted(value, upcast_compute_type(dtype))});"
+        return f"atomic_add_{memory_type(dtype)}(&{element}, {converted(value, upcast_compute_type(dtype))});"
+
+    def _element(self, pointer: str, index: sympy.Expr, dtype: torch.dtype) -> str:
+        element = f"{pointer}[{self.index_to_str(index)}]"
+        self._elements[element] = (dtype, index)
+        return element
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         prior, self.inside_reduction = self.inside_reduction, False
@@ -383,12 +389,12 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             if not loop.is_flat:
                 code.writeline(f"for ({t} {loop.row} = 0; {loop.row} < {self._text(loop.rows)}; ++{loop.row}) {{")
                 self._declare(code, loop.of_row)
-            code.writeline(f"LOOP_OPEN({t}, {loop.place}, {self._text(loop.length)})")
+            kind, body = self._loop_body(loop, section.body.getvalue().splitlines())
+            code.writeline(f"{kind}_OPEN({t}, {loop.place}, {self._text(loop.length)})")
             with code.indent():
                 self._declare(code, loop.of_element)
-                changing = {str(loop.place), *(name for name, _ in loop.of_element)}
-                code.writelines(as_products(section.body.getvalue().splitlines(), changing))
-            code.writeline(f"LOOP_CLOSE({self._text(loop.length)})")
+                code.writelines(body)
+            code.writeline(f"{kind}_CLOSE({self._text(loop.length)})")
             if not loop.is_flat:
                 code.writeline("}")
             code.writelines([accumulator.combination() for accumulator in section.accumulators])
@@ -396,6 +402,17 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             code.splice(section.stores)
         code.writeline("GROUPS_CLOSE")
         return code
+
+    def _loop_body(self, loop: Loop, lines: Sequence[str]) -> tuple[str, list[str]]:
+        """Which of the preludes' loops it is, and the lines of it."""
+        changing = {str(loop.place), *(name for name, _ in loop.of_element)}
+
+        def lies(element: str) -> bool:
+            dtype, index = self._elements.get(element, (None, None))
+            return dtype is torch.float32 and index is not None and loop.is_along(index)
+
+        vectors = as_vectors(lines, changing, lies)
+        return ("LOOP", as_products(lines, changing)) if vectors is None else ("VECTORS", vectors)
 
     def _keep_rows(self) -> list[str]:
         """Lets loops use what earlier ones computed; gives the declarations of what is kept for that."""

@@ -35,6 +35,15 @@ class Loop:
     def is_flat(self) -> bool:
         return bool(self.rows == 1)
 
+    def is_along(self, index: sympy.Expr) -> bool:
+        """Whether an index counts a row's elements one by one."""
+        places = {str(self.place), *(name for name, expr in self.of_element if expr == self.place)}
+        others = {name for name, _ in self.of_element} - places
+        counting = [symbol for symbol in index.free_symbols if str(symbol) in places]
+        if len(counting) != 1 or not others.isdisjoint(map(str, index.free_symbols)):
+            return False
+        return counting[0] not in (index - counting[0]).free_symbols
+
 
 def make_loop(root: IterationRangesRoot, entries: Sequence[IterationRangesEntry]) -> Loop:
     """``entries``: the variables of the range that are used."""

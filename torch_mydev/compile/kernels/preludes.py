@@ -2,9 +2,10 @@
 
 The language is C with these words: ``KERNEL``, ``IN``, ``OUT`` for a function and its pointers; ``ROWS_OPEN`` and
 ``PLACES_OPEN`` or ``LANES_OPEN`` for the elements of rows, ``GROUPS_OPEN`` and ``LOOP_OPEN`` for groups that share a
-range; ``ACCUMULATOR`` and ``GROUP`` for reductions; ``KEPT`` for what a group has of its own; ``CHECK_INDEX`` for what
-must hold. On the host a group is a loop that the compiler makes vectors of, and a launch's groups are shared by
-threads; elsewhere a group's threads are the device's.
+range, and ``VECTORS_OPEN`` where elements may be taken several at once, each ``VECTOR_AT``; ``ACCUMULATOR`` and
+``GROUP`` for reductions; ``KEPT`` for what a group has of its own; ``CHECK_INDEX`` for what must hold. On the host a
+group is a loop that the compiler makes vectors of, and a launch's groups are shared by threads; elsewhere a group's
+threads are the device's.
 """
 
 from __future__ import annotations

@@ -175,6 +175,65 @@ FN f32 exp_f32(f32 x) {
   const f32 power = f32_of_bits((u32(bits) << 23) - half);
   return x < -104.0f ? 0.0f : NATIVE(fma)(low, power, power) * f32_of_bits(half);
 }
+
+// --- loops by vectors: for functions that an instruction set has steps for of which the compiler makes no loops ---
+
+#if defined(__AVX512F__) && !defined(__clang__)
+typedef f32 mydev_vector __attribute__((vector_size(64)));
+typedef f32 mydev_vector_in_memory __attribute__((vector_size(64), aligned(4), may_alias));
+template <typename F32s>
+struct mydev_memory {
+  typedef f32 type;
+};
+template <>
+struct mydev_memory<mydev_vector> {
+  typedef mydev_vector_in_memory type;
+};
+
+FN mydev_vector mydev_fma(mydev_vector a, mydev_vector b, mydev_vector c) {
+  return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+}
+// exp_f32's polynomial; the powers of 2 are the processor's, so that the argument alone is bounded. Bounds let NaN through.
+FN mydev_vector exp_f32(mydev_vector x) {
+  const mydev_vector all = {}, low = all - 104.0f, high = all + 89.0f;
+  x = __builtin_ia32_minps512_mask(high, __builtin_ia32_maxps512_mask(low, x, all, -1, 4), all, -1, 4);
+  const mydev_vector n = __builtin_ia32_rndscaleps_mask(x * 1.44269504f, 8, all, -1, 4);
+  const mydev_vector r = mydev_fma(n, all - 1.42860677e-6f, mydev_fma(n, all - 0.693145752f, x));
+  mydev_vector p = mydev_fma(r, all + 0.001394216894f, all + 0.008363776151f);
+  p = mydev_fma(r, p, all + 0.04166636335f);
+  p = mydev_fma(r, p, all + 0.1666657336f);
+  p = mydev_fma(r, p, all + 0.5000000029f);
+  return __builtin_ia32_scalefps512_mask(mydev_fma(r * r, p, r) + 1.0f, n, all, -1, 4);
+}
+
+#define VECTORS_OPEN(T, place, length)                                                                          \
+  {                                                                                                             \
+    const auto mydev_body = [&](auto mydev_one, [[maybe_unused]] const int lane, [[maybe_unused]] const T place) \
+        __attribute__((always_inline)) {                                                                        \
+      typedef decltype(mydev_one) f32s;
+#define VECTORS_CLOSE(length)                                             \
+  }                                                                       \
+  ;                                                                       \
+  const i64 mydev_count = (length);                                       \
+  for (i64 mydev_at = 0; mydev_at < mydev_count; mydev_at += LANES)       \
+    mydev_vectors(mydev_at, mydev_count - mydev_at, mydev_body);          \
+  }
+#define VECTOR_AT(element) (*(typename mydev_memory<f32s>::type*)&(element))
+template <typename Body>
+FN void mydev_vectors(i64 begin, i64 left, const Body& body) {
+  if (left >= LANES) {
+    MYDEV_UNROLLED for (int lane = 0; lane < LANES; lane += 16) body(mydev_vector(), lane, begin + lane);
+  } else {
+    for (int lane = 0; lane < int(left); ++lane) body(f32(), lane, begin + lane);
+  }
+}
+#else
+typedef f32 f32s;
+#define VECTORS_OPEN LOOP_OPEN
+#define VECTORS_CLOSE LOOP_CLOSE
+#define VECTOR_AT(element) element
+#endif
+
 FN f32 log_f32(f32 x) {
   const bool denormal = x < 1.17549435e-38f;
   const f32 scaled = denormal ? x * 8388608.0f : x;

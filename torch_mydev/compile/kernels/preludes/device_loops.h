@@ -35,6 +35,10 @@ typedef i64 index_i64;
 #define LOOP_OPEN(T, place, length) \
   for (i64 mydev_at = THREAD; mydev_at < (length); mydev_at += GROUP_THREADS) { const int lane = 0; const T place = (T)mydev_at;
 #define LOOP_CLOSE(length) }
+typedef f32 f32s;
+#define VECTORS_OPEN LOOP_OPEN
+#define VECTORS_CLOSE LOOP_CLOSE
+#define VECTOR_AT(element) element
 #define ACCUMULATOR(T, name, first, lanes) T name[1] = {first}
 
 // Of a[0] of each thread of a group, which has LANES; each thread has the result in its own.

@@ -1,0 +1,60 @@
+"""Loops of groups whose exponentials are computed by vectors.
+
+Compilers make vectors of the preludes' ``exp_f32`` like of any arithmetic, but of none of it the steps that some
+instruction sets have for powers of 2. Where all that a loop computes with is ``f32``, lying side by side or the same
+throughout, it is written for values that may be several: of the type ``f32s``, through ``VECTOR_AT``. Which of them are
+is the prelude's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+
+_EXPONENTIAL = re.compile(r"\bexp_f32\(")
+_ASSIGNMENT = re.compile(r"(f32 )?(\S.*?) = (.*);")  # "f32 tmp4 = exp_f32(tmp3);", "kept0[r0_index] = tmp4;"
+_VALUE = re.compile(r"tmp\d+")
+_LANE = re.compile(r"acc\d+\[lane\]")
+_KEPT = re.compile(r"kept\d+\[\w+index\]")  # kept_rows.py
+_NAME = re.compile(r"\b[a-z]\w*")
+_ARITHMETIC = re.compile(r"(exp_f32\(|tmp\d+|\d[\d.e+-]*f|[-+*/() ])+")  #: that vectors have
+
+
+def as_vectors(lines: Sequence[str], changing: Collection[str], lies: Callable[[str], bool]) -> list[str] | None:
+    """The lines of a loop for several values at once, or nothing: they have none of it.
+
+    ``changing``: names that are something else each time. ``lies``: whether an element of memory, of those that change,
+    is an ``f32`` beside that of the time before.
+    """
+    if not any(map(_EXPONENTIAL.search, lines)):
+        return None
+    changed = set(changing)
+    result = []
+
+    def of_several(element: str) -> str | None:
+        return f"VECTOR_AT({element})" if _KEPT.fullmatch(element) or lies(element) else None
+
+    for line in lines:
+        changes = not changed.isdisjoint(_NAME.findall(line)) or _LANE.search(line)
+        if not changes:
+            result.append(line)
+            continue
+        match = _ASSIGNMENT.fullmatch(line)
+        if match is None:
+            return None
+        declared, target, value = match.groups()
+        if declared:
+            changed.add(target)
+            value = value if _ARITHMETIC.fullmatch(value) else of_several(value)
+            target = f"f32s {target}"
+        elif _LANE.fullmatch(target):
+            operands = value.replace(target, "")
+            value = value.replace(target, f"VECTOR_AT({target})") if _ARITHMETIC.fullmatch(operands) else None
+            target = f"VECTOR_AT({target})"
+        else:
+            value = value if _VALUE.fullmatch(value) and value in changed else None
+            target = of_several(target)
+        if value is None or target is None:
+            return None
+        result.append(f"{target} = {value};")
+    return result
