@@ -21,7 +21,7 @@ namespace {
 
 // Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the first level of the
 // cache; in the second where steps are kernels, which are called for several rows.
-constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 24576, kTileBytesOfKernels = 262144;
+constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 40960, kTileBytesOfKernels = 262144;
 // Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
 constexpr int64_t kMostReduced = 32767;
 // Buffers of as many bytes together are read from memory; results of as many have left the caches before they are read.
@@ -218,7 +218,7 @@ bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
   if (step == steps_.size() || steps_[step].way != Step::kRows || rounds_ > 1) return false;
   const Operand &value = before.operands[0], &in = steps_[step].operands[1];
   const bool is_value = value.kind == Operand::kTemporary && in.kind == value.kind && in.index == value.index;
-  return steps_[step].reduction.of_sum != nullptr && is_value && !before.of_kept && sizes_.size() == kept_ + 1 &&
+  return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.of_kept && sizes_.size() == kept_ + 1 &&
          row() >= kShortestSum && row() <= kBlockValues;
 }
 

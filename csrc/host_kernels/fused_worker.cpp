@@ -16,6 +16,9 @@ namespace {
 constexpr uintptr_t kLine = 64;
 constexpr size_t kMostValueBytes = 16;
 
+// Floats from line to line.
+constexpr auto step_of = [](const auto& stream) { return stream.line_bytes / static_cast<int64_t>(sizeof(float)); };
+
 char* aligned(std::vector<std::max_align_t>& memory, size_t bytes) {
   memory.resize((bytes + kLine) / sizeof(std::max_align_t) + 1);
   const auto address = reinterpret_cast<uintptr_t>(memory.data());
@@ -219,15 +222,32 @@ void FusedTiles::Worker::make_groups() {
 // The chain that begins with the step.
 FusedTiles::Worker::Chain FusedTiles::Worker::make_chain(size_t first) const {
   Chain chain;
-  for (size_t i = first; i < tiles_->steps_[first].end_of_chain; ++i) {
+  const size_t end = tiles_->steps_[first].end_of_chain, group = tiles_->steps_[first].end_of_group;
+  chain.by_lines = end == group && (first == 0 || tiles_->steps_[first - 1].end_of_group != group);
+  for (size_t i = first; i < end; ++i) {
     const Step& step = tiles_->steps_[i];
     chain.passes += step.of_kept ? 0 : 1;
     if (step.way == Step::kRows) break;  // the sum of what the others compute
-    const size_t call = chain.calls.size(), result = first_buffer_[i];
-    chain.calls.push_back({step.block.chain_operation, step.form, nullptr, nullptr, false});
-    const auto floats_of = [&](size_t stream, bool is_result) {
-      if (streams_[stream].moves || streams_[stream].is_one) chain.addresses.push_back({call, is_result, stream});
-      return reinterpret_cast<float*>(streams_[stream].values);
+    for (size_t k = 0; k < step.operands.size(); ++k) {
+      const Stream& stream = streams_[first_buffer_[i] + k];
+      if (stream.is_uniform && !stream.is_one) chain.by_lines = false;
+    }
+    const size_t result = first_buffer_[i];
+    const bool goes_on = step.form == ChainCall::kAlone && i > first && tiles_->steps_[i - 1].is_passed_on;
+    const int32_t both = goes_on ? step.block.joined(chain.calls.back(), step.block.chain_operation) : 0;
+    if (both != 0) {
+      chain.calls.back().operation = both;
+    } else {
+      chain.calls.push_back({step.block.chain_operation, step.form, nullptr, nullptr});
+    }
+    const size_t call = chain.calls.size() - 1;
+    const auto floats_of = [&](size_t index, bool is_result) {
+      const Stream& stream = streams_[index];
+      if (stream.moves || stream.is_one) {
+        chain.addresses.push_back({call, is_result, index});
+        (is_result ? chain.calls[call].out_step : chain.calls[call].operand_step) = step_of(stream);
+      }
+      return reinterpret_cast<float*>(stream.values);
     };
     if (step.form == ChainCall::kSecond || step.form == ChainCall::kFirst) {
       const size_t other = result + (step.form == ChainCall::kFirst ? 1 : 2);
@@ -313,9 +333,9 @@ void FusedTiles::Worker::run_rows(size_t step) {
   const int64_t out_size = streams_[first_buffer_[step]].value_bytes,
                 in_size = streams_[first_buffer_[step] + 1].value_bytes;
   if (tiles_->steps_[step].operands[1].ahead) {
-    lookahead_.want_behind(static_cast<const char*>(in.data), rows * lines * length * in_size, passes_);
+    lookahead_.want_behind(static_cast<const char*>(in.data), rows * lines * length * in_size);
   }
-  lookahead_.ask();
+  lookahead_.ask(rows * lines * length * in_size / passes_);
   for (int64_t line = 0; line < lines; ++line) {
     int64_t out_elements = 0, in_elements = 0, rest = line;
     for (size_t d = last; d-- > 0; rest /= sizes_[d]) {
@@ -333,32 +353,39 @@ mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
   const Step& group = tiles_->steps_[first];
   const size_t outer_rank = group.line - tiles_->split_;
   const int64_t lines = elements(tiles_->split_, group.line), length = elements(group.line, tiles_->end_of(group));
-  const int64_t row = outer_rank == 0 ? 1 : sizes_[outer_rank - 1];
-  int64_t in_row = 0;
-  for (int64_t line = 0; line < lines; ++line) {
-    for (const size_t i : followed_[first]) {
-      Stream& stream = streams_[i];
-      if (in_row != 0) {
-        stream.line += stream.line_bytes;
-      } else {
-        int64_t elements = 0, rest = line;
-        for (size_t d = outer_rank; rest != 0; rest /= sizes_[d]) {
-          --d;
-          elements += rest % sizes_[d] * buffers_[i].strides[d];
-        }
-        stream.line = static_cast<char*>(buffers_[i].data) + elements * stream.value_bytes;
-      }
-      if (stream.is_one) {
-        stream.values = stream.line;
-      } else if (stream.is_uniform) {
-        repeat(stream, length);
-      }
+  const int64_t row = outer_rank == 0 ? 1 : sizes_[outer_rank - 1];  // of lines
+  if (chains_[first].by_lines && length <= kBlockValues) {
+    for (int64_t line = 0; line < lines; line += row) {
+      seek(first, line);
+      run_chain(first, 0, length, row);
     }
-    if (++in_row == row) in_row = 0;
+    return MYDEV_OK;
+  }
+  for (int64_t line = 0; line < lines; ++line) {
+    if (line % row == 0) {
+      seek(first, line);
+    } else {
+      for (const size_t i : followed_[first]) streams_[i].line += streams_[i].line_bytes;
+    }
+    for (const size_t i : followed_[first]) {
+      if (streams_[i].is_uniform && !streams_[i].is_one) repeat(streams_[i], length);
+    }
     if (const mydev_code code = run_line(first, end, length); code != MYDEV_OK) [[unlikely]]
       return code;
   }
   return MYDEV_OK;
+}
+
+// Puts the streams that lines move to where the line begins.
+void FusedTiles::Worker::seek(size_t group, int64_t line) {
+  for (const size_t i : followed_[group]) {
+    int64_t elements = 0, rest = line;
+    for (size_t d = tiles_->steps_[group].line - tiles_->split_; rest != 0; rest /= sizes_[d]) {
+      --d;
+      elements += rest % sizes_[d] * buffers_[i].strides[d];
+    }
+    streams_[i].line = static_cast<char*>(buffers_[i].data) + elements * streams_[i].value_bytes;
+  }
 }
 
 // All steps on a block before the next.
@@ -369,7 +396,7 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
       const Step& step = tiles_->steps_[i];
       const size_t end_of_chain = step.end_of_chain;
       if (end_of_chain > i + 1 || streams_[first_buffer_[i]].streamed) {
-        run_chain(i, end_of_chain, begin, n);
+        run_chain(i, begin, n, 1);
         i = end_of_chain;
         continue;
       }
@@ -379,18 +406,19 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
       const bool by_one = streams[step.block.inputs].is_one;
       if (!step.block.run(step.block, frames_[i], values_at(streams[0], begin, n), in, n, by_one)) [[unlikely]]
         return fail(frames_[i], MYDEV_FAILED_PRECONDITION);
-      if (!step.of_kept) lookahead_.ask();
+      if (!step.of_kept) lookahead_.ask(n * streams[0].value_bytes / passes_);
       ++i;
     }
   }
   return MYDEV_OK;
 }
 
-// Steps [first, end), a chain, on n values.
-void FusedTiles::Worker::run_chain(size_t first, size_t end, int64_t begin, int64_t n) {
+// The chain that begins with the step, on n values of as many lines, from this one on.
+void FusedTiles::Worker::run_chain(size_t first, int64_t begin, int64_t n, int64_t lines) {
   Chain& chain = chains_[first];
-  const auto floats_at = [&](size_t stream) { return reinterpret_cast<float*>(values_at(streams_[stream], begin, n)); };
-  const float* const start = floats_at(first_buffer_[first] + 1);
+  const auto floats_at = [&](size_t stream) {
+    return reinterpret_cast<float*>(values_at(streams_[stream], begin, n, lines));
+  };
   for (const Chain::Address& address : chain.addresses) {
     float* const values = floats_at(address.stream);
     ChainCall& call = chain.calls[address.call];
@@ -400,18 +428,31 @@ void FusedTiles::Worker::run_chain(size_t first, size_t end, int64_t begin, int6
       call.operand = values;
     }
   }
-  for (int64_t pass = 0; pass < chain.passes; ++pass) lookahead_.ask();
+  const size_t start = first_buffer_[first] + 1, end = tiles_->steps_[first].end_of_chain;
   const Step& last = tiles_->steps_[end - 1];
-  const bool is_summed = last.way == Step::kRows;
-  double sum = 0;
-  tiles_->steps_[first].block.run_chain(start, chain.calls, n, is_summed ? &sum : nullptr);
-  if (is_summed) *floats_at(first_buffer_[end - 1]) = last.reduction.of_sum(sum, n);
+  ChainLines all{floats_at(start),
+                 step_of(streams_[start]),
+                 lines,
+                 n,
+                 nullptr,
+                 0,
+                 RowReduction::kOther,
+                 &lookahead_,
+                 static_cast<double>(chain.passes) / static_cast<double>(passes_)};
+  if (last.way == Step::kRows) {
+    const size_t totals = first_buffer_[end - 1];
+    all.totals = floats_at(totals);
+    all.total_step = step_of(streams_[totals]);
+    all.total = last.reduction.total;
+  }
+  tiles_->steps_[first].block.run_chain(all, chain.calls);
 }
 
-// Of the block of n values that begins there in the line.
-char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin, int64_t n) {
+// Of the blocks of n values that begin there in as many lines.
+char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin, int64_t n, int64_t lines) {
+  if (stream.is_one && stream.is_uniform) return stream.line;
   char* const values = stream.moves ? stream.line + begin * stream.value_bytes : stream.values;
-  if (stream.ahead) lookahead_.want_behind(values, n * stream.value_bytes, passes_);
+  if (stream.ahead) lookahead_.want_behind(values, n * lines * stream.value_bytes);
   return values;
 }
 

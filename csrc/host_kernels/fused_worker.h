@@ -45,7 +45,8 @@ class FusedTiles::Worker {
     };
     std::vector<ChainCall> calls;
     std::vector<Address> addresses;
-    int64_t passes = 0;  // over all elements
+    int64_t passes = 0;     // over all elements
+    bool by_lines = false;  // it is all of its group, and lines move it alike
   };
 
   // A buffer that lies elsewhere in another tile.
@@ -53,26 +54,6 @@ class FusedTiles::Worker {
     size_t buffer;
     const Operand* operand;
     int64_t tile_bytes;  // from a tile to the next along the split dimension
-  };
-
-  // What is read next, asked for part by part: all at once, it would take what holds the lines that are on their way.
-  class Lookahead {
-   public:
-    // As many bytes as these, behind them, in so many parts.
-    void want_behind(const char* data, int64_t bytes, int64_t parts) {
-      next_ = data + bytes, end_ = next_ + bytes;
-      part_ = (bytes / kLineBytes + parts - 1) / parts * kLineBytes;
-    }
-    void ask() {
-      for (const char* const end = std::min(end_, next_ + part_); next_ < end; next_ += kLineBytes) {
-        __builtin_prefetch(next_);
-      }
-    }
-
-   private:
-    static constexpr int64_t kLineBytes = 64;
-    const char *next_ = nullptr, *end_ = nullptr;
-    int64_t part_ = 0;
   };
 
   void allocate(const FusedTiles& tiles);
@@ -89,8 +70,9 @@ class FusedTiles::Worker {
   void run_rows(size_t step);
   mydev_code run_group(size_t first, size_t end);
   mydev_code run_line(size_t first, size_t end, int64_t length);
-  void run_chain(size_t first, size_t end, int64_t begin, int64_t n);
-  char* values_at(const Stream& stream, int64_t begin, int64_t n);
+  void seek(size_t group, int64_t line);
+  void run_chain(size_t first, int64_t begin, int64_t n, int64_t lines);
+  char* values_at(const Stream& stream, int64_t begin, int64_t n, int64_t lines = 1);
   static void repeat(const Stream& stream, int64_t length);
   mydev_code fail(const mydev_frame& frame, mydev_code code) const;
 

@@ -9,6 +9,7 @@
 
 #include <span>
 
+#include "host_kernels/row_reduction.h"
 #include "mydev/custom_call.h"
 
 namespace mydev::kernels {
@@ -29,6 +30,22 @@ struct PointwiseCall {
   bool by_one;  // as run() is told
 };
 
+// What is read next, asked for little by little: all at once, it would take what holds the lines that are on their way.
+class Lookahead {
+ public:
+  // As many bytes as these, behind them.
+  void want_behind(const char* data, int64_t bytes) { next_ = data + bytes, end_ = next_ + bytes; }
+  [[gnu::always_inline]] void ask(int64_t bytes) {
+    for (const char* const end = end_ - next_ < bytes ? end_ : next_ + bytes; next_ < end; next_ += kLineBytes) {
+      __builtin_prefetch(next_);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLineBytes = 64;
+  const char *next_ = nullptr, *end_ = nullptr;
+};
+
 // A step of a chain, whose values go from call to call in registers.
 struct ChainCall {
   // What is computed with the value that comes: nothing, itself again, one number, or lanes, as the second or first
@@ -37,8 +54,22 @@ struct ChainCall {
   int32_t operation;  // of the block
   Form form;
   const float* operand;
-  float* out;     // nullptr: only the next call needs what it computes
-  bool streamed;  // past the caches, where `out` allows it; others see it after drain()
+  float* out;                // nullptr: only the next call needs what it computes
+  int64_t operand_step = 0;  // elements from line to line
+  int64_t out_step = 0;
+  bool streamed = false;  // past the caches, where `out` allows it; others see it after drain()
+};
+
+// What a chain goes through: lines of as many values each, up to kBlockValues.
+struct ChainLines {
+  const float* start;
+  int64_t start_step;  // elements from line to line
+  int64_t count, values;
+  float* totals;  // of what the last call computes; nullptr: nobody asks for them
+  int64_t total_step;
+  RowReduction::Total total;  // as mydev.sum or mydev.mean computes it of rows of at least kShortestSum
+  Lookahead* lookahead;
+  double ahead;  // bytes of it to ask for with each that `start` has
 };
 
 struct PointwiseBlock {
@@ -51,10 +82,11 @@ struct PointwiseBlock {
   const PointwiseCall* (*run_rounds)(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds);
   // n times the number that the operand is, as the kernel computes with it; 0 is the result.
   void (*fill)(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n);
-  // n values from `start` on, up to kBlockValues, through all calls, each as the call's block computes it. `sum`, if
-  // not nullptr, is that of what the last call computes, as mydev.sum sums rows of at least kShortestSum. Of any of the
-  // blocks.
-  void (*run_chain)(const float* start, std::span<const ChainCall> calls, int64_t n, double* sum);
+  // Lines through all calls, each as the call's block computes it, whose addresses are those of the first line. Of any
+  // of the blocks.
+  void (*run_chain)(const ChainLines& lines, std::span<const ChainCall> calls);
+  // What computes the call and then the operation, of the value alone; 0: nothing does both.
+  int32_t (*joined)(const ChainCall& call, int32_t operation);
   void (*drain)();  // others see what this thread has streamed before what it writes next
   const void* kernel;
   void (*apply)();  // its function for the dtype

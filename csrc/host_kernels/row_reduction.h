@@ -13,8 +13,8 @@ struct RowReduction {
   // Each of so many rows of dense elements into one; rows, and results, begin so many bytes apart. To the bit what the
   // kernel computes.
   void (*run)(char* out, int64_t out_bytes, const char* in, int64_t in_bytes, int64_t rows, int64_t length);
-  // What a row leaves whose elements' sum is known; nullptr: it is more than a sum, or not of f32.
-  float (*of_sum)(double sum, int64_t length);
+  // What it makes of a row's sum, of f32: nothing more, or the mean; or it is something else.
+  enum Total : int8_t { kOther, kSum, kMean } total;
 };
 
 }  // namespace mydev::kernels

@@ -318,6 +318,7 @@ mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& fram
            run_rounds,
            fill_block,
            run_chain,
+           joined_operation,
            drain_stores,
            &kernel,
            reinterpret_cast<void (*)()>(apply),

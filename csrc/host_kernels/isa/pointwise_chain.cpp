@@ -1,5 +1,7 @@
 #include "host_kernels/isa/pointwise_chain.h"
 
+#include <algorithm>
+
 #include "host_kernels/isa/dense_values.h"
 #include "host_kernels/isa/simd.h"
 #include "host_kernels/isa/vector_math.h"
@@ -27,6 +29,7 @@ enum Operation : int32_t {
   kExp,
   kTanh,
   kSigmoid,
+  kExpOfDifference,  // no kernel's
 };
 
 struct Row {
@@ -81,38 +84,69 @@ template <ChainCall::Form form, int count, typename Function>
   }
 }
 
+// Quotients by one number: the reciprocal's products, and what they leave over, which the same division is to the bit
+// (Markstein, IBM Journal of Research and Development 34, 1990) where nothing on the way leaves the range of normal
+// numbers. Exponents are far from both ends of it if their two highest bits differ.
+template <int count>
+[[gnu::always_inline]] inline void divide(Pack<count>& a, F32 divisor) {
+#if defined(MYDEV_ISA_AVX512) || defined(MYDEV_ISA_AVX2)
+  const auto middling = [](F32 x) { return bits(x) ^ (bits(x) << 1); };
+  constexpr int32_t kHighestOfExponent = 1 << 30;
+  I32 all = middling(divisor);
+#pragma GCC unroll 16
+  for (int k = 0; k < count; ++k) all &= middling(a.v[k]);
+  if (in_all_lanes(all, kHighestOfExponent)) {
+    const F32 inverse = 1.0f / divisor;
+#pragma GCC unroll 16
+    for (int k = 0; k < count; ++k) {
+      const F32 first = a.v[k] * inverse;
+      a.v[k] = fma(fma(-first, divisor, a.v[k]), inverse, first);
+    }
+    return;
+  }
+#endif
+#pragma GCC unroll 16
+  for (int k = 0; k < count; ++k) a.v[k] = a.v[k] / divisor;
+}
+
 constexpr int32_t case_of(int32_t operation, ChainCall::Form form) {
   return operation * 8 + form;
 }
 
 // One jump for a light operation and how its operands come. Each as its kernel computes it (binary.cpp, unary.cpp).
 template <int count>
-[[gnu::always_inline]] inline void compute(const ChainCall& call, Pack<count>& a, int64_t i, int64_t part) {
-  const float* const operand = call.form == ChainCall::kOne ? call.operand : call.operand + i;
+[[gnu::always_inline]] inline void compute(const ChainCall& call, Pack<count>& a, int64_t line, int64_t i,
+                                           int64_t part) {
+  const float* const operand = call.operand + line * call.operand_step + (call.form == ChainCall::kOne ? 0 : i);
 #define MYDEV_FORM(operation, form, function) \
   case case_of(operation, form):              \
     return combine<form>(a, operand, part, function)
-#define MYDEV_BINARY(operation, function)              \
+#define MYDEV_BY_LANES(operation, function)            \
   MYDEV_FORM(operation, ChainCall::kItself, function); \
-  MYDEV_FORM(operation, ChainCall::kOne, function);    \
   MYDEV_FORM(operation, ChainCall::kSecond, function); \
   MYDEV_FORM(operation, ChainCall::kFirst, function)
+#define MYDEV_BINARY(operation, function) \
+  MYDEV_BY_LANES(operation, function);    \
+  MYDEV_FORM(operation, ChainCall::kOne, function)
   switch (case_of(call.operation, call.form)) {
     MYDEV_BINARY(kAdd, [](F32 x, F32 y) { return x + y; });
     MYDEV_BINARY(kSub, [](F32 x, F32 y) { return x - y; });
     MYDEV_BINARY(kMul, [](F32 x, F32 y) { return x * y; });
-    MYDEV_BINARY(kDiv, [](F32 x, F32 y) { return x / y; });
+    MYDEV_BY_LANES(kDiv, [](F32 x, F32 y) { return x / y; });
     MYDEV_BINARY(kMaximum, [](F32 x, F32 y) { return ((x >= y) | (x != x)) ? x : y; });
     MYDEV_BINARY(kMinimum, [](F32 x, F32 y) { return ((x <= y) | (x != x)) ? x : y; });
     MYDEV_FORM(kNeg, ChainCall::kAlone, [](F32 x) { return -x; });
     MYDEV_FORM(kAbs, ChainCall::kAlone, [](F32 x) { return abs(x); });
     MYDEV_FORM(kRelu, ChainCall::kAlone, [](F32 x) { return x < 0 ? F32{} : x; });
+    case case_of(kDiv, ChainCall::kOne):
+      return divide(a, splat(*operand));
     default:
       break;
   }
   if constexpr (count <= kAtOnce) {
     switch (case_of(call.operation, call.form)) {
       MYDEV_FORM(kExp, ChainCall::kAlone, [](F32 x) { return exp(x); });
+      MYDEV_FORM(kExpOfDifference, ChainCall::kOne, [](F32 x, F32 y) { return exp(x - y); });
       MYDEV_FORM(kTanh, ChainCall::kAlone, [](F32 x) { return tanh(x); });
       MYDEV_FORM(kSigmoid, ChainCall::kAlone, [](F32 x) { return sigmoid(x); });
       default:
@@ -120,6 +154,7 @@ template <int count>
     }
   }
 #undef MYDEV_BINARY
+#undef MYDEV_BY_LANES
 #undef MYDEV_FORM
 }
 
@@ -156,26 +191,48 @@ class Sum {
 static_assert(4 * kLanes<float> <= kShortestSum && kBlockValues <= 64 * 4 * kLanes<float>, "lanes are emptied once");
 
 template <int count>
-[[gnu::always_inline]] inline void run_pack(const float* start, std::span<const ChainCall> calls, int64_t i,
-                                            int64_t part, Sum* sum) {
+[[gnu::always_inline]] inline void run_pack(const float* start, std::span<const ChainCall> calls, int64_t line,
+                                            int64_t i, int64_t part, Sum* sum) {
   Pack<count> value;
 #pragma GCC unroll 16
   for (int k = 0; k < count; ++k) value.v[k] = load_lanes(start + i + k * kLanes<float>, part);
   for (const ChainCall& call : calls) {
-    compute(call, value, i, part);
-    if (call.out != nullptr) store_pack(call.out + i, value, call.streamed, part);
+    compute(call, value, line, i, part);
+    if (call.out != nullptr) store_pack(call.out + line * call.out_step + i, value, call.streamed, part);
   }
   if (sum != nullptr) sum->add(value, i, part);
 }
 
 template <int count>
-void run_vectors(const float* start, std::span<const ChainCall> calls, int64_t n, Sum* sum) {
+[[gnu::always_inline]] inline void run_line(const ChainLines& lines, std::span<const ChainCall> calls, int64_t line,
+                                            int64_t ahead, Sum* sum) {
   constexpr int64_t kVector = kLanes<float>;
+  const float* const start = lines.start + line * lines.start_step;
+  const int64_t n = lines.values;
   int64_t i = 0;
-  for (; i + count * kVector <= n; i += count * kVector) run_pack<count>(start, calls, i, 0, sum);
-  for (; i + kFew * kVector <= n; i += kFew * kVector) run_pack<kFew>(start, calls, i, 0, sum);
-  for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, i, 0, sum);
-  if (i < n) run_pack<1>(start, calls, i, n - i, sum);
+  for (; i + count * kVector <= n; i += count * kVector) {
+    lines.lookahead->ask(ahead);
+    run_pack<count>(start, calls, line, i, 0, sum);
+  }
+  for (; i + kFew * kVector <= n; i += kFew * kVector) run_pack<kFew>(start, calls, line, i, 0, sum);
+  for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, line, i, 0, sum);
+  if (i < n) run_pack<1>(start, calls, line, i, n - i, sum);
+}
+
+template <int count, bool kTotals>
+void run_lines(const ChainLines& lines, std::span<const ChainCall> calls) {
+  const auto ahead = static_cast<int64_t>(lines.ahead * count * kVectorBytes);
+  for (int64_t line = 0; line < lines.count; ++line) {
+    if constexpr (kTotals) {
+      Sum lanes(lines.values);
+      run_line<count>(lines, calls, line, ahead, &lanes);
+      const double sum = lanes.result();
+      lines.totals[line * lines.total_step] =
+          static_cast<float>(lines.total == RowReduction::kMean ? sum / static_cast<double>(lines.values) : sum);
+    } else {
+      run_line<count>(lines, calls, line, ahead, nullptr);
+    }
+  }
 }
 
 }  // namespace
@@ -187,14 +244,16 @@ int32_t chain_operation(const char* kernel) {
   return kNone;
 }
 
-void run_chain(const float* start, std::span<const ChainCall> calls, int64_t n, double* sum) {
-  bool is_light = true;
-  for (const ChainCall& call : calls) is_light &= call.operation <= kLastLight;
-  const auto run = is_light ? run_vectors<kLightAtOnce> : run_vectors<kAtOnce>;
-  if (sum == nullptr) return run(start, calls, n, nullptr);
-  Sum lanes(n);
-  run(start, calls, n, &lanes);
-  *sum = lanes.result();
+int32_t joined_operation(const ChainCall& call, int32_t operation) {
+  const bool is_shift = call.operation == kSub && call.form == ChainCall::kOne;
+  return is_shift && operation == kExp ? kExpOfDifference : kNone;
+}
+
+void run_chain(const ChainLines& lines, std::span<const ChainCall> calls) {
+  const bool is_light = std::ranges::none_of(calls, [](const ChainCall& call) { return call.operation > kLastLight; });
+  const bool has_totals = lines.totals != nullptr;
+  if (is_light) return (has_totals ? run_lines<kLightAtOnce, true> : run_lines<kLightAtOnce, false>)(lines, calls);
+  return (has_totals ? run_lines<kAtOnce, true> : run_lines<kAtOnce, false>)(lines, calls);
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA

@@ -363,10 +363,9 @@ mydev_code reduce_as(const mydev_frame* frame) {
       if (dtype != kDtypeOf<Read>) return MYDEV_UNIMPLEMENTED;
     }
     auto& rows = *static_cast<RowReduction*>(frame->decision);
-    rows = {reduce_rows<Op, A, W>, nullptr};
-    if constexpr (std::is_same_v<A, float> && (std::is_same_v<Op, Sum> || std::is_same_v<Op, Mean>)) {
-      rows.of_sum = [](double sum, int64_t length) { return static_cast<float>(Op::finish(sum, length)); };
-    }
+    rows = {reduce_rows<Op, A, W>, RowReduction::kOther};
+    if (std::is_same_v<A, float> && std::is_same_v<Op, Sum>) rows.total = RowReduction::kSum;
+    if (std::is_same_v<A, float> && std::is_same_v<Op, Mean>) rows.total = RowReduction::kMean;
     return MYDEV_OK;
   }
   ReductionPlan plan;

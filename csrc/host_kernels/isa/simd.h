@@ -206,6 +206,17 @@ inline F64 copysign(F64 magnitude, F64 sign) {
   return from_bits((bits(magnitude) & INT64_MAX) | (bits(sign) & INT64_MIN));
 }
 
+#if defined(MYDEV_ISA_AVX512)
+// Whether each lane has the bit, which is one.
+inline bool in_all_lanes(I32 v, int32_t bit) {
+  return _mm512_test_epi32_mask(reinterpret_cast<__m512i>(v), _mm512_set1_epi32(bit)) == 0xffff;
+}
+#elif defined(MYDEV_ISA_AVX2)
+inline bool in_all_lanes(I32 v, int32_t bit) {
+  return _mm256_testc_si256(reinterpret_cast<__m256i>(v), _mm256_set1_epi32(bit)) != 0;
+}
+#endif
+
 // a > b ? a : b (a < b ? a : b): b if one of them is NaN.
 template <typename T>
 inline Vec<T> greater_of(Vec<T> a, Vec<T> b) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -448,6 +449,36 @@ std::vector<Bytes> results_of(const SharedProgram& program, const std::vector<By
   std::vector<Bytes> values;
   for (size_t i = given.size(); i < arrays.size(); ++i) values.push_back(arrays[i]->read());
   return values;
+}
+
+Bytes bytes_of(const std::vector<float>& values) {
+  Bytes bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// A row's first part is of numbers in the middle of the range, and the other of all that there are.
+TEST(FusedReductions, DivideByWhatIsTheSameInARow) {
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  const SharedProgram program = parsed(R"(program p(x: f32[300,700], s: f32[300]) -> (y: f32[300,700]) {
+  temporary q: f32[300,700]
+  q = launch mydev.div(x, s f32[300,700]{1,0})
+  y = launch mydev.neg(q)
+})");
+  constexpr float kEnds[] = {0.0F,    -0.0F, 1e-45F,    -1e-40F,    0x1p-126F, 0x1p-64F,
+                             0x1p65F, 3e38F, HUGE_VALF, -HUGE_VALF, NAN};
+  Random random(0);
+  const auto number = [&](int64_t exponents) {
+    const auto mantissa = static_cast<float>((1 << 23) + below(random, 1 << 23)) * (below(random, 2) == 0 ? 1 : -1);
+    return std::ldexp(mantissa, static_cast<int>(below(random, exponents) - exponents / 2) - 23);
+  };
+  std::vector<float> x(size_t{300} * 700), divisors(300);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = number(i % 700 < 500 ? 120 : 250);
+  for (size_t i = 500; i < x.size(); i += 700) std::ranges::copy(kEnds, &x[i]);
+  for (float& divisor : divisors) divisor = number(200);
+  std::ranges::copy(kEnds, divisors.begin());
+  const std::vector<Bytes> parameters = {bytes_of(x), bytes_of(divisors)};
+  EXPECT_EQ(results_of(fuse(program), parameters), results_of(program, parameters));
 }
 
 TEST(RandomPrograms, GiveWhatTheirLaunchesGive) {
