@@ -218,8 +218,8 @@ bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
   if (step == steps_.size() || steps_[step].way != Step::kRows || rounds_ > 1) return false;
   const Operand &value = before.operands[0], &in = steps_[step].operands[1];
   const bool is_value = value.kind == Operand::kTemporary && in.kind == value.kind && in.index == value.index;
-  return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.of_kept && sizes_.size() == kept_ + 1 &&
-         row() >= kShortestSum && row() <= kBlockValues;
+  return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.of_kept &&
+         sizes_.size() == kept_ + 1 && row() >= kShortestSum && row() <= kBlockValues;
 }
 
 // Makes the lines of each group as long as its operands lie in the tile as along one dimension.
