@@ -144,7 +144,7 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
 // Numbers and what is one value along a line are as many values as a block has.
 void FusedTiles::Worker::make_streams() {
   streams_.assign(buffers_.size(), Stream{});
-  passes_ = std::ranges::count(tiles_->steps_, false, &Step::of_kept);
+  passes_ = std::max<int64_t>(1, std::ranges::count(tiles_->steps_, false, &Step::of_kept));
   size_t repeated = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
