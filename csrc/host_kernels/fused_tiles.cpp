@@ -22,6 +22,8 @@ namespace {
 // Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the first level of the
 // cache; in the second where steps are kernels, which are called for several rows.
 constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 40960, kTileBytesOfKernels = 262144;
+// Smaller where all of it is more than caches hold: what is asked for ahead takes longer to come, and must stay.
+constexpr int64_t kBeyondCaches = 64 << 20, kTileBytesBeyondCaches = 24576;
 // Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
 constexpr int64_t kMostReduced = 32767;
 // Buffers of as many bytes together are read from memory; results of as many have left the caches before they are read.
@@ -99,6 +101,13 @@ void FusedTiles::merge_dimensions() {
   for (Step& step : steps_) {
     for (Operand& operand : step.operands) operand.strides.insert(operand.strides.begin(), 0);
   }
+}
+
+// Of the kept dimensions.
+int64_t FusedTiles::entries() const {
+  int64_t entries = 1;
+  for (size_t d = 0; d < kept_; ++d) entries *= sizes_[d];
+  return entries;
 }
 
 // Elements that are reduced into one.
@@ -281,10 +290,11 @@ int64_t FusedTiles::bytes_of_buffers() const {
 void FusedTiles::choose_tile() {
   const std::vector<Memory> memories = share_memory();
   int64_t bytes = bytes_of_buffers();
+  const int64_t of_rows = bytes * entries() >= kBeyondCaches ? kTileBytesBeyondCaches : kTileBytesOfRows;
   for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
   const bool reduces = kept_ < sizes_.size();
   const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
-  const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : kTileBytesOfRows;
+  const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : of_rows;
   int64_t most = budget / std::max<int64_t>(1, bytes);
   if (reduces) most = std::min(most, kMostReduced / row());
   split_ = kept_ - 1;
@@ -303,9 +313,7 @@ void FusedTiles::choose_tile() {
 // Which operands are so large that no cache holds them. What is asked for ahead comes while the steps compute; to the
 // caches, which write a line only after they have read it, results would come late and for nothing.
 void FusedTiles::find_traffic() {
-  int64_t entries = 1;
-  for (size_t d = 0; d < kept_; ++d) entries *= sizes_[d];
-  if (rounds_ > 1 || bytes_of_buffers() * entries < kReadFromMemory) return;
+  if (rounds_ > 1 || bytes_of_buffers() * entries() < kReadFromMemory) return;
   std::map<size_t, std::vector<Operand*>> uses;
   for (Step& step : steps_) {
     for (Operand& operand : step.operands) {
@@ -324,7 +332,7 @@ void FusedTiles::find_traffic() {
       const bool is_result = &operand == step.operands.data();
       operand.ahead = !is_result && kept_ < sizes_.size() && uses[operand.index].front() == &operand;
       operand.streamed = is_result && step.block.chain_operation != 0 && uses[operand.index].size() == 1 &&
-                         entries * row() * dtype_size(operand.dtype) >= kStreamed;
+                         entries() * row() * dtype_size(operand.dtype) >= kStreamed;
     }
   }
 }

@@ -88,6 +88,7 @@ class FusedTiles {
   void check_in_buffer(const Operand& operand, const mydev_buffer& buffer) const;
   void check_contract(const Step& step) const;
   void merge_dimensions();
+  int64_t entries() const;
   int64_t row() const;
   size_t end_of(const Step& step) const;
   bool describes(Step& step, void* decision) const;
