@@ -85,7 +85,8 @@ struct PointwiseBlock {
   // Lines through all calls, each as the call's block computes it, whose addresses are those of the first line. Of any
   // of the blocks.
   void (*run_chain)(const ChainLines& lines, std::span<const ChainCall> calls);
-  // What computes the call and then the operation, of the value alone; 0: nothing does both.
+  // The operation that does what the call does, and then this one with the value alone; 0: there is none. It takes the
+  // call's form and operand.
   int32_t (*joined)(const ChainCall& call, int32_t operation);
   void (*drain)();  // others see what this thread has streamed before what it writes next
   const void* kernel;
