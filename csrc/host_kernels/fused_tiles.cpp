@@ -20,10 +20,9 @@ namespace mydev::kernels {
 namespace {
 
 // Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the first level of the
-// cache; in the second where steps are kernels, which are called for several rows.
-constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 40960, kTileBytesOfKernels = 262144;
-// Smaller where all of it is more than caches hold: what is asked for ahead takes longer to come, and must stay.
-constexpr int64_t kBeyondCaches = 64 << 20, kTileBytesBeyondCaches = 24576;
+// cache, with what the next tile reads beside it; in the second where steps are kernels, which are called for several
+// rows.
+constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 24576, kTileBytesOfKernels = 262144;
 // Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
 constexpr int64_t kMostReduced = 32767;
 // Buffers of as many bytes together are read from memory; results of as many have left the caches before they are read.
@@ -290,11 +289,10 @@ int64_t FusedTiles::bytes_of_buffers() const {
 void FusedTiles::choose_tile() {
   const std::vector<Memory> memories = share_memory();
   int64_t bytes = bytes_of_buffers();
-  const int64_t of_rows = bytes * entries() >= kBeyondCaches ? kTileBytesBeyondCaches : kTileBytesOfRows;
   for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
   const bool reduces = kept_ < sizes_.size();
   const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
-  const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : of_rows;
+  const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : kTileBytesOfRows;
   int64_t most = budget / std::max<int64_t>(1, bytes);
   if (reduces) most = std::min(most, kMostReduced / row());
   split_ = kept_ - 1;

@@ -25,7 +25,9 @@ enum Operation : int32_t {
   kNeg,
   kAbs,
   kRelu,
-  kLastLight = kRelu,
+  kSqrt,
+  kRsqrt,
+  kLastLight = kRsqrt,
   kExp,
   kTanh,
   kSigmoid,
@@ -37,9 +39,10 @@ struct Row {
   Operation operation;
 };
 constexpr Row kRows[] = {
-    {"mydev.add", kAdd},         {"mydev.sub", kSub},         {"mydev.mul", kMul},   {"mydev.div", kDiv},
-    {"mydev.maximum", kMaximum}, {"mydev.minimum", kMinimum}, {"mydev.neg", kNeg},   {"mydev.abs", kAbs},
-    {"mydev.relu", kRelu},       {"mydev.exp", kExp},         {"mydev.tanh", kTanh}, {"mydev.sigmoid", kSigmoid},
+    {"mydev.add", kAdd},         {"mydev.sub", kSub},         {"mydev.mul", kMul},     {"mydev.div", kDiv},
+    {"mydev.maximum", kMaximum}, {"mydev.minimum", kMinimum}, {"mydev.neg", kNeg},     {"mydev.abs", kAbs},
+    {"mydev.relu", kRelu},       {"mydev.sqrt", kSqrt},       {"mydev.rsqrt", kRsqrt}, {"mydev.exp", kExp},
+    {"mydev.tanh", kTanh},       {"mydev.sigmoid", kSigmoid},
 };
 
 template <int count>
@@ -138,6 +141,8 @@ template <int count>
     MYDEV_FORM(kNeg, ChainCall::kAlone, [](F32 x) { return -x; });
     MYDEV_FORM(kAbs, ChainCall::kAlone, [](F32 x) { return abs(x); });
     MYDEV_FORM(kRelu, ChainCall::kAlone, [](F32 x) { return x < 0 ? F32{} : x; });
+    MYDEV_FORM(kSqrt, ChainCall::kAlone, [](F32 x) { return sqrt(x); });
+    MYDEV_FORM(kRsqrt, ChainCall::kAlone, [](F32 x) { return 1.0f / sqrt(x); });
     case case_of(kDiv, ChainCall::kOne):
       return divide(a, splat(*operand));
     default:
