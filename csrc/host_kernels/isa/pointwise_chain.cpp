@@ -54,10 +54,13 @@ struct Pack {
 [[gnu::always_inline]] inline F32 load_lanes(const float* from, int64_t part) {
   return part == 0 ? load(from) : load_partial(from, part);
 }
+[[gnu::always_inline]] inline bool is_aligned(const float* values) {
+  return reinterpret_cast<uintptr_t>(values) % kVectorBytes == 0;
+}
+// past_caches: of aligned ones.
 template <int count>
-[[gnu::always_inline]] inline void store_pack(float* to, const Pack<count>& pack, bool streamed, int64_t part) {
+[[gnu::always_inline]] inline void store_pack(float* to, const Pack<count>& pack, bool past_caches, int64_t part) {
   if (part != 0) return store_partial(to, pack.v[0], part);
-  const bool past_caches = streamed && reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
 #pragma GCC unroll 16
   for (int k = 0; k < count; ++k) {
     float* const at = to + k * kLanes<float>;
@@ -116,14 +119,28 @@ constexpr int32_t case_of(int32_t operation, ChainCall::Form form) {
   return operation * 8 + form;
 }
 
-// One jump for a light operation and how its operands come. Each as its kernel computes it (binary.cpp, unary.cpp).
-template <int count>
-[[gnu::always_inline]] inline void compute(const ChainCall& call, Pack<count>& a, int64_t line, int64_t i,
-                                           int64_t part) {
-  const float* const operand = call.operand + line * call.operand_step + (call.form == ChainCall::kOne ? 0 : i);
-#define MYDEV_FORM(operation, form, function) \
-  case case_of(operation, form):              \
-    return combine<form>(a, operand, part, function)
+// What is computed of a pack, with the lanes of the operand's that the form says, each as its kernel computes it
+// (binary.cpp, unary.cpp).
+template <ChainCall::Form kForm, typename Function>
+struct Combination {
+  static constexpr ChainCall::Form form = kForm;
+  template <int count>
+  [[gnu::always_inline]] void operator()(Pack<count>& a, const float* operand, int64_t part) const {
+    combine<kForm>(a, operand, part, Function{});
+  }
+};
+struct Quotient {
+  static constexpr ChainCall::Form form = ChainCall::kOne;
+  template <int count>
+  [[gnu::always_inline]] void operator()(Pack<count>& a, const float* operand, int64_t /*part*/) const {
+    divide(a, splat(*operand));
+  }
+};
+
+#define MYDEV_FORM(operation, form, function)       \
+  case case_of(operation, form):                    \
+    visit(Combination<form, decltype(function)>{}); \
+    return true
 #define MYDEV_BY_LANES(operation, function)            \
   MYDEV_FORM(operation, ChainCall::kItself, function); \
   MYDEV_FORM(operation, ChainCall::kSecond, function); \
@@ -131,6 +148,10 @@ template <int count>
 #define MYDEV_BINARY(operation, function) \
   MYDEV_BY_LANES(operation, function);    \
   MYDEV_FORM(operation, ChainCall::kOne, function)
+
+// Calls `visit` with the call's operation; false: it is none of these.
+template <typename Visit>
+[[gnu::always_inline]] inline bool visit_quick(const ChainCall& call, const Visit& visit) {
   switch (case_of(call.operation, call.form)) {
     MYDEV_BINARY(kAdd, [](F32 x, F32 y) { return x + y; });
     MYDEV_BINARY(kSub, [](F32 x, F32 y) { return x - y; });
@@ -143,12 +164,21 @@ template <int count>
     MYDEV_FORM(kRelu, ChainCall::kAlone, [](F32 x) { return x < 0 ? F32{} : x; });
     MYDEV_FORM(kSqrt, ChainCall::kAlone, [](F32 x) { return sqrt(x); });
     MYDEV_FORM(kRsqrt, ChainCall::kAlone, [](F32 x) { return 1.0f / sqrt(x); });
+    default:
+      return false;
+  }
+}
+// Those whose packs take so long that a jump for each is seen; of a light chain only those that are.
+template <bool kIsLight, typename Visit>
+[[gnu::always_inline]] inline bool visit_slow(const ChainCall& call, const Visit& visit) {
+  switch (case_of(call.operation, call.form)) {
     case case_of(kDiv, ChainCall::kOne):
-      return divide(a, splat(*operand));
+      visit(Quotient{});
+      return true;
     default:
       break;
   }
-  if constexpr (count <= kAtOnce) {
+  if constexpr (!kIsLight) {
     switch (case_of(call.operation, call.form)) {
       MYDEV_FORM(kExp, ChainCall::kAlone, [](F32 x) { return exp(x); });
       MYDEV_FORM(kExpOfDifference, ChainCall::kOne, [](F32 x, F32 y) { return exp(x - y); });
@@ -158,10 +188,51 @@ template <int count>
         break;
     }
   }
+  return false;
+}
 #undef MYDEV_BINARY
 #undef MYDEV_BY_LANES
 #undef MYDEV_FORM
-}
+
+// What calls make of the pack at i of a line: several of any kind, with a jump for each, or one whose kind is known.
+template <bool kIsLight>
+class SeveralCalls {
+ public:
+  explicit SeveralCalls(std::span<const ChainCall> calls) : calls_(calls) {}
+  [[gnu::always_inline]] auto in_line(int64_t line) const {
+    return [this, line]<int count>(Pack<count>& a, int64_t i, int64_t part) __attribute__((always_inline)) {
+      for (const ChainCall& call : calls_) {
+        const float* operand = call.operand + line * call.operand_step + (call.form == ChainCall::kOne ? 0 : i);
+        const auto compute = [&](const auto& function) { function(a, operand, part); };
+        if (!visit_quick(call, compute)) visit_slow<kIsLight>(call, compute);
+        if (call.out == nullptr) continue;
+        float* const out = call.out + line * call.out_step + i;
+        store_pack(out, a, call.streamed && is_aligned(out), part);
+      }
+    };
+  }
+
+ private:
+  std::span<const ChainCall> calls_;
+};
+template <typename Function>
+class OneCall {
+ public:
+  explicit OneCall(const ChainCall& call) : call_(call) {}
+  [[gnu::always_inline]] auto in_line(int64_t line) const {
+    const float* const operand = call_.operand + line * call_.operand_step;
+    const float number = Function::form == ChainCall::kOne ? *operand : 0;
+    float* const out = call_.out == nullptr ? nullptr : call_.out + line * call_.out_step;
+    const bool past_caches = call_.streamed && is_aligned(out);
+    return [=]<int count>(Pack<count>& a, int64_t i, int64_t part) __attribute__((always_inline)) {
+      Function{}(a, Function::form == ChainCall::kOne ? &number : operand + i, part);
+      if (out != nullptr) store_pack(out + i, a, past_caches, part);
+    };
+  }
+
+ private:
+  ChainCall call_;
+};
 
 // Sums as reduction.cpp sums rows that four vectors fit in, so that they are the same to the bit.
 class Sum {
@@ -195,48 +266,60 @@ class Sum {
 };
 static_assert(4 * kLanes<float> <= kShortestSum && kBlockValues <= 64 * 4 * kLanes<float>, "lanes are emptied once");
 
-template <int count>
-[[gnu::always_inline]] inline void run_pack(const float* start, std::span<const ChainCall> calls, int64_t line,
-                                            int64_t i, int64_t part, Sum* sum) {
+template <int count, typename Compute>
+[[gnu::always_inline]] inline void run_pack(const float* start, const Compute& compute, int64_t i, int64_t part,
+                                            Sum* sum) {
   Pack<count> value;
 #pragma GCC unroll 16
   for (int k = 0; k < count; ++k) value.v[k] = load_lanes(start + i + k * kLanes<float>, part);
-  for (const ChainCall& call : calls) {
-    compute(call, value, line, i, part);
-    if (call.out != nullptr) store_pack(call.out + line * call.out_step + i, value, call.streamed, part);
-  }
+  compute(value, i, part);
   if (sum != nullptr) sum->add(value, i, part);
 }
 
-template <int count>
-[[gnu::always_inline]] inline void run_line(const ChainLines& lines, std::span<const ChainCall> calls, int64_t line,
+template <int count, typename Compute>
+[[gnu::always_inline]] inline void run_line(const float* start, int64_t n, const Compute& compute, Lookahead& lookahead,
                                             int64_t ahead, Sum* sum) {
   constexpr int64_t kVector = kLanes<float>;
-  const float* const start = lines.start + line * lines.start_step;
-  const int64_t n = lines.values;
   int64_t i = 0;
   for (; i + count * kVector <= n; i += count * kVector) {
-    lines.lookahead->ask(ahead);
-    run_pack<count>(start, calls, line, i, 0, sum);
+    lookahead.ask(ahead);
+    run_pack<count>(start, compute, i, 0, sum);
   }
-  for (; i + kFew * kVector <= n; i += kFew * kVector) run_pack<kFew>(start, calls, line, i, 0, sum);
-  for (; i + kVector <= n; i += kVector) run_pack<1>(start, calls, line, i, 0, sum);
-  if (i < n) run_pack<1>(start, calls, line, i, n - i, sum);
+  for (; i + kFew * kVector <= n; i += kFew * kVector) run_pack<kFew>(start, compute, i, 0, sum);
+  for (; i + kVector <= n; i += kVector) run_pack<1>(start, compute, i, 0, sum);
+  if (i < n) run_pack<1>(start, compute, i, n - i, sum);
 }
 
-template <int count, bool kTotals>
-void run_lines(const ChainLines& lines, std::span<const ChainCall> calls) {
+template <int count, bool kTotals, typename Calls>
+void run_lines(const ChainLines& lines, const Calls& calls) {
   const auto ahead = static_cast<int64_t>(lines.ahead * count * kVectorBytes);
+  const int64_t n = lines.values;
+  Lookahead lookahead = *lines.lookahead;  // in registers
   for (int64_t line = 0; line < lines.count; ++line) {
+    const float* const start = lines.start + line * lines.start_step;
     if constexpr (kTotals) {
-      Sum lanes(lines.values);
-      run_line<count>(lines, calls, line, ahead, &lanes);
+      Sum lanes(n);
+      run_line<count>(start, n, calls.in_line(line), lookahead, ahead, &lanes);
       const double sum = lanes.result();
       lines.totals[line * lines.total_step] =
-          static_cast<float>(lines.total == RowReduction::kMean ? sum / static_cast<double>(lines.values) : sum);
+          static_cast<float>(lines.total == RowReduction::kMean ? sum / static_cast<double>(n) : sum);
     } else {
-      run_line<count>(lines, calls, line, ahead, nullptr);
+      run_line<count>(start, n, calls.in_line(line), lookahead, ahead, nullptr);
     }
+  }
+  *lines.lookahead = lookahead;
+}
+
+template <bool kTotals>
+void run_calls(const ChainLines& lines, std::span<const ChainCall> calls) {
+  const auto run_one = [&]<typename Function>(Function /*function*/) {
+    run_lines<kAtOnce, kTotals>(lines, OneCall<Function>(calls[0]));
+  };
+  if (calls.size() == 1 && visit_slow<false>(calls[0], run_one)) return;
+  if (std::ranges::all_of(calls, [](const ChainCall& call) { return call.operation <= kLastLight; })) {
+    run_lines<kLightAtOnce, kTotals>(lines, SeveralCalls<true>(calls));
+  } else {
+    run_lines<kAtOnce, kTotals>(lines, SeveralCalls<false>(calls));
   }
 }
 
@@ -255,10 +338,7 @@ int32_t joined_operation(const ChainCall& call, int32_t operation) {
 }
 
 void run_chain(const ChainLines& lines, std::span<const ChainCall> calls) {
-  const bool is_light = std::ranges::none_of(calls, [](const ChainCall& call) { return call.operation > kLastLight; });
-  const bool has_totals = lines.totals != nullptr;
-  if (is_light) return (has_totals ? run_lines<kLightAtOnce, true> : run_lines<kLightAtOnce, false>)(lines, calls);
-  return (has_totals ? run_lines<kAtOnce, true> : run_lines<kAtOnce, false>)(lines, calls);
+  (lines.totals != nullptr ? run_calls<true> : run_calls<false>)(lines, calls);
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA
