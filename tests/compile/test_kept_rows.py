@@ -154,27 +154,37 @@ def quotients(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     return result, result.amax(-1)
 
 
-def test_quotients_are_exact(kernel_sources: list[str]) -> None:
+def quotients_by_vectors(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
+    result = x / divisor
+    return result, result.sum(-1)
+
+
+LOOPS = [(quotients, "LOOP_OPEN"), (quotients_by_vectors, "VECTORS_OPEN")]
+
+
+@pytest.mark.parametrize(("function", "loop"), LOOPS)
+def test_quotients_are_exact(function: Callable[..., Any], loop: str, kernel_sources: list[str]) -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(200, 500, generator=generator) * torch.randint(-30, 30, (200, 500), generator=generator).exp2()
     divisor = torch.rand(200, 1, generator=generator) + 0.01
-    run = torch.compile(quotients, backend="mydev_kernels", fullgraph=True)
+    run = torch.compile(function, backend="mydev_kernels", fullgraph=True)
     assert torch.equal(run(x.to("mydev"), divisor.to("mydev"))[0].cpu(), x / divisor)
-    assert kernel_sources[0].count("quotient_f32(") == 1
+    assert kernel_sources[0].count("quotient_f32(") == kernel_sources[0].count(f"{loop}(") == 1
 
 
-def test_quotients_at_the_ends_of_the_range(kernel_sources: list[str]) -> None:
+@pytest.mark.parametrize(("function", "loop"), LOOPS)
+def test_quotients_at_the_ends_of_the_range(function: Callable[..., Any], loop: str, kernel_sources: list[str]) -> None:
     tiny, huge, inf, nan = 1e-40, 3e38, float("inf"), float("nan")
     x = torch.tensor([0.0, -0.0, 1.0, -3.0, tiny, -tiny, 1e-30, huge, -huge, inf, -inf, nan] * 9)
     ends = [0.0, 1e-45, tiny, 1.1754944e-38, 1.1754945e-38, 0.3, 7.0, 8.507059e37, 8.5070595e37, huge, inf]
     divisor = torch.tensor([*ends, *(-each for each in ends), nan])[:, None]
     x = x.expand(len(divisor), -1).contiguous()
-    run = torch.compile(quotients, backend="mydev_kernels", fullgraph=True)
+    run = torch.compile(function, backend="mydev_kernels", fullgraph=True)
     actual, expected = run(x.to("mydev"), divisor.to("mydev"))[0].cpu(), x / divisor
     assert_close(actual, expected, rtol=1.2e-7, atol=1.5e-45, equal_nan=True)
     is_number = ~expected.isnan()
     assert torch.equal(actual.signbit()[is_number], expected.signbit()[is_number])
-    assert "quotient_f32(" in kernel_sources[0]
+    assert kernel_sources[0].count("quotient_f32(") == kernel_sources[0].count(f"{loop}(") == 1
 
 
 def test_other_quotients_are_divisions(kernel_sources: list[str]) -> None:
@@ -186,13 +196,13 @@ def test_other_quotients_are_divisions(kernel_sources: list[str]) -> None:
     assert "quotient_f32(" not in "".join(kernel_sources)
 
 
-# --- exponentials by vectors ------------------------------------------------------------------------------------------
+# --- exponentials and quotients by vectors ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [20, 63, 64, 65, 129, 1000])
-def test_exponentials_by_vectors(length: int, kernel_sources: list[str]) -> None:
+def test_a_softmax_goes_by_vectors(length: int, kernel_sources: list[str]) -> None:
     same_values(softmax, rows(7, length)[1:] * 30)  # not aligned as a vector is
-    assert kernel_sources[0].count("VECTORS_OPEN(") == 1
+    assert kernel_sources[0].count("VECTORS_OPEN(") == 2  # exponentials, and their quotients
 
 
 def test_exponentials_of_all_magnitudes(kernel_sources: list[str]) -> None:

@@ -411,8 +411,9 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             dtype, index = self._elements.get(element, (None, None))
             return dtype is torch.float32 and index is not None and loop.is_along(index)
 
+        lines = as_products(lines, changing)
         vectors = as_vectors(lines, changing, lies)
-        return ("LOOP", as_products(lines, changing)) if vectors is None else ("VECTORS", vectors)
+        return ("LOOP", lines) if vectors is None else ("VECTORS", vectors)
 
     def _keep_rows(self) -> list[str]:
         """Lets loops use what earlier ones computed; gives the declarations of what is kept for that."""

@@ -1,9 +1,9 @@
-"""Loops of groups whose exponentials are computed by vectors.
+"""Loops of groups whose exponentials and quotients (quotients.py) are computed by vectors.
 
-Compilers make vectors of the preludes' ``exp_f32`` like of any arithmetic, but of none of it the steps that some
-instruction sets have for powers of 2. Where all that a loop computes with is ``f32``, lying side by side or the same
-throughout, it is written for values that may be several: of the type ``f32s``, through ``VECTOR_AT``. Which of them are
-is the prelude's.
+Compilers make vectors of the preludes' ``exp_f32`` and ``quotient_f32`` like of any arithmetic, but of none of it the
+steps that some instruction sets have for powers of 2 and bounds. Where all that a loop computes with is ``f32``, lying
+side by side or the same throughout, it is written for values that may be several: of the type ``f32s``, through
+``VECTOR_AT``. Which of them are is the prelude's.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-_EXPONENTIAL = re.compile(r"\bexp_f32\(")
+_FUNCTION = re.compile(r"\b(exp|quotient)_f32\(")
 _ASSIGNMENT = re.compile(r"(f32 )?(\S.*?) = (.*);")  # "f32 tmp4 = exp_f32(tmp3);", "kept0[r0_index] = tmp4;"
 _VALUE = re.compile(r"tmp\d+")
 _LANE = re.compile(r"acc\d+\[lane\]")
 _KEPT = re.compile(r"kept\d+\[\w+index\]")  # kept_rows.py
 _NAME = re.compile(r"\b[a-z]\w*")
-_ARITHMETIC = re.compile(r"(exp_f32\(|tmp\d+|\d[\d.e+-]*f|[-+*/() ])+")  #: that vectors have
+_ARITHMETIC = re.compile(r"((exp|quotient)_f32\(|tmp\d+|\d[\d.e+-]*f|[-+*/(), ])+")  #: that vectors have
 
 
 def as_vectors(lines: Sequence[str], changing: Collection[str], lies: Callable[[str], bool]) -> list[str] | None:
@@ -26,7 +26,7 @@ def as_vectors(lines: Sequence[str], changing: Collection[str], lies: Callable[[
     ``changing``: names that are something else each time. ``lies``: whether an element of memory, of those that change,
     is an ``f32`` beside that of the time before.
     """
-    if not any(map(_EXPONENTIAL.search, lines)):
+    if not any(map(_FUNCTION.search, lines)):
         return None
     changed = set(changing)
     result = []

@@ -205,6 +205,15 @@ FN mydev_vector exp_f32(mydev_vector x) {
   p = mydev_fma(r, p, all + 0.5000000029f);
   return __builtin_ia32_scalefps512_mask(mydev_fma(r * r, p, r) + 1.0f, n, all, -1, 4);
 }
+// Of the function for one value, what follows infinity is not NaN: bounds take the second of two for it.
+FN mydev_vector quotient_f32(mydev_vector a, f32 b) {
+  if (!(b > 1.17549435e-38f && b < 8.50705917e37f)) return a / b;
+  const mydev_vector all = {}, most = all + 3.40282347e38f;
+  const f32 inverse = 1.0f / b;
+  const mydev_vector first = a * inverse;
+  const mydev_vector over = __builtin_ia32_minps512_mask(mydev_fma(first, all + b, -a), most, all, -1, 4);
+  return mydev_fma(__builtin_ia32_maxps512_mask(over, -most, all, -1, 4), all - inverse, first);
+}
 
 #define VECTORS_OPEN(T, place, length)                                                                          \
   {                                                                                                             \
