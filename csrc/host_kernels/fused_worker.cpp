@@ -48,7 +48,7 @@ mydev_code FusedTiles::Worker::run(int64_t tile) {
   return MYDEV_OK;
 }
 
-// Whether the next tile is as large, and is run by the same calls but for their addresses, which are all known.
+// Whether the calls that have run the tile run any other of its size, but for their addresses, which all move alike.
 bool FusedTiles::Worker::goes_further() const {
   if (tiles_->rounds_ > 1 || !moving_.empty()) return false;
   for (size_t step = 0; step < frames_.size(); ++step) {
@@ -63,7 +63,7 @@ bool FusedTiles::Worker::goes_further() const {
   return true;
 }
 
-// The next tile.
+// The next tile: the calls of the last, further on.
 void FusedTiles::Worker::run_further() {
   next_ = next_ + 1 < end_ ? next_ + 1 : -1;
   for (size_t step = 0; step < frames_.size(); ++step) {

@@ -83,11 +83,13 @@ class FusedTiles::Worker {
     int64_t tile_bytes;  // from a tile to the next along the split dimension
   };
 
+  // fused_worker_setup.cpp, as is needs_scratch():
   void allocate(const FusedTiles& tiles);
   void make_streams();
   void repeat_numbers(size_t repeated);
   void make_groups();
   Chain make_chain(size_t first);
+
   int64_t elements(size_t first, size_t end) const;
   bool has_calls() const;
   mydev_code run_rounds();

@@ -205,7 +205,8 @@ FN mydev_vector exp_f32(mydev_vector x) {
   p = mydev_fma(r, p, all + 0.5000000029f);
   return __builtin_ia32_scalefps512_mask(mydev_fma(r * r, p, r) + 1.0f, n, all, -1, 4);
 }
-// Of the function for one value, what follows infinity is not NaN: bounds take the second of two for it.
+// As of one value. What an infinite product leaves over is infinite or NaN; bounds make a number of both, since they give
+// their second operand for NaN, and so infinity stays.
 FN mydev_vector quotient_f32(mydev_vector a, f32 b) {
   if (!(b > 1.17549435e-38f && b < 8.50705917e37f)) return a / b;
   const mydev_vector all = {}, most = all + 3.40282347e38f;
