@@ -42,7 +42,7 @@ def main() -> int:
     scripts = Path(sys.executable).parent
     tidy = scripts / "clang-tidy"
     configure = ["cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", "-DMYDEV_BUILD_TORCH=OFF"]
-    configure += ["-DMYDEV_ISA_VARIANTS=baseline", f"-DPython_EXECUTABLE={sys.executable}"]
+    configure += ["-DMYDEV_ISA_VARIANTS=baseline", "-DMYDEV_UNITY=OFF", f"-DPython_EXECUTABLE={sys.executable}"]
     environment = dict(os.environ, PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}")
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL, env=environment)
     commands = {

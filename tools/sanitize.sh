@@ -13,7 +13,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 isa=baseline
 if grep -qw avx2 /proc/cpuinfo 2>/dev/null; then isa=avx2; fi
 cmake -S . -B "$build" -G Ninja -DPython_EXECUTABLE="$PWD/.venv/bin/python" -DMYDEV_BUILD_TORCH=OFF \
-  -DMYDEV_BUILD_TESTS=ON -DMYDEV_ISA_VARIANTS=baseline -DMYDEV_BASELINE_ISA=$isa -DMYDEV_SANITIZE="$sanitizers" \
+  -DMYDEV_BUILD_TESTS=ON -DMYDEV_ISA_VARIANTS=$isa -DMYDEV_SANITIZE="$sanitizers" \
   ${CMAKE_ARGS:-} >/dev/null
 cmake --build "$build"
 

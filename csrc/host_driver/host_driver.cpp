@@ -58,9 +58,6 @@ HostMemory& memory_of(int32_t device) {
   return driver().memories[static_cast<size_t>(device)];
 }
 
-HostStream& as_stream(mydev_stream stream) {
-  return *reinterpret_cast<HostStream*>(stream);
-}
 HostEvent& as_event(mydev_event event) {
   return *reinterpret_cast<HostEvent*>(event);
 }

@@ -13,9 +13,6 @@ namespace mydev::host_driver {
 
 namespace {
 
-HostStream& as_stream(mydev_stream stream) {
-  return *reinterpret_cast<HostStream*>(stream);
-}
 
 // Kernels come from users too: what they throw ends here.
 mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noexcept {

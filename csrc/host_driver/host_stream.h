@@ -81,6 +81,11 @@ class HostStream {
   std::atomic<bool> running_{false};  // there is one, and it was not told to stop; read without the mutex
 };
 
+// The stream behind a handle of this driver.
+inline HostStream& as_stream(mydev_stream stream) {
+  return *reinterpret_cast<HostStream*>(stream);
+}
+
 class HostEvent {
  public:
   void record(HostStream& stream);

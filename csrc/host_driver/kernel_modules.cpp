@@ -39,6 +39,8 @@ constexpr size_t kLocalAlignment = 64;
 
 // --- libraries -------------------------------------------------------------------------------------------------------
 
+}  // namespace
+
 // A shared library, open as long as this lives.
 class KernelLibrary {
  public:
@@ -65,6 +67,8 @@ class KernelLibrary {
 };
 
 using SharedLibrary = std::shared_ptr<const KernelLibrary>;
+
+namespace {
 
 void write_file(const fs::path& path, std::initializer_list<std::string_view> parts) {
   std::ofstream file(path, std::ios::binary);

@@ -226,13 +226,13 @@ constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry) {
   return kernel;
 }
 
-constexpr mydev_kernel kRecords[] = {record<plan_forward>(kForward, forward_entry),
+constexpr mydev_kernel kAttentionRecords[] = {record<plan_forward>(kForward, forward_entry),
                                      record<plan_backward>(kBackward, backward_entry)};
 
 }  // namespace
 
 std::span<const mydev_kernel> attention() {
-  return kRecords;
+  return kAttentionRecords;
 }
 
 }  // namespace mydev::kernels

@@ -24,7 +24,7 @@ mydev_code run(const mydev_frame* frame) {
   return static_cast<const FusedTiles*>(frame->decision)->run(*frame);
 }
 
-constexpr mydev_kernel kRecords[] = {{.struct_size = sizeof(mydev_kernel),
+constexpr mydev_kernel kFusedRecords[] = {{.struct_size = sizeof(mydev_kernel),
                                       .name = "mydev.fused",
                                       .entry = run,
                                       .doc = "launches of other kernels, tile by tile; the body is attributes",
@@ -33,7 +33,7 @@ constexpr mydev_kernel kRecords[] = {{.struct_size = sizeof(mydev_kernel),
 }  // namespace
 
 std::span<const mydev_kernel> fused() {
-  return kRecords;
+  return kFusedRecords;
 }
 
 }  // namespace mydev::kernels

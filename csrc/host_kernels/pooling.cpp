@@ -223,14 +223,14 @@ constexpr mydev_kernel record() {
   return kernel;
 }
 
-constexpr mydev_kernel kRecords[] = {record<Pool::kMax>(),      record<Pool::kMaxBackward>(),
+constexpr mydev_kernel kPoolingRecords[] = {record<Pool::kMax>(),      record<Pool::kMaxBackward>(),
                                      record<Pool::kAverage>(),  record<Pool::kAverageBackward>(),
                                      record<Pool::kAdaptive>(), record<Pool::kAdaptiveBackward>()};
 
 }  // namespace
 
 std::span<const mydev_kernel> pooling() {
-  return kRecords;
+  return kPoolingRecords;
 }
 
 }  // namespace mydev::kernels

@@ -25,44 +25,44 @@ enum Kinds : uint8_t {
   kBits = 16,    // u16, u32, u64, of whose bits the kernel of the signed type makes the right ones
 };
 
-struct Row {
+struct PointwiseRow {
   Op op;
   const char* kernel;
   uint8_t kinds;
 };
 
 constexpr std::array kRows = {
-    Row{Op::kAbs, "mydev.abs", kInts | kFloats},
-    Row{Op::kAdd, "mydev.add", kPred | kInts | kFloats | kComplex | kBits},
-    Row{Op::kAnd, "mydev.bitwise_and", kPred | kInts | kBits},
-    Row{Op::kAtan2, "mydev.atan2", kFloats},
-    Row{Op::kCeil, "mydev.ceil", kFloats},
-    Row{Op::kCosine, "mydev.cos", kFloats},
-    Row{Op::kDivide, "mydev.div", kFloats | kComplex},
-    Row{Op::kExponential, "mydev.exp", kFloats},
-    Row{Op::kExponentialMinusOne, "mydev.expm1", kFloats},
-    Row{Op::kFloor, "mydev.floor", kFloats},
-    Row{Op::kIsFinite, "mydev.isfinite", kFloats},
-    Row{Op::kLog, "mydev.log", kFloats},
-    Row{Op::kLogPlusOne, "mydev.log1p", kFloats},
-    Row{Op::kLogistic, "mydev.sigmoid", kFloats},
-    Row{Op::kMaximum, "mydev.maximum", kPred | kInts | kFloats},
-    Row{Op::kMinimum, "mydev.minimum", kPred | kInts | kFloats},
-    Row{Op::kMultiply, "mydev.mul", kPred | kInts | kFloats | kComplex | kBits},
-    Row{Op::kNegate, "mydev.neg", kInts | kFloats | kComplex | kBits},
-    Row{Op::kNot, "mydev.bitwise_not", kPred | kInts | kBits},
-    Row{Op::kOr, "mydev.bitwise_or", kPred | kInts | kBits},
-    Row{Op::kPower, "mydev.pow", kFloats},
-    Row{Op::kRemainder, "mydev.fmod", kFloats},
-    Row{Op::kRoundNearestEven, "mydev.round", kFloats},
-    Row{Op::kRsqrt, "mydev.rsqrt", kFloats},
-    Row{Op::kShiftLeft, "mydev.lshift", kInts | kBits},
-    Row{Op::kSine, "mydev.sin", kFloats},
-    Row{Op::kSqrt, "mydev.sqrt", kFloats},
-    Row{Op::kSubtract, "mydev.sub", kInts | kFloats | kComplex | kBits},
-    Row{Op::kTan, "mydev.tan", kFloats},
-    Row{Op::kTanh, "mydev.tanh", kFloats},
-    Row{Op::kXor, "mydev.bitwise_xor", kPred | kInts | kBits},
+    PointwiseRow{Op::kAbs, "mydev.abs", kInts | kFloats},
+    PointwiseRow{Op::kAdd, "mydev.add", kPred | kInts | kFloats | kComplex | kBits},
+    PointwiseRow{Op::kAnd, "mydev.bitwise_and", kPred | kInts | kBits},
+    PointwiseRow{Op::kAtan2, "mydev.atan2", kFloats},
+    PointwiseRow{Op::kCeil, "mydev.ceil", kFloats},
+    PointwiseRow{Op::kCosine, "mydev.cos", kFloats},
+    PointwiseRow{Op::kDivide, "mydev.div", kFloats | kComplex},
+    PointwiseRow{Op::kExponential, "mydev.exp", kFloats},
+    PointwiseRow{Op::kExponentialMinusOne, "mydev.expm1", kFloats},
+    PointwiseRow{Op::kFloor, "mydev.floor", kFloats},
+    PointwiseRow{Op::kIsFinite, "mydev.isfinite", kFloats},
+    PointwiseRow{Op::kLog, "mydev.log", kFloats},
+    PointwiseRow{Op::kLogPlusOne, "mydev.log1p", kFloats},
+    PointwiseRow{Op::kLogistic, "mydev.sigmoid", kFloats},
+    PointwiseRow{Op::kMaximum, "mydev.maximum", kPred | kInts | kFloats},
+    PointwiseRow{Op::kMinimum, "mydev.minimum", kPred | kInts | kFloats},
+    PointwiseRow{Op::kMultiply, "mydev.mul", kPred | kInts | kFloats | kComplex | kBits},
+    PointwiseRow{Op::kNegate, "mydev.neg", kInts | kFloats | kComplex | kBits},
+    PointwiseRow{Op::kNot, "mydev.bitwise_not", kPred | kInts | kBits},
+    PointwiseRow{Op::kOr, "mydev.bitwise_or", kPred | kInts | kBits},
+    PointwiseRow{Op::kPower, "mydev.pow", kFloats},
+    PointwiseRow{Op::kRemainder, "mydev.fmod", kFloats},
+    PointwiseRow{Op::kRoundNearestEven, "mydev.round", kFloats},
+    PointwiseRow{Op::kRsqrt, "mydev.rsqrt", kFloats},
+    PointwiseRow{Op::kShiftLeft, "mydev.lshift", kInts | kBits},
+    PointwiseRow{Op::kSine, "mydev.sin", kFloats},
+    PointwiseRow{Op::kSqrt, "mydev.sqrt", kFloats},
+    PointwiseRow{Op::kSubtract, "mydev.sub", kInts | kFloats | kComplex | kBits},
+    PointwiseRow{Op::kTan, "mydev.tan", kFloats},
+    PointwiseRow{Op::kTanh, "mydev.tanh", kFloats},
+    PointwiseRow{Op::kXor, "mydev.bitwise_xor", kPred | kInts | kBits},
 };
 
 uint8_t kind_of_type(ElementType type) noexcept {
@@ -245,7 +245,7 @@ bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
 }
 
 bool lower_by_table(Frame& frame, const Operation& op, uint8_t kind) {
-  const auto row = std::ranges::find(kRows, op.op, &Row::op);
+  const auto row = std::ranges::find(kRows, op.op, &PointwiseRow::op);
   if (row == kRows.end() || (row->kinds & kind) == 0) return false;
   std::vector<Tensor> operands = frame.tensors_of(op.operands);
   if (kind == kBits) std::ranges::transform(operands, operands.begin(), as_signed);

@@ -15,23 +15,23 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-using Row = ReductionKernels;
-constexpr std::array kNumbers = {Row{Operator::kAdd, "mydev.sum", "mydev.cumsum", "mydev.add"},
-                                 Row{Operator::kMultiply, "mydev.prod", "mydev.cumprod", "mydev.mul"},
-                                 Row{Operator::kMaximum, "mydev.amax", "mydev.cummax", "mydev.maximum"},
-                                 Row{Operator::kMinimum, "mydev.amin", "mydev.cummin", "mydev.minimum"}};
-constexpr std::array kTruths = {Row{Operator::kOr, "mydev.any", nullptr, "mydev.bitwise_or"},
-                                Row{Operator::kMaximum, "mydev.any", nullptr, "mydev.bitwise_or"},
-                                Row{Operator::kAdd, "mydev.any", nullptr, "mydev.bitwise_or"},
-                                Row{Operator::kAnd, "mydev.all", nullptr, "mydev.bitwise_and"},
-                                Row{Operator::kMinimum, "mydev.all", nullptr, "mydev.bitwise_and"},
-                                Row{Operator::kMultiply, "mydev.all", nullptr, "mydev.bitwise_and"}};
+using ReductionRow = ReductionKernels;
+constexpr std::array kNumbers = {ReductionRow{Operator::kAdd, "mydev.sum", "mydev.cumsum", "mydev.add"},
+                                 ReductionRow{Operator::kMultiply, "mydev.prod", "mydev.cumprod", "mydev.mul"},
+                                 ReductionRow{Operator::kMaximum, "mydev.amax", "mydev.cummax", "mydev.maximum"},
+                                 ReductionRow{Operator::kMinimum, "mydev.amin", "mydev.cummin", "mydev.minimum"}};
+constexpr std::array kTruths = {ReductionRow{Operator::kOr, "mydev.any", nullptr, "mydev.bitwise_or"},
+                                ReductionRow{Operator::kMaximum, "mydev.any", nullptr, "mydev.bitwise_or"},
+                                ReductionRow{Operator::kAdd, "mydev.any", nullptr, "mydev.bitwise_or"},
+                                ReductionRow{Operator::kAnd, "mydev.all", nullptr, "mydev.bitwise_and"},
+                                ReductionRow{Operator::kMinimum, "mydev.all", nullptr, "mydev.bitwise_and"},
+                                ReductionRow{Operator::kMultiply, "mydev.all", nullptr, "mydev.bitwise_and"}};
 
 }  // namespace
 
 const ReductionKernels* reduction_kernels(Operator op, ElementType type) noexcept {
-  const auto find_in = [op](const auto& rows) -> const Row* {
-    const auto found = std::ranges::find(rows, op, &Row::op);
+  const auto find_in = [op](const auto& rows) -> const ReductionRow* {
+    const auto found = std::ranges::find(rows, op, &ReductionRow::op);
     return found == rows.end() ? nullptr : &*found;
   };
   if (type == ElementType::kPred) return find_in(kTruths);
@@ -72,7 +72,7 @@ bool lower_reduction(Frame& frame, const Operation& op) {
   if (op.op != Operator::kReduce || op.results.size() != 1) return false;
   const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
   const ElementType type = op.operand(0).type->element;
-  const Row* row = body != nullptr ? reduction_kernels(body->op, type) : nullptr;
+  const ReductionRow* row = body != nullptr ? reduction_kernels(body->op, type) : nullptr;
   if (row == nullptr || op.result().type->element != type) return false;
   Emitter& emit = frame.emit;
   const Sizes dimensions = op.integers("dimensions");

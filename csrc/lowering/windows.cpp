@@ -129,7 +129,7 @@ bool is_log_add_exp(const Region& region) {
          of_arguments(sum->operand(0), Operator::kMaximum);
 }
 
-bool is_float(ElementType type) noexcept {
+bool is_wide_float(ElementType type) noexcept {
   return element_row(type).kind == ElementKind::kFloat && element_row(type).bits >= 16 && has_kernels(type);
 }
 
@@ -143,7 +143,7 @@ bool lower_prefixes(Frame& frame, const Operation& op) {
   const ReductionKernels* kernels = body != nullptr ? reduction_kernels(body->op, type) : nullptr;
   const char* kernel = kernels != nullptr ? kernels->cumulative : nullptr;
   const bool sums_exponentials =
-      is_float(type) && initial && is_neutral(Operator::kMaximum, type, *initial) && is_log_add_exp(op.region());
+      is_wide_float(type) && initial && is_neutral(Operator::kMaximum, type, *initial) && is_log_add_exp(op.region());
   if (sums_exponentials) kernel = "mydev.logcumsumexp";
   if (kernel == nullptr) return false;
   const Sizes turned = prefixes->from_each_on ? Sizes{prefixes->dim} : Sizes{};
@@ -175,7 +175,7 @@ program::Operand launch_max_pool(Frame& frame, const Pooling& pooling, const pro
 }
 
 bool lower_reduce_window(Frame& frame, const Operation& op) {
-  if (op.results.size() != 1 || !is_float(op.operand(0).type->element)) return false;
+  if (op.results.size() != 1 || !is_wide_float(op.operand(0).type->element)) return false;
   const Operation* body = ScalarProgram(frame.context.module, op.region()).only_operation();
   const std::optional<mydev_scalar>& initial = frame[op.operand(1)].splat;
   if (body == nullptr || !initial) return false;
@@ -206,7 +206,7 @@ bool lower_select_and_scatter(Frame& frame, const Operation& op) {
   const Operation* select = ScalarProgram(frame.context.module, op.region(0)).only_operation();
   const Operation* scatter = ScalarProgram(frame.context.module, op.region(1)).only_operation();
   const std::optional<mydev_scalar>& initial = frame[op.operand(2)].splat;
-  if (!is_float(type.element) || select == nullptr || scatter == nullptr || !initial || initial->f != 0 ||
+  if (!is_wide_float(type.element) || select == nullptr || scatter == nullptr || !initial || initial->f != 0 ||
       scatter->op != Operator::kAdd || select->op != Operator::kCompare ||
       select->get<ComparisonDirection>("comparison_direction") != ComparisonDirection::kGe ||
       select->operands[0] != op.region(0).arguments()[0]) {

@@ -21,8 +21,6 @@ constexpr uint32_t kMagic = 0x6d79706a;
 constexpr uint64_t kLongestText = 1 << 16;
 constexpr size_t kMostAbandoned = 1024;  // that are remembered: runs follow each other
 
-enum class FrameKind : uint32_t { kMessage = 1, kAbandoned = 2 };
-
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
@@ -37,6 +35,8 @@ std::string place_of(const Subject& subject) {
 }
 
 }  // namespace
+
+enum class FrameKind : uint32_t { kMessage = 1, kAbandoned = 2 };
 
 // What each frame begins with; then comes the text, then the data.
 struct Processes::Header {

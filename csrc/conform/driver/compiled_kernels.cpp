@@ -59,8 +59,8 @@ MYDEV_KERNEL(conformance_add, float* sum, const float* in, int64_t count) {
 };
 
 constexpr uint32_t kGroups = 5, kThreads = 64;
-constexpr int64_t kCount = 300;  // fewer than there are threads
-constexpr size_t kBytes = kCount * sizeof(float);
+constexpr int64_t kVectorElements = 300;  // fewer than there are threads
+constexpr size_t kVectorBytes = kVectorElements * sizeof(float);
 
 const mydev_compiler_extension& compiler(DriverCase& t) {
   const mydev_compiler_extension* table = compiler_of(t.device());
@@ -102,12 +102,12 @@ struct Arguments {
       : operands{{{out.data(), &count, &stride, 1, MYDEV_F32, 0}, {in.data(), &count, &stride, 1, MYDEV_F32, 0}}} {
     std::ranges::copy(kernel.attributes(), numbers.begin());
     num_numbers = kernel.attributes().size();
-    numbers[0].value.i = kCount;
+    numbers[0].value.i = kVectorElements;
     numbers[1].value.f = factor;
   }
   mydev_frame frame() const { return make_frame(operands, 1, {numbers.data(), num_numbers}); }
 
-  int64_t count = kCount, stride = 1;
+  int64_t count = kVectorElements, stride = 1;
   std::array<mydev_buffer, 2> operands;
   std::array<mydev_attribute, 2> numbers{};
   size_t num_numbers;
@@ -121,7 +121,7 @@ void launch(DriverCase& t, const std::shared_ptr<const CompiledKernel>& kernel, 
 }
 
 std::vector<float> counted() {
-  std::vector<float> values(kCount);
+  std::vector<float> values(kVectorElements);
   std::iota(values.begin(), values.end(), 0.0F);
   return values;
 }
@@ -182,7 +182,7 @@ void a_kernel_has_one_record(DriverCase& t) {
 
 void a_compiled_kernel_runs(DriverCase& t) {
   const auto module = compile(t);
-  const DeviceMemory in(t, kBytes), out(t, kBytes);
+  const DeviceMemory in(t, kVectorBytes), out(t, kVectorBytes);
   t.upload(t.stream(), in, bytes_of(counted()));
   launch(t, scale_of(*module), out, in, 2.5);
   std::vector<float> expected = counted();
@@ -192,11 +192,11 @@ void a_compiled_kernel_runs(DriverCase& t) {
 
 void the_geometry_says_how_many_threads(DriverCase& t) {
   const auto module = compile(t);
-  const DeviceMemory in(t, kBytes), out(t, kBytes);
-  t.upload(t.stream(), in, bytes_of(std::vector<float>(kCount, 1)));
-  t.upload(t.stream(), out, bytes_of(std::vector<float>(kCount, 9)));
+  const DeviceMemory in(t, kVectorBytes), out(t, kVectorBytes);
+  t.upload(t.stream(), in, bytes_of(std::vector<float>(kVectorElements, 1)));
+  t.upload(t.stream(), out, bytes_of(std::vector<float>(kVectorElements, 9)));
   launch(t, scale_of(*module), out, in, 2, /*groups=*/2);
-  std::vector<float> expected(kCount, 9);
+  std::vector<float> expected(kVectorElements, 9);
   std::fill_n(expected.begin(), 2 * kThreads, 2.0F);
   t.same_bytes("2 for each thread of two groups, else 9, in f32", t.download(t.stream(), out), bytes_of(expected));
 }
@@ -205,21 +205,21 @@ void compiled_kernels_keep_the_order_of_the_stream(DriverCase& t) {
   const auto module = compile(t);
   const auto scale = scale_of(*module);
   const auto add = module->kernel("conformance_add", {.updated = 1, .operands = 1, .numbers = "i"});
-  const DeviceMemory value(t, kBytes), sum(t, kBytes);
-  t.upload(t.stream(), value, bytes_of(std::vector<float>(kCount, 1)));
-  t.upload(t.stream(), sum, bytes_of(std::vector<float>(kCount, 0)));
+  const DeviceMemory value(t, kVectorBytes), sum(t, kVectorBytes);
+  t.upload(t.stream(), value, bytes_of(std::vector<float>(kVectorElements, 1)));
+  t.upload(t.stream(), sum, bytes_of(std::vector<float>(kVectorElements, 0)));
   for (int step = 0; step < 10; ++step) {
     launch(t, scale, value, value, 2);
     launch(t, add, sum, value);
   }
-  t.same_bytes("2 + 4 + … + 1024, in f32", t.download(t.stream(), sum), bytes_of(std::vector<float>(kCount, 2046)));
+  t.same_bytes("2 + 4 + … + 1024, in f32", t.download(t.stream(), sum), bytes_of(std::vector<float>(kVectorElements, 2046)));
 }
 
 void frame_and_geometry_are_the_callers_after_the_call(DriverCase& t) {
   const auto module = compile(t);
   const auto scale = scale_of(*module);
-  const DeviceMemory memory(t, kBytes);
-  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  const DeviceMemory memory(t, kVectorBytes);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kVectorElements, 1)));
   for (int step = 0; step < 10; ++step) {
     Arguments arguments(*scale, memory, memory, 2);
     mydev_frame frame = arguments.frame();
@@ -232,13 +232,13 @@ void frame_and_geometry_are_the_callers_after_the_call(DriverCase& t) {
     frame = {};
   }
   t.same_bytes("1, doubled ten times, in f32, by launches whose frames and geometries changed after the call",
-               t.download(t.stream(), memory), bytes_of(std::vector<float>(kCount, 1024)));
+               t.download(t.stream(), memory), bytes_of(std::vector<float>(kVectorElements, 1024)));
 }
 
 void an_empty_geometry_is_refused(DriverCase& t) {
   const auto module = compile(t);
   const auto scale = scale_of(*module);
-  const DeviceMemory memory(t, kBytes);
+  const DeviceMemory memory(t, kVectorBytes);
   const Arguments arguments(*scale, memory, memory, 2);
   const std::array empty = {make_geometry({0, 1, 1}, {1, 1, 1}), make_geometry({1, 1, 1}, {1, 1, 0})};
   for (const mydev_geometry& geometry : empty) {
@@ -258,14 +258,14 @@ void an_empty_geometry_is_refused(DriverCase& t) {
 // --- life, binaries --------------------------------------------------------------------------------------------------
 
 void launches_outlive_their_module(DriverCase& t) {
-  const DeviceMemory memory(t, kBytes);
-  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  const DeviceMemory memory(t, kVectorBytes);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kVectorElements, 1)));
   for (int step = 0; step < 10; ++step) {
     const auto module = compile(t);
     launch(t, scale_of(*module), memory, memory, 2);
   }
   t.same_bytes("1, doubled ten times, in f32, each time by a module that was destroyed at once",
-               t.download(t.stream(), memory), bytes_of(std::vector<float>(kCount, 1024)));
+               t.download(t.stream(), memory), bytes_of(std::vector<float>(kVectorElements, 1024)));
 }
 
 void a_binary_is_the_module_again(DriverCase& t) {
@@ -278,11 +278,11 @@ void a_binary_is_the_module_again(DriverCase& t) {
     binary.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   const auto module = KernelModule::compile(t.device(), MYDEV_MODULE_BINARY, binary, "");
-  const DeviceMemory memory(t, kBytes);
-  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  const DeviceMemory memory(t, kVectorBytes);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kVectorElements, 1)));
   launch(t, scale_of(*module), memory, memory, 2);
   t.same_bytes("twice 1, in f32, by a module that was loaded from its binary", t.download(t.stream(), memory),
-               bytes_of(std::vector<float>(kCount, 2)));
+               bytes_of(std::vector<float>(kVectorElements, 2)));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace mydev::conform {
 namespace {
 
-constexpr int64_t kCount = 1 << 20;
+constexpr int64_t kLongCount = 1 << 20;
 constexpr const char* kComplete = "complete";
 
 struct Completion {
@@ -107,23 +107,23 @@ void expect_never_called(DriverCase& t, const Calls& calls, std::string_view fra
 void an_accepted_launch_is_completed_once(DriverCase& t) {
   const ScaleKernel scale(t);
   needs_owned_frames(t, scale);
-  const DeviceMemory memory(t, 4 * kCount);
-  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
-  CountedLaunch& launch = make_launch(t, scale, {memory, memory, kCount, 3}, true);
+  const DeviceMemory memory(t, 4 * kLongCount);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kLongCount, 1)));
+  CountedLaunch& launch = make_launch(t, scale, {memory, memory, kLongCount, 3}, true);
   t.must(give(t, scale, launch), "launch");
   expect_completed(t, launch, MYDEV_OK);
   t.same_bytes("three times 1, in f32, once complete has been called", t.download(stream_from_pool(0, 0), memory),
-               bytes_of(std::vector<float>(kCount, 3)));
+               bytes_of(std::vector<float>(kLongCount, 3)));
 }
 
 void a_pending_launch_is_not_completed(DriverCase& t) {
   const ScaleKernel scale(t);
   needs_owned_frames(t, scale);
   needs_held_streams(t);
-  const DeviceMemory memory(t, 4 * kCount);
-  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
+  const DeviceMemory memory(t, 4 * kLongCount);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kLongCount, 1)));
   HeldStream held(t, t.stream());
-  CountedLaunch& launch = make_launch(t, scale, {memory, memory, kCount, 3}, true);
+  CountedLaunch& launch = make_launch(t, scale, {memory, memory, kLongCount, 3}, true);
   t.must(give(t, scale, launch), "launch");
   expect_no_call(t, held, kComplete, launch.completion.calls);
   held.release();
@@ -146,11 +146,11 @@ void a_failed_launch_is_completed_once_or_refused(DriverCase& t) {
 void a_borrowed_frame_is_not_completed(DriverCase& t) {
   const ScaleKernel scale(t);
   t.needs(!owns_frames(t, scale), "the driver owns the frames of its launches");
-  const DeviceMemory memory(t, 4 * kCount);
-  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kCount, 1)));
-  CountedLaunch& launch = make_launch(t, scale, {memory, memory, kCount, 3}, false);
+  const DeviceMemory memory(t, 4 * kLongCount);
+  t.upload(t.stream(), memory, bytes_of(std::vector<float>(kLongCount, 1)));
+  CountedLaunch& launch = make_launch(t, scale, {memory, memory, kLongCount, 3}, false);
   t.must(give(t, scale, launch), "launch");
-  t.same_bytes("three times 1, in f32", t.download(t.stream(), memory), bytes_of(std::vector<float>(kCount, 3)));
+  t.same_bytes("three times 1, in f32", t.download(t.stream(), memory), bytes_of(std::vector<float>(kLongCount, 3)));
   expect_never_called(t, calls_for_borrowed_frames(), "was borrowed");
 }
 

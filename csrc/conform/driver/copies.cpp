@@ -13,7 +13,7 @@
 namespace mydev::conform {
 namespace {
 
-constexpr std::array<size_t, 8> kSizes = {1, 63, 64, 4095, 4096, 4097, 2 << 20, (5 << 20) + 3};
+constexpr std::array<size_t, 8> kCopySizes = {1, 63, 64, 4095, 4096, 4097, 2 << 20, (5 << 20) + 3};
 // Of ordinary host memory that drivers put into staging buffers or commands.
 constexpr std::array<size_t, 7> kSmallSizes = {1, 64, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10};
 constexpr std::array<size_t, 2> kLargeSizes = {1 << 20, 4 << 20};
@@ -47,7 +47,7 @@ void fills_keep_their_pattern(DriverCase& t) {
 }
 
 void copies_to_the_device_and_back(DriverCase& t) {
-  for (const size_t bytes : kSizes) {
+  for (const size_t bytes : kCopySizes) {
     const Bytes data = pattern_bytes(bytes);
     const DeviceMemory memory(t, bytes);
     t.upload(t.stream(), memory, data);
@@ -56,7 +56,7 @@ void copies_to_the_device_and_back(DriverCase& t) {
 }
 
 void copies_within_the_device(DriverCase& t) {
-  for (const size_t bytes : kSizes) {
+  for (const size_t bytes : kCopySizes) {
     const Bytes data = pattern_bytes(bytes);
     const DeviceMemory from(t, bytes);
     const DeviceMemory to(t, bytes);

@@ -108,7 +108,7 @@ void a_host_call_comes_after_failed_work(DriverCase& t) {
 
 // --- copies and fills of what is no memory ---------------------------------------------------------------------------
 
-constexpr uint64_t kBytes = 4096;
+constexpr uint64_t kSomeBytes = 4096;
 
 // An address of neither a processor nor of a device that numbers its bytes from 0.
 void* no_memory() {
@@ -124,28 +124,28 @@ struct StrayAccess {
 constexpr std::array kStrayAccesses = {
     StrayAccess{"copy_from_the_host", "a copy from the host to an address that is no memory",
                 [](const auto& driver, mydev_stream stream, void* /*device*/, void* host) {
-                  return driver.copy(stream, no_memory(), host, kBytes, MYDEV_COPY_HOST_TO_DEVICE);
+                  return driver.copy(stream, no_memory(), host, kSomeBytes, MYDEV_COPY_HOST_TO_DEVICE);
                 }},
     StrayAccess{"copy_to_the_host", "a copy to the host from an address that is no memory",
                 [](const auto& driver, mydev_stream stream, void* /*device*/, void* host) {
-                  return driver.copy(stream, host, no_memory(), kBytes, MYDEV_COPY_DEVICE_TO_HOST);
+                  return driver.copy(stream, host, no_memory(), kSomeBytes, MYDEV_COPY_DEVICE_TO_HOST);
                 }},
     StrayAccess{"copy_on_the_device", "a copy on the device to an address that is no memory",
                 [](const auto& driver, mydev_stream stream, void* device, void* /*host*/) {
-                  return driver.copy(stream, no_memory(), device, kBytes, MYDEV_COPY_DEVICE_TO_DEVICE);
+                  return driver.copy(stream, no_memory(), device, kSomeBytes, MYDEV_COPY_DEVICE_TO_DEVICE);
                 }},
     StrayAccess{"fill", "a fill of an address that is no memory",
                 [](const auto& driver, mydev_stream stream, void* /*device*/, void* /*host*/) {
                   const unsigned char pattern = 1;
-                  return driver.fill(stream, no_memory(), kBytes, &pattern, 1);
+                  return driver.fill(stream, no_memory(), kSomeBytes, &pattern, 1);
                 }},
 };
 
 void expect_reported(DriverCase& t, const StrayAccess& access) {
   t.needs(!t.device().host_accessible() && (t.device().properties.capabilities & MYDEV_CAPABILITY_UNIFIED_MEMORY) == 0,
           "the device works on the host's memory, where a stray address ends the process");
-  const DeviceMemory memory(t, kBytes);
-  Bytes host(kBytes, 1);
+  const DeviceMemory memory(t, kSomeBytes);
+  Bytes host(kSomeBytes, 1);
   mydev_stream stream = t.stream().handle();
   mydev_code code = access.run(t.driver(), stream, memory.data(), host.data());
   if (code == MYDEV_OK) code = t.driver().stream_synchronize(stream);

@@ -11,11 +11,11 @@
 namespace mydev::conform {
 namespace {
 
-constexpr std::array<uint64_t, 8> kSizes = {1, 63, 64, 4095, 4096, 4097, 2 << 20, (5 << 20) + 3};
+constexpr std::array<uint64_t, 8> kAllocationSizes = {1, 63, 64, 4095, 4096, 4097, 2 << 20, (5 << 20) + 3};
 
 void allocations_are_aligned(DriverCase& t) {
   const uint32_t alignment = t.device().properties.alignment;
-  for (const uint64_t bytes : kSizes) {
+  for (const uint64_t bytes : kAllocationSizes) {
     const DeviceMemory memory(t, bytes);
     const std::string what = "memory_alloc of " + std::to_string(bytes) + " bytes gave ";
     t.checks.that(memory.data() != nullptr, what + "NULL");

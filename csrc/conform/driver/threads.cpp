@@ -7,7 +7,7 @@
 namespace mydev::conform {
 namespace {
 
-constexpr int kThreads = 4;
+constexpr int kHostThreads = 4;
 constexpr int kRounds = 20;
 
 void fill_and_look(DriverCase& t, Stream& stream, uint64_t bytes, int number) {
@@ -21,11 +21,11 @@ void fill_and_look(DriverCase& t, Stream& stream, uint64_t bytes, int number) {
 }
 
 void threads_work_on_streams_of_their_own(DriverCase& t) {
-  on_threads(kThreads, [&](int number) { fill_and_look(t, stream_from_pool(0, 0), 1 << 16, number); });
+  on_threads(kHostThreads, [&](int number) { fill_and_look(t, stream_from_pool(0, 0), 1 << 16, number); });
 }
 
 void threads_share_a_stream(DriverCase& t) {
-  on_threads(kThreads, [&](int number) { fill_and_look(t, t.stream(), 1 << 12, number); });
+  on_threads(kHostThreads, [&](int number) { fill_and_look(t, t.stream(), 1 << 12, number); });
 }
 
 }  // namespace

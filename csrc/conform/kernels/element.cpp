@@ -25,7 +25,7 @@ T take(const void* from) {
   return value;
 }
 
-bool is_near(double actual, double expected, double relative) {
+bool is_within(double actual, double expected, double relative) {
   if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
   if (std::isinf(actual) || std::isinf(expected)) return actual == expected;
   return std::fabs(actual - expected) <= relative * std::max(1.0, std::fabs(expected));
@@ -126,7 +126,7 @@ bool is_near(mydev_dtype dtype, const void* actual, const void* expected) {
   if (by_bytes) return std::memcmp(actual, expected, static_cast<size_t>(dtype_size(dtype))) == 0;
   const std::complex<double> a = load_element(dtype, actual).number, e = load_element(dtype, expected).number;
   const double relative = tolerance_of(dtype);
-  return is_near(a.real(), e.real(), relative) && is_near(a.imag(), e.imag(), relative);
+  return is_within(a.real(), e.real(), relative) && is_within(a.imag(), e.imag(), relative);
 }
 
 std::string element_text(mydev_dtype dtype, const void* element) {

@@ -17,12 +17,8 @@ namespace mydev::conform {
 
 namespace {
 
-size_t product(const Sizes& sizes) {
-  return static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()));
-}
-
 ExpectedResult nothing_yet(const Operand& result) {
-  const size_t places = result.absent ? 0 : product(result.places());
+  const size_t places = result.absent ? 0 : element_count(result.places());
   return {std::vector<unsigned char>(places * result.element_size()), std::vector<bool>(places, true)};
 }
 

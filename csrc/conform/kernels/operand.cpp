@@ -8,15 +8,11 @@
 
 namespace mydev::conform {
 
-namespace {
-
-size_t product(const Sizes& sizes) {
+size_t element_count(const Sizes& sizes) {
   int64_t count = 1;
   for (const int64_t size : sizes) count *= size;
   return static_cast<size_t>(count);
 }
-
-}  // namespace
 
 std::string Operand::name() const {
   return contract->is_list ? contract->name + "[" + std::to_string(position) + "]" : contract->name;
@@ -27,7 +23,7 @@ size_t Operand::element_size() const {
 }
 
 size_t Operand::count() const {
-  return product(sizes);
+  return element_count(sizes);
 }
 
 bool Operand::has_elements() const {

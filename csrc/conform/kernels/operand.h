@@ -18,6 +18,8 @@ namespace mydev::conform {
 
 using Sizes = std::vector<int64_t>;
 
+size_t element_count(const Sizes& sizes);
+
 struct Operand {
   static constexpr size_t kGuard = 64;  // bytes; a multiple of every element's
   static constexpr unsigned char kPattern = 0x5A;

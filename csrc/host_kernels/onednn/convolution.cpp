@@ -246,13 +246,13 @@ constexpr mydev_kernel record() {
   return kernel;
 }
 
-constexpr mydev_kernel kRecords[] = {record<PlanKind::kConvolution>(), record<PlanKind::kConvolutionBackwardData>(),
+constexpr mydev_kernel kConvolutionRecords[] = {record<PlanKind::kConvolution>(), record<PlanKind::kConvolutionBackwardData>(),
                                      record<PlanKind::kConvolutionBackwardWeights>()};
 
 }  // namespace
 
 std::span<const mydev_kernel> convolution() {
-  return kRecords;
+  return kConvolutionRecords;
 }
 
 }  // namespace mydev::kernels

@@ -467,14 +467,14 @@ constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry) {
   return kernel;
 }
 
-constexpr mydev_kernel kRecords[] = {
+constexpr mydev_kernel kMatmulRecords[] = {
     record("mydev.matmul", matmul_entry),
 };
 
 }  // namespace
 
 std::span<const mydev_kernel> matmul() {
-  return kRecords;
+  return kMatmulRecords;
 }
 
 }  // namespace mydev::kernels

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/spec/contract.h"
 #include "kernels/spec/dense.h"
 #include "kernels/spec/struct_copy.h"
 #include "runtime/base/device_name.h"
@@ -129,14 +130,6 @@ const KernelChoice* kept_choice(int device, const char* name, std::vector<Kernel
   choice->scratch_bytes = &detail::choice_marker;
   choice->candidates = std::move(candidates);
   return choices.emplace(std::pair{device, std::string(name)}, std::move(choice))->second.get();
-}
-
-std::string dtype_list(uint64_t dtypes) {
-  std::string text;
-  for (const DtypeRow& row : kDtypes) {
-    if ((dtypes & MYDEV_DTYPE_BIT(row.dtype)) != 0) text += (text.empty() ? "" : ", ") + std::string(row.name);
-  }
-  return text;
 }
 
 // "result 0", "operand 2".

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/spec/contract.h"
+#include "kernels/spec/characters.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 
@@ -57,12 +58,6 @@ constexpr std::pair<std::string_view, ContractKind> kKinds[] = {
     {"number", ContractKind::kNumber}, {"scalar", ContractKind::kScalar}, {"ints", ContractKind::kInts},
     {"floats", ContractKind::kFloats}};
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
 bool is_variable(std::string_view word) {
   return word.size() == 1 && word[0] >= 'A' && word[0] <= 'Z';
 }

@@ -5,22 +5,13 @@
 #include <charconv>
 #include <iterator>
 
+#include "kernels/spec/characters.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev {
 
 namespace {
-
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\n';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
 
 const ExpressionFunction* find_function(std::string_view name) {
   const auto functions = expression_functions();
@@ -29,9 +20,9 @@ const ExpressionFunction* find_function(std::string_view name) {
 }
 
 // By recursive descent, the nesting bounded.
-class Parser {
+class ExpressionParser {
  public:
-  Parser(std::string_view text, const std::vector<std::string>& names, std::span<const std::string> results,
+  ExpressionParser(std::string_view text, const std::vector<std::string>& names, std::span<const std::string> results,
          std::vector<Expression::Node>& nodes)
       : text_(text), names_(names), results_(results), nodes_(nodes) {}
 
@@ -283,7 +274,7 @@ Series<Value> apply(const ExpressionFunction& function, const std::vector<const 
 
 Expression::Expression(std::string_view text, std::vector<std::string> names, std::span<const std::string> results)
     : text_(text), names_(std::move(names)) {
-  results_ = Parser(text_, names_, results, nodes_).program();
+  results_ = ExpressionParser(text_, names_, results, nodes_).program();
 }
 
 bool Expression::reduces() const noexcept {

@@ -13,7 +13,7 @@ namespace mydev {
 
 namespace {
 
-bool is_absent(const mydev_buffer& buffer) {
+bool has_no_dtype(const mydev_buffer& buffer) {
   return buffer.dtype == MYDEV_DTYPE_INVALID;
 }
 
@@ -44,7 +44,7 @@ void check_operand(const mydev_kernel& kernel, const mydev_buffer* inputs, uint3
   const mydev_signature& signature = *kernel.signature;
   const mydev_operand& operand = *signature.operands[operand_of_input(signature, input)];
   const mydev_buffer& buffer = inputs[input];
-  if (is_absent(buffer)) {
+  if (has_no_dtype(buffer)) {
     MYDEV_CHECK((operand.flags & MYDEV_OPERAND_OPTIONAL) != 0, MYDEV_INVALID_ARGUMENT, operand_text(kernel, input),
                 " is absent; it is not optional: ", describe_signature(kernel));
     return;

@@ -5,26 +5,17 @@
 #include <charconv>
 #include <string_view>
 
+#include "kernels/spec/characters.h"
 #include "runtime/base/status.h"
 
 namespace mydev {
 
 namespace {
 
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\n';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 // A recursive-descent parser without recursion: lists ["," lists] "->" lists.
-class Parser {
+class ShapeRuleParser {
  public:
-  Parser(const char* rule, const mydev_signature& signature, std::vector<std::string>& names)
+  ShapeRuleParser(const char* rule, const mydev_signature& signature, std::vector<std::string>& names)
       : rule_(rule), signature_(signature), names_(names) {}
 
   std::vector<ShapeRule::List> lists(bool may_name) {
@@ -132,7 +123,7 @@ class Parser {
 }  // namespace
 
 ShapeRule::ShapeRule(const char* rule, const mydev_signature& signature) {
-  Parser parser(rule, signature, names_);
+  ShapeRuleParser parser(rule, signature, names_);
   operands_ = parser.lists(true);
   parser.arrow();
   results_ = parser.lists(false);

@@ -20,10 +20,10 @@ constexpr uint32_t kOperandFlags = MYDEV_OPERAND_OPTIONAL | MYDEV_OPERAND_VARIAD
 
 constexpr uint64_t kBools = dtypes_of(DtypeKind::kBool);
 constexpr uint64_t kIntegers = dtypes_of(DtypeKind::kSigned) | dtypes_of(DtypeKind::kUnsigned);
-constexpr uint64_t kFloats = dtypes_of(DtypeKind::kFloat);
+constexpr uint64_t kFloatDtypes = dtypes_of(DtypeKind::kFloat);
 constexpr uint64_t kComplexes = dtypes_of(DtypeKind::kComplex);
-constexpr uint64_t kAll =
-    kBools | kIntegers | kFloats | kComplexes | dtypes_of(DtypeKind::kNarrowFloat) | dtypes_of(DtypeKind::kToken);
+constexpr uint64_t kAllDtypes =
+    kBools | kIntegers | kFloatDtypes | kComplexes | dtypes_of(DtypeKind::kNarrowFloat) | dtypes_of(DtypeKind::kToken);
 
 // The dtypes that an attribute of a kind may declare; 0: none.
 uint64_t dtypes_of_kind(uint16_t kind) {
@@ -33,7 +33,7 @@ uint64_t dtypes_of_kind(uint16_t kind) {
     case MYDEV_ATTRIBUTE_INT:
       return kIntegers;
     case MYDEV_ATTRIBUTE_FLOAT:
-      return kFloats;
+      return kFloatDtypes;
     case MYDEV_ATTRIBUTE_COMPLEX:
       return kComplexes;
     case MYDEV_ATTRIBUTE_ARRAY:
@@ -93,7 +93,7 @@ class Checker {
   void check_operand(uint32_t index) {
     const mydev_operand& operand = signature_.operand_values[index];
     check_name("operand", index, operand.name, true);
-    require(operand.dtypes != 0 && (operand.dtypes & ~kAll) == 0, "operand '", operand.name,
+    require(operand.dtypes != 0 && (operand.dtypes & ~kAllDtypes) == 0, "operand '", operand.name,
             "' has no dtypes, or unknown ones; give MYDEV_DTYPE_BIT of each that it takes");
     require(operand.like == -1 || (required_single(operand.like) && operand.like != static_cast<int32_t>(index)),
             "operand '", operand.name, "' has like = ", operand.like,
@@ -129,7 +129,7 @@ class Checker {
             result.flags, "; a result has VARIADIC or none");
     if (is_variadic(result)) return check_variadic_result(index, result);
     const bool has_one =
-        result.dtypes != 0 && (result.dtypes & ~kAll) == 0 && (result.dtypes & (result.dtypes - 1)) == 0;
+        result.dtypes != 0 && (result.dtypes & ~kAllDtypes) == 0 && (result.dtypes & (result.dtypes - 1)) == 0;
     require(result.dtypes == 0 ? required_single(result.like) : has_one, "result '", result.name,
             "' must have exactly one dtype, or none and the dtype of an operand (like) that is neither optional nor "
             "variadic");

@@ -52,7 +52,7 @@ void place_launch(Places& places, const Step& step, LaunchFrame& made, const Pre
 }
 
 // Which of the step's buffers are constants, as mydev_plan says it.
-uint64_t constants_of(const Step& step, const SlotFacts& slots) {
+uint64_t constant_buffers(const Step& step, const SlotFacts& slots) {
   uint64_t constants = 0;
   size_t buffer = step.results.size();
   for (const Operand& operand : step.operands) {
@@ -65,7 +65,7 @@ uint64_t constants_of(const Step& step, const SlotFacts& slots) {
 class LaunchCommand final : public Command {
  public:
   LaunchCommand(const mydev_kernel& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
-      : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constants_of(step, slots)) {}
+      : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constant_buffers(step, slots)) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   bool is_repeatable() const noexcept override { return launch_.is_decided() && !launch_.enqueues(); }

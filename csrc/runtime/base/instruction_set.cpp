@@ -1,8 +1,12 @@
 #include "runtime/base/instruction_set.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "built_instruction_sets.h"
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
 
@@ -10,37 +14,66 @@ namespace mydev {
 
 namespace {
 
-std::vector<InstructionSet> probe() {
-  std::vector<InstructionSet> supported = {InstructionSet::kBaseline};
-#ifdef MYDEV_HAVE_AVX2
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-      __builtin_cpu_supports("bmi2")) {
-    supported.push_back(InstructionSet::kAvx2);
+constexpr std::array kAll = {InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512};
+
+bool processor_has(InstructionSet isa) {
+#if defined(__x86_64__)
+  switch (isa) {
+    case InstructionSet::kBaseline:
+      return true;
+    case InstructionSet::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+             __builtin_cpu_supports("bmi2");
+    case InstructionSet::kAvx512:
+      return processor_has(InstructionSet::kAvx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl");
   }
 #endif
-#ifdef MYDEV_HAVE_AVX512
-  if (supported.back() == InstructionSet::kAvx2 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    supported.push_back(InstructionSet::kAvx512);
-  }
-#endif
-  return supported;
+  return isa == InstructionSet::kBaseline;
 }
 
-InstructionSet choose() {
-  const std::span<const InstructionSet> supported = supported_instruction_sets();
-  const std::string wanted = config_string("MYDEV_ISA");
-  if (wanted == "auto") return supported.back();
-  std::string names;
-  for (InstructionSet isa : supported) {
-    if (wanted == instruction_set_name(isa)) return isa;
-    names += std::string("|") + instruction_set_name(isa);
+bool build_has(InstructionSet isa) {
+  switch (isa) {
+    case InstructionSet::kBaseline:
+      return MYDEV_HAVE_BASELINE;
+    case InstructionSet::kAvx2:
+      return MYDEV_HAVE_AVX2;
+    case InstructionSet::kAvx512:
+      return MYDEV_HAVE_AVX512;
   }
-  raise(MYDEV_INVALID_ARGUMENT,
-        "MYDEV_ISA='" + wanted + "' is not valid with this processor and build; it takes auto" + names);
+  return false;
+}
+
+template <typename Predicate>
+std::vector<InstructionSet> all_that(Predicate predicate) {
+  std::vector<InstructionSet> result;
+  std::copy_if(kAll.begin(), kAll.end(), std::back_inserter(result), predicate);
+  return result;
 }
 
 }  // namespace
+
+InstructionSet choose_instruction_set(std::string_view wanted, std::span<const InstructionSet> built,
+                                      std::span<const InstructionSet> processor) {
+  const auto names = [](std::span<const InstructionSet> sets, const char* separator) {
+    std::string text;
+    for (const InstructionSet isa : sets) text.append(text.empty() ? "" : separator).append(instruction_set_name(isa));
+    return text;
+  };
+  std::vector<InstructionSet> usable;
+  std::set_intersection(built.begin(), built.end(), processor.begin(), processor.end(), std::back_inserter(usable));
+  MYDEV_CHECK(!usable.empty(), MYDEV_FAILED_PRECONDITION, "this build's kernels are for ", names(built, ", "),
+              "; this processor has ", names(processor, ", "), " only. Build on this machine, or anywhere with ",
+              "CMAKE_ARGS=-DMYDEV_ISA_VARIANTS=all");
+  if (wanted == "auto") return usable.back();
+  for (const InstructionSet isa : usable) {
+    if (wanted == instruction_set_name(isa)) return isa;
+  }
+  raise(MYDEV_INVALID_ARGUMENT, "MYDEV_ISA='" + std::string(wanted) +
+                                    "' is not valid with this processor and build; it takes auto|" +
+                                    names(usable, "|"));
+}
 
 const char* instruction_set_name(InstructionSet isa) noexcept {
   switch (isa) {
@@ -55,12 +88,14 @@ const char* instruction_set_name(InstructionSet isa) noexcept {
 }
 
 std::span<const InstructionSet> supported_instruction_sets() {
-  static const std::vector<InstructionSet> supported = probe();
+  static const std::vector<InstructionSet> supported =
+      all_that([](InstructionSet isa) { return build_has(isa) && processor_has(isa); });
   return supported;
 }
 
 InstructionSet instruction_set() {
-  static const InstructionSet chosen = choose();
+  static const InstructionSet chosen =
+      choose_instruction_set(config_string("MYDEV_ISA"), all_that(build_has), all_that(processor_has));
   return chosen;
 }
 

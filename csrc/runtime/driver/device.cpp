@@ -19,7 +19,7 @@ std::array<Device, kMaxDevices> device_table;
 static_assert(kMaxDevices <= 64, "Device::peers has a bit for each");
 
 // Runs alone in the child: devices that were found before fail from now on, and none is found any more.
-void after_fork_in_child() {
+void mark_forked_child() {
   detail::loaded_device_count.store(0, std::memory_order_release);
   for (Device& device : device_table) {
     device.driver = &forked_driver();
@@ -38,7 +38,7 @@ bool fill_table() noexcept {
     for (size_t index = 0; index < driver->devices.size(); ++index) {
       device_table[index] = Device{static_cast<int>(index), driver->api, driver->devices[index], driver->peers[index]};
     }
-    ::pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    ::pthread_atfork(nullptr, nullptr, mark_forked_child);
     detail::loaded_device_count.store(static_cast<unsigned>(driver->devices.size()), std::memory_order_release);
   });
   return true;

@@ -110,7 +110,8 @@ std::string text_of(const mydev_geometry& geometry) {
   return text("a grid of ", sizes(geometry.grid), " groups of ", sizes(geometry.group), " threads");
 }
 
-mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame, const mydev_geometry* geometry) {
+mydev_code launch_compiled(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
+                           const mydev_geometry* geometry) {
   State& self = state();
   return checked("launch of a compiled kernel", [&] {
     require(kernel != nullptr && frame != nullptr && geometry != nullptr, MYDEV_INVALID_ARGUMENT,
@@ -150,7 +151,7 @@ const void* extension(const char* name, uint32_t version) {
   put(ours.module_destroy, module_destroy);
   put(ours.module_binary, module_binary);
   put(ours.module_kernel, module_kernel);
-  put(ours.launch, launch);
+  put(ours.launch, launch_compiled);
   return &ours;
 }
 

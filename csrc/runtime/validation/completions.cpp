@@ -9,7 +9,7 @@ namespace mydev::validation {
 
 namespace {
 
-constexpr size_t kMostPast = 256;
+constexpr size_t kMostPastCompletions = 256;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void Completions::remove(const mydev_frame* frame) {
   if (node.empty()) return;
   in_order_.erase({node.mapped().stream, node.mapped().began});
   past_.emplace_back(frame, node.mapped().what);
-  if (past_.size() > kMostPast) past_.pop_front();
+  if (past_.size() > kMostPastCompletions) past_.pop_front();
 }
 
 std::string Completions::wrong_order(const AcceptedFrame& entry) const {

@@ -9,7 +9,7 @@ namespace mydev::validation {
 
 namespace {
 
-constexpr size_t kMostPast = 1024;
+constexpr size_t kMostPastObjects = 1024;
 constexpr int32_t kHandles = -2;  // the "space" of handles that are past
 
 std::string place_of(int32_t space) {
@@ -166,7 +166,7 @@ void Objects::refuse_handle(const char* kind, const void* handle) const {
 void Objects::remember(int32_t space, const void* data, uint64_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(data);
   past_.push_back({space, begin, begin + bytes});
-  if (past_.size() > kMostPast) past_.pop_front();
+  if (past_.size() > kMostPastObjects) past_.pop_front();
 }
 
 std::string Objects::past(int32_t space, uintptr_t address) const {

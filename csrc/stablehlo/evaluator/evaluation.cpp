@@ -11,13 +11,13 @@ namespace mydev::stablehlo {
 
 namespace {
 
-constexpr int64_t kGrain = 2048;  // elements, of some 20 ns each
+constexpr int64_t kElementGrain = 2048;  // elements, of some 20 ns each
 
 Evaluation evaluate_elementwise(const Module&, const Operation& op) {
   // An operand of rank 0 stands for all elements: of clamp and select.
   return [&op, scalar = ScalarOperation(op)](auto operands, auto results) {
     const Type& type = *op.result().type;
-    parallel_for(type.element_count(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(type.element_count(), kElementGrain, [&](int64_t begin, int64_t end) {
       std::array<Number, 3> numbers;
       for (int64_t i = begin; i < end; ++i) {
         for (size_t k = 0; k < operands.size(); ++k) {
@@ -34,7 +34,7 @@ Evaluation evaluate_map(const Module& module, const Operation& op) {
   auto body = std::make_shared<const ScalarProgram>(module, op.region());
   return [&op, body](auto operands, auto results) {
     const Type& type = *op.result().type;
-    parallel_for(type.element_count(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(type.element_count(), kElementGrain, [&](int64_t begin, int64_t end) {
       std::vector<Number> registers = body->make_registers();
       for (int64_t i = begin; i < end; ++i) {
         for (size_t k = 0; k < operands.size(); ++k) registers[k] = element(*op.operand(k).type, operands[k], i);

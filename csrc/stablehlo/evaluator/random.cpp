@@ -22,14 +22,14 @@ uint32_t high(uint64_t value) noexcept {
   return static_cast<uint32_t>(value >> 32);
 }
 
-using Block = std::array<uint32_t, 4>;
+using PhiloxBlock = std::array<uint32_t, 4>;
 
 // The counter's 128 bits, of which the low half comes first.
-Block philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) noexcept {
+PhiloxBlock philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) noexcept {
   constexpr uint64_t kFirst = 0xD2511F53, kSecond = 0xCD9E8D57;
   constexpr uint32_t kFirstStep = 0x9E3779B9, kSecondStep = 0xBB67AE85;
   constexpr int kRounds = 10;
-  Block x = {low(counter_low), high(counter_low), low(counter_high), high(counter_high)};
+  PhiloxBlock x = {low(counter_low), high(counter_low), low(counter_high), high(counter_high)};
   uint32_t a = low(key), b = high(key);
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t p = kFirst * x[0], q = kSecond * x[2];
@@ -82,7 +82,7 @@ class Bits {
 
   RngAlgorithm algorithm_;
   std::vector<uint64_t> state_;
-  Block block_{};
+  PhiloxBlock block_{};
   size_t used_ = 0;
 };
 

@@ -14,7 +14,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-constexpr int64_t kGrain = 2048;  // elements, of some 30 ns each
+constexpr int64_t kReductionGrain = 2048;  // elements, of some 30 ns each
 
 // Where a reduction's elements are: offsets are of those that are kept plus of those that are reduced.
 struct Reduction {
@@ -38,7 +38,7 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op) {
   return [&op, body, shape = Reduction(op)](auto operands, auto results) {
     const size_t n = results.size();
     const int64_t each = std::max<int64_t>(count_of(shape.reduced), 1);
-    parallel_for(count_of(shape.kept), std::max<int64_t>(kGrain / each, 1), [&](int64_t begin, int64_t end) {
+    parallel_for(count_of(shape.kept), std::max<int64_t>(kReductionGrain / each, 1), [&](int64_t begin, int64_t end) {
       std::vector<Number> registers = body->make_registers(), values(n);
       Index kept(shape.kept);
       kept.seek(begin);
@@ -70,7 +70,7 @@ Evaluation sort_lines(const Operation& op, std::shared_ptr<const ScalarProgram> 
     const int64_t length = lines[d], kept = op.result().type->dims[d], step = strides[d];
     lines[d] = length == 0 ? 0 : 1;
     const size_t n = results.size();
-    parallel_for(count_of(lines), std::max<int64_t>(kGrain / std::max<int64_t>(length, 1), 1),
+    parallel_for(count_of(lines), std::max<int64_t>(kReductionGrain / std::max<int64_t>(length, 1), 1),
                  [&](int64_t begin, int64_t end) {
                    std::vector<Number> registers = less->make_registers();
                    std::vector<int64_t> order(static_cast<size_t>(length));

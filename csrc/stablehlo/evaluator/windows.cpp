@@ -11,7 +11,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-constexpr int64_t kGrain = 2048;
+constexpr int64_t kWindowGrain = 2048;
 
 // A window that moves over a tensor.
 struct Window {
@@ -65,7 +65,7 @@ Evaluation evaluate_cumulative(const Operation& op, std::shared_ptr<const Scalar
   const int64_t lines = count_of(window.base) / size;
   return [=, &op, body = std::move(body)](auto operands, auto results) {
     const size_t n = results.size();
-    parallel_for(lines, std::max<int64_t>(kGrain / size, 1), [&](int64_t begin, int64_t end) {
+    parallel_for(lines, std::max<int64_t>(kWindowGrain / size, 1), [&](int64_t begin, int64_t end) {
       std::vector<Number> registers = body->make_registers(), values(n);
       for (int64_t line = begin; line < end; ++line) {
         for (size_t k = 0; k < n; ++k) values[k] = element(*op.operand(n + k).type, operands[n + k], 0);
@@ -98,7 +98,7 @@ Evaluation evaluate_reduce_window(const Module& module, const Operation& op) {
   return [&op, body, window](auto operands, auto results) {
     const size_t n = results.size();
     const Sizes& sizes = op.result().type->dims;
-    const int64_t grain = std::max<int64_t>(kGrain / std::max<int64_t>(count_of(window.sizes), 1), 1);
+    const int64_t grain = std::max<int64_t>(kWindowGrain / std::max<int64_t>(count_of(window.sizes), 1), 1);
     parallel_for(count_of(sizes), grain, [&](int64_t begin, int64_t end) {
       std::vector<Number> registers = body->make_registers(), values(n);
       Index at(sizes);

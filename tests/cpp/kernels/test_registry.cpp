@@ -299,8 +299,23 @@ TEST(Registry, ListsKernelsByName) {
                              [](const auto* a, const auto* b) { return std::string_view(a->name) < b->name; }));
 }
 
-TEST(InstructionSets, BaselineIsAlwaysThere) {
-  EXPECT_EQ(supported_instruction_sets().front(), InstructionSet::kBaseline);
+using enum InstructionSet;
+
+TEST(InstructionSets, TheBestThatBuildAndProcessorShareIsChosen) {
+  const std::vector all = {kBaseline, kAvx2, kAvx512};
+  const std::vector older = {kBaseline, kAvx2};
+  EXPECT_EQ(choose_instruction_set("auto", all, older), kAvx2);
+  EXPECT_EQ(choose_instruction_set("auto", std::vector{kAvx2}, all), kAvx2);
+  EXPECT_EQ(choose_instruction_set("baseline", older, all), kBaseline);
+  expect_error(error_of([&] { choose_instruction_set("avx512", older, all); }), MYDEV_INVALID_ARGUMENT,
+               "MYDEV_ISA='avx512' is not valid with this processor and build; it takes auto|baseline|avx2");
+}
+
+TEST(InstructionSets, ABuildForABetterProcessorIsRefused) {
+  const std::vector built = {kAvx512};
+  const std::vector processor = {kBaseline, kAvx2};
+  expect_error(error_of([&] { choose_instruction_set("auto", built, processor); }), MYDEV_FAILED_PRECONDITION,
+               "this build's kernels are for avx512; this processor has baseline, avx2 only. Build on this machine");
 }
 
 class EachInstructionSet : public testing::TestWithParam<InstructionSet> {};
@@ -311,7 +326,7 @@ TEST_P(EachInstructionSet, HasTheSameKernels) {
     for (const mydev_kernel* kernel : kernels::builtin_kernels(isa)) result.emplace_back(kernel->name);
     return result;
   };
-  EXPECT_EQ(names(GetParam()), names(InstructionSet::kBaseline));
+  EXPECT_EQ(names(GetParam()), names(instruction_set()));
 }
 
 TEST_P(EachInstructionSet, HasAContractForEachKernel) {
