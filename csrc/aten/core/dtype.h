@@ -49,6 +49,10 @@ constexpr mydev_dtype to_frame_dtype(c10::ScalarType type) noexcept {
   }
 }
 
+inline bool has_frame_type(const at::TensorBase& tensor) {
+  return to_frame_dtype(tensor.scalar_type()) != MYDEV_DTYPE_INVALID;
+}
+
 // The type of elements of a dtype that a tensor of ours can have; Undefined for other dtypes.
 constexpr c10::ScalarType to_scalar_type(int32_t dtype) noexcept {
   for (int8_t type = 0; type < static_cast<int8_t>(c10::ScalarType::NumOptions); ++type) {

@@ -104,8 +104,8 @@ int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands,
     device = index;
     TORCH_CHECK_VALUE(operands[i].layout() == c10::kStrided, kernel, ": operand '", operand_name(i), "' is ",
                       operands[i].layout(), "; kernels are given strided tensors: give its parts, or .to_dense()");
-    TORCH_CHECK_VALUE(to_frame_dtype(operands[i].scalar_type()) != MYDEV_DTYPE_INVALID, kernel, ": operand '",
-                      operand_name(i), "' is ", operands[i].scalar_type(), ", a dtype that no kernel can be given");
+    TORCH_CHECK_VALUE(has_frame_type(operands[i]), kernel, ": operand '", operand_name(i), "' is ",
+                      operands[i].scalar_type(), ", a dtype that no kernel can be given");
   }
   return device;
 }

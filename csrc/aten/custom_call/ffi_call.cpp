@@ -200,7 +200,7 @@ void FfiCallSite::check_shapes(const mydev_kernel& record, const mydev_frame& fr
   }
 }
 
-TensorList FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes& attributes) {
+ResultTensors FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes& attributes) {
   const CustomCallErrors errors;
   int device = common_device(options_.target, operands, operand_name);
   if (device == -1) device = current_device();
@@ -216,7 +216,7 @@ TensorList FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes& at
   }
   CustomFrame frame(options_.results.size());
   RowMajorStrides strides;
-  TensorList kept;
+  ResultTensors kept;
   for (size_t i = 0; i < operands.size(); ++i) {
     kept.push_back(arrange_operand(i, operands[i], *kernel.runs.record));
     frame.add(kept.back());
@@ -235,7 +235,7 @@ TensorList FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes& at
               [](const mydev_attribute& a, const mydev_attribute& b) { return std::string_view(a.name) < b.name; });
   }
   const c10::Device on{kDeviceType, static_cast<c10::DeviceIndex>(device)};
-  TensorList results;
+  ResultTensors results;
   for (size_t i = 0; i < options_.results.size(); ++i) {
     const FfiResult& result = options_.results[i];
     results.push_back(empty_dense(permuted(result.sizes, result.layout), result.dtype, on));

@@ -33,7 +33,7 @@ struct FfiCallOptions {
   std::vector<std::pair<uint32_t, uint32_t>> aliases;  // operand, result
 };
 
-using TensorList = c10::SmallVector<at::Tensor, 4>;
+using ResultTensors = c10::SmallVector<at::Tensor, 4>;
 
 class FfiCallSite {
  public:
@@ -43,7 +43,7 @@ class FfiCallSite {
   const FfiCallOptions& options() const noexcept { return options_; }
   // Launches on the operands' device (without any: the current one). Attributes of a kernel without a signature are
   // sorted by name; of one with a signature, put in its order, with its defaults.
-  TensorList run(c10::ArrayRef<at::Tensor> operands, CustomAttributes& attributes);
+  ResultTensors run(c10::ArrayRef<at::Tensor> operands, CustomAttributes& attributes);
 
  private:
   // The kernel as this call site runs it.

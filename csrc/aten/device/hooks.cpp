@@ -48,7 +48,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   }
 };
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool hooks_registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   return true;
 }();

@@ -23,7 +23,7 @@ at::Tensor in_host_memory(const at::Tensor& metadata, const at::Tensor& buffer) 
 // operators that are compositions of others.
 constexpr c10::DispatchKey kCompositions = c10::DispatchKey::NestedTensorHPU;
 
-void compose(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
+void compose_nested(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(kCompositions), stack);
 }
 
@@ -54,7 +54,7 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
     if (op.has_value() && op->hasKernelForDispatchKey(kCompositions) && !touches_memory(name.name)) {
-      m.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&compose>());
+      m.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&compose_nested>());
     }
   }
   m.impl("_nested_tensor_storage_offsets", &at::native::_nested_tensor_storage_offsets);

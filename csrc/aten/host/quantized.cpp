@@ -22,13 +22,13 @@ at::QTensorImpl& impl_of(const Tensor& quantized) {
 }
 
 // nullptr unless quantized per channel.
-const PerChannelAffineQuantizer* per_channel(const Tensor& quantized) {
+const PerChannelAffineQuantizer* per_channel_quantizer(const Tensor& quantized) {
   return dynamic_cast<const PerChannelAffineQuantizer*>(impl_of(quantized).quantizer().get());
 }
 
 // The quantizer of `like` with other scales and zero points.
 at::QuantizerPtr quantizer_over(const Tensor& like, Tensor scales, Tensor zero_points) {
-  const PerChannelAffineQuantizer& quantizer = *per_channel(like);
+  const PerChannelAffineQuantizer& quantizer = *per_channel_quantizer(like);
   const at::ScalarType type = quantizer.scalar_type();
   if (quantizer.qscheme() == at::kPerChannelAffineFloatQParams) {
     return c10::make_intrusive<PerChannelAffineFloatQParamsQuantizer>(type, std::move(scales), std::move(zero_points),
@@ -45,7 +45,7 @@ at::QuantizerPtr quantizer_over(const Tensor& like, const Components& components
 }
 
 at::QuantizerPtr quantizer_on(c10::Device device, const Tensor& like) {
-  const PerChannelAffineQuantizer* quantizer = per_channel(like);
+  const PerChannelAffineQuantizer* quantizer = per_channel_quantizer(like);
   if (quantizer == nullptr) return impl_of(like).quantizer();
   return quantizer_over(like, quantizer->scales().to(device), quantizer->zero_points().to(device));
 }
@@ -64,7 +64,7 @@ Tensor quantized_on(const c10::Storage& storage, at::QuantizerPtr quantizer, con
 
 // The integers of a tensor as dense, which is a view of it. For tensors of packed elements, which must be contiguous,
 // their bytes.
-Tensor integers(const Tensor& quantized) {
+Tensor integers_of(const Tensor& quantized) {
   const auto type = c10::scalarTypeToTypeMeta(c10::toUnderlying(quantized.scalar_type()));
   Tensor result = whole_storage(quantized, type);
   c10::TensorImpl& impl = *result.unsafeGetTensorImpl();
@@ -81,7 +81,7 @@ Tensor integers(const Tensor& quantized) {
 Tensor int_repr(const Tensor& self) {
   TORCH_CHECK_NOT_IMPLEMENTED(!is_packed(self), "int_repr: tensors of ", self.scalar_type(), " on ", kDeviceType,
                               " are not supported; move the tensor with .cpu()");
-  return integers(self).clone(self.suggest_memory_format());
+  return integers_of(self).clone(self.suggest_memory_format());
 }
 
 // As the CPU's: other strides than those of a memory format are not kept.
@@ -91,7 +91,7 @@ Tensor copy_to(c10::Device device, const Tensor& self, std::optional<at::MemoryF
   if (format == at::MemoryFormat::Preserve) format = self.suggest_memory_format();
   if (is_packed(self)) format = at::MemoryFormat::Contiguous;
   const Tensor copy =
-      integers(self).to(device, c10::toUnderlying(self.scalar_type()), non_blocking, /*copy=*/true, format);
+      integers_of(self).to(device, c10::toUnderlying(self.scalar_type()), non_blocking, /*copy=*/true, format);
   Tensor result = quantized_on(copy.storage(), quantizer_on(device, self), self, copy.key_set().highestBackendKey());
   const Tensor& layout = is_packed(self) ? self : copy;
   result.unsafeGetTensorImpl()->set_sizes_and_strides(layout.sizes(), layout.strides());
@@ -126,7 +126,7 @@ Tensor empty_per_channel(at::IntArrayRef sizes, const Tensor& scales, const Tens
                   pin_memory, memory_format);
 }
 
-Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
+Tensor& copy_quantized_(Tensor& self, const Tensor& src, bool non_blocking) {
   TORCH_CHECK(self.is_quantized(), "copy_: a tensor of ", self.scalar_type(),
               " cannot be given the values of a quantized one; dequantize() it first");
   if (!src.is_quantized()) {
@@ -136,7 +136,7 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
               "copy_: expected quantized tensors of one dtype and scheme, got ", self.scalar_type(), " and ",
               src.scalar_type(), ", ", c10::toString(self.qscheme()), " and ", c10::toString(src.qscheme()));
   impl_of(self).set_quantizer_(quantizer_on(self.device(), src));
-  integers(self).copy_(integers(src), non_blocking);
+  integers_of(self).copy_(integers_of(src), non_blocking);
   return self;
 }
 
@@ -144,7 +144,7 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
 
 Components quantized_components(const Tensor& quantized) {
   const Tensor bytes = whole_storage(quantized, caffe2::TypeMeta::Make<uint8_t>());
-  const PerChannelAffineQuantizer* quantizer = per_channel(quantized);
+  const PerChannelAffineQuantizer* quantizer = per_channel_quantizer(quantized);
   if (quantizer == nullptr) return {bytes};
   return {bytes, quantizer->scales(), quantizer->zero_points()};
 }
@@ -187,7 +187,7 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
   m.impl("clone", &clone);
   m.impl("_to_copy", &to_copy);
   m.impl("_empty_per_channel_affine_quantized", &empty_per_channel);
-  m.impl("copy_", &copy_);
+  m.impl("copy_", &copy_quantized_);
 }
 
 }  // namespace mydev

@@ -15,7 +15,7 @@ namespace {
 
 using Context = c10::impl::cow::COWDeleterContext;
 
-c10::DataPtr shared_data_ptr(void* data, Context& context, c10::Device device) {
+c10::DataPtr lazy_copy_data_ptr(void* data, Context& context, c10::Device device) {
   return {data, &context, &c10::impl::cow::cow_deleter, device};
 }
 
@@ -49,14 +49,14 @@ c10::intrusive_ptr<c10::StorageImpl> lazy_clone_storage(c10::StorageImpl& storag
   const c10::Device device = data.device();
   if (is_device_memory(data)) {
     void* address = data.get();
-    data = shared_data_ptr(address, *new Context(data.move_context()), device);
+    data = lazy_copy_data_ptr(address, *new Context(data.move_context()), device);
     storage.set_materializer(&materialize);
   }
   auto* context = data.cast_context<Context>(&c10::impl::cow::cow_deleter);
   c10::DataPtr copy;
   if (context != nullptr) {
     context->increment_refcount();
-    copy = shared_data_ptr(data.get(), *context, device);
+    copy = lazy_copy_data_ptr(data.get(), *context, device);
   } else {
     Stream& stream = current_stream(device.index());
     copy = allocate_device_memory(stream, storage.nbytes());

@@ -34,7 +34,7 @@ State& state() {
 // Of the allocation that the thread is in.
 thread_local MemoryContext allocating;
 
-MemoryContext gather(Stacks at_least) {
+MemoryContext gather_context(Stacks at_least) {
   bool cpp_frames = false;
   {
     State& all = state();
@@ -84,7 +84,7 @@ void observe(const MemoryEvent& event) {
   const auto address = reinterpret_cast<uintptr_t>(event.address);
   switch (event.kind) {
     case MemoryEventKind::kAllocating:
-      allocating = gather(Stacks::kLive);
+      allocating = gather_context(Stacks::kLive);
       return;
     case MemoryEventKind::kAllocated:
       if (address != 0) return keep("alloc", event, address, std::exchange(allocating, nullptr));
@@ -93,7 +93,7 @@ void observe(const MemoryEvent& event) {
     case MemoryEventKind::kOutOfMemory:
       return on_out_of_memory(event);
     case MemoryEventKind::kFreeRequested:
-      return keep("free_requested", event, address, gather(Stacks::kAll));
+      return keep("free_requested", event, address, gather_context(Stacks::kAll));
     case MemoryEventKind::kFreeCompleted:
       return keep("free_completed", event, address, nullptr);
     case MemoryEventKind::kSegmentAllocated:

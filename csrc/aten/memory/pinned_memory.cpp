@@ -109,7 +109,7 @@ void free_pinned(void* context) {
   host_allocator().free(context);
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool pinned_memory_registered = [] {
   at::setHostAllocator(kDeviceType, &host_allocator());
   return true;
 }();

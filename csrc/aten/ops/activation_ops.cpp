@@ -64,7 +64,7 @@ PointwiseRow lower_bound_row = {.kernel = KernelRef("mydev.maximum"), .dtypes = 
 PointwiseRow upper_bound_row = {.kernel = KernelRef("mydev.minimum"), .dtypes = kNumbers, .number_is_operand = true};
 
 // A bound that leaves self's dtype as it is, and is a number.
-bool keeps_dtype(const at::Tensor& self, const std::optional<c10::Scalar>& bound) {
+bool bound_keeps_dtype(const at::Tensor& self, const std::optional<c10::Scalar>& bound) {
   if (!bound.has_value()) return true;
   if (bound->isFloatingPoint()) return self.is_floating_point() && !std::isnan(bound->toDouble());
   return bound->isIntegral(/*includeBool=*/false);
@@ -77,7 +77,7 @@ template <class Op, class Result, class Self, class Bound, class... Out>
 struct ClampForm<Op, Result(Self, Bound, Bound, Out...)> {
   static Result call(Self self, Bound min, Bound max, Out... out) {
     const std::optional<c10::Scalar> low(min), high(max);
-    if (!(low.has_value() || high.has_value()) || !keeps_dtype(self, low) || !keeps_dtype(self, high)) {
+    if (!(low.has_value() || high.has_value()) || !bound_keeps_dtype(self, low) || !bound_keeps_dtype(self, high)) {
       return BoxedFallback<Op>::call(self, min, max, out...);
     }
     PointwiseCall call(!low.has_value() ? upper_bound_row : !high.has_value() ? lower_bound_row : clamp_row);

@@ -21,9 +21,6 @@ namespace {
 using at::Tensor;
 using Indices = c10::List<std::optional<Tensor>>;
 
-KernelRef select_kernel("mydev.index_select", BuiltinRuns::kWithoutHostAccess);
-KernelRef copy_kernel("mydev.index_copy", BuiltinRuns::kWithoutHostAccess);
-KernelRef add_kernel("mydev.index_add", BuiltinRuns::kWithoutHostAccess);
 KernelRef flat_kernel("mydev.flat_index", BuiltinRuns::kWithoutHostAccess);
 
 bool is_mask(const Tensor& index) {
@@ -95,13 +92,9 @@ Tensor places_of(const mydev_kernel& flat, const Indexed& indexed) {
   return places.view({places.numel()});
 }
 
-bool has_frame_type(const Tensor& self) {
-  return to_frame_dtype(self.scalar_type()) != MYDEV_DTYPE_INVALID;
-}
-
 // Sizes, strides and errors are those of core's own composition over index_out.
 std::optional<Tensor> index(const Tensor& self, const Indices& given) {
-  if (!on_device(self) || select_kernel.on(self) == nullptr || flat_kernel.on(self) == nullptr) return std::nullopt;
+  if (!on_device(self) || row_select_kernel.on(self) == nullptr || flat_kernel.on(self) == nullptr) return std::nullopt;
   const bool masked = std::any_of(given.begin(), given.end(), [](const std::optional<Tensor>& index) {
     return index.has_value() && is_mask(*index);
   });
@@ -112,7 +105,7 @@ std::optional<Tensor> index(const Tensor& self, const Indices& given) {
 }
 
 Tensor* index_out(const Tensor& self, const Indices& given, Tensor& out) {
-  const mydev_kernel* select = on_device(self) ? select_kernel.on(self) : nullptr;
+  const mydev_kernel* select = on_device(self) ? row_select_kernel.on(self) : nullptr;
   const mydev_kernel* flat = select != nullptr ? flat_kernel.on(self) : nullptr;
   if (flat == nullptr || !has_frame_type(self) || !writable_as(out, self.scalar_type(), self)) return nullptr;
   const std::optional<Indexed> source = indexed(self, given);
@@ -154,7 +147,7 @@ bool fill_masked(Tensor& self, const Indices& given, const Tensor& value) {
 }
 
 Tensor* index_put(Tensor& self, const Indices& given, const Tensor& given_values, bool accumulate, bool /*unsafe*/) {
-  const mydev_kernel* kernel = on_device(self) ? (accumulate ? add_kernel : copy_kernel).on(self) : nullptr;
+  const mydev_kernel* kernel = on_device(self) ? (accumulate ? row_add_kernel : row_copy_kernel).on(self) : nullptr;
   const mydev_kernel* flat = kernel != nullptr ? flat_kernel.on(self) : nullptr;
   const bool is_number = given_values.is_cpu() && given_values.dim() == 0;
   if (flat == nullptr || given_values.scalar_type() != self.scalar_type() ||

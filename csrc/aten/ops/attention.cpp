@@ -37,8 +37,8 @@ using FlashForward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cp
 using FlashBackward = HostOp<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward>;
 
 KernelRef attention_kernel("mydev.attention");
-KernelRef backward_kernel("mydev.attention_backward");
-KernelRef bernoulli_kernel("mydev.random_bernoulli");
+KernelRef attention_backward_kernel("mydev.attention_backward");
+KernelRef dropout_mask_kernel("mydev.random_bernoulli");
 
 // --- choice ----------------------------------------------------------------------------------------------------------
 
@@ -48,8 +48,8 @@ bool takes_dropout(const sdp::sdp_params& call) {
     return !is_transformed(tensor) && !has_tangent(tensor) && !tensor.key_set().has(c10::DispatchKey::Python);
   };
   return call.dropout > 0 && call.dropout <= 1 && device >= 0 && is_plain(call.query) && is_plain(call.key) &&
-         is_plain(call.value) && attention_kernel.on(device) != nullptr && backward_kernel.on(device) != nullptr &&
-         bernoulli_kernel.on(device) != nullptr;
+         is_plain(call.value) && attention_kernel.on(device) != nullptr &&
+         attention_backward_kernel.on(device) != nullptr && dropout_mask_kernel.on(device) != nullptr;
 }
 
 bool fused_kernel_takes(const sdp::sdp_params& call) {
@@ -103,8 +103,8 @@ RandomState random_state(const Tensor& query, int64_t keys, double dropout) {
 
 // What the kernel multiplies the weights by, 0 or 1 / (1 - dropout).
 Tensor dropout_factors(const Tensor& query, int64_t keys, double dropout, const RandomState& state) {
-  const mydev_kernel* kernel = bernoulli_kernel.on(query.device().index());
-  TORCH_CHECK_NOT_IMPLEMENTED(kernel != nullptr, "attention with dropout needs the kernel ", bernoulli_kernel.name(),
+  const mydev_kernel* kernel = dropout_mask_kernel.on(query.device().index());
+  TORCH_CHECK_NOT_IMPLEMENTED(kernel != nullptr, "attention with dropout needs the kernel ", dropout_mask_kernel.name(),
                               ", which device ", query.device(), " does not have");
   const Tensor kept = empty_dense({query.size(0), query.size(1), query.size(2), 4 * blocks_per_row(keys)},
                                   query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, query.device());
@@ -184,11 +184,11 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
   return std::tuple(std::move(out), std::move(logsumexp));
 }
 
-using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+using KernelGradients = std::tuple<Tensor, Tensor, Tensor>;
 
 // Laid out as those of the CPU's fused kernel; with dropout, as those of the CPU's composition, whose gradient of the
 // key is that of a transposed operand.
-Gradients empty_gradients(const Tensor& query, const Tensor& key, const Tensor& value, double dropout) {
+KernelGradients empty_gradients(const Tensor& query, const Tensor& key, const Tensor& value, double dropout) {
   const auto by_rows = [](const Tensor& tensor) {
     return empty_rows_of_heads(tensor.sizes(), tensor.scalar_type(), tensor.device());
   };
@@ -199,18 +199,18 @@ Gradients empty_gradients(const Tensor& query, const Tensor& key, const Tensor& 
           empty_dense(value.sizes(), value)};
 }
 
-std::optional<Gradients> launch_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
-                                         const Tensor& value, const OptionalTensor& bias, const Tensor& output,
-                                         const Tensor& logsumexp, double dropout, bool is_causal,
-                                         std::optional<double> scale, const RandomState& state) {
+std::optional<KernelGradients> launch_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                               const Tensor& value, const OptionalTensor& bias, const Tensor& output,
+                                               const Tensor& logsumexp, double dropout, bool is_causal,
+                                               std::optional<double> scale, const RandomState& state) {
   if (!can_launch(query, key, value) || grad.sizes() != output.sizes() || output.scalar_type() != query.scalar_type() ||
       grad.scalar_type() != query.scalar_type()) {
     return std::nullopt;
   }
-  const mydev_kernel* kernel = backward_kernel.on(query);
+  const mydev_kernel* kernel = attention_backward_kernel.on(query);
   const std::optional<Tensor> mask = whole_mask(bias, query, key);
   if (kernel == nullptr || !mask.has_value()) return std::nullopt;
-  Gradients gradients = empty_gradients(query, key, value, dropout);
+  KernelGradients gradients = empty_gradients(query, key, value, dropout);
   OpFrame<12, 3> frame;
   frame.add(std::get<0>(gradients)).add(std::get<1>(gradients)).add(std::get<2>(gradients));
   frame.add(grad).add(query).add(key).add(value).add(output).add(logsumexp);
@@ -242,8 +242,8 @@ Tensor sum_over_groups(const Tensor& grad, int64_t heads) {
   return grad.size(1) == heads ? grad : grad.unflatten(1, {heads, grad.size(1) / heads}).sum(2);
 }
 
-Composition compose(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, bool is_causal,
-                    std::optional<double> scale) {
+Composition compose_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+                              bool is_causal, std::optional<double> scale) {
   const c10::ScalarType dtype = query.scalar_type();
   const c10::ScalarType wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
   Composition made{.dtype = dtype,
@@ -266,7 +266,7 @@ Composition compose(const Tensor& query, const Tensor& key, const Tensor& value,
 AttentionResults composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const OptionalTensor& bias, double dropout, bool is_causal,
                                     bool /*return_debug_mask*/, std::optional<double> scale) {
-  const Composition made = compose(query, key, value, bias.value_or(Tensor()), is_causal, scale);
+  const Composition made = compose_attention(query, key, value, bias.value_or(Tensor()), is_causal, scale);
   const RandomState state = random_state(query, key.size(2), dropout);
   const Tensor weights =
       dropout > 0 ? made.weights * dropout_factors(query, key.size(2), dropout, state) : made.weights;
@@ -288,7 +288,7 @@ AttentionGradients composed_attention_backward(const Tensor& given_grad, const T
                                                c10::SymInt /*max_q*/, c10::SymInt /*max_k*/, double dropout,
                                                bool is_causal, const Tensor& philox_seed, const Tensor& philox_offset,
                                                std::optional<double> scale) {
-  const Composition made = compose(query, key, value, bias, is_causal, scale);
+  const Composition made = compose_attention(query, key, value, bias, is_causal, scale);
   const Tensor &weights = made.weights, grad = given_grad.to(weights.scalar_type());
   const Tensor factors =
       dropout > 0 ? dropout_factors(query, key.size(2), dropout, {philox_seed, philox_offset, {}}) : Tensor();

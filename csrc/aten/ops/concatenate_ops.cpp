@@ -21,7 +21,7 @@ bool is_skipped(const Tensor& tensor) {
   return tensor.dim() == 1 && tensor.size(0) == 0;
 }
 
-bool fits(const Tensor& tensor, const Tensor& model, int64_t dim) {
+bool can_join(const Tensor& tensor, const Tensor& model, int64_t dim) {
   if (tensor.dim() != model.dim()) return false;
   for (int64_t d = 0; d < model.dim(); ++d) {
     if (d != dim && tensor.size(d) != model.size(d)) return false;
@@ -35,7 +35,7 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
   bool one_dtype = true;
   for (const Tensor& tensor : tensors) {
     if (!on_device(tensor) || tensor.device() != tensors[0].get().device() || tensor.dim() == 0 ||
-        tensor.layout() != at::kStrided || to_frame_dtype(tensor.scalar_type()) == MYDEV_DTYPE_INVALID) {
+        tensor.layout() != at::kStrided || !has_frame_type(tensor)) {
       return std::nullopt;
     }
     one_dtype = one_dtype && tensor.scalar_type() == tensors[0].get().scalar_type();
@@ -51,7 +51,7 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
   c10::SmallVector<Tensor, 8> parts;
   for (const Tensor& tensor : tensors) {
     if (is_skipped(tensor)) continue;
-    if (!fits(tensor, *model, wrapped)) return std::nullopt;
+    if (!can_join(tensor, *model, wrapped)) return std::nullopt;
     if (given != nullptr && !writable_as(*given, dtype, tensor)) return std::nullopt;
     shape[static_cast<size_t>(wrapped)] += tensor.size(wrapped);
     parts.push_back(tensor.scalar_type() == dtype ? tensor.contiguous() : tensor.to(dtype).contiguous());

@@ -59,7 +59,7 @@ void check_result(IntArrayRef sizes, const Tensor& input) {
 }
 
 // Whether it can be an operand beside `like`.
-bool matches(const Tensor& tensor, const Tensor& like) {
+bool matches_input(const Tensor& tensor, const Tensor& like) {
   return tensor.scalar_type() == like.scalar_type() && tensor.device() == like.device() && !tensor.is_neg() &&
          tensor.numel() > 0 && tensor.dim() == like.dim();
 }
@@ -68,7 +68,7 @@ bool matches(const Tensor& tensor, const Tensor& like) {
 bool is_native(const Tensor& input, const Tensor& weight, const Parameters& p) {
   const c10::ScalarType dtype = input.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return false;
-  if (!on_device(input) || !matches(input, input) || !matches(weight, input)) return false;
+  if (!on_device(input) || !matches_input(input, input) || !matches_input(weight, input)) return false;
   const int64_t spatial = input.dim() - 2;
   if (spatial < 1 || spatial > 3) return false;
   for (const IntArrayRef list : {p.stride, p.padding, p.dilation, p.output_padding}) {
@@ -144,17 +144,18 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTens
                                              transposed, c10::fromIntArrayRefSlow(output_padding), groups);
 }
 
-using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+using ConvolutionGradients = std::tuple<Tensor, Tensor, Tensor>;
 
 int64_t out_channels_of(const Tensor& weight, const Parameters& p) {
   return p.transposed ? weight.size(1) * p.groups : weight.size(0);
 }
 
-std::optional<Gradients> try_convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
-                                                  const Parameters& p, std::array<bool, 3> output_mask) {
+std::optional<ConvolutionGradients> try_convolution_backward(const Tensor& grad_output, const Tensor& input,
+                                                             const Tensor& weight, const Parameters& p,
+                                                             std::array<bool, 3> output_mask) {
   const bool transposed = p.transposed;
   const int64_t out_channels = out_channels_of(weight, p);
-  if (!is_native(input, weight, p) || !matches(grad_output, input)) return std::nullopt;
+  if (!is_native(input, weight, p) || !matches_input(grad_output, input)) return std::nullopt;
   const auto [wants_input, wants_weight, wants_bias] = output_mask;
   Tensor grad_input, grad_weight, grad_bias;
   if (wants_input) {
@@ -180,12 +181,13 @@ std::optional<Gradients> try_convolution_backward(const Tensor& grad_output, con
     for (int64_t i = 2; i < grad_output.dim(); ++i) all_but_channels.push_back(i);
     grad_bias = at::sum(grad_output, all_but_channels);
   }
-  return Gradients{grad_input, grad_weight, grad_bias};
+  return ConvolutionGradients{grad_input, grad_weight, grad_bias};
 }
 
-Gradients convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight, IntArrayRef stride,
-                               IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                               int64_t groups, std::array<bool, 3> output_mask) {
+ConvolutionGradients convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+                                          IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                          bool transposed, IntArrayRef output_padding, int64_t groups,
+                                          std::array<bool, 3> output_mask) {
   const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
   if (auto gradients = try_kernels<at::_ops::convolution_backward>(
           [&] { return try_convolution_backward(grad_output, input, weight, p, output_mask); })) {

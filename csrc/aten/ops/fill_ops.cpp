@@ -19,7 +19,7 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   if (!has_attribute(value)) return false;
   const mydev_kernel* kernel = fill_kernel.on(self);
   mydev_attribute attribute = number_attribute("value", value);
-  if (kernel == nullptr || to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || self.dim() > kMaxRank ||
+  if (kernel == nullptr || !has_frame_type(self) || self.dim() > kMaxRank ||
       !fit_number(attribute, self.scalar_type(), /*round=*/false)) {
     return false;
   }

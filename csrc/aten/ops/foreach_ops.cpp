@@ -23,21 +23,21 @@ struct ForeachRow {
   bool reads_self = true;   // x is an operand of the kernel; else only its place
 };
 
-ForeachRow add_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add")};
-ForeachRow sub_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add"), true};
-ForeachRow mul_row{KernelRef("mydev.foreach_mul_scalar"), KernelRef("mydev.foreach_mul")};
-ForeachRow div_row{KernelRef("mydev.foreach_div_scalar"), KernelRef("mydev.foreach_div")};
-ForeachRow maximum_row{KernelRef(""), KernelRef("mydev.foreach_maximum")};
-ForeachRow minimum_row{KernelRef(""), KernelRef("mydev.foreach_minimum")};
-ForeachRow lerp_row{KernelRef(""), KernelRef("mydev.foreach_lerp")};
-ForeachRow addcmul_row{KernelRef(""), KernelRef("mydev.foreach_addcmul")};
-ForeachRow addcdiv_row{KernelRef(""), KernelRef("mydev.foreach_addcdiv")};
-ForeachRow sqrt_row{KernelRef("mydev.foreach_sqrt"), KernelRef("")};
-ForeachRow neg_row{KernelRef("mydev.foreach_neg"), KernelRef("")};
-ForeachRow reciprocal_row{KernelRef("mydev.foreach_reciprocal"), KernelRef("")};
-ForeachRow zero_row{
+ForeachRow foreach_add_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add")};
+ForeachRow foreach_sub_row{KernelRef("mydev.foreach_add_scalar"), KernelRef("mydev.foreach_add"), true};
+ForeachRow foreach_mul_row{KernelRef("mydev.foreach_mul_scalar"), KernelRef("mydev.foreach_mul")};
+ForeachRow foreach_div_row{KernelRef("mydev.foreach_div_scalar"), KernelRef("mydev.foreach_div")};
+ForeachRow foreach_maximum_row{KernelRef(""), KernelRef("mydev.foreach_maximum")};
+ForeachRow foreach_minimum_row{KernelRef(""), KernelRef("mydev.foreach_minimum")};
+ForeachRow foreach_lerp_row{KernelRef(""), KernelRef("mydev.foreach_lerp")};
+ForeachRow foreach_addcmul_row{KernelRef(""), KernelRef("mydev.foreach_addcmul")};
+ForeachRow foreach_addcdiv_row{KernelRef(""), KernelRef("mydev.foreach_addcdiv")};
+ForeachRow foreach_sqrt_row{KernelRef("mydev.foreach_sqrt"), KernelRef("")};
+ForeachRow foreach_neg_row{KernelRef("mydev.foreach_neg"), KernelRef("")};
+ForeachRow foreach_reciprocal_row{KernelRef("mydev.foreach_reciprocal"), KernelRef("")};
+ForeachRow foreach_zero_row{
     .scalar_kernel = KernelRef("mydev.foreach_fill"), .list_kernel = KernelRef(""), .reads_self = false};
-ForeachRow copy_row{
+ForeachRow foreach_copy_row{
     .scalar_kernel = KernelRef(""), .list_kernel = KernelRef("mydev.foreach_copy"), .reads_self = false};
 
 // The arguments of any overload after the first list, told apart by their types.
@@ -152,7 +152,7 @@ KernelRef norm1_kernel("mydev.foreach_norm1");
 KernelRef norm2_kernel("mydev.foreach_norm2");
 KernelRef norm_inf_kernel("mydev.foreach_norm_inf");
 
-KernelRef* norm_kernel(const at::Scalar& order) {
+KernelRef* kernel_for_norm(const at::Scalar& order) {
   if (order.isComplex()) return nullptr;
   if (order.toDouble() == 1) return &norm1_kernel;
   if (order.toDouble() == 2) return &norm2_kernel;
@@ -161,7 +161,7 @@ KernelRef* norm_kernel(const at::Scalar& order) {
 
 std::optional<std::vector<Tensor>> norm(TensorList self, const at::Scalar& order, std::optional<at::ScalarType> dtype) {
   ForeachRequest request;
-  KernelRef* ref = norm_kernel(order);
+  KernelRef* ref = kernel_for_norm(order);
   if (ref == nullptr || !is_usable(self, request) || dtype.value_or(self[0].scalar_type()) != self[0].scalar_type()) {
     return std::nullopt;
   }
@@ -181,29 +181,29 @@ std::optional<std::vector<Tensor>> norm(TensorList self, const at::Scalar& order
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  register_foreach<add_row, ops::_foreach_add_Scalar, ops::_foreach_add__Scalar, ops::_foreach_add_ScalarList,
+  register_foreach<foreach_add_row, ops::_foreach_add_Scalar, ops::_foreach_add__Scalar, ops::_foreach_add_ScalarList,
                    ops::_foreach_add__ScalarList, ops::_foreach_add_List, ops::_foreach_add__List,
                    ops::_foreach_add_Tensor, ops::_foreach_add__Tensor>(m);
-  register_foreach<sub_row, ops::_foreach_sub_Scalar, ops::_foreach_sub__Scalar, ops::_foreach_sub_ScalarList,
+  register_foreach<foreach_sub_row, ops::_foreach_sub_Scalar, ops::_foreach_sub__Scalar, ops::_foreach_sub_ScalarList,
                    ops::_foreach_sub__ScalarList, ops::_foreach_sub_List, ops::_foreach_sub__List>(m);
-  register_foreach<mul_row, ops::_foreach_mul_Scalar, ops::_foreach_mul__Scalar, ops::_foreach_mul_ScalarList,
+  register_foreach<foreach_mul_row, ops::_foreach_mul_Scalar, ops::_foreach_mul__Scalar, ops::_foreach_mul_ScalarList,
                    ops::_foreach_mul__ScalarList, ops::_foreach_mul_List, ops::_foreach_mul__List,
                    ops::_foreach_mul_Tensor, ops::_foreach_mul__Tensor>(m);
-  register_foreach<div_row, ops::_foreach_div_Scalar, ops::_foreach_div__Scalar, ops::_foreach_div_ScalarList,
+  register_foreach<foreach_div_row, ops::_foreach_div_Scalar, ops::_foreach_div__Scalar, ops::_foreach_div_ScalarList,
                    ops::_foreach_div__ScalarList, ops::_foreach_div_List, ops::_foreach_div__List,
                    ops::_foreach_div_Tensor, ops::_foreach_div__Tensor>(m);
-  register_foreach<maximum_row, ops::_foreach_maximum_List, ops::_foreach_maximum__List>(m);
-  register_foreach<minimum_row, ops::_foreach_minimum_List, ops::_foreach_minimum__List>(m);
-  register_foreach<lerp_row, ops::_foreach_lerp_Scalar, ops::_foreach_lerp__Scalar>(m);
-  register_foreach<addcmul_row, ops::_foreach_addcmul_Scalar, ops::_foreach_addcmul__Scalar,
+  register_foreach<foreach_maximum_row, ops::_foreach_maximum_List, ops::_foreach_maximum__List>(m);
+  register_foreach<foreach_minimum_row, ops::_foreach_minimum_List, ops::_foreach_minimum__List>(m);
+  register_foreach<foreach_lerp_row, ops::_foreach_lerp_Scalar, ops::_foreach_lerp__Scalar>(m);
+  register_foreach<foreach_addcmul_row, ops::_foreach_addcmul_Scalar, ops::_foreach_addcmul__Scalar,
                    ops::_foreach_addcmul_ScalarList, ops::_foreach_addcmul__ScalarList>(m);
-  register_foreach<addcdiv_row, ops::_foreach_addcdiv_Scalar, ops::_foreach_addcdiv__Scalar,
+  register_foreach<foreach_addcdiv_row, ops::_foreach_addcdiv_Scalar, ops::_foreach_addcdiv__Scalar,
                    ops::_foreach_addcdiv_ScalarList, ops::_foreach_addcdiv__ScalarList>(m);
-  register_foreach<sqrt_row, ops::_foreach_sqrt, ops::_foreach_sqrt_>(m);
-  register_foreach<neg_row, ops::_foreach_neg, ops::_foreach_neg_>(m);
-  register_foreach<reciprocal_row, ops::_foreach_reciprocal, ops::_foreach_reciprocal_>(m);
-  register_foreach<zero_row, ops::_foreach_zero_>(m);
-  register_foreach<copy_row, ops::_foreach_copy_>(m);
+  register_foreach<foreach_sqrt_row, ops::_foreach_sqrt, ops::_foreach_sqrt_>(m);
+  register_foreach<foreach_neg_row, ops::_foreach_neg, ops::_foreach_neg_>(m);
+  register_foreach<foreach_reciprocal_row, ops::_foreach_reciprocal, ops::_foreach_reciprocal_>(m);
+  register_foreach<foreach_zero_row, ops::_foreach_zero_>(m);
+  register_foreach<foreach_copy_row, ops::_foreach_copy_>(m);
   register_native<ops::_foreach_norm_Scalar, &norm>(m);
 }
 

@@ -16,7 +16,7 @@ using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
 // The CPU's kernels are faster over channels-last images, up to twice, and over half types.
 KernelRef group_norm_kernel("mydev.group_norm", BuiltinRuns::kWithoutHostAccess);
-KernelRef backward_kernel("mydev.group_norm_backward", BuiltinRuns::kWithoutHostAccess);
+KernelRef group_norm_backward_kernel("mydev.group_norm_backward", BuiltinRuns::kWithoutHostAccess);
 
 // The kernel's view of an image [N, C, ...] that is dense in its own memory format.
 struct Groups {
@@ -58,7 +58,7 @@ class ChannelVector {
 };
 
 // The type of statistics and of weights, that of those that are given; empty: the kernel does not take them.
-std::optional<at::ScalarType> parameter_type(const Tensor& input, std::initializer_list<Tensor> vectors) {
+std::optional<at::ScalarType> group_parameter_type(const Tensor& input, std::initializer_list<Tensor> vectors) {
   std::optional<at::ScalarType> type;
   for (const Tensor& vector : vectors) {
     if (!vector.defined()) continue;
@@ -73,11 +73,11 @@ std::optional<at::ScalarType> parameter_type(const Tensor& input, std::initializ
                                                                    : std::optional<at::ScalarType>();
 }
 
-bool is_channel_vector(const OptionalTensor& tensor, const Groups& groups) {
+bool is_per_channel(const OptionalTensor& tensor, const Groups& groups) {
   return !given(tensor) || (tensor->dim() == 1 && tensor->size(0) == groups.channels);
 }
 
-bool fits(const Groups& groups, c10::SymInt samples, c10::SymInt channels, c10::SymInt places) {
+bool fits_groups(const Groups& groups, c10::SymInt samples, c10::SymInt channels, c10::SymInt places) {
   return groups.valid && samples == groups.samples && channels == groups.channels && places == groups.sizes[3];
 }
 
@@ -87,12 +87,12 @@ std::optional<Triple> group_norm(const Tensor& input, const OptionalTensor& weig
   const mydev_kernel* kernel = on_device(input) ? group_norm_kernel.on(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
-  if (!fits(groups, std::move(samples), std::move(channels), std::move(places)) || !is_channel_vector(weight, groups) ||
-      !is_channel_vector(bias, groups)) {
+  if (!fits_groups(groups, std::move(samples), std::move(channels), std::move(places)) ||
+      !is_per_channel(weight, groups) || !is_per_channel(bias, groups)) {
     return std::nullopt;
   }
   const std::optional<at::ScalarType> type =
-      parameter_type(input, {weight.value_or(Tensor()), bias.value_or(Tensor())});
+      group_parameter_type(input, {weight.value_or(Tensor()), bias.value_or(Tensor())});
   if (!type.has_value()) return std::nullopt;
   Tensor out = empty_laid_out_as(input, input.scalar_type());
   Tensor mean = empty_dense({groups.samples, group}, *type, input.device());
@@ -109,17 +109,17 @@ std::optional<Triple> group_norm_backward(const Tensor& grad, const Tensor& inpu
                                           const Tensor& rstd, const OptionalTensor& weight, c10::SymInt samples,
                                           c10::SymInt channels, c10::SymInt places, int64_t group,
                                           std::array<bool, 3> wanted) {
-  const mydev_kernel* kernel = on_device(input) ? backward_kernel.on(input) : nullptr;
+  const mydev_kernel* kernel = on_device(input) ? group_norm_backward_kernel.on(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
   const std::array<int64_t, 2> statistics = {groups.samples, group};
-  if (!fits(groups, std::move(samples), std::move(channels), std::move(places)) || !is_channel_vector(weight, groups) ||
-      !grad.defined() || !on_device(grad) || grad.device() != input.device() ||
+  if (!fits_groups(groups, std::move(samples), std::move(channels), std::move(places)) ||
+      !is_per_channel(weight, groups) || !grad.defined() || !on_device(grad) || grad.device() != input.device() ||
       grad.scalar_type() != input.scalar_type() || grad.sizes() != input.sizes() ||
       mean.sizes() != c10::IntArrayRef(statistics) || rstd.sizes() != c10::IntArrayRef(statistics)) {
     return std::nullopt;
   }
-  const std::optional<at::ScalarType> type = parameter_type(input, {weight.value_or(Tensor()), mean, rstd});
+  const std::optional<at::ScalarType> type = group_parameter_type(input, {weight.value_or(Tensor()), mean, rstd});
   if (!type.has_value()) return std::nullopt;
   const Tensor dense = grad.contiguous(groups.format);
   const auto vector_if = [&](bool is_wanted) {

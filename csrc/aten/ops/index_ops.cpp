@@ -20,10 +20,6 @@ bool is_index(const Tensor& index, const Tensor& self) {
          (index.scalar_type() == at::kLong || index.scalar_type() == at::kInt);
 }
 
-bool has_frame_type(const Tensor& self) {
-  return to_frame_dtype(self.scalar_type()) != MYDEV_DTYPE_INVALID;
-}
-
 // out[o, i, :] = self[o, index[i], :], self seen as [outer, limit, inner].
 void launch_select(const mydev_kernel& kernel, const Tensor& out, const Tensor& self, const Tensor& index,
                    int64_t outer, int64_t limit, int64_t inner) {

@@ -12,16 +12,13 @@ namespace {
 
 using at::Tensor;
 
-KernelRef copy_kernel("mydev.index_copy", BuiltinRuns::kWithoutHostAccess);
-KernelRef add_kernel("mydev.index_add", BuiltinRuns::kWithoutHostAccess);
-
-bool is_index(const Tensor& index, const Tensor& self) {
+bool is_write_index(const Tensor& index, const Tensor& self) {
   return on_device(index) && index.device() == self.device() && index.dim() <= 1 &&
          (index.scalar_type() == at::kLong || index.scalar_type() == at::kInt) && !index.is_alias_of(self);
 }
 
 // Whether `source` has the sizes of `self`, but for `dim`, along which it has those of the index.
-bool corresponds(const Tensor& source, const Tensor& self, int64_t dim, const Tensor& index) {
+bool is_source_for(const Tensor& source, const Tensor& self, int64_t dim, const Tensor& index) {
   if (source.dim() != self.dim() || !on_device(source) || source.device() != self.device() ||
       source.scalar_type() != self.scalar_type() || source.is_alias_of(self)) {
     return false;
@@ -41,9 +38,9 @@ bool can_become(const Tensor& out, const Tensor& self) {
 Tensor* write(KernelRef& ref, const Tensor& self, int64_t given_dim, const Tensor& index, const Tensor& source,
               Tensor& out) {
   const mydev_kernel* kernel = on_device(self) ? ref.on(self) : nullptr;
-  if (kernel == nullptr || self.dim() == 0 || !is_index(index, self) || !can_become(out, self)) return nullptr;
+  if (kernel == nullptr || self.dim() == 0 || !is_write_index(index, self) || !can_become(out, self)) return nullptr;
   const int64_t dim = at::maybe_wrap_dim(given_dim, self.dim());
-  if (!corresponds(source, self, dim, index) || out.is_alias_of(source) || out.is_alias_of(index)) return nullptr;
+  if (!is_source_for(source, self, dim, index) || out.is_alias_of(source) || out.is_alias_of(index)) return nullptr;
   if (!out.is_same(self)) {
     at::native::resize_output(out, self.sizes());
     out.copy_(self);
@@ -59,18 +56,18 @@ Tensor* index_add_out(const Tensor& self, int64_t dim, const Tensor& index, cons
     return nullptr;
   }
   const bool scaled = alpha.isComplex() || alpha.toDouble() != 1;
-  return write(add_kernel, self, dim, index, scaled && on_device(source) ? source.mul(alpha) : source, out);
+  return write(row_add_kernel, self, dim, index, scaled && on_device(source) ? source.mul(alpha) : source, out);
 }
 
 Tensor* index_copy_out(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Tensor& out) {
-  if (to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || index.scalar_type() != at::kLong) return nullptr;
-  return write(copy_kernel, self, dim, index, source, out);
+  if (!has_frame_type(self) || index.scalar_type() != at::kLong) return nullptr;
+  return write(row_copy_kernel, self, dim, index, source, out);
 }
 
 Tensor* index_fill(Tensor& self, int64_t given_dim, const Tensor& index, const at::Scalar& value) {
-  const mydev_kernel* kernel = on_device(self) ? copy_kernel.on(self) : nullptr;
-  if (kernel == nullptr || self.dim() == 0 || !is_index(index, self) || index.scalar_type() != at::kLong ||
-      to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || (value.isComplex() && !self.is_complex()) ||
+  const mydev_kernel* kernel = on_device(self) ? row_copy_kernel.on(self) : nullptr;
+  if (kernel == nullptr || self.dim() == 0 || !is_write_index(index, self) || index.scalar_type() != at::kLong ||
+      !has_frame_type(self) || (value.isComplex() && !self.is_complex()) ||
       at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     return nullptr;
   }
@@ -89,8 +86,8 @@ Tensor* index_fill(Tensor& self, int64_t given_dim, const Tensor& index, const a
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_native<at::_ops::index_add_out, &index_add_out>(m);
   register_native<at::_ops::index_copy_out, &index_copy_out>(m);
-  register_composed_forms<add_kernel, at::_ops::index_add, at::_ops::index_add_>(m);
-  register_composed_forms<copy_kernel, at::_ops::index_copy, at::_ops::index_copy_>(m);
+  register_composed_forms<row_add_kernel, at::_ops::index_add, at::_ops::index_add_>(m);
+  register_composed_forms<row_copy_kernel, at::_ops::index_copy, at::_ops::index_copy_>(m);
   register_native<at::_ops::index_fill__int_Scalar, &index_fill>(m);
 }
 

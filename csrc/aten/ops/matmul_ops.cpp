@@ -72,11 +72,11 @@ bool matches(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
   return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg() && !tensor._is_zerotensor();
 }
 
-using Sizes = c10::SmallVector<int64_t, 3>;
+using ProductSizes = c10::SmallVector<int64_t, 3>;
 
 // The sizes of the result, if the kernel takes these factors.
 template <Product kind>
-std::optional<Sizes> native_sizes(const Tensor& a, const Tensor& b) {
+std::optional<ProductSizes> native_sizes(const Tensor& a, const Tensor& b) {
   const c10::ScalarType dtype = a.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return std::nullopt;
   if (!on_device(a) || !matches(a, dtype, a.device()) || !matches(b, dtype, a.device())) return std::nullopt;
@@ -85,13 +85,13 @@ std::optional<Sizes> native_sizes(const Tensor& a, const Tensor& b) {
   if (matmul_kernel.on(a) == nullptr) return std::nullopt;
   if constexpr (kind == Product::kBatches) {
     if (a.size(0) != b.size(0)) return std::nullopt;
-    return Sizes{a.size(0), a.size(1), b.size(2)};
+    return ProductSizes{a.size(0), a.size(1), b.size(2)};
   } else if constexpr (kind == Product::kMatrices) {
-    return Sizes{a.size(0), b.size(1)};
+    return ProductSizes{a.size(0), b.size(1)};
   } else if constexpr (kind == Product::kMatrixVector) {
-    return Sizes{a.size(0)};
+    return ProductSizes{a.size(0)};
   } else {
-    return Sizes{};
+    return ProductSizes{};
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-KernelRef exponential_kernel("mydev.random_exponential");
+KernelRef noise_kernel("mydev.random_exponential");
 KernelRef argmax_kernel("mydev.max_with_index");
 
 bool are_weights(const Tensor& self) {
@@ -26,7 +26,7 @@ std::optional<Tensor> multinomial(const Tensor& self, c10::SymInt num_samples, b
   const bool fits = on_device(self) && is_real_float(self.scalar_type()) && (self.dim() == 1 || self.dim() == 2) &&
                     self.numel() > 0 && count.has_value() && *count > 0 && *count <= self.size(-1) &&
                     (!replacement || *count == 1);
-  if (!fits || exponential_kernel.on(self) == nullptr || argmax_kernel.on(self) == nullptr || !are_weights(self)) {
+  if (!fits || noise_kernel.on(self) == nullptr || argmax_kernel.on(self) == nullptr || !are_weights(self)) {
     return std::nullopt;
   }
   Tensor race = at::empty_like(self, at::MemoryFormat::Contiguous);

@@ -12,8 +12,6 @@ namespace {
 using at::Tensor;
 
 KernelRef nonzero_kernel("mydev.nonzero", BuiltinRuns::kWithoutHostAccess);
-KernelRef copy_kernel("mydev.index_copy", BuiltinRuns::kWithoutHostAccess);
-KernelRef select_kernel("mydev.index_select", BuiltinRuns::kWithoutHostAccess);
 
 bool is_countable(c10::ScalarType type) {
   return is_real_float(type) ||
@@ -51,9 +49,9 @@ std::optional<Tensor> nonzero(const Tensor& self) {
 
 std::optional<Tensor> masked_select(const Tensor& self, const Tensor& mask) {
   const mydev_kernel* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
-  const mydev_kernel* select = kernel != nullptr ? select_kernel.on(self) : nullptr;
+  const mydev_kernel* select = kernel != nullptr ? row_select_kernel.on(self) : nullptr;
   if (select == nullptr || mask.scalar_type() != at::kBool || !on_device(mask) || mask.device() != self.device() ||
-      to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || !at::are_expandable(self.sizes(), mask.sizes())) {
+      !has_frame_type(self) || !at::are_expandable(self.sizes(), mask.sizes())) {
     return std::nullopt;
   }
   const at::DimVector shape = at::infer_size_dimvector(self.sizes(), mask.sizes());
@@ -66,10 +64,10 @@ std::optional<Tensor> masked_select(const Tensor& self, const Tensor& mask) {
 
 Tensor* masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
   const mydev_kernel* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
-  const mydev_kernel* copy = kernel != nullptr ? copy_kernel.on(self) : nullptr;
+  const mydev_kernel* copy = kernel != nullptr ? row_copy_kernel.on(self) : nullptr;
   if (copy == nullptr || mask.scalar_type() != at::kBool || !on_device(mask) || mask.device() != self.device() ||
       !on_device(source) || source.device() != self.device() || source.scalar_type() != self.scalar_type() ||
-      to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || mask.is_alias_of(self) || source.is_alias_of(self) ||
+      !has_frame_type(self) || mask.is_alias_of(self) || source.is_alias_of(self) ||
       !at::is_expandable_to(mask.sizes(), self.sizes()) || at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     return nullptr;
   }

@@ -12,9 +12,6 @@ namespace {
 
 using at::Tensor;
 
-KernelRef select_kernel("mydev.index_select", BuiltinRuns::kWithoutHostAccess);
-KernelRef add_kernel("mydev.index_add", BuiltinRuns::kWithoutHostAccess);
-
 enum class Padding { kReflection, kReplication };
 
 // Where the element at `position`, which may lie outside, comes from.
@@ -58,8 +55,8 @@ Tensor origins(Padding kind, int64_t size, int64_t before, int64_t after, c10::D
   return host.to(device);
 }
 
-bool is_usable(const Tensor& self) {
-  return on_device(self) && select_kernel.on(self) != nullptr && add_kernel.on(self) != nullptr &&
+bool can_pad(const Tensor& self) {
+  return on_device(self) && row_select_kernel.on(self) != nullptr && row_add_kernel.on(self) != nullptr &&
          is_real_float(self.scalar_type());
 }
 
@@ -69,7 +66,7 @@ c10::MemoryFormat suggested_format(const Tensor& self) {
 
 template <Padding kind, int64_t rank>
 std::optional<Tensor> pad(const Tensor& self, c10::SymIntArrayRef given) {
-  if (!is_usable(self)) return std::nullopt;
+  if (!can_pad(self)) return std::nullopt;
   const std::optional<Pads> pads = pads_of(kind, self, given, rank);
   if (!pads.has_value()) return std::nullopt;
   Tensor padded = self;
@@ -82,7 +79,7 @@ std::optional<Tensor> pad(const Tensor& self, c10::SymIntArrayRef given) {
 
 template <Padding kind, int64_t rank>
 std::optional<Tensor> pad_backward(const Tensor& grad, const Tensor& self, c10::SymIntArrayRef given) {
-  if (!is_usable(self) || !on_device(grad) || grad.device() != self.device() || grad.dim() != self.dim() ||
+  if (!can_pad(self) || !on_device(grad) || grad.device() != self.device() || grad.dim() != self.dim() ||
       grad.scalar_type() != self.scalar_type()) {
     return std::nullopt;
   }
@@ -98,7 +95,7 @@ std::optional<Tensor> pad_backward(const Tensor& grad, const Tensor& self, c10::
     const int64_t size = self.size(-1 - d), dim = self.dim() - 1 - d;
     sizes[static_cast<size_t>(dim)] = size;
     const Tensor sum = at::zeros(sizes, grad.options());
-    write_rows(*add_kernel.on(self), sum, RowShape(sizes, dim, dim + 1),
+    write_rows(*row_add_kernel.on(self), sum, RowShape(sizes, dim, dim + 1),
                origins(kind, size, pads->before(d), pads->after(d), self.device()), folded);
     folded = sum;
   }

@@ -174,7 +174,7 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const c10::Sc
   if (shared || !keeps_dtype(self, value)) return BoxedFallback<ops::masked_fill__Scalar>::call(self, mask, value);
   return finish<ops::masked_fill__Scalar>(call, self, mask, value);
 }
-at::Tensor masked_fill(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {
+at::Tensor masked_fill_scalar(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {
   at::Tensor result = empty_dense(at::infer_size(self.sizes(), mask.sizes()), self);
   PointwiseCall call(where_row);
   call.take(mask);
@@ -233,7 +233,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_forms<lerp_row, ops::lerp_Tensor, ops::lerp__Tensor, ops::lerp_Tensor_out>(m);
   register_forms<lerp_row, ops::lerp_Scalar, ops::lerp__Scalar, ops::lerp_Scalar_out>(m);
   register_op<ops::masked_fill__Scalar>(m, &masked_fill_);
-  register_op<ops::masked_fill_Scalar>(m, &masked_fill);
+  register_op<ops::masked_fill_Scalar>(m, &masked_fill_scalar);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-KernelRef max_kernel("mydev.max_pool2d");
-KernelRef max_backward_kernel("mydev.max_pool2d_backward");
+KernelRef max_pool_kernel("mydev.max_pool2d");
+KernelRef max_pool_backward_kernel("mydev.max_pool2d_backward");
 KernelRef average_kernel("mydev.avg_pool2d");
 KernelRef average_backward_kernel("mydev.avg_pool2d_backward");
 KernelRef adaptive_kernel("mydev.adaptive_avg_pool2d");
@@ -120,7 +120,7 @@ class ImageFrame {
 std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                                     IntArrayRef dilation, bool ceil_mode) {
   const auto window =
-      is_image(self, max_kernel) ? window_of(self, kernel, stride, padding, dilation, ceil_mode) : std::nullopt;
+      is_image(self, max_pool_kernel) ? window_of(self, kernel, stride, padding, dilation, ceil_mode) : std::nullopt;
   if (!window) {
     return HostOp<at::_ops::max_pool2d_with_indices>::call(self, kernel, stride, padding, dilation, ceil_mode);
   }
@@ -130,13 +130,13 @@ std::tuple<Tensor, Tensor> max_pool(const Tensor& self, IntArrayRef kernel, IntA
   const std::array<mydev_attribute, 4> attributes = {
       int_array_attribute("kernel", window->kernel), int_array_attribute("stride", window->stride),
       int_array_attribute("padding", window->padding), int_array_attribute("dilation", window->dilation)};
-  ImageFrame().add(out).add(indices).add(self).launch(max_kernel, 2, attributes);
+  ImageFrame().add(out).add(indices).add(self).launch(max_pool_kernel, 2, attributes);
   return {out, indices};
 }
 
 Tensor max_pool_backward(const Tensor& grad_output, const Tensor& self, IntArrayRef kernel, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
-  const auto window = is_image(self, max_backward_kernel)
+  const auto window = is_image(self, max_pool_backward_kernel)
                           ? window_of(self, kernel, stride, padding, dilation, ceil_mode)
                           : std::nullopt;
   if (!window || !fits_image(grad_output, self, self.scalar_type()) || !fits_image(indices, self, at::kLong) ||
@@ -145,7 +145,7 @@ Tensor max_pool_backward(const Tensor& grad_output, const Tensor& self, IntArray
                                                                     dilation, ceil_mode, indices);
   }
   Tensor grad_input = empty_like_image(self.sizes(), self, self.scalar_type());
-  ImageFrame().add(grad_input).add(grad_output).add(indices).launch(max_backward_kernel, 1, {});
+  ImageFrame().add(grad_input).add(grad_output).add(indices).launch(max_pool_backward_kernel, 1, {});
   return grad_input;
 }
 

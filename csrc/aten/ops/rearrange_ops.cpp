@@ -12,11 +12,11 @@ namespace {
 
 using at::Tensor;
 
-KernelRef copy_kernel("mydev.copy", BuiltinRuns::kWithoutHostAccess);
+KernelRef rearrange_kernel("mydev.copy", BuiltinRuns::kWithoutHostAccess);
 
 std::optional<Tensor> flip(const Tensor& self, c10::IntArrayRef dims) {
-  const mydev_kernel* kernel = on_device(self) ? copy_kernel.on(self) : nullptr;
-  if (kernel == nullptr || to_frame_dtype(self.scalar_type()) == MYDEV_DTYPE_INVALID || self.dim() > kMaxRank) {
+  const mydev_kernel* kernel = on_device(self) ? rearrange_kernel.on(self) : nullptr;
+  if (kernel == nullptr || !has_frame_type(self) || self.dim() > kMaxRank) {
     return std::nullopt;
   }
   const auto flipped = at::dim_list_to_bitset(dims, static_cast<size_t>(self.dim()));
@@ -44,7 +44,8 @@ Tensor roll_along(const Tensor& self, int64_t shift, int64_t dim) {
 
 std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef given_shifts, c10::IntArrayRef dims) {
   const c10::IntArrayRef shifts = C10_AS_INTARRAYREF_SLOW(given_shifts);
-  if (!on_device(self) || copy_kernel.on(self) == nullptr || self.numel() == 0 || shifts.empty()) return std::nullopt;
+  if (!on_device(self) || rearrange_kernel.on(self) == nullptr || self.numel() == 0 || shifts.empty())
+    return std::nullopt;
   if (dims.empty() && shifts.size() == 1) {
     return roll_along(self.contiguous().view({self.numel()}), shifts[0], 0).view(self.sizes());
   }
@@ -58,7 +59,7 @@ std::optional<Tensor> roll(const Tensor& self, c10::SymIntArrayRef given_shifts,
 
 template <class Op>
 std::optional<Tensor> shuffle(const Tensor& self, int64_t factor) {
-  if (!on_device(self) || copy_kernel.on(self) == nullptr) return std::nullopt;
+  if (!on_device(self) || rearrange_kernel.on(self) == nullptr) return std::nullopt;
   const Tensor shuffled = Op::redispatch(kCompositionKeys, self, factor);
   const at::MemoryFormat format = self.suggest_memory_format();
   // One of a single channel is channels-last as it is, but not with the strides that the CPU gives it.

@@ -23,8 +23,8 @@ c10::ScalarType compute_dtype(const Tensor& input) {
 }
 
 // As rows of the normalized elements, dense, in the type that is computed in.
-struct Rows {
-  Rows(const Tensor& input, c10::IntArrayRef normalized_shape)
+struct DenseRows {
+  DenseRows(const Tensor& input, c10::IntArrayRef normalized_shape)
       : length(c10::multiply_integers(normalized_shape)),
         count(length == 0 ? 0 : input.numel() / length),
         dtype(compute_dtype(input)) {}
@@ -49,7 +49,7 @@ std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef nor
                                        const OptionalTensor& weight, std::optional<double> eps) {
   static KernelRef kernel("mydev.rms_norm");
   const mydev_kernel* record = kernel.on(input);
-  const Rows rows(input, normalized_shape);
+  const DenseRows rows(input, normalized_shape);
   if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;
   const Tensor x = rows.of(input);
   const Tensor out = empty_dense(x.sizes(), x);
@@ -78,7 +78,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& i
                                              std::array<bool, 2> wanted) {
   static KernelRef kernel("mydev.rms_norm_backward");
   const mydev_kernel* record = kernel.on(input);
-  const Rows rows(input, normalized_shape);
+  const DenseRows rows(input, normalized_shape);
   const Tensor g = rows.of(grad), x = rows.of(input);
   const Tensor scale = inverse_rms.to(rows.dtype).contiguous().view({rows.count, 1});
   const OptionalTensor dense_weight = rows.weight(weight);

@@ -5,9 +5,9 @@
 namespace mydev {
 namespace {
 
-using Sizes = std::array<int64_t, 3>;
+using BlockSizes = std::array<int64_t, 3>;
 
-Sizes dense_strides(const Sizes& sizes) {
+BlockSizes block_strides(const BlockSizes& sizes) {
   return {sizes[1] * sizes[2], sizes[2], 1};
 }
 
@@ -22,8 +22,8 @@ RowShape::RowShape(c10::IntArrayRef sizes, int64_t first, int64_t last) {
 void read_rows(const mydev_kernel& select, const at::Tensor& out, const at::Tensor& in, const RowShape& shape,
                const at::Tensor& index) {
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
-  const Sizes out_sizes = {shape.outer, count, shape.inner}, in_sizes = {shape.outer, shape.places, shape.inner};
-  const Sizes out_strides = dense_strides(out_sizes), in_strides = dense_strides(in_sizes);
+  const BlockSizes out_sizes = {shape.outer, count, shape.inner}, in_sizes = {shape.outer, shape.places, shape.inner};
+  const BlockSizes out_strides = block_strides(out_sizes), in_strides = dense_strides(in_sizes);
   const std::array<mydev_buffer, 3> buffers = {buffer_of(out, out_sizes, out_strides),
                                                input_buffer_of(in, in_sizes, in_strides),
                                                input_buffer_of(index, {&count, 1}, {&stride, 1})};
@@ -34,7 +34,7 @@ void write_rows(const mydev_kernel& kernel, const at::Tensor& target, const RowS
                 const at::Tensor& values) {
   const at::Tensor dense = target.contiguous();
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
-  const Sizes out_sizes = {shape.outer, shape.places, shape.inner}, out_strides = dense_strides(out_sizes);
+  const BlockSizes out_sizes = {shape.outer, shape.places, shape.inner}, out_strides = block_strides(out_sizes);
   const at::Tensor rows = values.reshape({shape.outer, count, shape.inner}).contiguous();
   const std::array<mydev_buffer, 3> buffers = {buffer_of(dense, out_sizes, out_strides),
                                                input_buffer_of(index, {&count, 1}, {&stride, 1}),

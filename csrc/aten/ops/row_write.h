@@ -5,6 +5,10 @@
 
 namespace mydev {
 
+inline KernelRef row_select_kernel("mydev.index_select", BuiltinRuns::kWithoutHostAccess);
+inline KernelRef row_copy_kernel("mydev.index_copy", BuiltinRuns::kWithoutHostAccess);
+inline KernelRef row_add_kernel("mydev.index_add", BuiltinRuns::kWithoutHostAccess);
+
 // A tensor as [outer, places, inner].
 struct RowShape {
   int64_t outer = 1, places = 1, inner = 1;

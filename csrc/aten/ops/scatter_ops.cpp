@@ -14,7 +14,7 @@ using at::Tensor;
 KernelRef scatter_kernel("mydev.scatter", BuiltinRuns::kWithoutHostAccess);
 KernelRef scatter_add_kernel("mydev.scatter_add", BuiltinRuns::kWithoutHostAccess);
 
-bool fits(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+bool can_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   if (index.dim() != self.dim() || src.dim() != self.dim()) return false;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (index.size(d) > src.size(d) || (d != dim && index.size(d) > self.size(d))) return false;
@@ -37,7 +37,7 @@ Tensor* scatter_by(KernelRef& ref, const Tensor& self, int64_t given_dim, const 
   const bool in_place = out.is_same(self);
   if (in_place ? at::has_internal_overlap(self) == at::MemOverlap::Yes : !writable_as(out, type, self)) return nullptr;
   const int64_t dim = at::maybe_wrap_dim(given_dim, self.dim());
-  if (!fits(self, dim, index, src)) return nullptr;
+  if (!can_scatter(self, dim, index, src)) return nullptr;
   if (!in_place) {
     at::native::resize_output(out, self.sizes());
     out.copy_(self);

@@ -11,7 +11,7 @@ namespace mydev {
 namespace {
 
 using at::Tensor;
-using Pair = std::tuple<Tensor, Tensor>;
+using ValuesAndIndices = std::tuple<Tensor, Tensor>;
 
 // The CPU's kernels are faster on the same memory: they sort by radix and by vectors, and topk reads half types as
 // such.
@@ -38,7 +38,8 @@ struct Lines {
   }
 };
 
-Pair launch(const mydev_kernel& kernel, const Tensor& self, int64_t dim, int64_t kept, const mydev_attribute& order) {
+ValuesAndIndices launch_sort(const mydev_kernel& kernel, const Tensor& self, int64_t dim, int64_t kept,
+                             const mydev_attribute& order) {
   at::DimVector sizes(self.sizes());
   if (self.dim() > 0) sizes[static_cast<size_t>(dim)] = kept;
   const Tensor dense = self.contiguous();
@@ -57,22 +58,22 @@ Tensor laid_out_as(const Tensor& result, const Tensor& like) {
   return out.strides() == result.strides() ? result : out.copy_(result);
 }
 
-std::optional<Pair> sort(const Tensor& self, std::optional<bool> /*stable*/, int64_t dim, bool descending) {
+std::optional<ValuesAndIndices> sort(const Tensor& self, std::optional<bool> /*stable*/, int64_t dim, bool descending) {
   const mydev_kernel* kernel = kernel_for(sort_kernel, self);
   if (kernel == nullptr) return std::nullopt;
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
-  auto [values, indices] = launch(*kernel, self, wrapped, size, bool_attribute("descending", descending));
-  return Pair(laid_out_as(values, self), laid_out_as(indices, self));
+  auto [values, indices] = launch_sort(*kernel, self, wrapped, size, bool_attribute("descending", descending));
+  return ValuesAndIndices(laid_out_as(values, self), laid_out_as(indices, self));
 }
 
-std::optional<Pair> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool /*sorted*/) {
+std::optional<ValuesAndIndices> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool /*sorted*/) {
   const mydev_kernel* kernel = kernel_for(topk_kernel, self);
   const auto kept = k.maybe_as_int();
   if (kernel == nullptr || !kept.has_value()) return std::nullopt;
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (*kept < 0 || *kept > (self.dim() > 0 ? self.size(wrapped) : 1)) return std::nullopt;
-  return launch(*kernel, self, wrapped, *kept, bool_attribute("largest", largest));
+  return launch_sort(*kernel, self, wrapped, *kept, bool_attribute("largest", largest));
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

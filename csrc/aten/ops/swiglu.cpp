@@ -14,7 +14,7 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-void check_operands(const Tensor& gate, const Tensor& up) {
+void check_swiglu_operands(const Tensor& gate, const Tensor& up) {
   TORCH_CHECK_VALUE(gate.sizes() == up.sizes(), "mydev::swiglu: gate and up must have one shape, got ", gate.sizes(),
                     " and ", up.sizes());
   TORCH_CHECK_TYPE(gate.scalar_type() == up.scalar_type(), "mydev::swiglu: gate and up must have one dtype, got ",
@@ -23,7 +23,7 @@ void check_operands(const Tensor& gate, const Tensor& up) {
 }
 
 Tensor composite(const Tensor& gate, const Tensor& up) {
-  check_operands(gate, up);
+  check_swiglu_operands(gate, up);
   return at::silu(gate) * up;
 }
 
@@ -39,7 +39,7 @@ bool kernel_takes(const mydev_kernel* kernel, const Tensor& operand) {
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   static KernelRef kernel("mydev.swiglu");
-  check_operands(gate, up);
+  check_swiglu_operands(gate, up);
   check_same_device("mydev::swiglu", {gate, up});
   const mydev_kernel* record = kernel.on(gate);
   if (!kernel_takes(record, gate)) return composite(gate, up);
@@ -68,7 +68,7 @@ std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gat
 }
 
 Tensor swiglu_meta(const Tensor& gate, const Tensor& up) {
-  check_operands(gate, up);
+  check_swiglu_operands(gate, up);
   return at::empty_symint(gate.sym_sizes(), gate.options());
 }
 

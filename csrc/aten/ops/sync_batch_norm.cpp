@@ -16,7 +16,7 @@ Tensor in_compute_type(const Tensor& tensor) {
 }
 
 // Every dimension but the channels'.
-std::vector<int64_t> reduced_dims(const Tensor& input) {
+std::vector<int64_t> dims_but_channels(const Tensor& input) {
   std::vector<int64_t> dims;
   for (int64_t dim = 0; dim < input.dim(); ++dim) {
     if (dim != 1) dims.push_back(dim);
@@ -25,14 +25,14 @@ std::vector<int64_t> reduced_dims(const Tensor& input) {
 }
 
 // One value per channel, to be broadcast against `input`, in the type of `like`.
-Tensor per_channel(const Tensor& values, const Tensor& input, const Tensor& like) {
+Tensor along_channels(const Tensor& values, const Tensor& input, const Tensor& like) {
   std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
   shape[1] = values.numel();
   return values.to(like.scalar_type()).view(shape);
 }
 
 std::tuple<Tensor, Tensor> local_statistics(const Tensor& input, double eps) {
-  auto [variance, mean] = at::var_mean(in_compute_type(input), reduced_dims(input), /*correction=*/c10::Scalar(0));
+  auto [variance, mean] = at::var_mean(in_compute_type(input), dims_but_channels(input), /*correction=*/c10::Scalar(0));
   return {mean, variance.add(eps).rsqrt()};
 }
 
@@ -67,9 +67,9 @@ std::tuple<Tensor, Tensor> gather_statistics_of_count(const Tensor& input, const
 Tensor normalize(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
                  const Tensor& invstd, double /*eps*/) {
   const Tensor x = in_compute_type(input);
-  Tensor out = x.sub(per_channel(mean, input, x)).mul_(per_channel(invstd, input, x));
-  if (given(weight)) out.mul_(per_channel(*weight, input, x));
-  if (given(bias)) out.add_(per_channel(*bias, input, x));
+  Tensor out = x.sub(along_channels(mean, input, x)).mul_(along_channels(invstd, input, x));
+  if (given(weight)) out.mul_(along_channels(*weight, input, x));
+  if (given(bias)) out.add_(along_channels(*bias, input, x));
   return out.to(input.scalar_type());
 }
 
@@ -83,8 +83,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> reduce_gradient(const Tensor& grad, c
                                                            const Tensor& invstd, const OptionalTensor& weight,
                                                            bool input_g, bool weight_g, bool bias_g) {
   const Tensor dy = in_compute_type(grad);
-  const Tensor centered = in_compute_type(input).sub(per_channel(mean, input, dy));
-  const std::vector<int64_t> dims = reduced_dims(input);
+  const Tensor centered = in_compute_type(input).sub(along_channels(mean, input, dy));
+  const std::vector<int64_t> dims = dims_but_channels(input);
   const Tensor sum_dy = dy.sum(dims);
   const Tensor sum_dy_xmu = centered.mul_(dy).sum(dims);
   const c10::ScalarType dtype = given(weight) ? weight->scalar_type() : input.scalar_type();
@@ -100,10 +100,10 @@ Tensor input_gradient(const Tensor& grad, const Tensor& input, const Tensor& mea
   const Tensor mean_dy = sum_dy.div(total);
   const Tensor slope = sum_dy_xmu.div(total).mul_(invstd).mul_(invstd);
   const Tensor scale = given(weight) ? invstd.mul(weight->to(invstd.scalar_type())) : invstd;
-  const Tensor centered = in_compute_type(input).sub(per_channel(mean, input, dy));
-  return dy.sub(per_channel(mean_dy, input, dy))
-      .sub_(centered.mul_(per_channel(slope, input, dy)))
-      .mul_(per_channel(scale, input, dy))
+  const Tensor centered = in_compute_type(input).sub(along_channels(mean, input, dy));
+  return dy.sub(along_channels(mean_dy, input, dy))
+      .sub_(centered.mul_(along_channels(slope, input, dy)))
+      .mul_(along_channels(scale, input, dy))
       .to(input.scalar_type());
 }
 

@@ -42,13 +42,13 @@ Steps<kAxes> steps_between(const Tensor& image, c10::IntArrayRef in, c10::IntArr
   return steps;
 }
 
-bool is_image(const Tensor& image, size_t axes) {
+bool is_resizable(const Tensor& image, size_t axes) {
   return on_device(image) && image.dim() == static_cast<int64_t>(2 + axes) && image.numel() > 0 && !image.is_neg() &&
          (is_real_float(image.scalar_type()) || image.scalar_type() == at::kByte);
 }
 
 // Of these sizes, in the memory format of the image.
-Tensor empty_like_image(c10::IntArrayRef sizes, const Tensor& image) {
+Tensor empty_resized(c10::IntArrayRef sizes, const Tensor& image) {
   switch (image.suggest_memory_format()) {
     case at::MemoryFormat::ChannelsLast:
       return empty_strided_on(sizes, c10::get_channels_last_strides_2d(sizes), image.scalar_type(), image.device());
@@ -60,9 +60,9 @@ Tensor empty_like_image(c10::IntArrayRef sizes, const Tensor& image) {
 }
 
 template <size_t kAxes>
-Tensor launch(const mydev_kernel& kernel, const Tensor& image, c10::IntArrayRef sizes, const Steps<kAxes>& steps,
-              const mydev_attribute& flag) {
-  Tensor result = empty_like_image(sizes, image);
+Tensor launch_resampling(const mydev_kernel& kernel, const Tensor& image, c10::IntArrayRef sizes,
+                         const Steps<kAxes>& steps, const mydev_attribute& flag) {
+  Tensor result = empty_resized(sizes, image);
   mydev_attribute step{"step", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, kAxes, {}};
   step.value.floats = steps.data();
   OpFrame<2, 2> frame;
@@ -79,12 +79,12 @@ template <size_t kAxes>
 std::optional<Tensor> upsample(KernelRef& ref, const Tensor& self, c10::SymIntArrayRef output_size, bool align_corners,
                                const std::array<Scale, kAxes>& scales, const mydev_attribute& flag) {
   const auto wanted = c10::asIntArrayRefSlowOpt(output_size);
-  const bool fits = wanted.has_value() && wanted->size() == kAxes && is_positive(*wanted) && is_image(self, kAxes);
+  const bool fits = wanted.has_value() && wanted->size() == kAxes && is_positive(*wanted) && is_resizable(self, kAxes);
   const mydev_kernel* kernel = fits ? ref.on(self) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   at::DimVector sizes(self.sizes().slice(0, 2));
   sizes.append(wanted->begin(), wanted->end());
-  return launch(*kernel, self, sizes, steps_between(self, self.sizes(), sizes, align_corners, scales), flag);
+  return launch_resampling(*kernel, self, sizes, steps_between(self, self.sizes(), sizes, align_corners, scales), flag);
 }
 
 template <size_t kAxes>
@@ -93,11 +93,11 @@ std::optional<Tensor> upsample_backward(KernelRef& ref, const Tensor& grad, c10:
                                         const std::array<Scale, kAxes>& scales, const mydev_attribute& flag) {
   const auto out = c10::asIntArrayRefSlowOpt(output_size), in = c10::asIntArrayRefSlowOpt(input_size);
   const bool fits = out.has_value() && in.has_value() && out->size() == kAxes && in->size() == 2 + kAxes &&
-                    is_positive(*in) && is_image(grad, kAxes) && is_real_float(grad.scalar_type()) &&
+                    is_positive(*in) && is_resizable(grad, kAxes) && is_real_float(grad.scalar_type()) &&
                     grad.sizes().slice(0, 2) == in->slice(0, 2) && grad.sizes().slice(2) == *out;
   const mydev_kernel* kernel = fits ? ref.on(grad) : nullptr;
   if (kernel == nullptr) return std::nullopt;
-  return launch(*kernel, grad, *in, steps_between(grad, *in, grad.sizes(), align_corners, scales), flag);
+  return launch_resampling(*kernel, grad, *in, steps_between(grad, *in, grad.sizes(), align_corners, scales), flag);
 }
 
 template <bool kExact, class... Scales>

@@ -60,7 +60,7 @@ class DeviceProfiler final : public ProfilerStubs {
   void synchronize() const override { synchronize_device(current_device_object()); }
 };
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool profiler_registered = [] {
   static DeviceProfiler profiler;
   torch::profiler::impl::registerPrivateUse1Methods(&profiler);
   return true;
