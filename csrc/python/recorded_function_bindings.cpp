@@ -85,7 +85,7 @@ class RecordedFunctions {
       if (PyList_GET_ITEM(results.ptr(), i) != Py_Ellipsis) continue;
       PyList_SetItem(results.ptr(), i, THPVariable_Wrap(std::move(outputs[next++])));
     }
-    return std::move(results);
+    return results;
   }
 
   // `results`: what a call returns, with an Ellipsis for each tensor of the function.
