@@ -5,12 +5,13 @@
 #   make demo-distributed  train on two processes, by DDP and by FSDP2
 #   make demo-jax, demo-torch-xla  train with JAX, and with PyTorch/XLA, and compare with their CPU; the latter in an
 #                  environment of its own (1 GB of downloads, the first time)
-#   make test      lint, build, googletests, Python tests: what a change must pass, with `make sanitize`
+#   make test      whether it works: the googletests, and one in four of the Python tests
+#   make check     what a change must pass: lint, `make test`, all other passes, sanitizers (tools/passes.py)
 #   make sanitize  googletests under ASan + UBSan, and under TSan
 #   make lint      formatting, static analysis and types
 #   make test-compile-cold  all that torch.compile's tests compile, and all operators, with no compiled code kept
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
-#   make conformance  all questions of tests/conformance/breadth.py, where `make test` asks one in six
+#   make conformance  all questions of tests/conformance/breadth.py, where `make check` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, the first time)
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
@@ -23,25 +24,14 @@
 #                  (ccache), clang-tidy's verdicts and compiled graphs (~/.cache/torch_mydev)
 
 PYTHON := .venv/bin/python
-# Two workers share the processors: a thread that spins while it waits takes time from the other's.
 PYTEST := OMP_WAIT_POLICY=passive $(PYTHON) -m pytest -q -n 2 --dist worksteal
 CTEST  := .venv/bin/ctest --output-on-failure -j 2
-# The driver's modes find operands that are used too early or too late, memory that is touched where it may not be, and
-# one device taken for another: in the rooms where operators and their like are tested, all at once. Tests of processes,
-# files and packages choose their own drivers, and run once.
-MODES      := host:async,guarded,devices=2
-# The same on a device that the host does not reach and whose streams are late now and then, and all operators there.
-REMOTE     := host:remote,async,guarded,devices=2,faults=1
-# That device under the validation layer: what orders streams, captures them, and gives memory back.
-VALIDATED  := validate:host:remote,async,guarded,devices=2
-MODE_TESTS := tests/device tests/ops tests/train tests/custom_call \
-  $(wildcard tests/distributed/test_distributed_training*.py)
 FUZZ_ROUNDS := 1000000
 # Python keeps what it compiled: hundreds of interpreters start here, and compiling torch's modules is most of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-distributed demo-jax demo-torch-xla test test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
+.PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
 
 demo: setup-demo build
 	@$(PYTHON) examples/train_digits.py
@@ -60,20 +50,18 @@ demo-torch-xla: setup-build build
 build: setup-build
 	@tools/build.sh
 
-test: lint setup-test
+test: setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
-	@$(CTEST) --test-dir build/release
-	@echo "== MYDEV_DRIVER=$(MODES)"; MYDEV_DRIVER=$(MODES) $(PYTEST) -m "not any_driver" $(MODE_TESTS)
-	@echo "== MYDEV_DRIVER=$(REMOTE)"; MYDEV_DRIVER=$(REMOTE) $(PYTEST) -m "not any_driver" \
-	  tests/device tests/ops tests/train tests/custom_call tests/conformance/test_opinfo.py \
-	  tests/conformance/test_breadth.py tests/compile/test_programs.py tests/compile/test_program_memory.py \
-	  tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py
-	@echo "== MYDEV_DRIVER=$(VALIDATED)"; MYDEV_DRIVER=$(VALIDATED) $(PYTEST) -m "not any_driver" \
-	  tests/device/test_stream.py tests/device/test_copy_on_write.py tests/device/test_memory.py tests/device/test_copy.py \
-	  tests/device/test_graphs.py
-	@echo "== MYDEV_DRIVER=host:devices=2, compiled graphs that need two"; \
-	  MYDEV_DRIVER=host:devices=2 $(PYTEST) -m devices tests/compile
-	@echo "== MYDEV_DRIVER unset"; env -u MYDEV_DRIVER $(PYTEST) tests
+	@$(PYTHON) tools/passes.py test
+
+# CHECK=--keep-going goes on after a pass that failed.
+check: setup-test setup-lint
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTHON) tools/passes.py check $(CHECK)
+
+check-all: setup-test setup-lint
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTHON) tools/passes.py check --long
 
 test-compile-cold: setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
@@ -85,7 +73,7 @@ conformance: setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) --conformance-share=1 tests/conformance/test_breadth.py
 
-test-fuzz: test sanitize
+test-fuzz: check-all
 	@for build in release asan tsan; do FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CTEST) --test-dir build/$$build -L fuzz || exit 1; done
 
 test-torch-xla: setup-build build
@@ -102,11 +90,11 @@ test-torch: setup-test
 wheel:
 	@tools/build_wheel.sh $(TORCH)
 
-test-all: test sanitize test-compile-cold conformance test-fuzz test-torch-xla test-ecosystem
+test-all: check-all test-compile-cold conformance test-fuzz test-torch-xla test-ecosystem
 	@for driver in discrete partial core; do \
 	  echo "== operators on tests/drivers' $$driver driver"; \
 	  MYDEV_DRIVER=$(CURDIR)/build/release/drivers/$${driver}_driver.so $(PYTEST) tests/conformance/test_opinfo.py || exit 1; done
-	@for mode in host:async host:guarded host:devices=2 $(MODES); do \
+	@for mode in host:async host:guarded host:devices=2 host:async,guarded,devices=2; do \
 	  echo "== MYDEV_DRIVER=$$mode"; MYDEV_DRIVER=$$mode $(PYTEST) tests || exit 1; done
 
 lint: setup-lint

@@ -45,7 +45,7 @@ class CMakeBuild(build_ext):
             build.mkdir(parents=True, exist_ok=True)
         torch_version = version["installed_version"]()
         self._configure(build, torch_version)
-        _cmake("--build", str(build))
+        _build(build)
         # What another torch's build left in place is bound to the libraries that were replaced now.
         minor = ".".join(map(str, version["minor_version"](torch_version)))
         for part in self._package_dir().glob("lib/torch-*"):
@@ -87,15 +87,49 @@ class CMakeBuild(build_ext):
         record.write_text(json.dumps({"environment": environment, "options": options}))
 
 
-def _cmake(*arguments: str) -> None:
-    """Runs CMake, with the interpreter's own scripts (cmake, ninja) first on the path, whether activated or not."""
+def _environment() -> dict[str, str]:
+    """The interpreter's own scripts (cmake, ninja) come first on the path, whether activated or not."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    program = shutil.which("cmake", path=path)
+    return dict(os.environ, PATH=path)
+
+
+def _cmake_command(*arguments: str) -> list[str]:
+    program = shutil.which("cmake", path=_environment()["PATH"])
     if program is None:
         sys.exit("error: cmake is not there; pip install -r requirements/build.txt")
-    result = subprocess.run([program, *arguments], env=dict(os.environ, PATH=path), check=False)
+    return [program, *arguments]
+
+
+def _cmake(*arguments: str) -> None:
+    """Runs CMake, whose messages are shown where it fails, and its warnings always."""
+    result = subprocess.run(_cmake_command(*arguments), env=_environment(), stdout=subprocess.PIPE, text=True)
     if result.returncode != 0:
-        sys.exit(f"error: cmake {arguments[0]} failed; its messages are above")
+        sys.exit(f"{result.stdout}error: cmake {arguments[0]} failed; its messages are above")
+
+
+def _build(build: Path) -> None:
+    """Builds, and shows one line: percent, steps, and the time that is left. In a pipe, a line for each tenth."""
+    status = "building: %p, step %f of %t, %W left"
+    environment = dict(_environment(), NINJA_STATUS=f"{status}\x1f")
+    command = _cmake_command("--build", str(build))
+    shown = -1
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, errors="replace")
+    assert process.stdout is not None
+    for line in process.stdout:
+        progress, separator, _ = line.partition("\x1f")
+        if separator == "":  # a compiler's message, or what a failed command was
+            print(line, end="", flush=True)
+            continue
+        percent = int(progress.split("%")[0].split()[-1])
+        if sys.stdout.isatty():
+            print(f"\r\x1b[K{progress}", end="", flush=True)
+        elif percent // 10 > shown:
+            print(progress, flush=True)
+        shown = percent // 10
+    if shown >= 0 and sys.stdout.isatty():
+        print()
+    if process.wait() != 0:
+        sys.exit("error: the build failed; its messages are above")
 
 
 def _requirements() -> list[str]:

@@ -18,6 +18,7 @@ from support.checkout import environment
 from support.fork_server import ForkServer
 from support.ranks import Ranks
 
+pytest_plugins = ["support.selection", "support.progress"]
 collect_ignore = ["torch_xla"]  # run in an environment of another torch: make test-torch-xla
 
 
@@ -123,9 +124,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--conformance-share",
         type=int,
-        default=6,
+        default=12,
         metavar="N",
         help="tests/conformance/test_breadth.py asks one in N of its questions; 1 asks all, for more samples each",
+    )
+    parser.addoption(
+        "--conformance-remainder",
+        type=int,
+        default=0,
+        metavar="R",
+        help="which one in N of these questions: those whose names' CRC-32 leaves R",
+    )
+    parser.addoption(
+        "--exits", type=int, default=10, metavar="N", help="how often tests/device/test_process.py ends a process"
     )
     parser.addoption(
         "--ecosystem", action="store_true", help="also start the programs of examples/ecosystem: make test-ecosystem"
@@ -145,6 +156,7 @@ def pytest_configure(config: pytest.Config) -> None:
     cached_compiler.use()
     config.addinivalue_line("markers", "any_driver: about processes, files or packages, whatever the driver's mode")
     config.addinivalue_line("markers", "program: starts programs of users' libraries; needs --ecosystem")
+    config.addinivalue_line("markers", "instruction_sets: compares those that the build has: make check builds all")
     config.addinivalue_line("markers", "host_access: about memory of the device that the host reaches")
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")
 

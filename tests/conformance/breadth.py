@@ -230,8 +230,8 @@ class Case:
         return any(fnmatch.fnmatchcase(self.name, pattern) for pattern in ledger.ILL_CONDITIONED)
 
 
-def cases(share: int) -> list[Case]:
-    """One in ``share`` of all cases, chosen by their names: the same ones each time."""
+def cases(share: int, remainder: int = 0) -> list[Case]:
+    """One in ``share`` of all cases, chosen by their names: the same ones each time, others for each remainder."""
     every = [
         Case(op, name, dtype)
         for op in harness.OPERATORS
@@ -240,7 +240,7 @@ def cases(share: int) -> list[Case]:
         for dtype in DTYPES
         if dtype in op.supported_dtypes("cpu") and question.applies(op, dtype)
     ]
-    return [case for case in every if zlib.crc32(case.name.encode()) % share == 0]
+    return [case for case in every if zlib.crc32(case.name.encode()) % share == remainder]
 
 
 def _samples(case: Case, question: Question, limit: int) -> Iterator[SampleInput]:

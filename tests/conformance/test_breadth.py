@@ -12,7 +12,8 @@ from . import breadth, ledger
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
-        cases = breadth.cases(metafunc.config.getoption("conformance_share"))
+        options = [metafunc.config.getoption(f"conformance_{name}") for name in ("share", "remainder")]
+        cases = breadth.cases(*options)
         metafunc.parametrize("case", cases, ids=[case.name for case in cases])
 
 

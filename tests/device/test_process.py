@@ -38,13 +38,19 @@ def exits_cleanly(run_python: Run, code: str, times: int) -> None:
     assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * times
 
 
-def test_fifty_scripts_that_end_in_backward_exit_with_zero(run_python: Run) -> None:
-    exits_cleanly(run_python, BACKWARD_LAST, 50)
+@pytest.fixture
+def exits(request: pytest.FixtureRequest) -> int:
+    times: int = request.config.getoption("exits")
+    return times
 
 
-def test_scripts_whose_backward_runs_on_autograd_threads_exit_with_zero(run_python: Run) -> None:
+def test_scripts_that_end_in_backward_exit_with_zero(run_python: Run, exits: int) -> None:
+    exits_cleanly(run_python, BACKWARD_LAST, exits)
+
+
+def test_scripts_whose_backward_runs_on_autograd_threads_exit_with_zero(run_python: Run, exits: int) -> None:
     code = BACKWARD_LAST.replace("weight =", "torch.autograd.set_multithreading_enabled(True)\nweight =", 1)
-    exits_cleanly(run_python, code, 20)
+    exits_cleanly(run_python, code, exits)
 
 
 @pytest.mark.parametrize(

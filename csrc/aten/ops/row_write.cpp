@@ -23,7 +23,7 @@ void read_rows(const mydev_kernel& select, const at::Tensor& out, const at::Tens
                const at::Tensor& index) {
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
   const BlockSizes out_sizes = {shape.outer, count, shape.inner}, in_sizes = {shape.outer, shape.places, shape.inner};
-  const BlockSizes out_strides = block_strides(out_sizes), in_strides = dense_strides(in_sizes);
+  const BlockSizes out_strides = block_strides(out_sizes), in_strides = block_strides(in_sizes);
   const std::array<mydev_buffer, 3> buffers = {buffer_of(out, out_sizes, out_strides),
                                                input_buffer_of(in, in_sizes, in_strides),
                                                input_buffer_of(index, {&count, 1}, {&stride, 1})};
