@@ -9,6 +9,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "build_wheel: which versions of torch, as in tools/build_wheel.sh 2.13.0 2.14.1" >&2; exit 2; }
 
+# A wheel is for any processor.
+export CMAKE_ARGS="${CMAKE_ARGS:-} -DMYDEV_ISA_VARIANTS=all"
+
 home_of() { # <version>: the sources that are built with it
   if [ "torch==$1" = "$(cat requirements/torch.txt)" ]; then echo .; else echo "build/torch-$1"; fi
 }
