@@ -4,7 +4,7 @@
 #   make demo      build, then train two models on the device and compare with the CPU
 #   make demo-distributed  train on two processes, by DDP and by FSDP2
 #   make demo-jax, demo-torch-xla  train with JAX, and with PyTorch/XLA, and compare with their CPU; the latter in an
-#                  environment of its own (1 GB of downloads, the first time)
+#                  environment of its own (1 GB of downloads, once a user)
 #   make test      whether it works: the googletests, and one in four of the Python tests
 #   make check     what a change must pass: lint, `make test`, all other passes, sanitizers (tools/passes.py)
 #   make sanitize  googletests under ASan + UBSan, and under TSan
@@ -12,7 +12,7 @@
 #   make test-compile-cold  all that torch.compile's tests compile, and all operators, with no compiled code kept
 #   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
 #   make conformance  all questions of tests/conformance/breadth.py, where `make check` asks one in six
-#   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, the first time)
+#   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, once a user)
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
 #   make test-torch TORCH=2.14.1  build and test with another version of torch, in an environment of its own (some GB)
 #   make wheel TORCH="2.13.0 2.14.1"  one wheel for these versions of torch, tried with each, in dist/
@@ -26,6 +26,9 @@
 PYTHON := .venv/bin/python
 PYTEST := OMP_WAIT_POLICY=passive $(PYTHON) -m pytest -q -n 2 --dist worksteal
 CTEST  := .venv/bin/ctest --output-on-failure -j 2
+# PyTorch/XLA's interpreter, with this checkout's package: tools/setup_torch_xla.sh makes both.
+TORCH_XLA := PYTHONPATH=$(CURDIR)/build/torch_xla_package build/torch_xla/bin/python
+TORCH_XLA_PYTEST := $(TORCH_XLA) -m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla
 FUZZ_ROUNDS := 1000000
 # Python keeps what it compiled: hundreds of interpreters start here, and compiling torch's modules is most of a start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,7 +48,7 @@ demo-jax: setup-jax build
 
 demo-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh
-	@PJRT_DEVICE=MYDEV build/torch_xla/bin/python examples/train_digits_torch_xla.py
+	@PJRT_DEVICE=MYDEV $(TORCH_XLA) examples/train_digits_torch_xla.py
 
 build: setup-build
 	@tools/build.sh
@@ -78,7 +81,7 @@ test-fuzz: check-all
 
 test-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh
-	@build/torch_xla/bin/python -m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla
+	@$(TORCH_XLA_PYTEST) tests/torch_xla
 
 test-ecosystem: setup-ecosystem
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON

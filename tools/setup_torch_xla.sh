@@ -1,21 +1,37 @@
 #!/usr/bin/env bash
-# Prepares build/torch_xla: a virtual environment with PyTorch/XLA, torch of its version and this project's wheel. Some
-# 1 GB of downloads, once; later only the wheel is made again. Wants .venv, as tools/setup.sh makes it.
+# Prepares PyTorch/XLA with torch of its version: tools/setup_torch_xla.sh [--if-present]
+#
+# The environment takes some 1 GB of downloads. It lies in the user's cache folder, by the content of its requirements,
+# and all clones share it; build/torch_xla leads to it. This clone's wheel is unpacked into build/torch_xla_package, for
+# PYTHONPATH. With --if-present the script makes no environment, and exits with 3 where there is none. Wants .venv, as
+# tools/setup.sh makes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-venv=build/torch_xla
 requirements=requirements/torch_xla.txt
-if ! cmp -s "$requirements" "$venv/installed"; then
-  echo "setup: installing PyTorch/XLA into $venv, about 1 GB"
-  python3 -m venv --clear "$venv"
-  "$venv/bin/python" -m pip install -q -r "$requirements"
-  "$venv/bin/python" -m pip install -q --no-deps torch==2.9.0 torch_xla==2.9.0 torchvision==0.24.0 timm==1.0.31
-  # The only torch of that version is linked with NVIDIA's libraries.
-  libraries=$(echo "$venv"/lib/python3*/site-packages/torch/lib)
-  "$venv/bin/python" tools/stub_libraries.py "$libraries" "$libraries"
-  cp "$requirements" "$venv/installed"
+content=$({ python3 -VV && cat "$requirements"; } | sha256sum | cut -c1-12)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/torch_mydev
+venv=$cache/torch_xla-$content
+if [ ! -e "$venv/installed" ]; then
+  if [ "${1:-}" = --if-present ]; then
+    echo "skipped: PyTorch/XLA's environment is absent; make test-torch-xla makes it"
+    exit 3
+  fi
+  mkdir -p "$cache"
+  exec 9>"$venv.lock"
+  flock 9 # another clone may be at it
+  if [ ! -e "$venv/installed" ]; then
+    echo "setup: installing PyTorch/XLA into $venv, about 1 GB of downloads"
+    python3 -m venv --clear "$venv"
+    "$venv/bin/python" -m pip install -q --no-deps --no-compile -r "$requirements"
+    # The only torch of that version is linked with NVIDIA's libraries.
+    libraries=$(echo "$venv"/lib/python3*/site-packages/torch/lib)
+    "$venv/bin/python" tools/stub_libraries.py "$libraries" "$libraries"
+    touch "$venv/installed"
+  fi
 fi
-rm -rf build/wheel
+mkdir -p build
+ln -sfn "$venv" build/torch_xla
+rm -rf build/wheel build/torch_xla_package
 .venv/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
-"$venv/bin/python" -m pip install -q --no-deps --force-reinstall build/wheel/*.whl
+.venv/bin/python -m pip install -q --no-deps --no-compile --target build/torch_xla_package build/wheel/*.whl
