@@ -85,7 +85,7 @@ test-torch-xla: setup-build build
 
 test-ecosystem: setup-ecosystem
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
-	@$(PYTEST) --ecosystem tests/ecosystem tests/pjrt/test_jax_libraries.py
+	@$(PYTEST) --ecosystem tests/ecosystem
 
 test-torch: setup-test
 	@tools/test_torch.sh $(TORCH)

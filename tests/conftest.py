@@ -18,7 +18,7 @@ from support.checkout import environment
 from support.fork_server import ForkServer
 from support.ranks import Ranks
 
-pytest_plugins = ["support.selection", "support.progress"]
+pytest_plugins = ["support.selection", "support.progress", "support.skips"]
 collect_ignore = ["torch_xla"]  # run in an environment of another torch: make test-torch-xla
 
 
@@ -163,7 +163,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("host_access") and not torch.mydev.get_device_properties(0).host_accessible:
-        pytest.skip("needs memory that the host reaches, which this driver's is not")
+        pytest.skip("needs memory that the host reaches")
     for mark in item.iter_markers("devices"):
         needed, present = mark.args[0], torch.accelerator.device_count()
         if present < needed:

@@ -32,9 +32,19 @@ class Handlers:
         return f"{self.prefix}.{name}"
 
 
-@pytest.fixture(scope="module", params=[("0.11.0", 3), ("0.11.2", 4), ("0.12.0.1", 5)], ids=["v0.3", "v0.4", "v0.5"])
+#: The minor versions of the FFI, and a jaxlib with its headers.
+JAXLIBS = {3: "0.11.0", 4: "0.11.2", 5: "0.12.0.1"}
+
+
+def since(minor: int) -> pytest.MarkDecorator:
+    """With the handlers of this minor version, and of those after it."""
+    return pytest.mark.parametrize("handlers", [x for x in JAXLIBS if x >= minor], indirect=True, ids="v0.{}".format)
+
+
+@pytest.fixture(scope="module", params=JAXLIBS, ids="v0.{}".format)
 def handlers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Handlers:
-    jaxlib, minor = request.param
+    minor = request.param
+    jaxlib = JAXLIBS[minor]
     headers = xla_headers(jaxlib)
     library = tmp_path_factory.mktemp("ffi_of_version") / "handlers.so"
     prefix, ours = f"jaxlib_{jaxlib}", torch_mydev.library_dir()
@@ -68,23 +78,20 @@ def test_error_of_the_host_tells_its_code_and_message(handlers: Handlers) -> Non
     assert length == len("the arguments of Stream_Get need a struct_size of at least 32")
 
 
+@since(4)
 def test_extension_that_is_absent_is_an_error_of_the_call(handlers: Handlers) -> None:
-    if handlers.minor < 4:
-        pytest.skip("extensions of a context came with FFI 0.4")
     with pytest.raises(ValueError, match="Extension Unknown not found in context"):
         ffi_call(handlers.extend, ((1,), torch.float32))()
         torch.accelerator.synchronize()
 
 
+@since(5)
 def test_custom_options_are_empty(handlers: Handlers) -> None:
-    if handlers.minor < 5:
-        pytest.skip("custom options came with FFI 0.5")
     assert ffi_call(handlers.options, ((1,), torch.float32))().tolist() == [0]
 
 
+@since(4)
 def test_bundle_with_the_stage_record_is_taken(handlers: Handlers) -> None:
-    if handlers.minor < 4:
-        pytest.skip("the stage record came with FFI 0.4")
     functions = ctypes.CDLL(str(handlers.library))
     execute, record = (ctypes.c_void_p.in_dll(functions, f"{stage}_handler").value for stage in ("scale", "record"))
     name = f"{handlers.prefix}.with_record"

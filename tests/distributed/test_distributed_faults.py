@@ -325,7 +325,7 @@ def _ip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def two_hosts() -> Iterator[tuple[str, str]]:
     """Network namespaces with one link between them: 10.77.0.1 and 10.77.0.2."""
     if shutil.which("ip") is None:
-        pytest.skip("there is no ip command to make network namespaces with")
+        pytest.skip("network namespaces cannot be made here: there is no ip command")
     names = f"mydev-{os.getpid()}-a", f"mydev-{os.getpid()}-b"
     try:
         for name in names:
@@ -336,7 +336,7 @@ def two_hosts() -> Iterator[tuple[str, str]]:
             "link", "add", "veth0", "netns", names[0], "type", "veth", "peer", "name", "veth0", "netns", names[1]
         )
         if made.returncode != 0:
-            pytest.skip(f"no link between network namespaces can be made here: {made.stderr.strip()}")
+            pytest.skip(f"network namespaces cannot be made here: {made.stderr.strip()}")
         for number, name in enumerate(names, 1):
             for command in (
                 ["addr", "add", f"10.77.0.{number}/24", "dev", "veth0"],

@@ -9,7 +9,6 @@ import torch
 
 from support.programs import program, start
 
-lightning = pytest.importorskip("lightning", reason="lightning is not installed; requirements/ecosystem.txt has it")
 pytestmark = [pytest.mark.program, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 #: As far as half precision goes in a few steps of training, measured against float32 on the CPU.
@@ -86,5 +85,7 @@ def test_devices_are_chosen_by_number_and_by_list(devices: Any, expected: list[i
 
 @pytest.mark.parametrize("devices", [99, [99], [0, 0], "0,99"])
 def test_devices_that_are_not_there_are_refused(devices: Any) -> None:
+    import lightning
+
     with pytest.raises(ValueError, match=r"MYDEV_DRIVER=host:devices=N"):
         lightning.Trainer(accelerator="mydev", devices=devices, logger=False)

@@ -87,15 +87,13 @@ SHAPES = {"rows": (64, 3), "planes": (16, 3, 7, 5)}
 
 @pytest.mark.parametrize("stored", ["half", "float"])
 @pytest.mark.parametrize("affine", [True, False])
-@pytest.mark.parametrize("tracked", [True, False])
-@pytest.mark.parametrize("training", [True, False])
+# Without statistics the CPU can but train.
+@pytest.mark.parametrize(("training", "tracked"), [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_batch_norm_of_halves_saves_what_the_cpu_saves(
     dtype: torch.dtype, shape: str, training: bool, tracked: bool, affine: bool, stored: str, device: torch.device
 ) -> None:
-    if not training and not tracked:
-        pytest.skip("the CPU has no statistics to use, and crashes")
     type_ = dtype if stored == "half" else torch.float32
     x = values(*SHAPES[shape], dtype=dtype) + 5  # whose mean rounds
     weight, bias = (values(3).to(type_), values(3).to(type_) - 1) if affine else (None, None)

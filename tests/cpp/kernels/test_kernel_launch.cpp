@@ -58,7 +58,7 @@ mydev_kernel record(const char* name, mydev_kernel_fn entry = succeed) {
 class KernelLaunch : public testing::Test {
  protected:
   void SetUp() override {
-    if (!device(0).host_accessible()) GTEST_SKIP() << "records of the registry run on memory that the host reaches";
+    if (!device(0).host_accessible()) GTEST_SKIP() << "needs memory that the host reaches";
   }
 };
 
@@ -227,7 +227,7 @@ class DriverKernels : public testing::Test {
     const auto find = device(0).driver->find_kernel;
     const mydev_kernel* own = find == nullptr ? nullptr : find(0, "mydev.add");
     if (own == nullptr || own->limits == nullptr) {
-      GTEST_SKIP() << "this driver has no mydev.add that takes little; partial_driver.so has";
+      GTEST_SKIP() << "needs the kernel mydev.add of partial_driver.so";
     }
     block_ = allocate(default_stream(0), 64);
   }
@@ -289,7 +289,7 @@ constexpr std::array<int64_t, 1> kThree = {3}, kOne = {1}, kTwo = {2};
 class StagedLaunch : public testing::Test {
  protected:
   void SetUp() override {
-    if (device(0).host_accessible()) GTEST_SKIP() << "on memory that the host reaches, records run as they are";
+    if (device(0).host_accessible()) GTEST_SKIP() << "needs memory that the host does not reach";
     memory_ = allocate(default_stream(0), sizeof(values_));
     copy(memory_->data, values_.data(), MYDEV_COPY_HOST_TO_DEVICE);
   }

@@ -58,7 +58,7 @@ BufferHandle start(const LoadedHandle& program, PJRT_Device* on, const BufferHan
 // The devices' programs need be alike only in what they meet for. They run twice, since runs must not be taken for each
 // other, and the second program is compiled while a device waits.
 TEST_F(PjrtDevicesOneByOne, LetsDevicesMeetThatAreStartedOneByOne) {
-  if (devices().size() < 2) GTEST_SKIP() << "there is one device";
+  if (devices().size() < 2) GTEST_SKIP() << "needs two devices";
   std::vector<LoadedHandle> programs;
   std::vector<BufferHandle> results;
   for (int number = 0; number < 2; ++number) {
@@ -73,7 +73,7 @@ TEST_F(PjrtDevicesOneByOne, LetsDevicesMeetThatAreStartedOneByOne) {
 // Clients may start all devices on one thread: whatever it gives a device that waits must come back to it. Programs are
 // loaded there meanwhile, of one device when they are compiled, of several when they are first executed.
 TEST_F(PjrtDevicesOneByOne, LoadsProgramsOnADeviceThatWaits) {
-  if (devices().size() < 2) GTEST_SKIP() << "there is one device";
+  if (devices().size() < 2) GTEST_SKIP() << "needs two devices";
   const LoadedHandle sum = compile(sum_with(0), options_for({0, 1}), "mlir");
   const LoadedHandle of_both = compile(kAddition, options_for({0, 1}), "mlir");
   const BufferHandle x = upload(Values(4, 1), device(0)), y = upload(Values(4, 2), device(1));

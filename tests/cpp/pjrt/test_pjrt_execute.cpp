@@ -309,10 +309,10 @@ std::string text_with(const std::string& kernel) {
 
 // The test's kernels are the host's.
 #define SKIP_UNLESS_THE_HOST_RUNS_KERNELS() \
-  if (!mydev::device(0).host_accessible()) GTEST_SKIP() << "the device does not run kernels of the test"
+  if (!mydev::device(0).host_accessible()) GTEST_SKIP() << "needs memory that the host reaches"
 
 TEST_F(PjrtExecute, ReturnsBeforeTheWorkIsDone) {
-  if (!mydev::device(0).asynchronous()) GTEST_SKIP() << "the device is inline";
+  if (!mydev::device(0).asynchronous()) GTEST_SKIP() << "needs an asynchronous driver";
   SKIP_UNLESS_THE_HOST_RUNS_KERNELS();
   const LoadedHandle slow = compile(text_with("gate")), next = compile(kAddOne);
   const BufferHandle x = upload({1, 2, 3, 4});
@@ -358,7 +358,7 @@ TEST_F(PjrtExecute, BlamesNoWorkForTheFailureOfLaterWork) {
 }
 
 TEST_F(PjrtExecute, RunsPartsOfAProgramOnSeveralDevicesAtOnce) {
-  if (devices().size() < 2) GTEST_SKIP() << "there is one device";
+  if (devices().size() < 2) GTEST_SKIP() << "needs two devices";
   SKIP_UNLESS_THE_HOST_RUNS_KERNELS();
   std::vector<int64_t> ids;
   std::vector<BufferHandle> arguments;

@@ -114,7 +114,7 @@ constexpr Mistake kMistakes[] = {
 class FusedForm : public testing::TestWithParam<Mistake> {};
 
 TEST_P(FusedForm, IsRefusedWithWhatIsWrong) {
-  if (!has_kernel()) GTEST_SKIP() << "the device makes a call of it";
+  if (!has_kernel()) GTEST_SKIP() << "needs the kernel mydev.fused";
   std::string text = kGood;
   const size_t at = text.find(GetParam().from);
   ASSERT_NE(at, std::string::npos);
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, FusedForm, testing::ValuesIn(kMistakes),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(FusedFormText, MayBeWrittenAsText) {
-  if (!has_kernel()) GTEST_SKIP() << "the device makes a call of it";
+  if (!has_kernel()) GTEST_SKIP() << "needs the kernel mydev.fused";
   expect_good();
 }
 

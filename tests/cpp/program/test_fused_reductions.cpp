@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Program, Fused, testing::ValuesIn(kRows),
                          [](const auto& info) { return std::string(info.param.what); });
 
 TEST(FusedReductions, AreOneLaunch) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   const SharedProgram program = fuse(parsed(kRows[1].text));
   Executor executor = executor_of(program);
   EXPECT_EQ(executor.plan().arena_bytes, 0U);
@@ -175,7 +175,7 @@ TEST(FusedReductions, AreOneLaunch) {
 }
 
 TEST(FusedReductions, GiveTheSameForResultsBeyondTheCaches) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   const SharedProgram program = parsed(R"(program p(x: f32[2100,1024]) -> (y: f32[2100,1024]) {
   temporary m: f32[2100]
   temporary d: f32[2100,1024]
@@ -194,7 +194,7 @@ TEST(FusedReductions, GiveTheSameForResultsBeyondTheCaches) {
 }
 
 TEST(FusedReductions, GiveAVarianceWithoutItsMean) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   const SharedProgram program = parsed(R"(program p(x: f32[40,24]) -> (y: f32[40]) {
   temporary v: f32[40]
   v f32[40,24]{1,0}, none = launch mydev.variance(x; correction=0.0, take_root=false)
@@ -208,7 +208,7 @@ TEST(FusedReductions, GiveAVarianceWithoutItsMean) {
 class FusedRows : public testing::TestWithParam<int64_t> {};
 
 TEST_P(FusedRows, GiveTheSameAtEachLength) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   const std::string n = std::to_string(GetParam()), whole = "f32[37," + n + "]", rows = whole + "{1,0}";
   const SharedProgram program = parsed("program p(x: " + whole + ") -> (y: " + whole + R"() {
   temporary m: f32[37]
@@ -459,7 +459,7 @@ Bytes bytes_of(const std::vector<float>& values) {
 
 // A row's first part is of numbers in the middle of the range, and the other of all that there are.
 TEST(FusedReductions, DivideByWhatIsTheSameInARow) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   const SharedProgram program = parsed(R"(program p(x: f32[300,700], s: f32[300]) -> (y: f32[300,700]) {
   temporary q: f32[300,700]
   q = launch mydev.div(x, s f32[300,700]{1,0})
@@ -482,7 +482,7 @@ TEST(FusedReductions, DivideByWhatIsTheSameInARow) {
 }
 
 TEST(RandomPrograms, GiveWhatTheirLaunchesGive) {
-  if (resolve_kernel(device(0), "mydev.prod") == nullptr) GTEST_SKIP() << "the device has not all kernels";
+  if (resolve_kernel(device(0), "mydev.prod") == nullptr) GTEST_SKIP() << "needs the kernel mydev.prod";
   size_t fused_steps = 0;
   fuzz(60, 1, [&](Random& random) {
     const SharedProgram program = RandomProgram(random).build(), fused = fuse(program);

@@ -20,7 +20,7 @@ struct Shape {
 class FusedTiles : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+    if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   }
   // T: all values; R: a number for each row; B: the same values for all outer ones.
   static SharedProgram with_shape(std::string text) {

@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Bytes, ProgramCondition, testing::Values(0, 1, 255));
 // -------------------------------------------------------------------------------------------------------
 
 TEST(ProgramHostCall, ComesInTheOrderOfTheStream) {
-  if (!device(0).host_accessible()) GTEST_SKIP() << "the function reads the device's memory";
+  if (!device(0).host_accessible()) GTEST_SKIP() << "needs memory that the host reaches";
   std::vector<float> seen;
   ProgramBuilder builder("p");
   const SlotIndex x = builder.parameter(MYDEV_F32, {2}, false, "x"), t = builder.temporary(MYDEV_F32, {2}, "t"),

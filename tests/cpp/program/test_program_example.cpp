@@ -84,7 +84,7 @@ TEST(ProgramExample, ComputesInThePlaceOfItsTemporary) {
 
 TEST(ProgramExample, GivesTheDeviceItsCommands) {
   for (const char* kernel : {"mydev.matmul", "mydev.relu", "mydev.mul"}) {
-    if (resolve_kernel(device(0), kernel) == nullptr) GTEST_SKIP() << "the device has no kernel " << kernel;
+    if (resolve_kernel(device(0), kernel) == nullptr) GTEST_SKIP() << "needs the kernel " << kernel;
   }
   const SharedProgram program = parse(kText);
   Stream& stream = default_stream(0);

@@ -204,7 +204,7 @@ struct Shape {
 class TiledShapes : public testing::TestWithParam<Shape> {};
 
 TEST_P(TiledShapes, AreComputedAsByLaunches) {
-  if (!has_kernels()) GTEST_SKIP() << "the device has not all kernels";
+  if (!has_kernels()) GTEST_SKIP() << "needs the kernels of fused programs";
   const Shape& shape = GetParam();
   const std::string sizes = shape.sizes, temporary = "  temporary ";
   const SharedProgram program = parsed(
@@ -259,7 +259,7 @@ constexpr std::string_view kBinary[] = {"add", "sub", "mul", "div", "maximum", "
 class TiledChain : public testing::TestWithParam<const char*> {};
 
 TEST_P(TiledChain, IsComputedAsByLaunches) {
-  if (!has_kernels()) GTEST_SKIP() << "the device has not all kernels";
+  if (!has_kernels()) GTEST_SKIP() << "needs the kernels of fused programs";
   const std::string kernel = GetParam(), alpha = kernel == "add" || kernel == "sub" ? "; alpha=1.0" : "";
   const bool is_binary = std::ranges::count(kBinary, kernel) != 0;
   std::string text = "program p(x: f32[3,1001], w: f32[1001]) -> (y: f32[3,1001]) {\n";
@@ -313,7 +313,7 @@ std::vector<std::string>& seen() {
 }
 
 TEST(TiledStep, IsOneLaunchThatSaysWhatItComputes) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   Executor executor = executor_of(fuse(parsed(R"(program p(x: f32[8]) -> (y: f32[8]) {
   temporary t: f32[8]
   t = launch mydev.exp(x)
@@ -442,7 +442,7 @@ program p(v: f32[64], w: f32[5]) -> (x: f32[64]) {
 }
 
 TEST(TiledStep, FailsInTheRoundThatItsKernelFailsIn) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   Executor executor = executor_of(fuse(parsed(R"(program round(donated y: s64[8], x: s64[8]) -> (y) {
   y = launch mydev.div_trunc(y, x)
 }
@@ -462,7 +462,7 @@ program p(v: s64[8], x: s64[24]) -> (y: s64[8]) {
 }
 
 TEST(TiledStep, FailsAsItsKernelDoes) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "the device makes a call of it";
+  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   Executor executor = executor_of(fuse(parsed(R"(program p(x: s64[8]) -> (y: s64[8]) {
   temporary t: s64[8]
   t = launch mydev.sub(x, x; alpha=1)

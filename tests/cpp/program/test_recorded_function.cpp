@@ -207,7 +207,7 @@ TEST(GivenMemory, IsAnArenaThatIsCheckedAndUsed) {
 
 TEST(GivenMemory, ComesWhenItIsNeededAndGoesWhenItIsNot) {
   const uint64_t alignment = default_stream(0).device().properties.alignment;
-  if (alignment != 64) GTEST_SKIP() << "the plan is that of an alignment of 64 bytes; the driver has " << alignment;
+  if (alignment != 64) GTEST_SKIP() << "needs an alignment of 64 bytes, has " << alignment;
   const Floats big(std::vector<float>(64, 1)), x({1, 2, 3, 4}), y({0, 0, 0, 0}), z({0, 0, 0, 0});
   const Floats arena(std::vector<float>(16, 0));
   LoggedMemory memory(arena.binding(), {y.binding(), z.binding()});

@@ -247,7 +247,7 @@ TEST_F(CompilerExtension, AKernelKeepsItsModule) {
 }
 
 TEST_F(CompilerExtension, RunsOnTheDeviceThatItWasCompiledFor) {
-  if (device_count() < 2) GTEST_SKIP() << "for two devices";
+  if (device_count() < 2) GTEST_SKIP() << "needs two devices";
   const auto module = compile(kSource, "", 1);
   const Numbers in(1000, 3, 1), out(1000, 0, 1), elsewhere(1000, 0, 0);
   scale(scale_of(*module), out, in, 2, 1000, 1);

@@ -100,7 +100,7 @@ TEST(Workspace, OfALaunchIsReusedInTheOrderOfTheStream) {
 
 TEST(Workspace, OfWorkThatRunsIsApartFromThatOfLaunches) {
   if (!device(0).asynchronous()) {
-    GTEST_SKIP() << "work runs where it is launched";
+    GTEST_SKIP() << "needs an asynchronous driver";
   }
   void* of_launch = nullptr;
   {
