@@ -102,9 +102,10 @@ def test_a_googletest_is_skipped_for_a_reason_of_the_list() -> None:
 def python_reasons(text: str) -> Iterator[str]:
     """The reasons of a file's skips; "?" stands for what is computed."""
     for call in ast.walk(ast.parse(text)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "skip" and call.args:
-            parts = call.args[0].values if isinstance(call.args[0], ast.JoinedStr) else [call.args[0]]
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "?" for part in parts)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in ("skip", "skipif"):
+            for reason in [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "reason")]:
+                parts = reason.values if isinstance(reason, ast.JoinedStr) else [reason]
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "?" for part in parts)
 
 
 @cache
