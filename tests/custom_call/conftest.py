@@ -21,14 +21,17 @@ Cli = Callable[..., tuple[int, str, str]]
 RECORD = """
 #include "mydev/custom_call.h"
 static mydev_code entry(const mydev_frame* frame) { (void)frame; return MYDEV_OK; }
-static const mydev_kernel record = {.struct_size = sizeof(mydev_kernel), .name = NAME, .entry = entry};
+static const mydev_kernel record = {.struct_size = SIZE, .name = NAME, .CODE = (void*)entry};
 static const mydev_kernel* const kernels[] = {&record};
-static const mydev_library library = {.struct_size = sizeof(mydev_library), .version_major = MAJOR, .name = "broken",
+static const mydev_library library = {.struct_size = TABLE_SIZE, .version_major = MAJOR, .name = "broken",
                                       .version = "1", .kernels = kernels, .num_kernels = COUNT};
 MYDEV_EXPORT const mydev_library* QUERY(uint32_t major, uint32_t minor) { (void)major, (void)minor; return RESULT; }
 """
 DEFINITIONS = {
+    "SIZE": "sizeof(mydev_kernel)",
+    "TABLE_SIZE": "sizeof(mydev_library)",
     "NAME": '"cli.kernel"',
+    "CODE": "entry",
     "MAJOR": "1",
     "COUNT": "1",
     "QUERY": "mydev_custom_call_query",

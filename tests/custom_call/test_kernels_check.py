@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from torch_mydev.cli.kernels import elf_file
+from support.checkout import ROOT
+from torch_mydev.cli.kernels import _probe, elf_file
 
 pytestmark = pytest.mark.any_driver
 
@@ -30,6 +33,56 @@ def test_check_of_a_sound_library(cli: Cli, library: str) -> None:
     assert "example_softcap(Tensor x" in out
 
 
+def test_check_of_a_new_project_finds_nothing(cli: Cli, tmp_path: Path) -> None:
+    assert cli("new", "frame", str(tmp_path), "--name", "fresh")[0] == 0
+    sources = [str(tmp_path / name) for name in ("library.c", "kernel.c")]
+    path = tmp_path / "fresh.so"
+    flags = ["-shared", "-fPIC", "-fvisibility=hidden", "-I", str(ROOT / "csrc" / "include")]
+    subprocess.run(["cc", *flags, "-o", str(path), *sources], check=True)
+    code, out, _ = cli("check", str(path), "--json")
+    findings = {finding["subject"]: finding for finding in json.loads(out)}
+    assert {finding["state"] for finding in findings.values()} == {"ok"}, findings
+    assert findings["handshake"]["text"] == "fresh 0.1, 1 kernel, built with ABI 1.1"
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"SIZE": "offsetof(mydev_kernel, driver_data) + sizeof(void*)"},
+        {"SIZE": "offsetof(mydev_kernel, limits)"},
+        {"RESULT": "(minor == MYDEV_CUSTOM_CALL_VERSION_MINOR ? &library : NULL)"},
+        {"SIZE": "sizeof(mydev_kernel) + 64", "TABLE_SIZE": "sizeof(mydev_library) + 64"},
+    ],
+    ids=["least", "1.0", "this version", "newer"],
+)
+def test_check_of_a_library_of_any_minor_version_finds_nothing(
+    cli: Cli, compile_library: Callable[..., Path], changes: dict[str, str]
+) -> None:
+    code, out, _ = cli("check", str(compile_library(**changes)), "--json")
+    findings = json.loads(out)
+    assert {finding["state"] for finding in findings} == {"ok"}, findings
+    assert code == 0
+
+
+def test_check_of_a_record_that_only_a_driver_can_run(cli: Cli, compile_library: Callable[..., Path]) -> None:
+    assert not problems(cli, compile_library(CODE="driver_data"))
+
+
+def test_structs_are_read_as_the_header_lays_them_out() -> None:
+    structs = {"mydev_library": _probe.Library, "mydev_kernel": _probe.Kernel}
+    version = zip(("MAJOR", "MINOR"), _probe.VERSION, strict=True)
+    facts = [f"MYDEV_CUSTOM_CALL_VERSION_{part} == {number}" for part, number in version]
+    for name, struct in structs.items():
+        for field, kind in struct._fields_:
+            facts.append(f"offsetof({name}, {field}) == {getattr(struct, field).offset}")
+            facts.append(f"sizeof((({name}*)0)->{field}) == {ctypes.sizeof(kind)}")
+    source = '#include "mydev/custom_call.h"\n' + "".join(f'_Static_assert({fact}, "{fact}");\n' for fact in facts)
+    command = ["cc", "-fsyntax-only", "-I", str(ROOT / "csrc" / "include"), "-x", "c", "-"]
+    result = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize(
     ("changes", "subject", "message"),
     [
@@ -37,9 +90,11 @@ def test_check_of_a_sound_library(cli: Cli, library: str) -> None:
         ({"MAJOR": "9"}, "handshake", "ABI 9.0"),
         ({"COUNT": "4000000000u"}, "layout", "the table of kernels is not one"),
         ({"QUERY": "another_query"}, "handshake", "does not export mydev_custom_call_query"),
-        ({"RESULT": "NULL"}, "handshake", "does not work with version 1.0"),
+        ({"RESULT": "NULL"}, "handshake", "does not work with version 1.1"),
+        ({"SIZE": "40"}, "record 0", "struct_size of its mydev_kernel is 40, the least is 48"),
+        ({"TABLE_SIZE": "16"}, "layout", "struct_size of its mydev_library is 16, the least is 44"),
     ],
-    ids=["name", "version", "count", "query", "refusal"],
+    ids=["name", "version", "count", "query", "refusal", "record's size", "table's size"],
 )
 def test_check_of_a_bad_table(
     cli: Cli, compile_library: Callable[..., Path], changes: dict[str, str], subject: str, message: str

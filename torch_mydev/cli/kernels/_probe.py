@@ -3,6 +3,9 @@ reads its table, with nothing but ctypes, so that whatever goes wrong goes wrong
 
 Prints one JSON object per line: {"step": ...} before each thing that may crash, then what was found. Arguments: the
 file, then the libraries to load before it.
+
+The structs end with the last field that is read here. Since mydev/custom_call.h only ever appends fields, they fit
+libraries of every minor version, older and newer.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ import os
 import sys
 from typing import Any
 
-_MAJOR, _MINOR = 1, 0
+VERSION = (1, 1)  #: of mydev/custom_call.h
 _ABSURD = 1 << 16
 
 
-class _Library(ctypes.Structure):
+class Library(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_size_t),
         ("version_major", ctypes.c_uint32),
@@ -29,7 +32,7 @@ class _Library(ctypes.Structure):
     )
 
 
-class _Kernel(ctypes.Structure):
+class Kernel(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
@@ -41,13 +44,12 @@ class _Kernel(ctypes.Structure):
         ("kind", ctypes.c_int32),
         ("traits", ctypes.c_uint32),
         ("execute", ctypes.c_void_p),
-        ("instantiate", ctypes.c_void_p),
-        ("prepare", ctypes.c_void_p),
-        ("initialize", ctypes.c_void_p),
-        ("signature", ctypes.c_void_p),
-        ("gradient", ctypes.c_void_p),
-        ("batching", ctypes.c_int32),
     )
+
+
+# The least struct_size that the loader takes: the end of the last field that a writer must know.
+_LEAST_LIBRARY = Library.num_kernels.offset + Library.num_kernels.size
+_LEAST_KERNEL = Kernel.driver_data.offset + Kernel.driver_data.size
 
 
 def _say(**fields: Any) -> None:
@@ -58,11 +60,11 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def _copy(kind: Any, address: int, minimum: int) -> Any:
-    """The struct at an address, without what lies beyond its own struct_size."""
+def _copy(kind: Any, address: int) -> Any:
+    """The struct at an address; fields that lie beyond its own struct_size are zero."""
     size = ctypes.c_size_t.from_address(address).value
     value = kind()
-    ctypes.memmove(ctypes.byref(value), address, max(minimum, min(size, ctypes.sizeof(kind))))
+    ctypes.memmove(ctypes.byref(value), address, min(size, ctypes.sizeof(kind)))
     value.struct_size = size
     return value
 
@@ -70,15 +72,14 @@ def _copy(kind: Any, address: int, minimum: int) -> Any:
 def _record(index: int, address: int | None) -> dict[str, Any]:
     if not address:
         return {"index": index, "null": True}
-    kernel = _copy(_Kernel, address, _Kernel.driver_data.offset)
+    kernel = _copy(Kernel, address)
     return {
         "index": index,
         "name": _text(kernel.name),
         "struct_size": kernel.struct_size,
+        "least_size": _LEAST_KERNEL,
         "kind": kernel.kind,
-        "platform": _text(kernel.platform),
-        "callable": bool(kernel.entry if kernel.kind == 0 else kernel.execute),
-        "signature": bool(kernel.signature),
+        "callable": bool(kernel.entry or kernel.driver_data if kernel.kind == 0 else kernel.execute),
     }
 
 
@@ -100,18 +101,18 @@ def main(path: str, *before: str) -> int:
     query.restype = ctypes.c_void_p
     query.argtypes = (ctypes.c_uint32, ctypes.c_uint32)
     _say(step="asking it for its table (mydev_custom_call_query)")
-    address = query(_MAJOR, _MINOR)
+    address = query(*VERSION)
     if not address:
-        _say(refused_version=f"{_MAJOR}.{_MINOR}")
+        _say(refused_version="{}.{}".format(*VERSION))
         return 0
     _say(step="reading its table")
-    table = _copy(_Library, address, ctypes.sizeof(ctypes.c_size_t))
+    table = _copy(Library, address)
     count = table.num_kernels
     _say(
         struct_size=table.struct_size,
-        expected_size=ctypes.sizeof(_Library),
+        least_size=_LEAST_LIBRARY,
         abi=f"{table.version_major}.{table.version_minor}",
-        same_major=table.version_major == _MAJOR,
+        same_major=table.version_major == VERSION[0],
         name=_text(table.name),
         version=_text(table.version),
         num_kernels=count,
@@ -122,7 +123,7 @@ def main(path: str, *before: str) -> int:
     addresses = (ctypes.c_void_p * count).from_address(table.kernels) if count else ()
     for index, at in enumerate(addresses):
         _say(step=f"reading record {index}")
-        _say(record=_record(index, at), expected_size=ctypes.sizeof(_Kernel))
+        _say(record=_record(index, at))
     return 0
 
 

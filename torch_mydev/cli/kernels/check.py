@@ -11,14 +11,16 @@ import platform
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.child import Child, run_child
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import elf_file
+from torch_mydev.cli.wording import counted
 
 TIMEOUT = 60.0  #: seconds that loading a library may take
 QUERY = f"{DEVICE_NAME}_custom_call_query"
@@ -107,7 +109,7 @@ def _examine_file(path: Path, elf: elf_file.ElfFile) -> Iterator[Finding]:
         yield Finding("ok", "libraries", f"it needs {', '.join(elf.needed) or 'no other'}")
     others = [name for name in elf.exported if name != QUERY]
     if others:
-        text = f"it exports {len(others)} symbols besides {QUERY}, such as {others[0]}"
+        text = f"it exports {counted(len(others), 'symbol')} besides {QUERY}, such as {others[0]}"
         yield Finding("note", "symbols", text, "compile with -fvisibility=hidden")
 
 
@@ -147,11 +149,12 @@ def _examine_handshake(child: Child, registers_itself: bool) -> Iterator[Finding
         yield Finding("problem", "handshake", text, "build it with this package's header")
         return
     table = next(found for found in child.objects if "abi" in found)
-    text = f"{table['name']} {table['version']}, {table['num_kernels']} kernels, built with ABI {table['abi']}"
+    if table["struct_size"] < table["least_size"]:
+        yield _too_small("layout", "mydev_library", table)
+        return
+    kernels = counted(table["num_kernels"], "kernel")
+    text = f"{table['name']} {table['version']}, {kernels}, built with ABI {table['abi']}"
     yield Finding("ok" if table["same_major"] else "problem", "handshake", text)
-    if table["struct_size"] < table["expected_size"]:
-        text = f"struct_size of mydev_library is {table['struct_size']}, expected {table['expected_size']}"
-        yield Finding("problem", "layout", text, "set struct_size = sizeof(mydev_library)")
     if child.value("absurd_table"):
         yield Finding("problem", "layout", "the table of kernels is not one")
     yield from _examine_records(child)
@@ -162,10 +165,13 @@ def _examine_records(child: Child) -> Iterator[Finding]:
     for found in child.objects:
         if "record" not in found:
             continue
-        record, expected = found["record"], found["expected_size"]
+        record = found["record"]
         subject = f"record {record['index']}"
         if record.get("null"):
             yield Finding("problem", subject, "is NULL")
+            continue
+        if record["struct_size"] < record["least_size"]:
+            yield _too_small(subject, "mydev_kernel", record)
             continue
         name = record["name"] or ""
         if not _NAME.fullmatch(name):
@@ -173,14 +179,16 @@ def _examine_records(child: Child) -> Iterator[Finding]:
         if name in names:
             yield Finding("problem", subject, f"the name {name} is there twice")
         names.add(name)
-        if record["struct_size"] > expected:
-            text = f"struct_size is {record['struct_size']}, this package's is {expected}: a newer header, or garbage"
-            yield Finding("note", subject, text)
         if not 0 <= record["kind"] < _KINDS:
             yield Finding("problem", subject, f"is of kind {record['kind']}; kinds go from 0 to {_KINDS - 1}")
         elif not record["callable"]:
             pointer = "entry" if record["kind"] == 0 else "execute"
             yield Finding("problem", subject, f"{name} has no function", f"set .{pointer}")
+
+
+def _too_small(subject: str, struct: str, found: Mapping[str, Any]) -> Finding:
+    text = f"struct_size of its {struct} is {found['struct_size']}, the least is {found['least_size']}"
+    return Finding("problem", subject, text, f"set .struct_size = sizeof({struct})")
 
 
 def _examine_loading(child: Child) -> Iterator[Finding]:
