@@ -219,6 +219,11 @@ def test_table_is_grouped_in_bring_up_order(conform: Cli) -> None:
     assert lines[-1] == "begin with on_done_comes_once: later cases build on earlier ones"
 
 
+def test_summary_of_one_case(conform: Cli) -> None:
+    _, out, _ = conform("--driver", "./no_such_driver.so")
+    assert re.search("^1 case: 0 passed, 1 failed, 0 skipped, in ", out, re.MULTILINE)
+
+
 def test_list_names_the_promises_and_runs_nothing(conform: Cli) -> None:
     code, out, _ = conform("--list", "--json", "--driver", "./no_such_driver.so")
     rows = json.loads(out)

@@ -126,6 +126,11 @@ def test_prints_a_table_and_a_summary(conform: Cli) -> None:
     assert "2 kernels, 1 wrong: mydev.relu" in out
 
 
+def test_summary_of_one_kernel(conform: Cli) -> None:
+    _, out, _ = conform("--driver", PARTIAL, "mydev.relu")
+    assert "\n1 kernel, none is wrong\n" in out
+
+
 def test_prints_reasons_on_request(conform: Cli) -> None:
     _, silent, _ = conform("--driver", PARTIAL, "mydev.relu")
     _, out, _ = conform("--driver", PARTIAL, "mydev.relu", "--reasons")
@@ -149,6 +154,14 @@ def test_unknown_kernel_is_refused_with_a_near_name(conform: Cli) -> None:
     code, _, err = conform("mydev.sotfmax")
     assert code == 2
     assert "mydev.softmax" in err
+
+
+@pytest.mark.parametrize("name", ["nosuchkernel", "offered"])
+def test_advice_for_an_unknown_kernel_names_kernels_alone(conform: Cli, name: str) -> None:
+    code, _, err = conform(name)
+    assert code == 2
+    advice = err.removeprefix(f"error: no kernel has '{name}' in its name; ")
+    assert re.fullmatch(r"did you mean mydev\.\w+( or mydev\.\w+)*\?\n|'mydev kernels list --all' names them\n", advice)
 
 
 def test_driver_that_cannot_be_loaded(conform: Cli) -> None:

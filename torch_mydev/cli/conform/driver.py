@@ -27,6 +27,7 @@ from torch_mydev.cli.conform.suite import (
     select,
 )
 from torch_mydev.cli.output import console, print_json, print_table
+from torch_mydev.cli.wording import counted
 
 _SUITE = "driver"
 _TIMEOUT = 10.0  # seconds for a case; more than it waits by itself for what never comes
@@ -62,7 +63,7 @@ def _counts(results: Sequence[Result]) -> dict[str, int]:
 
 def _summary(results: Sequence[Result], untried: int) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in _counts(results).items())
-    text = f"{len(results)} cases: {counts}, in {sum(result.seconds for result in results):.1f} s"
+    text = f"{counted(len(results), 'case')}: {counts}, in {sum(result.seconds for result in results):.1f} s"
     if untried:
         text += f"; {untried} not tried, since {results[-1].case.name} failed"
     first = next((result.case.name for result in results if result.status == "failed"), None)
@@ -123,7 +124,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     try:
-        cases = select(cases, options.names)
+        cases = select(cases, options.names, noun="case", advice="--list names them")
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -27,6 +27,7 @@ from torch_mydev.cli.conform.suite import (
     select,
 )
 from torch_mydev.cli.output import console, print_json
+from torch_mydev.cli.wording import counted
 
 _TIMEOUT = 60.0  # seconds for a kernel, of which some have thousands of cases
 _MARKS = {"passed": ("passed", "green"), "failed": ("WRONG", "bold red"), "skipped": ("skipped", "yellow")}
@@ -104,7 +105,7 @@ def _summary(rows: Sequence[_Row]) -> str:
     if totals["not_compared"]:
         cases += f", {totals['not_compared']} not compared"
     verdict = f"{len(wrong)} wrong: {', '.join(wrong)}" if wrong else "none is wrong"
-    return f"{len(rows)} kernels, {verdict}\n{cases}, in {sum(row.seconds for row in rows):.1f} s"
+    return f"{counted(len(rows), 'kernel')}, {verdict}\n{cases}, in {sum(row.seconds for row in rows):.1f} s"
 
 
 def _as_data(driver: str, rows: Sequence[_Row]) -> dict[str, object]:
@@ -121,17 +122,15 @@ def _as_data(driver: str, rows: Sequence[_Row]) -> dict[str, object]:
 # --- command ----------------------------------------------------------------------------------------------------------
 
 
-def _offered(suite: str, cases: Sequence[Case], options: argparse.Namespace) -> list[Case]:
+def _offered(suite: str, offered: Case, wanted: Sequence[Case], options: argparse.Namespace) -> list[Case]:
     """The kernels that there are, of those that were asked for. Raises ConformError if there is none."""
-    first = next(case for case in cases if case.name == _OFFERED)
-    result = next(iter(run_cases(suite, [first], driver=options.driver, timeout=options.timeout)))
+    result = next(iter(run_cases(suite, [offered], driver=options.driver, timeout=options.timeout)))
     if result.status != "passed":
         text = "; ".join(result.messages)
         if result.status == "skipped" and not options.host:
             text += "; --host tries the host's own, which a device runs whose memory the host reaches"
         raise ConformError(text)
     there = set(result.told["offered"])
-    wanted = select([case for case in cases if case.name != _OFFERED], options.names)
     chosen = [case for case in wanted if case.name in there]
     if not chosen:
         raise ConformError(f"the driver does not offer {', '.join(case.name for case in wanted)}")
@@ -159,13 +158,15 @@ def run(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     suite = "host_kernels" if options.host else "kernels"
     try:
-        cases = list_cases(suite)
-        select(cases, options.names)
+        cases = {case.name: case for case in list_cases(suite)}
+        offered = cases.pop(_OFFERED)
+        advice = f"'{DEVICE_NAME} kernels list --all' names them"
+        wanted = select(list(cases.values()), options.names, noun="kernel", advice=advice)
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        chosen = _offered(suite, cases, options)
+        chosen = _offered(suite, offered, wanted, options)
     except ConformError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -6,7 +6,6 @@ Nothing is loaded into this process: neither torch, nor the native part, nor a d
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.child import Child, run_child
+from torch_mydev.cli.wording import did_you_mean
 from torch_mydev.headers import library_dir
 
 PROGRAM = Path(library_dir()) / "mydev_conform"
@@ -62,15 +62,14 @@ def list_cases(suite: str) -> list[Case]:
     return [Case(**row) for row in child.objects]
 
 
-def select(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+def select(cases: Sequence[Case], patterns: Sequence[str], *, noun: str, advice: str) -> list[Case]:
     """Those that a pattern names, and what they need; all without a pattern. A pattern is a part of a name, or, with
-    one of * ? [, the form of a whole one.
+    one of * ? [, the form of a whole one. ``noun`` and ``advice`` are for the error of a pattern that names none.
     """
     for pattern in patterns:
         if not any(_matches(case.name, pattern) for case in cases):
-            near = difflib.get_close_matches(pattern, [case.name for case in cases], n=3, cutoff=0.4)
-            advice = f"did you mean {' or '.join(near)}?" if near else "--list names them"
-            raise ConformError(f"no case has '{pattern}' in its name; {advice}")
+            near = did_you_mean(pattern, (case.name for case in cases), otherwise=advice, cutoff=0.4)
+            raise ConformError(f"no {noun} has '{pattern}' in its name; {near}")
     return [
         case
         for case in cases

@@ -5,7 +5,6 @@ Files that are not loaded in this process are not loaded for the question either
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from torch_mydev import _C, custom_call
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import elf_file
 from torch_mydev.cli.kernels.check import probe
+from torch_mydev.cli.wording import did_you_mean
 from torch_mydev.custom_call.discovery import ENTRY_POINTS
 
 VARIABLE = "MYDEV_CUSTOM_CALLS"
@@ -33,8 +33,7 @@ def why(name: str) -> list[Finding]:
         if info["file"]:
             findings.append(Finding("ok", "library", info["library"]))
     else:
-        near = difflib.get_close_matches(name, names, n=3)
-        remedy = f"did you mean {' or '.join(near)}?" if near else "mydev kernels list shows what there is"
+        remedy = did_you_mean(name, names, otherwise="mydev kernels list shows what there is")
         findings = [Finding("problem", name, "is not registered", remedy)]
     refused = dict(_C.refused_kernel_libraries())
     for path, reason in refused.items():
