@@ -174,7 +174,10 @@ def test_a_report_of_a_script_that_fails(tmp_path: Path) -> None:
     script.write_text('import torch\ntorch.ones(3, device="mydev")\nraise KeyError("lost")\n')
     result = report(str(script))
     assert result.returncode == 1
-    assert "KeyError: 'lost'" in result.stderr
+    assert result.stderr.startswith(
+        f'Traceback (most recent call last):\n  File "{script}", line 3, in <module>\n'
+        "    raise KeyError(\"lost\")\nKeyError: 'lost'\n"
+    )
     assert "fell back" in result.stderr
 
 
@@ -182,6 +185,12 @@ def test_a_report_of_nothing() -> None:
     result = report("nowhere.py")
     assert result.returncode == 2
     assert "there is no script 'nowhere.py'" in result.stderr
+
+
+def test_a_report_without_a_script() -> None:
+    result = report()
+    assert result.returncode == 2
+    assert result.stderr.endswith("the following arguments are required: script\n")
 
 
 # --- injected faults ------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", metavar="FILE", default="", help="write the report there, as JSON, and print nothing")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is a module, as in python -m")
     parser.add_argument("script", help="what to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is given")
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is given")
+    rest.required = False  # else a missing script reads as if both were missing
     options = parser.parse_args(arguments)
     if not options.module and not Path(options.script).is_file():
         print(f"{DEVICE_NAME} report: there is no script '{options.script}'", file=sys.stderr)

@@ -49,7 +49,10 @@ def _run(how: str, script: str, arguments: tuple[str, ...]) -> int:
             return error.code or 0
         print(error.code, file=sys.stderr)
         return 1
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_globals["__name__"] in (__name__, "runpy"):
+            frames = frames.tb_next
+        traceback.print_exception(error.with_traceback(frames))
         return 1
     return 0
