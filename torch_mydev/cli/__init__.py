@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from torch_mydev import __version__
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.arguments import check_command
 
 
 @dataclass(frozen=True)
@@ -25,23 +27,31 @@ class Command:
 COMMANDS = (
     Command(
         "conform",
-        "hold a driver, its kernels and PyTorch's operators on it against what they must do",
+        "test a driver, its kernels, and PyTorch's operators on it",
         "torch_mydev.cli.conform.command",
     ),
     Command("doctor", "explain this installation, and what to do if it does not work", "torch_mydev.cli.doctor"),
     Command("include", "print the directory of the C headers for drivers and kernels", "torch_mydev.cli.include"),
-    Command("kernels", "list, check, call and begin kernels of your own", "torch_mydev.cli.kernels.actions"),
+    Command("kernels", "list, check, call and start kernels of your own", "torch_mydev.cli.kernels.actions"),
     Command("report", "run a script; then say what the device did, and what fell back", "torch_mydev.cli.report"),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one subcommand; returns its exit code."""
-    parser = argparse.ArgumentParser(prog=DEVICE_NAME, description="Tools for the device.")
+    """Runs one subcommand; returns its exit code. Without one it prints the help and returns 0."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] == "help":
+        given = [*given[1:], "--help"]
+    parser = argparse.ArgumentParser(
+        prog=DEVICE_NAME,
+        description="Tools for the device.",
+        epilog=f"'{DEVICE_NAME} help COMMAND' explains a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
     for command in COMMANDS:
         subparsers.add_parser(command.name, help=command.help, add_help=False)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    check_command(parser, given, [command.name for command in COMMANDS])
     chosen = parser.parse_args(given[:1]).command
     command = next(command for command in COMMANDS if command.name == chosen)
     run: Callable[[Sequence[str]], int] = importlib.import_module(command.module).run

@@ -1,8 +1,18 @@
-"""Types of the command line's arguments that argparse does not have."""
+"""What the command line needs of arguments that argparse does not have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Collection, Sequence
+
+from torch_mydev.cli.wording import did_you_mean
+
+
+def check_command(parser: argparse.ArgumentParser, given: Sequence[str], commands: Collection[str]) -> None:
+    """Ends the program, and names near commands, where the first word is no command and no option."""
+    if given and not given[0].startswith("-") and given[0] not in commands:
+        advice = did_you_mean(given[0], commands, otherwise=f"choose from {', '.join(commands)}")
+        parser.error(f"there is no command '{given[0]}'; {advice}")
 
 
 def above_zero(kind: type[int] | type[float]) -> Callable[[str], float]:

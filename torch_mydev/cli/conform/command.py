@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.cli.arguments import check_command
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     subparsers = parser.add_subparsers(dest="suite", metavar="suite", required=True)
     for suite in SUITES:
         subparsers.add_parser(suite.name, help=suite.help, add_help=False)
+    check_command(parser, arguments, [suite.name for suite in SUITES])
     chosen = parser.parse_args(arguments[:1]).suite
     run_suite: Callable[[Sequence[str]], int] = importlib.import_module(f"{__package__}.{chosen}").run
     return run_suite(arguments[1:])

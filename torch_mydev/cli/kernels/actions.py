@@ -18,7 +18,7 @@ from rich.text import Text
 
 from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.cli.arguments import above_zero
+from torch_mydev.cli.arguments import above_zero, check_command
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import check, new_library
 from torch_mydev.cli.output import console, print_json, print_table
@@ -324,6 +324,7 @@ def _parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     """The subcommand; returns its exit code."""
     parser = _parser()
+    check_command(parser, arguments, [action.name for action in ACTIONS])
     options, rest = parser.parse_known_args(arguments)
     if rest and (any(word.startswith("-") for word in rest) or not hasattr(options, "operands")):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
