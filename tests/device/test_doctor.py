@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.checkout import ROOT
+from torch_mydev.cli.finding import Finding, describe
 
 pytestmark = pytest.mark.any_driver
 
@@ -67,6 +68,39 @@ def test_report_is_readable_without_json() -> None:
         [sys.executable, "-m", "torch_mydev", "doctor"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1] == "the device works"
+
+
+def test_report_is_wrapped_to_the_columns_that_there_are() -> None:
+    command = [sys.executable, "-m", "torch_mydev", "doctor"]
+    variables = {**os.environ, "COLUMNS": "60"}
+    result = subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=True)
+    texts = {line: line.split("  ")[-1].split() for line in result.stdout.splitlines()}
+    assert [line for line, words in texts.items() if len(line) > 60 and len(words) > 1] == []
+
+
+FINDINGS = [
+    Finding("ok", "python", "one two three four five six"),
+    Finding("problem", "file", f"/{'x' * 30} is not there", "make it before you load it"),
+]
+
+
+def test_findings_are_wrapped_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    first, second = describe(FINDINGS)
+    assert first.splitlines() == ["ok    python  one two three four five", f"{'':14}six"]
+    assert second.splitlines() == [
+        f"FAIL  file    /{'x' * 30}",
+        f"{'':14}is not there",
+        f"{'':14}-> make it before you load",
+        f"{'':14}   it",
+    ]
+
+
+def test_findings_are_not_wrapped_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    (text,) = describe([Finding("ok", "word", "word " * 99)])
+    assert len(text.splitlines()) == 1
 
 
 def test_missing_native_part(copied_package: Path) -> None:

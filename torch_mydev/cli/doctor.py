@@ -23,7 +23,8 @@ from typing import Any, Literal
 from torch_mydev import __version__, _autoload, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import LIBRARIES, native_part
-from torch_mydev.cli.finding import Finding
+from torch_mydev.cli.finding import Finding, describe
+from torch_mydev.cli.wording import counted
 
 _PACKAGE_DIR = Path(__file__).parent.parent
 _NATIVE_FILES = (
@@ -228,20 +229,12 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
 
 # --- report -----------------------------------------------------------------------------------------------------------
 
-_MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
-
 
 def report(findings: Sequence[Finding]) -> str:
     """The findings as text, the verdict last."""
-    width = max(len(finding.subject) for finding in findings)
-    lines = []
-    for finding in findings:
-        lines.append(f"{_MARKS[finding.state]}  {finding.subject:<{width}}  {finding.text}")
-        if finding.remedy:
-            lines.append(f"{'':6}{'':<{width}}  -> {finding.remedy}")
     problems = sum(finding.state == "problem" for finding in findings)
-    lines.append(f"{problems} problem{'s' if problems != 1 else ''} found" if problems else "the device works")
-    return "\n".join(lines)
+    verdict = f"{counted(problems, 'problem')} found" if problems else "the device works"
+    return "\n".join([*describe(findings), verdict])
 
 
 def run(arguments: Sequence[str]) -> int:

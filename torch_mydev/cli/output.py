@@ -19,13 +19,17 @@ def console() -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns without lines between them."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    """Columns without lines between them; without a header where no column has a name."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
+    out = console()
+    with out.capture() as printed:
+        out.print(table)
+    lines = printed.get().splitlines()
+    print("\n".join(line.rstrip() for line in lines))  # the table fills its last column with blanks
 
 
 def print_json(value: object) -> None:

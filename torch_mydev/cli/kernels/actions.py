@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,9 +20,10 @@ from rich.text import Text
 from torch_mydev import _autoload
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.arguments import above_zero, check_command
-from torch_mydev.cli.finding import Finding
+from torch_mydev.cli.finding import Finding, describe
 from torch_mydev.cli.kernels import check, new_library
 from torch_mydev.cli.output import console, print_json, print_table
+from torch_mydev.cli.wording import counted
 
 _BUILT_IN = f"{DEVICE_NAME}."
 _OPERANDS = "f32[2,3]=1,2,3,4,5,6, f32[4]=random|zeros|ones|arange, file.npy, none; attributes as name=value"
@@ -38,12 +40,8 @@ def _report(findings: Sequence[Finding], options: argparse.Namespace) -> int:
     else:
         styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
         out = console()
-        width = max(len(finding.subject) for finding in findings)
-        for finding in findings:
-            mark = Text("FAIL" if finding.state == "problem" else f"{finding.state:<4}", styles[finding.state])
-            out.print(mark, Text(f" {finding.subject:<{width}}  {finding.text}"), soft_wrap=True)
-            if finding.remedy:
-                out.print(Text(f"{'':7}{'':<{width}} -> {finding.remedy}"), soft_wrap=True)
+        for finding, text in zip(findings, describe(findings), strict=True):
+            out.print(Text(text[:4], styles[finding.state]), Text(text[4:]), sep="", soft_wrap=True)
     return int(any(finding.state == "problem" for finding in findings))
 
 
@@ -84,7 +82,7 @@ def _list(options: argparse.Namespace) -> int:
     else:
         print("no kernels" + (f" with '{options.pattern}' in the name" if options.pattern else ""))
     if hidden:
-        print(f"{hidden} built-in kernels not shown; --all shows them")
+        print(f"{counted(hidden, 'built-in kernel')} not shown; --all shows them")
     return 0
 
 
@@ -213,8 +211,9 @@ def _new(options: argparse.Namespace) -> int:
         print_json([str(file) for file in files])
     else:
         print("\n".join(map(str, files)))
-        build = directory / "build"
-        print(f"cmake -S {directory} -B {build} && cmake --build {build} && ctest --test-dir {build}")
+        source, build = (shlex.quote(str(path)) for path in (directory, directory / "build"))
+        python = shlex.quote(f"-DPython_EXECUTABLE={sys.executable}")  # else CMake may find one without the package
+        print(f"cmake -S {source} -B {build} {python} && cmake --build {build} && ctest --test-dir {build}")
     return 0
 
 
@@ -296,7 +295,7 @@ ACTIONS = (
     _Action("opcheck", "PyTorch's own checks of the operator, and of its gradient", _opcheck, _CALL),
     _Action(
         "new",
-        "begin a library: a CMake project that builds and tests a kernel",
+        "start a library: a CMake project that builds and tests a kernel",
         _new,
         (
             _argument("template", choices=new_library.TEMPLATES, help="the kernel's kind"),
@@ -313,7 +312,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} kernels", description="Custom calls: kernels of your own.")
     subparsers = parser.add_subparsers(dest="action", metavar="action", required=True)
     for action in ACTIONS:
-        sub = subparsers.add_parser(action.name, help=action.help, description=f"{action.help.capitalize()}.")
+        sub = subparsers.add_parser(
+            action.name, help=action.help, description=f"{action.help[0].upper()}{action.help[1:]}."
+        )
         for argument in action.arguments:
             sub.add_argument(*argument.flags, **argument.settings)
         sub.add_argument("--json", action="store_true", help="print JSON")

@@ -1,4 +1,4 @@
-"""``kernels new``: projects to begin a library of kernels with, one for each kind; files of ``templates/``.
+"""``kernels new``: projects to start a library of kernels with, one for each kind; files of ``templates/``.
 
 A template is a kernel, a test in Python, and what all share: CMakeLists.txt and library.c.
 """
