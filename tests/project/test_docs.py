@@ -65,7 +65,6 @@ def test_all_code_has_a_tested_source(page: str) -> None:
 @pytest.mark.parametrize(
     ("example", "expected"),
     [
-        ("tour.py", r"loss 0\.\d+"),
         ("tutorial.py", r"test accuracy 9[5-9]\.\d%"),
         ("debugging.py", r"out of memory on mydev:0: tried to allocate"),
         ("collectives.py", r"mydev:acmeccl sum 4\.0"),
@@ -80,9 +79,20 @@ def test_example_runs(run_python: Callable[..., Any], example: str, expected: st
     assert re.search(expected, result.stdout), result.stdout
 
 
+def test_readme_shows_what_its_program_prints(run_python: Callable[..., Any]) -> None:
+    shown = re.search(r"```python\n.*?```\n\n```text\n(.*?)```", read("README.md"), re.DOTALL)
+    assert shown is not None
+    result = run_python(f"import runpy; runpy.run_path({str(ROOT / 'examples' / 'tour.py')!r})")
+    assert result.stdout == shown[1], result.stderr
+
+
 def test_reference_of_kernels_is_that_of_the_program() -> None:
     tool = load_tool("list_kernels")
     assert tool.page() == read("docs/reference/kernels.md"), "run python tools/list_kernels.py"
+
+
+def test_status_is_that_of_the_program() -> None:
+    assert load_tool("list_status").updated(read("docs/status.md")) == read("docs/status.md"), "run python tools/list_status.py"
 
 
 def test_kernel_groups_are_those_of_the_reference() -> None:

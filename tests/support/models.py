@@ -28,8 +28,10 @@ def _import_torchvision() -> None:
     except RuntimeError as error:
         if "torchvision::nms does not exist" not in str(error):
             raise
+        # [docs: torchvision]
         for name in ("nms", "qnms"):
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        # [docs: end]
         importlib.import_module("torchvision")
 
 

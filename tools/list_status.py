@@ -1,0 +1,162 @@
+"""Writes the generated part of docs/status.md: which operators run by kernels, which are refused, how many kernels.
+
+Run without arguments to write the page, with --check to compare only (exit status 1 when it is out of date).
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "status.md"
+_GENERATED = re.compile(r"(<!-- by tools/list_status\.py -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+
+DRIVERS = ("host", "host:remote")
+
+#: What a program does, as an expression of `x`, 4 x 4 numbers of float32 with gradients; of `image`, 2 x 4 x 8 x 8 of
+#: them; of the indices `i` and the mask `x > 0`. `F` is torch.nn.functional.
+OPERATIONS = {
+    "arithmetic, comparison, elementary functions": "(x * 2 + x.exp()).where(x > 0, x.tanh())",
+    "activations": "F.gelu(x) + F.silu(x) + F.relu(x)",
+    "matrix products": "F.linear(x, x) @ x",
+    "convolution": "F.conv2d(image, image, padding=1)",
+    "2-D pooling": "F.max_pool2d(image, 2) + F.avg_pool2d(image, 2)",
+    "sums, means, maxima": "x.sum(0) + x.mean(1) + x.amax(0)",
+    "softmax, cross entropy": "x.softmax(1).sum() + F.cross_entropy(x, i)",
+    "attention": "F.scaled_dot_product_attention(image, image, image)",
+    "batch normalization": "F.batch_norm(image, None, None, training=True)",
+    "layer normalization": "F.layer_norm(x, (4,))",
+    "group normalization": "F.group_norm(image, 2)",
+    "embedding": "F.embedding(i, x)",
+    "indexing by a tensor": "x[i]",
+    "indexing by a mask": "x[x > 0]",
+    "gather": "x.gather(1, i[:, None])",
+    "scatter": "x.scatter_add(1, i[:, None], x)",
+    "concatenation": "torch.cat([x, x]) + torch.stack([x, x]).flatten(0, 1)",
+    "cumulative sums": "x.cumsum(0)",
+    "sorting": "x.sort().values + x.topk(4).values",
+    "padding with a number, by reflection": "F.pad(image, (1, 1)).sum() + F.pad(image, (1, 1, 1, 1), 'reflect').sum()",
+    "interpolation, nearest": "F.interpolate(image, scale_factor=2)",
+    "interpolation, bilinear": "F.interpolate(image, scale_factor=2, mode='bilinear')",
+    "random numbers, dropout": "F.dropout(x + torch.randn_like(x))",
+    "Fourier transform": "torch.fft.rfft(x).abs()",
+    "linear algebra": "torch.linalg.solve(x + 9 * torch.eye(4, device=x.device), x)",
+}
+
+
+def _fallbacks() -> dict[str, list[str]]:
+    """What falls back, in this process, for each of OPERATIONS and its gradient."""
+    import torch
+
+    import torch_mydev
+
+    device = torch_mydev.device_name
+    torch.manual_seed(0)
+    names = {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "i": torch.tensor([2, 0, 3, 1], device=device),
+        "x": torch.randn(4, 4, device=device, requires_grad=True),
+        "image": torch.randn(2, 4, 8, 8, device=device, requires_grad=True),
+    }
+    found = {}
+    for operation, expression in OPERATIONS.items():
+        with torch_mydev.fallback_census() as census:
+            eval(expression, names).sum().backward()
+        found[operation] = [row.op for row in census.rows]
+    return found
+
+
+def _fallbacks_of(driver: str) -> dict[str, list[str]]:
+    """The same, in a process that has this driver."""
+    output = subprocess.run(
+        [sys.executable, __file__, "--fallbacks"],
+        env=os.environ | {"MYDEV_DRIVER": driver, "PYTHONPATH": str(ROOT)},
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+    result: dict[str, list[str]] = json.loads(output)
+    return result
+
+
+def generated() -> str:
+    """The text between the marks."""
+    import torch
+
+    from torch_mydev import _C
+    from torch_mydev.conform.operators import ledger
+    from torch_mydev.conform.operators.harness import OPERATORS
+
+    lines = [
+        "## Operators",
+        "",
+        f"PyTorch {'.'.join(torch.__version__.split('.')[:2])} tests {len(OPERATORS)} operators on the CPU. All of them were "
+        "compared with the CPU,",
+        "forward and backward (`mydev conform operators`). These raise an error; all others agree:",
+        "",
+    ]
+    refused = {"forward": ledger.FORWARD_RAISES, "backward": ledger.BACKWARD_RAISES}
+    lines += [f"- `{name}`, {when}: {why}" for when, names in refused.items() for name, why in names.items()]
+    lines += [
+        "",
+        "## What runs by kernels",
+        "",
+        "Each row is an expression, run with its gradient on two devices. The CPU can reach the memory of the first. There",
+        "PyTorch's CPU kernel takes the place of a kernel of the device that is no faster, and works on the device's own",
+        "memory. The census counts it as a fallback. A program's own list comes from `torch_mydev.fallback_census()`.",
+        "",
+        "| operation | " + " | ".join(f"`MYDEV_DRIVER={driver}`" for driver in DRIVERS) + " |",
+        "| --- |" + " --- |" * len(DRIVERS),
+    ]
+    columns = [_fallbacks_of(driver) for driver in DRIVERS]
+    for operation in OPERATIONS:
+        cells = [", ".join(f"`{op}`" for op in column[operation]) for column in columns]
+        lines.append(f"| {operation} | " + " | ".join(f"fall back: {cell}" if cell else "kernels" for cell in cells) + " |")
+    groups = collections.Counter(contract["group"] for contract in _C.kernel_contracts())
+    lines += [
+        "",
+        "## Built-in kernels",
+        "",
+        f"There are {groups.total()}. [Each has a contract](reference/kernels.md), which `mydev kernels info NAME` prints.",
+        "",
+        "| group | kernels |",
+        "| --- | --- |",
+    ]
+    lines += [f"| {group} | {count} |" for group, count in groups.items()]
+    return "\n".join(lines) + "\n"
+
+
+def updated(page: str) -> str:
+    """The page with its generated part as it is now."""
+    text = generated()
+    return _GENERATED.sub(lambda match: match[1] + "\n" + text + "\n" + match[3], page)
+
+
+def main() -> int:
+    """Writes or checks the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="do not write; fail if the page is out of date")
+    parser.add_argument("--fallbacks", action="store_true", help="print what falls back in this process, as JSON")
+    arguments = parser.parse_args()
+    if arguments.fallbacks:
+        print(json.dumps(_fallbacks()))
+        return 0
+    before = PAGE.read_text(encoding="utf-8")
+    after = updated(before)
+    if arguments.check:
+        if before != after:
+            print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/list_status.py", file=sys.stderr)
+        return int(before != after)
+    PAGE.write_text(after, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
