@@ -1,4 +1,6 @@
-"""Writes the generated part of docs/status.md: which operators run by kernels, which are refused, how many kernels.
+"""Writes the tables of docs/status.md that a program can tell: operators, what runs by kernels, kernels.
+
+A table is between the comments `<!-- list_status: part -->` and `<!-- end -->`.
 
 Run without arguments to write the page, with --check to compare only (exit status 1 when it is out of date).
 """
@@ -16,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "status.md"
-_GENERATED = re.compile(r"(<!-- by tools/list_status\.py -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- list_status: (?P<part>\w+) -->\n)(.*?)(?P<end><!-- end -->\n)", re.DOTALL)
 
 DRIVERS = ("host", "host:remote")
 
@@ -86,57 +88,46 @@ def _fallbacks_of(driver: str) -> dict[str, list[str]]:
     return result
 
 
-def generated() -> str:
-    """The text between the marks."""
+def _operators() -> list[str]:
     import torch
 
-    from torch_mydev import _C
     from torch_mydev.conform.operators import ledger
     from torch_mydev.conform.operators.harness import OPERATORS
 
-    lines = [
-        "## Operators",
-        "",
-        f"PyTorch {'.'.join(torch.__version__.split('.')[:2])} tests {len(OPERATORS)} operators on the CPU. All of them were "
-        "compared with the CPU,",
-        "forward and backward (`mydev conform operators`). These raise an error; all others agree:",
-        "",
-    ]
+    version = ".".join(torch.__version__.split(".")[:2])
     refused = {"forward": ledger.FORWARD_RAISES, "backward": ledger.BACKWARD_RAISES}
-    lines += [f"- `{name}`, {when}: {why}" for when, names in refused.items() for name, why in names.items()]
-    lines += [
-        "",
-        "## What runs by kernels",
-        "",
-        "Each row is an expression, run with its gradient on two devices. The CPU can reach the memory of the first. There",
-        "PyTorch's CPU kernel takes the place of a kernel of the device that is no faster, and works on the device's own",
-        "memory. The census counts it as a fallback. A program's own list comes from `torch_mydev.fallback_census()`.",
-        "",
-        "| operation | " + " | ".join(f"`MYDEV_DRIVER={driver}`" for driver in DRIVERS) + " |",
-        "| --- |" + " --- |" * len(DRIVERS),
-    ]
-    columns = [_fallbacks_of(driver) for driver in DRIVERS]
-    for operation in OPERATIONS:
-        cells = [", ".join(f"`{op}`" for op in column[operation]) for column in columns]
-        lines.append(f"| {operation} | " + " | ".join(f"fall back: {cell}" if cell else "kernels" for cell in cells) + " |")
-    groups = collections.Counter(contract["group"] for contract in _C.kernel_contracts())
-    lines += [
-        "",
-        "## Built-in kernels",
-        "",
-        f"There are {groups.total()}. [Each has a contract](reference/kernels.md), which `mydev kernels info NAME` prints.",
-        "",
-        "| group | kernels |",
+    return [
+        "| | |",
         "| --- | --- |",
+        f"| operators that PyTorch {version} tests on the CPU, with their variants | {len(OPERATORS)} |",
+        *(f"| `{name}`, {when}, raises | {why} |" for when, names in refused.items() for name, why in names.items()),
     ]
-    lines += [f"| {group} | {count} |" for group, count in groups.items()]
-    return "\n".join(lines) + "\n"
+
+
+def _operations() -> list[str]:
+    columns = [_fallbacks_of(driver) for driver in DRIVERS]
+    lines = [f"| operation | {' | '.join(f'`MYDEV_DRIVER={driver}`' for driver in DRIVERS)} |", "| --- | --- | --- |"]
+    for operation in OPERATIONS:
+        fallbacks = [", ".join(f"`{op}`" for op in column[operation]) for column in columns]
+        cells = [f"CPU: {ops}" if ops else "kernels" for ops in fallbacks]
+        lines.append(f"| {operation} | {' | '.join(cells)} |")
+    return lines
+
+
+def _kernels() -> list[str]:
+    from torch_mydev import _C
+
+    groups = collections.Counter(contract["group"] for contract in _C.kernel_contracts())
+    rows = [f"| {group} | {count} |" for group, count in groups.items()]
+    return ["| group | kernels |", "| --- | --- |", *rows, f"| **all** | {groups.total()} |"]
+
+
+_PARTS = {"operators": _operators, "operations": _operations, "kernels": _kernels}
 
 
 def updated(page: str) -> str:
-    """The page with its generated part as it is now."""
-    text = generated()
-    return _GENERATED.sub(lambda match: match[1] + "\n" + text + "\n" + match[3], page)
+    """The page with its generated tables as they are now."""
+    return _TABLE.sub(lambda match: match[1] + "\n".join(["", *_PARTS[match["part"]](), "", ""]) + match["end"], page)
 
 
 def main() -> int:

@@ -92,7 +92,8 @@ def test_reference_of_kernels_is_that_of_the_program() -> None:
 
 
 def test_status_is_that_of_the_program() -> None:
-    assert load_tool("list_status").updated(read("docs/status.md")) == read("docs/status.md"), "run python tools/list_status.py"
+    page = read("docs/status.md")
+    assert load_tool("list_status").updated(page) == page, "run python tools/list_status.py"
 
 
 def test_kernel_groups_are_those_of_the_reference() -> None:
