@@ -3,7 +3,7 @@
 // memory (simulated_memory.h). Launches take copies of what they need (MYDEV_CAPABILITY_LAUNCH_COPIES), and what fails
 // later is told by stream_status. For mydev/driver.h 1.1.
 //
-// Two kernels: "conformance.scale" and "conformance.fail", as docs/driver.md describes them.
+// Two kernels: "conformance.scale" and "conformance.fail", as docs/conformance.md describes them.
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
 #include <array>
 #include <chrono>

@@ -1,6 +1,6 @@
 // A driver whose devices have memory of their own, which the host cannot touch (simulated_memory.h). It leaves out
 // every optional entry but find_kernel, runs work at once, and brings one kernel: "conformance.scale", as
-// docs/driver.md describes it.
+// docs/conformance.md describes it. docs/driver-tutorial.md walks through the marked parts.
 //
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
 #include <array>
