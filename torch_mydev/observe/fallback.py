@@ -170,7 +170,7 @@ class fallback_mode:
     NotImplementedError.
 
     The environment sets the mode at start: ``MYDEV_FALLBACK=error``,
-    ``MYDEV_FALLBACK_OPS=aten::sort=error,aten::topk=warn``.
+    ``MYDEV_FALLBACK_OPS=aten::sort.stable=error,aten::topk=warn``.
     """
 
     def __init__(self, mode: FallbackMode, op: str | None = None) -> None:

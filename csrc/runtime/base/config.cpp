@@ -98,7 +98,7 @@ constexpr std::array kVariables = {
     ConfigVariable{"MYDEV_FALLBACK", "allow", kFallbackModes,
                    "what happens when an operator has no kernel of its own and runs on the host"},
     ConfigVariable{"MYDEV_FALLBACK_OPS", "", nullptr,
-                   "the same for single operators: 'aten::add.Tensor=error,aten::sort=allow'", are_operator_modes,
+                   "the same for single operators: 'aten::add.Tensor=error,aten::sort.stable=allow'", are_operator_modes,
                    "operator=mode with ',' between, where a mode is allow|warn|error"},
     ConfigVariable{"MYDEV_INTEGRATIONS", "all", nullptr,
                    "libraries that are told about the device: 'all', 'off', or names with ',' between", are_names,
