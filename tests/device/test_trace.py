@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import torch_mydev
-from support.checkout import environment
+from support.checkout import ROOT, environment
 from support.fork_server import ForkServer
 from torch_mydev import dispatch_trace
 
@@ -49,6 +49,16 @@ def test_call_and_redispatch_of_an_op(tensor: torch.Tensor) -> None:
         (1, "call", "aten::add.Tensor", "AutogradPrivateUse1"),
         (2, "redispatch", "aten::add.Tensor", "PrivateUse1"),
     ]
+
+
+def test_trace_of_the_guide_is_what_its_lines_give(tensor: torch.Tensor) -> None:
+    page = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
+    shown = re.search(r"^```text\n( \[call\].*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    lines: list[str] = []
+    with dispatch_trace(lines):
+        (tensor + 1).mul_(2)
+    assert lines == shown[1].splitlines()
 
 
 def test_lines_have_the_format_of_pytorch(tensor: torch.Tensor) -> None:
