@@ -90,7 +90,12 @@ def test_first_commands_of_the_tutorial_make_a_sound_driver(tmp_path: Path) -> N
     commands = page.partition("```sh\n")[2].partition("```")[0]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     child = subprocess.run(
-        ["bash", "-euc", commands], cwd=tmp_path, env=environment(PATH=path), capture_output=True, text=True, check=False
+        ["bash", "-euc", commands],
+        cwd=tmp_path,
+        env=environment(PATH=path),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert child.returncode == 0, child.stdout + child.stderr
     assert " passed, 0 failed, " in child.stdout
