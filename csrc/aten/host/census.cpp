@@ -87,12 +87,20 @@ void FallbackRecord::note_declined(const char* reason) {
   decline_ = reason;
 }
 
+std::string full_op_name(const char* name, const char* overload) {
+  return overload[0] == '\0' ? name : std::string(name) + "." + overload;
+}
+
 FallbackRecord& fallback_record(const std::string& op) {
   FallbackCensus& census = FallbackCensus::instance();
   std::unique_lock lock(census.mutex);
   auto& record = census.by_name[op];
   if (record == nullptr) record = std::make_unique<FallbackRecord>(op);
   return *record;
+}
+
+FallbackRecord& fallback_record(const char* name, const char* overload) {
+  return fallback_record(full_op_name(name, overload));
 }
 
 FallbackRecord& fallback_record(const c10::OperatorHandle& op) {

@@ -64,8 +64,12 @@ struct FallbackRow {
   int64_t nanoseconds, copying_nanoseconds;
 };
 
-// The record of an op by its full name, "aten::sort.stable"; made at first need.
+// "aten::sort.stable", the name by which a library registers the op.
+std::string full_op_name(const char* name, const char* overload);
+
+// The record of an op by its full name; made at first need.
 FallbackRecord& fallback_record(const std::string& op);
+FallbackRecord& fallback_record(const char* name, const char* overload);
 FallbackRecord& fallback_record(const c10::OperatorHandle& op);
 
 std::vector<FallbackRow> fallback_rows();                            // those with calls, most time first

@@ -172,6 +172,15 @@ void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, tor
   fall_back(op, fallback_record(op), keys, stack);
 }
 
+const c10::BoxedKernel& boxed_fallback_kernel() {
+  static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
+  return kernel;
+}
+
+const c10::OperatorHandle& immortal_op(const char* name, const char* overload) {
+  return *new c10::OperatorHandle(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
+}
+
 void register_fallbacks() {
   static std::array<torch::Library*, std::size(kHostKernels)> libraries;
   for (size_t i = 0; i < libraries.size(); ++i) {

@@ -17,6 +17,10 @@
 namespace mydev {
 
 void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+const c10::BoxedKernel& boxed_fallback_kernel();
+
+// An op that the dispatcher knows, kept for good.
+const c10::OperatorHandle& immortal_op(const char* name, const char* overload);
 
 // That of one op, called with typed arguments, for tensors of the given key.
 template <class Op, class Schema = typename Op::schema>
@@ -25,9 +29,8 @@ template <class Op, class Result, class... Args>
 struct BoxedFallback<Op, Result(Args...)> {
   static Result call(Args... args) { return call_for(kDispatchKey, std::forward<Args>(args)...); }
   static Result call_for(c10::DispatchKey key, Args... args) {
-    static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
-    static const c10::BoxedKernel kernel = c10::BoxedKernel::makeFromFunction<&boxed_fallback>();
-    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(kernel, op, c10::DispatchKeySet(key),
+    static const c10::OperatorHandle& op = immortal_op(Op::name, Op::overload_name);
+    return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(boxed_fallback_kernel(), op, c10::DispatchKeySet(key),
                                                                 std::forward<Args>(args)...);
   }
 };

@@ -15,15 +15,9 @@
 
 namespace mydev {
 
-// "aten::add.Tensor", the name by which a library registers the op.
-template <class Op>
-std::string op_name() {
-  return Op::overload_name[0] == '\0' ? Op::name : std::string(Op::name) + "." + Op::overload_name;
-}
-
 template <class Op>
 inline FallbackRecord& host_op_record() {
-  static FallbackRecord& record = fallback_record(op_name<Op>());
+  static FallbackRecord& record = fallback_record(Op::name, Op::overload_name);
   return record;
 }
 

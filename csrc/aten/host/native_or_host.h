@@ -91,19 +91,24 @@ struct WithFallback<Op, function, Result(Args...)> {
 
 }  // namespace detail
 
+// A template of the function's type, and not of the op: there are far fewer.
+template <class Function>
+void register_function(torch::Library& library, const char* name, const char* overload, Function* function) {
+  library.impl(full_op_name(name, overload).c_str(), function);
+}
 // For functions that call the op's fallback themselves, or need none.
 template <class Op, class Function>
 void register_op(torch::Library& library, Function* function) {
-  library.impl(op_name<Op>().c_str(), function);
+  register_function(library, Op::name, Op::overload_name, function);
 }
 template <class Op, auto try_native>
 void register_native(torch::Library& library) {
-  library.impl(op_name<Op>().c_str(), &detail::NativeOrHost<Op, try_native>::call);
+  register_function(library, Op::name, Op::overload_name, &detail::NativeOrHost<Op, try_native>::call);
 }
 // For functions that call the op's fallback themselves where they see before that no kernel applies.
 template <class Op, auto function>
 void register_with_fallback(torch::Library& library) {
-  library.impl(op_name<Op>().c_str(), &detail::WithFallback<Op, function>::call);
+  register_function(library, Op::name, Op::overload_name, &detail::WithFallback<Op, function>::call);
 }
 
 // Whether an out= operand of this dtype can be written as it is: no cast, no inner overlap, apart from the inputs.

@@ -79,6 +79,15 @@ bool PointwiseCall::run() {
   return kernel != nullptr && (run_contiguous(*kernel, *first) || run_strided(*kernel, *first));
 }
 
+bool PointwiseCall::run(FallbackRecord& (*record)()) {
+  try {
+    return run();
+  } catch (const KernelDeclined& declined) {
+    record().note_declined(declined.what());
+    return false;
+  }
+}
+
 // --- the contiguous path ---------------------------------------------------------------------------------------------
 
 namespace {

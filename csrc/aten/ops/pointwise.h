@@ -83,6 +83,8 @@ class PointwiseCall {
 
   // Runs the call; false if the row does not cover it, and then nothing was done.
   bool run();
+  // The same, and false if a kernel declined, of which the op's record then tells.
+  bool run(FallbackRecord& (*record)());
   // Of a functional form, after run().
   at::Tensor& result() { return result_; }
   at::Tensor& out() { return *out_; }
@@ -141,7 +143,7 @@ class PointwiseCall {
 // Runs a filled call, or the fallback of the op.
 template <class Op, class... Args>
 auto finish(PointwiseCall& call, Args&... args) -> decltype(Op::call(args...)) {
-  if (C10_UNLIKELY(!try_kernels<Op>([&] { return call.run(); }))) return BoxedFallback<Op>::call(args...);
+  if (C10_UNLIKELY(!call.run(&host_op_record<Op>))) return BoxedFallback<Op>::call(args...);
   if constexpr (std::is_reference_v<decltype(Op::call(args...))>) {
     return call.out();
   } else {
