@@ -42,14 +42,13 @@ class ProgressBar:
             return "", "", ""
         if hasattr(report, "wasxfail"):
             return ("xfailed" if report.skipped else "xpassed"), "", ""
-        if report.when != "call" and report.failed:
-            return "error", "", ""
-        return report.outcome, "", ""
+        outcome = "error" if report.when != "call" and report.failed else report.outcome
+        return outcome, "", outcome.upper()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             self.failed += 1
-            self._line(f"FAILED {report.nodeid}\n")
+            self._line(f"failed: {report.nodeid}\n")
         if report.when == "teardown":
             self.done += 1
             self._draw()

@@ -73,6 +73,9 @@ def _unsupported(graph: GraphModule, devices: set[torch.device]) -> str | None:
         for node in module.graph.nodes:
             if node.target in _RESIZING:
                 return f"{node.target} gives an input other memory"
+            # Inductor declares streams for the devices that it takes for GPUs alone.
+            if node.meta.get("custom", {}).get("stream") is not None:
+                return f"{node.target} is in a `with stream` block"
     return None
 
 

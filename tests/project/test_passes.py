@@ -1,0 +1,132 @@
+"""Which tests the passes of `make check` ask, and that none runs twice on the same tree."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import selection
+from support.checkout import ROOT
+
+
+class Item:
+    """What the selection reads of a pytest.Item."""
+
+    def __init__(self, room: str, file: str, case: int, marker: str = "") -> None:
+        self.path = Path("tests", room, file)
+        self.nodeid = f"{self.path}::test_something[{case}]"
+        self.marker = marker
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name == self.marker else None
+
+
+class Config:
+    def __init__(self, part: str = "all", third: int | None = None, rooms: tuple[str, ...] = ()) -> None:
+        self.options = {"part": part, "third": third, "third_of": list(rooms)}
+        self.hook = self
+
+    def getoption(self, name: str) -> Any:
+        return self.options[name]
+
+    def pytest_deselected(self, items: list[Item]) -> None:
+        pass
+
+
+ITEMS = [Item(room, file, case) for room in ("ops", "pjrt") for file in ("test_a.py", "test_b.py") for case in range(60)]
+
+
+def selected(items: list[Item], *options: Any) -> set[str]:
+    kept = list(items)
+    selection.pytest_collection_modifyitems(Config(*options), kept)  # type: ignore[arg-type]
+    return {item.nodeid for item in kept}
+
+
+def test_quick_and_rest_are_everything_and_share_nothing() -> None:
+    quick, rest = selected(ITEMS, "quick"), selected(ITEMS, "rest")
+    assert quick | rest == {item.nodeid for item in ITEMS}
+    assert not quick & rest
+
+
+def test_quick_is_about_a_quarter_and_has_each_file() -> None:
+    quick = selected(ITEMS, "quick")
+    assert 0.15 * len(ITEMS) < len(quick) < 0.35 * len(ITEMS)
+    assert {name.split("::")[0] for name in quick} == {str(item.path) for item in ITEMS}
+
+
+def test_three_thirds_are_everything_and_share_nothing() -> None:
+    thirds = [selected(ITEMS, "all", third) for third in range(3)]
+    assert set.union(*thirds) == {item.nodeid for item in ITEMS}
+    assert sum(map(len, thirds)) == len(ITEMS)
+
+
+def test_thirds_are_about_the_named_rooms_alone() -> None:
+    kept = selected(ITEMS, "all", 1, ("ops",))
+    assert {item.nodeid for item in ITEMS if item.path.parent.name == "pjrt"} <= kept
+    assert kept != {item.nodeid for item in ITEMS}
+
+
+@pytest.mark.parametrize("marker", ["any_driver", "host_access"])
+def test_what_is_asked_once_is_in_each_third(marker: str) -> None:
+    items = [Item("ops", "test_a.py", case, marker) for case in range(30)]
+    assert all(selected(items, "all", third, ("ops",)) == {item.nodeid for item in items} for third in range(3))
+
+
+# --- tools/passes.py --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """tools/passes.py in a repository of its own, whose passes leave a line in the file `ran`, which git ignores."""
+    spec = importlib.util.spec_from_file_location("passes", ROOT / "tools" / "passes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "passes", module)
+    spec.loader.exec_module(module)
+    (tmp_path / "build").mkdir()
+    (tmp_path / ".gitignore").write_text("build\nran\n")
+    (tmp_path / "source").write_text("1")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "RECORD", tmp_path / "build" / "passes.json")
+    monkeypatch.setattr(
+        module,
+        "PASSES",
+        (
+            module.Pass("lint", "echo lint >>ran; test ! -e broken"),
+            module.Pass("tests", "echo tests >>ran", in_test=True),
+        ),
+    )
+    return module
+
+
+def run(passes: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, list[str]]:
+    """The exit status, and the passes that ran."""
+    ran = passes.ROOT / "ran"
+    ran.write_text("")
+    monkeypatch.setattr(sys, "argv", ["passes.py", *arguments])
+    return passes.main(), ran.read_text().split()
+
+
+def test_check_does_not_repeat_what_test_has_run(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(passes, monkeypatch, "test") == (0, ["tests"])
+    assert run(passes, monkeypatch, "check") == (0, ["lint"])
+    assert run(passes, monkeypatch, "check") == (0, [])
+
+
+def test_a_changed_file_has_all_passes_run_again(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(passes, monkeypatch, "check")
+    (passes.ROOT / "source").write_text("2")
+    assert run(passes, monkeypatch, "check") == (0, ["lint", "tests"])
+
+
+def test_a_failed_pass_ends_the_run_and_is_run_again(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (passes.ROOT / "broken").write_text("")
+    assert run(passes, monkeypatch, "check") == (1, ["lint"])
+    assert run(passes, monkeypatch, "check", "--keep-going") == (1, ["lint", "tests"])
