@@ -6,6 +6,9 @@ import fnmatch
 import warnings
 
 import pytest
+import torch
+
+from support.parity import is_out_of_reach
 
 from . import breadth, ledger
 
@@ -17,8 +20,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("case", cases, ids=[case.name for case in cases])
 
 
-def test_agrees_with_cpu(case: breadth.Case, request: pytest.FixtureRequest) -> None:
-    reasons = [reason for pattern, reason in ledger.BREADTH.items() if fnmatch.fnmatchcase(case.name, pattern)]
+def test_agrees_with_cpu(case: breadth.Case, request: pytest.FixtureRequest, device: torch.device) -> None:
+    declared = {**ledger.BREADTH, **(ledger.BREADTH_OUT_OF_REACH if is_out_of_reach(device) else {})}
+    reasons = [reason for pattern, reason in declared.items() if fnmatch.fnmatchcase(case.name, pattern)]
     samples = 12 if request.config.getoption("conformance_share") == 1 else 4
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -28,6 +32,7 @@ def test_agrees_with_cpu(case: breadth.Case, request: pytest.FixtureRequest) -> 
             if not reasons:
                 raise
             pytest.xfail(reasons[0])
+    assert not reasons, "the device agrees with the CPU: narrow the pattern in ledger.py"
 
 
 @pytest.mark.parametrize("question", breadth.QUESTIONS)
@@ -46,4 +51,7 @@ def test_each_question_finds_answers_to_compare(question: str) -> None:
 
 def test_ledger_names_cases_that_exist() -> None:
     names = [case.name for case in breadth.cases(1)]
-    assert all(fnmatch.filter(names, pattern) for pattern in [*ledger.BREADTH, *ledger.ILL_CONDITIONED])
+    assert all(
+        fnmatch.filter(names, pattern)
+        for pattern in [*ledger.BREADTH, *ledger.BREADTH_OUT_OF_REACH, *ledger.ILL_CONDITIONED]
+    )
