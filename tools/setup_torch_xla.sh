@@ -3,7 +3,7 @@
 #
 # The environment takes some 1 GB of downloads. It lies in the user's cache folder, by the content of its requirements,
 # and all clones share it; build/torch_xla leads to it. This clone's wheel is unpacked into build/torch_xla_package, for
-# PYTHONPATH. With --if-present the script makes no environment, and exits with 3 where there is none. Wants .venv, as
+# PYTHONPATH. With --if-present the script makes no environment, and exits with 77 where there is none. Wants .venv, as
 # tools/setup.sh makes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ venv=$cache/torch_xla-$content
 if [ ! -e "$venv/installed" ]; then
   if [ "${1:-}" = --if-present ]; then
     echo "skipped: PyTorch/XLA's environment is absent; make test-torch-xla makes it"
-    exit 3
+    exit 77
   fi
   mkdir -p "$cache"
   exec 9>"$venv.lock"
