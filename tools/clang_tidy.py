@@ -42,7 +42,10 @@ def main() -> int:
 
     # omp.h is the compiler's own; after all other directories, so that clang keeps its own versions of the rest.
     extra = [f"--extra-arg=-idirafter{_output_of('g++', '-print-file-name=include').strip()}"]
-    extra += ["--extra-arg=-Wno-unknown-warning-option", f"--config-file={ROOT / '.clang-tidy'}"]  # GCC's; units' config
+    extra += [
+        "--extra-arg=-Wno-unknown-warning-option",
+        f"--config-file={ROOT / '.clang-tidy'}",
+    ]  # GCC's; units' config
     shared = [_output_of(tidy, "--version"), _output_of("g++", "--version"), extra[0]]
     shared += [(ROOT / name).read_text() for name in (".clang-tidy", "requirements/build.txt")]  # oneDNN's headers
 

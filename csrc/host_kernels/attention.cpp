@@ -227,7 +227,7 @@ constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry) {
 }
 
 constexpr mydev_kernel kAttentionRecords[] = {record<plan_forward>(kForward, forward_entry),
-                                     record<plan_backward>(kBackward, backward_entry)};
+                                              record<plan_backward>(kBackward, backward_entry)};
 
 }  // namespace
 

@@ -25,10 +25,10 @@ mydev_code run(const mydev_frame* frame) {
 }
 
 constexpr mydev_kernel kFusedRecords[] = {{.struct_size = sizeof(mydev_kernel),
-                                      .name = "mydev.fused",
-                                      .entry = run,
-                                      .doc = "launches of other kernels, tile by tile; the body is attributes",
-                                      .plan = plan}};
+                                           .name = "mydev.fused",
+                                           .entry = run,
+                                           .doc = "launches of other kernels, tile by tile; the body is attributes",
+                                           .plan = plan}};
 
 }  // namespace
 

@@ -224,8 +224,8 @@ constexpr mydev_kernel record() {
 }
 
 constexpr mydev_kernel kPoolingRecords[] = {record<Pool::kMax>(),      record<Pool::kMaxBackward>(),
-                                     record<Pool::kAverage>(),  record<Pool::kAverageBackward>(),
-                                     record<Pool::kAdaptive>(), record<Pool::kAdaptiveBackward>()};
+                                            record<Pool::kAverage>(),  record<Pool::kAverageBackward>(),
+                                            record<Pool::kAdaptive>(), record<Pool::kAdaptiveBackward>()};
 
 }  // namespace
 

@@ -132,7 +132,9 @@ print(digest.hexdigest())
 def test_instruction_sets_do_not_matter(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     supported = torch_mydev._C.supported_instruction_sets()
     if len(supported) == 1:
-        pytest.skip(f"the build has kernels for {supported[0]} alone; tools/build.sh -DMYDEV_ISA_VARIANTS=all adds others")
+        pytest.skip(
+            f"the build has kernels for {supported[0]} alone; tools/build.sh -DMYDEV_ISA_VARIANTS=all adds others"
+        )
     drawn = {}
     for instruction_set in supported:
         result = run_python(DRAW, MYDEV_ISA=instruction_set)

@@ -38,7 +38,9 @@ class Config:
         pass
 
 
-ITEMS = [Item(room, file, case) for room in ("ops", "pjrt") for file in ("test_a.py", "test_b.py") for case in range(60)]
+ITEMS = [
+    Item(room, file, case) for room in ("ops", "pjrt") for file in ("test_a.py", "test_b.py") for case in range(60)
+]
 
 
 def selected(items: list[Item], *options: Any) -> set[str]:

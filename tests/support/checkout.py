@@ -16,4 +16,5 @@ DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", BUILD / "drivers"))
 def environment(**changes: str) -> dict[str, str]:
     """This process's environment with the checkout and ``support`` on Python's path, and with ``changes``."""
     path = os.pathsep.join(filter(None, [str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, **changes}
+    inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # tools wrap by it
+    return {**inherited, "PYTHONPATH": path, **changes}

@@ -212,7 +212,8 @@ void compiled_kernels_keep_the_order_of_the_stream(DriverCase& t) {
     launch(t, scale, value, value, 2);
     launch(t, add, sum, value);
   }
-  t.same_bytes("2 + 4 + … + 1024, in f32", t.download(t.stream(), sum), bytes_of(std::vector<float>(kVectorElements, 2046)));
+  t.same_bytes("2 + 4 + … + 1024, in f32", t.download(t.stream(), sum),
+               bytes_of(std::vector<float>(kVectorElements, 2046)));
 }
 
 void frame_and_geometry_are_the_callers_after_the_call(DriverCase& t) {

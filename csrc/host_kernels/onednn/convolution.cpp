@@ -246,8 +246,9 @@ constexpr mydev_kernel record() {
   return kernel;
 }
 
-constexpr mydev_kernel kConvolutionRecords[] = {record<PlanKind::kConvolution>(), record<PlanKind::kConvolutionBackwardData>(),
-                                     record<PlanKind::kConvolutionBackwardWeights>()};
+constexpr mydev_kernel kConvolutionRecords[] = {record<PlanKind::kConvolution>(),
+                                                record<PlanKind::kConvolutionBackwardData>(),
+                                                record<PlanKind::kConvolutionBackwardWeights>()};
 
 }  // namespace
 

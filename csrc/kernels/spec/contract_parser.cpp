@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/spec/contract.h"
 #include "kernels/spec/characters.h"
+#include "kernels/spec/contract.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 

@@ -23,7 +23,7 @@ const ExpressionFunction* find_function(std::string_view name) {
 class ExpressionParser {
  public:
   ExpressionParser(std::string_view text, const std::vector<std::string>& names, std::span<const std::string> results,
-         std::vector<Expression::Node>& nodes)
+                   std::vector<Expression::Node>& nodes)
       : text_(text), names_(names), results_(results), nodes_(nodes) {}
 
   std::vector<Expression::Result> program() {

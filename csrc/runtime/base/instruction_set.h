@@ -21,8 +21,9 @@ const char* instruction_set_name(InstructionSet isa) noexcept;  // "baseline", "
 // Those that this build contains and this processor runs, from baseline to best.
 std::span<const InstructionSet> supported_instruction_sets();
 
-// The best one that is built and that the processor has, or the one that `wanted` names, unless it is "auto". Both lists
-// go from baseline to best. Raises FAILED_PRECONDITION if they share none, INVALID_ARGUMENT if they do not share `wanted`.
+// The best one that is built and that the processor has, or the one that `wanted` names, unless it is "auto". Both
+// lists go from baseline to best. Raises FAILED_PRECONDITION if they share none, INVALID_ARGUMENT if they do not share
+// `wanted`.
 InstructionSet choose_instruction_set(std::string_view wanted, std::span<const InstructionSet> built,
                                       std::span<const InstructionSet> processor);
 

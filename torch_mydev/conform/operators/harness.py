@@ -210,7 +210,7 @@ def near_float64(actual: torch.Tensor, expected: torch.Tensor, exact: torch.Tens
     return bool((near | same).all())
 
 
-def _as_near_as_the_cpu(actual: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor) -> bool:
+def _as_near_as_the_cpu(actual: Any, expected: Any, exact: Any) -> bool:
     """Whether no element is farther from what float64 gives than twice the CPU's farthest element."""
     of_device, of_cpu = ((t.detach().cpu().double() - exact.detach()).abs().max() for t in (actual, expected))
     return bool(of_device <= 2 * of_cpu)
