@@ -1,7 +1,7 @@
 # The project's commands. Each prepares what it needs (tools/setup.sh), so each works on a fresh machine that has make,
 # python3 and g++; none rebuilds what did not change.
 #
-#   make demo      build, then train two models on the device and compare with the CPU
+#   make demo      build what PyTorch needs, train two models on the device and compare with the CPU
 #   make demo-distributed  train on two processes, by DDP and by FSDP2
 #   make demo-jax, demo-torch-xla  train with JAX, and with PyTorch/XLA, and compare with their CPU; the latter in an
 #                  environment of its own (1 GB of downloads, once a user)
@@ -36,7 +36,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: demo demo-distributed demo-jax demo-torch-xla test check check-all test-compile-cold conformance test-fuzz test-torch test-torch-xla test-ecosystem test-all wheel lint sanitize bench build clean setup-% configure-%
 
-demo: setup-demo build
+demo: setup-demo
+	@BUILD_COMPONENT=torch tools/build.sh
 	@$(PYTHON) examples/train_digits.py
 
 demo-distributed: setup-demo build

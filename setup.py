@@ -4,7 +4,7 @@ In place or in editable form, the build stays in build/release, for the next one
 a wheel's build, and so that of `pip install .`, is in a temporary directory, and leaves nothing behind.
 
 Environment: CMAKE_ARGS is added to the configure step; CMAKE_BUILD_PARALLEL_LEVEL limits the number of compilers that
-run at once.
+run at once; BUILD_COMPONENT=torch leaves out the plugin of JAX and PyTorch/XLA.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ class CMakeBuild(build_ext):
             build.mkdir(parents=True, exist_ok=True)
         torch_version = version["installed_version"]()
         self._configure(build, torch_version)
-        _build(build)
+        component = os.environ.get("BUILD_COMPONENT")
+        _build(build, *(["--target", f"build_{component}"] if component else []))
         # What another torch's build left in place is bound to the libraries that were replaced now.
         minor = ".".join(map(str, version["minor_version"](torch_version)))
         for part in self._package_dir().glob("lib/torch-*"):
             if part.name != f"torch-{minor}":
                 shutil.rmtree(part)
-        _cmake("--install", str(build), "--prefix", str(self._package_dir()))
+        only = ["--component", component] if component else []
+        _cmake("--install", str(build), "--prefix", str(self._package_dir()), *only)
 
     def get_outputs(self) -> list[str]:
         """What was installed; setuptools asks for it after run()."""
@@ -107,11 +109,11 @@ def _cmake(*arguments: str) -> None:
         sys.exit(f"{result.stdout}error: cmake {arguments[0]} failed; its messages are above")
 
 
-def _build(build: Path) -> None:
+def _build(build: Path, *options: str) -> None:
     """Builds, and shows one line: percent, steps, and the time that is left. In a pipe, a line for each tenth."""
     status = "building: %p, step %f of %t, %W left"
     environment = dict(_environment(), NINJA_STATUS=f"{status}\x1f")
-    command = _cmake_command("--build", str(build))
+    command = _cmake_command("--build", str(build), *options)
     shown = -1
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, errors="replace")
     assert process.stdout is not None

@@ -32,7 +32,7 @@ def check_library(path: Path) -> None:
     """
     if not path.exists():
         raise RuntimeError(
-            f"the PJRT plugin {path} is not there; build it (python setup.py build_ext --inplace) or install the wheel"
+            f"the PJRT plugin {path} is not there; build it (make build) or install the wheel"
         )
     try:
         library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
