@@ -5,8 +5,8 @@ set(compiler_cache ${PROJECT_SOURCE_DIR}/tools/compiler_cache.sh)
 if(MYDEV_CCACHE AND EXISTS ${compiler_cache} AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT CMAKE_C_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${compiler_cache})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${compiler_cache})
-  # Without it ccache leaves GCC's users of a precompiled header alone. Only the layers on torch have one.
-  if(MYDEV_BUILD_TORCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Without it ccache leaves GCC's users of a precompiled header alone.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
 endif()
