@@ -4,8 +4,9 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes that ask the same tests in several modes ask a third of them, which rotates by commit: three commits that follow
-each other ask everything. With ``--long`` each pass asks all, and what is repeated is repeated more often.
+Passes that ask the same tests in several modes ask a third of them each, and not the same one. The thirds rotate by
+commit: three commits that follow each other ask everything. With ``--long`` each pass asks all, and what is repeated is
+repeated more often.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ SKIPPED = 77  # the status of a pass that has not what it needs, and says so
 MODES = "host:async,guarded,devices=2"
 REMOTE = "host:remote,async,guarded,devices=2,faults=1"
 VALIDATED = "validate:host:remote,async,guarded,devices=2"
-ROOMS = ("device", "ops", "train", "custom_call")  # what other passes ask too
-MODE_TESTS = " ".join(f"tests/{room}" for room in ROOMS) + " tests/distributed/test_distributed_training*.py"
+MODE_TESTS = "tests/device tests/ops tests/train tests/custom_call"
 
 
 @dataclass(frozen=True)
 class Pass:
     name: str
-    command: str  #: for a shell; {third_of_…} are options that choose a third of some tests
+    command: str  #: for a shell; {third} are options that choose a third of the tests of the rooms in `thirds`
     in_test: bool = False  #: part of `make test`
+    thirds: tuple[str, ...] = ()  #: rooms of tests
+    turn: int = 0  #: which third: passes with other turns ask others
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,14 +56,18 @@ PASSES = (
     Pass("Python tests, one in four", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
-        f"{PYTEST} -m 'not any_driver' {{third_of_ops}} {MODE_TESTS}",
+        f"{PYTEST} -m 'not any_driver' {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
+        thirds=("ops",),
+        turn=2,
         environment={"MYDEV_DRIVER": MODES},
     ),
     Pass(
         f"Python tests, {REMOTE}",
-        f"{PYTEST} -m 'not any_driver' --conformance-remainder=6 tests/device tests/ops tests/train tests/custom_call "
+        f"{PYTEST} -m 'not any_driver' --conformance-remainder=6 {{third}} {MODE_TESTS} "
         "tests/conformance/test_opinfo.py tests/conformance/test_breadth.py tests/compile/test_programs.py "
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
+        thirds=("ops", "conformance"),
+        turn=1,
         environment={"MYDEV_DRIVER": REMOTE},
     ),
     Pass(
@@ -75,7 +81,11 @@ PASSES = (
         f"{PYTEST} -m devices tests/compile",
         environment={"MYDEV_DRIVER": "host:devices=2"},
     ),
-    Pass("Python tests, the rest", f"{PYTEST} -m 'not instruction_sets' --part=rest {{third_of_rooms}} tests"),
+    Pass(
+        "Python tests, the rest",
+        f"{PYTEST} -m 'not instruction_sets' --part=rest {{third}} tests",
+        thirds=("device", "ops", "train", "custom_call", "conformance"),
+    ),
     Pass(
         "PyTorch/XLA, a fifth",
         "tools/setup_torch_xla.sh --if-present && PYTHONPATH=$PWD/build/torch_xla_package build/torch_xla/bin/python "
@@ -123,12 +133,10 @@ def main() -> int:
 
 
 def _command(step: Pass, long: bool) -> str:
-    third = f"--third={_commits() % 3}"
-    rooms = " ".join(f"--third-of={room}" for room in ROOMS)
-    return step.command.format(
-        third_of_ops="" if long else f"{third} --third-of=ops",
-        third_of_rooms="--exits=50" if long else f"{third} {rooms}",
-    )
+    if long:
+        return step.command.format(third="--exits=50")
+    rooms = " ".join(f"--third-of={room}" for room in step.thirds)
+    return step.command.format(third=f"--third={(_commits() + step.turn) % 3} {rooms}")
 
 
 def _environment(step: Pass) -> dict[str, str]:
