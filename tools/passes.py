@@ -56,14 +56,14 @@ PASSES = (
     Pass("Python tests, one in four", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
-        f"{PYTEST} -m 'not any_driver' {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
+        f"{PYTEST} -m 'not any_driver and not instruction_sets' {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
         thirds=("ops",),
         turn=2,
         environment={"MYDEV_DRIVER": MODES},
     ),
     Pass(
         f"Python tests, {REMOTE}",
-        f"{PYTEST} -m 'not any_driver' --conformance-remainder=6 {{third}} {MODE_TESTS} "
+        f"{PYTEST} -m 'not any_driver and not instruction_sets' --conformance-remainder=6 {{third}} {MODE_TESTS} "
         "tests/conformance/test_opinfo.py tests/conformance/test_breadth.py tests/compile/test_programs.py "
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
         thirds=("ops", "conformance"),
@@ -72,7 +72,7 @@ PASSES = (
     ),
     Pass(
         "Python tests under the validation layer",
-        f"{PYTEST} -m 'not any_driver' tests/device/test_stream.py tests/device/test_copy_on_write.py "
+        f"{PYTEST} -m 'not any_driver and not instruction_sets' tests/device/test_stream.py tests/device/test_copy_on_write.py "
         "tests/device/test_memory.py tests/device/test_copy.py tests/device/test_graphs.py",
         environment={"MYDEV_DRIVER": VALIDATED},
     ),
