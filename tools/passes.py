@@ -29,6 +29,8 @@ PYTHON = ".venv/bin/python"
 PYTEST = f"{PYTHON} -m pytest -q --bar --strict-skips -n 2 --dist worksteal"
 CTEST = ".venv/bin/ctest --test-dir build/release --output-on-failure -j 2 --progress"
 SKIPPED = 77  # the status of a pass that has not what it needs, and says so
+# Tests that choose their own driver, and those of builds with several instruction sets, are asked once.
+MODE_PYTEST = f"{PYTEST} -m 'not any_driver and not instruction_sets'"
 # The modes find operands that are used too early or too late, memory that is touched where it may not be, and one
 # device taken for another. `remote` is a device whose memory the host does not reach, `faults` makes its streams late
 # now and then, and the validation layer checks what orders streams, captures them and gives memory back.
@@ -56,14 +58,14 @@ PASSES = (
     Pass("Python tests, one in four", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
-        f"{PYTEST} -m 'not any_driver and not instruction_sets' {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
+        f"{MODE_PYTEST} {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
         thirds=("ops",),
         turn=2,
         environment={"MYDEV_DRIVER": MODES},
     ),
     Pass(
         f"Python tests, {REMOTE}",
-        f"{PYTEST} -m 'not any_driver and not instruction_sets' --conformance-remainder=6 {{third}} {MODE_TESTS} "
+        f"{MODE_PYTEST} --conformance-remainder=6 {{third}} {MODE_TESTS} "
         "tests/conformance/test_opinfo.py tests/conformance/test_breadth.py tests/compile/test_programs.py "
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
         thirds=("ops", "conformance"),
@@ -72,7 +74,7 @@ PASSES = (
     ),
     Pass(
         "Python tests under the validation layer",
-        f"{PYTEST} -m 'not any_driver and not instruction_sets' tests/device/test_stream.py tests/device/test_copy_on_write.py "
+        f"{MODE_PYTEST} tests/device/test_stream.py tests/device/test_copy_on_write.py "
         "tests/device/test_memory.py tests/device/test_copy.py tests/device/test_graphs.py",
         environment={"MYDEV_DRIVER": VALIDATED},
     ),
