@@ -31,9 +31,7 @@ def check_library(path: Path) -> None:
     JAX itself would say no more than that it does not know the platform.
     """
     if not path.exists():
-        raise RuntimeError(
-            f"the PJRT plugin {path} is not there; build it (make build) or install the wheel"
-        )
+        raise RuntimeError(f"the PJRT plugin {path} is not there; build it (make build) or install the wheel")
     try:
         library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:

@@ -54,7 +54,7 @@ OPERATIONS = {
 
 
 def fallbacks() -> dict[str, list[str]]:
-    """What falls back, in this process, for each of OPERATIONS and its gradient."""
+    """The operators that fall back, in this process, for each of OPERATIONS and its gradient."""
     import torch
 
     import torch_mydev

@@ -15,7 +15,7 @@ from support.checkout import ROOT
 
 
 class Item:
-    """What the selection reads of a pytest.Item."""
+    """The part of a pytest.Item that the selection reads."""
 
     def __init__(self, room: str, file: str, case: int, marker: str = "") -> None:
         self.path = Path("tests", room, file)

@@ -110,7 +110,7 @@ def python_reasons(text: str) -> Iterator[str]:
 
 @cache
 def reasons() -> set[str]:
-    """Of all skips in the sources."""
+    """The reasons of all skips in the sources."""
     found = {reason for path in TESTS.rglob("*.py") for reason in python_reasons(path.read_text(encoding="utf-8"))}
     for path in (TESTS / "cpp").rglob("*.cpp"):
         found |= set(re.findall(r'GTEST_SKIP\(\) << "([^"]*)"', path.read_text(encoding="utf-8")))

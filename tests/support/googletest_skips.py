@@ -20,7 +20,7 @@ _EVENT = re.compile(
 
 
 def faults(log: str) -> list[str]:
-    """What is wrong with the skips in ctest's log."""
+    """The faults of the skips in ctest's log."""
     program = reason = ""
     ran, skipped, not_allowed = set(), {}, set()
     for event in _EVENT.finditer(log):

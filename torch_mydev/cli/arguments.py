@@ -1,4 +1,4 @@
-"""What the command line needs of arguments that argparse does not have."""
+"""Parsing of arguments that argparse does not have."""
 
 from __future__ import annotations
 

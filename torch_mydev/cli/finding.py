@@ -1,4 +1,4 @@
-"""What a command found out about an installation or a library: one entry of its report."""
+"""One entry of a report about an installation or a library."""
 
 from __future__ import annotations
 
