@@ -185,4 +185,6 @@ def _register_with_torch() -> None:
     integrations.apply()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
     atexit.register(_C.close_log)
+    # Streams run host functions, which need the interpreter, and code of libraries that are taken away after it.
+    atexit.register(_C.wait_for_streams)
     atexit.register(_C.stop_autograd_threads)

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "host_kernels/isa_variant.h"
+#include "host_kernels/onednn/primitive_plan.h"
 #include "runtime/base/status.h"
 
 namespace mydev::kernels {
@@ -43,6 +44,7 @@ const mydev_kernel& builtin_kernel(std::string_view name, InstructionSet isa) {
 extern "C" MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t version_major,
                                                                      uint32_t /*version_minor*/) {
   if (version_major != MYDEV_CUSTOM_CALL_VERSION_MAJOR) return nullptr;
+  mydev::kernels::make_onednn_statics();
   static const auto& records = *new std::vector(mydev::kernels::builtin_kernels(mydev::instruction_set()));
   static const mydev_library library = {.struct_size = sizeof(mydev_library),
                                         .version_major = MYDEV_CUSTOM_CALL_VERSION_MAJOR,

@@ -124,6 +124,7 @@ void bind_device(pybind11::module_& m) {
           return exchange_current_device(index);
         }));
   m.def("synchronize", wrap_pybind_function_no_gil([](int index) { synchronize_device(device(index)); }));
+  m.def("wait_for_streams", wrap_pybind_function_no_gil([] { wait_for_streams(); }));
   m.def("sync_debug_mode", [] { return static_cast<int>(sync_debug_mode()); });
   m.def("set_sync_debug_mode", [](int mode) { set_sync_debug_mode(static_cast<SyncDebugMode>(mode)); });
   m.def("can_access_peer",

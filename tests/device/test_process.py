@@ -84,6 +84,30 @@ weight.sum().backward()
     assert "gradient 9.0" in check(run_python(code, fresh=True))
 
 
+# Work of a second or so, of code that libraries made while the process ran.
+PENDING = {
+    "products": "x = torch.randn(1500, 1500, device='mydev')\nfor _ in range(6): x = x @ x / 99",
+    "convolutions": "x = torch.randn(8, 32, 64, 64, device='mydev'); w = torch.randn(32, 32, 3, 3, device='mydev')\n"
+    "for _ in range(9): x = torch.nn.functional.conv2d(x, w, padding=1) / 99",
+    "pointwise": "x = torch.randn(2000, 2000, device='mydev')\nfor _ in range(30): x = x.sin().exp().sort(0)[0]"
+    ".softmax(0)",
+    "host functions": "import time; s = torch.mydev.current_stream(); x = torch.ones(3, device='mydev')\n"
+    "for _ in range(5): s.launch_host_func(time.sleep, 0.1); x += 1",
+    "compiled": "f = torch.compile(lambda x: (x.sin() * x + 1).sum(0), backend='mydev_kernels')\n"
+    "x = torch.randn(3000, 3000, device='mydev')\nfor _ in range(9): f(x)",
+    "graph": "g = torch.mydev.MyDevGraph(); x = torch.randn(900, 900, device='mydev'); x @ x\n"
+    "with torch.mydev.graph(g): y = (x @ x).exp()\nfor _ in range(30): g.replay()",
+}
+
+
+# oneDNN's code for AVX2 lies in static objects of its own, which exist from its first product on.
+@pytest.mark.parametrize("isa", ["AVX2", "DEFAULT"])
+@pytest.mark.parametrize("work", PENDING)
+def test_pending_work_is_waited_for_before_libraries_go(run_python: Run, work: str, isa: str) -> None:
+    code = f"import torch, torch_mydev\n{PENDING[work]}"
+    check(run_python(code, fresh=True, MYDEV_DRIVER="host:async", OMP_NUM_THREADS="1", ONEDNN_MAX_CPU_ISA=isa))
+
+
 def test_process_that_never_uses_the_device_exits_with_zero(run_python: Run) -> None:
     check(run_python("import torch, torch_mydev", fresh=True))
 

@@ -93,6 +93,30 @@ def test_index_out_of_range_raises(bad: int, device: torch.device) -> None:
 @pytest.mark.parametrize(
     "call",
     [
+        lambda x, rows, _: x[rows],
+        lambda x, rows, _: x[:, rows],
+        lambda x, _, mask: x[mask],
+        lambda x, rows, _: x.__setitem__(rows, 5),
+        lambda x, _, mask: x.__setitem__(mask, 5),
+        lambda x, rows, _: x.index_put_((rows,), torch.tensor(1.0)),
+        lambda x, rows, _: x.index_put_((rows,), torch.tensor(1.0), accumulate=True),
+        lambda x, rows, _: torch.ops.aten.index.Tensor_out(x, [rows], out=torch.empty(0)),
+        lambda x, rows, _: x.__setitem__(rows.cpu(), torch.ones(2, 5, device=rows.device)),
+        lambda x, _, mask: x.masked_fill(mask, 1.0),
+    ],
+)
+def test_indices_on_the_device_do_not_reach_into_tensors_of_the_cpu(
+    call: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object], device: torch.device
+) -> None:
+    x, before = values(4, 5), values(4, 5)
+    with pytest.raises(RuntimeError, match="same device"):
+        call(x, torch.tensor([0, 1], device=device), torch.ones(4, 5, dtype=torch.bool, device=device))
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
         lambda x: x[torch.tensor([0.5], device=x.device)],
         lambda x: x[torch.zeros(3, dtype=torch.bool, device=x.device)],
         lambda x: x[ROWS[:2].to(x.device), ROWS[:3].to(x.device)],

@@ -249,6 +249,15 @@ def test_wrong_transposed_convolution_is_named(options: dict[str, int], message:
         F.conv_transpose2d(x.to("mydev"), weight.to("mydev"), **options)
 
 
+def test_small_transposed_convolution_of_no_size_raises_what_the_cpu_raises() -> None:
+    x, weight = torch.ones(1, 1, 1, 6), torch.ones(1, 1, 2, 3)
+    with pytest.raises(RuntimeError) as expected:
+        F.conv_transpose2d(x, weight, padding=1)
+    with pytest.raises(RuntimeError) as actual:
+        F.conv_transpose2d(x.to("mydev"), weight.to("mydev"), padding=1)
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
 def test_transposed_convolution_of_no_size() -> None:
     x, weight = torch.ones(2, 4, 7, 7), torch.ones(4, 4, 4, 4)
     expected = F.conv_transpose2d(x, weight, padding=5)

@@ -130,3 +130,13 @@ def test_binary_cross_entropy_of_certain_predictions(device: torch.device) -> No
 def test_binary_cross_entropy_outside_the_unit_interval_raises(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="should be between 0 and 1"):
         F.binary_cross_entropy(torch.tensor([1.5], device=device), torch.ones(1, device=device)).cpu()
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_logsigmoid_under_nested_vmap(dim: int, device: torch.device) -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return torch.vmap(torch.vmap(F.logsigmoid), in_dims=dim, out_dims=dim)(x)
+
+    x = torch.linspace(-3, 3, 24).view(2, 3, 4)
+    assert_parity(run, x, device=device)
+    assert_gradient_parity(run, x, device=device)

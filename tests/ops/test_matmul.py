@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch._higher_order_ops.out_dtype import out_dtype
 
@@ -318,6 +319,18 @@ def test_mixed_dtypes_raise_what_the_cpu_raises(device: torch.device) -> None:
 def test_mixed_devices_are_refused(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(2, 2, device=device) @ torch.ones(2, 2)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [torch.dot, lambda a, b: a.view(2, -1) @ b.view(2, -1).t(), lambda a, b: F.linear(a.view(4, -1), b.view(4, -1))],
+    ids=["dot", "mm", "linear"],
+)
+def test_products_over_many_elements_stay_accurate(device: torch.device, product: Callable[..., torch.Tensor]) -> None:
+    torch.manual_seed(0)
+    a, b = torch.rand(4_000_000), torch.rand(4_000_000)
+    exact = product(a.double(), b.double())
+    torch.testing.assert_close(product(a.to(device), b.to(device)).cpu().double(), exact, rtol=1e-6, atol=0)
 
 
 def test_outer_product_into_a_number_raises_what_the_cpu_raises(device: torch.device) -> None:

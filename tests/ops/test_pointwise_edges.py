@@ -211,3 +211,41 @@ def test_bfloat16_arithmetic_is_rounded_once(name: str, length: int, device: tor
         torch.testing.assert_close(
             function(left.to(device), moved).cpu(), function(left, right), rtol=0, atol=0, equal_nan=True
         )
+
+
+# The operand grows by broadcasting; each form casts something.
+GROWING = {
+    "lt_": lambda x, other: x.lt_(other),
+    "add_": lambda x, other: x.add_(other.to(torch.int16)),
+    "mul_ by a wider one": lambda x, other: x.mul_(other.double()),
+    "logical_or_": lambda x, other: x.logical_or_(other),
+    "out= is the second operand": lambda x, other: torch.add(other, x, out=x),
+    "out= is the first operand": lambda x, other: torch.maximum(x, other.double(), out=x),
+    "masked_fill_": lambda x, other: x.masked_fill_(other.bool(), 2),
+    "clamp_min_": lambda x, other: x.clamp_min_(other),
+    "addcmul_": lambda x, other: x.addcmul_(other, other),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float16, torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize("name", GROWING)
+def test_an_operand_that_is_written_never_grows(device: torch.device, name: str, dtype: torch.dtype) -> None:
+    base = torch.ones(8, dtype=dtype, device=device)
+    with pytest.raises(RuntimeError):
+        GROWING[name](base.cpu()[2:3], torch.zeros(4))
+    with pytest.raises(RuntimeError):
+        GROWING[name](base[2:3], torch.zeros(4, device=device))
+    assert torch.equal(base.cpu(), torch.ones(8, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32], ids=str)
+@pytest.mark.parametrize("exponent", [torch.int8, torch.int32, torch.int64, torch.float32, torch.bool], ids=str)
+def test_ldexp_scales_by_powers_beyond_the_type(
+    device: torch.device, dtype: torch.dtype, exponent: torch.dtype
+) -> None:
+    x = torch.tensor([0.0, -0.0, 1e-30, 3.0, 1e30, -5e-7, float("inf"), float("nan")]).to(dtype)
+    for power in (120, 24, 1, 0, -1, -24, -120):
+        check_outcome(device, torch.ldexp, x, torch.full((8,), power).to(exponent))
+    if exponent == torch.int64:
+        for power in (200, -200, 2000, -2000):
+            check_outcome(device, torch.ldexp, x, torch.full((8,), power))

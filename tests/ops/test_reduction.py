@@ -111,6 +111,14 @@ def test_reduction_with_dtype(dtype: torch.dtype, device: torch.device) -> None:
     assert_parity(lambda x: torch.mean(x, 0, dtype=dtype), values(40, 3, dtype=torch.int32), device=device)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("order", [1, 2, float("inf")])
+def test_norm_of_single_elements_is_their_magnitude(order: float, dtype: torch.dtype, device: torch.device) -> None:
+    x = torch.tensor([[3e38], [-1e-30], [float("nan")], [-0.0]], dtype=dtype)
+    assert_parity(lambda x: torch.linalg.vector_norm(x, order, dim=1), x, device=device)
+    assert_parity(lambda x: torch.nn.functional.normalize(x), x[:2], device=device)
+
+
 def test_reduction_into_out(device: torch.device) -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty(0, dtype=x.dtype, device=x.device)

@@ -6,10 +6,8 @@ stream and pools of streams by priority, which are handed out in turn. The curre
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -20,11 +18,9 @@ from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device.devices import (
     DeviceLike,
-    device_count,
     device_index,
     get_device_properties,
     init,
-    synchronize,
 )
 
 _DEVICE_TYPE = int(DeviceType.PrivateUse1.value)
@@ -72,7 +68,6 @@ class Stream(torch.Stream):
             raise TypeError(f"launch_host_func: the function must be callable, not {function!r}")
         if name is None:
             name = getattr(function, "__qualname__", type(function).__qualname__)
-        _wait_for_host_functions_at_exit()
         _C.launch_host_function(self.device_index, self.stream_id, name, partial(function, *args))
 
     def __reduce__(self) -> NoReturn:
@@ -80,18 +75,6 @@ class Stream(torch.Stream):
 
     def __repr__(self) -> str:
         return f"<torch.{DEVICE_NAME}.{type(self).__name__} device={self.device} id={self.stream_id}>"
-
-
-@cache
-def _wait_for_host_functions_at_exit() -> None:
-    """Arranges, once, that streams are done before the interpreter goes, without which no host function can run."""
-    atexit.register(_wait_for_all_streams)
-
-
-def _wait_for_all_streams() -> None:
-    for index in range(device_count()):
-        with suppress(RuntimeError):  # at exit nobody is left to whom an error of the stream could be told
-            synchronize(index)
 
 
 class ExternalStream(Stream):

@@ -114,6 +114,7 @@ bool read_number(const at::Tensor& tensor, mydev_attribute& number) {
 }
 
 bool fit_number(mydev_attribute& number, ScalarType type, bool round) {
+  constexpr double kLargestFloat = std::numeric_limits<float>::max();
   if (type == ScalarType::Bool || number.kind == MYDEV_ATTRIBUTE_BOOL) return true;
   if (number.kind == MYDEV_ATTRIBUTE_COMPLEX) return c10::isComplexType(type);
   if (number.kind == MYDEV_ATTRIBUTE_INT) {
@@ -123,11 +124,11 @@ bool fit_number(mydev_attribute& number, ScalarType type, bool round) {
   double& value = number.value.f;
   switch (type) {
     case ScalarType::Half:
-      if (!float_fits(value, 65504.0)) return false;
+      if (!float_fits(value, round ? 65504.0 : kLargestFloat)) return false;
       if (round) value = static_cast<float>(c10::Half(static_cast<float>(value)));
       return true;
     case ScalarType::BFloat16:
-      if (!float_fits(value, 3.3895313892515355e38)) return false;
+      if (!float_fits(value, round ? 3.3895313892515355e38 : kLargestFloat)) return false;
       if (round) value = static_cast<float>(c10::BFloat16(static_cast<float>(value)));
       return true;
     case ScalarType::Float8_e5m2:
@@ -136,7 +137,7 @@ bool fit_number(mydev_attribute& number, ScalarType type, bool round) {
       return !(std::fabs(value) > 448.0);
     case ScalarType::Float:
     case ScalarType::ComplexFloat:
-      return float_fits(value, std::numeric_limits<float>::max());
+      return float_fits(value, kLargestFloat);
     case ScalarType::Double:
     case ScalarType::ComplexDouble:
       return true;

@@ -20,7 +20,8 @@ c10::Scalar to_scalar(const mydev_attribute& number);
 bool read_number(const at::Tensor& tensor, mydev_attribute& number);
 
 // Whether the number has a value in `type` (a floating number in an integral type: its integer part). With `round`, a
-// number for a half precision type is rounded to it.
+// number for a half precision type is rounded to it; without, it may be any that f32 holds, in which such types
+// compute.
 bool fit_number(mydev_attribute& number, c10::ScalarType type, bool round);
 
 // A number as the kernel of a type sees it: of the type's kind, whatever the number was given as.

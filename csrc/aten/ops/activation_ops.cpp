@@ -102,7 +102,10 @@ std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
   call.take(self);
   call.take(result);
   if (!call.run()) return BoxedFallback<ops::log_sigmoid_forward>::call(self);
-  return {std::move(result), empty_dense({0}, self)};
+  // Without elements, but with the operand's dimensions, by which vmap tells its batches.
+  at::DimVector none(self.sizes().begin(), self.sizes().end());
+  none.push_back(0);
+  return {std::move(result), empty_dense(none, self)};
 }
 at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& buffer) {
   PointwiseCall call(log_sigmoid_backward_row);

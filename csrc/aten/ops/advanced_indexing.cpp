@@ -27,6 +27,16 @@ bool is_mask(const Tensor& index) {
   return index.defined() && index.scalar_type() == at::kBool;
 }
 
+// Indices lie beside what they index, or on the CPU.
+void check_devices(const Tensor& self, const Indices& given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const std::optional<Tensor> index = given.get(i);
+    const bool placed = !index.has_value() || !index->defined() || index->is_cpu() || index->device() == self.device();
+    TORCH_CHECK(placed, "indices should be either on cpu or on the same device as the indexed tensor (", self.device(),
+                "), but the index of dimension ", i, " is on ", index->device(), "; move it with .to()");
+  }
+}
+
 // Indices on the device, masks expanded, one for each dimension of `self`, undefined where a dimension is not indexed.
 // None if the CPU refuses them, or warns.
 std::optional<std::vector<Tensor>> expanded(const Tensor& self, const Indices& given) {
@@ -94,6 +104,7 @@ Tensor places_of(const mydev_kernel& flat, const Indexed& indexed) {
 
 // Sizes, strides and errors are those of core's own composition over index_out.
 std::optional<Tensor> index(const Tensor& self, const Indices& given) {
+  check_devices(self, given);
   if (!on_device(self) || row_select_kernel.on(self) == nullptr || flat_kernel.on(self) == nullptr) return std::nullopt;
   const bool masked = std::any_of(given.begin(), given.end(), [](const std::optional<Tensor>& index) {
     return index.has_value() && is_mask(*index);
@@ -105,6 +116,7 @@ std::optional<Tensor> index(const Tensor& self, const Indices& given) {
 }
 
 Tensor* index_out(const Tensor& self, const Indices& given, Tensor& out) {
+  check_devices(self, given);
   const mydev_kernel* select = on_device(self) ? row_select_kernel.on(self) : nullptr;
   const mydev_kernel* flat = select != nullptr ? flat_kernel.on(self) : nullptr;
   if (flat == nullptr || !has_frame_type(self) || !writable_as(out, self.scalar_type(), self)) return nullptr;
@@ -147,6 +159,10 @@ bool fill_masked(Tensor& self, const Indices& given, const Tensor& value) {
 }
 
 Tensor* index_put(Tensor& self, const Indices& given, const Tensor& given_values, bool accumulate, bool /*unsafe*/) {
+  check_devices(self, given);
+  if (given_values.dim() > 0 && given_values.device() != self.device()) {
+    raise_device_mismatch("index_put_", self.device(), given_values.device());
+  }
   const mydev_kernel* kernel = on_device(self) ? (accumulate ? row_add_kernel : row_copy_kernel).on(self) : nullptr;
   const mydev_kernel* flat = kernel != nullptr ? flat_kernel.on(self) : nullptr;
   const bool is_number = given_values.is_cpu() && given_values.dim() == 0;

@@ -51,8 +51,16 @@ void check_dilation(IntArrayRef dilation) {
   TORCH_CHECK(positive, "non-positive dilation is not supported");
 }
 
-void check_result(IntArrayRef sizes, const Tensor& input) {
-  if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 0; })) return;
+// Small float convolutions of one image run without oneDNN on the CPU.
+bool is_small(const Tensor& input, const Tensor& weight, int64_t groups) {
+  constexpr int64_t kSmall = 20480;
+  return input.scalar_type() == at::kFloat && groups == 1 && input.size(0) == 1 &&
+         (weight.size(-1) <= 3 || weight.size(-2) <= 3) && input.size(1) * input.size(2) * input.size(3) <= kSmall;
+}
+
+// `smallest` is 0 or 1: without oneDNN the CPU's transposed convolution refuses a result without elements.
+void check_result(IntArrayRef sizes, const Tensor& input, int64_t smallest) {
+  if (std::all_of(sizes.begin(), sizes.end(), [smallest](int64_t size) { return size >= smallest; })) return;
   const auto text = [](IntArrayRef all) { return c10::str("(", c10::Join(" x ", all.slice(2)), ")"); };
   TORCH_CHECK(false, "Given input size per channel: ", text(input.sizes()),
               ". Calculated output size per channel: ", text(sizes), ". Output size is too small");
@@ -90,13 +98,11 @@ bool has_half_arithmetic() {
 #endif
 }
 
-// On the CPU small float convolutions of one volume, and those of float16 volumes where the processor does not compute
-// in it, run without oneDNN, and that code knows no channels-last.
+// On the CPU small convolutions of one volume, and those of float16 volumes where the processor does not compute in it,
+// run without oneDNN, and that code knows no channels-last.
 bool ignores_channels_last(const Tensor& input, const Tensor& weight, int64_t groups) {
-  constexpr int64_t kSmall = 20480;
   if (input.dim() == 5 && input.scalar_type() == at::kHalf) return !has_half_arithmetic();
-  return input.dim() == 5 && input.scalar_type() == at::kFloat && groups == 1 && input.size(0) == 1 &&
-         (weight.size(-1) <= 3 || weight.size(-2) <= 3) && input.size(1) * input.size(2) * input.size(3) <= kSmall;
+  return input.dim() == 5 && is_small(input, weight, groups);
 }
 
 // A result of the CPU's memory format.
@@ -122,7 +128,7 @@ std::optional<Tensor> try_convolution(const Tensor& input, const Tensor& weight,
                          ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
                                                        dilation, groups)
                          : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  check_result(sizes, input);
+  check_result(sizes, input, /*smallest=*/transposed && is_small(input, weight, groups) ? 1 : 0);
   Tensor out = empty_result(sizes, input, weight, groups);
   ConvolutionFrame<4> frame;
   frame.add(out).add(input).add(weight);

@@ -20,7 +20,7 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   const mydev_kernel* kernel = fill_kernel.on(self);
   mydev_attribute attribute = number_attribute("value", value);
   if (kernel == nullptr || !has_frame_type(self) || self.dim() > kMaxRank ||
-      !fit_number(attribute, self.scalar_type(), /*round=*/false)) {
+      !fit_number(attribute, self.scalar_type(), /*round=*/true)) {
     return false;
   }
   if (self.numel() == 0) return true;
@@ -55,7 +55,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
   at::assert_no_internal_overlap(self);  // as the CPU, though it fills such elements with a number
-  if (value.is_cpu()) return fill_scalar(self, value.item());
+  if (value.is_cpu()) return fill_scalar(self, value.to(self.scalar_type()).item());
   return self.copy_(value);  // broadcast on the device: nothing waits
 }
 

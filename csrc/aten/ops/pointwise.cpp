@@ -68,6 +68,14 @@ bool PointwiseCall::fit(int number_index, ScalarType common) {
   return fit_number(number_, common, /*round=*/!(row_.wide_number && number_index > 0));
 }
 
+bool PointwiseCall::arguments_fit(ScalarType common) const {
+  for (uint32_t left = number_arguments_; left != 0; left &= left - 1) {
+    mydev_attribute number = attributes_[static_cast<size_t>(__builtin_ctz(left))];
+    if (promotion_kind(number) <= promotion_kind(common) && !fit_number(number, common, /*round=*/true)) return false;
+  }
+  return true;
+}
+
 bool PointwiseCall::run() {
   if (C10_UNLIKELY(!representable_)) return false;
   const at::Tensor* first = nullptr;
@@ -165,6 +173,10 @@ class PointwiseCall::ContiguousPath {
                             (first_.dim() > 0 || input->unsafeGetTensorImpl()->is_wrapped_number()) &&
                             (!call_.is_condition(i) || input->scalar_type() == ScalarType::Bool);
         if (!usable || !read_number(*input, call_.number_)) return false;
+        if (!call_.row_.promotes && !input->unsafeGetTensorImpl()->is_wrapped_number() &&
+            input->scalar_type() != first_.scalar_type()) {
+          return false;
+        }
         number_index_ = i;
         number_broadcasts_ = true;
         continue;
@@ -190,7 +202,8 @@ class PointwiseCall::ContiguousPath {
         (promotion_kind(call_.number_) > promotion_kind(common_) || !call_.fit(number_index_, common_))) {
       return false;
     }
-    return row.check == nullptr || row.check(common_, given_, call_.attributes_.data());
+    if (row.check != nullptr && !row.check(common_, given_, call_.attributes_.data())) return false;
+    return call_.arguments_fit(common_);
   }
 
   C10_ALWAYS_INLINE bool broadcast(ContiguousShape& shape) const {

@@ -53,7 +53,8 @@ struct PointwiseRow {
   // Names of the kernel's attributes, in the order of the op's arguments that are not tensors.
   std::array<const char*, 4> attributes = {};
   bool number_is_operand = false;  // number arguments are operands (eq.Scalar), not attributes
-  bool wide_number = false;        // a number after the first operand is not rounded to half precision operands' type
+  bool wide_number = false;        // a number after the first operand is not rounded to half precision operands' type,
+                                   // and may lie beyond it
   bool condition_first = false;    // the first operand is a bool that takes no part in promotion
   bool promotes = true;            // false: all operands have one dtype
   bool casts_out = true;           // false: out= has the result's dtype
@@ -99,6 +100,8 @@ class PointwiseCall {
   bool run_strided(const mydev_kernel& kernel, const at::Tensor& first);
   // Makes the number operand one of the type that is computed in; false if it has no value there.
   bool fit(int number_index, c10::ScalarType common);
+  // Whether the arguments that are numbers have values in that type. The CPU decides whether others are errors.
+  bool arguments_fit(c10::ScalarType common) const;
   bool is_condition(int index) const { return row_.condition_first && index == 0; }
   const at::Tensor* input(int index) const { return inputs_[static_cast<size_t>(index)]; }
   bool covers(c10::ScalarType common) const { return (row_.dtypes >> static_cast<int>(common) & 1) != 0; }

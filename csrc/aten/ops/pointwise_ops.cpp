@@ -55,13 +55,11 @@ bool check_difference(c10::ScalarType common, DtypeSet given, const mydev_attrib
   return check_alpha(common, given, arguments);
 }
 
-PointwiseRow add_row = {
-    .kernel = KernelRef("mydev.add"), .attributes = {"alpha"}, .wide_number = true, .check = check_alpha};
+PointwiseRow add_row = {.kernel = KernelRef("mydev.add"), .attributes = {"alpha"}, .check = check_alpha};
 // Bools are let in for the check to refuse them.
 PointwiseRow sub_row = {.kernel = KernelRef("mydev.sub"),
                         .dtypes = kNumbers | kBools | kComplexes,
                         .attributes = {"alpha"},
-                        .wide_number = true,
                         .check = check_difference};
 PointwiseRow mul_row = {.kernel = KernelRef("mydev.mul"), .wide_number = true};
 PointwiseRow div_row = {.kernel = KernelRef("mydev.div"), .result = ResultDtype::kFloat, .wide_number = true};
@@ -175,6 +173,7 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const c10::Sc
   return finish<ops::masked_fill__Scalar>(call, self, mask, value);
 }
 at::Tensor masked_fill_scalar(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {
+  if (!on_device(self)) raise_device_mismatch("masked_fill", self.device(), mask.device());
   at::Tensor result = empty_dense(at::infer_size(self.sizes(), mask.sizes()), self);
   PointwiseCall call(where_row);
   call.take(mask);

@@ -1,5 +1,6 @@
 // Pointwise calls of any operands, through a TensorIterator: type promotion, broadcasting, casts of operands and
 // results.
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorIterator.h>
@@ -34,6 +35,10 @@ class PointwiseCall::StridedPath {
                   " can't be cast to the desired output type ", out->scalar_type());
     }
     at::Tensor target = out != nullptr && !cast_out ? *out : at::Tensor();
+    if (writes_operand() && call_.out_->sizes() != broadcast_sizes()) {
+      TORCH_CHECK(false, "output with shape ", call_.out_->sizes(), " doesn't match the broadcast shape ",
+                  broadcast_sizes());
+    }
     at::TensorIterator iterator = build_iterator(target, computed);
     if (iterator.ndim() > kMaxRank) return false;
     if (iterator.numel() > 0) launch(kernel, iterator);
@@ -79,6 +84,7 @@ class PointwiseCall::StridedPath {
     if (!row.promotes && given_tensors != dtypes(common_)) return false;
     if (!call_.covers(common_)) return false;
     if (row.check != nullptr && !row.check(common_, given, call_.attributes_.data())) return false;
+    if (!call_.arguments_fit(common_)) return false;
     if (row.wide_number && is_wide_scalar(1)) narrow_ = std::exchange(common_, ScalarType::Float);
     return true;
   }
@@ -164,13 +170,25 @@ class PointwiseCall::StridedPath {
 
   void cast_into_out(const at::Tensor& computed) const {
     const at::Tensor& out = *call_.out_;
-    if (call_.input(0) == &out) {  // in place
-      TORCH_CHECK(computed.sizes() == out.sizes(), "output with shape ", out.sizes(),
-                  " doesn't match the broadcast shape ", computed.sizes());
-    } else {
-      if (at::native::resize_output(out, computed.sizes())) out.as_strided_(computed.sizes(), computed.strides());
-    }
+    if (at::native::resize_output(out, computed.sizes())) out.as_strided_(computed.sizes(), computed.strides());
     out.copy_(computed);
+  }
+
+  // Whether the result is written where an operand is read: in place, or by out=. Such a result never grows.
+  bool writes_operand() const {
+    if (call_.out_ == nullptr) return false;
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      if (call_.input(i) != nullptr && call_.input(i)->is_same(*call_.out_)) return true;
+    }
+    return false;
+  }
+
+  at::DimVector broadcast_sizes() const {
+    at::DimVector sizes;
+    for (int i = 0; i < call_.num_inputs_; ++i) {
+      if (call_.input(i) != nullptr) sizes = at::infer_size_dimvector(sizes, call_.input(i)->sizes());
+    }
+    return sizes;
   }
 
   PointwiseCall& call_;

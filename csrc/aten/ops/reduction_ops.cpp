@@ -92,9 +92,15 @@ ReductionRow* norm_row(const ReductionRequest& request) {
   return order == std::numeric_limits<double>::infinity() ? &norm_inf_row : nullptr;
 }
 
+// Whether each result is made of one element. The norm is its magnitude then, which has no square that overflows.
+bool reduces_single_elements(const Tensor& self, const ReductionRequest& request) {
+  return c10::multiply_integers(ReducedShape(self, request).sizes) == self.numel();
+}
+
 std::optional<Tensor> reduce_norm(const Tensor& self, const ReductionRequest& request) {
   ReductionRow* row = norm_row(request);
-  return row == nullptr || self.numel() == 0 ? std::nullopt : reduce(*row, self, request);
+  if (row == nullptr || self.numel() == 0) return std::nullopt;
+  return reduce(reduces_single_elements(self, request) ? norm_inf_row : *row, self, request);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

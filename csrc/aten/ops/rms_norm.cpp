@@ -48,6 +48,7 @@ using Normalized = std::tuple<Tensor, Tensor>;  // and the inverse of each row's
 std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape,
                                        const OptionalTensor& weight, std::optional<double> eps) {
   static KernelRef kernel("mydev.rms_norm");
+  if (given(weight)) check_same_device("rms_norm", {input, *weight});
   const mydev_kernel* record = kernel.on(input);
   const DenseRows rows(input, normalized_shape);
   if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;

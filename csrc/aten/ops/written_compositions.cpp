@@ -1,5 +1,6 @@
 // Operators that are a line or two of others of the device, as they are on the CPU: taken where the host does not reach
-// the operands. Elsewhere, and for operands that the line would treat otherwise than the CPU, they fall back.
+// the operands, or on any device where the line is as fast. Elsewhere, and for operands that the line would treat
+// otherwise than the CPU, they fall back.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
@@ -23,6 +24,7 @@ KernelRef norm_kernel("mydev.norm2", BuiltinRuns::kWithoutHostAccess);
 KernelRef amin_kernel("mydev.amin", BuiltinRuns::kWithoutHostAccess);
 KernelRef maximum_kernel("mydev.maximum", BuiltinRuns::kWithoutHostAccess);
 KernelRef where_kernel("mydev.where", BuiltinRuns::kWithoutHostAccess);
+KernelRef exp2_kernel("mydev.exp2");
 
 bool has(KernelRef& kernel, const Tensor& self) {
   return on_device(self) && kernel.on(self) != nullptr;
@@ -48,6 +50,17 @@ Tensor* pow_scalar_out(const at::Scalar& base, const Tensor& exponent, Tensor& o
 std::optional<Tensor> pow_scalar(const at::Scalar& base, const Tensor& exponent) {
   if (!has(pow_kernel, exponent)) return std::nullopt;
   return at::_ops::pow_Scalar::redispatch(kCompositionKeys, base, exponent);
+}
+
+// In double, whose exponents are more than all that f32's elements need: the product is exact, and rounded once.
+std::optional<Tensor> ldexp(const Tensor& self, const Tensor& exponent) {
+  constexpr double kFurthest = 400;
+  if (!has(exp2_kernel, self)) return std::nullopt;
+  const bool scales = at::isFloatingType(self.scalar_type()) && c10::isIntegralType(exponent.scalar_type(), true);
+  if (!scales) return at::_ops::ldexp_Tensor::redispatch(kCompositionKeys, self, exponent);
+  if (self.scalar_type() == at::kDouble || exponent.scalar_type() == at::kBool) return std::nullopt;
+  const Tensor power = exponent.to(at::kDouble).clamp(-kFurthest, kFurthest).exp2();
+  return self.to(at::kDouble).mul(power).to(self.scalar_type());
 }
 
 std::optional<Tensor> count_nonzero(const Tensor& self, c10::IntArrayRef dims) {
@@ -135,6 +148,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_native<at::_ops::rsub_Tensor, &rsub>(m);
   register_native<at::_ops::pow_Scalar, &pow_scalar>(m);
   register_native<at::_ops::pow_Scalar_out, &pow_scalar_out>(m);
+  register_native<at::_ops::ldexp_Tensor, &ldexp>(m);
   register_native<at::_ops::count_nonzero_dim_IntList, &count_nonzero>(m);
   register_native<at::_ops::trace, &trace>(m);
   register_native<at::_ops::norm_out, &norm_out>(m);

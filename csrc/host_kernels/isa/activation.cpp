@@ -110,7 +110,7 @@ struct Elu {
   explicit Elu(const Params& p) : alpha(p.get<T>(0, 1)), scale(p.get<T>(1, 1)), input_scale(p.get<T>(2, 1)) {}
   template <typename V>
   V operator()(V x) const {
-    return x > T(0) ? x * scale : expm1(x * input_scale) * (alpha * scale);
+    return x < T(0) ? expm1(x * input_scale) * (alpha * scale) : x * scale;
   }
 };
 template <typename T>

@@ -1,7 +1,7 @@
 // Kernel group rms_norm: normalisation of rows by their root mean square, forward and backward.
 //
 // Rows are independent; the gradient of the weight sums over them column by column, in their order, so that results do
-// not depend on the number of threads.
+// not depend on the number of threads. Long sums are made of blocks' sums, which are added in double.
 #include <algorithm>
 #include <cmath>
 
@@ -14,24 +14,35 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 constexpr int64_t kColumnBlock = 64;
+constexpr int64_t kSumBlock = 1024;
 
 template <typename T>
 T* data(const mydev_buffer& buffer) {
   return static_cast<T*>(buffer.data);
 }
 
-// The sum of term(j) over [0, n), in kLanes partial sums.
+// The sum of term(j) over [first, last), in kLanes partial sums.
 template <typename T, typename Term>
-T sum_of(int64_t n, const Term& term) {
+T block_sum(int64_t first, int64_t last, const Term& term) {
   T lanes[kLanes] = {};
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
+  int64_t j = first;
+  for (; j + kLanes <= last; j += kLanes) {
     for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(j + lane);
   }
-  for (; j < n; ++j) lanes[j % kLanes] += term(j);
+  for (; j < last; ++j) lanes[j % kLanes] += term(j);
   T sum = 0;
   for (const T lane : lanes) sum += lane;
   return sum;
+}
+
+// The sum of term(j) over [0, n).
+template <typename T, typename Term>
+T sum_of(int64_t n, const Term& term) {
+  double sum = 0;
+  for (int64_t j = 0; j < n; j += kSumBlock) {
+    sum += static_cast<double>(block_sum<T>(j, std::min(j + kSumBlock, n), term));
+  }
+  return static_cast<T>(sum);
 }
 
 template <typename T>
@@ -89,12 +100,19 @@ void backward_weight(const mydev_frame& frame) {
   const int64_t blocks = (n + kColumnBlock - 1) / kColumnBlock;
   const int64_t grain = std::max<int64_t>(1, kGrainCheap / (kColumnBlock * std::max<int64_t>(rows, 1)));
   parallel_for(blocks, grain, [=](int64_t begin, int64_t end) {
-    const int64_t first = begin * kColumnBlock, last = std::min(end * kColumnBlock, n);
-    for (int64_t j = first; j < last; ++j) grad_weight[j] = 0;
-    for (int64_t i = 0; i < rows; ++i) {
-      const T *g = grad + i * n, *row = x + i * n;
-      const T scale = inverse_rms[i];
-      for (int64_t j = first; j < last; ++j) grad_weight[j] += g[j] * row[j] * scale;
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * kColumnBlock, columns = std::min(kColumnBlock, n - first);
+      double sums[kColumnBlock] = {};
+      for (int64_t start = 0; start < rows; start += kSumBlock) {
+        T partial[kColumnBlock] = {};
+        for (int64_t i = start; i < std::min(start + kSumBlock, rows); ++i) {
+          const T *g = grad + i * n + first, *row = x + i * n + first;
+          const T scale = inverse_rms[i];
+          for (int64_t j = 0; j < columns; ++j) partial[j] += g[j] * row[j] * scale;
+        }
+        for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<double>(partial[j]);
+      }
+      for (int64_t j = 0; j < columns; ++j) grad_weight[first + j] = static_cast<T>(sums[j]);
     }
   });
 }

@@ -112,11 +112,13 @@ float sum_of(Vector v) {
 }
 
 constexpr int kDotRows = 4, kDotColumns = 4;
+// One running sum over a long k loses what is small beside it. So k is cut into blocks, whose sums are added in double.
+constexpr int64_t kDotBlock = 4096;
+using DotProducts = double[kDotRows][kDotColumns];
 
-// products[r][c] = dot(row r of a, column c of b)
+// products[r][c] += dot(row r of a, column c of b); k is at most kDotBlock.
 template <int kTileRows, int kTileColumns>
-void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, int64_t k,
-              float (&products)[kDotRows][kDotColumns]) {
+void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, int64_t k, DotProducts& products) {
   Vector sums[kTileRows][kTileColumns] = {};
   int64_t p = 0;
   for (; p + kWidth <= k; p += kWidth) {
@@ -131,12 +133,12 @@ void dot_tile(const float* a, int64_t a_row, const float* b, int64_t b_column, i
     for (int c = 0; c < kTileColumns; ++c) {
       float sum = sum_of(sums[r][c]);
       for (int64_t q = p; q < k; ++q) sum += a[r * a_row + q] * b[c * b_column + q];
-      products[r][c] = sum;
+      products[r][c] += static_cast<double>(sum);
     }
   }
 }
 
-using DotFunction = void (*)(const float*, int64_t, const float*, int64_t, int64_t, float (&)[kDotRows][kDotColumns]);
+using DotFunction = void (*)(const float*, int64_t, const float*, int64_t, int64_t, DotProducts&);
 
 struct DotFunctions {
   DotFunction by_columns_and_rows[kDotColumns][kDotRows];
@@ -151,17 +153,20 @@ constexpr DotFunctions dot_functions(std::integer_sequence<int, kCounts...>) {
 constexpr DotFunctions kDotFunctions = dot_functions(std::make_integer_sequence<int, kDotRows>());
 
 void dot(const SmallGemm& gemm, int64_t begin, int64_t end) {
-  float products[kDotRows][kDotColumns];
   for (int64_t column = begin; column < end; column += kDotColumns) {
     const int64_t columns = std::min<int64_t>(kDotColumns, end - column);
     for (int64_t row = 0; row < gemm.m; row += kDotRows) {
       const int64_t rows = std::min<int64_t>(kDotRows, gemm.m - row);
-      kDotFunctions.by_columns_and_rows[columns - 1][rows - 1](gemm.a.data + row * gemm.a.row_stride, gemm.a.row_stride,
-                                                               gemm.b.data + column * gemm.b.col_stride,
-                                                               gemm.b.col_stride, gemm.k, products);
+      const DotFunction add_products = kDotFunctions.by_columns_and_rows[columns - 1][rows - 1];
+      DotProducts products = {};
+      for (int64_t p = 0; p < gemm.k; p += kDotBlock) {
+        add_products(gemm.a.data + row * gemm.a.row_stride + p, gemm.a.row_stride,
+                     gemm.b.data + column * gemm.b.col_stride + p, gemm.b.col_stride, std::min(kDotBlock, gemm.k - p),
+                     products);
+      }
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) {
-          float value = gemm.alpha * products[r][c];
+          float value = gemm.alpha * static_cast<float>(products[r][c]);
           if (gemm.addend.data != nullptr) {
             value += gemm.beta *
                      gemm.addend.data[(row + r) * gemm.addend.row_stride + (column + c) * gemm.addend.col_stride];

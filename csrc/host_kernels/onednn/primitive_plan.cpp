@@ -37,6 +37,12 @@ mydev_code code_of(dnnl_status_t status) noexcept {
 
 }  // namespace
 
+void make_onednn_statics() noexcept {
+  const float one = 1;
+  float product = 0;
+  dnnl_sgemm('N', 'N', 1, 1, 1, 1, &one, 1, &one, 1, 0, &product, 1);
+}
+
 const dnnl::engine& onednn_engine() {
   // Never destroyed: threads may still hold streams of it when the process ends.
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);

@@ -21,6 +21,10 @@
 
 namespace mydev::kernels {
 
+// Runs oneDNN's product once (1 to 4 ms), which makes the static objects that hold its generated code. What exists
+// before the first work of a stream is destroyed after the last, as runtime/stream/stream_table.h says.
+void make_onednn_statics() noexcept;
+
 // The one CPU engine of the process.
 const dnnl::engine& onednn_engine();
 // False for what oneDNN lacks on this processor.

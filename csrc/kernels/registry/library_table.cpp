@@ -4,6 +4,7 @@
 
 #include "kernels/spec/struct_copy.h"
 #include "runtime/base/status.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
@@ -32,6 +33,7 @@ mydev_library query_library(const std::string& file, void* symbol) {
   } catch (...) {
     thrown = ": something that is no std::exception";
   }
+  wait_for_streams_at_exit();
   MYDEV_CHECK(thrown.empty(), MYDEV_INVALID_ARGUMENT, "library '", file, "': its query function threw", thrown);
   MYDEV_CHECK(theirs != nullptr, MYDEV_FAILED_PRECONDITION, "library '", file, "' refuses version ", ours,
               " of mydev/custom_call.h (" MYDEV_CUSTOM_CALL_QUERY_SYMBOL " returned NULL); rebuild it against this ",

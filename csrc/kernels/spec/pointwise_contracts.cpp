@@ -134,7 +134,7 @@ constexpr ContractRow kActivationRows[] = {
     {"mydev.mish_backward", kBackward, kFloats,
      "t = tanh(log1p(exp(x))); s = 1 / (1 + exp(-x)); grad * (t + x * s * (1 - t * t))", ""},
     {"mydev.elu", "(out T) <- (in T; alpha: float = 1, scale: float = 1, input_scale: float = 1) where out may be in",
-     kFloats, "where(in > 0, in * scale, expm1(in * input_scale) * alpha * scale)", ""},
+     kFloats, "where(in < 0, expm1(in * input_scale) * alpha * scale, in * scale)", ""},
     {"mydev.elu_backward",
      "(out T) <- (grad T|number, x T|number; alpha: float = 1, scale: float = 1, input_scale: float = 1, "
      "is_result: bool = false) where out may be grad or x",

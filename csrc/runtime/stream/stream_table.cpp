@@ -45,23 +45,8 @@ DeviceStreams& streams_of(int device) {
   return all_streams()[static_cast<size_t>(device)];
 }
 
-// Waits for pending work, which may use what the destructors of other libraries are about to take away.
-void wait_at_exit() {
-  if (!driver_loaded()) {
-    return;
-  }
-  for (int index = 0; index < device_count(); ++index) {
-    for (const Stream* stream : existing_streams(index)) {
-      if (!stream->released()) {
-        stream->device().driver->stream_synchronize(stream->handle());
-      }
-    }
-  }
-}
-
-// With the first stream: after the driver was loaded, so that streams are waited for before it is finalized.
-void arrange_wait_at_exit() {
-  [[maybe_unused]] static const bool arranged = std::atexit(wait_at_exit) == 0;
+void wait_for_first_stream_at_exit() {
+  [[maybe_unused]] static const bool arranged = (wait_for_streams_at_exit(), true);
 }
 
 Stream& own_stream(int index, int64_t id) {
@@ -78,7 +63,7 @@ Stream& own_stream(int index, int64_t id) {
   const int priority = id > kPoolSize ? device.properties.stream_priority_high : device.properties.stream_priority_low;
   mydev_stream handle = nullptr;
   check_driver(device, device.driver->stream_create(index, priority, &handle), "creating a stream");
-  arrange_wait_at_exit();
+  wait_for_first_stream_at_exit();
   auto* stream = new Stream(device, handle, id, priority);
   slot.store(stream, std::memory_order_release);
   return *stream;
@@ -180,7 +165,7 @@ Stream& stream_by_id(int device, int64_t id) {
 Stream& register_external_stream(int device, mydev_stream handle) {
   Device& owner = mydev::device(device);
   MYDEV_CHECK(handle != nullptr, MYDEV_INVALID_ARGUMENT, "the handle of an external stream must not be NULL");
-  arrange_wait_at_exit();
+  wait_for_first_stream_at_exit();
   DeviceStreams& streams = streams_of(device);
   const std::lock_guard lock(streams.mutex);
   const int64_t id = streams.next_external++;
@@ -218,6 +203,25 @@ std::vector<Stream*> existing_streams(int device) {
     result.push_back(stream.get());
   }
   return result;
+}
+
+void wait_for_streams() noexcept {
+  if (!driver_loaded()) {
+    return;
+  }
+  for (int index = 0; index < device_count(); ++index) {
+    for (const Stream* stream : existing_streams(index)) {
+      if (!stream->released()) {
+        stream->device().driver->stream_synchronize(stream->handle());
+      }
+    }
+  }
+}
+
+void wait_for_streams_at_exit() {
+  if (driver_loaded()) {
+    std::atexit(wait_for_streams);
+  }
 }
 
 void synchronize_device(Device& device) {

@@ -43,4 +43,10 @@ std::vector<Stream*> existing_streams(int device);
 // Waits for all streams of the device; raises the sticky error of any (and clears it).
 void synchronize_device(Device& device);
 
+// Waits for all streams of all devices, and leaves their errors: for the end of the process.
+void wait_for_streams() noexcept;
+// Has the end of the process wait for streams before it runs the exit handlers and static destructors that exist by
+// now. Done at the first stream, and wherever a library was loaded whose code streams run.
+void wait_for_streams_at_exit();
+
 }  // namespace mydev
