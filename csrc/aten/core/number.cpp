@@ -172,7 +172,7 @@ void fit_kind(mydev_attribute& number, ScalarType type) {
   static constexpr uint16_t kKinds[] = {MYDEV_ATTRIBUTE_INT, MYDEV_ATTRIBUTE_INT, MYDEV_ATTRIBUTE_FLOAT,
                                         MYDEV_ATTRIBUTE_COMPLEX};
   const uint16_t kind = kKinds[promotion_kind(type)];
-  if (number.kind == kind) return;
+  if (number.kind == kind && type != ScalarType::Bool) return;
   const mydev_scalar scalar = scalar_value(number, type);
   number.kind = kind;
   number.value.c[0] = scalar.c[0];

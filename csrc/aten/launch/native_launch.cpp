@@ -59,6 +59,16 @@ at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
   return at::Tensor(std::move(impl));
 }
 
+bool has_standard_strides(const at::TensorBase& tensor) {
+  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  int64_t expected = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (strides[d] != expected) return false;
+    expected *= std::max<int64_t>(sizes[d], 1);
+  }
+  return true;
+}
+
 at::Tensor empty_laid_out_as(const at::TensorBase& like, c10::ScalarType dtype) {
   if (like.is_non_overlapping_and_dense()) return empty_strided_on(like.sizes(), like.strides(), dtype, like.device());
   return empty_strided_on(like.sizes(), at::infer_dense_strides(like.sizes(), like.strides()), dtype, like.device());

@@ -66,6 +66,8 @@ at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Devic
 inline at::Tensor empty_dense(c10::IntArrayRef sizes, const at::TensorBase& like) {
   return empty_dense(sizes, like.scalar_type(), like.device());
 }
+// Whether the strides are a fresh tensor's: a contiguous one's may differ where a dimension has one element, or none.
+bool has_standard_strides(const at::TensorBase& tensor);
 // Laid out as the CPU's empty_like: as `like` if that has no gaps, else its dimensions in the same order.
 at::Tensor empty_laid_out_as(const at::TensorBase& like, c10::ScalarType dtype);
 at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,

@@ -2,6 +2,7 @@
 //
 // Tensors of several dtypes are cast to their common type first; the bytes are then joined. As on the CPU, 1-D tensors
 // of no elements are skipped, whatever the other tensors' shape.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
@@ -34,6 +35,7 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
   const Tensor* model = nullptr;
   bool one_dtype = true;
   for (const Tensor& tensor : tensors) {
+    if (given != nullptr && !is_skipped(tensor)) at::assert_no_overlap(*given, tensor);
     if (!on_device(tensor) || tensor.device() != tensors[0].get().device() || tensor.dim() == 0 ||
         tensor.layout() != at::kStrided || !has_frame_type(tensor)) {
       return std::nullopt;

@@ -40,6 +40,7 @@ std::optional<Tensor> select(const Tensor& self, int64_t dim, const Tensor& inde
     return std::nullopt;
   }
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  if (self.size(wrapped) == 0 && index.numel() > 0) return std::nullopt;  // whatever the index, it is out of range
   at::DimVector shape(self.sizes());
   shape[static_cast<size_t>(wrapped)] = index.numel();
   if (given != nullptr) at::native::resize_output(*given, shape);
@@ -80,7 +81,8 @@ std::optional<Tensor> gather(const Tensor& self, int64_t dim, const Tensor& inde
 std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10::SymInt /*padding_idx*/,
                                 bool /*scale_grad_by_freq*/, bool /*sparse*/) {
   const mydev_kernel* kernel = on_device(weight) ? index_select_kernel.on(weight) : nullptr;
-  if (kernel == nullptr || weight.dim() != 2 || !is_index(indices, weight) || !has_frame_type(weight)) {
+  const bool out_of_range = weight.numel() == 0 && indices.numel() > 0;  // whatever the index: the CPU says so
+  if (kernel == nullptr || weight.dim() != 2 || !is_index(indices, weight) || !has_frame_type(weight) || out_of_range) {
     return std::nullopt;
   }
   at::DimVector shape(indices.sizes());

@@ -66,9 +66,11 @@ Tensor* index_copy_out(const Tensor& self, int64_t dim, const Tensor& index, con
 
 Tensor* index_fill(Tensor& self, int64_t given_dim, const Tensor& index, const at::Scalar& value) {
   const mydev_kernel* kernel = on_device(self) ? row_copy_kernel.on(self) : nullptr;
+  mydev_attribute number = {};
+  if (has_attribute(value)) number = number_attribute("value", value);
   if (kernel == nullptr || self.dim() == 0 || !is_write_index(index, self) || index.scalar_type() != at::kLong ||
-      !has_frame_type(self) || (value.isComplex() && !self.is_complex()) ||
-      at::has_internal_overlap(self) == at::MemOverlap::Yes) {
+      !has_attribute(value) || !fit_number(number, self.scalar_type(), /*round=*/true) || !has_frame_type(self) ||
+      (value.isComplex() && !self.is_complex()) || at::has_internal_overlap(self) == at::MemOverlap::Yes) {
     return nullptr;
   }
   const int64_t dim = at::maybe_wrap_dim(given_dim, self.dim());

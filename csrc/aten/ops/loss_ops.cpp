@@ -200,9 +200,12 @@ OptionalTensor mse(const Tensor& self, const Tensor& target, int64_t reduction) 
   const auto operands = loss_operands({self, target}, reduction);
   if (!operands.has_value()) return std::nullopt;
   const bool whole = reduction != at::Reduction::None;
+  // The CPU's TensorIterator takes a layout that is both of these for channels-last.
+  const auto format =
+      self.is_contiguous(at::MemoryFormat::ChannelsLast) ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Preserve;
   const Tensor out = whole                  ? empty_dense({}, self)
                      : self.is_contiguous() ? empty_dense(self.sizes(), self)
-                                            : empty_laid_out_as(self, self.scalar_type());
+                                            : at::empty_like(self, {}, format);
   return launch_loss(mse_loss_kernel, out, *operands, reduction);
 }
 

@@ -52,12 +52,20 @@ std::optional<at::ScalarType> parameter_type(const Tensor& input, Vectors vector
                                                                    : std::optional<at::ScalarType>();
 }
 
+// The CPU lays a result out in the first format in which the input is dense, a gradient as the input's strides suggest.
+c10::MemoryFormat result_format(const Tensor& input) {
+  for (const auto format : {c10::MemoryFormat::Contiguous, c10::MemoryFormat::ChannelsLast}) {
+    if (input.is_contiguous(format)) return format;
+  }
+  return input.suggest_memory_format();
+}
+
 // The kernel's view of [N, C, ...]: [N, C, S] dense, or rows of channels.
 struct Channels {
   c10::MemoryFormat format;
   std::array<int64_t, 3> sizes, strides;
 
-  explicit Channels(const Tensor& input) : format(input.suggest_memory_format()) {
+  Channels(const Tensor& input, c10::MemoryFormat of_result) : format(of_result) {
     const int64_t samples = input.size(0), channels = input.size(1);
     int64_t places = 1;
     for (int64_t d = 2; d < input.dim(); ++d) places *= input.size(d);
@@ -135,7 +143,7 @@ std::optional<Triple> batch_norm(const Tensor& input, const OptionalTensor& weig
       (!training && (!given(running_mean) || !given(running_var)))) {
     return std::nullopt;
   }
-  const Channels channels(input);
+  const Channels channels(input, result_format(input));
   const int64_t saved = training ? input.size(1) : 0;
   Tensor out = channels.empty(input);
   Tensor save_mean = empty_dense({saved}, *type, input.device());
@@ -194,7 +202,7 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
   }
   const mydev_kernel* kernel = batch_norm_backward_kernel.on(input);
   if (kernel == nullptr) return std::nullopt;
-  const Channels channels(input);
+  const Channels channels(input, input.suggest_memory_format());
   const Tensor dense = input.contiguous(channels.format), dense_grad = grad.contiguous(channels.format);
   const Tensor grad_in = output_mask[0] ? channels.empty(input) : Tensor();
   const auto vector = [&](bool wanted) {

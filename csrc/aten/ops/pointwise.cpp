@@ -23,17 +23,6 @@ bool overlaps_partly(const at::Tensor& a, const at::Tensor& b) {
   return p < q + b.nbytes() && q < p + a.nbytes() && !(p == q && a.sizes() == b.sizes());
 }
 
-// Strides as of a fresh tensor: those of a contiguous one may differ where a dimension has one element, or none.
-bool has_standard_strides(const at::Tensor& tensor) {
-  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
-  int64_t expected = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    if (strides[d] != expected) return false;
-    expected *= std::max<int64_t>(sizes[d], 1);
-  }
-  return true;
-}
-
 }  // namespace
 
 DtypeSet contract_types(const KernelRef& kernel) {
@@ -71,7 +60,7 @@ bool PointwiseCall::fit(int number_index, ScalarType common) {
 bool PointwiseCall::arguments_fit(ScalarType common) const {
   for (uint32_t left = number_arguments_; left != 0; left &= left - 1) {
     mydev_attribute number = attributes_[static_cast<size_t>(__builtin_ctz(left))];
-    if (promotion_kind(number) <= promotion_kind(common) && !fit_number(number, common, /*round=*/true)) return false;
+    if (!fit_number(number, common, /*round=*/true)) return false;
   }
   return true;
 }

@@ -71,6 +71,9 @@ PointwiseRow fmod_row = {.kernel = KernelRef("mydev.fmod")};
 PointwiseRow pow_row = {.kernel = KernelRef("mydev.pow"), .number_is_operand = true};
 PointwiseRow maximum_row = {.kernel = KernelRef("mydev.maximum"), .number_is_operand = true};
 PointwiseRow minimum_row = {.kernel = KernelRef("mydev.minimum"), .number_is_operand = true};
+// The CPU clamps no bools by numbers.
+PointwiseRow clamp_min_row = {.kernel = KernelRef("mydev.maximum"), .dtypes = kNumbers, .number_is_operand = true};
+PointwiseRow clamp_max_row = {.kernel = KernelRef("mydev.minimum"), .dtypes = kNumbers, .number_is_operand = true};
 PointwiseRow atan2_row = {.kernel = KernelRef("mydev.atan2"), .result = ResultDtype::kFloat};
 PointwiseRow bitwise_and_row = {.kernel = KernelRef("mydev.bitwise_and")};
 PointwiseRow bitwise_or_row = {.kernel = KernelRef("mydev.bitwise_or")};
@@ -206,8 +209,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_op<ops::pow_Tensor_Scalar>(m, &PowerOfNumber<ops::pow_Tensor_Scalar>::call);
   register_op<ops::pow__Scalar>(m, &PowerOfNumber<ops::pow__Scalar>::call);
   register_op<ops::pow_Tensor_Scalar_out>(m, &PowerOfNumber<ops::pow_Tensor_Scalar_out>::call);
-  register_forms<maximum_row, ops::maximum, ops::maximum_out, ops::clamp_min, ops::clamp_min_, ops::clamp_min_out>(m);
-  register_forms<minimum_row, ops::minimum, ops::minimum_out, ops::clamp_max, ops::clamp_max_, ops::clamp_max_out>(m);
+  register_forms<maximum_row, ops::maximum, ops::maximum_out>(m);
+  register_forms<minimum_row, ops::minimum, ops::minimum_out>(m);
+  register_forms<clamp_min_row, ops::clamp_min, ops::clamp_min_, ops::clamp_min_out>(m);
+  register_forms<clamp_max_row, ops::clamp_max, ops::clamp_max_, ops::clamp_max_out>(m);
   register_forms<maximum_row, ops::clamp_min_Tensor, ops::clamp_min__Tensor, ops::clamp_min_Tensor_out>(m);
   register_forms<minimum_row, ops::clamp_max_Tensor, ops::clamp_max__Tensor, ops::clamp_max_Tensor_out>(m);
   register_forms<atan2_row, ops::atan2, ops::atan2_, ops::atan2_out>(m);

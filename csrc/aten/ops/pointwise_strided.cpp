@@ -35,10 +35,7 @@ class PointwiseCall::StridedPath {
                   " can't be cast to the desired output type ", out->scalar_type());
     }
     at::Tensor target = out != nullptr && !cast_out ? *out : at::Tensor();
-    if (writes_operand() && call_.out_->sizes() != broadcast_sizes()) {
-      TORCH_CHECK(false, "output with shape ", call_.out_->sizes(), " doesn't match the broadcast shape ",
-                  broadcast_sizes());
-    }
+    check_out();
     at::TensorIterator iterator = build_iterator(target, computed);
     if (iterator.ndim() > kMaxRank) return false;
     if (iterator.numel() > 0) launch(kernel, iterator);
@@ -174,13 +171,20 @@ class PointwiseCall::StridedPath {
     out.copy_(computed);
   }
 
-  // Whether the result is written where an operand is read: in place, or by out=. Such a result never grows.
-  bool writes_operand() const {
-    if (call_.out_ == nullptr) return false;
+  // Raises what a TensorIterator would, had it the tensors of the call and not their casts: no element is written twice
+  // or read after it was written, and a result that is an operand never grows.
+  void check_out() const {
+    const at::Tensor* out = call_.out_;
+    if (out == nullptr) return;
+    at::assert_no_internal_overlap(*out);
+    bool is_operand = false;
     for (int i = 0; i < call_.num_inputs_; ++i) {
-      if (call_.input(i) != nullptr && call_.input(i)->is_same(*call_.out_)) return true;
+      if (call_.input(i) == nullptr) continue;
+      at::assert_no_partial_overlap(*out, *call_.input(i));
+      is_operand = is_operand || call_.input(i)->is_same(*out);
     }
-    return false;
+    TORCH_CHECK(!is_operand || out->sizes() == broadcast_sizes(), "output with shape ", out->sizes(),
+                " doesn't match the broadcast shape ", broadcast_sizes());
   }
 
   at::DimVector broadcast_sizes() const {

@@ -99,7 +99,7 @@ bool reduces_single_elements(const Tensor& self, const ReductionRequest& request
 
 std::optional<Tensor> reduce_norm(const Tensor& self, const ReductionRequest& request) {
   ReductionRow* row = norm_row(request);
-  if (row == nullptr || self.numel() == 0) return std::nullopt;
+  if (row == nullptr || self.numel() == 0 || !is_real_float(self.scalar_type())) return std::nullopt;
   return reduce(reduces_single_elements(self, request) ? norm_inf_row : *row, self, request);
 }
 

@@ -52,6 +52,7 @@ std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef nor
   const mydev_kernel* record = kernel.on(input);
   const DenseRows rows(input, normalized_shape);
   if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;
+  if (input.is_contiguous() && !has_standard_strides(input)) return std::nullopt;  // the composition keeps such strides
   const Tensor x = rows.of(input);
   const Tensor out = empty_dense(x.sizes(), x);
   Tensor inverse_rms = empty_dense({rows.count}, x);

@@ -70,7 +70,7 @@ std::optional<ValuesAndIndices> sort(const Tensor& self, std::optional<bool> /*s
 std::optional<ValuesAndIndices> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool /*sorted*/) {
   const mydev_kernel* kernel = kernel_for(topk_kernel, self);
   const auto kept = k.maybe_as_int();
-  if (kernel == nullptr || !kept.has_value()) return std::nullopt;
+  if (kernel == nullptr || !kept.has_value() || self.scalar_type() == at::kBool) return std::nullopt;
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (*kept < 0 || *kept > (self.dim() > 0 ? self.size(wrapped) : 1)) return std::nullopt;
   return launch_sort(*kernel, self, wrapped, *kept, bool_attribute("largest", largest));

@@ -1,6 +1,7 @@
 // Kernel group binary: out = f(a, b), all of T: arithmetic, extrema, bits.
 //
-// Integers wrap round. Division of integers by zero fails the launch with "ZeroDivisionError"; a remainder has the
+// Integers wrap round. Division of integers by zero fails the launch with "ZeroDivisionError", and leaves the dividend,
+// so that what is divided in place is not lost; a remainder has the
 // divisor's sign (mydev.remainder) or the dividend's (mydev.fmod). Shifts by a negative count or by more than the type
 // has bits give what shifting all bits out gives.
 #include <limits>
@@ -77,7 +78,7 @@ struct DivTrunc {
 template <std::integral T>
 struct DivTrunc<T> : IntegerDivision<T> {
   using IntegerDivision<T>::IntegerDivision;
-  T operator()(T a, T b) const { return this->defined(b) ? this->quotient(a, b) : T{0}; }
+  T operator()(T a, T b) const { return this->defined(b) ? this->quotient(a, b) : a; }
 };
 template <typename T>
 struct Fmod {
@@ -86,7 +87,7 @@ struct Fmod {
 template <std::integral T>
 struct Fmod<T> : IntegerDivision<T> {
   using IntegerDivision<T>::IntegerDivision;
-  T operator()(T a, T b) const { return this->defined(b) ? this->remainder(a, b) : T{0}; }
+  T operator()(T a, T b) const { return this->defined(b) ? this->remainder(a, b) : a; }
 };
 template <typename T>
 struct Remainder {
@@ -99,7 +100,7 @@ template <std::integral T>
 struct Remainder<T> : IntegerDivision<T> {
   using IntegerDivision<T>::IntegerDivision;
   T operator()(T a, T b) const {
-    if (!this->defined(b)) return 0;
+    if (!this->defined(b)) return a;
     const T r = this->remainder(a, b);
     return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
   }
@@ -121,7 +122,7 @@ template <std::integral T>
 struct DivFloor<T> : IntegerDivision<T> {
   using IntegerDivision<T>::IntegerDivision;
   T operator()(T a, T b) const {
-    if (!this->defined(b)) return 0;
+    if (!this->defined(b)) return a;
     const T r = this->remainder(a, b);
     const T quotient = this->quotient(a, b);
     return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(quotient - 1) : quotient;
