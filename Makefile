@@ -10,7 +10,8 @@
 #   make sanitize  googletests under ASan + UBSan, and under TSan
 #   make lint      formatting, static analysis and types
 #   make test-compile-cold  all that torch.compile's tests compile, and all operators, with no compiled code kept
-#   make test-fuzz  the fuzz tests, FUZZ_ROUNDS each instead of some thousands, also under the sanitizers
+#   make test-fuzz MINUTES=n  each fuzz test for n minutes from a random seed on; the googletests also under the
+#                  sanitizers that `make sanitize` has built
 #   make conformance  all questions of tests/conformance/breadth.py, where `make check` asks one in six
 #   make test-torch-xla  the plugin under PyTorch/XLA, in an environment of its own (1 GB of downloads, once a user)
 #   make test-ecosystem  programs of users' libraries, whose packages (40 MB) it adds to .venv
@@ -29,7 +30,7 @@ CTEST  := .venv/bin/ctest --output-on-failure -j 2
 # PyTorch/XLA's interpreter, with this checkout's package: tools/setup_torch_xla.sh makes both.
 TORCH_XLA := PYTHONPATH=$(CURDIR)/build/torch_xla_package build/torch_xla/bin/python
 TORCH_XLA_PYTEST := $(TORCH_XLA) -m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla
-FUZZ_ROUNDS := 1000000
+MINUTES := 1
 # Python keeps what it compiled: hundreds of interpreters start here, and compiling torch's modules is most of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -77,8 +78,11 @@ conformance: setup-test
 	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
 	@$(PYTEST) --conformance-share=1 tests/conformance/test_breadth.py
 
-test-fuzz: check-all
-	@for build in release asan tsan; do FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CTEST) --test-dir build/$$build -L fuzz || exit 1; done
+test-fuzz: setup-test
+	@tools/build.sh -DMYDEV_BUILD_TESTS=ON
+	@$(PYTEST) --minutes=$(MINUTES) tests/fuzz
+	@for build in build/release $(wildcard build/asan build/tsan); do \
+	  FUZZ_MINUTES=$(MINUTES) FUZZ_SEED=$$(date +%s) $(CTEST) --test-dir $$build -L fuzz || exit 1; done
 
 test-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh

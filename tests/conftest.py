@@ -138,6 +138,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exits", type=int, default=10, metavar="N", help="how often tests/device/test_process.py ends a process"
     )
+    parser.addoption("--minutes", type=float, help="how long each test of tests/fuzz runs, from a random seed on")
+    parser.addoption("--seed", type=int, help="the seed that each test of tests/fuzz begins with")
     parser.addoption(
         "--ecosystem", action="store_true", help="also start the programs of examples/ecosystem: make test-ecosystem"
     )

@@ -4,9 +4,9 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes that ask the same tests in several modes ask a third of them each, and not the same one. The thirds rotate by
-commit: three commits that follow each other ask everything. With ``--long`` each pass asks all, and what is repeated is
-repeated more often.
+Passes of many tests ask a third of them each, and passes that ask the same tests do not ask the same third. The thirds
+rotate by commit: three commits that follow each other ask everything. With ``--long`` each pass asks all, and what is
+repeated is repeated more often.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ MODE_TESTS = "tests/device tests/ops tests/train tests/custom_call"
 @dataclass(frozen=True)
 class Pass:
     name: str
-    command: str  #: for a shell; {third} are options that choose a third of the tests of the rooms in `thirds`
+    command: str  #: for a shell; {third} are options that choose a third of the tests
     in_test: bool = False  #: part of `make test`
-    thirds: tuple[str, ...] = ()  #: rooms of tests
     turn: int = 0  #: which third: passes with other turns ask others
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -59,7 +58,6 @@ PASSES = (
     Pass(
         f"Python tests, {MODES}",
         f"{MODE_PYTEST} {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
-        thirds=("ops",),
         turn=2,
         environment={"MYDEV_DRIVER": MODES},
     ),
@@ -68,7 +66,6 @@ PASSES = (
         f"{MODE_PYTEST} --conformance-remainder=6 {{third}} {MODE_TESTS} "
         "tests/conformance/test_opinfo.py tests/conformance/test_breadth.py tests/compile/test_programs.py "
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
-        thirds=("ops", "conformance"),
         turn=1,
         environment={"MYDEV_DRIVER": REMOTE},
     ),
@@ -86,14 +83,13 @@ PASSES = (
     Pass(
         "Python tests, the rest",
         f"{PYTEST} -m 'not instruction_sets' --part=rest {{third}} tests",
-        thirds=("device", "ops", "train", "custom_call", "conformance"),
     ),
     Pass(
         "PyTorch/XLA, a fifth",
         "tools/setup_torch_xla.sh --if-present && PYTHONPATH=$PWD/build/torch_xla_package build/torch_xla/bin/python "
         "-m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla --fifth",
     ),
-    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan"),
+    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {third}"),
     Pass("TSan", "tools/sanitize.sh thread build/tsan"),
     Pass(
         "the other instruction sets",
@@ -137,8 +133,7 @@ def main() -> int:
 def _command(step: Pass, long: bool) -> str:
     if long:
         return step.command.format(third="--exits=50")
-    rooms = " ".join(f"--third-of={room}" for room in step.thirds)
-    return step.command.format(third=f"--third={(_commits() + step.turn) % 3} {rooms}")
+    return step.command.format(third=f"--third={(_commits() + step.turn) % 3}")
 
 
 def _environment(step: Pass) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuzz.conftest import Fuzz
 from fuzz.eager import EagerProgram, GradientProgram
+from fuzz.rounds import Fuzz
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

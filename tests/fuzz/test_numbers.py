@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from fuzz.conftest import Fuzz
 from fuzz.eager import difference, words
+from fuzz.rounds import Fuzz
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -68,7 +68,7 @@ def calls(operator: Any, dtype: torch.dtype) -> Iterator[tuple[list[Any], int]]:
     positional = [i for i, parameter in enumerate(parameters) if i in given or not parameter.kwarg_only]
     for place in (*numbers, *tensors[1:]):
         for number in NUMBERS:
-            forms = [number]
+            forms: list[Any] = [number]
             if place in tensors and isinstance(number, float):
                 forms.append(torch.tensor(number))
             for form in forms:

@@ -17,18 +17,14 @@ from support.checkout import ROOT
 class Item:
     """The part of a pytest.Item that the selection reads."""
 
-    def __init__(self, room: str, file: str, case: int, marker: str = "") -> None:
+    def __init__(self, room: str, file: str, case: int) -> None:
         self.path = Path("tests", room, file)
         self.nodeid = f"{self.path}::test_something[{case}]"
-        self.marker = marker
-
-    def get_closest_marker(self, name: str) -> str | None:
-        return name if name == self.marker else None
 
 
 class Config:
-    def __init__(self, part: str = "all", third: int | None = None, rooms: tuple[str, ...] = ()) -> None:
-        self.options = {"part": part, "third": third, "third_of": list(rooms)}
+    def __init__(self, part: str = "all", third: int | None = None) -> None:
+        self.options = {"part": part, "third": third}
         self.hook = self
 
     def getoption(self, name: str) -> Any:
@@ -65,18 +61,6 @@ def test_three_thirds_are_everything_and_share_nothing() -> None:
     thirds = [selected(ITEMS, "all", third) for third in range(3)]
     assert set.union(*thirds) == {item.nodeid for item in ITEMS}
     assert sum(map(len, thirds)) == len(ITEMS)
-
-
-def test_thirds_are_about_the_named_rooms_alone() -> None:
-    kept = selected(ITEMS, "all", 1, ("ops",))
-    assert {item.nodeid for item in ITEMS if item.path.parent.name == "pjrt"} <= kept
-    assert kept != {item.nodeid for item in ITEMS}
-
-
-@pytest.mark.parametrize("marker", ["any_driver", "host_access"])
-def test_what_is_asked_once_is_in_each_third(marker: str) -> None:
-    items = [Item("ops", "test_a.py", case, marker) for case in range(30)]
-    assert all(selected(items, "all", third, ("ops",)) == {item.nodeid for item in items} for third in range(3))
 
 
 # --- tools/passes.py --------------------------------------------------------------------------------------------------
