@@ -164,6 +164,7 @@ std::optional<std::vector<Tensor>> alike_operands(std::initializer_list<Tensor> 
 
 // A loss without reduction is laid out as its operands are; where those differ, the CPU decides how.
 std::optional<std::vector<Tensor>> loss_operands(std::initializer_list<Tensor> operands, int64_t reduction) {
+  if (reduction < at::Reduction::None || reduction >= at::Reduction::END) return std::nullopt;  // the CPU refuses it
   std::optional<std::vector<Tensor>> alike = alike_operands(operands);
   return alike.has_value() || reduction == at::Reduction::None ? alike : dense_operands(operands);
 }

@@ -1,11 +1,13 @@
 #include "aten/ops/reduction.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 
 namespace mydev {
 namespace {
 
 at::native::DimMask reduced_dims(const at::Tensor& self, const ReductionRequest& request) {
+  for (const int64_t dim : request.dims) at::maybe_wrap_dim(dim, self.dim());  // as the CPU, before dims that repeat
   const at::OptionalIntArrayRef dims =
       request.dims.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(at::IntArrayRef(request.dims));
   return at::native::make_dim_mask(dims, self.dim());

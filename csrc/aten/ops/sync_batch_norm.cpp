@@ -15,8 +15,14 @@ Tensor in_compute_type(const Tensor& tensor) {
   return c10::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
 }
 
+void check_channels(const Tensor& input) {
+  TORCH_CHECK(input.dim() >= 2, "synchronized batch norm expects an input of at least 2 dimensions, [N, C, ...], got ",
+              input.sizes());
+}
+
 // Every dimension but the channels'.
 std::vector<int64_t> dims_but_channels(const Tensor& input) {
+  check_channels(input);
   std::vector<int64_t> dims;
   for (int64_t dim = 0; dim < input.dim(); ++dim) {
     if (dim != 1) dims.push_back(dim);
@@ -26,6 +32,7 @@ std::vector<int64_t> dims_but_channels(const Tensor& input) {
 
 // One value per channel, to be broadcast against `input`, in the type of `like`.
 Tensor along_channels(const Tensor& values, const Tensor& input, const Tensor& like) {
+  check_channels(input);
   std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
   shape[1] = values.numel();
   return values.to(like.scalar_type()).view(shape);
