@@ -45,9 +45,11 @@ aten = torch.ops.aten
 #: Its name.
 BACKEND = f"{DEVICE_NAME}_kernels"
 
-#: Of Inductor's settings: memory is planned as that of a program (recorded_graph.py), to which a buffer that is used
-#: again is one that lives from its first use to its last.
-_SETTINGS = {"allow_buffer_reuse": False}
+#: Of Inductor's settings. Memory is planned as that of a program (recorded_graph.py), to which a buffer that is used
+#: again is one that lives from its first use to its last. What reads another kernel's result out of order, Inductor
+#: would fuse with that kernel by storing out of order instead; it does not see that elements which are read several
+#: times, or not at all, leave gaps in what is stored.
+_SETTINGS = {"allow_buffer_reuse": False, "loop_index_inversion_in_fusion": False}
 
 
 def obstacle(devices: set[torch.device]) -> str | None:
