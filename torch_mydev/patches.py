@@ -24,6 +24,7 @@ import enum
 import functools
 import inspect
 import warnings
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,7 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.fake_tensors import as_on_cpu
 from torch_mydev.compile.registration import when_imported
 from torch_mydev.device import random, sharing, tensor_types
+from torch_mydev.device.captured_steps import StepCheck
 
 
 def apply() -> None:
@@ -49,6 +51,7 @@ def apply() -> None:
     _patch_higher_order_operators()
     _patch_integer_products()
     _patch_random_state_operators()
+    _patch_accelerator_graph()
     when_imported("torch._inductor.compile_fx", _patch_inductor)
 
 
@@ -357,3 +360,34 @@ def _patch_random_state_operators() -> None:
             return (_on_device if device == DEVICE_NAME else _original)(*args, **kwargs)
 
         operator.py_kernels[DispatchKey.BackendSelect] = select
+
+
+def _patch_accelerator_graph() -> None:
+    """Lets ``torch.accelerator.Graph`` refuse steps of optimizers that cannot be captured, as ``MyDevGraph`` does.
+
+    Reason: optimizers ask whether they are captured for CUDA and XPU by name. On another device a replay repeats the
+    step of the capture, without an error.
+    Guard: does nothing where torch has no such class; captures on other devices are not looked at.
+    Remove when: optimizers ask any accelerator, and those without the option ``capturable`` ask, too.
+    """
+    graph = getattr(torch.accelerator, "Graph", None)
+    if graph is None:
+        return
+    checks: weakref.WeakKeyDictionary[Any, StepCheck] = weakref.WeakKeyDictionary()
+
+    def with_check(name: str) -> None:
+        original = getattr(graph, name)
+
+        @functools.wraps(original)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            check = checks.setdefault(self, StepCheck())
+            check.end()
+            result = original(self, *args, **kwargs)
+            if name == "capture_begin":
+                check.begin()
+            return result
+
+        setattr(graph, name, method)
+
+    for name in ("capture_begin", "capture_end", "reset"):
+        with_check(name)

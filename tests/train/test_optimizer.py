@@ -185,13 +185,31 @@ def test_foreach(name: str, dtype: torch.dtype, device: torch.device) -> None:
     torch.testing.assert_close([t.cpu() for t in actual], list(expected))
 
 
-def test_foreach_of_mixed_lists_falls_back(device: torch.device) -> None:
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "addcmul", "addcdiv"])
+def test_foreach_with_tensors_that_stand_for_all_elements(name: str, in_place: bool, device: torch.device) -> None:
+    x = [torch.arange(6.0).view(2, 3), torch.arange(9000.0), torch.tensor(3.0)]
+    y = [torch.tensor(2.0), torch.tensor(0.5), torch.tensor(4.0)]
+    z = [[each + 1 for each in x]] if name.startswith("addc") else []
+    function = getattr(torch, f"_foreach_{name}{'_' if in_place else ''}")
+
+    def result(where: torch.device) -> list[torch.Tensor]:
+        lists = [[each.to(where, copy=True) for each in every] for every in (x, *z, y)]
+        return [each.cpu() for each in (function(*lists) or lists[0])]
+
+    with torch_mydev.fallback_mode("error"), torch_mydev.fallback_census() as census:
+        torch.testing.assert_close(result(device), result(torch.device("cpu")))
+    assert census.compositions == {}
+
+
+def test_foreach_of_mixed_lists_is_done_tensor_by_tensor(device: torch.device) -> None:
     x = [
         torch.ones(3, device=device),
         torch.ones(3, device=device, dtype=torch.int32),
         torch.ones(4, 3, device=device).t(),
     ]
-    result = torch._foreach_add(x, 1)
+    with torch_mydev.fallback_mode("error"):
+        result = torch._foreach_add(x, 1)
     assert [t.dtype for t in result] == [t.dtype for t in x]
     assert all((t.cpu() == 2).all() for t in result)
 

@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from torch_mydev import _C
 from torch_mydev.device import memory
 from torch_mydev.device import stream as streams
+from torch_mydev.device.captured_steps import StepCheck
 from torch_mydev.device.devices import synchronize
 from torch_mydev.device.memory_pool import MemPool
 
@@ -49,6 +50,10 @@ class MyDevGraph(_C.Graph):  # type: ignore[misc]
     one be drawn from. One thread at a time.
     """
 
+    def __init__(self, keep_graph: bool = False) -> None:
+        super().__init__(keep_graph)
+        self._step_check = StepCheck()
+
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
         """Begins to capture the current stream.
 
@@ -61,6 +66,17 @@ class MyDevGraph(_C.Graph):  # type: ignore[misc]
             raise ValueError(f"capture_error_mode is one of {', '.join(_MODES)}, not {capture_error_mode!r}")
         pool_id = pool.id if isinstance(pool, MemPool) else pool
         super().capture_begin(pool_id or (0, 0), _MODES.index(capture_error_mode))
+        self._step_check.begin()
+
+    def capture_end(self) -> None:
+        """Ends the capture."""
+        self._step_check.end()
+        super().capture_end()
+
+    def reset(self) -> None:
+        """Lets go of what was captured, or of a capture that is under way."""
+        self._step_check.end()
+        super().reset()
 
 
 class graph:

@@ -10,6 +10,10 @@ namespace {
 // Of views, copies, reductions and arithmetic.
 constexpr std::array<std::string_view, 2> kNamed = {"aten::linalg__powsum", "aten::narrow_copy"};
 
+bool is_list_operator(std::string_view name) {
+  return name.starts_with("aten::_foreach_");
+}
+
 bool is_composed(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
   if (!op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
@@ -17,7 +21,7 @@ bool is_composed(const c10::OperatorHandle& op) {
     return false;
   }
   const std::string name = c10::toString(op.operator_name());
-  return name.starts_with("aten::_foreach_") || std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
+  return is_list_operator(name) || std::find(kNamed.begin(), kNamed.end(), name) != kNamed.end();
 }
 
 bool has_out_of_reach(const c10::IValue& value) {
@@ -41,7 +45,9 @@ std::vector<std::string> composed_operators() {
 
 bool run_composition(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
-  if (std::none_of(arguments.begin(), arguments.end(), has_out_of_reach)) return false;
+  if (!is_list_operator(op.schema().name()) && std::none_of(arguments.begin(), arguments.end(), has_out_of_reach)) {
+    return false;
+  }
   op.redispatchBoxed(kCompositionKeys, stack);
   return true;
 }

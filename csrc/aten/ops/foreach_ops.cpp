@@ -1,8 +1,9 @@
 // The _foreach_ ops that optimizers and gradient clipping use: one launch per list instead of one per tensor.
 //
 // A row is a kernel and what it does with scalars. The overloads (functional, in-place; Scalar, ScalarList, List,
-// Tensor) are derived from it by the types of their arguments. Lists of mixed dtypes or layouts, integers, and lists
-// that are written where they share memory fall back.
+// Tensor) are derived from it by the types of their arguments. A tensor without dimensions in another list than the
+// first stands for all elements. Lists of mixed dtypes or layouts, integers, and lists that are written where they
+// share memory are done tensor by tensor (host/composition.h).
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
@@ -62,13 +63,25 @@ struct ForeachRequest {
   }
 };
 
+// Whether a kernel can read a list beside that of `self`.
+bool is_operand(TensorList list, TensorList self) {
+  if (list.size() != self.size()) return false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!on_device(list[i]) || list[i].device() != self[0].device() || list[i].scalar_type() != self[0].scalar_type() ||
+        !(list[i].dim() == 0 || laid_out_alike(list[i], self[i]))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool is_usable(TensorList self, ForeachRequest& request) {
   if (self.empty() || !on_device(self[0]) || !is_real_float(self[0].scalar_type()) || !request.real ||
       !corresponds(self, self)) {
     return false;
   }
   for (const TensorList list : request.lists) {
-    if (!corresponds(list, self) || list[0].scalar_type() != self[0].scalar_type()) return false;
+    if (!is_operand(list, self)) return false;
   }
   if (request.scalar_tensor != nullptr) {
     const Tensor& scalar = *request.scalar_tensor;

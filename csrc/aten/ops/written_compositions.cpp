@@ -18,7 +18,7 @@ using at::Tensor;
 // The kernel that most of each operator is made of.
 KernelRef eq_kernel("mydev.eq", BuiltinRuns::kWithoutHostAccess);
 KernelRef sub_kernel("mydev.sub", BuiltinRuns::kWithoutHostAccess);
-KernelRef pow_kernel("mydev.pow", BuiltinRuns::kWithoutHostAccess);
+KernelRef pow_kernel("mydev.pow");
 KernelRef sum_kernel("mydev.sum", BuiltinRuns::kWithoutHostAccess);
 KernelRef norm_kernel("mydev.norm2", BuiltinRuns::kWithoutHostAccess);
 KernelRef amin_kernel("mydev.amin", BuiltinRuns::kWithoutHostAccess);
