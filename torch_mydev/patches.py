@@ -35,6 +35,7 @@ from torch_mydev.compile.fake_tensors import as_on_cpu
 from torch_mydev.compile.registration import when_imported
 from torch_mydev.device import random, sharing, tensor_types
 from torch_mydev.device.captured_steps import StepCheck
+from torch_mydev.distributed import data_parallel
 
 
 def apply() -> None:
@@ -51,6 +52,7 @@ def apply() -> None:
     _patch_higher_order_operators()
     _patch_integer_products()
     _patch_random_state_operators()
+    _patch_data_parallel()
     _patch_accelerator_graph()
     when_imported("torch._inductor.compile_fx", _patch_inductor)
 
@@ -360,6 +362,50 @@ def _patch_random_state_operators() -> None:
             return (_on_device if device == DEVICE_NAME else _original)(*args, **kwargs)
 
         operator.py_kernels[DispatchKey.BackendSelect] = select
+
+
+def _patch_data_parallel() -> None:
+    """Lets ``torch.nn.DataParallel`` and ``torch.nn.parallel.comm`` take the device; leaves a model on the CPU alone
+    that is given no devices.
+
+    Reason: DataParallel asks any accelerator for its devices, but torch._C has the functions that it copies with for
+    CUDA alone. A program for the CPU, where DataParallel only calls its module, fails for want of them.
+    Guard: functions that torch._C has take the calls for CUDA's devices, and NCCL is asked about their tensors.
+    Remove when: torch.nn.parallel.comm copies by operators, and a device can say that it is not to be chosen.
+    """
+    from torch.cuda import nccl
+
+    for name, function in data_parallel.FUNCTIONS.items():
+        setattr(torch._C, name, data_parallel.with_device(getattr(torch._C, name, None), function))
+    original_is_available = nccl.is_available
+
+    @functools.wraps(original_is_available)
+    def is_available(tensors: Any) -> bool:  # which warns where torch has no NCCL
+        return not data_parallel.is_meant(tensors) and bool(original_is_available(tensors))  # type: ignore[no-untyped-call]
+
+    nccl.is_available = is_available
+    parallel = torch.nn.DataParallel
+    original_init, original_forward = parallel.__init__, parallel.forward
+
+    @functools.wraps(original_init)
+    def __init__(
+        self: Any, module: torch.nn.Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        chosen_by_torch = device_ids is None and data_parallel.is_meant(())
+        original_init(self, torch.nn.Module() if chosen_by_torch else module, device_ids, output_device, dim)
+        self.module = module
+        self.chosen_by_torch = chosen_by_torch
+
+    @functools.wraps(original_forward)
+    def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        if getattr(self, "chosen_by_torch", False) and data_parallel.is_on_cpu(self.module):
+            if not data_parallel.has_device_tensors((inputs, kwargs)):
+                return self.module(*inputs, **kwargs)
+            if len(self.device_ids) == 1:
+                self.module.to(self.src_device_obj)
+        return original_forward(self, *inputs, **kwargs)
+
+    parallel.__init__, parallel.forward = __init__, forward  # type: ignore[method-assign]
 
 
 def _patch_accelerator_graph() -> None:
