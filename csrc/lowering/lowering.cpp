@@ -174,8 +174,8 @@ Shardings whole_shardings(const Function& main, int64_t devices) {
 
 LoweredProgram lower(const Module& program, const Placement& placement) {
   std::shared_ptr<const Partition> parts;
-  if (std::optional<Partition> found = partition(program, placement.devices())) {
-    parts = std::make_shared<const Partition>(*std::move(found));
+  if (placement.devices() > 1 && has_shardings(program, placement.devices())) {
+    parts = std::make_shared<const Partition>(partition(program, placement.devices()));
   }
   const Module& module = parts != nullptr ? parts->module : program;
   const Function& main = module.main();

@@ -49,6 +49,11 @@ cases = {
     "memory": lambda: jnp.ones(1 << 38),
     "memory of a program": lambda: jax.jit(lambda a: jnp.sort(jnp.broadcast_to(a[:, None], (3, 1 << 30))))(x),
     "handler": handler,
+    "option": lambda: jax.jit(lambda a: a + 1).lower(x).compile(compiler_options={"no_such": 1}),
+    "option of jit": lambda: jax.jit(lambda a: a + 1, compiler_options={"no_such": 1})(x),
+    "one of several options": lambda: jax.jit(lambda a: a + 1, compiler_options={
+        "xla_embed_ir_in_executable": True, "optimization_level": 1, "no_such": "high"})(x),
+    "options of XLA": lambda: jax.jit(lambda a: a + 1, compiler_options={"xla_embed_ir_in_executable": True})(x),
 }
 for name, case in cases.items():
     results[name] = problem(case)
@@ -66,6 +71,10 @@ EXPECTED = {
     "memory": "JaxRuntimeError: RESOURCE_EXHAUSTED: out of memory on mydev:0: tried to allocate 1.00 TiB",
     "memory of a program": "JaxRuntimeError: RESOURCE_EXHAUSTED: ",
     "handler": "JaxRuntimeError: INTERNAL: ",
+    "option": "JaxRuntimeError: INVALID_ARGUMENT: No such compile option: 'no_such'",
+    "option of jit": "JaxRuntimeError: INVALID_ARGUMENT: No such compile option: 'no_such'",
+    "one of several options": "JaxRuntimeError: INVALID_ARGUMENT: No such compile option: 'no_such'",
+    "options of XLA": "[2.0, 2.0, 2.0]",
 }
 
 ODD_ENDS = """

@@ -12,6 +12,7 @@ START = """
 import json
 import jax, jax.numpy as jnp, numpy as np
 from jax import lax
+from jax.experimental import io_callback
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import pjrt_mydev
 pjrt_mydev.initialize()
@@ -61,6 +62,30 @@ results["index_of_one_axis"] = shown(jax.jit(along("b", lambda x: x + lax.axis_i
 with jax.set_mesh(grid):
     def inner(x): return along("b", lambda x: x + lax.axis_index("b"), P(None, "b"))(x)
     results["nested"] = shown(jax.jit(along("a", lambda x: inner(x * 2) * lax.axis_index("a"), P("a")))(x))
+largest = shards(lambda x: tuple(lax.approx_max_k(x, 2)), out=(P("x"), P("x")))
+results["approx_max_k"] = [shown(part) for part in largest(x)]
+largest_of_whole = jax.jit(lambda x: lax.approx_min_k(x, 2)[1])
+results["approx_min_k"] = shown(largest_of_whole(arrays))
+called = []
+def calls(x):
+    io_callback(lambda: called.append(1), None)
+    return x * 2
+results["callback"] = shown(shards(calls)(x))
+jax.effects_barrier()
+results["callbacks"] = len(called)
+one = Mesh(np.array(devices[:1]), ("x",))
+on_one = jax.jit(jax.shard_map(lambda x: lax.psum(x, "x"), mesh=one, in_specs=P("x"), out_specs=P()))
+explicit = jax.make_mesh((2, 2), ("a", "b"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+with jax.set_mesh(explicit):
+    placed = jax.device_put(x, P("a", "b"))
+    product = jax.jit(lambda x: jnp.einsum("ij,jk->ik", x, x.T, out_sharding=P("a")))
+    texts = {"out_sharding": product.lower(placed).compile().as_text()}
+texts["shard_map"] = shards(lambda x: lax.psum(x, "x"), out=P()).lower(x).compile().as_text()
+texts["one device"] = on_one.lower(jax.device_put(x, devices[0])).compile().as_text()
+texts["constraint"] = jax.jit(lambda x: lax.with_sharding_constraint(x * 2, on(grid, "b")) + 1).lower(
+    arrays).compile().as_text()
+texts["top_k"] = largest.lower(x).compile().as_text()
+results["texts"] = {name: [text.startswith("HloModule jit"), "all-reduce" in text] for name, text in texts.items()}
 results["grad"] = shown(jax.grad(lambda x: shards(lambda x: lax.psum(jnp.sum(x**3), "x"), out=P())(x))(x))
 """
 
@@ -104,6 +129,17 @@ def test_programs_of_four_devices(driver: str, partitioner: str) -> None:
     assert results["nested"] == [
         [(2 * value + column // 2) * (row // 2) for column, value in enumerate(values)] for row, values in enumerate(x)
     ]
+    assert results["approx_max_k"] == [[[row[3], row[2]] for row in x], [[3, 2]] * 4]
+    assert results["approx_min_k"] == [[0, 1]] * 4
+    assert results["callback"] == [[2 * value for value in row] for row in x]
+    assert results["callbacks"] == 4
+    assert results["texts"] == {
+        "out_sharding": [True, True],
+        "shard_map": [True, True],
+        "one device": [True, True],
+        "constraint": [True, False],
+        "top_k": [True, False],
+    }
     assert results["constrained"] == [[2 * value for value in column] for column in columns]
     assert results["grad"] == [[3 * value**2 for value in row] for row in x]
 

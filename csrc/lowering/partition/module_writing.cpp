@@ -32,10 +32,32 @@ Operation& Partitioner::add(Operator op, const Operation& like, std::vector<cons
   added.function = main_;
   added.block = &to;
   added.operands = std::move(operands);
-  added.attributes = like.attributes;
+  added.attributes = without_shardings(like.attributes);
+  if (op == Operator::kCustomCall) keep_called(like);
   to.operations.push_back(&added);
   ++main_->operation_count;
   return added;
+}
+
+// Calls are inlined, but for those of custom calls, which compute with functions as they are.
+void Partitioner::keep_called(const Operation& op) {
+  const auto* called = op.get_if<ArrayAttribute>("called_computations");
+  if (called == nullptr) return;
+  for (const Attribute* name : *called) {
+    const auto* symbol = name->get_if<Symbol>();
+    const auto* text = name->get_if<std::string>();
+    if (symbol == nullptr && text == nullptr) continue;
+    if (const Function* function = from_.find_function(symbol != nullptr ? symbol->path : *text)) keep(*function);
+  }
+}
+
+void Partitioner::keep(const Function& function) {
+  Module::Contents& contents = result_.module.contents();
+  if (!contents.functions_by_name.emplace(function.name, &function).second) return;
+  contents.function_order.push_back(&function);
+  for (const Operation* op : function.body->body().operations) {
+    if (op->op == Operator::kCall) keep(from_.callee(*op));
+  }
 }
 
 const Value* Partitioner::add_result(Operation& op, const Type* type) {

@@ -37,14 +37,17 @@ struct Move {
 
 // Refers to the module that it was made of.
 struct Partition {
-  stablehlo::Module module;  // whose function "main" takes and returns parts
+  // Whose function "main" takes and returns parts. It says nothing of shardings any more.
+  stablehlo::Module module;
   std::vector<Sharding> parameters, results;
   std::map<const stablehlo::Operation*, Move> moves;  // what its custom calls of "parts" stand for
 };
 
-// nullopt: the module says nothing of shardings. Raises as sharding_of() does, UNIMPLEMENTED for manual computations
-// that are not understood, and INVALID_ARGUMENT for those whose parts are none.
-std::optional<Partition> partition(const stablehlo::Module& module, int64_t devices);
+// Whether the module says how its tensors are split. Raises as sharding_of() does.
+bool has_shardings(const stablehlo::Module& module, int64_t devices);
+// Raises as sharding_of() does, UNIMPLEMENTED for manual computations that are not understood, and INVALID_ARGUMENT for
+// those whose parts are none.
+Partition partition(const stablehlo::Module& module, int64_t devices);
 
 // GSPMD's custom calls that are about shardings: the operand with a sharding, and the beginning and the end of a manual
 // computation.

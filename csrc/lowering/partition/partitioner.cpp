@@ -46,8 +46,17 @@ bool is_inside(const Value& value, const Operation& op) noexcept {
 }
 
 bool is_about_shardings(const Operation& op) noexcept {
-  return op.op == Operator::kSdyManualComputation || op.op == Operator::kSdyShardingConstraint ||
-         op.op == Operator::kSdyReshard || sharding_call_of(op) != ShardingCall::kNone;
+  return op.name().starts_with("sdy.") || sharding_call_of(op) != ShardingCall::kNone;
+}
+bool is_about_shardings(const NamedAttribute& attribute) noexcept {
+  return attribute.name.starts_with("sdy.") || attribute.name == "mhlo.sharding";
+}
+
+}  // namespace
+
+Dictionary without_shardings(Dictionary attributes) {
+  std::erase_if(attributes, [](const NamedAttribute& attribute) { return is_about_shardings(attribute); });
+  return attributes;
 }
 
 bool has_shardings(const Module& module, int64_t devices) {
@@ -60,19 +69,16 @@ bool has_shardings(const Module& module, int64_t devices) {
   }
   return std::ranges::any_of(module.functions(), [](const Function* function) {
     const Region* const body = function->body;
-    return any_operation(std::span(&body, 1), is_about_shardings);
+    return any_operation(std::span(&body, 1), [](const Operation& op) { return is_about_shardings(op); });
   });
 }
-
-}  // namespace
 
 std::string describe(const Value& value) {
   if (value.definition == nullptr) return "argument " + std::to_string(value.index);
   return "result " + std::to_string(value.index) + " of " + value.definition->describe();
 }
 
-std::optional<Partition> partition(const Module& module, int64_t devices) {
-  if (devices == 1 || !has_shardings(module, devices)) return std::nullopt;
+Partition partition(const Module& module, int64_t devices) {
   return Partitioner(module, devices).run();
 }
 
@@ -82,8 +88,7 @@ Partition Partitioner::run() {
   Module::Contents& contents = result_.module.contents();
   const Function& main = from_.main();
   contents.name = from_.name();
-  contents.attributes = from_.attributes();
-  contents.meshes = from_.meshes();
+  contents.attributes = without_shardings(from_.attributes());
   main_ = &contents.functions.emplace_back();
   main_->locations = main.locations;
   main_->name = main.name;
@@ -102,7 +107,7 @@ Partition Partitioner::run() {
     Cuts cuts = given ? cuts_of(*given, type.dims.size()) : cuts_of_only_user(*argument.value);
     result_.parameters.push_back(given ? *std::move(given) : sharding_of(cuts, devices_));
     block.arguments.push_back(add_value(part_type(type, cuts), block, nullptr, block.arguments.size()));
-    main_->arguments.push_back({block.arguments.back(), argument.attributes});
+    main_->arguments.push_back({block.arguments.back(), without_shardings(argument.attributes)});
     scope[argument.value] = {block.arguments.back(), std::move(cuts)};
   }
   write_block(main.body->body(), scope, block);
@@ -120,7 +125,7 @@ Partition Partitioner::run() {
       placed = moved(placed, cuts_of(*wanted, rank), *value.type, describe(value), block);
     }
     result_.results.push_back(wanted ? *std::move(wanted) : sharding_of(placed.cuts, devices_));
-    main_->results.push_back({placed.value->type, main.results[i].attributes});
+    main_->results.push_back({placed.value->type, without_shardings(main.results[i].attributes)});
     values.push_back(placed.value);
   }
   add_return(*main.body, std::move(values), block);

@@ -11,6 +11,9 @@
 
 namespace mydev::lowering {
 
+// Of what a program for several devices says, what is left in that of one.
+stablehlo::Dictionary without_shardings(stablehlo::Dictionary attributes);
+
 class Partitioner {
  public:
   Partitioner(const stablehlo::Module& from, int64_t devices);
@@ -64,6 +67,8 @@ class Partitioner {
   // At the end of the block, with the attributes and the place of `like`; without results and regions.
   stablehlo::Operation& add(stablehlo::Operator op, const stablehlo::Operation& like,
                             std::vector<const stablehlo::Value*> operands, stablehlo::Block& to);
+  void keep_called(const stablehlo::Operation& op);
+  void keep(const stablehlo::Function& function);
   const stablehlo::Value* add_result(stablehlo::Operation& op, const stablehlo::Type* type);
   // With arguments in these parts. `results`: in which its results are to be; nullptr: as they come.
   // Gives how they are then.

@@ -119,17 +119,19 @@ void get_parameter_memory_kinds(PJRT_Executable_ParameterMemoryKinds_Args& args)
   args.memory_kind_sizes = info.parameter_memory_kinds.sizes();
 }
 void get_program(PJRT_Executable_OptimizedProgram_Args& args) {
-  const ProgramSource& source = info_of(args.executable).source;
+  const ExecutableInfo& info = info_of(args.executable);
   PJRT_Program& program = required(args.program, "the program");
-  give_text(source.format, program.format, program.format_size);
+  give_text(info.source.format, program.format, program.format_size);
+  const std::optional<std::string> text = info.module->text();
+  const std::string& code = text ? *text : info.source.code;
   if (program.code == nullptr) {
-    program.code_size = source.code.size();
+    program.code_size = code.size();
     return;
   }
-  MYDEV_CHECK(program.code_size >= source.code.size(), MYDEV_INVALID_ARGUMENT, "the program has ", source.code.size(),
+  MYDEV_CHECK(program.code_size >= code.size(), MYDEV_INVALID_ARGUMENT, "the program has ", code.size(),
               " bytes, and there is room for ", program.code_size);
-  std::memcpy(program.code, source.code.data(), source.code.size());
-  program.code_size = source.code.size();
+  std::memcpy(program.code, code.data(), code.size());
+  program.code_size = code.size();
 }
 void serialize_executable(PJRT_Executable_Serialize_Args& args) {
   give_bytes(serialize(info_of(args.executable)), args.serialized_bytes, args.serialized_bytes_size,

@@ -1,8 +1,10 @@
 #include "pjrt/executable/compile_options.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "pjrt/base/error.h"
 #include "pjrt/base/wire.h"
 
 namespace mydev::pjrt {
@@ -21,7 +23,7 @@ namespace options_field {
 constexpr uint32_t kParameterIsTupled = 2, kBuildOptions = 3, kPortable = 4, kOverrides = 7;
 }
 namespace override_field {
-constexpr uint32_t kKey = 1, kValue = 2, kString = 1, kBool = 2, kInt = 3, kDouble = 4;
+constexpr uint32_t kKey = 1;
 }
 
 std::vector<std::vector<int64_t>> read_device_assignment(WireReader message) {
@@ -77,37 +79,17 @@ void read_build_options(WireReader message, CompileOptions& options) {
   }
 }
 
-OptionValue read_option_value(WireReader message) {
-  OptionValue value;
-  while (message.next()) {
-    switch (message.field()) {
-      case override_field::kString:
-        value = std::string(message.bytes());
-        break;
-      case override_field::kBool:
-        value = message.boolean();
-        break;
-      case override_field::kInt:
-        value = message.number();
-        break;
-      case override_field::kDouble:
-        value = message.real();
-        break;
-      default:
-        break;
-    }
-  }
-  return value;
+// XLA's: fields of its DebugOptions, and what it takes beside them.
+bool is_option_of_xla(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 4> kOthers = {"exec_time_optimization_effort", "memory_fitting_effort",
+                                                       "memory_fitting_level", "optimization_level"};
+  return name.starts_with("xla_") || std::ranges::count(kOthers, name) != 0;
 }
 
 void read_override(WireReader message, CompileOptions& options) {
-  std::string key;
-  OptionValue value;
   while (message.next()) {
-    if (message.field() == override_field::kKey) key = message.bytes();
-    if (message.field() == override_field::kValue) value = read_option_value(message.message());
+    if (message.field() == override_field::kKey) options.overridden.emplace_back(message.bytes());
   }
-  options.overrides[std::move(key)] = std::move(value);
 }
 
 CompileOptions read_options(WireReader message) {
@@ -141,14 +123,14 @@ CompileOptions read_options(WireReader message) {
 }  // namespace
 
 CompileOptions parse_compile_options(std::string_view serialized, const char* entry) {
-  std::string problem;
-  try {
-    const RaiserBypass bypass;
-    return read_options(WireReader(serialized));
-  } catch (const Error& error) {
-    problem = error.what();
+  CompileOptions options;
+  const Failure problem = failure_of([&] { options = read_options(WireReader(serialized)); });
+  MYDEV_CHECK(!problem.failed(), MYDEV_INVALID_ARGUMENT, entry,
+              ": failed to deserialize CompileOptionsProto: ", problem.message);
+  for (const std::string& name : options.overridden) {
+    MYDEV_CHECK(is_option_of_xla(name), MYDEV_INVALID_ARGUMENT, "No such compile option: '", name, "'");
   }
-  raise(MYDEV_INVALID_ARGUMENT, std::string(entry) + ": failed to deserialize CompileOptionsProto: " + problem);
+  return options;
 }
 
 std::string serialize_device_assignment(const std::vector<std::vector<int64_t>>& assignment) {

@@ -3,16 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 namespace mydev::pjrt {
-
-// Of jax.jit(..., compiler_options={...}).
-using OptionValue = std::variant<std::string, bool, int64_t, double>;
 
 struct CompileOptions {
   int64_t num_replicas = 1;
@@ -24,11 +19,12 @@ struct CompileOptions {
   bool parameter_is_tupled = false;
   bool use_spmd_partitioning = false;
   bool use_shardy_partitioner = false;
-  std::map<std::string, OptionValue> overrides;
+  std::vector<std::string> overridden;  // the names of options
 };
 
 // Raises INVALID_ARGUMENT, "<entry>: failed to deserialize CompileOptionsProto: ...", for bytes that are none, and for
-// counts that contradict the device assignment.
+// counts that contradict the device assignment. Of the options that a client overrides, as jax.jit does with
+// compiler_options, XLA's own have no effect; it raises INVALID_ARGUMENT for others.
 CompileOptions parse_compile_options(std::string_view serialized, const char* entry);
 
 // A DeviceAssignmentProto.

@@ -80,6 +80,8 @@ class CompiledModule {
   virtual std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const = 0;
   // Shows the program that the first device runs, for people and estimates.
   virtual void show(const std::function<void(const program::Program&)>& look) const = 0;
+  // What each of several devices computes, in the format that the module came in; nullopt: what came.
+  virtual std::optional<std::string> text() const { return std::nullopt; }
 };
 using SharedModule = std::shared_ptr<const CompiledModule>;
 

@@ -125,6 +125,11 @@ class StablehloModule final : public CompiledModule {
   void show(const std::function<void(const program::Program&)>& look) const override {
     look(*lowering::lower(*module_, placement_).program);
   }
+  // Clients do not know Shardy's operators by the time that they ask.
+  std::optional<std::string> text() const override {
+    if (!lowering::has_shardings(*module_, placement_.devices())) return std::nullopt;
+    return stablehlo::print(lowering::partition(*module_, placement_.devices()).module);
+  }
 
  private:
   // With the element types of the program, which kernels may not know.

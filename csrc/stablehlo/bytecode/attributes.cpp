@@ -111,6 +111,10 @@ Type BytecodeAttributes::decode_type(const BytecodeSections::Entry& entry) {
     type = decode_builtin_type(cursor, *this);
   } else if (dialect == "vhlo") {
     type = decode_vhlo_type(cursor, *this);
+  } else if (dialect == "stablehlo") {
+    // Operators of Shardy, which have no versions, keep the one type that is StableHLO's own.
+    if (cursor.varint() != 0) cursor.fail("the only type of dialect 'stablehlo' that is known is a token");
+    type.kind = TypeKind::kToken;
   } else {
     cursor.fail("types of dialect '", dialect, "' are not known");
   }

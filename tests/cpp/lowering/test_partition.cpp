@@ -24,16 +24,16 @@ std::string program(const std::string& arguments, const std::string& result, con
 // out. A reshard is shown by what devices do for it.
 std::string in_parts(const std::string& text) {
   const stablehlo::Module module = module_of(text);
-  const std::optional<Partition> partition = lowering::partition(module, 4);
-  if (!partition) return "no shardings";
-  stablehlo::verify(partition->module);
+  if (!has_shardings(module, 4)) return "no shardings";
+  const Partition partition = lowering::partition(module, 4);
+  stablehlo::verify(partition.module);
   std::string lines;
-  for (const stablehlo::Operation* op : partition->module.main().body->body().operations) {
+  for (const stablehlo::Operation* op : partition.module.main().body->body().operations) {
     if (op->results.empty()) continue;
-    const auto move = partition->moves.find(op);
-    lines += move == partition->moves.end() ? std::string(op->row().short_name())
-                                            : std::string(move->second.gathered ? "gather " : "") +
-                                                  (move->second.part ? "part " : "") + "of " + move->second.what;
+    const auto move = partition.moves.find(op);
+    lines += move == partition.moves.end() ? std::string(op->row().short_name())
+                                           : std::string(move->second.gathered ? "gather " : "") +
+                                                 (move->second.part ? "part " : "") + "of " + move->second.what;
     lines += " " + op->result().type->text() + "\n";
   }
   return lines;
@@ -137,16 +137,15 @@ TEST(Partitioned, ResultsAreAsTheyAreAskedFor) {
   const stablehlo::Module module = module_of(function(kRowsOfX, std::string("(tensor<8x4xf32>") + kColumns + ")", R"(
     %0 = stablehlo.negate %x : tensor<8x4xf32>
     return %0 : tensor<8x4xf32>)"));
-  const std::optional<Partition> partition = lowering::partition(module, 4);
-  ASSERT_TRUE(partition);
-  EXPECT_EQ(partition->parameters.at(0).parts(), (Sizes{2, 1}));
-  EXPECT_EQ(partition->results.at(0).parts(), (Sizes{1, 2}));
-  EXPECT_EQ(partition->module.main().results.at(0).type->text(), "tensor<8x2xf32>");
+  const Partition partition = lowering::partition(module, 4);
+  EXPECT_EQ(partition.parameters.at(0).parts(), (Sizes{2, 1}));
+  EXPECT_EQ(partition.results.at(0).parts(), (Sizes{1, 2}));
+  EXPECT_EQ(partition.module.main().results.at(0).type->text(), "tensor<8x2xf32>");
 }
 
 TEST(Partitioned, ResultsAreWholeForClientsThatDoNotAsk) {
   const stablehlo::Module module = module_of(function(kRowsOfX, "tensor<8x4xf32>", "return %x : tensor<8x4xf32>"));
-  EXPECT_TRUE(lowering::partition(module, 4)->results.at(0).is_whole());
+  EXPECT_TRUE(lowering::partition(module, 4).results.at(0).is_whole());
 }
 
 TEST(Cuts, AreIndependentWhereOneTensorCanHaveThemAll) {
