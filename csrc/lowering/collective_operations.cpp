@@ -2,6 +2,7 @@
 // between parts that devices have of them.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "lowering/frame.h"
 #include "stablehlo/evaluator/box.h"
@@ -19,21 +20,48 @@ using Pointers = Collectives::Pointers;
 // From the operands of each of the group to this device's results; `rank` is its place in the group.
 using Combination = std::function<void(std::span<const Pointers> members, size_t rank, std::span<std::byte* const>)>;
 
+Sizes all_devices(const Frame& frame) {
+  Sizes all(static_cast<size_t>(frame.context.placement.devices()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Each device that is named is there, and meets the others once: they would wait for each other for ever.
+void require_devices(const Operation& op, const Frame& frame, const Sizes& ids, size_t first, size_t step) {
+  std::vector<bool> is_named(static_cast<size_t>(frame.context.placement.devices()));
+  for (size_t i = first; i < ids.size(); i += step) {
+    if (ids[i] < 0 || ids[i] >= std::ssize(is_named)) {
+      op.fail(MYDEV_INVALID_ARGUMENT, "it names device ", ids[i], " of ", is_named.size());
+    }
+    if (is_named[static_cast<size_t>(ids[i])]) op.fail(MYDEV_INVALID_ARGUMENT, "it names device ", ids[i], " twice");
+    is_named[static_cast<size_t>(ids[i])] = true;
+  }
+}
+
 // The group that this device is in; all of them where none is listed.
 Sizes group_of(const Frame& frame, const Operation& op) {
   const Context& context = frame.context;
-  Sizes all(static_cast<size_t>(context.placement.devices()));
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-  const TensorLiteral& literal = op.literal("replica_groups");
   const Sizes ids = op.integers("replica_groups");
-  if (ids.empty()) return all;
-  const auto width = static_cast<size_t>(literal.type->dims.back());
+  if (ids.empty()) return all_devices(frame);
+  Sizes named = ids;
+  std::erase(named, -1);  // groups may be of different sizes
+  require_devices(op, frame, named, 0, 1);
+  const auto width = static_cast<size_t>(op.literal("replica_groups").type->dims.back());
   for (size_t begin = 0; begin + width <= ids.size(); begin += width) {
     Sizes group(ids.begin() + static_cast<int64_t>(begin), ids.begin() + static_cast<int64_t>(begin + width));
     std::erase(group, -1);
     if (std::ranges::count(group, context.placement.device()) != 0) return group;
   }
   op.fail(MYDEV_INVALID_ARGUMENT, "device ", context.placement.device(), " is in none of the groups");
+}
+
+// That a whole tensor has as much along a dimension as so many parts of it.
+void require_parts(const Operation& op, const Type& whole, const Type& part, std::string_view dimension, size_t parts) {
+  const auto d = static_cast<size_t>(op.integer(dimension));
+  const int64_t size = whole.dims[d], each = part.dims[d], count = static_cast<int64_t>(parts);
+  if (size % count == 0 && size / count == each) return;
+  op.fail(MYDEV_INVALID_ARGUMENT, "along '", dimension, "', a ", whole.text(), " is not what ", parts,
+          " devices have of it with a ", part.text(), " each");
 }
 
 // What the devices bring, and how it is shared out; not which of them this is.
@@ -137,7 +165,11 @@ void lower_all_reduce(Frame& frame, const Operation& op) {
 
 void lower_all_gather(Frame& frame, const Operation& op) {
   const auto dimension = static_cast<size_t>(op.integer("all_gather_dim"));
-  emit_collective(frame, op, group_of(frame, op), [&op, dimension](auto members, size_t, auto results) {
+  const Sizes group = group_of(frame, op);
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    require_parts(op, *op.result(i).type, *op.operand(i).type, "all_gather_dim", group.size());
+  }
+  emit_collective(frame, op, group, [&op, dimension](auto members, size_t, auto results) {
     for (size_t k = 0; k < results.size(); ++k) {
       const Sizes &part = op.operand(k).type->dims, &whole = op.result(k).type->dims;
       const int64_t bytes = element_bytes(op.operand(k).type->element);
@@ -152,7 +184,9 @@ void lower_all_gather(Frame& frame, const Operation& op) {
 void lower_reduce_scatter(Frame& frame, const Operation& op) {
   auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
   const auto dimension = static_cast<size_t>(op.integer("scatter_dimension"));
-  emit_collective(frame, op, group_of(frame, op), [&op, body, dimension](auto members, size_t rank, auto results) {
+  const Sizes group = group_of(frame, op);
+  require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
+  emit_collective(frame, op, group, [&op, body, dimension](auto members, size_t rank, auto results) {
     const Type &whole = *op.operand(0).type, &part = *op.result().type;
     const int64_t bytes = element_bytes(whole.element);
     std::vector<std::byte> sums(static_cast<size_t>(whole.bytes()));
@@ -165,7 +199,19 @@ void lower_reduce_scatter(Frame& frame, const Operation& op) {
 void lower_all_to_all(Frame& frame, const Operation& op) {
   const auto split = static_cast<size_t>(op.integer("split_dimension")),
              concat = static_cast<size_t>(op.integer("concat_dimension"));
-  emit_collective(frame, op, group_of(frame, op), [&op, split, concat](auto members, size_t rank, auto results) {
+  const Sizes group = group_of(frame, op);
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    const Type &from = *op.operand(i).type, &to = *op.result(i).type;
+    Type split_one = from;
+    split_one.dims[split] = from.dims[split] / std::ssize(group);
+    require_parts(op, from, split_one, "split_dimension", group.size());
+    require_parts(op, to, split_one, "concat_dimension", group.size());
+    if (split != concat && to.dims[split] != split_one.dims[split]) {
+      op.fail(MYDEV_INVALID_ARGUMENT, "a ", to.text(), " does not follow from a ", from.text(), " on ", group.size(),
+              " devices");
+    }
+  }
+  emit_collective(frame, op, group, [&op, split, concat](auto members, size_t rank, auto results) {
     for (size_t k = 0; k < results.size(); ++k) {
       const Sizes &given = op.operand(k).type->dims, &whole = op.result(k).type->dims;
       const int64_t bytes = element_bytes(op.operand(k).type->element);
@@ -185,12 +231,11 @@ void lower_permute(Frame& frame, const Operation& op) {
   const Context& context = frame.context;
   const Sizes pairs = op.integers("source_target_pairs");
   int64_t source = -1;
-  Sizes group(static_cast<size_t>(context.placement.devices()));
-  for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
+  for (const size_t side : {0, 1}) require_devices(op, frame, pairs, side, 2);
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
     if (pairs[i + 1] == context.placement.device()) source = pairs[i];
   }
-  emit_collective(frame, op, group, [&op, source](auto members, size_t, auto results) {
+  emit_collective(frame, op, all_devices(frame), [&op, source](auto members, size_t, auto results) {
     const auto bytes = static_cast<size_t>(op.operand(0).type->bytes());
     if (source < 0) {
       std::memset(results[0], 0, bytes);

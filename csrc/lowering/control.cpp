@@ -79,6 +79,16 @@ void lower_call(Frame& frame, const Operation& op, const Function& function) {
   frame.context.calls.pop_back();
 }
 
+// That its body computes with all that the operands have.
+void require_one_device(const Operation& op) {
+  const auto is_same = [](const Value* whole, const Value* part) { return *whole->type == *part->type; };
+  if (std::ranges::equal(op.operands, op.region().arguments(), is_same) &&
+      std::ranges::equal(op.results, op.region().results(), is_same)) {
+    return;
+  }
+  op.fail(MYDEV_INVALID_ARGUMENT, "its body computes with parts of tensors, and there is one device");
+}
+
 void pass_on(Frame& frame, const Operation& op) {
   for (size_t i = 0; i < op.results.size(); ++i) frame.pass(op.result(i), frame, op.operand(i));
 }
@@ -87,6 +97,7 @@ void pass_on(Frame& frame, const Operation& op) {
 
 bool lower_control(Frame& frame, const Operation& op) {
   if (op.row().has(kIdentity) || sharding_call_of(op) != ShardingCall::kNone) {
+    require_same_types(op);
     pass_on(frame, op);
     return true;
   }
@@ -109,7 +120,9 @@ bool lower_control(Frame& frame, const Operation& op) {
     case Operator::kComposite:
       lower_call(frame, op, frame.context.module.callee(op, "decomposition"));
       return true;
-    case Operator::kSdyManualComputation:  // of one device
+    case Operator::kSdyManualComputation:
+      require_one_device(op);
+      [[fallthrough]];
     case Operator::kSdyNamedComputation:
       lower_inline(frame, op, frame, op.region());
       return true;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <numeric>
 
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/contract.h"
@@ -157,6 +158,10 @@ class CallAttributes {
   mydev_attribute array_attribute(const char* name, const TensorLiteral& literal) {
     const ElementType type = literal.type->element;
     const auto count = static_cast<size_t>(count_of(literal.type->dims));
+    if (literal.is_splat && count > kMostListedElements) {
+      op_.fail(MYDEV_INVALID_ARGUMENT, "attribute '", name, "' is an array of ", count, " equal numbers, at most ",
+               kMostListedElements, " are taken");
+    }
     std::vector<std::byte>& bytes = arrays_.emplace_back();
     bytes.reserve(count * static_cast<size_t>(element_bytes(type)));
     for (size_t i = 0; i < (literal.is_splat ? count : 1); ++i) {
@@ -184,14 +189,19 @@ const mydev_kernel* find_target(const Operation& op, const std::string& target) 
   return find_kernel(target + ":" + std::to_string(static_cast<int>(*version)));
 }
 
-// For each operand or result, its dimensions from the major one on; empty where they are in order.
-std::vector<Sizes> orders_of(const Operation& op, std::string_view attribute, size_t count) {
-  std::vector<Sizes> orders(count);
+// For each type of operands or results, its dimensions from the major one on; empty where they are in order.
+std::vector<Sizes> orders_of(const Operation& op, std::string_view attribute, std::span<const Type* const> types) {
+  std::vector<Sizes> orders(types.size());
   const auto* layouts = op.get_if<ArrayAttribute>(attribute);
-  for (size_t i = 0; layouts != nullptr && i < std::min(count, layouts->size()); ++i) {
+  for (size_t i = 0; layouts != nullptr && i < std::min(types.size(), layouts->size()); ++i) {
     const auto* literal = (*layouts)[i]->get_if<TensorLiteral>();
-    if (literal == nullptr) continue;
-    Sizes order = integers_of(*literal);  // from the minor one on
+    if (literal == nullptr || !types[i]->is_tensor()) continue;
+    Sizes order = integers_of(*literal), all(types[i]->dims.size());  // from the minor one on
+    std::iota(all.begin(), all.end(), 0);
+    if (!std::ranges::is_permutation(order, all)) {
+      op.fail(MYDEV_INVALID_ARGUMENT, "entry ", i, " of '", attribute, "' does not name each dimension of a ",
+              types[i]->text(), " once");
+    }
     std::ranges::reverse(order);
     if (!std::ranges::is_sorted(order)) orders[i] = std::move(order);
   }
@@ -215,11 +225,13 @@ void set_results(Frame& frame, const Operation& op, const std::vector<Tensor>& t
 
 // A target that is computed without a kernel of its name.
 bool lower_known_target(Frame& frame, const Operation& op, const std::string& target) {
-  if (std::ranges::count(kIdentities, target) != 0 && op.operands.size() == op.results.size()) {
+  if (std::ranges::count(kIdentities, target) != 0) {
+    require_same_types(op);
     for (size_t i = 0; i < op.results.size(); ++i) frame.set(op.result(i), frame[op.operand(i)]);
     return true;
   }
   if (target == "mhlo.erf" && op.operands.size() == 1 && has_float_kernels(op.operand(0).type->element)) {
+    require_same_types(op);
     const Tensor& x = frame[op.operand(0)];
     frame.set(op.result(), frame.emit.pointwise("mydev.erf", x.view.dtype, {x}));
     return true;
@@ -252,7 +264,9 @@ const mydev_operand* operand_spec(const mydev_kernel& kernel, size_t input) {
 std::vector<program::Operand> operands_of_call(Frame& frame, const Operation& op, const mydev_kernel& kernel,
                                                const Sizes& absent) {
   std::vector<program::Operand> operands;
-  const std::vector<Sizes> orders = orders_of(op, "operand_layouts", op.operands.size());
+  std::vector<const Type*> types;
+  for (const Value* operand : op.operands) types.push_back(operand->type);
+  const std::vector<Sizes> orders = orders_of(op, "operand_layouts", types);
   const auto add_absent = [&] {
     while (std::ranges::count(absent, static_cast<int64_t>(operands.size())) != 0) operands.emplace_back();
   };
@@ -303,7 +317,7 @@ bool lower_custom_call(Frame& frame, const Operation& op) {
   const CallAttributes attributes(op);
   std::vector<program::Operand> operands = operands_of_call(frame, op, *kernel, attributes.absent()), results;
   const std::vector<const Type*> types = op.result_types();
-  const std::vector<Sizes> result_orders = orders_of(op, "result_layouts", types.size());
+  const std::vector<Sizes> result_orders = orders_of(op, "result_layouts", types);
   std::vector<Tensor> tensors(types.size());
   for (size_t i = 0; i < types.size(); ++i) {
     if (!types[i]->is_tensor()) continue;

@@ -107,7 +107,7 @@ Operand sliced(const Operand& view, const Sizes& start, const Sizes& sizes, cons
   result.sizes = sizes;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (!is_empty(sizes)) move(result, start[d] * view.strides[d]);
-    result.strides[d] = view.strides[d] * steps[d];
+    if (sizes[d] > 1) result.strides[d] = view.strides[d] * steps[d];
   }
   return result;
 }

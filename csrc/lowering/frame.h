@@ -86,6 +86,8 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 // Of an operator that takes sizes as operands: that they are those of its result. Raises INVALID_ARGUMENT, or the
 // program does when it runs. dynamic_shapes.cpp
 void check_shape_operands(Frame& frame, const stablehlo::Operation& op);
+// Of an operation whose results are as its operands: that they are of the same types. Raises INVALID_ARGUMENT.
+void require_same_types(const stablehlo::Operation& op);
 // The operation on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 

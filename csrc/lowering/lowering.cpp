@@ -9,6 +9,7 @@
 #include "program/transform/fusion.h"
 #include "program/transform/simplify.h"
 #include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
 #include "stablehlo/text/text.h"
 
 namespace mydev::lowering {
@@ -51,24 +52,33 @@ std::string key_of(const Frame& frame, const Operation& op) {
   const bool is_call = op.op == Operator::kCustomCall || op.op == Operator::kCall || op.op == Operator::kComposite;
   if (is_call || !op.regions.empty() || op.row().has(kSideEffects) || op.results.empty()) return "";
   if (op.op == Operator::kConstant && op.result().type->rank() != 0) return "";
-  if (!op.result().type->is_tensor()) return "";
+  const auto is_tensor = [](const Value* value) { return value->type->is_tensor(); };
+  if (!std::ranges::all_of(op.operands, is_tensor) || !std::ranges::all_of(op.results, is_tensor)) return "";
   std::string key(op.name());
-  for (const Value* operand : op.operands) {
-    if (!operand->type->is_tensor()) return "";
-    key += ' ' + text_of(frame.view(*operand));
-  }
+  for (const Value* operand : op.operands) key += ' ' + text_of(frame.view(*operand)) + operand->type->text();
   for (const NamedAttribute& attribute : op.attributes) {
     if (attribute.name.find('.') != std::string_view::npos) continue;  // of other dialects
     key += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
   }
-  return key + ' ' + op.result().type->text();
+  for (const Value* result : op.results) key += ' ' + result->type->text();
+  return key;
+}
+
+// Whether a tensor is what its type says, which is what those who read it go by.
+bool is_of_type(const program::Operand& view, const Type& type) noexcept {
+  return view.sizes == type.dims && view.dtype == dtype_of(type.element);
+}
+
+// Of elements that lie in memory as some type of the kernels does.
+bool is_lowered_tensor(const Type& type) noexcept {
+  return type.is_tensor() && type.is_static() && dtype_size(dtype_of(type.element)) == element_bytes(type.element);
 }
 
 bool is_lowered(const Type& type) noexcept {
   if (type.kind == TypeKind::kTuple) {
-    return std::ranges::all_of(type.inputs, [](const Type* of) { return of->is_tensor() && of->is_static(); });
+    return std::ranges::all_of(type.inputs, [](const Type* of) { return is_lowered_tensor(*of); });
   }
-  return type.is_tensor() && type.is_static();
+  return is_lowered_tensor(type);
 }
 
 }  // namespace
@@ -127,12 +137,24 @@ void lower_operation(Frame& frame, const Operation& op) {
       return;
     }
   }
-  const bool lowered = lower_control(frame, op) || lower_collective(frame, op) || lower_by_range(frame, op) ||
-                       lower_movement(frame, op) || lower_conversion(frame, op) || lower_pointwise(frame, op) ||
-                       lower_window(frame, op) || lower_reduction(frame, op) || lower_normalization(frame, op) ||
-                       lower_ordering(frame, op) || lower_product(frame, op) || lower_indexing(frame, op);
+  if (lower_control(frame, op)) return;
+  const bool lowered = lower_collective(frame, op) || lower_by_range(frame, op) || lower_movement(frame, op) ||
+                       lower_conversion(frame, op) || lower_pointwise(frame, op) || lower_window(frame, op) ||
+                       lower_reduction(frame, op) || lower_normalization(frame, op) || lower_ordering(frame, op) ||
+                       lower_product(frame, op) || lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
+  for (const Value* result : op.results) {
+    // Of what is sorted, there may be only what its users take.
+    MYDEV_ASSERT(op.op == Operator::kSort || !result->type->is_tensor() ||
+                 is_of_type(frame.view(*result), *result->type));
+  }
   if (!key.empty()) frame.emit.remember(key, frame.tensors_of(op.results));
+}
+
+void require_same_types(const Operation& op) {
+  const auto is_same = [](const Value* result, const Value* operand) { return *result->type == *operand->type; };
+  if (std::ranges::equal(op.results, op.operands, is_same)) return;
+  op.fail(MYDEV_INVALID_ARGUMENT, "its results are not of the types of its operands, which they are");
 }
 
 void lower_to_host(Frame& frame, const Operation& op) {
@@ -153,8 +175,8 @@ program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, 
   const Type& type = *argument.value->type;
   program::ProgramBuilder& builder = frame.emit.builder();
   if (type.kind == TypeKind::kToken) return builder.view(builder.parameter(MYDEV_PRED, {0}));
-  MYDEV_CHECK(type.is_tensor() && type.is_static(), MYDEV_UNIMPLEMENTED, "function '", frame.function.name,
-              "' takes a ", type.text(), "; tensors whose sizes are known are supported");
+  MYDEV_CHECK(is_lowered_tensor(type), MYDEV_UNIMPLEMENTED, "function '", frame.function.name, "' takes a ",
+              type.text(), "; tensors whose sizes are known are supported");
   const Tensor tensor{builder.view(builder.parameter(dtype_of(type.element), type.dims, donated)), std::nullopt};
   frame.set(*argument.value, tensor);
   return tensor.view;
@@ -197,7 +219,10 @@ LoweredProgram lower(const Module& program, const Placement& placement) {
   lower_block(frame, body);
   for (const Value* value : body.terminator().operands) {
     const bool is_token = value->type->kind == TypeKind::kToken;
+    MYDEV_CHECK(is_token || value->type->is_tensor(), MYDEV_UNIMPLEMENTED, "function '", main.name, "' returns a ",
+                value->type->text(), "; tensors and tokens are supported");
     results.push_back(is_token ? emit.temporary(MYDEV_PRED, {0}) : frame.view(*value));
+    MYDEV_ASSERT(is_token || is_of_type(results.back(), *value->type));
   }
   settle(donations, parameters, results);
   return_results(emit, parameters, donations, std::move(results));

@@ -176,7 +176,8 @@ bool is_worst(ElementType type, const mydev_scalar& value, bool largest) noexcep
 bool lower_arg_reduction(Frame& frame, const Operation& op) {
   const Type& type = *op.operand(0).type;
   const Sizes dimensions = op.integers("dimensions");
-  const bool has_kernel = is_ordered(type.element) && signed_dtype(dtype_of(type.element)) == dtype_of(type.element);
+  const bool has_kernel = op.result().type->element == type.element && is_ordered(type.element) &&
+                          signed_dtype(dtype_of(type.element)) == dtype_of(type.element);
   if (dimensions.size() != 1 || is_empty(type.dims) || !has_kernel || !is_iota_along(op.operand(1), dimensions[0])) {
     return false;
   }

@@ -89,6 +89,17 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   return true;
 }
 
+// Whether a padded tensor is much larger than what is computed of it: then padding is skipped rather than written.
+bool outgrows(const Sizes& sizes, const Sizes& low, const Sizes& high, const Sizes& interior, int64_t elements) {
+  constexpr double kMuch = 16;
+  double padded = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    padded *= static_cast<double>(sizes[d]) * static_cast<double>(interior[d] + 1) +
+              static_cast<double>(std::max<int64_t>(low[d], 0)) + static_cast<double>(std::max<int64_t>(high[d], 0));
+  }
+  return padded > kMuch * static_cast<double>(elements);
+}
+
 bool lower_convolution(Frame& frame, const Operation& op) {
   const mydev_dtype dtype = dtype_of(op.result().type->element);
   const Sizes input = op.integers("input_spatial_dimensions"), kernel = op.integers("kernel_spatial_dimensions"),
@@ -134,6 +145,7 @@ bool lower_convolution(Frame& frame, const Operation& op) {
     pads = pads || low[i + 2] != 0 || high[i + 2] != 0 || spread[i] != 1;
     if (reversal[i] != 0) turned.push_back(static_cast<int64_t>(i + 2));
   }
+  if (pads && outgrows(image.sizes, low, high, interior, count_of(image.sizes) + count_of(result.sizes))) return false;
   if (pads) image = emit.pad({image, std::nullopt}, emit.splat(dtype, {}, 0.0), low, high, interior);
   if (is_empty(image.sizes)) return false;
   if (!turned.empty()) weight = emit.duplicate(reversed(weight, turned));

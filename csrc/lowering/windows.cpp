@@ -31,15 +31,13 @@ struct Pooling {
   }
 };
 
-// Whether each window has an element: what the kernels take for granted.
+// Whether each window has an element: what the kernels take for granted. Not known where places lie further apart than
+// the tensor is long.
 bool windows_have_elements(int64_t size, int64_t windows, int64_t kernel, int64_t stride, int64_t low,
                            int64_t dilation) {
-  for (int64_t i = 0; i < windows; ++i) {
-    const int64_t begin = i * stride - low;
-    const int64_t before = begin < 0 ? (-begin + dilation - 1) / dilation : 0;  // of its places, those left of all
-    if (before >= kernel || begin + before * dilation >= size) return false;
-  }
-  return true;
+  if (dilation > size) return false;
+  const int64_t before_first = (low + dilation - 1) / dilation, last = (windows - 1) * stride - low;
+  return before_first < kernel && last < size;
 }
 
 // Of an operation with windows over `whole` that give `pooled`; none: the kernels cannot say it.
@@ -226,6 +224,7 @@ bool lower_select_and_scatter(Frame& frame, const Operation& op) {
 }  // namespace
 
 bool lower_window(Frame& frame, const Operation& op) {
+  if (op.result().type->element != op.operand(0).type->element) return false;
   if (op.op == Operator::kReduceWindow) return lower_prefixes(frame, op) || lower_reduce_window(frame, op);
   return op.op == Operator::kSelectAndScatter && lower_select_and_scatter(frame, op);
 }

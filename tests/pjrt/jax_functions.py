@@ -432,6 +432,13 @@ def _control() -> dict[str, Case]:
     }
 
 
+def _bits_of_one_key(seed: Any, kind: str) -> list[Any]:
+    """Several that differ in how many there are, and in their type, alone."""
+    key = jax.random.key(seed, impl=kind)
+    sizes = [((4,), jnp.uint32), ((5,), jnp.uint32), ((16,), jnp.uint8), ((8,), jnp.uint16), ((5,), jnp.uint16)]
+    return [jax.random.bits(key, size, dtype) for size, dtype in sizes]
+
+
 def _random() -> dict[str, Case]:
     def drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
         return lambda seed: draw(jax.random.key(seed))
@@ -447,6 +454,8 @@ def _random() -> dict[str, Case]:
         "random-categorical": (drawn(lambda k: jax.random.categorical(k, jnp.arange(6.0), shape=(9,))), [seed]),
         "random-gamma": (drawn(lambda k: jax.random.gamma(k, 2.5, (5,))), [seed]),
         "random-split": (drawn(lambda k: jax.random.uniform(jax.random.split(k, 4)[2], (3,))), [seed]),
+        "random-bits-of-one-key": (lambda seed: _bits_of_one_key(seed, "threefry2x32"), [seed]),
+        "random-bits-of-one-key-rbg": (lambda seed: _bits_of_one_key(seed, "rbg"), [seed]),
         "random-philox": (lambda key: lax.rng_bit_generator(key, (9,), jnp.uint32), [np.arange(4, dtype=np.uint32)]),
         "random-philox-bytes": (
             lambda key: lax.rng_bit_generator(key, (5, 2), jnp.uint8, algorithm=lax.RandomAlgorithm.RNG_PHILOX),

@@ -138,8 +138,10 @@ class StablehloModule final : public CompiledModule {
     for (size_t i = 0; i < types.size(); ++i) {
       const bool is_token = types[i]->kind == stablehlo::TypeKind::kToken;  // clients hold pred[0] for it
       const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
-      values.at(i).shape =
-          make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
+      const SharedShape computed = values.at(i).shape;
+      values[i].shape = make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
+      // Clients have memory for what the module declares: the program writes and reads all of it, and no more.
+      MYDEV_ASSERT(values[i].shape->sizes == computed->sizes && values[i].shape->bytes == computed->bytes);
       if (placement_.partitions > 1) values[i].sharding = serialized(shardings[i]);
     }
   }

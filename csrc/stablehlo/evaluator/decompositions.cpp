@@ -190,32 +190,65 @@ Evaluation evaluate_eigh(const Operation& op) {
   };
 }
 
+// A vector for each matrix, with an element for each of the shorter side.
+Type vectors_of(const Type& matrices, ElementType element) {
+  Type vectors = matrices;
+  vectors.element = element;
+  vectors.dims.pop_back();
+  vectors.dims.back() = std::min(vectors.dims.back(), matrices.dims.back());
+  return vectors;
+}
+
+// What the targets give of such operands; nothing: they do not take them.
+std::vector<Type> results_of_qr(const Operation& op) {
+  const Type& a = *op.operand(0).type;
+  return {a, vectors_of(a, a.element)};
+}
+std::vector<Type> results_of_householder_product(const Operation& op) {
+  const Type &a = *op.operand(0).type, &factors = *op.operand(1).type;
+  Type most = vectors_of(a, a.element);
+  if (factors.rank() == most.rank()) most.dims.back() = std::min(most.dims.back(), factors.dims.back());
+  return factors == most ? std::vector{a} : std::vector<Type>();
+}
+std::vector<Type> results_of_eigh(const Operation& op) {
+  const Type& a = *op.operand(0).type;
+  const ElementType real = a.element == ElementType::kC64    ? ElementType::kF32
+                           : a.element == ElementType::kC128 ? ElementType::kF64
+                                                             : a.element;
+  const bool is_square = a.dims.back() == a.dims[a.dims.size() - 2];
+  return is_square ? std::vector{a, vectors_of(a, real)} : std::vector<Type>();
+}
+
 }  // namespace
 
 Evaluation make_evaluation_of_target(const Operation& op) {
   struct Row {
     std::string_view target;
-    size_t operands, results;
+    size_t operands;
+    std::vector<Type> (*results)(const Operation&);
     Evaluation (*make)(const Operation&);
   };
   constexpr std::array kRows = {
-      Row{"Qr", 1, 2, evaluate_qr},
-      Row{"ProductOfElementaryHouseholderReflectors", 2, 1, evaluate_householder_product},
-      Row{"Eigh", 1, 2, evaluate_eigh},
+      Row{"Qr", 1, results_of_qr, evaluate_qr},
+      Row{"ProductOfElementaryHouseholderReflectors", 2, results_of_householder_product, evaluate_householder_product},
+      Row{"Eigh", 1, results_of_eigh, evaluate_eigh},
   };
   const auto row = std::ranges::find(kRows, std::string_view(op.string("call_target_name")), &Row::target);
   if (row == kRows.end()) return nullptr;
-  const bool fits = op.operands.size() == row->operands && op.result_types().size() == row->results &&
-                    op.operand(0).type->rank() >= 2;
-  if (!fits) {
-    op.fail(MYDEV_UNIMPLEMENTED, "calls '", row->target, "', of matrices, with ", op.operands.size(), " operands and ",
-            op.result_types().size(), " results; it has ", row->operands, " and ", row->results);
+  const auto is_matrices = [](const Type& type) {
+    const ElementKind kind = element_row(type.element).kind;
+    return type.is_tensor() && type.is_static() && type.rank() >= 2 &&
+           (kind == ElementKind::kFloat || kind == ElementKind::kComplex);
+  };
+  if (op.operands.size() != row->operands || !is_matrices(*op.operand(0).type)) {
+    op.fail(MYDEV_UNIMPLEMENTED, "calls '", row->target, "' with ", op.operands.size(),
+            " operands; it is supported with ", row->operands, ", the first one matrices of floats or complex numbers");
   }
-  for (const Type* type : op.result_types()) {
-    const ElementKind kind = element_row(type->element).kind;
-    if (!type->is_tensor() || (kind != ElementKind::kFloat && kind != ElementKind::kComplex)) {
-      op.fail(MYDEV_UNIMPLEMENTED, "gives a ", type->text(), "; floats and complex numbers are supported");
-    }
+  const std::vector<Type> expected = row->results(op);
+  const auto is_of_type = [](const Type& type, const Type* given) { return type == *given; };
+  if (expected.empty() || !std::ranges::equal(expected, op.result_types(), is_of_type)) {
+    op.fail(MYDEV_INVALID_ARGUMENT, "calls '", row->target, "' of a ", op.operand(0).type->text(),
+            " for results of other types than it gives, or with operands that it does not take");
   }
   return row->make(op);
 }

@@ -16,7 +16,7 @@ template <typename T>
 T wide(const Type& type, const std::byte* data, int64_t index) {
   const Number number = element(type, data, index);
   if constexpr (std::is_same_v<T, Complex>) return {number.real, number.imaginary};
-  if constexpr (std::is_same_v<T, double>) return number.real;
+  if constexpr (std::is_same_v<T, double>) return converted(type.element, ElementType::kF64, number).real;
   if constexpr (std::is_same_v<T, uint64_t>) return static_cast<uint64_t>(number.integer);  // wraps round
 }
 
@@ -79,7 +79,7 @@ void multiply(const Operation& op, const Side& a, const Side& b, std::span<const
   });
 }
 
-// By what an element is widened to: f(T{}).
+// By what elements of operands are widened to for a result of the type: f(T{}).
 template <typename F>
 void for_wide_type(ElementType type, const F& f) {
   switch (kind_of(type)) {
@@ -185,7 +185,7 @@ Evaluation evaluate_dot_general(const Operation& op) {
   const Side a(*op.operand(0).type, op.integers("lhs_batching_dimensions"), op.integers("lhs_contracting_dimensions"));
   const Side b(*op.operand(1).type, op.integers("rhs_batching_dimensions"), op.integers("rhs_contracting_dimensions"));
   return [&op, a, b](auto operands, auto results) {
-    for_wide_type(op.operand(0).type->element,
+    for_wide_type(op.result().type->element,
                   [&](auto zero) { multiply<decltype(zero)>(op, a, b, operands, results[0]); });
   };
 }
@@ -220,7 +220,7 @@ Convolution with_padding(const Operation& op, Convolution shape, const std::byte
 Evaluation evaluate_convolution(const Operation& op) {
   return [&op, given = Convolution(op)](auto operands, auto results) {
     const Convolution shape = op.op == Operator::kDynamicConv ? with_padding(op, given, operands[2]) : given;
-    for_wide_type(op.operand(0).type->element, [&](auto zero) {
+    for_wide_type(op.result().type->element, [&](auto zero) {
       const Convolver<decltype(zero)> convolver(op, shape, operands);
       const Type& type = *op.result().type;
       parallel_for(type.element_count(), 64, [&](int64_t begin, int64_t end) {

@@ -91,10 +91,7 @@ class Bits {
 Evaluation evaluate_rng_bit_generator(const Operation& op) {
   const Type &state = *op.operand(0).type, &output = *op.result(1).type;
   const auto algorithm = op.get<RngAlgorithm>("rng_algorithm");
-  const int64_t words = state.element_count() * element_bytes(state.element) / 8;
-  if (words < 2 || words > 3) {
-    op.fail(MYDEV_INVALID_ARGUMENT, "takes a state of two or three words of 64 bits, not ", state.text());
-  }
+  const int64_t words = state.bytes() / static_cast<int64_t>(sizeof(uint64_t));
   return [&output, algorithm, words](auto operands, auto results) {
     std::vector<uint64_t> given(static_cast<size_t>(words));
     std::memcpy(given.data(), operands[0], given.size() * sizeof(uint64_t));
@@ -128,7 +125,8 @@ Evaluation evaluate_rng(const Operation& op) {
         // Rounding may reach the end, which is not of the interval.
         number.real = rounded(type.element, {.real = drawn}).real < second.real ? drawn : first.real;
       } else {
-        number.integer = std::uniform_int_distribution<int64_t>(first.integer, second.integer - 1)(generator);
+        const int64_t last = second.integer > first.integer ? second.integer - 1 : first.integer;
+        number.integer = std::uniform_int_distribution<int64_t>(first.integer, last)(generator);
       }
       set_element(type, results[0], i, number);
     }

@@ -32,15 +32,22 @@ struct Window {
     for (size_t d = 0; 2 * d < padding.size(); ++d) low[d] = padding[2 * d];
   }
 
-  // The element under a place of the window; -1: padding, or between elements.
-  int64_t offset(const Index& at, const Index& within) const {
-    int64_t offset = 0;
-    for (size_t d = 0; d < base.size(); ++d) {
-      const int64_t position = at[d] * strides[d] + within[d] * dilations[d] - low[d];
-      if (position < 0 || position % base_dilations[d] != 0 || position / base_dilations[d] >= base[d]) return -1;
-      offset += position / base_dilations[d] * base_strides[d];
+  // The tensor's indices along a dimension that are under a window there, in order. Places that are over padding, or
+  // between elements, are never gone through: there may be any number of them.
+  void find_under(size_t d, int64_t number, Sizes& found) const {
+    const int64_t begin = number * strides[d] - low[d], step = dilations[d], spread = base_dilations[d];
+    found.clear();
+    if (spread == 1) {
+      for (int64_t place = begin < 0 ? (-begin + step - 1) / step : 0; place < sizes[d]; ++place) {
+        if (begin + place * step >= base[d]) break;
+        found.push_back(begin + place * step);
+      }
+      return;
     }
-    return offset;
+    const int64_t end = begin + (sizes[d] - 1) * step;
+    for (int64_t i = begin < 0 ? 0 : (begin + spread - 1) / spread; i < base[d] && i * spread <= end; ++i) {
+      if ((i * spread - begin) % step == 0) found.push_back(i);
+    }
   }
 
   // The dimension along which each window begins where the tensor does, or ends there; nothing: there is none.
@@ -55,6 +62,34 @@ struct Window {
     }
     return found;
   }
+};
+
+// The elements under one window after the other. One thread.
+class UnderWindow {
+ public:
+  explicit UnderWindow(const Window& window)
+      : window_(window), indices_(window.base.size()), counts_(window.base.size()) {}
+
+  // Calls f with the offset of each, in order.
+  template <typename F>
+  void for_each(const Index& at, const F& f) {
+    for (size_t d = 0; d < indices_.size(); ++d) {
+      window_.find_under(d, at[d], indices_[d]);
+      counts_[d] = std::ssize(indices_[d]);
+    }
+    for (Index within(counts_); within; within.next()) {
+      int64_t offset = 0;
+      for (size_t d = 0; d < indices_.size(); ++d) {
+        offset += indices_[d][static_cast<size_t>(within[d])] * window_.base_strides[d];
+      }
+      f(offset);
+    }
+  }
+
+ private:
+  const Window& window_;
+  std::vector<Sizes> indices_;  // by dimension
+  Sizes counts_;
 };
 
 // Each window has one element more than the one before: the body is called once for each element.
@@ -98,23 +133,24 @@ Evaluation evaluate_reduce_window(const Module& module, const Operation& op) {
   return [&op, body, window](auto operands, auto results) {
     const size_t n = results.size();
     const Sizes& sizes = op.result().type->dims;
-    const int64_t grain = std::max<int64_t>(kWindowGrain / std::max<int64_t>(count_of(window.sizes), 1), 1);
+    int64_t each = 1;  // of the tensor's elements under a window, at most
+    for (size_t d = 0; d < sizes.size(); ++d) each *= std::clamp<int64_t>(window.base[d], 1, window.sizes[d]);
+    const int64_t grain = std::max<int64_t>(kWindowGrain / each, 1);
     parallel_for(count_of(sizes), grain, [&](int64_t begin, int64_t end) {
       std::vector<Number> registers = body->make_registers(), values(n);
+      UnderWindow under(window);
       Index at(sizes);
       at.seek(begin);
       for (int64_t i = begin; i < end; ++i, at.next()) {
         for (size_t k = 0; k < n; ++k) values[k] = element(*op.operand(n + k).type, operands[n + k], 0);
-        for (Index within(window.sizes); within; within.next()) {
-          const int64_t offset = window.offset(at, within);
-          if (offset < 0) continue;
+        under.for_each(at, [&](int64_t offset) {
           for (size_t k = 0; k < n; ++k) {
             registers[k] = values[k];
             registers[n + k] = element(*op.operand(k).type, operands[k], offset);
           }
           body->run(registers);
           for (size_t k = 0; k < n; ++k) values[k] = body->result(registers, k);
-        }
+        });
         for (size_t k = 0; k < n; ++k) set_element(*op.result(k).type, results[k], i, values[k]);
       }
     });
@@ -129,23 +165,22 @@ Evaluation evaluate_select_and_scatter(const Module& module, const Operation& op
     const Number initial = element(*op.operand(2).type, operands[2], 0);
     for (int64_t i = 0; i < type.element_count(); ++i) set_element(type, results[0], i, initial);
     std::vector<Number> choosing = select->make_registers(), adding = scatter->make_registers();
+    UnderWindow under(window);
     int64_t i = 0;
     for (Index at(source.dims); at; at.next(), ++i) {
       int64_t chosen = -1;
       Number best;
-      for (Index within(window.sizes); within; within.next()) {
-        const int64_t offset = window.offset(at, within);
-        if (offset < 0) continue;
+      under.for_each(at, [&](int64_t offset) {
         const Number candidate = element(type, operands[0], offset);
         if (chosen >= 0) {
           choosing[0] = best;
           choosing[1] = candidate;
           select->run(choosing);
-          if (select->result(choosing, 0).integer != 0) continue;
+          if (select->result(choosing, 0).integer != 0) return;
         }
         chosen = offset;
         best = candidate;
-      }
+      });
       if (chosen < 0) continue;
       adding[0] = element(type, results[0], chosen);
       adding[1] = element(source, operands[1], i);

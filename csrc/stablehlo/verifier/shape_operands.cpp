@@ -39,6 +39,8 @@ void verify_shape_operands(const Operation& op) {
       return require_numbers(op, 1, {op.result().type->rank()});
     case Operator::kDynamicIota:
       return require_numbers(op, 0, {op.result().type->rank()});
+    case Operator::kRng:
+      return require_numbers(op, 2, {op.result().type->rank()});
     case Operator::kDynamicGather:
       require_like_operand(op, false);
       return require_numbers(op, 2, {op.operand(0).type->rank()});

@@ -1,5 +1,5 @@
-// What verify() asks of one operation about dimensions and sizes. Operands, results and attributes are those of the
-// operator's row already.
+// What verify() asks of one operation about dimensions, sizes and elements. Operands, results and attributes are those
+// of the operator's row already, and its regions have been verified.
 #pragma once
 
 #include "stablehlo/ir/operation.h"

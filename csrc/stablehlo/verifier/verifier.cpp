@@ -6,20 +6,18 @@
 #include <vector>
 
 #include "stablehlo/ir/limits.h"
+#include "stablehlo/verifier/checks.h"
+#include "stablehlo/verifier/regions.h"
 #include "stablehlo/verifier/shapes.h"
 
 namespace mydev::stablehlo {
 
 namespace {
 
+using verifier::compatible;
+
 // Called functions are lowered within each other.
 constexpr size_t kMostCalls = 256;
-
-bool compatible(const Type& left, const Type& right) {
-  if (left.kind != right.kind) return false;
-  if (left.is_tensor()) return left.element == right.element && compatible_shapes(left, right);
-  return left == right;
-}
 
 bool has_kind(const Attribute& attribute, AttributeRow::Kind kind) {
   const auto* literal = attribute.get_if<TensorLiteral>();
@@ -181,99 +179,6 @@ class FunctionVerifier {
       for (size_t i = 0; i < op.results.size(); ++i) {
         require_type(op, *op.results[i]->type, *op.operands[i]->type, "a result");
       }
-    }
-  }
-
-  // --- regions ---
-
-  static void require_arguments(const Operation& op, const Region& region, size_t count) {
-    if (region.arguments().size() != count) {
-      op.fail(MYDEV_INVALID_ARGUMENT, "a region takes ", region.arguments().size(), " arguments, expected ", count);
-    }
-  }
-
-  static void require_results(const Operation& op, const Region& region, std::span<const Value* const> expected) {
-    const std::span<const Value* const> results = region.results();
-    if (results.size() != expected.size()) {
-      op.fail(MYDEV_INVALID_ARGUMENT, "a region returns ", results.size(), " values, expected ", expected.size());
-    }
-    for (size_t i = 0; i < results.size(); ++i) {
-      require_type(op, *results[i]->type, *expected[i]->type, "what a region returns");
-    }
-  }
-
-  static void require_condition(const Operation& op, const Region& region) {
-    const std::span<const Value* const> results = region.results();
-    const bool is_condition = results.size() == 1 && results[0]->type->is_tensor() && results[0]->type->rank() == 0 &&
-                              results[0]->type->element == ElementType::kPred;
-    if (!is_condition) op.fail(MYDEV_INVALID_ARGUMENT, "a condition returns something else than one tensor<i1>");
-  }
-
-  // A region that makes one element of two: all of them are tensors without dimensions.
-  static void require_reducer(const Operation& op, const Region& region, size_t arguments, size_t results) {
-    require_arguments(op, region, arguments);
-    if (region.results().size() != results) {
-      op.fail(MYDEV_INVALID_ARGUMENT, "a region returns ", region.results().size(), " values, expected ", results);
-    }
-    for (const auto& values : {region.arguments(), region.results()}) {
-      for (const Value* value : values) {
-        if (!value->type->is_tensor() || value->type->rank() != 0) {
-          op.fail(MYDEV_INVALID_ARGUMENT, "a region computes with ", value->type->text(), ", expected single elements");
-        }
-      }
-    }
-  }
-
-  static void verify_regions(const Operation& op) {
-    if (op.row().has(kRegionsAreBranches)) {
-      for (const Region* region : op.regions) {
-        require_arguments(op, *region, 0);
-        require_results(op, *region, op.results);
-      }
-      return;
-    }
-    const size_t inputs = op.operand_group("inputs").size();
-    switch (op.op) {
-      case Operator::kWhile:
-        for (const Region* region : op.regions) {
-          require_arguments(op, *region, op.operands.size());
-          for (size_t i = 0; i < op.operands.size(); ++i) {
-            require_type(op, *region->arguments()[i]->type, *op.operands[i]->type, "an argument of a region");
-          }
-        }
-        require_condition(op, op.region(0));
-        require_results(op, op.region(1), op.operands);
-        return;
-      case Operator::kReduce:
-      case Operator::kReduceWindow:
-      case Operator::kScatter:
-        require_reducer(op, op.region(), 2 * inputs, inputs);
-        return;
-      case Operator::kMap:
-        require_reducer(op, op.region(), inputs, 1);
-        return;
-      case Operator::kAllReduce:
-      case Operator::kReduceScatter:
-        require_reducer(op, op.region(), 2, 1);
-        return;
-      case Operator::kSort:
-        require_reducer(op, op.region(), 2 * inputs, 1);
-        require_condition(op, op.region());
-        return;
-      case Operator::kSelectAndScatter:
-        require_reducer(op, op.region(0), 2, 1);
-        require_condition(op, op.region(0));
-        require_reducer(op, op.region(1), 2, 1);
-        return;
-      case Operator::kSdyManualComputation:
-        require_arguments(op, op.region(), op.operands.size());
-        if (op.region().results().size() != op.results.size()) {
-          op.fail(MYDEV_INVALID_ARGUMENT, "its body returns ", op.region().results().size(), " values, and it has ",
-                  op.results.size(), " results");
-        }
-        return;
-      default:
-        return;
     }
   }
 

@@ -6,9 +6,9 @@
 //   - types agree as the operator's traits say, regions take and return what the operator gives and expects;
 //   - called functions are there, with these types, and none calls itself, directly or not;
 //   - operands that say sizes have a number for each dimension (shape_operands.h);
-//   - dimensions that attributes name are dimensions of the operands, each once where once is meant, and the sizes of
-//     results of the operators that JAX programs are mostly made of follow from them (shapes.cpp has the list).
-// What else an operator requires, its lowering checks. Operators of Shardy are checked as far as rows go.
+//   - dimensions that attributes name are dimensions of the operands, each once where once is meant;
+//   - the types of results follow from operands and attributes (rules.h), where the operator is one that is lowered.
+// What depends on the number of devices, the lowering checks. Operators of Shardy are checked as far as rows go.
 #pragma once
 
 #include "stablehlo/ir/module.h"
