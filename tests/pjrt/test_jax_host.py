@@ -102,6 +102,91 @@ except Exception as error:
 print(json.dumps(results))
 """
 
+READING = """
+import threading
+y, scalar, seen = jnp.arange(3.0), jnp.float32(7), {}
+committed = jax.device_put(np.arange(4.0, dtype=np.float32), device)
+pinned = jax.device_put(y, jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host"))
+
+def read(v):
+    print("printed", v, y)
+    other = []
+    thread = threading.Thread(target=lambda: other.append(np.asarray(committed).tolist()))
+    thread.start()
+    thread.join()
+    host = jax.device_put(committed, jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host"))
+    return [np.asarray(y).tolist(), float(scalar), bool((y == np.arange(3)).all()), (y + 1).tolist(),
+            np.asarray(jax.device_put(committed, cpu)).tolist(), other[0], np.asarray(pinned).tolist(),
+            np.asarray(host).tolist()]
+
+def noted(name):
+    def function(v):
+        seen[name] = read(v)
+        return np.float32(v)
+    return function
+
+shape = jax.ShapeDtypeStruct((), jnp.float32)
+programs = {
+    "debug": lambda x: (jax.debug.callback(noted("debug"), x), x + 1)[1],
+    "pure": lambda x: jax.pure_callback(noted("pure"), shape, x) + 1,
+    "io": lambda x: io_callback(noted("io"), shape, x) + 1,
+    "ordered": lambda x: io_callback(noted("ordered"), shape, x, ordered=True) + 1,
+}
+for name, program in programs.items():
+    results[name] = float(jax.jit(program)(1.0))
+jax.effects_barrier()
+results["seen"] = seen
+
+refused = {}
+def attempt(name, function):
+    def run(v):
+        try:
+            refused[name] = str(jax.block_until_ready(function()))
+        except Exception as error:
+            refused[name] = str(error)
+    return run
+attempts = {
+    "program": lambda: committed + committed,
+    "jit": lambda: jax.jit(lambda a: a * 2)(committed),
+    "upload": lambda: jax.device_put(np.ones(3, np.float32), device),
+    "move": lambda: jax.device_put(pinned, jax.sharding.SingleDeviceSharding(device, memory_kind="device")),
+}
+for name, function in attempts.items():
+    jax.jit(lambda x: (jax.debug.callback(attempt(name, function), x), x + 1)[1])(1.0).block_until_ready()
+jax.effects_barrier()
+results["refused"] = refused
+results["after"] = (committed + 1).tolist()
+print(json.dumps(results))
+"""
+
+READING_ON_SEVERAL = """
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+devices = jax.devices("mydev")
+mesh = Mesh(np.array(devices), ("d",))
+x = jax.device_put(np.arange(8.0, dtype=np.float32), NamedSharding(mesh, P("d")))
+seen = []
+def read(v):
+    seen.append(np.asarray(x).tolist())
+
+def part(v):
+    jax.debug.callback(read, v)
+    return jax.lax.psum(v, "d")
+summed = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=P("d"), out_specs=P()))
+results["shard_map"] = np.asarray(summed(x)).tolist()
+results["pmap"] = np.asarray(jax.pmap(part, axis_name="d", devices=devices)(np.ones((4, 2), np.float32))).tolist()
+jax.effects_barrier()
+results["seen"] = seen
+
+# Another device, which is idle, computes for a callback.
+def elsewhere(v):
+    there = jax.device_put(np.float32(v), devices[1])
+    return np.asarray(there + there + there)
+on_first = jax.device_put(np.float32(1), devices[0])
+results["elsewhere"] = float(jax.jit(
+    lambda v: jax.pure_callback(elsewhere, jax.ShapeDtypeStruct((), jnp.float32), v))(on_first))
+print(json.dumps(results))
+"""
+
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_linear_algebra_is_that_of_the_cpu(driver: str) -> None:
@@ -125,6 +210,37 @@ def test_programs_call_python(driver: str) -> None:
     assert results["empty"] == [0, 2]
     assert "ValueError: no such thing" in results["error"]
     assert "result 0 of the callback is float32[1], and float32[3] was expected" in results["shape"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_callbacks_read_arrays_and_are_refused_what_would_wait_for_them(driver: str) -> None:
+    require("jax", "jax==0.10.2")
+    output = output_of(START + READING, driver)
+    results = json.loads(output.splitlines()[-1])
+    assert output.count("printed 1.0 [0. 1. 2.]") == 4
+    three, four = [0, 1, 2], [0, 1, 2, 3]
+    expected = [three, 7, True, [1, 2, 3], four, four, three, four]
+    for name in ("debug", "pure", "io", "ordered"):
+        assert results[name] == 2
+        assert results["seen"][name] == expected, name
+    for name, what in {
+        "program": "an execution of 'jit_add'",
+        "jit": "an execution of 'jit__lambda'",
+        "upload": "a copy of f32[3]",
+        "move": "a copy of f32[3] in pinned_host",
+    }.items():
+        assert f"a callback asks mydev:0 for {what}" in results["refused"][name], name
+    assert results["after"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("driver", ["host:devices=4", "host:remote,async,devices=4"])
+def test_callbacks_of_several_devices_read_arrays(driver: str) -> None:
+    require("jax", "jax==0.10.2")
+    results = json.loads(output_of(START + READING_ON_SEVERAL, driver).splitlines()[-1])
+    assert results["shard_map"] == [12, 16]
+    assert results["pmap"] == [[4, 4]] * 4
+    assert results["seen"] == [list(range(8))] * 8
+    assert results["elsewhere"] == 3
 
 
 def test_functions_of_jax_ffi_are_called(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 
 #include "pjrt/api/entries.h"
 #include "pjrt/base/arguments.h"
+#include "pjrt/buffer/submission.h"
 #include "pjrt/buffer/transfer.h"
 #include "pjrt/python/sharing.h"
 
@@ -62,7 +63,13 @@ void make_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
     };
   }
   SharedStorage storage = Storage::of_others(args.device_buffer_ptr, shape->bytes, std::move(release));
-  args.buffer = new PJRT_Buffer(memory, shape, std::move(storage), Completion::ready());
+  // What the device's order has been made to wait for (python/sharing.cpp) may be still to fill it.
+  SharedCompletion ready = Completion::ready();
+  if (memory.device->stream.asynchronous()) {
+    check_not_awaited(*memory.device, "a view of its memory");
+    ready = submit(*memory.device, {.name = "view of memory", .submit = [](Stream&) {}});
+  }
+  args.buffer = new PJRT_Buffer(memory, shape, std::move(storage), std::move(ready));
 }
 
 void make_failed(PJRT_Client_CreateErrorBuffer_Args& args) {

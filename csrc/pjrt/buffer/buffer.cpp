@@ -12,9 +12,9 @@ SharedStorage PJRT_Buffer::hold(const char* what) const {
   return storage_;
 }
 
-SharedStorage PJRT_Buffer::lend() const {
+SharedStorage PJRT_Buffer::lend(const char* what) const {
   const std::lock_guard lock(mutex_);
-  if (storage_ == nullptr) raise_gone("a loan");
+  if (storage_ == nullptr) raise_gone(what);
   storage_->lend();
   return storage_;
 }

@@ -29,8 +29,9 @@ struct PJRT_Buffer {
   // The storage, where it is the allocator's, has no external reference and is not lent: the buffer is donated then,
   // `reason` says to what. Else nullptr, and the buffer keeps it.
   mydev::pjrt::SharedStorage donate(const std::string& reason);
-  // Like hold(), for someone outside who uses it in place: it is lent (storage.h), and not donated.
-  mydev::pjrt::SharedStorage lend() const;
+  // Like hold(), for someone who uses it in place and not in the device's order: it is lent (storage.h), and not
+  // donated.
+  mydev::pjrt::SharedStorage lend(const char* what) const;
   // Without storage from now on; external references keep it.
   void drop(std::string reason) noexcept;
   bool deleted() const;

@@ -38,8 +38,9 @@ class Storage {
 
   // Others in the process use it in place until they give it back, whatever becomes of its buffers. Thread-safe.
   void lend() noexcept { loans_.fetch_add(1, std::memory_order_relaxed); }
-  void take_back() noexcept { loans_.fetch_sub(1, std::memory_order_relaxed); }
-  bool lent() const noexcept { return loans_.load(std::memory_order_relaxed) != 0; }  // the memory has its own order
+  // Release, for lent(): what the borrower did comes before what the next writer does.
+  void take_back() noexcept { loans_.fetch_sub(1, std::memory_order_release); }
+  bool lent() const noexcept { return loans_.load(std::memory_order_acquire) != 0; }  // the memory has its own order
   // Work of another stream uses it: the allocator's memory is not reused before that is done.
   void record_use(Stream& stream);
 

@@ -1,12 +1,16 @@
 #include "pjrt/buffer/submission.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "pjrt/device/callback_scope.h"
 #include "runtime/base/device_name.h"
+#include "runtime/stream/staging_stream.h"
 
 namespace mydev::pjrt {
 
@@ -96,10 +100,30 @@ void finish(Submission& submission, Failure failure) {
   }
 }
 
+// Where work is given, and whether that is the device's order.
+struct Place {
+  LocalDevice& device;
+  Stream& stream;
+  bool in_order;
+
+  static Place of(LocalDevice& device) { return {device, device.stream, true}; }
+  static Place beside(LocalDevice& device) {
+    const bool has_own = device.stream.asynchronous();
+    return {device, has_own ? staging_stream(device.device.index) : device.stream, false};
+  }
+  void begin() const noexcept {
+    if (in_order) device.unfinished.fetch_add(1, std::memory_order_relaxed);
+  }
+  void end() const noexcept {
+    if (in_order) device.unfinished.fetch_sub(1, std::memory_order_relaxed);
+  }
+};
+
 // On a thread of the driver's, in the order of the stream: work behind this waits, so that what failed is this
 // submission and none after it. A driver that tells failures with the stream's status is asked on another thread, since
 // here it must not be called.
-void take_end(Stream& stream, const std::shared_ptr<Submission>& submission) {
+void take_end(const Place& place, const std::shared_ptr<Submission>& submission) {
+  Stream& stream = place.stream;
   Failure failure;
   if (stream.device().driver->stream_status == nullptr) {
     failure = failure_of([&stream] { stream.raise_error_if_any(); });
@@ -114,26 +138,58 @@ void take_end(Stream& stream, const std::shared_ptr<Submission>& submission) {
     });
     asked->wait();
   }
+  place.end();
   completion_thread().post([submission, failure = std::move(failure)] { finish(*submission, failure); });
 }
 
-// In the device's turn. Gives the completion, which may be still to come.
-SharedCompletion submit_now(LocalDevice& device, Submission submission) {
-  Stream& stream = device.stream;
+// In the device's turn, or beside it. Gives the completion, which may be still to come.
+SharedCompletion submit_now(const Place& place, Submission submission) {
+  Stream& stream = place.stream;
   Failure failure = failure_of_inputs(submission);
   if (!failure.failed()) failure = failure_of([&] { submission.submit(stream); });
   if (failure.failed() || !stream.asynchronous()) {
+    place.end();
     finish(submission, std::move(failure));
     return submission.completion;
   }
   if (submission.completion == nullptr) submission.completion = std::make_shared<Completion>();
   SharedCompletion completion = submission.completion;
   submission.submit = nullptr;  // what it holds is needed no more
-  std::erase_if(submission.storages, [](const SharedStorage& storage) { return storage->stream_ordered(); });
+  if (place.in_order) {
+    std::erase_if(submission.storages, [](const SharedStorage& storage) { return storage->stream_ordered(); });
+  }
   auto shared = std::make_shared<Submission>(std::move(submission));
-  failure = failure_of([&] { stream.host_call([&stream, shared] { take_end(stream, shared); }, shared->name, ""); });
-  if (failure.failed()) finish(*shared, std::move(failure));
+  failure = failure_of([&] { stream.host_call([place, shared] { take_end(place, shared); }, shared->name, ""); });
+  if (failure.failed()) {
+    place.end();
+    finish(*shared, std::move(failure));
+  }
   return completion;
+}
+
+bool all_ready(const std::vector<SharedCompletion>& inputs) {
+  return std::ranges::all_of(inputs, [](const SharedCompletion& input) { return input->is_ready(); });
+}
+
+// On the thread of readings, for a callback, which the device waits for if it is `awaited`: what was computed before
+// the callback's program is ready once what the streams have told so far is known.
+void read_when_ready(LocalDevice& device, bool awaited, const std::shared_ptr<Submission>& reading) {
+  wait_for_completions();
+  const auto pending =
+      std::ranges::find_if(reading->inputs, [](const SharedCompletion& input) { return !input->is_ready(); });
+  if (pending == reading->inputs.end()) {
+    submit_now(Place::beside(device), std::move(*reading));
+  } else if (awaited) {
+    finish(*reading, {MYDEV_FAILED_PRECONDITION,
+                      std::string("in a callback, a ") + reading->name + " asks for an array that " +
+                          device.description.to_string +
+                          " is still to compute, and it waits for the callback; pass the array to the callback as an "
+                          "argument"});
+  } else {
+    (*pending)->on_ready([&device, reading](const Failure&) {
+      device.readings.enqueue([&device, reading] { read_when_ready(device, false, reading); });
+    });
+  }
 }
 
 }  // namespace
@@ -152,7 +208,12 @@ void wait_for_completions() noexcept {
 
 SharedCompletion submit(LocalDevice& device, Submission submission) {
   SharedCompletion completion;
-  if (device.queue.run_if_idle([&] { completion = submit_now(device, std::move(submission)); })) return completion;
+  const Place place = Place::of(device);
+  const auto now = [&] {
+    place.begin();
+    completion = submit_now(place, std::move(submission));
+  };
+  if (!CallbackScope::waiting_device() && device.queue.run_if_idle(now)) return completion;
   return submit_on_thread(device, std::move(submission));
 }
 
@@ -160,8 +221,32 @@ SharedCompletion submit_on_thread(LocalDevice& device, Submission submission) {
   if (submission.completion == nullptr) submission.completion = std::make_shared<Completion>();
   SharedCompletion completion = submission.completion;
   auto shared = std::make_shared<Submission>(std::move(submission));
-  device.queue.enqueue([&device, shared] { submit_now(device, std::move(*shared)); });
+  Place::of(device).begin();
+  device.queue.enqueue([&device, shared] { submit_now(Place::of(device), std::move(*shared)); });
   return completion;
+}
+
+SharedCompletion submit_reading(LocalDevice& device, Submission submission) {
+  const std::optional<int> waiting = CallbackScope::waiting_device();
+  const bool may_use_driver = !waiting || !device.stream.asynchronous();
+  if (may_use_driver && all_ready(submission.inputs)) return submit_now(Place::beside(device), std::move(submission));
+  submission.completion = std::make_shared<Completion>();
+  SharedCompletion completion = submission.completion;
+  auto shared = std::make_shared<Submission>(std::move(submission));
+  device.readings.enqueue(
+      [&device, awaited = waiting == device.device.index, shared] { read_when_ready(device, awaited, shared); });
+  return completion;
+}
+
+void finish_in_callback(Completion& completion) {
+  if (CallbackScope::waiting_device()) completion.wait();
+}
+
+void check_not_awaited(const LocalDevice& device, const std::string& what) {
+  const bool busy = CallbackScope::waiting_device() && device.unfinished.load(std::memory_order_relaxed) != 0;
+  MYDEV_CHECK(!busy, MYDEV_FAILED_PRECONDITION, "a callback asks ", device.description.to_string, " for ", what,
+              ", which would never run: the device is busy with the program that waits for the callback, or behind it; "
+              "in callbacks, compute with NumPy or on JAX's CPU, as in jax.device_put(x, jax.devices('cpu')[0])");
 }
 
 SharedCompletion submit_after(LocalDevice& device, const SharedCompletion& before, Submission submission) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pjrt/buffer/submission.h"
+#include "pjrt/device/callback_scope.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/transfer.h"
 
@@ -77,57 +78,102 @@ SharedCompletion upload_staged(PJRT_Memory& memory, const HostArray& array, Shar
   return submit(device, std::move(work));
 }
 
-// Work that reads the buffer, whose storage it holds.
-Submission reading(const PJRT_Buffer& buffer, const char* name, SharedStorage storage) {
-  Submission work{.name = name};
-  work.inputs = {buffer.ready};
-  work.storages = {std::move(storage)};
-  return work;
+// Lent as long as someone holds it.
+SharedStorage loan_of(const PJRT_Buffer& buffer, const char* what) {
+  SharedStorage storage = buffer.lend(what);
+  Storage* lent = storage.get();
+  return {lent, [storage = std::move(storage)](Storage* storage_of_loan) { storage_of_loan->take_back(); }};
 }
+
+// Work that reads a buffer: in the device's order, or, in callbacks and where the work says so, beside it.
+class Reading {
+ public:
+  Reading(const PJRT_Buffer& buffer, const char* what, bool beside)
+      : buffer_(buffer),
+        beside_(beside || CallbackScope::waiting_device()),
+        storage_(beside_ ? loan_of(buffer, what) : buffer.hold(what)) {}
+  // Of what is not the device's work once it is there: where the content is, beside the device's order.
+  static Reading to_client(const PJRT_Buffer& buffer) {
+    return Reading(buffer, "a transfer to the host", buffer.ready->is_ready());
+  }
+
+  const std::byte* data() const noexcept { return static_cast<const std::byte*>(storage_->data()); }
+  SharedCompletion submit(Submission work) {
+    work.inputs.push_back(buffer_.ready);
+    work.storages.push_back(std::move(storage_));
+    return beside_ ? submit_reading(buffer_.device(), std::move(work))
+                   : pjrt::submit(buffer_.device(), std::move(work));
+  }
+
+ private:
+  const PJRT_Buffer& buffer_;
+  bool beside_;
+  SharedStorage storage_;
+};
 
 // To host memory that the driver knows, or through such, and from there by `deliver`.
 SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_t bytes,
                              std::function<void(const void* dense)> deliver) {
-  SharedStorage storage = buffer.hold("a transfer to the host");
-  const void* src = static_cast<const std::byte*>(storage->data()) + offset;
-  LocalDevice& device = buffer.device();
-  Submission work = reading(buffer, "download", std::move(storage));
+  Reading reading = Reading::to_client(buffer);
+  const void* src = reading.data() + offset;
+  Submission work{.name = "download"};
   if (buffer.memory.on_host()) {
     work.submit = [](Stream&) {};
     work.after = [src, deliver = std::move(deliver)] { deliver(src); };
-    return submit(device, std::move(work));
+    return reading.submit(std::move(work));
   }
-  std::shared_ptr<void> staging = pinned_memory(device.device, bytes);
-  work.submit = [staging, src, bytes](Stream& stream) { copy_on(stream, staging.get(), true, src, false, bytes); };
-  work.after = [staging, deliver = std::move(deliver)] { deliver(staging.get()); };
-  return submit(device, std::move(work));
+  auto staging = std::make_shared<std::shared_ptr<void>>();
+  work.submit = [staging, src, bytes](Stream& stream) {
+    *staging = pinned_memory(stream.device(), bytes);  // here, where the driver may be used
+    copy_on(stream, staging->get(), true, src, false, bytes);
+  };
+  work.after = [staging, deliver = std::move(deliver)] { deliver(staging->get()); };
+  return reading.submit(std::move(work));
 }
 
-std::unique_ptr<PJRT_Buffer> copy_within_device(const PJRT_Buffer& buffer, PJRT_Memory& destination,
-                                                const SharedStorage& from) {
+// To host memory of the device.
+std::unique_ptr<PJRT_Buffer> copy_to_host_memory(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
   const uint64_t bytes = buffer.shape->bytes;
+  Reading reading(buffer, "a copy", /*beside=*/false);
   SharedStorage to = Storage::allocate(destination, bytes);
-  const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
-  Submission work = reading(buffer, "copy of a buffer", from);
-  work.submit = [src = from->data(), dst = to->data(), from_host, to_host, bytes](Stream& stream) {
-    copy_on(stream, dst, to_host, src, from_host, bytes);
+  Submission work{.name = "copy of a buffer"};
+  work.submit = [src = reading.data(), dst = to->data(), from_host = buffer.memory.on_host(), bytes](Stream& stream) {
+    copy_on(stream, dst, true, src, from_host, bytes);
   };
-  work.storages.push_back(to);
-  SharedCompletion completion = submit(*destination.device, std::move(work));
+  work.storages = {to};
+  SharedCompletion completion = reading.submit(std::move(work));
+  finish_in_callback(*completion);  // later work takes what is not ready for something that is before it in order
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
 }
 
-std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJRT_Memory& destination,
-                                                  const SharedStorage& from) {
+// To the device's own memory.
+std::unique_ptr<PJRT_Buffer> copy_to_device_memory(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
+  check_not_awaited(*destination.device, "a copy of " + describe(buffer));
+  const uint64_t bytes = buffer.shape->bytes;
+  const SharedStorage from = buffer.hold("a copy"), to = Storage::allocate(destination, bytes);
+  Submission work{.name = "copy of a buffer"};
+  work.submit = [src = from->data(), dst = to->data(), from_host = buffer.memory.on_host(), bytes](Stream& stream) {
+    copy_on(stream, dst, false, src, from_host, bytes);
+  };
+  work.inputs = {buffer.ready};
+  work.storages = {from, to};
+  SharedCompletion completion = submit(*destination.device, std::move(work));
+  finish_in_callback(*completion);
+  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, to, std::move(completion));
+}
+
+std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
+  check_not_awaited(*destination.device, "a copy of " + describe(buffer));
   const uint64_t bytes = buffer.shape->bytes;
   const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
+  Reading reading(buffer, "a copy", /*beside=*/false);
   SharedStorage to = Storage::allocate(destination, bytes);
   std::shared_ptr<void> staging = pinned_memory(buffer.device().device, bytes);
-  Submission leave = reading(buffer, "copy to another device", from);
-  leave.submit = [staging, src = from->data(), from_host, bytes](Stream& stream) {
+  Submission leave{.name = "copy to another device"};
+  leave.submit = [staging, src = reading.data(), from_host, bytes](Stream& stream) {
     copy_on(stream, staging.get(), true, src, from_host, bytes);
   };
-  SharedCompletion left = submit(buffer.device(), std::move(leave));
+  SharedCompletion left = reading.submit(std::move(leave));
   Submission arrive{.name = "copy from another device"};
   arrive.submit = [staging, dst = to->data(), to_host, bytes](Stream& stream) {
     copy_on(stream, dst, to_host, staging.get(), true, bytes);
@@ -138,6 +184,7 @@ std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJR
   LocalDevice& device = *destination.device;
   SharedCompletion completion =
       left->is_ready() ? submit(device, std::move(arrive)) : submit_after(device, left, std::move(arrive));
+  finish_in_callback(*completion);
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
 }
 
@@ -147,6 +194,7 @@ UploadedBuffer upload(PJRT_Memory& memory, const HostArray& array) {
   MYDEV_CHECK(array.data != nullptr || array.shape->bytes == 0, MYDEV_INVALID_ARGUMENT, "the data of ",
               describe(*array.shape), " is NULL");
   if (may_alias_host(memory, array)) return alias_of_host(memory, array);
+  if (!memory.on_host()) check_not_awaited(*memory.device, "a copy of " + describe(*array.shape) + " to it");
   SharedStorage storage = Storage::allocate(memory, array.shape->bytes);
   SharedCompletion ready = Completion::ready();
   if (array.shape->bytes != 0) {
@@ -159,19 +207,20 @@ UploadedBuffer upload(PJRT_Memory& memory, const HostArray& array) {
       ready = done ? std::move(*done) : upload_staged(memory, array, storage);
     }
   }
+  finish_in_callback(*ready);
   auto buffer = std::make_unique<PJRT_Buffer>(memory, array.shape, std::move(storage), std::move(ready));
   return {std::move(buffer), Completion::ready()};
 }
 
 SharedCompletion download(const PJRT_Buffer& buffer, void* dst, uint64_t offset, uint64_t bytes) {
-  LocalDevice& device = buffer.device();
-  if (!device.stream.asynchronous() && !buffer.memory.on_host()) {  // whatever host memory is as good as pinned
-    SharedStorage storage = buffer.hold("a transfer to the host");
-    Submission work = reading(buffer, "download", storage);
-    work.submit = [src = static_cast<const std::byte*>(storage->data()) + offset, dst, bytes](Stream& stream) {
+  if (!buffer.device().stream.asynchronous() &&
+      !buffer.memory.on_host()) {  // whatever host memory is as good as pinned
+    Reading reading = Reading::to_client(buffer);
+    Submission work{.name = "download"};
+    work.submit = [src = reading.data() + offset, dst, bytes](Stream& stream) {
       copy_on(stream, dst, true, src, false, bytes);
     };
-    return submit(device, std::move(work));
+    return reading.submit(std::move(work));
   }
   return download_by(buffer, offset, bytes, [dst, bytes](const void* dense) { std::memcpy(dst, dense, bytes); });
 }
@@ -182,9 +231,8 @@ SharedCompletion download_strided(const PJRT_Buffer& buffer, void* dst, const By
 }
 
 std::unique_ptr<PJRT_Buffer> copy(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
-  const SharedStorage from = buffer.hold("a copy");
-  return &buffer.device() == destination.device ? copy_within_device(buffer, destination, from)
-                                                : copy_between_devices(buffer, destination, from);
+  if (&buffer.device() != destination.device) return copy_between_devices(buffer, destination);
+  return destination.on_host() ? copy_to_host_memory(buffer, destination) : copy_to_device_memory(buffer, destination);
 }
 
 }  // namespace mydev::pjrt

@@ -56,7 +56,8 @@ LocalDevice::LocalDevice(mydev::Device& runtime_device, int id, int process)
       device(runtime_device),
       stream(mydev::default_stream(runtime_device.index)),
       handle(this),
-      queue(MYDEV_DEVICE_NAME "-pjrt-" + std::to_string(runtime_device.index)) {
+      queue(MYDEV_DEVICE_NAME "-pjrt-" + std::to_string(runtime_device.index)),
+      readings(MYDEV_DEVICE_NAME "-pjrt-r" + std::to_string(runtime_device.index)) {
   for (size_t i = 0; i < kMemoryKinds; ++i) {
     const std::string memory_name = std::string(kMemoryKindNames[i]) + " of " + description.to_string;
     const int memory = id * static_cast<int>(kMemoryKinds) + static_cast<int>(i);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -69,6 +70,10 @@ class LocalDevice : public PJRT_Device {
   std::array<PJRT_Memory*, kMemoryKinds> memory_handles;
   PJRT_Device* handle;  // itself: what a memory is addressable by
   DeviceQueue queue;
+  // Of what callbacks read (CallbackScope): their threads are the driver's, and must not use it.
+  DeviceQueue readings;
+  // Work in the queue's order that the stream has not done yet.
+  std::atomic<int64_t> unfinished{0};
 
   PJRT_Memory& default_memory() noexcept { return memories[0]; }
 };

@@ -211,6 +211,9 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
   PJRT_LoadedExecutable& executable = required(args.executable, "the executable");
   check_call(executable, args);
   const std::vector<LocalDevice*> devices = devices_of(executable, args);
+  for (const LocalDevice* device : devices) {
+    check_not_awaited(*device, "an execution of '" + executable.info->module->description().name + "'");
+  }
   const std::vector<bool> donated = donated_parameters(executable.info->module->description(), args.options);
   std::vector<Part> parts;
   parts.reserve(devices.size());
@@ -237,11 +240,14 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     }
   }
   if (ordered && !waits) ordered.unlock();
+  std::vector<SharedCompletion> completions;
   const bool events = MYDEV_PJRT_HAS(args, device_complete_events) && args.device_complete_events != nullptr;
   for (size_t d = 0; d < parts.size(); ++d) {
-    SharedCompletion completion = parts[d].submit(run_ids[d], /*on_thread=*/waits, args.output_lists[d]);
-    if (events) args.device_complete_events[d] = new PJRT_Event{std::move(completion)};
+    completions.push_back(parts[d].submit(run_ids[d], /*on_thread=*/waits, args.output_lists[d]));
+    if (events) args.device_complete_events[d] = new PJRT_Event{completions.back()};
   }
+  if (ordered) ordered.unlock();
+  for (const SharedCompletion& completion : completions) finish_in_callback(*completion);
 }
 
 }  // namespace mydev::pjrt

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
+#include "pjrt/device/callback_scope.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ mydev_code call_python(const mydev_frame* frame) {
   for (uint32_t i = 0; i < frame->num_inputs; ++i) operands.push_back(frame->buffers[frame->num_outputs + i].data);
   std::array<char, kMessageBytes> message{};
   const int64_t number = frame->attributes[0].value.i;
+  const mydev::pjrt::CallbackScope scope(frame->device);
   if (callback.load()(number, operands.data(), results.data(), message.data(), message.size()) == 0) return MYDEV_OK;
   frame->host->set_error(frame, message.data());
   return MYDEV_INTERNAL;

@@ -29,7 +29,7 @@ int32_t code_of(const char** out_message, const Body& body) {
 class Loan {
  public:
   explicit Loan(PJRT_Buffer& buffer)
-      : storage_(buffer.lend()), shape_(buffer.shape), ready_(buffer.ready), memory_(buffer.memory) {}
+      : storage_(buffer.lend("a loan")), shape_(buffer.shape), ready_(buffer.ready), memory_(buffer.memory) {}
   Loan(Loan&& other) noexcept = default;
   Loan& operator=(Loan&&) = delete;
   ~Loan() {
@@ -62,6 +62,7 @@ class Loan {
 
  private:
   void wait_on_stream(Stream& user) {
+    check_not_awaited(device(), "an array that is still to be computed");
     Failure failure;
     device().queue.run([&] {  // so that the work that fills it was submitted
       failure = failure_of([&] {
