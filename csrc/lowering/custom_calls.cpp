@@ -9,6 +9,7 @@
 #include "kernels/spec/contract.h"
 #include "kernels/spec/signature.h"
 #include "lowering/frame.h"
+#include "lowering/memory_kinds.h"
 #include "runtime/base/device_name.h"
 
 namespace mydev::lowering {
@@ -18,7 +19,7 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 namespace {
 
 // About memories or layouts only: the result is the operand.
-constexpr std::array<std::string_view, 2> kIdentities = {"annotate_device_placement", "LayoutConstraint"};
+constexpr std::array<std::string_view, 2> kIdentities = {kPlacement, "LayoutConstraint"};
 
 // An attribute that is not the kernel's: the operands that are absent, by their places among all.
 constexpr std::string_view kAbsent = MYDEV_DEVICE_NAME ".absent";

@@ -91,7 +91,7 @@ class Reader {
   Donations donations_;
 };
 
-bool fits(const program::Operand& parameter, const program::Operand& result) {
+bool is_same_form(const program::Operand& parameter, const program::Operand& result) {
   return parameter.dtype == result.dtype && parameter.sizes == result.sizes && program::has_elements(result);
 }
 
@@ -101,17 +101,21 @@ Donations donations_of(const Module& module) {
   return Reader(module).run();
 }
 
-void settle(Donations& donations, std::span<const program::Operand> parameters,
+void settle(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
             std::span<const program::Operand> results) {
   std::vector<std::optional<size_t>>& places = donations.argument_of;
+  const auto fits = [&](size_t argument, size_t result) {
+    return is_same_form(parameters[argument], results[result]) && !is_on_host(kinds.arguments[argument]) &&
+           !is_on_host(kinds.results[result]);
+  };
   for (size_t r = 0; r < results.size(); ++r) {
     std::optional<size_t>& place = places[r];
-    if (place && !fits(parameters[*place], results[r])) place.reset();
+    if (place && !fits(*place, r)) place.reset();
   }
   for (size_t argument = 0; argument < parameters.size(); ++argument) {
     if (!donations.donated[argument] || std::ranges::count(places, std::optional(argument)) != 0) continue;
     for (size_t r = 0; r < results.size(); ++r) {
-      if (places[r] || !fits(parameters[argument], results[r])) continue;
+      if (places[r] || !fits(argument, r)) continue;
       places[r] = argument;
       break;
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lowering/emitter.h"
+#include "lowering/memory_kinds.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -22,8 +23,8 @@ struct Donations {
 Donations donations_of(const stablehlo::Module& module);
 
 // Gives donated arguments that are named for no result the first one that fits, and leaves out those that do not fit:
-// of another dtype or other sizes, as `parameters` and `results` are on this device, or without bytes.
-void settle(Donations& donations, std::span<const program::Operand> parameters,
+// of another dtype or other sizes, as `parameters` and `results` are on this device, without bytes, or on the host.
+void settle(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
             std::span<const program::Operand> results);
 
 // Returns the results, in order, each once: in slots of their own, or in the parameters of `donations`, to which they

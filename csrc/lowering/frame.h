@@ -68,6 +68,9 @@ class Frame {
     tuples_[value.id] = std::move(elements);
   }
   const std::vector<Tensor>& tuple(const stablehlo::Value& value) const { return tuples_.at(value.id); }
+  // A value in memory of the host, of the function that is run: it is copied to the device before it is first used.
+  void set_on_host(const stablehlo::Value& value, program::Operand view) { on_host_[value.id] = std::move(view); }
+  void bring_operands(const stablehlo::Operation& op);  // those of operations within it as well
   // The tensor or the tuple that some frame has for a value is another's here. Tokens are nothing.
   void pass(const stablehlo::Value& to, const Frame& from, const stablehlo::Value& value);
 
@@ -78,6 +81,7 @@ class Frame {
  private:
   std::vector<Tensor> tensors_;
   std::unordered_map<uint32_t, std::vector<Tensor>> tuples_;
+  std::unordered_map<uint32_t, program::Operand> on_host_;
 };
 
 // Goes through the operations of a block, without its terminator.

@@ -1,10 +1,12 @@
 #include "lowering/lowering.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "lowering/donation.h"
 #include "lowering/frame.h"
+#include "lowering/memory_kinds.h"
 #include "program/ir/names.h"
 #include "program/transform/fusion.h"
 #include "program/transform/simplify.h"
@@ -112,6 +114,23 @@ void Frame::pass(const Value& to, const Frame& from, const Value& value) {
   }
 }
 
+void Frame::bring_operands(const Operation& op) {
+  if (on_host_.empty()) return;
+  for (const Value* operand : op.operands) {
+    const auto found = on_host_.find(operand->id);
+    if (found == on_host_.end()) continue;
+    const program::Operand there = result_of(*operand);
+    emit.builder().copy(there, found->second);
+    set(*operand, {there});
+    on_host_.erase(found);
+  }
+  for (const Region* region : op.regions) {
+    for (const Block* block : region->blocks) {
+      for (const Operation* inner : block->operations) bring_operands(*inner);
+    }
+  }
+}
+
 program::Operand Frame::result_of(const Value& value) {
   return emit.temporary(dtype_of(value.type->element), value.type->dims);
 }
@@ -171,16 +190,68 @@ void lower_to_host(Frame& frame, const Operation& op) {
 namespace {
 
 // Gives the parameter, as this device has it.
-program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, bool donated) {
+program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, bool donated, bool on_host) {
   const Type& type = *argument.value->type;
   program::ProgramBuilder& builder = frame.emit.builder();
   if (type.kind == TypeKind::kToken) return builder.view(builder.parameter(MYDEV_PRED, {0}));
   MYDEV_CHECK(is_lowered_tensor(type), MYDEV_UNIMPLEMENTED, "function '", frame.function.name, "' takes a ",
               type.text(), "; tensors whose sizes are known are supported");
-  const Tensor tensor{builder.view(builder.parameter(dtype_of(type.element), type.dims, donated)), std::nullopt};
-  frame.set(*argument.value, tensor);
-  return tensor.view;
+  const program::SlotIndex slot = builder.parameter(dtype_of(type.element), type.dims, donated && !on_host);
+  if (on_host) {
+    builder.place_on_host(slot);
+    frame.set_on_host(*argument.value, builder.view(slot));
+  } else {
+    frame.set(*argument.value, {builder.view(slot), std::nullopt});
+  }
+  return builder.view(slot);
 }
+
+// What a program returns, each as soon as it is computed where that is in memory of the host.
+class Results {
+ public:
+  Results(Frame& frame, const Operation& terminator, const MemoryKinds& kinds)
+      : frame_(frame), terminator_(terminator), views_(terminator.operands.size()) {
+    for (size_t i = 0; i < views_.size(); ++i) {
+      if (is_on_host(kinds.results[i])) on_host_[terminator.operands[i]].push_back(i);
+    }
+  }
+
+  void take_from(const Operation& op) {
+    for (const Value* value : op.results) take(value);
+  }
+  // Those that are left.
+  std::vector<program::Operand> take_all() {
+    frame_.bring_operands(terminator_);
+    for (size_t i = 0; i < views_.size(); ++i) {
+      const Value& value = terminator_.operand(i);
+      take(&value);
+      if (views_[i].kind != program::Operand::kAbsent) continue;
+      const bool is_token = value.type->kind == TypeKind::kToken;
+      MYDEV_CHECK(is_token || value.type->is_tensor(), MYDEV_UNIMPLEMENTED, "function '", frame_.function.name,
+                  "' returns a ", value.type->text(), "; tensors and tokens are supported");
+      views_[i] = is_token ? frame_.emit.temporary(MYDEV_PRED, {0}) : frame_.view(value);
+      MYDEV_ASSERT(is_token || is_of_type(views_[i], *value.type));
+    }
+    return std::move(views_);
+  }
+
+ private:
+  void take(const Value* value) {
+    const auto found = on_host_.find(value);
+    if (found == on_host_.end() || value->type->kind == TypeKind::kToken) return;
+    for (const size_t i : found->second) {
+      views_[i] = frame_.result_of(*value);
+      frame_.emit.builder().place_on_host(views_[i].slot);
+      frame_.emit.builder().copy(views_[i], frame_.emit.dense(frame_.view(*value)));
+    }
+    on_host_.erase(found);
+  }
+
+  Frame& frame_;
+  const Operation& terminator_;
+  std::vector<program::Operand> views_;
+  std::map<const Value*, std::vector<size_t>> on_host_;
+};
 
 // How whole tensors are split.
 Shardings whole_shardings(const Function& main, int64_t devices) {
@@ -211,26 +282,30 @@ LoweredProgram lower(const Module& program, const Placement& placement) {
   Emitter emit(builder);
   Frame frame(context, emit, main);
   Donations donations = donations_of(module);
-  std::vector<program::Operand> parameters, results;
+  MemoryKinds kinds = memory_kinds_of(program);
+  std::vector<program::Operand> parameters;
   for (size_t i = 0; i < main.arguments.size(); ++i) {
-    parameters.push_back(take_parameter(frame, main.arguments[i], donations.donated[i]));
+    parameters.push_back(
+        take_parameter(frame, main.arguments[i], donations.donated[i], is_on_host(kinds.arguments[i])));
   }
   const Block& body = main.body->body();
-  lower_block(frame, body);
-  for (const Value* value : body.terminator().operands) {
-    const bool is_token = value->type->kind == TypeKind::kToken;
-    MYDEV_CHECK(is_token || value->type->is_tensor(), MYDEV_UNIMPLEMENTED, "function '", main.name, "' returns a ",
-                value->type->text(), "; tensors and tokens are supported");
-    results.push_back(is_token ? emit.temporary(MYDEV_PRED, {0}) : frame.view(*value));
-    MYDEV_ASSERT(is_token || is_of_type(results.back(), *value->type));
+  Results returned(frame, body.terminator(), kinds);
+  for (const Operation* op : body.operations) {
+    if (op == &body.terminator()) continue;
+    frame.bring_operands(*op);
+    lower_operation(frame, *op);
+    returned.take_from(*op);
   }
-  settle(donations, parameters, results);
+  std::vector<program::Operand> results = returned.take_all();
+  settle(donations, kinds, parameters, results);
   return_results(emit, parameters, donations, std::move(results));
   const program::SharedProgram built = std::move(builder).build();
   Shardings shardings =
       parts != nullptr ? Shardings{parts->parameters, parts->results} : whole_shardings(main, placement.devices());
   return {program::fuse(program::simplify(*built, program::Copies::kReturnInstead)),
           std::move(shardings),
+          std::move(kinds),
+          std::move(donations.donated),
           std::move(context.gathered),
           std::move(context.meetings),
           std::move(parts),

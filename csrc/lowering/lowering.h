@@ -10,6 +10,7 @@
 
 #include "lowering/collectives.h"
 #include "lowering/host_operation.h"
+#include "lowering/memory_kinds.h"
 #include "lowering/partition/partition.h"
 #include "lowering/sharding.h"
 #include "program/ir/program.h"
@@ -35,6 +36,9 @@ struct Shardings {
 struct LoweredProgram {
   program::SharedProgram program;
   Shardings shardings;
+  MemoryKinds kinds;
+  // Of each parameter: the caller may give it away. The program says it of those that it writes alone.
+  std::vector<bool> donated;
   // For several devices, tensors of whose parts larger ones are gathered, for people: "argument 0, tensor<8x4xf32>".
   std::vector<std::string> gathered;
   // What the devices meet for, in order: the same text on all of them. "": for nothing.

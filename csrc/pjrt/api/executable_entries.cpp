@@ -145,17 +145,19 @@ void get_fingerprint(PJRT_Executable_Fingerprint_Args& args) {
   give_text(info_of(args.executable).fingerprint, args.executable_fingerprint, args.executable_fingerprint_size);
 }
 
-int64_t bytes_of(const std::vector<ValueDescription>& values) {
+int64_t bytes_of(const std::vector<ValueDescription>& values, bool on_host) {
   int64_t bytes = 0;
-  for (const ValueDescription& value : values) bytes += static_cast<int64_t>(value.shape->bytes);
+  for (const ValueDescription& value : values) {
+    if ((value.memory != MemoryKind::kDevice) == on_host) bytes += static_cast<int64_t>(value.shape->bytes);
+  }
   return bytes;
 }
 
 void get_memory_statistics(PJRT_Executable_GetCompiledMemoryStats_Args& args) {
   const ModuleDescription& module = info_of(args.executable).module->description();
   args.generated_code_size_in_bytes = module.memory.code;
-  args.argument_size_in_bytes = bytes_of(module.parameters);
-  args.output_size_in_bytes = bytes_of(module.results);
+  args.argument_size_in_bytes = bytes_of(module.parameters, /*on_host=*/false);
+  args.output_size_in_bytes = bytes_of(module.results, /*on_host=*/false);
   args.alias_size_in_bytes = 0;
   for (size_t i = 0; i < module.results.size(); ++i) {
     const std::optional<size_t> parameter = module.in_place_of[i];
@@ -164,8 +166,8 @@ void get_memory_statistics(PJRT_Executable_GetCompiledMemoryStats_Args& args) {
   }
   args.temp_size_in_bytes = module.memory.temporaries;
   args.host_generated_code_size_in_bytes = 0;
-  args.host_argument_size_in_bytes = 0;
-  args.host_output_size_in_bytes = 0;
+  args.host_argument_size_in_bytes = bytes_of(module.parameters, /*on_host=*/true);
+  args.host_output_size_in_bytes = bytes_of(module.results, /*on_host=*/true);
   args.host_alias_size_in_bytes = 0;
   args.host_temp_size_in_bytes = 0;
   const int64_t total = args.argument_size_in_bytes + args.output_size_in_bytes - args.alias_size_in_bytes +

@@ -22,7 +22,8 @@ SharedStorage PJRT_Buffer::lend(const char* what) const {
 SharedStorage PJRT_Buffer::donate(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (storage_ == nullptr) raise_gone("a donation");
-  if (!storage_->stream_ordered() || external_references_ != 0 || storage_->lent()) return nullptr;
+  const bool may_be = memory.on_host() || storage_->stream_ordered();  // programs do not write memory of the host
+  if (!may_be || external_references_ != 0 || storage_->lent()) return nullptr;
   gone_ = reason;
   return std::exchange(storage_, nullptr);
 }

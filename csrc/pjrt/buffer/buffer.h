@@ -26,8 +26,8 @@ struct PJRT_Buffer {
 
   // A reference for work. Raises INVALID_ARGUMENT, naming `what` and the buffer, where it is deleted or donated.
   mydev::pjrt::SharedStorage hold(const char* what) const;
-  // The storage, where it is the allocator's, has no external reference and is not lent: the buffer is donated then,
-  // `reason` says to what. Else nullptr, and the buffer keeps it.
+  // The storage, where it is the allocator's or the host's, has no external reference and is not lent: the buffer is
+  // donated then, `reason` says to what. Else nullptr, and the buffer keeps it.
   mydev::pjrt::SharedStorage donate(const std::string& reason);
   // Like hold(), for someone who uses it in place and not in the device's order: it is lent (storage.h), and not
   // donated.

@@ -17,6 +17,7 @@
 
 #include "pjrt/base/error.h"
 #include "pjrt/base/shape.h"
+#include "pjrt/device/platform.h"
 #include "pjrt/executable/compile_options.h"
 #include "program/run/executor.h"
 #include "runtime/stream/stream.h"
@@ -27,7 +28,8 @@ struct ValueDescription {
   SharedShape shape;  // of what one device holds
   // A serialized OpSharding; none: not known, which JAX accepts where there is one device, or the caller says it.
   std::optional<std::string> sharding;
-  bool donated = false;  // of a parameter: a run may write it
+  bool donated = false;  // of a parameter: a run may write it where it is the device's, and takes it from the caller
+  MemoryKind memory = MemoryKind::kDevice;
 };
 
 // In bytes, of one device.

@@ -43,8 +43,10 @@ uint64_t hash_of(const ProgramSource& source) {
   return hash.value();
 }
 
-std::vector<std::string> default_kinds(size_t count) {
-  return {count, kMemoryKindNames[0]};
+std::vector<std::string> memory_kinds(const std::vector<ValueDescription>& values) {
+  std::vector<std::string> kinds;
+  for (const ValueDescription& value : values) kinds.emplace_back(kMemoryKindNames[static_cast<size_t>(value.memory)]);
+  return kinds;
 }
 
 std::vector<std::string> shardings_if_known(const std::vector<ValueDescription>& values) {
@@ -77,8 +79,8 @@ ExecutableInfo::ExecutableInfo(ProgramSource given, CompileOptions parsed, Share
       options(std::move(parsed)),
       module(std::move(compiled)),
       fingerprint(fingerprint_of(source)),
-      output_memory_kinds(default_kinds(module->description().results.size())),
-      parameter_memory_kinds(default_kinds(module->description().parameters.size())),
+      output_memory_kinds(memory_kinds(module->description().results)),
+      parameter_memory_kinds(memory_kinds(module->description().parameters)),
       parameter_shardings(shardings_if_known(module->description().parameters)),
       output_shardings(shardings_if_known(module->description().results)) {
   for (const ValueDescription& result : module->description().results) {

@@ -72,7 +72,7 @@ class Part {
     for (size_t i = 0; i < module_.results.size(); ++i) {
       const bool in_place = module_.in_place_of[i].has_value();
       results_.push_back(in_place ? nullptr
-                                  : Storage::allocate(device_.default_memory(), module_.results[i].shape->bytes));
+                                  : Storage::allocate(memory_of(module_.results[i]), module_.results[i].shape->bytes));
     }
   }
 
@@ -85,7 +85,7 @@ class Part {
       SharedStorage storage = donated[i] ? buffer.donate("donated to '" + module_.name + "'") : nullptr;
       if (storage == nullptr) {
         storage = buffer.hold("an execution");
-        if (written[i]) storage = copied(std::move(storage));
+        if (written[i] && !buffer.memory.on_host()) storage = copied(std::move(storage));
       }
       storages_.push_back(std::move(storage));
     }
@@ -116,7 +116,8 @@ class Part {
     SharedCompletion completion =
         on_thread ? submit_on_thread(device_, std::move(work)) : pjrt::submit(device_, std::move(work));
     for (size_t i = 0; i < results_.size(); ++i) {
-      out_results[i] = new PJRT_Buffer(device_.default_memory(), module_.results[i].shape, results_[i], completion);
+      const ValueDescription& result = module_.results[i];
+      out_results[i] = new PJRT_Buffer(memory_of(result), result.shape, results_[i], completion);
     }
     return completion;
   }
@@ -128,6 +129,10 @@ class Part {
     uint64_t bytes;
   };
 
+  PJRT_Memory& memory_of(const ValueDescription& value) const {
+    return device_.memories[static_cast<size_t>(value.memory)];
+  }
+
   void check_argument(size_t i) const {
     const PJRT_Buffer& buffer = required(arguments_[i], "an argument");
     const Shape& expected = *module_.parameters[i].shape;
@@ -135,9 +140,9 @@ class Part {
                       (buffer.shape->type == expected.type && buffer.shape->sizes == expected.sizes);
     MYDEV_CHECK(fits, MYDEV_INVALID_ARGUMENT, "argument ", i, " of '", module_.name, "' is ", describe(buffer),
                 ", and ", describe(expected), " is expected");
-    MYDEV_CHECK(&buffer.memory == &device_.default_memory(), MYDEV_INVALID_ARGUMENT, "argument ", i, " of '",
-                module_.name, "' is ", describe(buffer), ", and the program runs in ",
-                device_.default_memory().to_string, "; copy it there first");
+    const PJRT_Memory& memory = memory_of(module_.parameters[i]);
+    MYDEV_CHECK(&buffer.memory == &memory, MYDEV_INVALID_ARGUMENT, "argument ", i, " of '", module_.name, "' is ",
+                describe(buffer), ", and the program takes it in ", memory.to_string, "; copy it there first");
     MYDEV_CHECK(!buffer.deleted(), MYDEV_INVALID_ARGUMENT, "argument ", i, " of '", module_.name, "', ",
                 describe(buffer), ", has been deleted or donated");
   }

@@ -18,6 +18,10 @@ SharedShape shape_of(const program::Slot& slot) {
   return make_shape(element_type(slot.dtype), slot.sizes);
 }
 
+MemoryKind memory_of(const program::Slot& slot) {
+  return slot.on_host ? MemoryKind::kPinnedHost : MemoryKind::kDevice;
+}
+
 class ProgramInstance final : public ModuleInstance {
  public:
   ProgramInstance(program::SharedProgram program, Stream& stream, std::vector<size_t> own_results)
@@ -43,11 +47,11 @@ ProgramModule::ProgramModule(program::SharedProgram program) : program_(std::mov
   const std::vector<program::SlotIndex>& parameters = program_->parameters();
   for (const program::SlotIndex index : parameters) {
     const program::Slot& slot = program_->slots()[index];
-    description_.parameters.push_back({shape_of(slot), std::nullopt, slot.donated});
+    description_.parameters.push_back({shape_of(slot), std::nullopt, slot.donated, memory_of(slot)});
   }
   for (const program::SlotIndex index : program_->results()) {
     const program::Slot& slot = program_->slots()[index];
-    description_.results.push_back({shape_of(slot), std::nullopt, false});
+    description_.results.push_back({shape_of(slot), std::nullopt, false, memory_of(slot)});
     std::optional<size_t> parameter;
     if (slot.kind == program::SlotKind::kParameter) {
       parameter = static_cast<size_t>(std::ranges::find(parameters, index) - parameters.begin());

@@ -33,6 +33,14 @@ std::string serialized(const lowering::Sharding& sharding) {
   return std::move(writer).take();
 }
 
+MemoryKind memory_named(const std::string& name) {
+  if (name.empty()) return MemoryKind::kDevice;
+  const auto found = std::ranges::find(kMemoryKindNames, std::string_view(name));
+  MYDEV_CHECK(found != kMemoryKindNames.end(), MYDEV_INVALID_ARGUMENT, "the program has a value in memory '", name,
+              "'; there are device, pinned_host and unpinned_host");
+  return static_cast<MemoryKind>(found - kMemoryKindNames.begin());
+}
+
 // What is computed from more than a device's part of it, for people who look for what partitioning does not do.
 void log_gathers(const std::string& program, int64_t devices, std::span<const std::string> gathered) {
   if (gathered.empty()) return;
@@ -110,8 +118,9 @@ class StablehloModule final : public CompiledModule {
     std::vector<const stablehlo::Type*> parameters, results;
     for (const stablehlo::FunctionArgument& argument : main.arguments) parameters.push_back(argument.value->type);
     for (const stablehlo::FunctionResult& result : main.results) results.push_back(result.type);
-    describe(parameters, first.shardings.parameters, description_.parameters);
-    describe(results, first.shardings.results, description_.results);
+    describe(parameters, first.shardings.parameters, first.kinds.arguments, description_.parameters);
+    describe(results, first.shardings.results, first.kinds.results, description_.results);
+    for (size_t i = 0; i < parameters.size(); ++i) description_.parameters[i].donated = first.donated[i];
   }
 
   const ModuleDescription& description() const override { return description_; }
@@ -134,7 +143,7 @@ class StablehloModule final : public CompiledModule {
  private:
   // With the element types of the program, which kernels may not know.
   void describe(std::span<const stablehlo::Type* const> types, std::span<const lowering::Sharding> shardings,
-                std::vector<ValueDescription>& values) const {
+                std::span<const std::string> kinds, std::vector<ValueDescription>& values) const {
     for (size_t i = 0; i < types.size(); ++i) {
       const bool is_token = types[i]->kind == stablehlo::TypeKind::kToken;  // clients hold pred[0] for it
       const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
@@ -142,6 +151,7 @@ class StablehloModule final : public CompiledModule {
       values[i].shape = make_shape(type, is_token ? std::vector<int64_t>{0} : shardings[i].part_sizes(types[i]->dims));
       // Clients have memory for what the module declares: the program writes and reads all of it, and no more.
       MYDEV_ASSERT(values[i].shape->sizes == computed->sizes && values[i].shape->bytes == computed->bytes);
+      values[i].memory = memory_named(kinds[i]);
       if (placement_.partitions > 1) values[i].sharding = serialized(shardings[i]);
     }
   }

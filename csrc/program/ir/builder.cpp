@@ -46,25 +46,31 @@ SlotIndex ProgramBuilder::add_slot(Slot slot, const char* prefix) {
 }
 
 SlotIndex ProgramBuilder::parameter(mydev_dtype dtype, std::vector<int64_t> sizes, bool donated, std::string name) {
-  const SlotIndex index = add_slot({std::move(name), SlotKind::kParameter, donated, dtype, std::move(sizes), {}}, "p");
+  const SlotIndex index =
+      add_slot({std::move(name), SlotKind::kParameter, donated, false, dtype, std::move(sizes), {}}, "p");
   parameters_.push_back(index);
   return index;
 }
 
 SlotIndex ProgramBuilder::constant(mydev_dtype dtype, std::vector<int64_t> sizes, std::span<const std::byte> data,
                                    std::string name) {
-  return add_slot({std::move(name), SlotKind::kConstant, false, dtype, std::move(sizes), {data.begin(), data.end()}},
-                  "c");
+  return add_slot(
+      {std::move(name), SlotKind::kConstant, false, false, dtype, std::move(sizes), {data.begin(), data.end()}}, "c");
 }
 
 SlotIndex ProgramBuilder::temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name) {
-  return add_slot({std::move(name), SlotKind::kTemporary, false, dtype, std::move(sizes), {}}, "t");
+  return add_slot({std::move(name), SlotKind::kTemporary, false, false, dtype, std::move(sizes), {}}, "t");
 }
 
 void ProgramBuilder::donate(SlotIndex parameter) {
   MYDEV_CHECK(parameter < slots_.size() && slots_[parameter].kind == SlotKind::kParameter, MYDEV_INVALID_ARGUMENT,
               "slot ", parameter, " of program '", name_, "' is no parameter: only parameters are donated");
   slots_[parameter].donated = true;
+}
+
+void ProgramBuilder::place_on_host(SlotIndex slot) {
+  MYDEV_CHECK(slot < slots_.size(), MYDEV_INVALID_ARGUMENT, "program '", name_, "' has no slot ", slot);
+  slots_[slot].on_host = true;
 }
 
 void ProgramBuilder::returns(SlotIndex slot) {

@@ -32,6 +32,8 @@ class ProgramBuilder {
                      std::string name = "");
   SlotIndex temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name = "");
   void donate(SlotIndex parameter);
+  // The slot, a parameter or one that will be returned, is memory of the host.
+  void place_on_host(SlotIndex slot);
   // Appends to the results: a temporary, whose memory is then given at each run, or a parameter.
   void returns(SlotIndex slot);
   // The slots so far, as they are.

@@ -9,6 +9,9 @@
 // temporaries that are planned into its memory: after a run it holds what the program left there. One that is donated
 // and also a result is updated in place: it holds that result.
 //
+// Host memory. Parameters and results may be memory of the host. Copies alone read and write it, between it and the
+// device's memory, so that the device needs memory for it only as long as steps use it.
+//
 // Lanes. Steps that were given to several streams keep which (`lane`) and which steps of others they wait for
 // (`after`). The order of the steps agrees with all waits, so that one stream may run them as they come.
 //
@@ -46,6 +49,7 @@ struct Slot {
   std::string name;  // an identifier, which no other slot of the program has
   SlotKind kind = SlotKind::kTemporary;
   bool donated = false;  // of a parameter
+  bool on_host = false;  // of a parameter that is not donated, or of a result
   // What it holds, dense and row-major. Views may see its bytes otherwise.
   mydev_dtype dtype = MYDEV_U8;
   std::vector<int64_t> sizes;

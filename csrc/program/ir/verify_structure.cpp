@@ -68,6 +68,9 @@ class StructureCheck {
       require(!__builtin_mul_overflow(bytes, size, &bytes) && bytes <= kMostBytes, "slot ", quoted(slot.name),
               " has more bytes than there can be");
     }
+    const bool may_be_on_host = slot.kind == SlotKind::kResult || (slot.kind == SlotKind::kParameter && !slot.donated);
+    require(!slot.on_host || may_be_on_host, "slot ", quoted(slot.name),
+            " is on the host: parameters that are not donated, and results, can be there");
     require(slot.kind != SlotKind::kConstant || slot.data.size() == slot.bytes(), "constant ", quoted(slot.name),
             " has ", slot.data.size(), " bytes of data, and takes ", slot.bytes());
   }
@@ -111,8 +114,10 @@ class StructureCheck {
             " may lie");
   }
 
-  void check_access(const Access& access) const {
+  void check_access(const Step& step, const Access& access) const {
     const Slot& slot = slot_of(*access.operand);
+    require(!slot.on_host || step.kind == StepKind::kCopy, quoted(slot.name),
+            " is on the host, where copies alone read and write");
     if (access.reads) {
       require(defined_[access.operand->slot], quoted(slot.name), " is read before a step has written it");
     }
@@ -136,7 +141,7 @@ class StructureCheck {
     require(step.kind == StepKind::kRepeat || step.advances.empty(),
             "operands move from round to round, and there are ", "no rounds that are counted");
     check_kind(step);
-    for (const Access& access : accesses_of(step)) check_access(access);
+    for (const Access& access : accesses_of(step)) check_access(step, access);
     for (size_t i = 0; step.program != nullptr && i < step.operands.size(); ++i) {
       if (is_consumed(*step.program, i)) defined_[step.operands[i].slot] = false;
     }
@@ -179,6 +184,11 @@ class StructureCheck {
             "a copy has one view to write and one to read");
     const Operand &to = step.results[0], &from = step.operands[0];
     require(to.dtype == from.dtype && to.sizes == from.sizes, "a copy is between views of one dtype and sizes");
+    const bool to_host = slot_of(to).on_host, from_host = slot_of(from).on_host;
+    require(!to_host || !from_host, "a copy is from ", quoted(slot_of(from).name), " to ", quoted(slot_of(to).name),
+            ", and both are on the host; one side is the device's");
+    require((!to_host && !from_host) || (is_dense(to) && is_dense(from)),
+            "a copy between the host and the device is of views without gaps");
     require(!surely_overlap(to, from), "a copy within ", quoted(slot_of(to).name), " overlaps itself");
   }
 

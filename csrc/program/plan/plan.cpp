@@ -122,8 +122,9 @@ class Planner {
     std::map<SlotIndex, Value> by_origin;
     for (SlotIndex index = 0; index < origin.size(); ++index) {
       const Slot& slot = program_.slots()[index];
-      const bool home = slot.kind == SlotKind::kResult ||
-                        (slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(index));
+      const bool home =
+          !slot.on_host && (slot.kind == SlotKind::kResult ||
+                            (slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(index)));
       const bool planned = slot.kind == SlotKind::kTemporary && lives_[index].length() > 0;
       if (!home && !planned) continue;
       if (planned) plan_.unplanned_bytes += round_up(slot.bytes());
@@ -308,7 +309,9 @@ std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, 
 
 // Memory of the caller's, which is there before a run and after it.
 bool is_kept(const Program& program, SlotIndex home) {
-  if (home >= Placement::kArena || program.slots()[home].kind != SlotKind::kParameter) return false;
+  if (home >= Placement::kArena) return false;
+  if (program.slots()[home].on_host) return true;
+  if (program.slots()[home].kind != SlotKind::kParameter) return false;
   return !program.slots()[home].donated || program.is_result(home);
 }
 

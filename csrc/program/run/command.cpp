@@ -80,18 +80,17 @@ class LaunchCommand final : public Command {
 
 class CopyCommand final : public Command {
  public:
-  explicit CopyCommand(const Step& step) : step_(step), bytes_(bytes_of(step.results[0])) {}
+  CopyCommand(const Step& step, mydev_copy_kind kind) : step_(step), kind_(kind), bytes_(bytes_of(step.results[0])) {}
 
   void place(Places& places) override {
     places.follow(to_, step_.results[0]);
     places.follow(from_, step_.operands[0]);
   }
-  void submit(Stream& stream, const char*& /*where*/) override {
-    copy_bytes(stream, to_, from_, bytes_, MYDEV_COPY_DEVICE_TO_DEVICE);
-  }
+  void submit(Stream& stream, const char*& /*where*/) override { copy_bytes(stream, to_, from_, bytes_, kind_); }
 
  private:
   const Step& step_;
+  mydev_copy_kind kind_;
   uint64_t bytes_;
   void *to_ = nullptr, *from_ = nullptr;
 };
@@ -221,7 +220,12 @@ std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, const
 }
 
 std::unique_ptr<Command> make_copy(const Step& step, const SlotFacts& slots, Stream& stream) {
-  if (is_dense(step.results[0]) && is_dense(step.operands[0])) return std::make_unique<CopyCommand>(step);
+  if (is_dense(step.results[0]) && is_dense(step.operands[0])) {
+    const mydev_copy_kind kind = slots.on_host[step.results[0].slot]    ? MYDEV_COPY_DEVICE_TO_HOST
+                                 : slots.on_host[step.operands[0].slot] ? MYDEV_COPY_HOST_TO_DEVICE
+                                                                        : MYDEV_COPY_DEVICE_TO_DEVICE;
+    return std::make_unique<CopyCommand>(step, kind);
+  }
   if (auto launch = make_launch("mydev.copy", step, slots, stream)) return launch;
   MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
               stream.device().index,

@@ -47,6 +47,7 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream);
 struct SlotFacts {
   std::vector<SlotIndex> memory;  // which slots share memory: shared_memory() (plan/lives.h)
   std::vector<bool> constant;     // of each slot: it holds the same bytes whenever the program runs
+  std::vector<bool> on_host;      // of each slot
 
   bool is_constant(const Operand& operand) const { return operand.kind == Operand::kView && constant[operand.slot]; }
 };

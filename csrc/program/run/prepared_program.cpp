@@ -130,9 +130,11 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
                                  const std::vector<bool>& constant_parameters)
     : program_(program) {
   preparation.constants.add(program);
-  SlotFacts slots{shared_memory(program), std::vector<bool>(program.slots().size())};
+  const std::vector<bool> none(program.slots().size());
+  SlotFacts slots{shared_memory(program), none, none};
   for (size_t i = 0; i < program.slots().size(); ++i) {
     slots.constant[i] = program.slots()[i].kind == SlotKind::kConstant;
+    slots.on_host[i] = program.slots()[i].on_host;
   }
   for (size_t i = 0; i < constant_parameters.size(); ++i) {
     slots.constant[program.parameters()[i]] = constant_parameters[i];

@@ -105,11 +105,12 @@ class ProgramParser {
   }
 
   void parse_parameter() {
-    const bool donated = reader_.take_word("donated");
+    const bool donated = reader_.take_word("donated"), on_host = reader_.take_word("host");
     const std::string name = new_slot();
     reader_.expect(":");
     Type type = parse_type();
-    keep(builder_.parameter(type.dtype, std::move(type.sizes), donated, name), name);
+    const SlotIndex slot = keep(builder_.parameter(type.dtype, std::move(type.sizes), donated, name), name);
+    if (on_host) builder_.place_on_host(slot);
   }
 
   SlotIndex parse_result() {
@@ -117,7 +118,10 @@ class ProgramParser {
       reader_.word("a parameter");
       return found->second;
     }
-    return parse_temporary();
+    const bool on_host = reader_.take_word("host");
+    const SlotIndex slot = parse_temporary();
+    if (on_host) builder_.place_on_host(slot);
+    return slot;
   }
 
   SlotIndex parse_temporary() {

@@ -228,7 +228,7 @@ void print_head(std::ostream& out, const Program& program) {
   const char* separator = "";
   for (const SlotIndex index : program.parameters()) {
     const Slot& slot = program.slots()[index];
-    out << separator << (slot.donated ? "donated " : "");
+    out << separator << (slot.donated ? "donated " : "") << (slot.on_host ? "host " : "");
     print_slot(out, slot);
     separator = ", ";
   }
@@ -238,6 +238,7 @@ void print_head(std::ostream& out, const Program& program) {
     const Slot& slot = program.slots()[index];
     out << separator;
     if (slot.kind == SlotKind::kResult) {
+      out << (slot.on_host ? "host " : "");
       print_slot(out, slot);
     } else {
       out << slot.name;

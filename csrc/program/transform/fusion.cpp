@@ -83,13 +83,14 @@ class Fusion {
     switch (slot.kind) {
       case SlotKind::kParameter:
         slots_[index] = builder_.parameter(slot.dtype, slot.sizes, slot.donated, slot.name);
-        return;
+        break;
       case SlotKind::kConstant:
         slots_[index] = builder_.constant(slot.dtype, slot.sizes, slot.data, slot.name);
-        return;
+        break;
       default:
         slots_[index] = builder_.temporary(slot.dtype, slot.sizes, slot.name);
     }
+    if (slot.on_host) builder_.place_on_host(slots_[index]);
   }
 
   static void rename(Operand& operand, const std::vector<SlotIndex>& slots) {

@@ -194,7 +194,10 @@ class Simplification {
       } else if (slot.kind == SlotKind::kResult || is_touched[index]) {
         slots[index] = slot.kind == SlotKind::kConstant ? builder.constant(slot.dtype, slot.sizes, slot.data, slot.name)
                                                         : builder.temporary(slot.dtype, slot.sizes, slot.name);
+      } else {
+        continue;
       }
+      if (slot.on_host) builder.place_on_host(slots[index]);
     }
     for (const SlotIndex result : returned_) builder.returns(slots[result]);
     for (size_t index = 0; index < steps_.size(); ++index) {

@@ -45,6 +45,15 @@ constexpr Said kSaid[] = {
     {"OfWhatOthersLeave",
      "%a: tensor<4xf32> {jax.buffer_donor = true}, %b: tensor<4xf32> {tf.aliasing_output = 0 : i32}", "1 0 "},
 };
+// In memory of the host an argument and a result do not take each other's place.
+TEST(DonationOnTheHost, GivesNoMemoryToResults) {
+  const std::string donor = "%a: tensor<4xf32>, %b: tensor<4xf32> {jax.buffer_donor = true, mhlo.memory_kind = ";
+  EXPECT_EQ(places(function(donor + "\"pinned_host\"}", kTwo, kBody)), "own own ");
+  EXPECT_EQ(places(function(donor + "\"device\"}", kTwo, kBody)), "1 own ");
+  constexpr char kFirstOnHost[] = "(tensor<4xf32> {mhlo.memory_kind = \"pinned_host\"}, tensor<4xf32>)";
+  EXPECT_EQ(places(function(donor + "\"device\"}", kFirstOnHost, kBody)), "own 1 ");
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, DonatedArguments, testing::ValuesIn(kSaid),
                          [](const auto& info) { return std::string(info.param.what); });
 

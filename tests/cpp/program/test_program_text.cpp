@@ -33,6 +33,12 @@ constexpr const char* kTexts[] = {
   state = launch mydev.add(state, h+40 f32[10]{10}; alpha=1.0)
 }
 )",
+    R"(program stream(host w: f32[4]) -> (host y: f32[4]) {
+  temporary t: f32[4]
+  t = copy w
+  y = copy t
+}
+)",
     // Operands: views, numbers of each kind, absent ones, broadcast and reversed strides.
     R"(program operands(x: f32[2,3], z: c64[2]) -> (y: f32[2,3], n: s64[]) {
   y = launch a.b:c-d(x f32[2,3]{0,1}, x+20 f32[6]{-1}, none, f32 1.5, s64 -3, c64 (1.0,-0.5), f32[2,3] 1e+30)
