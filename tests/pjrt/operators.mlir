@@ -687,7 +687,13 @@ module @sharded attributes {mhlo.num_partitions = 4 : i32} {
       %s = stablehlo.slice %shard [0:4, 0:2] : (tensor<4x8xf32>) -> tensor<4x2xf32>
       sdy.return %s : tensor<4x2xf32>
     } : (tensor<8x8xf32>) -> tensor<8x8xf32>
-    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {?}]> : tensor<8x8xf32>
+    %sums = sdy.manual_computation(%0) in_shardings=[<@mesh, [{}, {"yy"}], unreduced={"x"}>] out_shardings=[<@mesh,
+        [{"x"}, {}], unreduced={"yy"}>] manual_axes={"x", "yy"} (%shard: tensor<8x2xf32>) {
+      %s = stablehlo.reshape %shard : (tensor<8x2xf32>) -> tensor<4x4xf32>
+      %c = stablehlo.concatenate %s, %s, dim = 1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+      sdy.return %c : tensor<4x8xf32>
+    } : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = sdy.sharding_constraint %sums <@mesh, [{"x"}, {?}]> : tensor<8x8xf32>
     %2 = sdy.reshard %1 <@mesh, [{"x"}, {}]> : tensor<8x8xf32>
     %3 = stablehlo.add %2, %b {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}]>]>} : tensor<8x8xf32>
     return %3 : tensor<8x8xf32>

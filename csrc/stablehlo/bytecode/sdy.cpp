@@ -16,6 +16,7 @@ enum AttributeCode : uint8_t {
   kTensorSharding,
   kTensorShardings,
   kTensorShardingWithUnreducedAxes = 15,
+  kTensorShardingsWithUnreducedAxes,
 };
 
 // Those of a list that begins with its length.
@@ -100,6 +101,7 @@ Attribute decode_sdy_attribute(Cursor& cursor, BytecodeAttributes& table) {
     case kTensorShardingWithUnreducedAxes:
       return tensor_sharding(cursor, table, code == kTensorShardingWithUnreducedAxes);
     case kTensorShardings:
+    case kTensorShardingsWithUnreducedAxes:
       return {TensorShardings{list_of<TensorSharding>(cursor, table, "a sharding")}};
     default:
       return {UnknownAttribute{"attribute " + std::to_string(code) + " of Shardy"}};
