@@ -281,6 +281,21 @@ Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding
           whole.splat};
 }
 
+// A part in its place among zeros, or zeros only.
+Tensor summand_of(Frame& frame, const Tensor& part, const Sharding& places, const Type& type) {
+  const auto device = static_cast<size_t>(frame.context.placement.device());
+  const std::vector<std::byte> zero(static_cast<size_t>(element_bytes(type.element)));
+  const auto zeros = [&](const Sizes& sizes) { return frame.emit.splat(part.view.dtype, sizes, mydev_scalar{}, zero); };
+  Sizes sizes = part.sizes();
+  for (size_t d = 0; d < sizes.size(); ++d) sizes[d] *= places.parts()[d];
+  if (places.summands()[device] != 0) return zeros(sizes);
+  if (places.is_whole()) return part;
+  const Sizes low = places.part_start(sizes, static_cast<int64_t>(device));
+  Sizes high = sizes;
+  for (size_t d = 0; d < sizes.size(); ++d) high[d] -= low[d] + part.sizes()[d];
+  return {frame.emit.pad(part, zeros({}), low, high, Sizes(sizes.size(), 0)), std::nullopt};
+}
+
 }  // namespace
 
 bool lower_move(Frame& frame, const Operation& op) {
@@ -291,6 +306,7 @@ bool lower_move(Frame& frame, const Operation& op) {
   Tensor tensor = frame[op.operand(0)];
   if (move.gathered) tensor = gathered(frame, tensor, *move.gathered, *move.between, move.what);
   if (move.part) tensor = part_of(frame, tensor, *move.part);
+  if (move.summand) tensor = summand_of(frame, tensor, *move.summand, *op.result().type);
   frame.set(op.result(), std::move(tensor));
   return true;
 }

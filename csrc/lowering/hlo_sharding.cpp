@@ -173,8 +173,9 @@ class Parser {
     const std::string_view name = word();
     if (name == "manual") return HloSharding::Subgroup::kManual;
     if (name == "replicated") return HloSharding::Subgroup::kReplicated;
+    if (name == "unreduced") return HloSharding::Subgroup::kUnreduced;
     mydev::detail::raise_formatted(MYDEV_UNIMPLEMENTED, "the sharding '", text_, "': subgroups that are '", name,
-                                   "' are not known; replicated and manual ones are");
+                                   "' are not known; replicated, manual and unreduced ones are");
   }
 
   void read_past_hints() {

@@ -2,7 +2,7 @@
 //
 //   {replicated}  {manual}  {unknown}  {maximal device=0}
 //   {devices=[2,1,2]<=[4] last_tile_dim_replicate}  {devices=[2,2]<=[2,2]T(1,0)}  {devices=[2]1,0}
-//   {devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}
+//   {devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}  {devices=[2,1,2]<=[4] last_tile_dims={unreduced}}
 //
 // and of a tuple those of its elements in a list. What only concerns a partitioner's choices is read past: metadata,
 // shard_as, shard_like. Immutable; any thread.
@@ -16,7 +16,7 @@ namespace mydev::lowering {
 
 struct HloSharding {
   enum class Kind : uint8_t { kReplicated, kManual, kUnknown, kMaximal, kTiled };
-  enum class Subgroup : uint8_t { kReplicated, kManual };
+  enum class Subgroup : uint8_t { kReplicated, kManual, kUnreduced };
 
   Kind kind = Kind::kReplicated;
   // Of a tiled one: the parts of each dimension, then the sizes of the subgroups.

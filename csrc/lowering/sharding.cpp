@@ -1,7 +1,9 @@
 #include "lowering/sharding.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "runtime/base/status.h"
 
@@ -40,6 +42,11 @@ int64_t size_of(const Mesh& mesh, const AxisReference& reference) {
   return axis == mesh.axes.end() ? 1 : axis->size;
 }
 
+// Whether a sharding over these axes is over that one: over all of them, where none is named.
+bool is_among(std::span<const std::string> axes, const AxisReference& reference) {
+  return axes.empty() || std::ranges::count(axes, reference.name) != 0;
+}
+
 }  // namespace
 
 Sharding::Sharding(int64_t devices, size_t rank)
@@ -50,16 +57,13 @@ Sharding::Sharding(int64_t devices, size_t rank)
 Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices,
                    size_t rank, std::span<const std::string> axes, std::span<const std::string> apart)
     : Sharding(devices, rank) {
-  MYDEV_CHECK(sharding.unreduced_axes.empty(), MYDEV_UNIMPLEMENTED, "a sharding over the axis '",
-              sharding.unreduced_axes.front().name,
-              "' leaves sums to be made (unreduced), which is not supported; sum with lax.psum");
   const Mesh& mesh = mesh_of(module, sharding);
-  if (mesh.axes.empty() || sharding.dimensions.empty()) return;
+  if (mesh.axes.empty() || (sharding.dimensions.empty() && sharding.unreduced_axes.empty())) return;
   MYDEV_CHECK(mesh.device_count() == devices, MYDEV_UNIMPLEMENTED, "a sharding over a mesh of ", mesh.device_count(),
               " devices in a program for ", devices, "; meshes of all of them are supported");
   for (size_t d = 0; d < std::min(rank, sharding.dimensions.size()); ++d) {
     for (const AxisReference& reference : sharding.dimensions[d].axes) {  // the major one first
-      if (!axes.empty() && std::ranges::count(axes, reference.name) == 0) continue;
+      if (!is_among(axes, reference)) continue;
       const int64_t size = size_of(mesh, reference);
       parts_[d] *= size;
       for (int64_t device = 0; device < devices; ++device) {
@@ -68,12 +72,17 @@ Sharding::Sharding(const stablehlo::Module& module, const stablehlo::TensorShard
       }
     }
   }
-  for (const std::string& axis : apart) {
-    const AxisReference reference{axis, std::nullopt};
+  const auto number = [&](std::vector<int64_t>& of_devices, const AxisReference& reference) {
     for (int64_t device = 0; device < devices; ++device) {
-      int64_t& tensor = tensors_[static_cast<size_t>(device)];
-      tensor = tensor * size_of(mesh, reference) + coordinate(mesh, device, reference);
+      int64_t& at = of_devices[static_cast<size_t>(device)];
+      at = at * size_of(mesh, reference) + coordinate(mesh, device, reference);
     }
+  };
+  for (const std::string& axis : apart) number(tensors_, {axis, std::nullopt});
+  for (const AxisReference& reference : sharding.unreduced_axes) {
+    if (!is_among(axes, reference)) continue;
+    summands_.resize(static_cast<size_t>(devices));
+    number(summands_, reference);
   }
 }
 
@@ -87,14 +96,18 @@ Sharding::Sharding(const HloSharding& sharding, int64_t devices, size_t rank) : 
   std::copy_n(tile.begin(), rank, parts_.begin());
   for (int64_t i = 0; i < devices; ++i) {
     const auto device = static_cast<size_t>(sharding.devices[static_cast<size_t>(i)]);
-    int64_t rest = i, count = 1;
+    int64_t rest = i, tensors = 1, summands = 1;
     for (size_t d = tile.size(); d-- > 0; rest /= tile[d]) {
       const int64_t at = rest % tile[d];
       if (d < rank) {
         places_[device][d] = at;
       } else if (sharding.subgroups[d - rank] == HloSharding::Subgroup::kManual) {
-        tensors_[device] += at * count;
-        count *= tile[d];
+        tensors_[device] += at * tensors;
+        tensors *= tile[d];
+      } else if (sharding.subgroups[d - rank] == HloSharding::Subgroup::kUnreduced) {
+        summands_.resize(static_cast<size_t>(devices));
+        summands_[device] += at * summands;
+        summands *= tile[d];
       }
     }
   }
@@ -132,17 +145,19 @@ std::vector<int64_t> Sharding::holders(int64_t device) const {
 }
 
 std::vector<int64_t> Sharding::devices_by_tile() const {
-  int64_t tiles = 1;
-  for (const int64_t parts : parts_) tiles *= parts;
-  std::vector<Sizes> of_tile(static_cast<size_t>(tiles));
+  using Part = std::pair<int64_t, int64_t>;  // of the tensor, and of which summand
+  std::map<Part, int64_t> copies;
+  std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t>> in_order;
   for (int64_t device = 0; device < devices(); ++device) {
     int64_t tile = 0;
     for (size_t d = 0; d < parts_.size(); ++d) tile = tile * parts_[d] + places_[static_cast<size_t>(device)][d];
-    of_tile[static_cast<size_t>(tile)].push_back(device);
+    const int64_t summand = summands_.empty() ? 0 : summands_[static_cast<size_t>(device)];
+    in_order.emplace_back(tile, copies[{tile, summand}]++, summand, device);
   }
-  std::vector<int64_t> in_order;
-  for (const Sizes& ids : of_tile) in_order.insert(in_order.end(), ids.begin(), ids.end());
-  return in_order;
+  std::ranges::sort(in_order);
+  std::vector<int64_t> ids;
+  for (const auto& [tile, copy, summand, device] : in_order) ids.push_back(device);
+  return ids;
 }
 
 std::optional<Sharding> sharding_of(const stablehlo::Module& module, const stablehlo::Dictionary& attributes,

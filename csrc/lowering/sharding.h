@@ -23,8 +23,7 @@ class Sharding {
   // Whole on each of so many devices.
   Sharding(int64_t devices, size_t rank);
   // Over the axes of the mesh that are named, of all axes where none is. Devices that differ along the axes of `apart`
-  // have parts of different tensors. Raises UNIMPLEMENTED for a mesh that is not one of all devices, and for sums
-  // that are still to be made.
+  // have parts of different tensors. Raises UNIMPLEMENTED for a mesh that is not one of all devices.
   Sharding(const stablehlo::Module& module, const stablehlo::TensorSharding& sharding, int64_t devices, size_t rank,
            std::span<const std::string> axes = {}, std::span<const std::string> apart = {});
   // Raises UNIMPLEMENTED for one that is not of all devices.
@@ -48,13 +47,19 @@ class Sharding {
   const Sizes& place(int64_t device) const noexcept { return places_[static_cast<size_t>(device)]; }
   // Whether all devices have parts of the same one.
   bool is_of_one_tensor() const noexcept { return std::ranges::count(tensors_, tensors_.front()) == devices(); }
-  // The devices in the row-major order of the parts that they have; those of one part in their order.
+  // By device, of which summand it has a part: the tensor is the sum of them. Empty: of the tensor itself.
+  const std::vector<int64_t>& summands() const noexcept { return summands_; }
+  void set_summands(std::vector<int64_t> summands) { summands_ = std::move(summands); }
+  int64_t summand_count() const noexcept { return summands_.empty() ? 1 : *std::ranges::max_element(summands_) + 1; }
+  // The devices in the row-major order of the parts that they have; those of one part in their order, each time one of
+  // each summand.
   std::vector<int64_t> devices_by_tile() const;
 
  private:
   Sizes parts_;                   // by dimension
   std::vector<Sizes> places_;     // by device, then dimension
   std::vector<int64_t> tensors_;  // by device: the number of the tensor that it has a part of
+  std::vector<int64_t> summands_;
 };
 
 // What the attributes of an argument, a result or an operation say about the one tensor that they are about; nothing

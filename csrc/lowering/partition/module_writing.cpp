@@ -72,14 +72,14 @@ void Partitioner::add_return(const Region& region, std::vector<const Value*> val
 
 std::vector<Partitioner::Placed> Partitioner::add_partitioned_region(Operation& owner, const Region& region,
                                                                      const std::vector<Placed>& arguments,
-                                                                     const std::vector<Cuts>* results, Scope& scope) {
+                                                                     const std::vector<Spread>* results, Scope& scope) {
   Block& block = add_region(&owner);
   owner.regions.push_back(block.region);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& argument = *region.arguments()[i];
-    const Cuts& cuts = arguments[i].cuts;
-    block.arguments.push_back(add_value(part_type(*argument.type, cuts), block, nullptr, i));
-    scope[&argument] = {block.arguments.back(), cuts, arguments[i].is_manual};
+    const Spread& spread = arguments[i].spread;
+    block.arguments.push_back(add_value(part_type(*argument.type, spread.cuts), block, nullptr, i));
+    scope[&argument] = {block.arguments.back(), spread, arguments[i].is_manual};
   }
   write_block(region.body(), scope, block);
   std::vector<Placed> placed;
@@ -128,22 +128,30 @@ const Value* Partitioner::add_move(const Value& value, Move move, const Type* ty
   return add_result(op, type);
 }
 
-Partitioner::Placed Partitioner::moved(const Placed& value, const Cuts& to, const Type& whole, std::string what,
+Partitioner::Placed Partitioner::moved(const Placed& value, const Spread& to, const Type& whole, std::string what,
                                        Block& block) {
-  if (value.is_manual || value.cuts == to) return value;
+  if (value.is_manual || value.spread == to) return value;
   const Value*& found = moved_[{value.value, &block, to}];
-  if (found == nullptr) {
-    Cuts undone(to.size()), between = value.cuts, done(to.size());
-    for (size_t d = 0; d < to.size(); ++d) {
-      if (value.cuts[d] == to[d]) continue;
-      undone[d].swap(between[d]);
-      done[d] = to[d];
-    }
-    Move move{std::nullopt, std::nullopt, part_type(whole, between), std::move(what)};
-    if (!is_whole(undone)) move.gathered = sharding_of(undone, devices_, between);
-    if (!is_whole(done)) move.part = sharding_of(done, devices_);
-    found = add_move(*value.value, std::move(move), part_type(whole, to), block);
+  if (found != nullptr) return {found, to};
+  const Placed given = reduced(value, common_summands(value.spread.summands, to.summands), to.cuts, block);
+  found = given.value;
+  if (given.spread == to) return {found, to};
+  const bool become_more = given.spread.summands != to.summands;
+  const size_t rank = to.cuts.size();
+  Cuts undone(rank), between = given.spread.cuts, done(rank);
+  Spread parts = given.spread;  // before they are summands
+  for (size_t d = 0; d < rank; ++d) {
+    const Cut& cut = given.spread.cuts[d];
+    if (cut == to.cuts[d] || (become_more && become_summands(cut, to.cuts[d], to.summands))) continue;
+    undone[d].swap(between[d]);
+    parts.cuts[d] = done[d] = to.cuts[d];
   }
+  Move move{std::nullopt, std::nullopt, std::nullopt, part_type(whole, between), std::move(what)};
+  between.push_back(given.spread.summands);
+  if (!is_whole(undone)) move.gathered = sharding_of(undone, devices_, between);
+  if (!is_whole(done)) move.part = sharding_of(done, devices_);
+  if (become_more) move.summand = places_of_summands(parts, to, devices_);
+  found = add_move(*found, std::move(move), part_type(whole, to.cuts), block);
   return {found, to};
 }
 

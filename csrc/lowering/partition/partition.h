@@ -15,6 +15,9 @@
 // is cut as it came. Calls are inlined. Manual computations (Shardy's operation, and what lies between GSPMD's custom
 // calls) are taken over as they are.
 //
+// What is reduced over parts is first a tensor of which each device has a part of a summand: the sums are then made, if
+// what uses it does not take summands as they are (rules.h), or says that they be left ("unreduced").
+//
 // The idea of factors is Shardy's, that of the partitions GSPMD's (arXiv:2105.04663).
 #pragma once
 
@@ -30,7 +33,9 @@ namespace mydev::lowering {
 
 // From the parts that devices have of a tensor to other parts of it.
 struct Move {
-  std::optional<Sharding> gathered, part;    // what is undone, and what is done then
+  std::optional<Sharding> gathered, part;  // what is undone, and what is done then
+  // Where the part then lies among zeros; devices of another summand than 0 have zeros only.
+  std::optional<Sharding> summand;
   const stablehlo::Type* between = nullptr;  // what each device has meanwhile
   std::string what;                          // the tensor, for people
 };

@@ -42,14 +42,23 @@ size_t operand_number(const Operation& op, const Value& operand) {
 }
 
 // Dimensions of which Shardy leaves open how they are cut stay as they are.
-void keep_open_dimensions(const Operation& op, const Cuts& given, Cuts& wanted) {
+void keep_open_dimensions(const Operation& op, const Cuts& given, Spread& wanted) {
   const auto* sharding = op.get_if<TensorSharding>("sharding");
   if (sharding == nullptr) return;
   for (size_t d = 0; d < std::min(given.size(), sharding->dimensions.size()); ++d) {
-    if (sharding->dimensions[d].is_closed || !wanted[d].empty()) continue;
-    wanted[d] = given[d];
-    if (!are_independent(wanted)) wanted[d].clear();
+    Cut& cut = wanted.cuts[d];
+    if (sharding->dimensions[d].is_closed || !cut.empty()) continue;
+    cut = given[d];
+    if (!are_independent(wanted)) cut.clear();
   }
+}
+
+// Of a manual computation within another.
+void require_no_summands(const Sharding& sharding, const std::string& what) {
+  MYDEV_CHECK(
+      sharding.summands().empty(), MYDEV_UNIMPLEMENTED, what,
+      " leaves sums to be made (unreduced) in a manual computation within another, which is not supported; sum ",
+      "it with lax.psum");
 }
 
 void require_parts(const Operation& op, const Sharding& sharding, const Type& whole, const Type& part) {
@@ -61,7 +70,7 @@ void require_parts(const Operation& op, const Sharding& sharding, const Type& wh
 }  // namespace
 
 void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
-  // What goes round is cut as it comes in, or as a round gives it where it comes in whole: if that agrees.
+  // What goes round is spread as it comes in, or as a round gives it where it comes in whole: if that agrees.
   std::vector<Placed> carried = operands_of(op, scope);
   std::vector<bool> is_settled(op.operands.size(), false);
   for (bool agrees = false; !agrees;) {
@@ -70,11 +79,12 @@ void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
     const std::vector<Placed> round =
         add_partitioned_region(add(op.op, op, {}, scratch), op.region(1), carried, nullptr, scope);
     for (size_t i = 0; i < round.size(); ++i) {
-      if (round[i].cuts == carried[i].cuts) continue;
-      if (!is_whole(carried[i].cuts)) {
-        carried[i].cuts.assign(carried[i].cuts.size(), {});
+      Spread& spread = carried[i].spread;
+      if (round[i].spread == spread) continue;
+      if (!is_whole(spread)) {
+        spread = whole_spread(spread.cuts.size());
       } else if (!is_settled[i]) {
-        carried[i].cuts = round[i].cuts;
+        spread = round[i].spread;
       } else {
         continue;
       }
@@ -84,37 +94,37 @@ void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
   }
   at_ = &op;
   std::vector<const Value*> operands;
-  std::vector<Cuts> cuts;
+  std::vector<Spread> spreads;
   for (size_t i = 0; i < carried.size(); ++i) {
     const Value& operand = op.operand(i);
-    cuts.push_back(carried[i].cuts);
-    operands.push_back(moved(scope.at(&operand), cuts[i], *operand.type, describe(operand), to).value);
+    spreads.push_back(carried[i].spread);
+    operands.push_back(moved(scope.at(&operand), spreads[i], *operand.type, describe(operand), to).value);
   }
   Operation& loop = add(op.op, op, std::move(operands), to);
   add_partitioned_region(loop, op.region(0), carried, nullptr, scope);
-  add_partitioned_region(loop, op.region(1), carried, &cuts, scope);
+  add_partitioned_region(loop, op.region(1), carried, &spreads, scope);
   for (size_t i = 0; i < carried.size(); ++i) {
-    scope[&op.result(i)] = {add_result(loop, part_type(*op.result(i).type, cuts[i])), cuts[i]};
+    scope[&op.result(i)] = {add_result(loop, part_type(*op.result(i).type, spreads[i].cuts)), spreads[i]};
   }
 }
 
 void Partitioner::write_branches(const Operation& op, Scope& scope, Block& to) {
-  // Each result is cut as all branches give it, or whole.
-  std::vector<Cuts> cuts;
+  // Each result is spread as all branches give it, or whole.
+  std::vector<Spread> spreads;
   for (const Region* region : op.regions) {
     Block& scratch = add_region(nullptr);
     const std::vector<Placed> results =
         add_partitioned_region(add(op.op, op, {}, scratch), *region, {}, nullptr, scope);
     for (size_t i = 0; i < results.size(); ++i) {
-      if (i == cuts.size()) cuts.push_back(results[i].cuts);
-      if (cuts[i] != results[i].cuts) cuts[i].assign(cuts[i].size(), {});
+      if (i == spreads.size()) spreads.push_back(results[i].spread);
+      if (spreads[i] != results[i].spread) spreads[i] = whole_spread(spreads[i].cuts.size());
     }
   }
   at_ = &op;
   Operation& branches = add(op.op, op, {scope.at(&op.operand(0)).value}, to);
-  for (const Region* region : op.regions) add_partitioned_region(branches, *region, {}, &cuts, scope);
+  for (const Region* region : op.regions) add_partitioned_region(branches, *region, {}, &spreads, scope);
   for (size_t i = 0; i < op.results.size(); ++i) {
-    scope[&op.result(i)] = {add_result(branches, part_type(*op.result(i).type, cuts[i])), cuts[i]};
+    scope[&op.result(i)] = {add_result(branches, part_type(*op.result(i).type, spreads[i].cuts)), spreads[i]};
   }
 }
 
@@ -128,7 +138,7 @@ ShardingCall sharding_call_of(const Operation& op) {
   return target == "SPMDShardToFullShape" ? ShardingCall::kShardToFull : ShardingCall::kNone;
 }
 
-std::optional<Cuts> Partitioner::wanted_cuts(const Operation& op, const Value& operand) const {
+std::optional<Spread> Partitioner::wanted_spread(const Operation& op, const Value& operand) const {
   const Type& type = *operand.type;
   const size_t rank = type.dims.size();
   try {
@@ -143,7 +153,7 @@ std::optional<Cuts> Partitioner::wanted_cuts(const Operation& op, const Value& o
     }
     if (!sharding) return std::nullopt;
     sharding->part_sizes(type.dims);
-    return cuts_of(*sharding, rank);
+    return spread_of(*sharding, rank);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -161,19 +171,22 @@ Partitioner::Placed Partitioner::into_manual(const Placed& value, const Sharding
                                              const Type& part, const std::string& what, Block& to) {
   const size_t rank = whole.dims.size();
   if (!value.is_manual && sharding.is_of_one_tensor()) {
-    return {moved(value, cuts_of(sharding, rank), whole, what, to).value, Cuts(rank), true};
+    return {moved(value, spread_of(sharding, rank), whole, what, to).value, whole_spread(rank), true};
   }
-  const Value* all = moved(value, Cuts(rank), whole, what, to).value;
-  if (!sharding.is_whole()) all = add_move(*all, Move{std::nullopt, sharding, &whole, what}, &part, to);
-  return {all, Cuts(rank), true};
+  require_no_summands(sharding, what);
+  const Value* all = moved(value, whole_spread(rank), whole, what, to).value;
+  if (!sharding.is_whole()) all = add_move(*all, Move{std::nullopt, sharding, std::nullopt, &whole, what}, &part, to);
+  return {all, whole_spread(rank), true};
 }
 
 Partitioner::Placed Partitioner::out_of_manual(const Placed& part, const Sharding& sharding, const Type& whole,
                                                std::string what, Block& to) {
   const size_t rank = whole.dims.size();
-  if (sharding.is_of_one_tensor()) return {part.value, cuts_of(sharding, rank)};
-  if (sharding.is_whole()) return {part.value, Cuts(rank), true};
-  return {add_move(*part.value, Move{sharding, std::nullopt, &whole, std::move(what)}, &whole, to), Cuts(rank), true};
+  if (sharding.is_of_one_tensor()) return {part.value, spread_of(sharding, rank)};
+  require_no_summands(sharding, what);
+  if (sharding.is_whole()) return {part.value, whole_spread(rank), true};
+  Move move{sharding, std::nullopt, std::nullopt, &whole, std::move(what)};
+  return {add_move(*part.value, std::move(move), &whole, to), whole_spread(rank), true};
 }
 
 void Partitioner::write_manual_computation(const Operation& op, Scope& scope, Block& to) {
@@ -213,8 +226,8 @@ void Partitioner::write_sharding_call(const Operation& op, ShardingCall call, Sc
     require_parts(op, sharding, *operand.type, *result.type);
     scope[&result] = into_manual(value, sharding, *operand.type, *result.type, describe(operand), to);
   } else {
-    std::optional<Cuts> wanted = value.is_manual ? std::nullopt : wanted_cuts(op, operand);
-    if (wanted) keep_open_dimensions(op, value.cuts, *wanted);
+    std::optional<Spread> wanted = value.is_manual ? std::nullopt : wanted_spread(op, operand);
+    if (wanted) keep_open_dimensions(op, value.spread.cuts, *wanted);
     scope[&result] = wanted ? moved(value, *wanted, *operand.type, describe(operand), to) : value;
   }
 }

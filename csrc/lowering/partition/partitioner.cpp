@@ -82,7 +82,19 @@ Partition partition(const Module& module, int64_t devices) {
   return Partitioner(module, devices).run();
 }
 
-Partitioner::Partitioner(const Module& from, int64_t devices) : from_(from), devices_(devices) {}
+Partitioner::Partitioner(const Module& from, int64_t devices) : from_(from), devices_(devices) {
+  for (const Function* function : from.functions()) note_users(*function->body);
+}
+
+void Partitioner::note_users(const Region& region) {
+  for (const Operation* op : region.body().operations) {
+    for (const Value* operand : op->operands) {
+      const Operation*& user = only_users_.emplace(operand, op).first->second;
+      if (user != op) user = nullptr;
+    }
+    for (const Region* inner : op->regions) note_users(*inner);
+  }
+}
 
 Partition Partitioner::run() {
   Module::Contents& contents = result_.module.contents();
@@ -104,11 +116,11 @@ Partition Partitioner::run() {
     const Type& type = *argument.value->type;
     std::optional<Sharding> given = sharding_of(from_, argument.attributes, devices_, type.dims.size());
     if (given) given->part_sizes(type.dims);  // raises where there are no equal parts
-    Cuts cuts = given ? cuts_of(*given, type.dims.size()) : cuts_of_only_user(*argument.value);
-    result_.parameters.push_back(given ? *std::move(given) : sharding_of(cuts, devices_));
-    block.arguments.push_back(add_value(part_type(type, cuts), block, nullptr, block.arguments.size()));
+    Spread spread = given ? spread_of(*given, type.dims.size()) : Spread{cuts_of_only_user(*argument.value)};
+    result_.parameters.push_back(given ? *std::move(given) : sharding_of(spread, devices_));
+    block.arguments.push_back(add_value(part_type(type, spread.cuts), block, nullptr, block.arguments.size()));
     main_->arguments.push_back({block.arguments.back(), without_shardings(argument.attributes)});
-    scope[argument.value] = {block.arguments.back(), std::move(cuts)};
+    scope[argument.value] = {block.arguments.back(), std::move(spread)};
   }
   write_block(main.body->body(), scope, block);
   at_ = &main.body->body().terminator();
@@ -120,11 +132,10 @@ Partition Partitioner::run() {
     std::optional<Sharding> wanted = sharding_of(from_, main.results[i].attributes, devices_, rank);
     // JAX, which asks how results are split, has attributes on each; PyTorch/XLA, which does not ask, has none.
     if (!wanted && main.results[i].attributes.empty()) wanted = Sharding(devices_, rank);
-    if (wanted) {
-      wanted->part_sizes(value.type->dims);
-      placed = moved(placed, cuts_of(*wanted, rank), *value.type, describe(value), block);
-    }
-    result_.results.push_back(wanted ? *std::move(wanted) : sharding_of(placed.cuts, devices_));
+    if (wanted) wanted->part_sizes(value.type->dims);
+    const Spread spread = wanted ? spread_of(*wanted, rank) : Spread{placed.spread.cuts};
+    placed = moved(placed, spread, *value.type, describe(value), block);
+    result_.results.push_back(wanted ? *std::move(wanted) : sharding_of(spread, devices_));
     main_->results.push_back({placed.value->type, without_shardings(main.results[i].attributes)});
     values.push_back(placed.value);
   }
@@ -134,14 +145,10 @@ Partition Partitioner::run() {
 
 // As the one operation that takes an argument asks for it; whole, where there is none that asks.
 Cuts Partitioner::cuts_of_only_user(const Value& argument) const {
-  const Operation* user = nullptr;
-  for (const Operation* op : argument.block->operations) {
-    if (std::ranges::count(op->operands, &argument) == 0) continue;
-    if (user != nullptr) return Cuts(argument.type->dims.size());
-    user = op;
-  }
-  std::optional<Cuts> wanted = user != nullptr ? wanted_cuts(*user, argument) : std::nullopt;
-  return wanted ? *std::move(wanted) : Cuts(argument.type->dims.size());
+  const auto found = only_users_.find(&argument);
+  const Operation* user = found != only_users_.end() ? found->second : nullptr;
+  std::optional<Spread> wanted = user != nullptr ? wanted_spread(*user, argument) : std::nullopt;
+  return wanted ? std::move(wanted->cuts) : Cuts(argument.type->dims.size());
 }
 
 void Partitioner::write_block(const Block& block, Scope& scope, Block& to) {
@@ -211,18 +218,18 @@ bool Partitioner::is_manual(const Operation& op, const Scope& scope) const {
 void Partitioner::write_as_it_is(const Operation& op, Scope& scope, Block& to) {
   std::vector<const Value*> operands;
   for (const Value* operand : op.operands) {
-    const Cuts whole(operand->type->dims.size());
+    const Spread whole = whole_spread(operand->type->dims.size());
     operands.push_back(moved(scope.at(operand), whole, *operand->type, describe(*operand), to).value);
   }
   Operation& written = add(op.op, op, std::move(operands), to);
   for (const Value* result : op.results) {
-    scope[result] = {add_result(written, result->type), Cuts(result->type->dims.size()), true};
+    scope[result] = {add_result(written, result->type), whole_spread(result->type->dims.size()), true};
   }
   ++manual_depth_;
   for (const Region* region : op.regions) {
     std::vector<Placed> arguments;
     for (const Value* argument : region->arguments()) {
-      arguments.push_back({nullptr, Cuts(argument->type->dims.size()), true});
+      arguments.push_back({nullptr, whole_spread(argument->type->dims.size()), true});
     }
     add_partitioned_region(written, *region, arguments, nullptr, scope);
   }
@@ -230,8 +237,9 @@ void Partitioner::write_as_it_is(const Operation& op, Scope& scope, Block& to) {
 }
 
 std::vector<Cut> Partitioner::cuts_of_factors(const Rule& rule, const Operation& op,
-                                              const std::vector<Placed>& operands) const {
-  std::vector<Cut> cuts(rule.summed.size());
+                                              const std::vector<Placed>& operands, const Cut& summands) const {
+  Spread all{Cuts(rule.summed.size()), summands};
+  std::vector<Cut>& cuts = all.cuts;
   const auto divides = [](int64_t parts, int factor, std::span<const Value* const> values,
                           const std::vector<std::vector<int>>& factors) {
     for (size_t i = 0; i < values.size(); ++i) {
@@ -247,7 +255,7 @@ std::vector<Cut> Partitioner::cuts_of_factors(const Rule& rule, const Operation&
   for (const size_t i : by_size) {
     for (size_t d = 0; d < rule.operands[i].size(); ++d) {
       const int factor = rule.operands[i][d];
-      const Cut& given = operands[i].cuts[d];
+      const Cut& given = operands[i].spread.cuts[d];
       if (factor == Rule::kWhole || given.empty() || !cuts[static_cast<size_t>(factor)].empty()) continue;
       const int64_t parts = parts_of(given);
       if (!divides(parts, factor, op.operands, rule.operands) || !divides(parts, factor, op.results, rule.results)) {
@@ -255,16 +263,17 @@ std::vector<Cut> Partitioner::cuts_of_factors(const Rule& rule, const Operation&
       }
       Cut& cut = cuts[static_cast<size_t>(factor)];
       cut = given;
-      if (!are_independent(cuts)) cut.clear();
+      if (!are_independent(all)) cut.clear();
     }
   }
-  return cuts;
+  return std::move(cuts);
 }
 
 void Partitioner::write_in_parts(const Operation& op, Scope& scope, Block& to) {
   const std::vector<Placed> operands = operands_of(op, scope);
   const Rule rule = rule_of(from_, op);
-  const std::vector<Cut> cuts = cuts_of_factors(rule, op, operands);
+  const Cut summands = summands_through(op, operands);
+  const std::vector<Cut> cuts = cuts_of_factors(rule, op, operands, summands);
   const auto cuts_by = [&cuts](const std::vector<int>& factors) {
     Cuts of(factors.size());
     for (size_t d = 0; d < factors.size(); ++d) {
@@ -275,7 +284,9 @@ void Partitioner::write_in_parts(const Operation& op, Scope& scope, Block& to) {
   std::vector<const Value*> values;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Value& operand = op.operand(i);
-    values.push_back(moved(operands[i], cuts_by(rule.operands[i]), *operand.type, describe(operand), to).value);
+    Spread spread{cuts_by(rule.operands[i])};
+    if (!operands[i].spread.summands.empty()) spread.summands = summands;
+    values.push_back(moved(operands[i], spread, *operand.type, describe(operand), to).value);
   }
   Operation& written = add(op.op, op, std::move(values), to);
   if (!rule.sizes_attribute.empty()) {
@@ -291,12 +302,14 @@ void Partitioner::write_in_parts(const Operation& op, Scope& scope, Block& to) {
     const Value& result = op.result(i);
     Cuts of = cuts_by(rule.results[i]);
     const Value* value = add_result(written, part_type(*result.type, of));
-    scope[&result] = {value, std::move(of)};
+    scope[&result] = {value, {std::move(of), summands}};
   }
   ++manual_depth_;
   for (const Region* region : op.regions) {
     std::vector<Placed> arguments;
-    for (const Value* argument : region->arguments()) arguments.push_back({nullptr, Cuts(argument->type->dims.size())});
+    for (const Value* argument : region->arguments()) {
+      arguments.push_back({nullptr, whole_spread(argument->type->dims.size())});
+    }
     add_partitioned_region(written, *region, arguments, nullptr, scope);
   }
   --manual_depth_;
@@ -304,42 +317,6 @@ void Partitioner::write_in_parts(const Operation& op, Scope& scope, Block& to) {
   if (op.results.size() != 1) return;
   Placed& result = scope.at(&op.result());
   result = summed(op, rule, cuts, std::move(result), to);
-}
-
-// The result of which each device has a part of the sum.
-Partitioner::Placed Partitioner::summed(const Operation& op, const Rule& rule, const std::vector<Cut>& cuts,
-                                        Placed part, Block& to) {
-  std::vector<Cut> sums, others;
-  for (size_t factor = 0; factor < cuts.size(); ++factor) (rule.summed[factor] ? sums : others).push_back(cuts[factor]);
-  if (is_whole(sums)) return part;
-  Operation& reduction = add(Operator::kAllReduce, op, {part.value}, to);
-  Sizes ids;
-  const std::vector<std::vector<int64_t>> groups = groups_over(sums, others, devices_);
-  for (const std::vector<int64_t>& group : groups) ids.insert(ids.end(), group.begin(), group.end());
-  Module::Contents& contents = result_.module.contents();
-  const Sizes sizes = {static_cast<int64_t>(groups.size()), static_cast<int64_t>(groups.front().size())};
-  const Type* number = contents.add(Type{TypeKind::kElement, ElementType::kS64});
-  reduction.attributes = {{"channel_id", contents.add(Attribute{Integer{1, number}})},
-                          {"replica_groups", integers(ids, sizes)},
-                          {"use_global_device_ids", contents.add(Attribute{true})}};
-  const Value* result = add_result(reduction, part.value->type);
-  if (rule.combination != nullptr) {
-    Scope scope;
-    std::vector<Placed> arguments(2);
-    ++manual_depth_;
-    add_partitioned_region(reduction, *rule.combination, arguments, nullptr, scope);
-    --manual_depth_;
-  } else {
-    Block& block = add_region(&reduction);
-    reduction.regions.push_back(block.region);
-    const Type* scalar = contents.add(Type{TypeKind::kTensor, part.value->type->element});
-    for (size_t i = 0; i < 2; ++i) block.arguments.push_back(add_value(scalar, block, nullptr, i));
-    Operation& sum = add(Operator::kAdd, op, block.arguments, block);
-    sum.attributes.clear();
-    add_result(sum, scalar);
-    add(Operator::kReturn, op, sum.results, block).attributes.clear();
-  }
-  return {result, std::move(part.cuts)};
 }
 
 }  // namespace mydev::lowering

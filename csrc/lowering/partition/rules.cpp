@@ -125,6 +125,19 @@ Rule dynamic_slice_rule(const Operation& op, const Value& slice) {
 
 // --- sums ------------------------------------------------------------------------------------------------------------
 
+// Whether all elements are this number.
+bool is_constant(const Value& value, double expected) {
+  const Operation* source = value.definition;
+  while (source != nullptr && source->op == Operator::kBroadcastInDim) source = source->operand(0).definition;
+  if (source == nullptr || source->op != Operator::kConstant) return false;
+  const TensorLiteral& literal = source->literal("value");
+  if (!literal.is_splat && literal.type->element_count() != 1) return false;
+  const Number number = load(literal.type->element, literal.bytes.data());
+  if (kind_of(literal.type->element) == ElementKind::kComplex) return number.real == expected && number.imaginary == 0;
+  if (kind_of(literal.type->element) == ElementKind::kFloat) return number.real == expected;
+  return number.integer == static_cast<int64_t>(expected);
+}
+
 // Whether the parts' results can be combined to what the whole gives: by an operator that they are all reduced by, from
 // initial values that it counts once or that count nothing.
 bool is_sum_of_parts(const Module& module, const Region& body, const Value& initial) {
@@ -143,16 +156,7 @@ bool is_sum_of_parts(const Module& module, const Region& body, const Value& init
     default:
       return false;
   }
-  const Operation* source = initial.definition;
-  while (source != nullptr && source->op == Operator::kBroadcastInDim) source = source->operand(0).definition;
-  if (source == nullptr || source->op != Operator::kConstant) return false;
-  const TensorLiteral& literal = source->literal("value");
-  if (!literal.is_splat && literal.type->element_count() != 1) return false;
-  const Number number = load(literal.type->element, literal.bytes.data());
-  const double neutral = only->op == Operator::kAdd ? 0 : 1;
-  if (kind_of(literal.type->element) == ElementKind::kComplex) return number.real == neutral && number.imaginary == 0;
-  if (kind_of(literal.type->element) == ElementKind::kFloat) return number.real == neutral;
-  return number.integer == static_cast<int64_t>(neutral);
+  return is_constant(initial, only->op == Operator::kAdd ? 0 : 1);
 }
 
 Rule reduce_rule(const Module& module, const Operation& op) {
@@ -347,6 +351,63 @@ Rule rule_of(const Module& module, const Operation& op) {
       return sizes_of(op.operand(0)).size() == sizes_of(op.result()).size() ? along_all(op) : whole(op);
     default:
       return keeps_shape(op) ? along_all(op) : whole(op);
+  }
+}
+
+bool adds(const Module& module, const Region& region) {
+  if (region.arguments().size() != 2) return false;
+  const Operation* only = ScalarProgram(module, region).only_operation();
+  return only != nullptr && only->op == Operator::kAdd;
+}
+
+bool is_linear(const Module& module, const Operation& op, const std::vector<bool>& in_summands) {
+  const auto count = std::ranges::count(in_summands, true);
+  const auto only_first = [&](int64_t operands) {  // all of them, and no other
+    return count == operands && std::all_of(in_summands.begin(), in_summands.begin() + operands, std::identity());
+  };
+  const auto is_zero_or_in_summands = [&](size_t i) { return in_summands[i] || is_constant(op.operand(i), 0); };
+  switch (op.op) {
+    case Operator::kBroadcast:
+    case Operator::kBroadcastInDim:
+    case Operator::kImag:
+    case Operator::kNegate:
+    case Operator::kReal:
+    case Operator::kReshape:
+    case Operator::kReverse:
+    case Operator::kSlice:
+    case Operator::kTranspose:
+      return true;
+    case Operator::kConvert: {
+      const ElementKind from = kind_of(op.operand(0).type->element), to = kind_of(op.result().type->element);
+      const bool rounds = from == ElementKind::kFloat && (to == ElementKind::kSigned || to == ElementKind::kUnsigned);
+      return from != ElementKind::kBool && to != ElementKind::kBool && !rounds;
+    }
+    case Operator::kAdd:
+    case Operator::kComplex:
+    case Operator::kConcatenate:
+    case Operator::kSubtract:
+      return count == static_cast<int64_t>(in_summands.size());
+    case Operator::kConvolution:
+    case Operator::kDotGeneral:
+    case Operator::kMultiply:
+      return count == 1;
+    case Operator::kDivide:
+    case Operator::kDynamicSlice:
+    case Operator::kGather:
+      return only_first(1);
+    case Operator::kDynamicUpdateSlice:
+      return only_first(2);
+    case Operator::kPad:
+      return in_summands[0] && is_zero_or_in_summands(1);
+    case Operator::kReduce:
+      return only_first(1) && op.results.size() == 1 && is_constant(op.operand(1), 0) && adds(module, op.region());
+    case Operator::kScatter:
+      return in_summands.size() == 3 && !in_summands[1] && in_summands[2] && is_zero_or_in_summands(0) &&
+             adds(module, op.region());
+    case Operator::kSelect:
+      return !in_summands[0] && count == 2;
+    default:
+      return false;
   }
 }
 

@@ -31,5 +31,9 @@ struct Rule {
 
 // Operators that are not known here have no factors: their operands are whole.
 Rule rule_of(const stablehlo::Module& module, const stablehlo::Operation& op);
+// Whether the region adds its two arguments, and nothing else.
+bool adds(const stablehlo::Module& module, const stablehlo::Region& region);
+// Whether the operation's result is the sum of its results of each summand, where these operands come in summands.
+bool is_linear(const stablehlo::Module& module, const stablehlo::Operation& op, const std::vector<bool>& in_summands);
 
 }  // namespace mydev::lowering

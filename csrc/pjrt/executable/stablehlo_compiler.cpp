@@ -18,18 +18,32 @@ namespace {
 
 // As a serialized OpSharding.
 std::string serialized(const lowering::Sharding& sharding) {
-  constexpr uint32_t kType = 1, kTileDimensions = 3, kTileDevices = 4, kReplicatedLastDimension = 6;
-  constexpr uint64_t kReplicated = 0, kTiled = 3;
+  constexpr uint32_t kType = 1, kTileDimensions = 3, kTileDevices = 4, kReplicatedLastDimension = 6,
+                     kLastDimensions = 8;
+  constexpr int64_t kReplicated = 0, kTiled = 3, kUnreduced = 6;
   WireWriter writer;
-  writer.number(kType, sharding.is_whole() ? kReplicated : kTiled);
-  if (sharding.is_whole()) return std::move(writer).take();
-  std::vector<int64_t> dimensions = sharding.parts();
-  int64_t copies = sharding.devices();
+  const int64_t summands = sharding.summand_count();
+  const bool is_replicated = sharding.is_whole() && summands == 1;
+  writer.number(kType, static_cast<uint64_t>(is_replicated ? kReplicated : kTiled));
+  if (is_replicated) return std::move(writer).take();
+  std::vector<int64_t> dimensions = sharding.parts(), last;  // of what the last dimensions are
+  int64_t copies = sharding.devices() / summands;
   for (const int64_t parts : dimensions) copies /= parts;
-  if (copies > 1) dimensions.push_back(copies);
+  if (copies > 1) {
+    dimensions.push_back(copies);
+    last.push_back(kReplicated);
+  }
+  if (summands > 1) {
+    dimensions.push_back(summands);
+    last.push_back(kUnreduced);
+  }
   writer.packed(kTileDimensions, dimensions);
   writer.packed(kTileDevices, sharding.devices_by_tile());
-  if (copies > 1) writer.number(kReplicatedLastDimension, 1);
+  if (summands > 1) {
+    writer.packed(kLastDimensions, last);
+  } else if (copies > 1) {
+    writer.number(kReplicatedLastDimension, 1);
+  }
   return std::move(writer).take();
 }
 

@@ -77,11 +77,25 @@ TEST(Sharding, SaysWhichPartADeviceHas) {
   EXPECT_EQ(sharding.holders(3), (std::vector<int64_t>{0, 1}));
   expect_error(error_of([&] { sharding.part_sizes({3, 5}); }), MYDEV_UNIMPLEMENTED,
                "dimension 1 of size 5 in 2 parts; parts of one size are supported");
+}
+
+TEST(Sharding, SaysOfWhichSummandADeviceHasAPart) {
+  const stablehlo::Module module = identity();
+  EXPECT_EQ(Sharding(module, over_b(2), 4, 2).summands(), (std::vector<int64_t>{}));
   stablehlo::TensorSharding over = over_b(2);
   over.unreduced_axes = {{"a", std::nullopt}};
-  expect_error(error_of([&] { Sharding(module, over, 4, 2); }), MYDEV_UNIMPLEMENTED,
-               "a sharding over the axis 'a' leaves sums to be made (unreduced), which is not supported; sum with "
-               "lax.psum");
+  const Sharding sharding(module, over, 4, 2);
+  EXPECT_EQ(sharding.summands(), (std::vector<int64_t>{0, 0, 1, 1}));
+  EXPECT_EQ(sharding.summand_count(), 2);
+  EXPECT_EQ(sharding.devices_by_tile(), (std::vector<int64_t>{0, 2, 1, 3}));
+  over.dimensions.clear();  // a number
+  over.unreduced_axes = {{"b", std::nullopt}, {"a", std::nullopt}};
+  EXPECT_EQ(Sharding(module, over, 4, 0).summands(), (std::vector<int64_t>{0, 2, 1, 3}));
+  const std::vector<std::string> manual = {"a"};
+  EXPECT_EQ(Sharding(module, over, 4, 0, manual).summands(), (std::vector<int64_t>{0, 0, 1, 1}));
+  over.unreduced_axes = {{"c", std::nullopt}};
+  expect_error(error_of([&] { Sharding(module, over, 4, 0); }), MYDEV_INVALID_ARGUMENT,
+               "a sharding names the axis 'c', which its mesh does not have");
 }
 
 struct TextCase {
@@ -111,6 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
         TextCase{"Listed", "{devices=[4,1]3,1,2,0}", {4, 1}, {3, 1, 2, 0}, {0, 1, 2, 3}},
         TextCase{"Copied", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", {2, 1}, {0, 1, 2, 3}, {0, 2}},
         TextCase{"Apart", "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}", {1, 2}, {0, 2, 1, 3}, {2, 3}},
+        TextCase{
+            "Summed", "{devices=[1,1,2,2]<=[4] last_tile_dims={replicated, unreduced}}", {1, 1}, {0, 1, 2, 3}, {0}},
         TextCase{"Both", "{devices=[2,1,2,1]<=[4] last_tile_dims={replicated, manual}}", {2, 1}, {0, 1, 2, 3}, {0, 2}},
         TextCase{
             "Hints", "{devices=[2,2]<=[4] shard_as 3 metadata={op_name=\"{x}\"}}", {2, 2}, {0, 1, 2, 3}, {0, 1, 2, 3}}),
@@ -138,9 +154,9 @@ TEST(HloSharding, RefusesWhatItDoesNotUnderstand) {
                "the sharding '{replicated': expected } at character 12");
   expect_error(error_in("{mesh[a=2]}"), MYDEV_UNIMPLEMENTED,
                "the sharding '{mesh[a=2]}': 'mesh' is not known; replicated, manual, unknown, maximal and devices are");
-  expect_error(error_in("{devices=[1,2]<=[2] last_tile_dims={unreduced}}"), MYDEV_UNIMPLEMENTED,
-               "the sharding '{devices=[1,2]<=[2] last_tile_dims={unreduced}}': subgroups that are 'unreduced' are not "
-               "known; replicated and manual ones are");
+  expect_error(error_in("{devices=[1,2]<=[2] last_tile_dims={unknown}}"), MYDEV_UNIMPLEMENTED,
+               "the sharding '{devices=[1,2]<=[2] last_tile_dims={unknown}}': subgroups that are 'unknown' are not "
+               "known; replicated, manual and unreduced ones are");
 }
 
 // --- manual computations between custom calls ------------------------------------------------------------------------
