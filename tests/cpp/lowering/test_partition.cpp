@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Partitioned, SummandsAreResultsWhereTheyAreAskedFor) {
   const std::string asked = std::string("(tensor<8x4xf32> {mhlo.sharding = \"") + kFourSummands + "\"})";
   const stablehlo::Module module = module_of(function(kRowsOfX, asked, "return %x : tensor<8x4xf32>"));
-  EXPECT_EQ(lowering::partition(module, 4)->results.at(0).summand_count(), 4);
+  EXPECT_EQ(lowering::partition(module, 4).results.at(0).summand_count(), 4);
 }
 
 TEST(Partitioned, ResultsAreAsTheyAreAskedFor) {
