@@ -137,6 +137,12 @@ for name, program in programs.items():
 jax.effects_barrier()
 results["seen"] = seen
 
+# The client asks for what a callback reads, after its program.
+total = jax.jit(lambda a: (a @ a).sum())(jnp.ones((1000, 1000)))
+jax.jit(lambda x: (jax.debug.callback(lambda v: seen.update(total=float(total)), x), x + 1)[1])(1.0)
+results["total"] = float(total)
+jax.effects_barrier()
+
 refused = {}
 def attempt(name, function):
     def run(v):
@@ -218,6 +224,7 @@ def test_callbacks_read_arrays_and_are_refused_what_would_wait_for_them(driver: 
     output = output_of(START + READING, driver)
     results = json.loads(output.splitlines()[-1])
     assert output.count("printed 1.0 [0. 1. 2.]") == 4
+    assert results["total"] == results["seen"]["total"] == 1e9
     three, four = [0, 1, 2], [0, 1, 2, 3]
     expected = [three, 7, True, [1, 2, 3], four, four, three, four]
     for name in ("debug", "pure", "io", "ordered"):

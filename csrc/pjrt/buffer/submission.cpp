@@ -171,10 +171,10 @@ bool all_ready(const std::vector<SharedCompletion>& inputs) {
   return std::ranges::all_of(inputs, [](const SharedCompletion& input) { return input->is_ready(); });
 }
 
-// On the thread of readings, for a callback, which the device waits for if it is `awaited`: what was computed before
+// On the thread of readings. If it is `awaited`, the device waits for the callback that asks: what was computed before
 // the callback's program is ready once what the streams have told so far is known.
 void read_when_ready(LocalDevice& device, bool awaited, const std::shared_ptr<Submission>& reading) {
-  wait_for_completions();
+  if (awaited) wait_for_completions();
   const auto pending =
       std::ranges::find_if(reading->inputs, [](const SharedCompletion& input) { return !input->is_ready(); });
   if (pending == reading->inputs.end()) {

@@ -92,9 +92,9 @@ class Reading {
       : buffer_(buffer),
         beside_(beside || CallbackScope::waiting_device()),
         storage_(beside_ ? loan_of(buffer, what) : buffer.hold(what)) {}
-  // Of what is not the device's work once it is there: where the content is, beside the device's order.
+  // For the client, who may share what it has asked for with a callback of a program that comes in between.
   static Reading to_client(const PJRT_Buffer& buffer) {
-    return Reading(buffer, "a transfer to the host", buffer.ready->is_ready());
+    return Reading(buffer, "a transfer to the host", /*beside=*/true);
   }
 
   const std::byte* data() const noexcept { return static_cast<const std::byte*>(storage_->data()); }
