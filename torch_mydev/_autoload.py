@@ -4,6 +4,7 @@ Policy. No library is loaded before the versions are compared, and nothing is do
 loaded by the first use of the device. Failures never break ``import torch``: when torch loads the package by its entry
 point, they become one warning. ``import torch_mydev`` by name raises ImportError with the same explanation. Running
 the package (``python -m torch_mydev doctor``) works either way, since that is what explains a broken installation.
+Where only an environment variable is wrong, both imports warn, and the first use of the device raises the explanation.
 
 Re-entrant and thread-safe. ``import torch_mydev`` imports torch, which calls autoload() in the middle of it; and two
 threads may be at it at once, one from each side.
@@ -29,6 +30,7 @@ _lock = threading.RLock()
 _registered = False
 _running = False
 _failure: ImportError | None = None
+_refusal = ""  # what is wrong with the environment, and why the device refuses its first use
 _broken = ""  # why registration broke off halfway; what torch was told by then cannot be taken back, nor told again
 _importing = threading.local()
 
@@ -81,6 +83,8 @@ def register_for_program() -> None:
     import torch  # noqa: F401
 
     _register()
+    if _refusal:
+        raise ImportError(_refusal, name=_PACKAGE)
 
 
 def _imported_by_torch() -> bool:
@@ -114,6 +118,7 @@ def _register() -> None:
             part = _check_installation()
             sys.modules[_PACKAGE].__path__.insert(0, str(part.directory))  # where Python finds `_C`
             _register_with_torch()
+            doubts = _apply_settings()
         except ImportError:
             raise
         except Exception as error:
@@ -122,6 +127,8 @@ def _register() -> None:
         finally:
             _running = False
         _registered = True
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
 
 
 def _check_installation() -> NativePart:
@@ -157,20 +164,12 @@ def _register_with_torch() -> None:
             f"the native part of {_PACKAGE} cannot be loaded: {error}; rebuild or reinstall it", name=_PACKAGE
         ) from error
 
-    from torch_mydev.integrations import registry as integrations
-    from torch_mydev.observe import fallback
-
-    # Before torch is told of anything, so that nothing has to be taken back.
-    if problem := _C.config_problem() or integrations.environment_problem() or fallback._apply_environment():
-        raise ImportError(problem, name=_PACKAGE)
-
     rename_privateuse1_backend(DEVICE_NAME)
     from torch_mydev import patches
     from torch_mydev.compile import registration
     from torch_mydev.custom_call.namespace import install_namespace
     from torch_mydev.device import device_module, sharing
     from torch_mydev.distributed import backend
-    from torch_mydev.observe import trace
 
     torch._register_device_module(DEVICE_NAME, device_module)  # type: ignore[no-untyped-call]
     for name in ("amp", "memory", "random"):  # so that they are imported as torch.cuda's are
@@ -179,12 +178,28 @@ def _register_with_torch() -> None:
     patches.apply()
     sharing.register_reductions()
     install_namespace()
-    trace.start_from_environment()
     registration.register_with_compiler()
     backend.register()
-    integrations.apply()
     _C.set_internal_directories([f"{os.path.dirname(torch.__file__)}{os.sep}", f"{_PACKAGE_DIR}{os.sep}"])
     atexit.register(_C.close_log)
     # Streams run host functions, which need the interpreter, and code of libraries that are taken away after it.
     atexit.register(_C.wait_for_streams)
     atexit.register(_C.stop_autograd_threads)
+
+
+def _apply_settings() -> list[str]:
+    """Applies what the environment chooses, and returns what to warn of. Where a variable is wrong, nothing is applied,
+    and the device refuses its use."""
+    global _refusal
+    from torch_mydev import _C
+    from torch_mydev.custom_call.discovery import refused_libraries
+    from torch_mydev.integrations import registry as integrations
+    from torch_mydev.observe import fallback, trace
+
+    _refusal = _C.config_problem() or integrations.environment_problem() or fallback._apply_environment()
+    if _refusal:
+        _C.refuse_driver(_refusal)
+        return [f"the device '{DEVICE_NAME}' is not available in this process: {_refusal}"]
+    trace.start_from_environment()
+    integrations.apply()
+    return [*_C.config_warnings(), *refused_libraries()]

@@ -18,6 +18,7 @@
 #include "python/bindings.h"
 #include "runtime/driver/device.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/driver/driver_refusal.h"
 #include "runtime/driver/telemetry.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/stream/stream_table.h"
@@ -114,6 +115,7 @@ void bind_device(pybind11::module_& m) {
   m.def("device_count", device_count, pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("driver_error", driver_error);
   m.def("driver_loaded", driver_loaded);
+  m.def("refuse_driver", refuse_driver);
   m.def("in_bad_fork", in_bad_fork);
   m.def("current_device", current_device);
   m.def("set_device", wrap_pybind_function_no_gil(set_current_device));

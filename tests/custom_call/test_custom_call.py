@@ -53,8 +53,10 @@ def test_kernel_info() -> None:
 def test_unknown_kernel_is_told_what_is_near() -> None:
     with pytest.raises(ValueError, match=r"no kernel 'test.axpi'; did you mean test\.axpy"):
         torch_mydev.kernel_info("test.axpi")
-    with pytest.raises(AttributeError, match=r"test_axpi; did you mean test_axpy"):
+    with pytest.raises(AttributeError, match=r"test_axpi: there is no kernel of this name; did you mean test_axpy"):
         ops.test_axpi  # noqa: B018
+    with pytest.raises(AttributeError, match="there is no kernel of this name; try `mydev kernels why nothing`"):
+        ops.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -449,5 +449,8 @@ def test_module_has_the_names_that_habits_expect(name: str) -> None:
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no_such_name"):
+    message = "'torch.mydev' has no attribute 'synchronise', did you mean 'synchronize'"
+    with pytest.raises(AttributeError, match=message):
+        torch.mydev.synchronise()
+    with pytest.raises(AttributeError, match="'torch.mydev' has no attribute 'no_such_name'"):
         mydev.no_such_name  # noqa: B018

@@ -21,7 +21,11 @@ NO_INTEGRATION = (
 MISFITS = [
     ("MYDEV_FALLBACK", "ERROR", "it takes allow|warn|error"),
     ("MYDEV_FALLBACK_OPS", "garbage", "it takes operator=mode with ',' between, where a mode is allow|warn|error"),
-    ("MYDEV_FALLBACK_OPS", "aten::sorted=error", "there is no operator aten::sorted; did you mean aten::sort?"),
+    (
+        "MYDEV_FALLBACK_OPS",
+        "aten::srot=error",
+        "there is no operator aten::srot; did you mean aten::sort or aten::sqrt or aten::sqrt_?",
+    ),
     ("MYDEV_INTEGRATIONS", "no", NO_INTEGRATION),
     ("MYDEV_INTEGRATIONS", "lightening,off", "there is no integration lightening; did you mean lightning?"),
     ("MYDEV_INTEGRATIONS", "Accelerate", "it takes all|off, or names of integrations with ',' between"),
@@ -39,17 +43,16 @@ MISFITS = [
 ]
 EACH_MISFIT = pytest.mark.parametrize(("variable", "value", "says"), MISFITS)
 
-IMPORT_TWICE = """
-import os, torch
-print(hasattr(torch, "mydev"), torch._C._get_privateuse1_backend_name())
-for _ in range(2):
+IMPORT_AND_USE = """
+IMPORTS
+print(torch.device("mydev", 0), torch.mydev.is_available(), torch.mydev.device_count())
+for use in (lambda: torch.ones(2, device="mydev"), lambda: torch.ones(2).to("mydev"), torch.mydev.init):
     try:
-        import torch_mydev
-    except ImportError as error:
+        use()
+    except RuntimeError as error:
         print(error)
-del os.environ["VARIABLE"]
 import torch_mydev
-print(torch.ones(2, device="mydev").sum().item())
+print(torch_mydev.fallback_census().total_calls, (torch.ones(2) + 1).sum().item())
 """
 
 
@@ -58,10 +61,13 @@ def line_of(variable: str, value: str, says: str) -> str:
 
 
 @EACH_MISFIT
-def test_imports_say_the_same_and_leave_nothing_half_made(tmp_path: Path, variable: str, value: str, says: str) -> None:
+@pytest.mark.parametrize("imports", ["import torch", "import torch_mydev, torch"])
+def test_imports_warn_and_the_first_use_of_the_device_raises(
+    tmp_path: Path, variable: str, value: str, says: str, imports: str
+) -> None:
     line = line_of(variable, value, says)
-    result = Installation(tmp_path).run(IMPORT_TWICE.replace("VARIABLE", variable), **{variable: value})
-    assert result.stdout.splitlines() == ["False privateuseone", line, line, "2.0"], result.stderr
+    result = Installation(tmp_path).run(IMPORT_AND_USE.replace("IMPORTS", imports), **{variable: value})
+    assert result.stdout.splitlines() == ["mydev:0 False 0", line, line, line, "0 4.0"], result.stderr
     assert result.stderr.count("Warning") == 1
     assert f"Warning: the device 'mydev' is not available in this process: {line}\n" in result.stderr
 
@@ -82,6 +88,42 @@ def test_commands_say_the_same(variable: str, value: str, says: str, command: li
     assert line_of(variable, value, says) in output
     assert "Traceback" not in output
     assert "frame #" not in output
+
+
+# --- doubts, which are warnings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("MYDEV_DRVIER", "host", "unknown environment variable MYDEV_DRVIER; did you mean MYDEV_DRIVER?"),
+        (
+            "MYDEV_CUSTOM_CALLS",
+            "/no/such.so",
+            "MYDEV_CUSTOM_CALLS names /no/such.so, which is not loaded: no such file",
+        ),
+    ],
+)
+@pytest.mark.parametrize("imports", ["import torch", "import torch_mydev, torch", "import torch, torch_mydev"])
+def test_doubts_are_one_warning(tmp_path: Path, imports: str, variable: str, value: str, says: str) -> None:
+    code = f"{imports}\nprint(torch.ones(2, device='mydev').sum().item())"
+    result = Installation(tmp_path).run(code, **{variable: value})
+    assert result.stdout == "2.0\n", result.stderr
+    assert result.stderr.count("Warning") == 1
+    assert f"Warning: {says}\n" in result.stderr
+
+
+def test_a_library_that_does_not_load_is_one_warning(run_python: Run, no_shared_object: Path) -> None:
+    code = "import torch, torch_mydev\nfor _ in range(2): torch_mydev.kernels()"
+    result = run_python(code, fresh=True, MYDEV_CUSTOM_CALLS=str(no_shared_object))
+    assert result.stderr.count("Warning") == 1
+    assert f"MYDEV_CUSTOM_CALLS names {no_shared_object}, which is not loaded: " in result.stderr
+
+
+def test_an_operators_name_without_an_overload_means_all_of_them(run_python: Run) -> None:
+    code = "import torch, torch_mydev\ntorch.ones(2, device='mydev').median(0)"
+    result = run_python(code, fresh=True, MYDEV_FALLBACK_OPS="aten::median=error")
+    assert "NotImplementedError: aten::median.dim_values has no kernel" in result.stderr
 
 
 # --- drivers that do not start ---------------------------------------------------------------------------------------

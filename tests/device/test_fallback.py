@@ -271,6 +271,39 @@ def test_warn_mode_warns_once_per_op(device: torch.device) -> None:
     assert "runs on the CPU" in messages[0]
 
 
+def test_a_name_without_an_overload_means_all_overloads(device: torch.device) -> None:
+    x = torch.ones(2, 3, device=device)
+    with torch_mydev.fallback_mode("error", op="aten::median"):
+        for call in (lambda: x.median(), lambda: x.median(0)):
+            with pytest.raises(NotImplementedError, match="aten::median"):
+                call()
+        assert torch_mydev.get_fallback_mode("aten::median") == "error"
+    with torch_mydev.fallback_mode("error", op="aten::median.default"):
+        x.median(0)
+        assert torch_mydev.get_fallback_mode("aten::median.dim_values") == "allow"
+        assert torch_mydev.get_fallback_mode("aten::median") == "error"  # the strictest
+    assert torch_mydev.get_fallback_mode("aten::median") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("aten::srot", "no operator aten::srot; did you mean aten::sort"),
+        ("aten::sort.stabel", r"no operator aten::sort.stabel; did you mean aten::sort\.stable"),
+        ("sort", "no operator sort; did you mean aten::sort"),
+        ("aten::", "no operator aten::; "),
+    ],
+)
+def test_unknown_operators_are_refused(op: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        torch_mydev.fallback_mode("error", op=op)
+
+
+def test_operators_of_other_libraries_may_still_come() -> None:
+    with torch_mydev.fallback_mode("error", op="some_library::operator"):
+        assert torch_mydev.get_fallback_mode("some_library::operator") == "error"
+
+
 def test_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match='"allow", "warn" or "error"'):
         torch_mydev.fallback_mode("loud")  # type: ignore[arg-type]

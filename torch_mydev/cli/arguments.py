@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Sequence
 
-from torch_mydev.cli.wording import did_you_mean
+from torch_mydev.wording import did_you_mean
 
 
 def check_command(parser: argparse.ArgumentParser, given: Sequence[str], commands: Collection[str]) -> None:

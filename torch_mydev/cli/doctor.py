@@ -24,7 +24,7 @@ from torch_mydev import __version__, _autoload, _torch_version
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev._native_part import LIBRARIES, native_part
 from torch_mydev.cli.finding import Finding, describe
-from torch_mydev.cli.wording import counted
+from torch_mydev.wording import counted
 
 _PACKAGE_DIR = Path(__file__).parent.parent
 _NATIVE_FILES = (

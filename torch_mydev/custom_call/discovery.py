@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 import warnings
 from importlib import metadata
 
 from torch_mydev import _C
 from torch_mydev.custom_call.operators import sync_operators
+from torch_mydev.wording import did_you_mean
 
 ENTRY_POINTS = "mydev.custom_calls"
 
 _lock = threading.Lock()
 _asked_entry_points = False
+_told: set[tuple[str, str]] = set()  # refused libraries
 
 
 def discover() -> None:
     """Loads what MYDEV_CUSTOM_CALLS and entry points name and has not been loaded, and makes the operators."""
     _load_entry_points()
     _C.load_discovered_libraries(None)
+    for refused in refused_libraries():
+        warnings.warn(refused, stacklevel=3)
     sync_operators()
+
+
+def refused_libraries() -> list[str]:
+    """A sentence for each library that MYDEV_CUSTOM_CALLS names and that is refused, once: one that is not there or not
+    to be trusted, or that could not be loaded by now. Loads none."""
+    with _lock:
+        refused = [each for each in _C.refused_kernel_libraries() if each not in _told]
+        _told.update(refused)
+    return [f"MYDEV_CUSTOM_CALLS names {file}, which is not loaded: {reason}" for file, reason in refused]
 
 
 def _load_entry_points() -> None:
@@ -54,8 +66,7 @@ def require_kernel(name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"the name of a kernel is a str, not a {type(name).__name__}")
     if not has_kernel(name):
-        near = difflib.get_close_matches(name, _C.kernel_names(), n=3)
-        advice = f"did you mean {' or '.join(near)}?" if near else "torch_mydev.kernels() lists what there is"
+        advice = did_you_mean(name, _C.kernel_names(), otherwise="torch_mydev.kernels() lists what there is")
         refused = [f"{file}: {reason}" for file, reason in _C.refused_kernel_libraries()]
         hint = f" (MYDEV_CUSTOM_CALLS has {len(refused)} refused: {'; '.join(refused)})" if refused else ""
         raise ValueError(f"there is no kernel '{name}'; {advice}{hint}")

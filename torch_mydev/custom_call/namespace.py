@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch_mydev import _C
 from torch_mydev.custom_call import operators
 from torch_mydev.custom_call.discovery import discover
 from torch_mydev.custom_call.operators import NAMESPACE
+from torch_mydev.wording import did_you_mean
 
 
 class _Namespace(torch._ops._OpNamespace):
@@ -21,9 +21,9 @@ class _Namespace(torch._ops._OpNamespace):
         if name not in operators.defined and not name.startswith("_"):
             discover()
         if name not in operators.defined:  # torch may still know an operator whose kernel has gone
-            near = difflib.get_close_matches(name, list(operators.defined), n=3)  # a copy: other threads may load
-            advice = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise AttributeError(f"no kernel is the operator torch.ops.{NAMESPACE}.{name}{advice}")
+            with operators.lock:  # other threads may load
+                advice = did_you_mean(name, operators.defined, otherwise=f"try `mydev kernels why {name}`")
+            raise AttributeError(f"torch.ops.{NAMESPACE}.{name}: there is no kernel of this name; {advice}")
         with operators.lock:
             if name not in self.__dict__:  # else another thread was first
                 setattr(self, name, self._make_packet(name))

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.device import amp, memory, random, tensor_types
 from torch_mydev.device import stream as streams
 from torch_mydev.device.amp import get_amp_supported_dtype, is_bf16_supported
@@ -97,6 +98,7 @@ from torch_mydev.device.stream import (
     set_stream,
     stream,
 )
+from torch_mydev.wording import did_you_mean
 
 OutOfMemoryError = torch.OutOfMemoryError
 globals().update(tensor_types.TYPES)  # FloatTensor and its like
@@ -105,7 +107,8 @@ globals().update(tensor_types.TYPES)  # FloatTensor and its like
 __all__ = sorted(
     name
     for name, value in globals().items()
-    if not name.startswith("_") and value not in (Any, torch, annotations, streams, tensor_types)
+    if not name.startswith("_")
+    and value not in (Any, DEVICE_NAME, annotations, did_you_mean, streams, tensor_types, torch)
 )
 
 
@@ -114,4 +117,9 @@ def __getattr__(name: str) -> Any:
         return random.default_generators()
     if name == "_initialized":  # torch.utils.checkpoint asks; without it, the random state is not restored
         return is_initialized()
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    message = f"'torch.{DEVICE_NAME}' has no attribute '{name}'"
+    if not name.startswith("_"):  # which libraries ask for
+        message += ", " + did_you_mean(
+            f"'{name}'", map(repr, __all__), otherwise=f"dir(torch.{DEVICE_NAME}) lists what there is"
+        )
+    raise AttributeError(message)

@@ -202,7 +202,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     if isinstance(debug_mode, str) and debug_mode in _SYNC_DEBUG_MODES:
         debug_mode = _SYNC_DEBUG_MODES.index(debug_mode)
     if isinstance(debug_mode, str) or debug_mode not in range(len(_SYNC_DEBUG_MODES)):
-        raise RuntimeError(f"the mode must be one of {_SYNC_DEBUG_MODES}, or its index, not {debug_mode!r}")
+        raise ValueError(f"the mode must be one of {_SYNC_DEBUG_MODES}, or its index, not {debug_mode!r}")
     _C.set_sync_debug_mode(int(debug_mode))
 
 

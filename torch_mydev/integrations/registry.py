@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-
 from torch_mydev import _C
 from torch_mydev.integrations import accelerate, flex_attention, lightning, safetensors, transformers
+from torch_mydev.wording import did_you_mean
 
 VARIABLE = "MYDEV_INTEGRATIONS"
 
@@ -25,9 +24,8 @@ def environment_problem() -> str:
     """What is wrong with the variable, whose form has been checked; else "". Changes nothing."""
     for name in _names():
         if name not in INTEGRATIONS:
-            near = difflib.get_close_matches(name, INTEGRATIONS, n=1)
-            advice = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(INTEGRATIONS)}"
-            return f"{VARIABLE}='{_C.config_value(VARIABLE)}' is not valid: there is no integration {name}{advice}"
+            advice = did_you_mean(name, INTEGRATIONS, otherwise=f"there are {', '.join(INTEGRATIONS)}")
+            return f"{VARIABLE}='{_C.config_value(VARIABLE)}' is not valid: there is no integration {name}; {advice}"
     return ""
 
 

@@ -8,17 +8,17 @@ of copies: that is no fallback, and is counted apart.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
+from torch_mydev.wording import did_you_mean
 
 FallbackMode = Literal["allow", "warn", "error"]
 
@@ -162,26 +162,45 @@ def fallback_census() -> FallbackCensus:
     return FallbackCensus()
 
 
+def _operators(op: str) -> list[str]:
+    """The full names of the operators that ``op`` means: one with an overload, "default" for that without a name, or
+    all overloads. Raises ValueError where PyTorch has none; those of other libraries may still come."""
+    names = torch._C._dispatch_get_all_op_names()
+    base, _, overload = op.partition(".")
+    if overload:
+        found = {base if overload == "default" else op}.intersection(names)
+    else:
+        found = {name for name in names if name.partition(".")[0] == base}
+    if found:
+        return sorted(found)
+    library, colons, _ = op.partition("::")
+    if colons and library != "aten":
+        return [op]
+    known = set(names) if overload else {name.partition(".")[0] for name in names}
+    advice = did_you_mean(op if colons else f"aten::{op}", known, otherwise="an example is aten::sort")
+    raise ValueError(f"there is no operator {op}; {advice}")
+
+
 class fallback_mode:
     """Sets what a fallback to the CPU does: ``"allow"`` (counted), ``"warn"`` (once per operator), or ``"error"``.
 
-    Takes effect at once, for all threads; as a context manager, until the block ends. With ``op`` (a full name such as
-    ``"aten::sort.stable"``), for that operator only, whatever the global mode. In mode ``"error"`` a fallback raises
-    NotImplementedError.
+    Takes effect at once, for all threads; as a context manager, until the block ends. With ``op``, for that operator
+    only, whatever the global mode: ``"aten::sort"`` for all its overloads, ``"aten::sort.stable"`` for one,
+    ``"aten::sort.default"`` for the one without a name. In mode ``"error"`` a fallback raises NotImplementedError.
 
     The environment sets the mode at start: ``MYDEV_FALLBACK=error``,
-    ``MYDEV_FALLBACK_OPS=aten::sort.stable=error,aten::topk=warn``.
+    ``MYDEV_FALLBACK_OPS=aten::sort=error,aten::topk=warn``.
     """
 
     def __init__(self, mode: FallbackMode, op: str | None = None) -> None:
-        self._op = op
-        self._previous: Any
+        self._previous: list[tuple[str | None, Any]]
         if op is None:
-            self._previous = _C._fallback_mode()
+            self._previous = [(None, _C._fallback_mode())]
             _C._set_fallback_mode(mode)
         else:
-            self._previous = _C._fallback_op_mode(op)
-            _C._set_fallback_op_mode(op, mode)
+            self._previous = [(name, _C._fallback_op_mode(name)) for name in _operators(op)]
+            for name, _ in self._previous:
+                _C._set_fallback_op_mode(name, mode)
 
     def __enter__(self) -> fallback_mode:
         return self
@@ -189,33 +208,32 @@ class fallback_mode:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._op is None:
-            _C._set_fallback_mode(self._previous)
-        else:
-            _C._set_fallback_op_mode(self._op, self._previous)
+        for op, mode in self._previous:
+            if op is None:
+                _C._set_fallback_mode(mode)
+            else:
+                _C._set_fallback_op_mode(op, mode)
 
 
 def get_fallback_mode(op: str | None = None) -> str:
-    """The mode in force, globally or for one operator."""
-    own = _C._fallback_op_mode(op) if op is not None else None
-    return str(own if own is not None else _C._fallback_mode())
+    """The mode in force, globally or for an operator: the strictest of its overloads'."""
+    everywhere = str(_C._fallback_mode())
+    modes = [everywhere] if op is None else [str(_C._fallback_op_mode(name) or everywhere) for name in _operators(op)]
+    return max(modes, key=get_args(FallbackMode).index)
 
 
 def _apply_environment() -> str:
     """Applies MYDEV_FALLBACK and MYDEV_FALLBACK_OPS, whose form has been checked; called when the package is loaded.
 
-    Returns what is wrong, else "". An operator of PyTorch must exist; those of other libraries may still come.
+    Returns what is wrong, else "".
     """
     value = _C.config_value("MYDEV_FALLBACK_OPS")
     modes = [item.rpartition("=")[::2] for item in filter(None, value.split(","))]
-    if modes:
-        names = torch._C._dispatch_get_all_op_names()
-        for op, _ in modes:
-            if op.startswith("aten::") and op not in names:
-                near = difflib.get_close_matches(op, names, n=1)
-                advice = f"; did you mean {near[0]}?" if near else ""
-                return f"MYDEV_FALLBACK_OPS='{value}' is not valid: there is no operator {op}{advice}"
+    try:
+        operators = [(name, mode) for op, mode in modes for name in _operators(op)]
+    except ValueError as error:
+        return f"MYDEV_FALLBACK_OPS='{value}' is not valid: {error}"
     _C._set_fallback_mode(_C.config_value("MYDEV_FALLBACK"))
-    for op, mode in modes:
-        _C._set_fallback_op_mode(op, mode)
+    for name, mode in operators:
+        _C._set_fallback_op_mode(name, mode)
     return ""

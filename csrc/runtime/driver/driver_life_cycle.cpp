@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/config.h"
@@ -15,6 +16,7 @@
 #include "runtime/base/thread_state.h"
 #include "runtime/driver/device_properties.h"
 #include "runtime/driver/driver_loader.h"
+#include "runtime/driver/driver_refusal.h"
 
 namespace mydev {
 
@@ -184,6 +186,15 @@ State ensure_loaded() noexcept {
 }
 
 }  // namespace
+
+void refuse_driver(std::string reason) {
+  LifeCycle& life = life_cycle();
+  const std::lock_guard lock(life.mutex);
+  if (life.state.load(std::memory_order_relaxed) != State::kUnloaded) return;
+  life.code = MYDEV_INVALID_ARGUMENT;
+  life.message = std::move(reason);
+  life.state.store(State::kFailed, std::memory_order_release);
+}
 
 const LoadedDriver* load_driver_once() noexcept {
   return ensure_loaded() == State::kLoaded ? &life_cycle().driver : nullptr;

@@ -27,7 +27,7 @@ from torch_mydev.cli.conform.suite import (
     select,
 )
 from torch_mydev.cli.output import console, print_json, print_table
-from torch_mydev.cli.wording import counted
+from torch_mydev.wording import counted
 
 _SUITE = "driver"
 _TIMEOUT = 10.0  # seconds for a case; more than it waits by itself for what never comes

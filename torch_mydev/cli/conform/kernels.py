@@ -27,7 +27,7 @@ from torch_mydev.cli.conform.suite import (
     select,
 )
 from torch_mydev.cli.output import console, print_json
-from torch_mydev.cli.wording import counted
+from torch_mydev.wording import counted
 
 _TIMEOUT = 60.0  # seconds for a kernel, of which some have thousands of cases
 _MARKS = {"passed": ("passed", "green"), "failed": ("WRONG", "bold red"), "skipped": ("skipped", "yellow")}

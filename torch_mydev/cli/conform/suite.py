@@ -15,8 +15,8 @@ from typing import Any
 
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.child import Child, run_child
-from torch_mydev.cli.wording import did_you_mean
 from torch_mydev.headers import library_dir
+from torch_mydev.wording import did_you_mean
 
 PROGRAM = Path(library_dir()) / "mydev_conform"
 DRIVER_VARIABLE = "MYDEV_DRIVER"

@@ -23,7 +23,7 @@ from torch_mydev.cli.arguments import above_zero, check_command
 from torch_mydev.cli.finding import Finding, describe
 from torch_mydev.cli.kernels import check, new_library
 from torch_mydev.cli.output import console, print_json, print_table
-from torch_mydev.cli.wording import counted
+from torch_mydev.wording import counted
 
 _BUILT_IN = f"{DEVICE_NAME}."
 _OPERANDS = "f32[2,3]=1,2,3,4,5,6, f32[4]=random|zeros|ones|arange, file.npy, none; attributes as name=value"

@@ -20,7 +20,7 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.child import Child, run_child
 from torch_mydev.cli.finding import Finding
 from torch_mydev.cli.kernels import elf_file
-from torch_mydev.cli.wording import counted
+from torch_mydev.wording import counted
 
 TIMEOUT = 60.0  #: seconds that loading a library may take
 QUERY = f"{DEVICE_NAME}_custom_call_query"

@@ -1,4 +1,4 @@
-"""Words that messages of several commands have in common."""
+"""Words that messages have in common."""
 
 from __future__ import annotations
 
@@ -14,4 +14,5 @@ def counted(number: int, noun: str) -> str:
 def did_you_mean(word: str, words: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
     """A question that names the words near a mistyped one; ``otherwise`` if none is near."""
     near = difflib.get_close_matches(word, list(words), n=3, cutoff=cutoff)
+    near.sort(key=lambda other: sorted(other) != sorted(word))  # letters that are swapped are the likeliest slip
     return f"did you mean {' or '.join(near)}?" if near else otherwise
