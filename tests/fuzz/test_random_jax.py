@@ -10,7 +10,7 @@ import pytest
 from fuzz.rounds import Fuzz
 from pjrt.clients import output_of, require
 
-PROGRAMS = Path(__file__).with_name("jax_programs.py")
+PROGRAMS = Path(__file__).with_name("random_jax.py")
 
 
 @pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
