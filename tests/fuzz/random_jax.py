@@ -1,6 +1,6 @@
 """Random small programs of JAX, run on the device and on JAX's CPU in one process.
 
-python jax_programs.py prints how many programs of which kinds it made, and those that differ, as scripts that show it:
+python random_jax.py prints how many programs of which kinds it made, and those that differ, as scripts that show it:
 {"seed": 1, "programs": 60, "kinds": {"gather": 14, ...}, "wrong": [{"script": "...", "message": "..."}, ...]}.
 FUZZ_SEED chooses others, FUZZ_PROGRAMS how many.
 """
