@@ -1,4 +1,4 @@
-"""Operators that core composes of others: lists everywhere, others where the host does not reach the device's memory."""
+"""Operators that core composes of others: lists everywhere, others where the host does not reach the memory."""
 
 from __future__ import annotations
 
