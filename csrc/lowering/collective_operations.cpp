@@ -188,11 +188,13 @@ void lower_reduce_scatter(Frame& frame, const Operation& op) {
   require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
   emit_collective(frame, op, group, [&op, body, dimension](auto members, size_t rank, auto results) {
     const Type &whole = *op.operand(0).type, &part = *op.result().type;
-    const int64_t bytes = element_bytes(whole.element);
-    std::vector<std::byte> sums(static_cast<size_t>(whole.bytes()));
-    reduce(*body, whole, members, 0, 0, whole.element_count(), sums.data());
-    const Sizes from = start_along(whole.dims.size(), dimension, static_cast<int64_t>(rank) * part.dims[dimension]);
-    move_box(part.dims, whole.dims, from, sums.data(), part.dims, Sizes(whole.dims.size(), 0), results[0], bytes);
+    int64_t outer = 1, run = part.dims[dimension];  // elements of the part that lie together
+    for (size_t d = 0; d < dimension; ++d) outer *= part.dims[d];
+    for (size_t d = dimension + 1; d < part.dims.size(); ++d) run *= part.dims[d];
+    for (int64_t i = 0; i < outer; ++i) {
+      const int64_t begin = (i * static_cast<int64_t>(members.size()) + static_cast<int64_t>(rank)) * run;
+      reduce(*body, whole, members, 0, begin, begin + run, results[0] + i * run * element_bytes(whole.element));
+    }
   });
 }
 
