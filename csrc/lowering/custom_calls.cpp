@@ -266,6 +266,7 @@ std::vector<program::Operand> operands_of_call(Frame& frame, const Operation& op
                                                const Sizes& absent) {
   std::vector<program::Operand> operands;
   std::vector<const Type*> types;
+  types.reserve(op.operands.size());
   for (const Value* operand : op.operands) types.push_back(operand->type);
   const std::vector<Sizes> orders = orders_of(op, "operand_layouts", types);
   const auto add_absent = [&] {

@@ -284,6 +284,7 @@ LoweredProgram lower(const Module& program, const Placement& placement) {
   Donations donations = donations_of(module);
   MemoryKinds kinds = memory_kinds_of(program);
   std::vector<program::Operand> parameters;
+  parameters.reserve(main.arguments.size());
   for (size_t i = 0; i < main.arguments.size(); ++i) {
     parameters.push_back(
         take_parameter(frame, main.arguments[i], donations.donated[i], is_on_host(kinds.arguments[i])));

@@ -156,6 +156,7 @@ std::vector<int64_t> Sharding::devices_by_tile() const {
   }
   std::ranges::sort(in_order);
   std::vector<int64_t> ids;
+  ids.reserve(in_order.size());
   for (const auto& [tile, copy, summand, device] : in_order) ids.push_back(device);
   return ids;
 }

@@ -77,7 +77,7 @@ def scatter(
     if chunk_sizes is None:
         chunks = tensor.chunk(len(devices), dim)
     elif len(chunk_sizes) == len(devices):
-        chunks = tensor.split(list(chunk_sizes), dim)
+        chunks = tensor.split(list(chunk_sizes), dim)  # type: ignore[no-untyped-call]
     else:
         raise ValueError(f"scatter: there are {len(devices)} devices, but {len(chunk_sizes)} chunk sizes")
     results = []
@@ -90,7 +90,7 @@ def scatter(
 def scatter_out(
     tensor: Tensor, out: Sequence[Tensor], dim: int, streams: Sequence[torch.Stream | None] | None
 ) -> Sequence[Tensor]:
-    chunks = tensor.split([each.size(dim) for each in out], dim)
+    chunks = tensor.split([each.size(dim) for each in out], dim)  # type: ignore[no-untyped-call]
     for place, chunk in enumerate(chunks):
         with (streams and streams[place]) or contextlib.nullcontext():
             _fill(out[place], chunk)
@@ -112,7 +112,7 @@ def gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tens
 
 def gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int) -> Tensor:
     _require_on_device(tensors)
-    for part, tensor in zip(out.split([tensor.size(dim) for tensor in tensors], dim), tensors, strict=True):
+    for part, tensor in zip(out.split([tensor.size(dim) for tensor in tensors], dim), tensors, strict=True):  # type: ignore[no-untyped-call]
         _fill(part, tensor)
     return out
 

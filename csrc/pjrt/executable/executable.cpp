@@ -45,6 +45,7 @@ uint64_t hash_of(const ProgramSource& source) {
 
 std::vector<std::string> memory_kinds(const std::vector<ValueDescription>& values) {
   std::vector<std::string> kinds;
+  kinds.reserve(values.size());
   for (const ValueDescription& value : values) kinds.emplace_back(kMemoryKindNames[static_cast<size_t>(value.memory)]);
   return kinds;
 }

@@ -46,7 +46,10 @@ int64_t windows_along(const Operation& op, size_t dimension, const WindowsAlong&
   const bool are_bounded = is_bounded(along.low) && is_bounded(along.high) && is_bounded(along.base_dilation) &&
                            is_bounded(along.dilation) && is_bounded(along.stride);
   const auto dilated = [&](int64_t size, int64_t dilation, int64_t& to) {
-    return size == 0 || (!__builtin_mul_overflow(size - 1, dilation, &to) && ++to <= kMostTensorBytes);
+    if (size == 0) return true;
+    if (__builtin_mul_overflow(size - 1, dilation, &to)) return false;
+    to += 1;
+    return to <= kMostTensorBytes;
   };
   require(
       op,
