@@ -18,7 +18,7 @@ from support.checkout import environment
 from support.fork_server import ForkServer
 from support.ranks import Ranks
 
-pytest_plugins = ["support.selection", "support.progress", "support.skips"]
+pytest_plugins = ["support.selection", "support.progress", "support.skips", "fuzz.rounds"]
 collect_ignore = ["torch_xla"]  # run in an environment of another torch: make test-torch-xla
 
 

@@ -16,13 +16,3 @@ def fuzz(request: pytest.FixtureRequest) -> Iterator[Fuzz]:
     worker = getattr(request.config, "workeroutput", None)
     if worker is not None:
         worker["fuzz"] = dict(made)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object) -> None:
-    made.update(getattr(node, "workeroutput", {}).get("fuzz", {}))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for kind, count in sorted(made.items()):
-        terminalreporter.write_line(f"fuzz: {count:,} {kind}")

@@ -1,4 +1,4 @@
-"""The seeds that a fuzz test asks, and the count of what it made of them."""
+"""The seeds that a fuzz test asks, and the count of what it made of them: a plugin that tells it at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+
+import pytest
 
 made: Counter[str] = Counter()  # by kind, of the process
 
@@ -31,3 +33,13 @@ class Fuzz:
     def made(self, kind: str, count: int = 1) -> None:
         """Adds to what is told at the end, so that a fuzzer that makes nothing is seen."""
         made[kind] += count
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    made.update(getattr(node, "workeroutput", {}).get("fuzz", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for kind, count in sorted(made.items()):
+        terminalreporter.write_line(f"fuzz: {count:,} {kind}")
