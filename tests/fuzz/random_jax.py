@@ -82,7 +82,7 @@ class Writer:
         return name
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self.arrays[name].shape
+        return tuple(self.arrays[name].shape)
 
     def axis(self, name: str) -> int:
         return self.random.randrange(len(self.shape(name)))
@@ -155,8 +155,11 @@ def gather(w: Writer) -> None:
     axis = w.axis(x)
     places = indices(w, w.shape(x)[axis], w.random.randint(1, 6))
     mode = w.random.choice(("clip", "fill", "wrap"))
-    forms = (f"jnp.take({x}, {places}, {axis}, mode='{mode}')", f"{x}[{places}]", f"{x}[..., {places} % 2]",
-             f"jnp.take_along_axis({x}, jnp.argsort({x} * 0 + 1, {axis}), {axis})")  # fmt: skip
+    forms = (  # indices without a mode are a promise
+        f"jnp.take({x}, {places}, {axis}, mode='{mode}')", f"{x}[{places} % {w.shape(x)[0]}]",
+        f"{x}[..., {places} % {w.shape(x)[-1]}]",
+        f"jnp.take_along_axis({x}, jnp.argsort({x} * 0 + 1, {axis}), {axis})",
+    )  # fmt: skip
     w.let(w.random.choice(forms))
 
 
