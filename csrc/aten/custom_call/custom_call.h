@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "aten/core/device_type.h"
 #include "aten/core/error.h"
 #include "aten/launch/native_launch.h"
 #include "kernels/registry/kernel_registry.h"
@@ -98,9 +99,9 @@ int common_device(const std::string& kernel, c10::ArrayRef<at::Tensor> operands,
                 operands[i].device(),
                 "; the kernel runs on " MYDEV_DEVICE_NAME ": move it with .to(\"" MYDEV_DEVICE_NAME "\")");
     const int index = operands[i].device().index();
-    TORCH_CHECK(device == -1 || device == index, kernel, ": operand '", operand_name(i), "' is on ",
-                operands[i].device(), ", those before it on " MYDEV_DEVICE_NAME ":", device,
-                "; move one of them with .to()");
+    if (device != -1 && device != index) {
+      raise_device_mismatch(kernel, torch_device(device), operand_name(i), operands[i].device());
+    }
     device = index;
     TORCH_CHECK_VALUE(operands[i].layout() == c10::kStrided, kernel, ": operand '", operand_name(i), "' is ",
                       operands[i].layout(), "; kernels are given strided tensors: give its parts, or .to_dense()");

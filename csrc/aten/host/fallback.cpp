@@ -44,6 +44,7 @@ void map_arguments(const c10::FunctionSchema& schema, HostCall& call, torch::jit
   for (size_t i = 0; i < arguments.size(); ++i) {
     IValue& value = stack[base + i];
     const bool written = is_written(schema, arguments[i]);
+    call.begin_argument();
     if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList()) {
       const bool list = value.isTensorList();
       map_tensors(value, [&](const at::Tensor& tensor) {

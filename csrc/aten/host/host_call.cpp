@@ -22,10 +22,14 @@ c10::Device HostCall::device() const {
   return device_.has_index() ? device_ : torch_device(current_device());
 }
 
+void HostCall::refuse(size_t argument, c10::Device found) const {
+  raise_device_mismatch(record_.name(), device(), argument_name(record_.name(), argument), found);
+}
+
 at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   if (!on_device(tensor)) {
     if (tensor.defined() && tensor.is_cpu()) {
-      if (tensor.dim() > 0) has_cpu_operand_ = true;
+      if (tensor.dim() > 0 && !cpu_argument_) cpu_argument_ = arguments_ - 1;
       if (tensor.has_storage()) {
         cpu_storages_.push_back(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
       }
@@ -33,7 +37,7 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
     return tensor;
   }
   if (!device_.has_index()) device_ = tensor.device();
-  if (C10_UNLIKELY(tensor.device() != device_)) raise_device_mismatch(record_.name(), device_, tensor.device());
+  if (C10_UNLIKELY(tensor.device() != device_)) refuse(arguments_ - 1, tensor.device());
   if (C10_UNLIKELY(has_components(tensor))) return composed_operand(tensor, written);
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), record_.name(), ": a tensor of layout ", tensor.layout(), " on ",
                               tensor.device(), " cannot fall back to the CPU; convert it to a strided tensor first");
@@ -93,8 +97,8 @@ HostCall::~HostCall() {
 }
 
 HostCall::Running::Running(HostCall& call) : call_(call), trace_(call.record_.name(), c10::DispatchKey::CPU) {
-  if (C10_UNLIKELY(call.has_cpu_operand_ && !call.operands_.empty() && !call.cpu_operands_allowed_)) {
-    raise_device_mismatch(call.record_.name(), call.device(), c10::Device(c10::kCPU));
+  if (C10_UNLIKELY(call.cpu_argument_.has_value() && !call.operands_.empty() && !call.cpu_operands_allowed_)) {
+    call.refuse(*call.cpu_argument_, c10::Device(c10::kCPU));
   }
   call.mark_requires_grad();
   call.record_.enter();

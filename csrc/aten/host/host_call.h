@@ -33,6 +33,8 @@ class HostCall {
   HostCall(const HostCall&) = delete;
   HostCall& operator=(const HostCall&) = delete;
 
+  // The operands that come next are the op's next argument; messages name it.
+  void begin_argument() noexcept { ++arguments_; }
   // What the op takes from the CPU: a scalar only, as most ops, or any tensor, as indexing does.
   void allow_cpu_operands() { cpu_operands_allowed_ = true; }
 
@@ -79,6 +81,7 @@ class HostCall {
     bool written;
   };
   bool aliasing() const;
+  [[noreturn]] void refuse(size_t argument, c10::Device found) const;  // an operand on another device
   void mark_requires_grad();
   at::Tensor composed_operand(const at::Tensor& tensor, bool written);
   Components components_to_device(const at::Tensor& host);
@@ -94,7 +97,8 @@ class HostCall {
   c10::SmallVector<const c10::StorageImpl*, 2> cpu_storages_;
   c10::Device device_{c10::DeviceType::PrivateUse1, -1};
   bool names_device_ = false;
-  bool has_cpu_operand_ = false;  // that is no scalar
+  size_t arguments_ = 0;                // that were begun
+  std::optional<size_t> cpu_argument_;  // one that is no scalar
   bool cpu_operands_allowed_ = false;
   HostCopies copies_;
   uint64_t bytes_copied_back_ = 0;

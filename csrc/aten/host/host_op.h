@@ -71,7 +71,7 @@ struct HostOp<Op, Result(Args...)> {
   static Result call(Args... args) {
     HostCall call(host_op_record<Op>());
     // The staging tensors live in this tuple, in the order of the arguments.
-    std::tuple staged{detail::HostArgument<Args>::map(call, std::forward<Args>(args))...};
+    std::tuple staged{(call.begin_argument(), detail::HostArgument<Args>::map(call, std::forward<Args>(args)))...};
     constexpr bool returns_arguments = is_reference_result;
     if constexpr (returns_arguments || std::is_void_v<Result>) {
       {

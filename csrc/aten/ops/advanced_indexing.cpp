@@ -161,7 +161,7 @@ bool fill_masked(Tensor& self, const Indices& given, const Tensor& value) {
 Tensor* index_put(Tensor& self, const Indices& given, const Tensor& given_values, bool accumulate, bool /*unsafe*/) {
   check_devices(self, given);
   if (given_values.dim() > 0 && given_values.device() != self.device()) {
-    raise_device_mismatch("index_put_", self.device(), given_values.device());
+    raise_device_mismatch("aten::index_put_", self.device(), "values", given_values.device());
   }
   const mydev_kernel* kernel = on_device(self) ? (accumulate ? row_add_kernel : row_copy_kernel).on(self) : nullptr;
   const mydev_kernel* flat = kernel != nullptr ? flat_kernel.on(self) : nullptr;

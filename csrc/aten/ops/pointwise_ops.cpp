@@ -176,7 +176,7 @@ at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const c10::Sc
   return finish<ops::masked_fill__Scalar>(call, self, mask, value);
 }
 at::Tensor masked_fill_scalar(const at::Tensor& self, const at::Tensor& mask, const c10::Scalar& value) {
-  if (!on_device(self)) raise_device_mismatch("masked_fill", self.device(), mask.device());
+  if (!on_device(self)) raise_device_mismatch("aten::masked_fill", mask.device(), "self", self.device());
   at::Tensor result = empty_dense(at::infer_size(self.sizes(), mask.sizes()), self);
   PointwiseCall call(where_row);
   call.take(mask);

@@ -48,7 +48,6 @@ using Normalized = std::tuple<Tensor, Tensor>;  // and the inverse of each row's
 std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape,
                                        const OptionalTensor& weight, std::optional<double> eps) {
   static KernelRef kernel("mydev.rms_norm");
-  if (given(weight)) check_same_device("rms_norm", {input, *weight});
   const mydev_kernel* record = kernel.on(input);
   const DenseRows rows(input, normalized_shape);
   if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;
@@ -69,6 +68,8 @@ std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef nor
 
 Normalized rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape, const OptionalTensor& weight,
                     std::optional<double> eps) {
+  const Tensor scale = given(weight) ? *weight : Tensor();
+  check_same_device("_fused_rms_norm", {input, scale});
   auto normalized =
       try_kernels<at::_ops::_fused_rms_norm>([&] { return try_rms_norm(input, normalized_shape, weight, eps); });
   if (normalized.has_value()) return *std::move(normalized);
