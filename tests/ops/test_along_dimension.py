@@ -28,6 +28,14 @@ def permutations(*shape: int, dim: int) -> torch.Tensor:
 # --- scatter ---------------------------------------------------------------------------------------------------------
 
 
+def test_scatter_does_not_look_at_a_number_that_it_writes_nowhere(device: torch.device) -> None:
+    """A number beyond the dtype: the CPU refuses it only where an element is written."""
+    x = torch.zeros(0, 3, dtype=torch.uint8, device=device)
+    assert x.scatter(1, x.long(), -2.5).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="cannot be converted"):
+        x.new_zeros(1, 3).scatter(1, torch.zeros(1, 3, dtype=torch.int64, device=device), -2.5)
+
+
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("view", SOME_VIEWS)
 def test_scatter(view: str, dim: int, device: torch.device) -> None:

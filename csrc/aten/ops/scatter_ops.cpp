@@ -54,7 +54,8 @@ Tensor* scatter_src_out(const Tensor& self, int64_t dim, const Tensor& index, co
 }
 
 Tensor* scatter_value_out(const Tensor& self, int64_t dim, const Tensor& index, const at::Scalar& value, Tensor& out) {
-  if (!on_device(self) || scatter_kernel.on(self) == nullptr || (value.isComplex() && !self.is_complex())) {
+  if (!on_device(self) || scatter_kernel.on(self) == nullptr || (value.isComplex() && !self.is_complex()) ||
+      index.numel() == 0) {  // the CPU does not look at a value that it writes nowhere
     return nullptr;
   }
   return scatter_by(scatter_kernel, self, dim, index, at::full({}, value, self.options()).expand(index.sizes()), out);

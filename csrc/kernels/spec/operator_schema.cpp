@@ -217,10 +217,9 @@ std::string operator_schema(const mydev_kernel& kernel) {
   for (uint32_t i = 0; i < signature.num_attributes; ++i) {
     const mydev_attribute_spec& spec = *signature.attributes[i];
     text += std::string(separator) + schema_type(spec.value);
-    const std::optional<std::string> value = default_literal(spec.value);
-    if (is_required(spec)) {
+    if (is_required(spec)) {  // and has no default that could be read
       text += std::string(" ") + spec.value.name;
-    } else if (value) {
+    } else if (const std::optional<std::string> value = default_literal(spec.value)) {
       text += std::string(" ") + spec.value.name + "=" + *value;
     } else {
       text += std::string("? ") + spec.value.name + "=None";

@@ -15,6 +15,7 @@
 #include "runtime/frame/frame.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"
+#include "string_attribute.h"
 
 namespace mydev {
 
@@ -88,11 +89,6 @@ inline void run_kernel(const mydev_kernel& kernel, const std::vector<mydev_buffe
   default_stream(0).synchronize();
 }
 
-inline mydev_attribute string_attribute(const char* name, std::string_view text) {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(text.size()), {}};
-  attribute.value.bytes = text.data();
-  return attribute;
-}
 inline mydev_attribute typed(mydev_attribute attribute, mydev_dtype dtype) {
   attribute.dtype = static_cast<uint16_t>(dtype);
   return attribute;

@@ -12,6 +12,7 @@
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/signature.h"
 #include "runtime/frame/frame.h"
+#include "string_attribute.h"
 
 namespace mydev {
 
@@ -33,11 +34,6 @@ inline mydev_attribute_spec required(const char* name, mydev_attribute_kind kind
           {name, static_cast<uint16_t>(kind), static_cast<uint16_t>(dtype), 0, {}},
           MYDEV_ATTRIBUTE_REQUIRED,
           nullptr};
-}
-inline mydev_attribute string_attribute(const char* name, std::string_view text) {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(text.size()), {}};
-  attribute.value.bytes = text.data();
-  return attribute;
 }
 
 inline mydev_code succeed(const mydev_frame*) {
