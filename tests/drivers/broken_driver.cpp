@@ -1,16 +1,21 @@
 // A driver that fails on request: the host driver with each entry behind a switch.
 //
-// Options: fail=ENTRY (that entry fails), times=N (at most N times); any other option is the host driver's. Later,
-// broken_driver_fail(entry, times) does the same. What is wrong with the table itself must be known before there are
-// options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, the name of an entry to leave
-// out, or a row of kExtensionDefects or kPropertyDefects.
+// Options: fail=ENTRY (that entry fails), times=N (at most N times), alignment=BYTES (of its memory, more than the host
+// driver's); any other option is the host driver's. Later, broken_driver_fail(entry, times) does the same, and after
+// broken_driver_fail_at_random(seed, percent) each call fails with that chance. What is wrong with the table itself
+// must be known before there are options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small,
+// the names of entries to leave out ("copy_peer+memory_info"), or a row of kExtensionDefects or kPropertyDefects.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -21,10 +26,22 @@ namespace {
 const mydev_driver_api* host_driver = nullptr;
 std::string failing_entry;
 std::atomic<long> failures_left{0};
+std::atomic<unsigned> chance_percent{0};
 thread_local std::array<char, 64> error_message;  // "" if the host driver failed, not this one
 
+struct Chances {
+  std::mutex mutex;
+  std::mt19937 random;
+} chances;
+
+bool fails_by_chance() {
+  if (chance_percent == 0) return false;
+  const std::lock_guard lock(chances.mutex);
+  return chances.random() % 100 < chance_percent;
+}
+
 bool must_fail(const char* entry) {
-  if (failing_entry != entry || failures_left.fetch_sub(1) <= 0) {
+  if (!fails_by_chance() && (failing_entry != entry || failures_left.fetch_sub(1) <= 0)) {
     return false;
   }
   std::snprintf(error_message.data(), error_message.size(), "%s fails on request", entry);
@@ -87,6 +104,44 @@ struct Breakable<mydev_code (*)(Args...)> {
 BROKEN_CODE_ENTRIES(BROKEN_NAME)
 #undef BROKEN_NAME
 
+// --- memory of a larger alignment ------------------------------------------------------------------------------------
+
+uint64_t alignment = 0;  // 0: the host driver's
+struct Allocations {
+  std::mutex mutex;
+  std::map<void*, void*> of_host_driver;
+} allocations;
+decltype(mydev_driver_api::memory_alloc) allocate = nullptr;  // these may fail
+decltype(mydev_driver_api::memory_free) release = nullptr;
+
+mydev_code allocate_aligned(int32_t device, uint64_t bytes, void** out_data) {
+  if (alignment == 0) return allocate(device, bytes, out_data);
+  void* data = nullptr;
+  const mydev_code code = allocate(device, bytes + alignment, &data);
+  if (code != MYDEV_OK) return code;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  *out_data = static_cast<char*>(data) + ((alignment - address % alignment) % alignment);
+  const std::lock_guard lock(allocations.mutex);
+  allocations.of_host_driver[*out_data] = data;
+  return MYDEV_OK;
+}
+
+mydev_code release_aligned(int32_t device, void* data, uint64_t bytes) {
+  if (alignment == 0) return release(device, data, bytes);
+  const std::lock_guard lock(allocations.mutex);
+  const mydev_code code = release(device, allocations.of_host_driver.at(data), bytes + alignment);
+  if (code == MYDEV_OK) allocations.of_host_driver.erase(data);
+  return code;
+}
+
+mydev_code properties_with_alignment(int32_t device, mydev_device_properties* out) {
+  const mydev_code code =
+      Breakable<decltype(mydev_driver_api::device_properties)>::call<&mydev_driver_api::device_properties,
+                                                                     kName_device_properties>(device, out);
+  if (code == MYDEV_OK && alignment != 0) out->alignment = static_cast<uint32_t>(alignment);
+  return code;
+}
+
 mydev_code initialize(const char* options, const mydev_host_services* host) {
   std::string rest;
   std::string text = options;
@@ -98,6 +153,8 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     text.erase(0, option.size() + 1);
     if (option.starts_with("fail=")) {
       failing_entry = option.substr(5);
+    } else if (option.starts_with("alignment=")) {
+      alignment = std::strtoul(option.c_str() + 10, nullptr, 10);
     } else if (option.starts_with("times=")) {
       failures_left = std::atol(option.c_str() + 6);
     } else {
@@ -194,6 +251,15 @@ void break_properties(mydev_driver_api& api, std::string_view defect) {
   }
 }
 
+bool is_left_out(std::string_view defects, std::string_view entry) {
+  for (size_t begin = 0; begin <= defects.size();) {
+    const size_t end = std::min(defects.find('+', begin), defects.size());
+    if (defects.substr(begin, end - begin) == entry) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 mydev_driver_api make_table(const char* defect) {
   mydev_driver_api api = *host_driver;
   api.name = "broken";
@@ -202,18 +268,24 @@ mydev_driver_api make_table(const char* defect) {
 #define BROKEN_ENTRY(entry) api.entry = Breakable<decltype(api.entry)>::call<&mydev_driver_api::entry, kName_##entry>;
   BROKEN_CODE_ENTRIES(BROKEN_ENTRY)
 #undef BROKEN_ENTRY
+  allocate = api.memory_alloc;
+  release = api.memory_free;
+  api.memory_alloc = allocate_aligned;
+  api.memory_free = release_aligned;
+  api.device_properties = properties_with_alignment;
   if (std::strcmp(defect, "version") == 0) {
     api.version_major = MYDEV_DRIVER_VERSION_MAJOR + 1;
   } else if (std::strcmp(defect, "small") == 0) {
     api.struct_size = sizeof(size_t);
   }
-#define BROKEN_OMIT(entry)                \
-  if (std::strcmp(defect, #entry) == 0) { \
-    api.entry = nullptr;                  \
-  }
+#define BROKEN_OMIT(entry) \
+  if (is_left_out(defect, #entry)) api.entry = nullptr;
   BROKEN_CODE_ENTRIES(BROKEN_OMIT)
   BROKEN_OMIT(initialize)
   BROKEN_OMIT(last_error)
+  BROKEN_OMIT(finalize)
+  BROKEN_OMIT(device_synchronize)
+  BROKEN_OMIT(find_kernel)
 #undef BROKEN_OMIT
   break_extension(api, defect);
   break_properties(api, defect);
@@ -237,6 +309,13 @@ extern "C" MYDEV_EXPORT long broken_driver_fail(const char* entry, long times) {
   failing_entry = entry;
   const long left = failures_left.exchange(times);
   return left > 0 ? left : 0;
+}
+
+// Until it is called with 0 percent.
+extern "C" MYDEV_EXPORT void broken_driver_fail_at_random(unsigned seed, unsigned percent) {
+  const std::lock_guard lock(chances.mutex);
+  chances.random.seed(seed);
+  chance_percent = percent;
 }
 
 extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t version_major, uint32_t version_minor) {

@@ -213,7 +213,7 @@ class EagerProgram:
             problem = self.step(self._leaf())
             if problem:
                 return problem
-        for _ in range(self.random.randint(8, 24)):
+        for _ in range(self.random.randint(8, 24) if self.names else 0):
             problem = self.step(self._line())
             if problem or self.ended:
                 return problem
@@ -302,9 +302,10 @@ class EagerProgram:
     # --- running lines -----------------------------------------------------------------------------------------------
 
     def step(self, line: str) -> str | None:
+        return self._judge(line, self._attempt(line, self.cpu), self._attempt(line, self.device))
+
+    def _judge(self, line: str, expected: Exception | None, actual: Exception | None) -> str | None:
         self.lines.append(line)
-        expected = self._attempt(line, self.cpu)
-        actual = self._attempt(line, self.device)
         if isinstance(expected, Exception) or isinstance(actual, Exception):
             if not (isinstance(expected, type(actual)) or isinstance(actual, type(expected))):
                 return f"{line}\non the CPU: {expected!r}\non the device: {actual!r}"

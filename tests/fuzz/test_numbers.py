@@ -4,6 +4,7 @@ a Python number in the place of a tensor, and as a tensor without dimensions on 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from fuzz.eager import difference, words
 from fuzz.rounds import Fuzz
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.int64]
 VALUES = [0.0, -0.0, 1.0, -2.5, 100.0, 0.001, 6e4, 1e-7, float("inf"), float("nan"), 3.0, 512.0]
@@ -103,3 +104,48 @@ def test_numbers_beyond_the_dtype(fuzz: Fuzz, device: torch.device, dtype: torch
     fuzz.made("calls with numbers beyond the dtype", made)
     assert not findings, "\n".join(findings)
     assert made > 3000
+
+
+#: Operators of lists and numbers: how many lists they take, and whether the number may be a tensor.
+LISTS = {
+    "add": (1, True),
+    "sub": (1, False),
+    "mul": (1, True),
+    "div": (1, True),
+    "maximum": (1, False),
+    "minimum": (1, False),
+    "clamp_min": (1, False),
+    "clamp_max": (1, False),
+    "pow": (1, False),
+    "lerp": (2, False),
+    "addcmul": (3, False),
+    "addcdiv": (3, False),
+    "_add": (2, False),  # with `alpha`
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_and_numbers_beyond_the_dtype(fuzz: Fuzz, device: torch.device, name: str, dtype: torch.dtype) -> None:
+    count, takes_tensors = LISTS[name]
+    lists = [[torch.tensor(VALUES).to(dtype).roll(i), torch.tensor([[2.0], [0.5]]).to(dtype)] for i in range(count)]
+    moved = [[x.to(device) for x in one] for one in lists]
+    findings = []
+    for number in NUMBERS:
+        forms: list[Any] = [number, [number, 2.0], *([torch.tensor(number)] if takes_tensors else [])]
+        for form in forms:
+            if name.startswith("_"):
+                if isinstance(form, list):
+                    continue
+                add = partial(torch._foreach_add, alpha=form)
+                expected, actual = outcome(add, lists), outcome(add, moved)
+            else:
+                operator = getattr(torch, f"_foreach_{name}")
+                expected, actual = (outcome(operator, [*x, form]) for x in (lists, moved))
+            fuzz.made("calls of lists with numbers beyond the dtype")
+            if isinstance(expected, list) != isinstance(actual, list):
+                findings.append(f"{form}: {actual}, on the CPU {expected}")
+            elif isinstance(expected, list):
+                problems = [problem for problem in map(difference, expected, actual) if problem]
+                findings += [f"{form}: {problem}, {actual}, on the CPU {expected}" for problem in problems[:1]]
+    assert not findings, "\n".join(findings[:6])
