@@ -6,6 +6,7 @@ from torch import nn
 
 import torch_mydev
 
+torch.manual_seed(0)
 x = torch.randn(256, 4, device="mydev")
 y = (x.sum(1, keepdim=True) > 0).float()  # computed on the device
 model = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1)).to("mydev")
