@@ -4,9 +4,9 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes of many tests ask a third of them each, and passes that ask the same tests do not ask the same third. The thirds
-rotate by commit: three commits that follow each other ask everything. With ``--long`` each pass asks all, and what is
-repeated is repeated more often.
+Passes of many tests ask a third of them each, and a sixth of those that are marked slow. Passes that ask the same tests
+do not ask the same third. The thirds rotate by commit: three commits that follow each other ask everything that is not
+slow, six ask everything. With ``--long`` each pass asks all, and what is repeated is repeated more often.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MODE_TESTS = "tests/device tests/ops tests/train tests/custom_call"
 @dataclass(frozen=True)
 class Pass:
     name: str
-    command: str  #: for a shell; {third} are options that choose a third of the tests
+    command: str  #: for a shell; {turn} are options that choose a part of the tests
     in_test: bool = False  #: part of `make test`
-    turn: int = 0  #: which third: passes with other turns ask others
+    turn: int = 0  #: which part: passes with other turns ask others
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -57,13 +57,13 @@ PASSES = (
     Pass("Python tests, one in four", f"{PYTEST} -m 'not instruction_sets' --part=quick tests", in_test=True),
     Pass(
         f"Python tests, {MODES}",
-        f"{MODE_PYTEST} {{third}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
+        f"{MODE_PYTEST} {{turn}} {MODE_TESTS} tests/distributed/test_distributed_training*.py",
         turn=2,
         environment={"MYDEV_DRIVER": MODES},
     ),
     Pass(
         f"Python tests, {REMOTE}",
-        f"{MODE_PYTEST} --conformance-remainder=6 {{third}} {MODE_TESTS} "
+        f"{MODE_PYTEST} --conformance-remainder=6 {{turn}} {MODE_TESTS} "
         "tests/conformance/test_opinfo.py tests/conformance/test_breadth.py tests/compile/test_programs.py "
         "tests/compile/test_program_memory.py tests/compile/test_compile_models.py tests/compile/test_kernel_graphs.py",
         turn=1,
@@ -82,14 +82,14 @@ PASSES = (
     ),
     Pass(
         "Python tests, the rest",
-        f"{PYTEST} -m 'not instruction_sets' --part=rest {{third}} tests",
+        f"{PYTEST} -m 'not instruction_sets' --part=rest {{turn}} tests",
     ),
     Pass(
         "PyTorch/XLA, a fifth",
         "tools/setup_torch_xla.sh --if-present && PYTHONPATH=$PWD/build/torch_xla_package build/torch_xla/bin/python "
         "-m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla --fifth",
     ),
-    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {third}"),
+    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {turn}"),
     Pass("TSan", "tools/sanitize.sh thread build/tsan"),
     Pass(
         "the other instruction sets",
@@ -132,8 +132,8 @@ def main() -> int:
 
 def _command(step: Pass, long: bool) -> str:
     if long:
-        return step.command.format(third="--exits=50")
-    return step.command.format(third=f"--third={(_commits() + step.turn) % 3}")
+        return step.command.format(turn="--exits=50")
+    return step.command.format(turn=f"--turn={(_commits() + step.turn) % 6}")
 
 
 def _environment(step: Pass) -> dict[str, str]:

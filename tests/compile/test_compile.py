@@ -26,6 +26,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.host_access
 def test_backend_of_the_devices_name_is_the_default_one(device: torch.device) -> None:
     x = torch.linspace(-2, 2, 24, device=device)
@@ -117,6 +118,7 @@ def test_branch_on_a_value_breaks_the_graph_but_works(backend: str, device: torc
     assert run(-torch.ones(2, device=device)).tolist() == [-2, -2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", ["cpu", "mydev"])
 def test_moves_between_devices_inside_a_graph(backend: str, there: str) -> None:
     here = "mydev" if there == "cpu" else "cpu"
@@ -250,6 +252,7 @@ def test_interface_leaves_nothing_unanswered() -> None:
     assert inherited == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["torch_mydev, torch._dynamo", "torch._dynamo, torch_mydev"])
 def test_interface_is_there_whoever_imports_dynamo_first(order: str, run_python: Run) -> None:
     code = f"""

@@ -37,12 +37,14 @@ print("trained")
 """
 
 
+@pytest.mark.slow
 def test_driver_without_host_access_runs_its_own_operators(run_python: Run) -> None:
     result = run_python(TRAIN, compiler=True, MYDEV_DRIVER=str(DRIVERS / "discrete_driver.so"))
     assert result.stdout == "trained\n", result.stderr
     assert result.stderr.count("is not accessible from the host") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.host_access
 def test_without_a_compiler_graphs_run_at_eager_speed(run_python: Run) -> None:
     code = "import torch._inductor.config as config\nconfig.cpp.cxx = ('no-such-compiler',)\n" + TRAIN
@@ -80,6 +82,7 @@ def test_cache_directory_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     torch.testing.assert_close(run(x), x.sin() + 1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.host_access
 def test_a_second_process_finds_the_code_compiled(run_python: Run, tmp_path: Path) -> None:
     code = """

@@ -43,6 +43,7 @@ def image_and_weight() -> tuple[Tensor, Tensor]:
     return image.requires_grad_(), weight.requires_grad_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGES)
 def test_convolutions_give_what_eager_gives(name: str) -> None:
     """Their results and gradients lie as eager's do, though images lie channels-last inside the graph."""

@@ -26,6 +26,7 @@ def assert_compiled() -> None:
     assert {graph.reason for graph in graphs()} == {None}, "a graph was not compiled"
 
 
+@pytest.mark.slow
 def test_trains_as_in_eager_mode(name: str, device: torch.device) -> None:
     eager, compiled = build(name).to(device), build(name).to(device)
     run = torch.compile(compiled.module, fullgraph=True)

@@ -58,6 +58,7 @@ COMPUTED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["mydev_kernels", "mydev_program"])
 @pytest.mark.parametrize("computed", COMPUTED)
 def test_a_result_and_what_reads_it_out_of_order(computed: str, backend: str) -> None:

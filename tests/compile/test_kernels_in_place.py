@@ -116,6 +116,7 @@ print(peak(lambda module: torch.compile(module, backend="mydev_kernels")), peak(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "steps"), [("bert", False), ("convnext", True), ("resnet", False), ("vit", False)])
 def test_a_model_needs_no_more_than_in_eager_mode(name: str, steps: bool, run_python: Run) -> None:
     """``steps``: with an optimizer, so that there are gradients during the forward pass; without, a ConvNeXt needs 1.6

@@ -442,6 +442,7 @@ def test_models_agree_and_have_the_same_gradients(ops: object) -> None:
         torch.testing.assert_close(of_device.grad.cpu(), of_cpu.grad)
 
 
+@pytest.mark.slow
 def test_training_reaches_its_goal(run_python: Callable[..., Any]) -> None:
     code = f"import sys, runpy, torch_mydev; sys.path.insert(0, {str(EXAMPLE)!r}); sys.argv = ['train.py']; "
     code += f"runpy.run_path({str(EXAMPLE / 'train.py')!r}, run_name='__main__')"

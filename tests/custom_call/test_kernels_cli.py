@@ -285,6 +285,7 @@ def test_new_with_no_such_template(cli: Cli, tmp_path: Path) -> None:
     assert "frame" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", new_library.TEMPLATES)
 def test_new_project_is_built_and_tested_by_the_printed_command(cli: Cli, tmp_path: Path, template: str) -> None:
     if template == "typed-ffi" and importlib.util.find_spec("jaxlib") is None:

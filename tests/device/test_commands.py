@@ -158,6 +158,7 @@ def test_a_report_follows_the_scripts_output(tmp_path: Path) -> None:
     assert "aten::special_bessel_j0" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_report_as_json(tmp_path: Path) -> None:
     script, target = tmp_path / "script.py", tmp_path / "report.json"
     script.write_text(SCRIPT)

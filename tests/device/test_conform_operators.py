@@ -33,6 +33,7 @@ def rows_of(out: str) -> dict[str, dict[str, Any]]:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_operators_of_the_host_pass_and_are_told_apart(conform: Cli) -> None:
     code, out, err = conform("--driver", "host", "add", "sort", "tensor_sp*", "--json")
     rows = rows_of(out)
@@ -62,6 +63,7 @@ def test_operators_that_raise_or_hang_are_rows(conform: Cli) -> None:
     assert "1 raised, 1 timed out" in out
 
 
+@pytest.mark.slow
 def test_dtypes_are_those_that_were_asked_for(conform: Cli) -> None:
     code, out, _ = conform("--driver", "host", "bitwise_and", "mul", "--dtypes", "int64,bfloat16", "--json")
     found = [(row["operator"], row["dtype"], row["backward"] is None) for row in json.loads(out)["operators"]]

@@ -360,6 +360,7 @@ def test_threads_return_their_memory() -> None:
     assert mydev.memory_allocated() == before
 
 
+@pytest.mark.slow
 def test_steady_training_step_makes_no_driver_call_and_no_page_fault(run_script: Script) -> None:
     code = """
 import resource

@@ -382,6 +382,7 @@ def test_sender_outlives_the_receivers_tensor(worker: Worker) -> None:
     assert received.tolist() == [3.0] * 1000
 
 
+@pytest.mark.slow
 def test_memory_returns_in_both_processes(worker: Worker) -> None:
     before = shared_mappings(), torch.accelerator.memory_allocated()
     before_there = worker.call(shared_mappings), worker.call(torch.accelerator.memory_allocated)

@@ -101,6 +101,7 @@ PENDING = {
 
 
 # oneDNN's code for AVX2 lies in static objects of its own, which exist from its first product on.
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["AVX2", "DEFAULT"])
 @pytest.mark.parametrize("work", PENDING)
 def test_pending_work_is_waited_for_before_libraries_go(run_python: Run, work: str, isa: str) -> None:

@@ -100,6 +100,7 @@ def test_shapes(group: Ranks, collective: str, shape: tuple[int, ...]) -> None:
 LONG = 1_500_001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [5, LONG])
 @pytest.mark.parametrize("collective", [*cases.REDUCTIONS, *cases.MOVEMENTS])
 def test_without_host_access(discrete_pair: Ranks, collective: str, length: int) -> None:

@@ -151,6 +151,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "halfway"])
 def test_torchrun_restarts_killed_workers_from_the_last_whole_checkpoint(tmp_path: Path, when: str) -> None:
     (tmp_path / "worker.py").write_text(ELASTIC_WORKER)

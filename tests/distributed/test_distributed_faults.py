@@ -156,6 +156,7 @@ end()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", LENGTHS)
 def test_ranks_survive_one_that_is_killed_in_the_middle(length: int) -> None:
     with ranks(f"length = {length}" + KILLED, 3) as group:
@@ -251,6 +252,7 @@ end()
 """
 
 
+@pytest.mark.slow
 def test_store_that_goes_away_is_an_error() -> None:
     with ranks(LOST_STORE, 3) as group:
         for rank in range(3):
@@ -350,6 +352,7 @@ def two_hosts() -> Iterator[tuple[str, str]]:
             _ip("netns", "del", name)
 
 
+@pytest.mark.slow
 def test_two_hosts_work_together_until_the_link_is_cut(
     two_hosts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

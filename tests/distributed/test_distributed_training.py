@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
@@ -192,26 +193,33 @@ def test_low_rank_hook_agrees_with_the_cpu(two: Ranks) -> None:
         assert_equal_training([results[rank]], expected[rank])
 
 
-def train_uneven() -> dict[str, Tensor]:
+def train_uneven(counts: list[int], divide: bool) -> dict[str, Tensor]:
     model = DistributedDataParallel(Network().to(ranks.device()))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with Join([model]):
-        for step in range(2 + dist.get_rank()):
+    with Join([model], divide_by_initial_world_size=divide):
+        for step in range(counts[dist.get_rank()]):
             optimize(model, optimizer, *share(step))
     return on_cpu(model.module.state_dict())
 
 
-def test_ddp_with_uneven_inputs(two: Ranks) -> None:
-    """A rank without inputs adds nothing to the gradient, which is still divided by two."""
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("divide", [True, False], ids=["by all", "by those with inputs"])
+def test_ddp_with_uneven_inputs(group: Ranks, seed: int, divide: bool) -> None:
+    """A rank without inputs adds nothing to the gradient, which is divided by the ranks that there are, or by those
+    that have inputs."""
+    counts = [random.Random(10 * seed + rank).randint(0 if rank else 1, 4) for rank in range(group.size)]
     network = Network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    for step in range(3):
-        shares = list(zip(*(part.chunk(2) for part in batch(step)), strict=True))
+    for step in range(max(counts)):
+        shares = list(zip(*(part.chunk(group.size) for part in batch(step)), strict=True))
+        active = [share for share, count in zip(shares, counts, strict=True) if step < count]
         optimizer.zero_grad()
-        for inputs, targets in shares[0 if step < 2 else 1 :]:
-            (nn.functional.cross_entropy(network(inputs), targets) / 2).backward()
+        for inputs, targets in active:
+            loss = nn.functional.cross_entropy(network(inputs), targets)
+            (loss / (group.size if divide else len(active))).backward()
         optimizer.step()
-    for state in two.run(train_uneven):
+    for state in group.run(train_uneven, counts, divide):
         torch.testing.assert_close(state, dict(network.state_dict()))
 
 
@@ -428,6 +436,7 @@ def test_fsdp1_state_dicts_carry_a_training_over(two: Ranks) -> None:
 # --- the demo ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_demo_reaches_the_accuracy_of_one_process() -> None:
     script = ROOT / "examples" / "train_digits_distributed.py"
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -64,6 +64,7 @@ def ranks() -> Iterator[Ranks]:
     ranks.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in upstream.names() if name not in LEFT_OUT])
 def test_upstream(ranks: Ranks, tmp_path: Path, name: str) -> None:
     for folder in ("barrier", "test_dir", "init_dir"):
@@ -88,6 +89,7 @@ def two_ranks() -> Iterator[Ranks]:
     ranks.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [True, False], ids=["moved before", "moved after"])
 @pytest.mark.parametrize(("model", "options"), upstream_fsdp.COMPARISONS)
 def test_fsdp_agrees_with_ddp(two_ranks: Ranks, model: str, options: str, before: bool) -> None:

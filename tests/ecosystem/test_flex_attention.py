@@ -92,6 +92,7 @@ def test_result_is_that_of_its_definition(call: Any, device: torch.device, case:
     torch.testing.assert_close(result.cpu(), expected.float())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fresh_compiler")
 def test_inductor_compiles_it(device: torch.device) -> None:
     result = attention(torch.compile(flex_attention, fullgraph=True), operands(device), score_mod=by_distance)

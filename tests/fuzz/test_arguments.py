@@ -13,7 +13,7 @@ import torch
 from fuzz.eager import difference, words
 from fuzz.rounds import Fuzz
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 DTYPES = [torch.float32, torch.float32, torch.float32, torch.int64, torch.bool, torch.float16, torch.float64]
 SHAPES = [(2, 3), (3,), (), (1, 2, 4, 4), (2, 3, 4), (3, 3), (0, 3), (1, 1, 2, 3), (4,), (2, 2, 3, 3, 3), (1,)]

@@ -8,7 +8,7 @@ import torch
 from fuzz.eager import EagerProgram, GradientProgram
 from fuzz.rounds import Fuzz
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -13,6 +13,7 @@ from pjrt.clients import output_of, require
 PROGRAMS = Path(__file__).with_name("random_jax.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
 def test_random_programs_compute_what_the_cpu_does(fuzz: Fuzz, driver: str) -> None:
     require("jax", "jax==0.10.2")

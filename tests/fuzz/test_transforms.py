@@ -9,7 +9,7 @@ import torch
 from fuzz.rounds import Fuzz
 from fuzz.transforms import TRANSFORMS, RandomFunction, disagreement, outcome
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)

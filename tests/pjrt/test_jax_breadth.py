@@ -12,6 +12,7 @@ from pjrt.clients import output_of, require
 BREADTH = Path(__file__).with_name("jax_breadth.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--x64"]], ids=["x32", "x64"])
 def test_functions_give_what_the_cpu_gives(options: list[str]) -> None:
     require("jax", "jax==0.10.2")

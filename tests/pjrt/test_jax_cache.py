@@ -50,6 +50,7 @@ def start(directory: Path) -> str:
     return START.replace("DIRECTORY", repr(str(directory)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
 def test_a_second_process_takes_programs_from_the_cache(tmp_path: Path, driver: str) -> None:
     code = start(tmp_path) + CACHED
@@ -79,6 +80,7 @@ print(scaled(jax.device_put(np.float32(1.5), jax.devices("mydev")[0])))
     assert output_of(code.replace("FACTOR", "4")).splitlines()[-1] == "6.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
 def test_an_executable_is_written_and_loaded_in_another_process(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "executable"

@@ -12,6 +12,7 @@ from pjrt.clients import output_of, require
 COMPARISON = Path(__file__).with_name("jax_comparison.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
 def test_results_are_those_of_the_cpu(driver: str) -> None:
     require("jax", "jax==0.10.2")

@@ -194,6 +194,7 @@ print(json.dumps(results))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_linear_algebra_is_that_of_the_cpu(driver: str) -> None:
     require("jax", "jax==0.10.2")

@@ -158,6 +158,7 @@ print([abs(float(np.asarray(y)[0, 0]) - float(np.sin(i))) < 1e-6 for i, y in enu
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", [*DRIVERS, "host:remote,async"])
 def test_programs_know_memories_as_the_cpu_does(driver: str) -> None:
     require("jax", "jax==0.10.2")

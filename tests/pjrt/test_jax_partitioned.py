@@ -21,12 +21,14 @@ def run(program: Path, driver: str, *arguments: str, **variables: str) -> object
     return json.loads(output_of(code, driver, **variables).splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioner", ["shardy", "gspmd"])
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_functions_of_arguments_in_parts(driver: str, partitioner: str) -> None:
     assert run(PROGRAMS, driver, *["--gspmd"] * (partitioner == "gspmd")) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_sums_that_are_left_to_be_made(driver: str) -> None:
     flags = "--xla_force_host_platform_device_count=4"

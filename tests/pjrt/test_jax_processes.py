@@ -117,6 +117,7 @@ def results_of(count: int, driver: str) -> list[dict[str, Any]]:
     return [json.loads(output) for output in outputs(PROGRAMS, count, driver)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_programs_are_as_on_devices_of_one_process(job: str) -> None:
     (expected,) = results_of(1, "host:devices=4")
@@ -126,6 +127,7 @@ def test_programs_are_as_on_devices_of_one_process(job: str) -> None:
             np.testing.assert_allclose(actual[name], value, rtol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_processes_have_the_same_bits(job: str) -> None:
     first, *others = results_of(*JOBS[job])
@@ -175,6 +177,7 @@ os._exit(0)
     assert all("process 1 of 2 (" in line and "has ended" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_processes_that_run_different_programs_say_so() -> None:
     code = (
         PSUM
@@ -190,6 +193,7 @@ multihost_utils.sync_global_devices("both have told")
         assert "all processes must run the same programs in the same order" in output
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_come_is_waited_for_as_long_as_one_says() -> None:
     code = PSUM + "if rank == 1: told(lambda: total(rows).block_until_ready())\nelse: time.sleep(4)\nos._exit(0)"
     _, second = outputs(code, MYDEV_PROCESS_TIMEOUT="1")

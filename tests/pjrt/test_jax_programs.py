@@ -12,6 +12,7 @@ from pjrt.clients import output_of, require
 TRAINING = Path(__file__).with_name("jax_training.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
 def test_programs_compute_what_the_cpu_computes(driver: str) -> None:
     require("jax", "jax==0.10.2")

@@ -261,6 +261,7 @@ def test_what_cannot_be_shared_is_told() -> None:
     assert results["next"] == [2, 2, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS[1:])
 def test_work_is_done_in_order(driver: str) -> None:
     results = json.loads(output_of(START + f"REMOTE = {'remote' in driver}\n" + ORDER + END, driver).splitlines()[-1])
@@ -273,6 +274,7 @@ def test_work_is_done_in_order(driver: str) -> None:
     assert results["next"] == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_model_of_jax_learns_from_batches_of_torch() -> None:
     require("optax", "optax==0.2.8")
     require("sklearn", "scikit-learn")

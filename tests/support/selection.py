@@ -1,10 +1,10 @@
 """Which tests a run asks: a pytest plugin that chooses them by the CRC-32 of their names, so that no list is kept.
 
-``--part=quick``  one test in four, and the first of each file: what ``make test`` asks
+``--part=quick``  one test in four, and the first of each file, but none that is marked slow: what ``make test`` asks
 ``--part=rest``   all others
-``--third=T``     a third of these: T is 0, 1 or 2
+``--turn=N``      a third of these, and a sixth of those that are marked slow
 
-Thirds rotate by commit (tools/passes.py): three commits that follow each other ask everything.
+N counts commits (tools/passes.py): three that follow each other ask everything that is not slow, six ask everything.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ QUICK_SHARE = 4
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selection")
     group.addoption("--part", choices=("all", "quick", "rest"), default="all", help="a fixed part of the tests")
-    group.addoption("--third", type=int, choices=(0, 1, 2), help="a third of the tests")
+    group.addoption("--turn", type=int, help="a third of the tests, and a sixth of the slow ones: those of this turn")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    part, third = config.getoption("part"), config.getoption("third")
+    part, turn = config.getoption("part"), config.getoption("turn")
     kept, left = [], []
-    file = None
+    file = None  # that has a quick test
     for item in items:
-        is_first, file = item.path != file, item.path
         code = zlib.crc32(item.nodeid.encode())
-        is_quick = is_first or code % QUICK_SHARE == 0
+        is_slow = item.get_closest_marker("slow") is not None
+        is_quick = not is_slow and (item.path != file or code % QUICK_SHARE == 0)
+        if is_quick:
+            file = item.path
         wanted = part == "all" or (part == "quick") == is_quick
-        if third is not None:
-            wanted = wanted and code // QUICK_SHARE % 3 == third
+        if turn is not None:
+            shares = 6 if is_slow else 3
+            wanted = wanted and code // QUICK_SHARE % shares == turn % shares
         (kept if wanted else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
