@@ -8,7 +8,7 @@ register for itself, the package changes this of torch in the process:
 - autograd's multithreading, which is off from a thread's first use of the device's allocator on
   (csrc/aten/library.cpp), and in the main thread at exit (csrc/python/device_bindings.cpp);
 - the kernels of ``aten::_copy_from``, which copies from and to external devices, for conjugated and negated tensors
-  (csrc/aten/ops/copy_ops.cpp);
+  (csrc/aten/ops/memory/copy_ops.cpp);
 - the fallbacks of two dispatch keys that torch keeps for tests and modes, from the first dispatch trace on
   (csrc/aten/trace/dispatch_trace.cpp); only threads that are traced go through them;
 - how torch.multiprocessing pickles storages: one that hands those of other devices on to torch's (device/sharing.py);

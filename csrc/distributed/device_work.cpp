@@ -1,8 +1,14 @@
 #include "distributed/device_work.h"
 
+#include <ATen/record_function.h>
+
+#include "aten/core/device_type.h"
 #include "distributed/collective_error.h"
 #include "distributed/issue_thread.h"
 #include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
+#include "runtime/command/host_work.h"
+#include "runtime/stream/stream_table.h"
 
 namespace mydev {
 
@@ -171,6 +177,189 @@ std::string DeviceWork::description() const {
 
 std::exception_ptr DeviceWork::explained(const std::exception_ptr& error) const {
   return std::make_exception_ptr(backend_error(description() + " failed: " + message_of(error)));
+}
+
+// --- the user's side: waiting, asking, aborting, futures
+// --------------------------------------------------------------
+
+using std::chrono::milliseconds;
+
+void DeviceWork::wait_on_host(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                              milliseconds timeout, const std::function<bool()>& done) {
+  if (timeout <= kNoTimeout) {
+    changed.wait(lock, done);
+  } else if (!changed.wait_for(lock, timeout, done)) {
+    throw backend_error(description() + " has not finished within " + std::to_string(timeout.count()) + " ms");
+  }
+}
+
+void DeviceWork::Signal::raise() {
+  {
+    const std::lock_guard lock(mutex);
+    is_raised = true;
+  }
+  raised.notify_all();
+}
+
+// For the one work of a collective. Its future is complete before the work is: asking that leaves out a second sleep.
+void DeviceWork::wait_for_collective(milliseconds timeout) {
+  const auto future = stages_.first_work().getFuture();
+  if (!future->completed()) {
+    future->addCallback([signal = signal_](Future&) { signal->raise(); });
+    std::unique_lock lock(signal_->mutex);
+    wait_on_host(signal_->raised, lock, timeout, [this] { return signal_->is_raised; });
+    if (!future->completed()) return;  // aborted meanwhile
+  }
+  complete(future->hasError() ? explained(future->exception_ptr()) : nullptr);
+}
+
+void DeviceWork::wait_for_transfer(milliseconds timeout) {
+  const std::lock_guard engine_lock(engine_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return;
+  }
+  std::exception_ptr error;
+  for (Stage& stage : stages_.all()) {
+    try {
+      for (const EngineWork& work : stage.works) {
+        TORCH_CHECK(work->wait(timeout <= kNoTimeout ? kNoTimeout : timeout), kAborted);
+      }
+      stages_.end(stage);
+    } catch (...) {
+      error = explained(std::current_exception());
+    }
+  }
+  complete(error);
+}
+
+void DeviceWork::wait_for_engine(milliseconds timeout) {
+  if (is_transfer()) {
+    wait_for_transfer(timeout);
+  } else {
+    wait_for_collective(timeout);
+  }
+}
+
+void DeviceWork::block(milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  wait_on_host(cv_, lock, timeout, [this] { return issued_ || completed_; });
+  if (!completed_ && !watched_) {
+    lock.unlock();
+    wait_for_engine(timeout);
+    lock.lock();
+  }
+  wait_on_host(cv_, lock, timeout, [this] { return completed_; });
+  if (exception_ != nullptr) std::rethrow_exception(exception_);
+  lock.unlock();
+  if (at::hasCallbacks() && !is_transfer()) wait_for_profiler();
+}
+
+// The engine ends its events after it has completed the future, and the profiler must not be stopped in between.
+void DeviceWork::wait_for_profiler() {
+  for (const Stage& stage : stages_.all()) {
+    for (const EngineWork& work : stage.works) work->wait();
+  }
+}
+
+namespace {
+
+// Whether the stream can wait, so that the host need not.
+bool runs_host_calls(const Stream& stream) {
+  return stream.asynchronous() && stream.device().driver->stream_host_call != nullptr;
+}
+
+}  // namespace
+
+bool DeviceWork::wait(milliseconds timeout) {
+  Stream& stream = current_stream(stages_.copies().device().index);
+  const bool for_host = opType_ == c10d::OpType::BARRIER || opType_ == c10d::OpType::RECVANYSOURCE ||
+                        opType_ == c10d::OpType::_ALLREDUCE_SPARSE;
+  if (timeout > kNoTimeout || for_host || !runs_host_calls(stream)) {
+    block(timeout);
+    return true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (exception_ != nullptr) std::rethrow_exception(exception_);
+    if (completed_) return true;
+  }
+  submit_host_call(stream, "wait for a collective", [work = self()] {
+    const ServingScope serving;
+    try {
+      work->block(kNoTimeout);
+    } catch (...) {
+      throw Error(MYDEV_ABORTED, message_of(std::current_exception()));
+    }
+  });
+  return true;
+}
+
+void DeviceWork::synchronize() {
+  wait(kNoTimeout);
+}
+
+bool DeviceWork::isCompleted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return true;
+    if (!issued_ && !is_transfer()) return false;
+  }
+  if (is_transfer()) {
+    begin_watching();
+    return false;
+  }
+  if (!stages_.is_direct() || !stages_.first_work().isCompleted()) return false;
+  try {
+    wait_for_engine(kNoTimeout);
+  } catch (...) {  // kept in the work
+  }
+  return true;
+}
+
+int DeviceWork::sourceRank() const {
+  TORCH_CHECK(is_transfer() && !stages_.all().empty(),
+              "source_rank() is for the work of a receive that has been waited for");
+  return stages_.first_work().sourceRank();
+}
+
+void DeviceWork::abort() {
+  std::shared_ptr<HostAccess> access;
+  {
+    const std::lock_guard lock(mutex_);
+    abort_requested_ = true;
+    if (completed_ || !issued_) return;
+    access = access_;
+  }
+  if (is_transfer()) {
+    stages_.first_work().abort();
+    return;
+  }
+  stages_.keep_open(access);
+  fail(kAborted);
+  signal_->raise();
+}
+
+c10::intrusive_ptr<Future> DeviceWork::getFuture() {
+  bool watch = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (future_ != nullptr) return future_;
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
+                                          std::vector{torch_device(stages_.copies().device().index)});
+    watch = !completed_ && (issued_ || is_transfer());
+  }
+  if (watch) {
+    begin_watching();
+  } else if (isCompleted()) {
+    if (exception_ != nullptr) {
+      future_->setErrorIfNeeded(exception_);
+    } else if (!future_->completed()) {
+      const StreamScope scope(stages_.copies());
+      future_->markCompleted(outputs_);
+    }
+  }
+  return future_;
 }
 
 }  // namespace mydev

@@ -31,7 +31,7 @@ struct SmallGemmFunctions {
 
 inline constexpr int64_t kSmallGemmMaxK = 128;
 
-// One variant per instruction set (csrc/host_kernels/isa/small_gemm.cpp).
+// One variant per instruction set (csrc/host_kernels/isa/products/small_gemm.cpp).
 namespace baseline {
 extern const SmallGemmFunctions small_gemm;
 }

@@ -10,7 +10,7 @@
 #include "lowering/emitter.h"
 #include "lowering/host_operation.h"
 #include "lowering/lowering.h"
-#include "lowering/partition/partition.h"
+#include "lowering/sharding/partition/partition.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {

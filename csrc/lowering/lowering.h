@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "lowering/collectives.h"
+#include "lowering/collectives/collectives.h"
 #include "lowering/host_operation.h"
 #include "lowering/memory_kinds.h"
-#include "lowering/partition/partition.h"
-#include "lowering/sharding.h"
+#include "lowering/sharding/partition/partition.h"
+#include "lowering/sharding/sharding.h"
 #include "program/ir/program.h"
 #include "stablehlo/ir/module.h"
 

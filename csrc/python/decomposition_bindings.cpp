@@ -1,5 +1,5 @@
 // torch_mydev._C: operators as compositions of others, for a compiler to trace (compile/decompositions.py).
-#include "aten/ops/recurrent_cells.h"
+#include "aten/ops/linear/recurrent_cells.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;

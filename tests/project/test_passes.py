@@ -17,8 +17,8 @@ from support.checkout import ROOT
 class Item:
     """The part of a pytest.Item that the selection reads."""
 
-    def __init__(self, room: str, file: str, case: int) -> None:
-        self.path = Path("tests", room, file)
+    def __init__(self, folder: str, file: str, case: int) -> None:
+        self.path = Path("tests", folder, file)
         self.nodeid = f"{self.path}::test_something[{case}]"
         self.is_slow = case % 5 == 0
 
@@ -39,7 +39,7 @@ class Config:
 
 
 ITEMS = [
-    Item(room, file, case) for room in ("ops", "pjrt") for file in ("test_a.py", "test_b.py") for case in range(60)
+    Item(folder, file, case) for folder in ("ops", "pjrt") for file in ("test_a.py", "test_b.py") for case in range(60)
 ]
 
 

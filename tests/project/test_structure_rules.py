@@ -40,7 +40,7 @@ def test_an_include_upwards_is_found(tmp_path: Path, line: str) -> None:
     assert against_order(edges, ORDER) == ["low/a.cpp uses high/b.h"]
 
 
-def test_an_include_of_the_files_beside_the_rooms_is_found(tmp_path: Path) -> None:
+def test_an_include_of_the_files_beside_the_folders_is_found(tmp_path: Path) -> None:
     edges = includes(tree(tmp_path, {"low/a.cpp": '#include "library.h"', "library.h": ""}))
     assert against_order(edges, ORDER) == ["low/a.cpp uses library.h"]
 
@@ -50,12 +50,12 @@ def test_a_header_is_found_in_the_further_places(tmp_path: Path) -> None:
     assert includes(root, [root / "include"])[Path("low/b.h")] == {Path("include/mydev/a.h")}
 
 
-def test_a_room_without_a_place_in_the_order_is_found(tmp_path: Path) -> None:
+def test_a_folder_without_a_place_in_the_order_is_found(tmp_path: Path) -> None:
     edges = includes(tree(tmp_path, {"attic/a.h": ""}))
     assert against_order(edges, ORDER) == ["attic/ has no place in the order"]
 
 
-def test_a_circle_of_headers_is_found_within_a_room(tmp_path: Path) -> None:
+def test_a_circle_of_headers_is_found_within_a_folder(tmp_path: Path) -> None:
     files = {"low/a.h": '#include "low/b.h"', "low/b.h": '#include "low/c.h"', "low/c.h": '#include "low/a.h"'}
     edges = includes(tree(tmp_path, files))
     assert against_order(edges, ORDER) == []
@@ -112,7 +112,7 @@ def test_an_extension_module_is_no_source(tmp_path: Path) -> None:
     assert imports(package)[Path("low/a.py")] == set()
 
 
-def test_a_file_may_count_for_a_room_of_its_own(tmp_path: Path) -> None:
+def test_a_file_may_count_for_another_folder(tmp_path: Path) -> None:
     files = {"__init__.py": "import package.high.b", "high/b.py": "from package.leaf import x", "leaf.py": "x = 1"}
     order = below([".", "high", "top"])
     edges = imports(tree(tmp_path / "package", files))

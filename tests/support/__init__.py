@@ -1,1 +1,1 @@
-"""What tests of several rooms use; child interpreters import it too, in the environment of ``support.checkout``."""
+"""What tests of several folders use; child interpreters import it too, in the environment of ``support.checkout``."""

@@ -1,7 +1,7 @@
-"""Who includes whom: the edges between the files of a source tree, and whether they keep to an order of its rooms.
+"""Who includes whom: the edges between the files of a source tree, and whether they keep to an order of its folders.
 
-A room is a folder directly below a root, or, written ".", the files that lie in the root itself. An order is data: a
-list of rooms from the lowest to the highest, each of which may use those before it.
+A folder is one directly below a root, or, written ".", the files that lie in the root itself. An order is data: a list of
+folders from the lowest to the highest, each of which may use those before it.
 """
 
 from __future__ import annotations
@@ -63,30 +63,30 @@ def imports(package: Path) -> Edges:
     return edges
 
 
-def room_of(path: Path) -> str:
+def folder_of(path: Path) -> str:
     return path.parts[0] if len(path.parts) > 1 else "."
 
 
 def below(order: Sequence[str]) -> dict[str, set[str]]:
-    """What each room of a list from the lowest to the highest may use."""
-    return {room: set(order[:position]) for position, room in enumerate(order)}
+    """What each folder of a list from the lowest to the highest may use."""
+    return {folder: set(order[:position]) for position, folder in enumerate(order)}
 
 
-def against_order(edges: Edges, may_use: Mapping[str, set[str]], rooms: Mapping[Path, str] | None = None) -> list[str]:
-    """What does not keep to the order: uses of a room that ``may_use`` does not grant, and rooms that it does not name.
+def against_order(edges: Edges, may_use: Mapping[str, set[str]], places: Mapping[Path, str] | None = None) -> list[str]:
+    """What does not keep to the order: uses of a folder that ``may_use`` does not grant, and folders that it does not name.
 
-    ``rooms`` names the rooms of files that count for another than their folder.
+    ``places`` names the folders of files that count for another than their own.
     """
-    given = rooms or {}
+    given = places or {}
 
-    def room(path: Path) -> str:
-        return given.get(path, room_of(path))
+    def folder(path: Path) -> str:
+        return given.get(path, folder_of(path))
 
-    unknown = {room(path) for path in edges} - set(may_use)
+    unknown = {folder(path) for path in edges} - set(may_use)
     wrong = [f"{name}/ has no place in the order" for name in sorted(unknown)]
     for path, used in sorted(edges.items()):
-        granted = may_use.get(room(path), set()) | {room(path)}
-        wrong += [f"{path} uses {target}" for target in sorted(used) if room(target) not in granted]
+        granted = may_use.get(folder(path), set()) | {folder(path)}
+        wrong += [f"{path} uses {target}" for target in sorted(used) if folder(target) not in granted]
     return wrong
 
 

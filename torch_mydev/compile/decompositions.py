@@ -2,7 +2,7 @@
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
 numbers. The cells of LSTM and GRU are operators that the CPU does not have; they become pointwise operators, which
-Inductor fuses (csrc/aten/ops/recurrent_cells.h). Operators stay whole whose kernels on the device are faster than
+Inductor fuses (csrc/aten/ops/linear/recurrent_cells.h). Operators stay whole whose kernels on the device are faster than
 generated code.
 """
 

@@ -7,7 +7,7 @@
 // So a part of the kept dimensions, with all the reduced ones, can be computed before the next.
 //
 // Reductions are taken where a part of their rows gives, to the bit, what the whole launch gives: rows are dense, and
-// few long rows are left to the kernel, which cuts them itself (host_kernels/isa/reduction_plan.h).
+// few long rows are left to the kernel, which cuts them itself (host_kernels/isa/reduction/reduction_plan.h).
 #pragma once
 
 #include <cstdint>

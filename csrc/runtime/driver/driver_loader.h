@@ -26,7 +26,7 @@ const OpenDriver& load_driver(const std::string& spec);
 
 namespace detail {
 // Puts the layer's functions before the driver's in its table (validation/validation.h has them, and the line of Python
-// that they name: both lie above this room). Before initialize.
+// that they name: both lie above this folder). Before initialize.
 void validate_driver(mydev_driver_api& table);
 }  // namespace detail
 

@@ -22,7 +22,7 @@ class LaunchCompletion {
 namespace detail {
 extern const mydev_host_services services;
 
-// memory/workspace.cpp has them: the allocator lies above this room.
+// memory/workspace.cpp has them: the allocator lies above this folder.
 mydev_code allocate_workspace(int32_t device, mydev_stream handle, uint64_t bytes, void** out_data);
 mydev_code free_workspace(int32_t device, mydev_stream handle, void* data);
 const char* workspace_error();

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "lowering/collectives.h"
-#include "lowering/hlo_sharding.h"
-#include "lowering/sharding.h"
+#include "lowering/collectives/collectives.h"
+#include "lowering/sharding/hlo_sharding.h"
+#include "lowering/sharding/sharding.h"
 #include "lowering_fixture.h"
 
 namespace mydev::lowering {

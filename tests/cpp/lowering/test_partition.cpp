@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "lowering/partition/cuts.h"
-#include "lowering/partition/partition.h"
+#include "lowering/sharding/partition/cuts.h"
+#include "lowering/sharding/partition/partition.h"
 #include "lowering_fixture.h"
 
 namespace mydev::lowering {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "error_fixture.h"
-#include "lowering/collectives.h"
+#include "lowering/collectives/collectives.h"
 #include "process_fixture.h"
 
 namespace mydev::transport {

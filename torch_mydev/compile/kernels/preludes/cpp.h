@@ -312,7 +312,7 @@ FN f32 erf_f32(f32 x) {
   return std::copysign(a < 1.0f ? small : 1.0f - exp_f32(-q), x);
 }
 // To the accuracy that 1 leaves: twice the normal distribution's cumulative function, of which the tail is 2 to the power
-// of a polynomial (csrc/host_kernels/isa/activation.cpp).
+// of a polynomial (csrc/host_kernels/isa/pointwise/activation.cpp).
 FN f32 one_plus_erf_f32(f32 x) {
   const f32 end = 3.95979798f, a = std::fabs(x);
   const f32 bounded = a > end ? end : a;

@@ -1,0 +1,251 @@
+// Reads the attributes of `mydev.fused` (program/fused_form.h) into tiles. Whoever calls the kernel may have made them:
+// each number is looked at before anything is computed with it, and what a step's kernel is given fits its contract.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/fused/fused_tiles.h"
+#include "kernels/spec/contract.h"
+#include "runtime/base/instruction_set.h"
+#include "runtime/base/status.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
+
+template <typename... Parts>
+void require(bool holds, mydev_code code, const Parts&... parts) {
+  if (holds) [[likely]]
+    return;
+  std::ostringstream text;
+  (text << ... << parts);
+  throw Error(code, text.str());
+}
+template <typename... Parts>
+void check(bool holds, const Parts&... parts) {
+  require(holds, MYDEV_INVALID_ARGUMENT, parts...);
+}
+
+std::span<const mydev_attribute> entries_of(const mydev_attribute& dictionary) {
+  check(dictionary.kind == MYDEV_ATTRIBUTE_DICTIONARY, "'", dictionary.name, "' is no dictionary");
+  return {dictionary.value.attributes, dictionary.count};
+}
+
+// The entry of that name.
+const mydev_attribute& find(std::span<const mydev_attribute> attributes, const char* name, int32_t kind) {
+  const auto found = std::ranges::find_if(
+      attributes, [&](const mydev_attribute& attribute) { return std::string_view(attribute.name) == name; });
+  check(found != attributes.end(), "there is no '", name, "'");
+  check(found->kind == kind, "'", name, "' is of another kind of attribute");
+  return *found;
+}
+
+std::span<const int64_t> ints_of(std::span<const mydev_attribute> attributes, const char* name) {
+  const mydev_attribute& found = find(attributes, name, MYDEV_ATTRIBUTE_INT_ARRAY);
+  return {found.value.ints, found.count};
+}
+
+mydev_scalar scalar_of(const mydev_attribute& number) {
+  mydev_scalar scalar{};
+  if (number.kind == MYDEV_ATTRIBUTE_FLOAT) {
+    scalar.f = number.value.f;
+  } else if (number.kind == MYDEV_ATTRIBUTE_COMPLEX) {
+    scalar.c[0] = number.value.c[0];
+    scalar.c[1] = number.value.c[1];
+  } else {
+    check(number.kind == MYDEV_ATTRIBUTE_INT || number.kind == MYDEV_ATTRIBUTE_BOOL, "a number is none");
+    scalar.i = number.value.i;
+  }
+  return scalar;
+}
+
+// nullptr: there is none.
+const mydev_kernel* record_of(std::string_view name) {
+  static const auto& records = *new auto([] {
+    std::map<std::string_view, const mydev_kernel*> all;
+    for (const mydev_kernel* kernel : builtin_kernels(instruction_set())) all.emplace(kernel->name, kernel);
+    return all;
+  }());
+  const auto found = records.find(name);
+  return found == records.end() ? nullptr : found->second;
+}
+
+// How many elements from the first to the last, of an order of places; nothing if that is no number of bytes.
+std::optional<int64_t> reach_of(std::span<const int64_t> sizes, std::span<const int64_t> strides, bool upwards) {
+  int64_t reach = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    int64_t along = 0;
+    if (__builtin_mul_overflow(std::max<int64_t>(sizes[d] - 1, 0), strides[d], &along)) return std::nullopt;
+    if ((along > 0) == upwards && __builtin_add_overflow(reach, along, &reach)) return std::nullopt;
+  }
+  return reach;
+}
+
+bool is_empty(std::span<const int64_t> sizes) {
+  return std::ranges::count(sizes, 0) != 0;
+}
+
+}  // namespace
+
+FusedTiles::Refusal FusedTiles::read(const mydev_frame& frame) {
+  try {
+    read_head(frame);
+    const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
+    const std::span<const mydev_attribute> steps = entries_of(find(form, "steps", MYDEV_ATTRIBUTE_DICTIONARY));
+    check(!steps.empty(), "the body of mydev.fused has no steps");
+    for (const mydev_attribute& step : steps) {
+      try {
+        add_step(step, frame);
+      } catch (const Error& problem) {
+        throw Error(problem.code(), "step " + std::to_string(&step - steps.data()) + " of mydev.fused (" + step.name +
+                                        "): " + problem.what());
+      }
+    }
+    return {};
+  } catch (const Error& problem) {
+    return {problem.code(), problem.what()};
+  }
+}
+
+void FusedTiles::read_head(const mydev_frame& frame) {
+  const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
+  const std::span<const int64_t> sizes = ints_of(form, "sizes"), advances = ints_of(form, "advances");
+  const int64_t kept = find(form, "kept", MYDEV_ATTRIBUTE_INT).value.i;
+  const int64_t rounds = find(form, "rounds", MYDEV_ATTRIBUTE_INT).value.i;
+  const size_t num_buffers = frame.num_outputs + frame.num_inputs;
+  int64_t elements = 1;
+  for (const int64_t size : sizes) {
+    check(size >= 0 && !__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements),
+          "a size of the body of mydev.fused is ", size, ", of ", sizes.size(), " sizes; they are no array's");
+  }
+  check(kept >= 0 && kept <= static_cast<int64_t>(sizes.size()), "mydev.fused keeps ", kept, " dimensions, of ",
+        sizes.size());
+  check(rounds >= 0, "mydev.fused has ", rounds, " rounds");
+  check(advances.empty() || advances.size() == num_buffers, "mydev.fused says of ", advances.size(),
+        " buffers how they move, and has ", num_buffers);
+  sizes_.assign(sizes.begin(), sizes.end());
+  kept_ = static_cast<size_t>(kept);
+  rounds_ = static_cast<uint64_t>(rounds);
+  apart_ = find(form, "apart", MYDEV_ATTRIBUTE_BOOL).value.i != 0;
+  advances_.assign(advances.begin(), advances.end());
+}
+
+void FusedTiles::add_step(const mydev_attribute& form, const mydev_frame& frame) {
+  const std::span<const mydev_attribute> entries = entries_of(form);
+  const size_t count = ints_of(entries, "places").size(), rank = sizes_.size();
+  for (const char* name : {"dtypes", "offsets"}) {
+    check(ints_of(entries, name).size() == count, "there are ", count, " places and ", ints_of(entries, name).size(),
+          " ", name);
+  }
+  check(ints_of(entries, "strides").size() == count * rank, "there are ", ints_of(entries, "strides").size(),
+        " strides of ", count, " operands in ", rank, " dimensions");
+  const size_t numbers = find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY).count;
+  const auto wanted = static_cast<size_t>(std::ranges::count(ints_of(entries, "places"), kNumberPlace));
+  check(numbers == wanted, wanted, " operands are numbers, and there are ", numbers, " numbers");
+  const int64_t results = find(entries, "results", MYDEV_ATTRIBUTE_INT).value.i;
+  check(results >= 1 && results <= static_cast<int64_t>(count), "it writes ", results, " of its ", count, " operands");
+  const mydev_kernel* record = record_of(form.name);
+  require(record != nullptr && record->plan == nullptr, MYDEV_UNIMPLEMENTED,
+          "it is of no kernel of the host that runs in tiles");
+  Step& step = steps_.emplace_back();
+  step.record = record;
+  step.num_outputs = static_cast<uint32_t>(results);
+  step.of_kept = find(entries, "of_kept", MYDEV_ATTRIBUTE_BOOL).value.i != 0;
+  step.attributes = clone_frame(make_frame({}, 0, entries_of(find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY))));
+  for (size_t i = 0; i < count; ++i) read_operand(form, i, frame);
+  check_contract(step);
+}
+
+// The next of the last step.
+void FusedTiles::read_operand(const mydev_attribute& form, size_t i, const mydev_frame& frame) {
+  Step& step = steps_.back();
+  const std::span<const mydev_attribute> entries = entries_of(form);
+  const size_t rank = sizes_.size(), num_buffers = frame.num_outputs + frame.num_inputs;
+  const int64_t place = ints_of(entries, "places")[i], dtype = ints_of(entries, "dtypes")[i];
+  const int64_t offset = ints_of(entries, "offsets")[i];
+  const std::span<const int64_t> strides = ints_of(entries, "strides").subspan(i * rank, rank);
+  const bool is_result = i < step.num_outputs;
+  check(place >= kAbsentPlace, "operand ", i, " has the place ", place);
+  check(place != kNumberPlace || !is_result, "operand ", i, " is written, and is a number");
+  const bool is_dtype =
+      dtype > 0 && dtype <= std::numeric_limits<int16_t>::max() && dtype_row(static_cast<int32_t>(dtype)).size != 0;
+  check(is_dtype || place == kAbsentPlace, "operand ", i, " has the dtype ", dtype, ", which is none");
+  Operand& operand = step.operands.emplace_back(
+      Operand{Operand::kAbsent, 0, offset, {strides.begin(), strides.end()}, static_cast<mydev_dtype>(dtype), {}});
+  if (place == kNumberPlace) {
+    const auto before = std::ranges::count(ints_of(entries, "places").first(i), kNumberPlace);
+    operand.kind = Operand::kNumber;
+    operand.number = scalar_of(find(entries, "numbers", MYDEV_ATTRIBUTE_DICTIONARY).value.attributes[before]);
+  } else if (place >= 0 && static_cast<size_t>(place) < num_buffers) {
+    operand.kind = Operand::kMemory;
+    operand.index = static_cast<size_t>(place);
+    check_in_buffer(operand, frame.buffers[place]);
+  } else if (place >= 0) {
+    operand.kind = Operand::kTemporary;
+    const auto found = std::ranges::find(temporaries_, place, &Temporary::place);
+    operand.index = static_cast<size_t>(found - temporaries_.begin());
+    const size_t now = steps_.size() - 1;
+    const int64_t bytes = dtype_size(operand.dtype);
+    const bool kept_alone = kept_ < rank && strides.back() == 0;
+    check(offset == 0, "operand ", i, " begins ", offset, " bytes into a temporary");
+    if (found == temporaries_.end()) {
+      check(is_result, "operand ", i, " reads place ", place,
+            ", which no step before has written; the buffers are those below ", num_buffers);
+      temporaries_.push_back({place, bytes, kept_alone, false, now, now});
+    } else {
+      check(found->bytes == bytes && found->of_kept == kept_alone, "operand ", i, " is not of the size of place ",
+            place, ", which a step before has written");
+    }
+    temporaries_[operand.index].last = now;
+  }
+}
+
+// Where rounds move, the buffer says nothing of all that they reach.
+void FusedTiles::check_in_buffer(const Operand& operand, const mydev_buffer& buffer) const {
+  const std::span<const int64_t> sizes(buffer.sizes, static_cast<size_t>(buffer.rank));
+  const std::span<const int64_t> strides(buffer.strides, static_cast<size_t>(buffer.rank));
+  if (is_empty(sizes_) || !advances_.empty()) return;
+  const std::optional<int64_t> least = reach_of(sizes_, operand.strides, false);
+  const std::optional<int64_t> most = reach_of(sizes_, operand.strides, true);
+  const std::optional<int64_t> first = reach_of(sizes, strides, false), last = reach_of(sizes, strides, true);
+  const int64_t bytes = dtype_size(operand.dtype), own = dtype_size(static_cast<mydev_dtype>(buffer.dtype));
+  int64_t begin = 0, end = 0;
+  const bool is_inside =
+      least && most && first && last && !is_empty(sizes) && !__builtin_mul_overflow(*least, bytes, &begin) &&
+      !__builtin_add_overflow(begin, operand.offset, &begin) && !__builtin_mul_overflow(*most + 1, bytes, &end) &&
+      !__builtin_add_overflow(end, operand.offset, &end) && begin >= *first * own && end <= (*last + 1) * own;
+  check(is_inside, "an operand of ", dtype_row(operand.dtype).name, ", ", operand.offset, " bytes into buffer ",
+        operand.index, ", reaches beyond it");
+}
+
+void FusedTiles::check_contract(const Step& step) const {
+  const KernelContract* contract = builtin_contract(step.record->name);
+  if (contract == nullptr) return;
+  const size_t rank = step.of_kept ? kept_ : sizes_.size();
+  std::vector<mydev_buffer> buffers;
+  for (const Operand& operand : step.operands) {
+    mydev_buffer& buffer = buffers.emplace_back();
+    if (operand.kind == Operand::kAbsent) continue;
+    buffer.data = const_cast<Operand*>(&operand);  // NOLINT(cppcoreguidelines-pro-type-const-cast): not looked at
+    buffer.dtype = static_cast<int16_t>(operand.dtype);
+    buffer.flags = operand.kind == Operand::kNumber ? MYDEV_BUFFER_SCALAR : 0;
+    buffer.rank = static_cast<int32_t>(rank);
+    buffer.sizes = sizes_.data();
+    buffer.strides = operand.strides.data();
+  }
+  const std::string why = contract_violation(
+      *contract, make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes}));
+  check(why.empty(), why);
+}
+
+}  // namespace mydev::kernels

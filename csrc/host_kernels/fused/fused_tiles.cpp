@@ -1,0 +1,384 @@
+#include "host_kernels/fused/fused_tiles.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <new>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "host_kernels/fused/fused_worker.h"
+#include "kernels/spec/contract.h"
+#include "runtime/base/parallel.h"
+#include "runtime/driver/host_services.h"
+#include "runtime/frame/dtype.h"
+#include "runtime/frame/kernel_messages.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+// Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the first level of the
+// cache, with what the next tile reads beside it; in the second where steps are kernels, which are called for several
+// rows.
+constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 24576, kTileBytesOfKernels = 262144;
+// Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
+constexpr int64_t kMostReduced = 32767;
+// Buffers of as many bytes together are read from memory; results of as many have left the caches before they are read.
+constexpr int64_t kReadFromMemory = 1 << 20, kStreamed = 8 << 20;
+// Of shorter lines, where there are several, the kernels gather them.
+constexpr int64_t kShortestLine = 64;
+
+// Kernels of isa/reduction.cpp.
+bool is_of_reduction_table(std::string_view name) {
+  const KernelContract* contract = builtin_contract(name);
+  return contract != nullptr && contract->is_reduction() && std::string_view(contract->group) == "reduction" &&
+         contract->results.size() == 1;
+}
+
+// Kernels of isa/pointwise.h, by what their contracts are filed under.
+bool is_of_pointwise_table(std::string_view name) {
+  static constexpr std::string_view kGroups[] = {"unary", "binary", "comparison, membership", "ternary", "activation"};
+  const KernelContract* contract = builtin_contract(name);
+  return contract != nullptr && contract->is_pointwise() && std::ranges::count(kGroups, contract->group) != 0;
+}
+
+// Row-major, as many entries as `rank`, 0 in those beyond the sizes.
+std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, size_t rank) {
+  std::vector<int64_t> strides(rank);
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d]) strides[d] = stride;
+  return strides;
+}
+
+}  // namespace
+
+std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Refusal& why) {
+  static std::atomic<uint64_t> last_id{0};
+  std::unique_ptr<FusedTiles> tiles(new FusedTiles);
+  tiles->id_ = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
+  why = tiles->read(frame);
+  if (why.code != MYDEV_OK) return nullptr;
+  tiles->merge_dimensions();
+  tiles->find_groups();
+  tiles->find_chains();
+  tiles->choose_tile();
+  if (!tiles->apart_ && tiles->count_ > 1) {
+    why = {MYDEV_UNIMPLEMENTED, "rounds of several tiles see what others write"};
+    return nullptr;
+  }
+  if (tiles->needs_scratch()) {
+    why = {MYDEV_UNIMPLEMENTED, "a kernel needs scratch for a tile"};
+    return nullptr;
+  }
+  return tiles;
+}
+
+// Makes one dimension of two wherever all views go through both as through one, and none or both are reduced.
+void FusedTiles::merge_dimensions() {
+  for (size_t d = sizes_.size(); d-- > 1;) {
+    if (d == kept_) continue;
+    const auto continues = [&](const Operand& operand) {
+      return operand.kind == Operand::kTemporary || operand.strides[d - 1] == operand.strides[d] * sizes_[d];
+    };
+    if (!std::ranges::all_of(steps_, [&](const Step& step) { return std::ranges::all_of(step.operands, continues); })) {
+      continue;
+    }
+    sizes_[d] *= sizes_[d - 1];
+    sizes_.erase(sizes_.begin() + static_cast<std::ptrdiff_t>(d) - 1);
+    for (Step& step : steps_) {
+      for (Operand& operand : step.operands) {
+        operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(d) - 1);
+      }
+    }
+    if (d < kept_) --kept_;
+  }
+  if (kept_ != 0) return;
+  kept_ = 1;
+  sizes_.insert(sizes_.begin(), 1);
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) operand.strides.insert(operand.strides.begin(), 0);
+  }
+}
+
+// Of the kept dimensions.
+int64_t FusedTiles::entries() const {
+  int64_t entries = 1;
+  for (size_t d = 0; d < kept_; ++d) entries *= sizes_[d];
+  return entries;
+}
+
+// Elements that are reduced into one.
+int64_t FusedTiles::row() const {
+  int64_t elements = 1;
+  for (size_t d = kept_; d < sizes_.size(); ++d) elements *= sizes_[d];
+  return elements;
+}
+
+// Behind the last dimension that the step's elements have.
+size_t FusedTiles::end_of(const Step& step) const {
+  return step.of_kept ? kept_ : sizes_.size();
+}
+
+// Whether the step's kernel fills in what a part of it is computed by.
+bool FusedTiles::describes(Step& step, void* decision) const {
+  std::vector<mydev_buffer> buffers;
+  for (const Operand& operand : step.operands) {
+    mydev_buffer& buffer = buffers.emplace_back();
+    buffer.dtype = static_cast<int16_t>(operand.dtype);
+    buffer.flags = operand.kind == Operand::kNumber ? MYDEV_BUFFER_SCALAR : 0;
+  }
+  mydev_frame frame =
+      make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes});
+  frame.kernel = step.record;
+  frame.host = &host_services();
+  frame.decision = decision;
+  const bool described = step.record->entry(&frame) == MYDEV_OK;
+  if (!described) take_kernel_message(frame);
+  return described;
+}
+
+// Whether all operands lie dense along the last dimension, or are one value there.
+bool FusedTiles::has_block(Step& step) const {
+  if (!is_of_pointwise_table(step.record->name)) return false;
+  const size_t last = end_of(step) - 1;
+  const bool is_one_line = std::ranges::all_of(std::span(sizes_).first(last), [](int64_t size) { return size == 1; });
+  if (!step.of_kept && sizes_[last] < kShortestLine && !is_one_line) return false;
+  for (const Operand& operand : step.operands) {
+    if (operand.kind == Operand::kAbsent) return false;
+    if (operand.kind != Operand::kMemory || operand.strides[last] == 1 || sizes_[last] == 1) continue;
+    if (operand.strides[last] != 0 || &operand == step.operands.data()) return false;
+  }
+  return describes(step, &step.block);
+}
+
+// Whether each row is reduced into one element, and lies dense.
+bool FusedTiles::has_rows(Step& step) const {
+  if (step.operands.size() != 2 || !is_of_reduction_table(step.record->name)) return false;
+  const Operand &out = step.operands[0], &in = step.operands[1];
+  int64_t stride = 1;
+  for (size_t d = sizes_.size(); d-- > kept_; stride *= sizes_[d]) {
+    if (out.strides[d] != 0 || (in.kind == Operand::kMemory && in.strides[d] != stride)) return false;
+  }
+  const auto is_there = [](const Operand& operand) {
+    return operand.kind == Operand::kMemory || operand.kind == Operand::kTemporary;
+  };
+  return kept_ < sizes_.size() && !step.of_kept && is_there(out) && is_there(in) && describes(step, &step.reduction);
+}
+
+// Finds how each step runs, which go block by block with those that follow each other, and what only they need.
+void FusedTiles::find_groups() {
+  for (Step& step : steps_) {
+    step.way = has_block(step) ? Step::kBlocks : has_rows(step) ? Step::kRows : Step::kKernel;
+  }
+  for (size_t first = 0; first < steps_.size();) {
+    size_t end = first;
+    while (end < steps_.size() && steps_[end].way == Step::kBlocks && steps_[end].of_kept == steps_[first].of_kept) {
+      ++end;
+    }
+    for (size_t i = first; i < end; ++i) steps_[i].end_of_group = end;
+    for (Temporary& temporary : temporaries_) {
+      temporary.in_block |= temporary.first >= first && temporary.last < end;
+    }
+    first = std::max(end, first + 1);
+  }
+}
+
+// Finds which steps of a group each compute with what the step before them has computed.
+void FusedTiles::find_chains() {
+  // How the step computes with the value; nothing: it does not.
+  const auto form_of = [](const Step& step, const Operand& value) -> std::optional<ChainCall::Form> {
+    const auto is_it = [&](size_t k) {
+      const Operand& operand = step.operands[k];
+      return operand.kind == value.kind && operand.index == value.index && operand.offset == value.offset &&
+             operand.strides == value.strides;
+    };
+    if (step.block.inputs == 1) return is_it(1) ? std::optional(ChainCall::kAlone) : std::nullopt;
+    if (is_it(1)) return is_it(2) ? ChainCall::kItself : ChainCall::kSecond;
+    return is_it(2) ? std::optional(ChainCall::kFirst) : std::nullopt;
+  };
+  for (size_t i = 0; i < steps_.size();) {
+    const size_t first = i++;
+    if (steps_[first].way != Step::kBlocks || steps_[first].block.chain_operation == 0) continue;
+    steps_[first].form = steps_[first].block.inputs == 1 ? ChainCall::kAlone : ChainCall::kSecond;
+    for (; i < steps_[first].end_of_group && steps_[i].block.chain_operation != 0; ++i) {
+      const Operand& value = steps_[i - 1].operands[0];
+      const std::optional<ChainCall::Form> form = form_of(steps_[i], value);
+      if (!form) break;
+      steps_[i].form = *form;
+      steps_[i - 1].is_passed_on = value.kind == Operand::kTemporary && temporaries_[value.index].last == i;
+    }
+    if (i == steps_[first].end_of_group && is_sum_of(i, steps_[i - 1])) {
+      Temporary& value = temporaries_[steps_[i - 1].operands[0].index];
+      steps_[i - 1].is_passed_on = value.last == i;
+      value.in_block |= value.last == i && steps_[value.first].end_of_group == i;
+      steps_[i].end_of_group = i;
+      for (Step& step : steps_) step.end_of_group += step.end_of_group == i ? 1 : 0;
+      ++i;
+    }
+    steps_[first].end_of_chain = i;
+  }
+}
+
+// Whether the step sums rows, each a block, of a temporary that the one before it computes.
+bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
+  if (step == steps_.size() || steps_[step].way != Step::kRows || rounds_ > 1) return false;
+  const Operand &value = before.operands[0], &in = steps_[step].operands[1];
+  const bool is_value = value.kind == Operand::kTemporary && in.kind == value.kind && in.index == value.index;
+  return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.of_kept &&
+         sizes_.size() == kept_ + 1 && row() >= kShortestSum && row() <= kBlockValues;
+}
+
+// Makes the lines of each group as long as its operands lie in the tile as along one dimension.
+void FusedTiles::find_lines() {
+  for (size_t first = 0; first < steps_.size();) {
+    const size_t end = std::max(steps_[first].end_of_group, first + 1);
+    const std::span<Step> group = std::span(steps_).subspan(first, end - first);
+    first = end;
+    if (group[0].way != Step::kBlocks) continue;
+    size_t line = end_of(group[0]) - 1;
+    const auto continues = [&](const Operand& operand) {
+      if (operand.kind == Operand::kNumber) return true;
+      if (operand.kind == Operand::kTemporary && temporaries_[operand.index].in_block) return true;
+      const int64_t* stride = &operand.strides[line - (operand.kind == Operand::kTemporary ? split_ : 0)];
+      return sizes_[line - 1] == 1 || stride[-1] == *stride * sizes_[line];
+    };
+    while (line > split_ && std::ranges::all_of(group, [&](const Step& step) {
+             return std::ranges::all_of(step.operands, continues);
+           })) {
+      --line;
+    }
+    for (Step& step : group) step.line = line;
+  }
+}
+
+// Gives each temporary memory that no other has while it lives.
+std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
+  std::vector<Memory> memories;
+  for (Temporary& temporary : temporaries_) {  // in the order of their first steps
+    const bool in_block = temporary.in_block;
+    const int64_t bytes = temporary.bytes * (temporary.of_kept || in_block ? 1 : row());
+    // What goes block by block may write over what it reads.
+    const bool in_place = steps_[temporary.first].way == Step::kBlocks;
+    const auto free = std::ranges::find_if(memories, [&](const Memory& memory) {
+      const bool is_free = memory.taken_until < temporary.first || (in_place && memory.taken_until == temporary.first);
+      return is_free && memory.bytes == bytes && memory.in_block == in_block;
+    });
+    temporary.memory = static_cast<size_t>(free - memories.begin());
+    if (free == memories.end()) memories.push_back({bytes, in_block, 0});
+    memories[temporary.memory].taken_until = temporary.last;
+  }
+  return memories;
+}
+
+// For an entry of the kept dimensions, in each buffer that has something for each element of the shape.
+int64_t FusedTiles::bytes_of_buffers() const {
+  std::map<size_t, int64_t> of_buffer;
+  for (const Step& step : steps_) {
+    for (const Operand& operand : step.operands) {
+      if (operand.kind != Operand::kMemory || operand.strides.back() == 0 || operand.strides[kept_ - 1] == 0) continue;
+      of_buffer[operand.index] = dtype_size(operand.dtype) * row();
+    }
+  }
+  int64_t bytes = 0;
+  for (const auto& [buffer, size] : of_buffer) bytes += size;
+  return bytes;
+}
+
+void FusedTiles::choose_tile() {
+  const std::vector<Memory> memories = share_memory();
+  int64_t bytes = bytes_of_buffers();
+  for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
+  const bool reduces = kept_ < sizes_.size();
+  const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
+  const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : kTileBytesOfRows;
+  int64_t most = budget / std::max<int64_t>(1, bytes);
+  if (reduces) most = std::min(most, kMostReduced / row());
+  split_ = kept_ - 1;
+  while (split_ > 0 && inner_ * sizes_[split_] <= most) inner_ *= sizes_[split_--];
+  const int64_t size = std::max<int64_t>(1, sizes_[split_]);
+  chunk_ = std::clamp<int64_t>(most / std::max<int64_t>(1, inner_), 1, size);
+  chunks_ = (size + chunk_ - 1) / chunk_;
+  count_ = chunks_;
+  for (size_t d = 0; d < split_; ++d) count_ *= sizes_[d];
+  if (std::ranges::count(sizes_, 0) != 0) count_ = 0;
+  place_temporaries(memories);
+  find_lines();
+  find_traffic();
+}
+
+// Which operands are so large that no cache holds them. What is asked for ahead comes while the steps compute; to the
+// caches, which write a line only after they have read it, results would come late and for nothing.
+void FusedTiles::find_traffic() {
+  if (rounds_ > 1 || bytes_of_buffers() * entries() < kReadFromMemory) return;
+  std::map<size_t, std::vector<Operand*>> uses;
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) {
+      if (operand.kind == Operand::kMemory) uses[operand.index].push_back(&operand);
+    }
+  }
+  const auto is_everywhere = [&](const Operand& operand) {
+    for (size_t d = 0; d < sizes_.size(); ++d) {
+      if (operand.strides[d] == 0 && sizes_[d] != 1) return false;
+    }
+    return operand.strides.back() == 1;
+  };
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) {
+      if (operand.kind != Operand::kMemory || !is_everywhere(operand)) continue;
+      const bool is_result = &operand == step.operands.data();
+      operand.ahead = !is_result && kept_ < sizes_.size() && uses[operand.index].front() == &operand;
+      operand.streamed = is_result && step.block.chain_operation != 0 && uses[operand.index].size() == 1 &&
+                         entries() * row() * dtype_size(operand.dtype) >= kStreamed;
+    }
+  }
+}
+
+// Temporaries are dense in a tile.
+void FusedTiles::place_temporaries(const std::vector<Memory>& memories) {
+  constexpr uint64_t kLine = 64;
+  const std::span<const int64_t> sizes = std::span(sizes_).subspan(split_);
+  std::vector<int64_t> offsets;
+  for (const Memory& memory : memories) {
+    offsets.push_back(static_cast<int64_t>(workspace_));
+    const int64_t entries = memory.in_block ? kBlockValues : chunk_ * inner_;
+    workspace_ += (static_cast<uint64_t>(entries * memory.bytes) + kLine - 1) / kLine * kLine;
+  }
+  for (Step& step : steps_) {
+    for (Operand& operand : step.operands) {
+      if (operand.kind != Operand::kTemporary) continue;
+      const Temporary& temporary = temporaries_[operand.index];
+      operand.offset = offsets[temporary.memory];
+      operand.strides = dense_strides(temporary.of_kept ? sizes.first(kept_ - split_) : sizes, sizes.size());
+    }
+  }
+}
+
+bool FusedTiles::needs_scratch() const {
+  Worker worker;
+  const int64_t last = sizes_[split_] - (chunks_ - 1) * chunk_;
+  return worker.needs_scratch(*this, chunk_) || worker.needs_scratch(*this, last);
+}
+
+mydev_code FusedTiles::run(const mydev_frame& frame) const noexcept {
+  std::atomic<int> failure{MYDEV_OK};
+  const auto rounds = static_cast<int64_t>(std::min<uint64_t>(rounds_, kGrainCheap));  // more do not matter here
+  const int64_t work = chunk_ * inner_ * row() * static_cast<int64_t>(steps_.size()) * rounds;
+  parallel_for(count_, std::max<int64_t>(1, kGrainCheap / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    static thread_local Worker worker;
+    mydev_code code = MYDEV_OK;
+    try {
+      worker.prepare(*this, frame);
+      for (int64_t tile = begin; tile < end && code == MYDEV_OK; ++tile) code = worker.run(tile);
+      worker.finish();
+    } catch (const std::bad_alloc&) {
+      frame.host->set_error(&frame, "no host memory for the temporaries of a tile");
+      code = MYDEV_RESOURCE_EXHAUSTED;
+    }
+    if (code != MYDEV_OK) failure.store(code, std::memory_order_relaxed);
+  });
+  return static_cast<mydev_code>(failure.load(std::memory_order_relaxed));
+}
+
+}  // namespace mydev::kernels

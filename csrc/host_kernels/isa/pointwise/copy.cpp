@@ -1,0 +1,474 @@
+// Kernel group copy: element by element between any two layouts and element types.
+//
+// conj and neg are lazy bits of PyTorch tensors; they change the converted values. Conversions are those of
+// element_conversion.h. Threads: split by output elements.
+#include <algorithm>
+#include <cstring>
+
+#include "host_kernels/isa/simd/element_chunk.h"
+#include "host_kernels/isa/simd/element_conversion.h"
+#include "host_kernels/isa/simd/simd.h"
+#include "host_kernels/isa/simd/strided_runs.h"
+#include "host_kernels/strided_layout.h"
+#include "runtime/base/parallel.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kBufferBytes = 4096;
+constexpr int64_t kMinRow = 64;  // shorter rows are gathered, several to a buffer
+constexpr int kOut = 0, kIn = 1;
+
+// Negates dense values.
+template <typename T>
+void negate(void* data, int64_t n) {
+  T* p = static_cast<T*>(data);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_integral_v<T>) {
+      p[i] = static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(p[i]));
+    } else {
+      p[i] = -p[i];
+    }
+  }
+}
+template <>
+void negate<BFloat16Bits>(void* data, int64_t n) {
+  uint16_t* p = static_cast<uint16_t*>(data);
+  for (int64_t i = 0; i < n; ++i) p[i] ^= 0x8000;
+}
+
+// Negates the imaginary parts of complex values, and the real ones too.
+template <typename T>
+void conjugate(void* data, int64_t n) {
+  T* p = static_cast<T*>(data);
+  for (int64_t i = 0; i < n; ++i) p[2 * i + 1] = -p[2 * i + 1];
+}
+template <typename T>
+void negate_complex(void* data, int64_t n) {
+  negate<T>(data, 2 * n);
+}
+template <typename T>
+void negate_conjugate(void* data, int64_t n) {
+  T* p = static_cast<T*>(data);
+  for (int64_t i = 0; i < n; ++i) p[2 * i] = -p[2 * i];
+}
+
+using FlipSigns = void (*)(void* data, int64_t n);
+
+template <typename T>
+FlipSigns complex_signs(bool conj, bool neg) {
+  if (!neg) return conj ? conjugate<T> : nullptr;
+  return conj ? negate_conjugate<T> : negate_complex<T>;
+}
+
+// What conjugation and negation do to elements of a type; nullptr: nothing. False: the type has no negatives.
+bool find_signs(mydev_dtype dtype, bool conj, bool neg, FlipSigns& signs) {
+  signs = nullptr;
+  if (dtype == MYDEV_C64) {
+    signs = complex_signs<float>(conj, neg);
+  } else if (dtype == MYDEV_C128) {
+    signs = complex_signs<double>(conj, neg);
+  } else if (neg) {
+    visit_element_type(dtype, [&]<typename T>() {
+      if constexpr (!std::is_same_v<T, Truth>) signs = negate<T>;
+    });
+    return signs != nullptr;
+  }
+  return true;
+}
+
+struct Plan {
+  char* out;
+  const char* in;
+  int64_t out_size, in_size;  // bytes of an element
+  Conversion conversion;
+  FlipSigns signs;             // of the converted values; nullptr: as they are
+  bool out_direct, in_direct;  // dense along a piece
+  bool by_row;
+  int64_t chunk;  // elements that fit a buffer
+  StridedLayout layout;
+  bool same_bytes() const { return conversion.count == 0 && signs == nullptr; }
+};
+
+class Worker {
+ public:
+  explicit Worker(const Plan& plan) : plan_(plan) {}
+
+  void run(int64_t begin, int64_t end) {
+    // Between dense runs nothing needs a buffer, nor where one side is dense and has the same bytes.
+    const bool unbounded = plan_.out_direct && plan_.in_direct
+                               ? plan_.conversion.count <= 1
+                               : plan_.same_bytes() && (plan_.out_direct || plan_.in_direct);
+    for_each_run(plan_.layout, plan_.by_row, unbounded ? end - begin : plan_.chunk, begin, end,
+                 [this](int64_t position, int64_t n) { run_piece(position, n); });
+  }
+
+ private:
+  void run_piece(int64_t position, int64_t n) {
+    const StridedLayout& layout = plan_.layout;
+    char* const out = plan_.out_direct ? plan_.out + layout.offset(kOut, position) : nullptr;
+    if (plan_.same_bytes()) {
+      if (plan_.in_direct) {
+        const char* in = plan_.in + layout.offset(kIn, position);
+        if (out != nullptr) {
+          std::memmove(out, in, static_cast<size_t>(n * plan_.in_size));
+        } else {
+          scatter(in, layout, kOut, plan_.out, position, n, plan_.out_size);
+        }
+        return;
+      }
+      char* const target = out != nullptr ? out : buffers_[0];
+      gather(target, layout, kIn, plan_.in, position, n, plan_.in_size);
+      if (out == nullptr) scatter(target, layout, kOut, plan_.out, position, n, plan_.out_size);
+      return;
+    }
+    convert_piece(position, n, out);
+  }
+
+  void convert_piece(int64_t position, int64_t n, char* out) {
+    const StridedLayout& layout = plan_.layout;
+    const char* values = plan_.in + (plan_.in_direct ? layout.offset(kIn, position) : 0);
+    int current = 0;
+    if (!plan_.in_direct) {
+      gather(buffers_[0], layout, kIn, plan_.in, position, n, plan_.in_size);
+      values = buffers_[0];
+      current = 1;
+    }
+    for (int step = 0; step < plan_.conversion.count; ++step) {
+      char* target = buffers_[current];
+      if (step + 1 == plan_.conversion.count && out != nullptr) target = out;
+      plan_.conversion.steps[step](target, values, n);
+      values = target;
+      current ^= 1;
+    }
+    char* const converted = out != nullptr ? out : buffers_[current ^ 1];
+    if (values != converted) std::memcpy(converted, values, static_cast<size_t>(n * plan_.out_size));
+    if (plan_.signs != nullptr) plan_.signs(converted, n);
+    if (out == nullptr) scatter(converted, layout, kOut, plan_.out, position, n, plan_.out_size);
+  }
+
+  const Plan& plan_;
+  alignas(64) char buffers_[2][kBufferBytes];
+};
+
+// --- rows ------------------------------------------------------------------------------------------------------------
+
+constexpr int64_t kShortestRow = 16;  // bytes; shorter ones are gathered
+
+// Copies bytes >= kShortestRow from one place to another, which may be the same.
+inline void copy_row(char* to, const char* from, int64_t bytes) {
+  using Bytes16 = detail::VectorType<char, 16>::type;
+  constexpr int64_t n = static_cast<int64_t>(kVectorBytes);
+  constexpr int64_t kLongest = 1024;  // from which the C library's copy is faster
+  if (bytes > kLongest) {
+    std::memmove(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  const auto run = [=]<typename V>(V) {
+    constexpr int64_t size = sizeof(V);
+    V v;
+    for (int64_t i = 0; i + size <= bytes; i += size) {
+      std::memcpy(&v, from + i, sizeof(v));
+      std::memcpy(to + i, &v, sizeof(v));
+    }
+    std::memcpy(&v, from + bytes - size, sizeof(v));  // the rest, and some once more
+    std::memcpy(to + bytes - size, &v, sizeof(v));
+  };
+  if (bytes >= n) {
+    run(Vec<char>{});
+  } else {
+    run(Bytes16{});
+  }
+}
+
+bool copies_rows(const Plan& plan) {
+  const StridedLayout& layout = plan.layout;
+  return plan.same_bytes() && layout.rank > 1 && layout.strides[kOut][0] == plan.out_size &&
+         layout.strides[kIn][0] == plan.in_size && layout.sizes[0] * plan.in_size >= kShortestRow;
+}
+
+// Both sides are dense along dimension 0: a row is one copy, and places are reached by steps, not by division.
+void copy_rows(const Plan& plan) {
+  const StridedLayout& layout = plan.layout;
+  const int64_t length = layout.sizes[0], bytes = length * plan.in_size;
+  parallel_for(layout.count / length, std::max<int64_t>(kGrainCheap / length, 1), [&](int64_t begin, int64_t end) {
+    int64_t index[kMaxLoopRank];
+    char* out = plan.out;
+    const char* in = plan.in;
+    for (int64_t d = 1, rest = begin; d < layout.rank; ++d) {
+      index[d] = rest % layout.sizes[d];
+      rest /= layout.sizes[d];
+      out += index[d] * layout.strides[kOut][d];
+      in += index[d] * layout.strides[kIn][d];
+    }
+    for (int64_t row = begin; row < end; ++row) {
+      copy_row(out, in, bytes);
+      for (int d = 1; d < layout.rank; ++d) {
+        out += layout.strides[kOut][d];
+        in += layout.strides[kIn][d];
+        if (++index[d] < layout.sizes[d]) break;
+        out -= index[d] * layout.strides[kOut][d];
+        in -= index[d] * layout.strides[kIn][d];
+        index[d] = 0;
+      }
+    }
+  });
+}
+
+// --- transposition -------------------------------------------------------------------------------------------------
+//
+// The output runs along dimension 0, the input along another: tiles, so that both sides use whole cache lines.
+
+// Elements of a tile's side: of small ones as many as fill a line.
+template <typename T>
+constexpr int64_t kTile = std::max<int64_t>(32, 64 / sizeof(T));
+
+// In registers: blocks of 16-byte rows of small elements, each step a perfect shuffle of the rows' first half with
+// their second (H. S. Stone, Parallel Processing with the Perfect Shuffle, 1971) ...
+template <typename T>
+struct Block {
+  static constexpr int64_t kSide = 16 / sizeof(T);
+  using Row = typename detail::VectorType<T, 16>::type;
+
+  static void transpose(Row* r) {
+    Row shuffled[kSide];
+    for (int64_t step = 1; step < kSide; step *= 2) {
+      for (int64_t i = 0; i < kSide / 2; ++i) {
+        if constexpr (sizeof(T) == 1) {
+          shuffled[2 * i] =
+              __builtin_shufflevector(r[i], r[i + kSide / 2], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+          shuffled[2 * i + 1] = __builtin_shufflevector(r[i], r[i + kSide / 2], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                        13, 29, 14, 30, 15, 31);
+        } else {
+          shuffled[2 * i] = __builtin_shufflevector(r[i], r[i + kSide / 2], 0, 8, 1, 9, 2, 10, 3, 11);
+          shuffled[2 * i + 1] = __builtin_shufflevector(r[i], r[i + kSide / 2], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+      }
+      std::copy_n(shuffled, kSide, r);
+    }
+  }
+};
+// ... and of 32-byte rows of the others.
+template <>
+struct Block<uint32_t> {
+  static constexpr int64_t kSide = 8;
+  using Row = detail::VectorType<uint32_t, 32>::type;
+
+  static void transpose(Row* r) {
+    Row a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+      a[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      a[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      for (int j = 0; j < 2; ++j) {
+        b[i + 2 * j] = __builtin_shufflevector(a[i + j], a[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        b[i + 2 * j + 1] = __builtin_shufflevector(a[i + j], a[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      r[i] = __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      r[i + 4] = __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+  }
+};
+template <>
+struct Block<uint64_t> {
+  static constexpr int64_t kSide = 4;
+  using Row = detail::VectorType<uint64_t, 32>::type;
+
+  static void transpose(Row* r) {
+    const Row a0 = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6),
+              a1 = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+    const Row a2 = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6),
+              a3 = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+    r[0] = __builtin_shufflevector(a0, a2, 0, 1, 4, 5);
+    r[1] = __builtin_shufflevector(a1, a3, 0, 1, 4, 5);
+    r[2] = __builtin_shufflevector(a0, a2, 2, 3, 6, 7);
+    r[3] = __builtin_shufflevector(a1, a3, 2, 3, 6, 7);
+  }
+};
+
+constexpr int64_t kMaxInterleaved = 4;
+
+// out[r][c] = in[c][r] for few columns, as of channels: rows of out are dense.
+template <int64_t kColumns, typename T>
+void interleave(char* out, const char* in, int64_t in_row, int64_t rows) {
+  T* const values = reinterpret_cast<T*>(out);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < kColumns; ++c) {
+      values[r * kColumns + c] = reinterpret_cast<const T*>(in + c * in_row)[r];
+    }
+  }
+}
+
+template <typename T>
+void interleave(char* out, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
+  switch (columns) {
+    case 2:
+      return interleave<2, T>(out, in, in_row, rows);
+    case 3:
+      return interleave<3, T>(out, in, in_row, rows);
+    default:
+      return interleave<4, T>(out, in, in_row, rows);
+  }
+}
+
+// out[r][c] = in[c][r]: rows of out are `out_row` bytes apart, rows of in `in_row`. Through a dense tile, so that both
+// sides are touched in whole lines, whatever their strides do to the cache's sets.
+template <typename T>
+void transpose_tile(char* out, int64_t out_row, const char* in, int64_t in_row, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = Block<T>::kSide;
+  alignas(64) T tile[kTile<T>][kTile<T>];
+  if (rows == kTile<T> && columns == kTile<T>) {
+    typename Block<T>::Row block[kSide];
+    for (int64_t c = 0; c < kTile<T>; c += kSide) {
+      for (int64_t r = 0; r < kTile<T>; r += kSide) {
+        for (int64_t i = 0; i < kSide; ++i) {
+          typename Block<T>::Row row;  // one load, where the array itself would be filled by halves
+          std::memcpy(&row, in + (c + i) * in_row + r * int64_t{sizeof(T)}, sizeof(row));
+          block[i] = row;
+        }
+        Block<T>::transpose(block);
+        for (int64_t i = 0; i < kSide; ++i) {
+          const typename Block<T>::Row row = block[i];
+          std::memcpy(&tile[r + i][c], &row, sizeof(row));
+        }
+      }
+    }
+  } else {
+    for (int64_t c = 0; c < columns; ++c) {
+      T line[kTile<T>];
+      std::memcpy(line, in + c * in_row, static_cast<size_t>(rows) * sizeof(T));
+      for (int64_t r = 0; r < rows; ++r) tile[r][c] = line[r];
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_row, tile[r], static_cast<size_t>(columns) * sizeof(T));
+}
+
+// Whether a transposition along dimension d has few columns, side by side.
+bool interleaves(const Plan& plan, int d) {
+  const int64_t columns = plan.layout.sizes[0];
+  return columns <= kMaxInterleaved && plan.layout.strides[kOut][d] == columns * plan.out_size;
+}
+
+// The dimension along which the input runs; 0 if the copy is no transposition.
+int transposed_dimension(const Plan& plan) {
+  const StridedLayout& layout = plan.layout;
+  if (!plan.same_bytes() || layout.strides[kOut][0] != plan.out_size || plan.out_size > 8) return 0;
+  if (layout.strides[kIn][0] == plan.in_size) return 0;
+  for (int d = 1; d < layout.rank; ++d) {
+    if (layout.strides[kIn][d] != plan.in_size || layout.sizes[d] < 8) continue;
+    return layout.sizes[0] >= 8 || interleaves(plan, d) ? d : 0;
+  }
+  return 0;
+}
+
+template <typename T>
+void transpose(const Plan& plan, int d) {
+  const StridedLayout& layout = plan.layout;
+  const int64_t columns = layout.sizes[0], rows = layout.sizes[d];
+  const int64_t column_tiles = (columns + kTile<T> - 1) / kTile<T>, row_tiles = (rows + kTile<T> - 1) / kTile<T>;
+  const int64_t tiles = layout.count / (columns * rows) * column_tiles * row_tiles;
+  const bool few_columns = interleaves(plan, d);
+  parallel_for(tiles, kGrainCheap / (kTile<T> * kTile<T>), [&, d](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t column = t % column_tiles * kTile<T>;
+      int64_t rest = t / column_tiles;
+      const int64_t row = rest % row_tiles * kTile<T>;
+      rest /= row_tiles;
+      char* out = plan.out + column * layout.strides[kOut][0] + row * layout.strides[kOut][d];
+      const char* in = plan.in + column * layout.strides[kIn][0] + row * layout.strides[kIn][d];
+      for (int other = 1; other < layout.rank; ++other) {
+        if (other == d) continue;
+        const int64_t index = rest % layout.sizes[other];
+        rest /= layout.sizes[other];
+        out += index * layout.strides[kOut][other];
+        in += index * layout.strides[kIn][other];
+      }
+      const int64_t tile_rows = std::min(kTile<T>, rows - row), tile_columns = std::min(kTile<T>, columns - column);
+      if (few_columns) {
+        interleave<T>(out, in, layout.strides[kIn][0], tile_rows, tile_columns);
+      } else {
+        transpose_tile<T>(out, layout.strides[kOut][d], in, layout.strides[kIn][0], tile_rows, tile_columns);
+      }
+    }
+  });
+}
+
+mydev_code fail(const mydev_frame* frame, mydev_code code, const char* message) {
+  frame->host->set_error(frame, message);
+  return code;
+}
+
+bool flag(const mydev_frame* frame, uint32_t index) {
+  return index < frame->num_attributes && frame->attributes[index].value.i != 0;
+}
+
+mydev_code copy_entry(const mydev_frame* frame) {
+  if (frame->num_outputs != 1 || frame->num_inputs != 1) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
+  }
+  const mydev_buffer& out = frame->buffers[kOut];
+  const mydev_buffer& in = frame->buffers[kIn];
+  Plan plan;
+  if (!make_layout(frame->buffers, 2, plan.layout)) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one shape, of at most 64 dimensions");
+  }
+  if (plan.layout.count == 0) return MYDEV_OK;
+  plan.out = static_cast<char*>(out.data);
+  plan.in = static_cast<const char*>(in.data);
+  plan.out_size = dtype_row(out.dtype).size;
+  plan.in_size = dtype_row(in.dtype).size;
+  plan.conversion = find_conversion(static_cast<mydev_dtype>(in.dtype), static_cast<mydev_dtype>(out.dtype));
+  if (plan.conversion.count < 0 || plan.in_size == 0) {
+    return fail(frame, MYDEV_UNIMPLEMENTED, "no conversion between these dtypes");
+  }
+  if (!find_signs(static_cast<mydev_dtype>(out.dtype), flag(frame, 0), flag(frame, 1), plan.signs)) {
+    return fail(frame, MYDEV_UNIMPLEMENTED, "elements of this dtype cannot be negated");
+  }
+  plan.by_row = plan.layout.rank == 1 || plan.layout.sizes[0] >= kMinRow;
+  const auto direct = [&](int k, int64_t size) {
+    return plan.by_row ? plan.layout.strides[k][0] == size : plan.layout.dense(k, size);
+  };
+  plan.out_direct = direct(kOut, plan.out_size);
+  plan.in_direct = direct(kIn, plan.in_size);
+  plan.chunk = kBufferBytes / 16;
+  if (const int d = transposed_dimension(plan); d != 0) {
+    switch (plan.out_size) {
+      case 1:
+        transpose<uint8_t>(plan, d);
+        break;
+      case 2:
+        transpose<uint16_t>(plan, d);
+        break;
+      case 4:
+        transpose<uint32_t>(plan, d);
+        break;
+      default:
+        transpose<uint64_t>(plan, d);
+        break;
+    }
+    return MYDEV_OK;
+  }
+  if (copies_rows(plan)) {
+    copy_rows(plan);
+    return MYDEV_OK;
+  }
+  parallel_for(plan.layout.count, kGrainCheap, [&](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
+  return MYDEV_OK;
+}
+
+constexpr mydev_kernel kRecords[] = {
+    kernel_record("mydev.copy", copy_entry),
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> copy() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,405 @@
+#include "host_kernels/isa/pointwise/pointwise.h"
+
+#include "host_kernels/isa/simd/complex.h"
+#include "host_kernels/isa/simd/element_conversion.h"
+#include "host_kernels/isa/pointwise/pointwise_chain.h"
+#include "host_kernels/isa/simd/strided_runs.h"
+#include "host_kernels/pointwise_block.h"
+#include "host_kernels/strided_layout.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kBufferBytes = 2048;  // per buffer: four operands with two buffers each stay in a 32 KiB L1
+constexpr int64_t kMinRow = 64;         // shorter rows are gathered, several to a buffer
+constexpr int kOperands = kMaxInputs + 1;
+
+struct ComputeType {
+  mydev_dtype dtype;
+  Apply Types::* apply;
+};
+
+// Numbers keep their precision: with one among the inputs, bf16 computes through f32.
+bool in_memory(const PointwiseKernel& kernel, const mydev_frame& frame) {
+  for (uint32_t k = 0; k < frame.num_outputs + frame.num_inputs; ++k) {
+    if ((frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0) return false;
+  }
+  return kernel.types.bf16 != nullptr;
+}
+
+ComputeType compute_type(int32_t dtype) {
+  switch (dtype) {
+    case MYDEV_F16:
+    case MYDEV_BF16:
+    case MYDEV_F32:
+      return {MYDEV_F32, &Types::f32};
+    case MYDEV_F64:
+      return {MYDEV_F64, &Types::f64};
+    case MYDEV_PRED:
+    case MYDEV_S8:
+    case MYDEV_S16:
+    case MYDEV_U8:
+    case MYDEV_S32:
+      return {MYDEV_S32, &Types::s32};
+    case MYDEV_S64:
+      return {MYDEV_S64, &Types::s64};
+    case MYDEV_C64:
+      return {MYDEV_C64, &Types::c64};
+    case MYDEV_C128:
+      return {MYDEV_C128, &Types::c128};
+    default:
+      return {MYDEV_DTYPE_INVALID, nullptr};
+  }
+}
+
+// The value of a scalar operand as an element of a compute type.
+union ScalarValue {
+  float f32;
+  double f64;
+  int32_t s32;
+  int64_t s64;
+  Complex<float> c64;
+  Complex<double> c128;
+  uint8_t pred;
+};
+
+void set_scalar(ScalarValue& value, mydev_dtype dtype, const mydev_scalar& scalar) {
+  switch (dtype) {
+    case MYDEV_F32:
+      value.f32 = static_cast<float>(scalar.f);
+      break;
+    case MYDEV_F64:
+      value.f64 = scalar.f;
+      break;
+    case MYDEV_S32:
+      value.s32 = static_cast<int32_t>(scalar.i);
+      break;
+    case MYDEV_S64:
+      value.s64 = scalar.i;
+      break;
+    case MYDEV_C64:
+      value.c64 = {static_cast<float>(scalar.c[0]), static_cast<float>(scalar.c[1])};
+      break;
+    case MYDEV_C128:
+      value.c128 = {scalar.c[0], scalar.c[1]};
+      break;
+    default:
+      value.pred = scalar.i != 0;
+      break;
+  }
+}
+
+enum class Access {
+  kDirect,   // dense along a row, of the compute type: used where it lies
+  kConvert,  // dense along a row, of another type
+  kGather,   // strided
+  kUniform,  // one value along a row
+};
+
+struct Operand {
+  char* base;
+  int64_t size;          // bytes of an element in memory
+  int64_t compute_size;  // and in the compute type, never fewer
+  Convert convert;       // to the compute type; of the output: from it; nullptr: same type
+  Access access;
+};
+
+// All that the threads of one launch share.
+struct Plan {
+  const Params* params;
+  Apply apply;
+  int inputs;
+  int64_t chunk;  // elements that fit a buffer
+  bool buffered;  // some operand needs a buffer
+  bool by_row;    // rows are long: a piece never crosses the end of one
+  Operand operands[kOperands];
+  StridedLayout layout;
+};
+
+Access choose_access(const Plan& plan, int k) {
+  const Operand& operand = plan.operands[k];
+  const int64_t stride = plan.layout.strides[k][0];
+  const bool dense = plan.by_row ? stride == operand.size : plan.layout.dense(k, operand.size);
+  if (dense) return operand.convert == nullptr ? Access::kDirect : Access::kConvert;
+  return plan.by_row && stride == 0 && k > 0 ? Access::kUniform : Access::kGather;
+}
+
+// One thread's share: linear positions [begin, end).
+class Worker {
+ public:
+  explicit Worker(const Plan& plan) : plan_(plan) {}
+
+  void run(int64_t begin, int64_t end) {
+    for_each_run(plan_.layout, plan_.by_row, plan_.buffered ? plan_.chunk : end - begin, begin, end,
+                 [this](int64_t position, int64_t n) { run_piece(position, n); });
+  }
+
+ private:
+  void run_piece(int64_t position, int64_t n) {
+    const void* in[kMaxInputs];
+    for (int k = 1; k <= plan_.inputs; ++k) in[k - 1] = fetch(k, position, n);
+    const Operand& out = plan_.operands[0];
+    switch (out.access) {
+      case Access::kDirect:
+        plan_.apply(*plan_.params, out.base + plan_.layout.offset(0, position), in, n);
+        break;
+      case Access::kConvert:
+        plan_.apply(*plan_.params, values_[0], in, n);
+        out.convert(out.base + plan_.layout.offset(0, position), values_[0], n);
+        break;
+      default:
+        plan_.apply(*plan_.params, values_[0], in, n);
+        const char* stored = values_[0];
+        if (out.convert != nullptr) {
+          out.convert(raw_, values_[0], n);
+          stored = raw_;
+        }
+        scatter(stored, plan_.layout, 0, out.base, position, n, out.size);
+        break;
+    }
+  }
+
+  // n compute values of operand k, from `position` on.
+  const char* fetch(int k, int64_t position, int64_t n) {
+    const Operand& operand = plan_.operands[k];
+    char* values = values_[k];
+    switch (operand.access) {
+      case Access::kDirect:
+        return operand.base + plan_.layout.offset(k, position);
+      case Access::kConvert:
+        operand.convert(values, operand.base + plan_.layout.offset(k, position), n);
+        return values;
+      case Access::kUniform: {
+        const char* value = operand.base + plan_.layout.offset(k, position);
+        if (uniform_[k] == value && uniform_count_[k] >= n) return values;
+        uniform_[k] = value;
+        uniform_count_[k] = n;
+        alignas(16) char converted[16];
+        if (operand.convert != nullptr) {
+          operand.convert(converted, value, 1);
+          value = converted;
+        }
+        fill_dense(values, value, n, operand.compute_size);
+        return values;
+      }
+      case Access::kGather:
+        if (operand.convert == nullptr) {
+          gather(values, plan_.layout, k, operand.base, position, n, operand.size);
+        } else {
+          gather(raw_, plan_.layout, k, operand.base, position, n, operand.size);
+          operand.convert(values, raw_, n);
+        }
+        return values;
+    }
+    return nullptr;
+  }
+
+  const Plan& plan_;
+  const char* uniform_[kOperands] = {};  // what values_[k] is filled with, if uniform
+  int64_t uniform_count_[kOperands] = {};
+  alignas(64) char values_[kOperands][kBufferBytes];
+  alignas(64) char raw_[kBufferBytes];
+};
+
+// nullptr: the kernel lacks T.
+Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType& compute) {
+  if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return kernel.for_pred;
+  if (compute.apply == nullptr || (dtype == MYDEV_PRED && !kernel.pred)) return nullptr;
+  return kernel.types.*compute.apply;
+}
+
+// Describes operand k to the plan; `wanted` is the type that it is computed in. False if the
+// dtypes do not fit together.
+bool plan_operand(Plan& plan, int k, char* base, mydev_dtype dtype, mydev_dtype wanted) {
+  Operand& operand = plan.operands[k];
+  operand.base = base;
+  operand.size = dtype_row(dtype).size;
+  operand.compute_size = dtype_row(wanted).size;
+  operand.convert = nullptr;
+  if (dtype != wanted) {
+    // One step: the compute type is the native type that the dtype loads to.
+    const Conversion conversion = k == 0 ? find_conversion(wanted, dtype) : find_conversion(dtype, wanted);
+    if (conversion.count != 1) return false;
+    operand.convert = conversion.steps[0];
+  }
+  operand.access = choose_access(plan, k);
+  plan.buffered = plan.buffered || operand.access != Access::kDirect;
+  const int64_t fits = kBufferBytes / operand.compute_size;
+  if (fits < plan.chunk) plan.chunk = fits;
+  return true;
+}
+
+bool is_row_major(const mydev_buffer& buffer) {
+  int64_t stride = 1;
+  for (int32_t d = buffer.rank; d-- > 0; stride *= buffer.sizes[d]) {
+    if (buffer.strides[d] != stride && buffer.sizes[d] != 1) return false;
+  }
+  return true;
+}
+
+// Few elements that lie dense, of the compute type, and numbers: there is nothing to plan. False: it is not so.
+bool run_few(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute, Apply apply,
+             const Params& params) {
+  const mydev_buffer& out = frame.buffers[0];
+  const int64_t bytes = dtype_row(compute.dtype).size;
+  int64_t count = 1;
+  for (int32_t d = 0; d < out.rank; ++d) count *= out.sizes[d];
+  if (count == 0 || count * bytes > kBufferBytes) return false;
+  alignas(64) char numbers[kMaxInputs][kBufferBytes];
+  const void* in[kMaxInputs];
+  for (int k = 0; k <= kernel.inputs; ++k) {
+    const mydev_buffer& buffer = frame.buffers[k];
+    const mydev_dtype wanted = (k == 0 ? kernel.predicate : k - 1 == kernel.pred_input) ? MYDEV_PRED : compute.dtype;
+    if ((buffer.flags & MYDEV_BUFFER_SCALAR) != 0) {
+      ScalarValue value;
+      set_scalar(value, wanted, *static_cast<const mydev_scalar*>(buffer.data));
+      fill_dense(numbers[k - 1], reinterpret_cast<const char*>(&value), count, dtype_row(wanted).size);
+      in[k - 1] = numbers[k - 1];
+      continue;
+    }
+    if (buffer.dtype != wanted || buffer.data == nullptr || buffer.rank != out.rank || !is_row_major(buffer)) {
+      return false;
+    }
+    for (int32_t d = 0; buffer.sizes != out.sizes && d < out.rank; ++d) {
+      if (buffer.sizes[d] != out.sizes[d]) return false;
+    }
+    if (k > 0) in[k - 1] = buffer.data;
+  }
+  apply(params, out.data, in, count);
+  return true;
+}
+
+bool run_block(const PointwiseBlock& block, const mydev_frame& frame, void* out, const void* const* in, int64_t n,
+               bool by_one) {
+  const Params params(frame.attributes, frame.num_attributes);
+  reinterpret_cast<Apply>(by_one ? block.apply_by_one : block.apply)(params, out, in, n);
+  if (!params.failed()) [[likely]]
+    return true;
+  frame.host->set_error(&frame, static_cast<const PointwiseKernel*>(block.kernel)->failure);
+  return false;
+}
+
+// What a call needs of its block, found once for all rounds.
+const PointwiseCall* run_rounds(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds) {
+  for (uint64_t round = 0; round < rounds; ++round) {
+    for (PointwiseCall& call : calls) {
+      const Params params(call.frame->attributes, call.frame->num_attributes);
+      const auto apply = call.by_one ? call.block->apply_by_one : call.block->apply;
+      reinterpret_cast<Apply>(apply)(params, call.operands[0], call.operands + 1, n);
+      if (params.failed()) [[unlikely]] {
+        call.frame->host->set_error(call.frame, static_cast<const PointwiseKernel*>(call.block->kernel)->failure);
+        return &call;
+      }
+      if (!call.moves) continue;
+      for (int k = 0; k <= kMaxBlockInputs; ++k)
+        call.operands[k] = static_cast<char*>(call.operands[k]) + call.advance[k];
+    }
+  }
+  return nullptr;
+}
+
+void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n) {
+  ScalarValue value;
+  set_scalar(value, block.wanted[operand], number);
+  fill_dense(static_cast<char*>(values), reinterpret_cast<const char*>(&value), n, block.value_bytes[operand]);
+}
+
+static_assert(kMaxInputs == kMaxBlockInputs);
+
+mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute,
+                          Apply apply, PointwiseBlock& block) {
+  // A product with another alpha would be rounded before it is added; a loop over values adds it as it is.
+  const Params params(frame.attributes, frame.num_attributes);
+  const bool is_exact = params.get<double>(0, 1.0) == 1.0;
+  const Apply by_one = is_exact ? kernel.by_one.*compute.apply : nullptr;
+  block = {run_block,
+           run_rounds,
+           fill_block,
+           run_chain,
+           joined_operation,
+           drain_stores,
+           &kernel,
+           reinterpret_cast<void (*)()>(apply),
+           reinterpret_cast<void (*)()>(by_one),
+           kernel.inputs,
+           {},
+           {},
+           0};
+  for (int k = 0; k <= kernel.inputs; ++k) {
+    const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
+    block.wanted[k] = pred ? MYDEV_PRED : compute.dtype;
+    block.value_bytes[k] = static_cast<int32_t>(dtype_row(block.wanted[k]).size);
+    const bool is_number = (frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0;
+    if (!is_number && frame.buffers[k].dtype != block.wanted[k]) return MYDEV_UNIMPLEMENTED;
+  }
+  if (compute.dtype == MYDEV_F32 && is_exact) block.chain_operation = chain_operation(kernel.name);
+  return MYDEV_OK;
+}
+
+mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) {
+  frame.host->set_error(&frame, message);
+  return code;
+}
+
+}  // namespace
+
+mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame) {
+  if (frame.num_outputs != 1 || frame.num_inputs != static_cast<uint32_t>(kernel.inputs)) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
+  }
+  const mydev_buffer* buffers = frame.buffers;
+  if (kernel.predicate && buffers[0].dtype != MYDEV_PRED) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
+  }
+  const int32_t dtype = buffers[kernel.predicate ? 1 : 0].dtype;
+  const bool bf16 = dtype == MYDEV_BF16 && in_memory(kernel, frame);
+  const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
+  const Apply apply = find_apply(kernel, dtype, compute);
+  if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
+  if (frame.decision != nullptr) {
+    return describe_block(kernel, frame, compute, apply, *static_cast<PointwiseBlock*>(frame.decision));
+  }
+
+  const Params params(frame.attributes, frame.num_attributes);
+  const auto finish = [&] {
+    return params.failed() ? fail(frame, MYDEV_FAILED_PRECONDITION, kernel.failure) : MYDEV_OK;
+  };
+  if (run_few(kernel, frame, compute, apply, params)) return finish();
+
+  Plan plan;
+  if (!make_layout(buffers, kernel.inputs + 1, plan.layout)) {
+    return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one shape, of at most 64 dimensions");
+  }
+  if (plan.layout.count == 0) return MYDEV_OK;
+
+  ScalarValue scalars[kOperands];
+  plan.inputs = kernel.inputs;
+  plan.by_row = plan.layout.rank == 1 || plan.layout.sizes[0] >= kMinRow;
+  plan.buffered = false;
+  plan.chunk = kBufferBytes;
+  for (int k = 0; k <= kernel.inputs; ++k) {
+    const bool pred = k == 0 ? kernel.predicate : k - 1 == kernel.pred_input;
+    const mydev_dtype wanted = pred ? MYDEV_PRED : compute.dtype;
+    char* base = static_cast<char*>(buffers[k].data);
+    mydev_dtype type = static_cast<mydev_dtype>(buffers[k].dtype);
+    if (base == nullptr) return fail(frame, MYDEV_INVALID_ARGUMENT, "an operand has no data");
+    if ((buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0) {
+      set_scalar(scalars[k], wanted, *static_cast<const mydev_scalar*>(buffers[k].data));
+      base = reinterpret_cast<char*>(&scalars[k]);
+      type = wanted;
+    } else if (type != (pred ? MYDEV_PRED : dtype)) {
+      return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype, and conditions be pred");
+    }
+    if (!plan_operand(plan, k, base, type, wanted)) {
+      return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one dtype");
+    }
+  }
+  plan.params = &params;
+  plan.apply = apply;
+  parallel_for(plan.layout.count, kernel.grain, [&plan](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
+  return finish();
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

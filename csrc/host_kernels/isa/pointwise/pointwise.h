@@ -1,0 +1,216 @@
+// Pointwise kernels: out[i] = f(in0[i], in1[i], ...), over strided operands of any layout.
+//
+// Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
+// T, but for PRED inputs that its contract names; the output has T, or PRED for predicates. f16 and bf16 compute in
+// f32; PRED, s8, s16, u8 compute in s32 and are cut when stored. Inputs may be numbers (MYDEV_BUFFER_SCALAR). The
+// output may be an input, exactly; any other overlap is the caller's error. A kernel that lacks T returns
+// UNIMPLEMENTED.
+//
+// An operator is written once, for dense runs of compute values (Apply). What is strided, broadcast or of another type
+// passes through small buffers in the L1 cache; what is dense and of the compute type is used where it lies.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <utility>
+
+#include "host_kernels/isa/simd/complex.h"
+#include "host_kernels/isa/simd/element_chunk.h"
+#include "host_kernels/isa/simd/simd.h"
+#include "runtime/base/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+// The kernel's own attributes, in their documented order, and a report of failure.
+class Params {
+ public:
+  Params(const mydev_attribute* attributes, uint32_t count) : attributes_(attributes), count_(count) {}
+
+  template <typename T>
+  T get(uint32_t index, T otherwise) const {
+    if (index >= count_) return otherwise;
+    const mydev_attribute& a = attributes_[index];
+    if constexpr (requires { typename T::Real; }) {
+      const double imaginary = a.kind == MYDEV_ATTRIBUTE_COMPLEX ? a.value.c[1] : 0.0;
+      return {get<typename T::Real>(index, 0), static_cast<typename T::Real>(imaginary)};
+    } else {
+      return real<T>(a);
+    }
+  }
+  // Makes the launch fail with the kernel's `failure` message. Any thread.
+  void fail() const { __atomic_store_n(&failed_, true, __ATOMIC_RELAXED); }
+  bool failed() const { return __atomic_load_n(&failed_, __ATOMIC_RELAXED); }
+
+ private:
+  template <typename T>
+  static T real(const mydev_attribute& a) {
+    switch (a.kind) {
+      case MYDEV_ATTRIBUTE_FLOAT:
+        return static_cast<T>(a.value.f);
+      case MYDEV_ATTRIBUTE_COMPLEX:
+        return static_cast<T>(a.value.c[0]);
+      default:
+        return static_cast<T>(a.value.i);
+    }
+  }
+
+  const mydev_attribute* attributes_;
+  uint32_t count_;
+  mutable bool failed_ = false;
+};
+
+// Computes n elements; everything is dense; out may be one of the inputs.
+using Apply = void (*)(const Params& params, void* out, const void* const* in, int64_t n);
+
+// One function per compute type; nullptr: not offered. bf16: from and to elements in memory, computed in f32, for what
+// costs less than the passes through buffers that f32 needs.
+struct Types {
+  Apply bf16 = nullptr, f32 = nullptr, f64 = nullptr, s32 = nullptr, s64 = nullptr, c64 = nullptr, c128 = nullptr;
+};
+constexpr Types operator|(Types a, const Types& b) {
+  if (b.bf16 != nullptr) a.bf16 = b.bf16;
+  if (b.f32 != nullptr) a.f32 = b.f32;
+  if (b.f64 != nullptr) a.f64 = b.f64;
+  if (b.s32 != nullptr) a.s32 = b.s32;
+  if (b.s64 != nullptr) a.s64 = b.s64;
+  if (b.c64 != nullptr) a.c64 = b.c64;
+  if (b.c128 != nullptr) a.c128 = b.c128;
+  return a;
+}
+
+inline constexpr int kMaxInputs = 3;
+
+struct PointwiseKernel {
+  const char* name;
+  int inputs;
+  Types types;
+  int64_t grain = kGrainCheap;
+  bool predicate = false;         // the output is PRED
+  bool pred = true;               // T may be PRED, if there is an s32
+  Apply for_pred = nullptr;       // instead of the s32, if T is PRED
+  int pred_input = -1;            // index of the input that is PRED whatever T is
+  const char* failure = nullptr;  // message when an Apply calls Params::fail
+  Types by_one = {};              // of two inputs: the second is one value; where an attribute `alpha` is 1
+};
+
+mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame);
+
+// The records of a table of kernels.
+template <const auto& table, size_t i>
+mydev_code pointwise_entry(const mydev_frame* frame) {
+  return run_pointwise(table[i], *frame);
+}
+template <const auto& table, size_t... i>
+constexpr std::array<mydev_kernel, sizeof...(i)> pointwise_records(std::index_sequence<i...>) {
+  return {{kernel_record(table[i].name, pointwise_entry<table, i>)...}};
+}
+template <const auto& table>
+inline constexpr auto kPointwiseRecords = pointwise_records<table>(std::make_index_sequence<std::size(table)>());
+
+// --- from an operator to Apply -------------------------------------------------------------------------------------
+//
+// An operator is a struct whose call operator takes the inputs' values; it is made from Params when it has such a
+// constructor. Lanes are single values, in loops that the compiler vectorises; packs are Vec<float>.
+
+template <typename Op>
+Op make_operator(const Params& params) {
+  if constexpr (std::constructible_from<Op, const Params&>) {
+    return Op(params);
+  } else {
+    return Op();
+  }
+}
+
+// The output may be an input, so different elements never depend on each other: ivdep.
+template <typename Op, typename Out, typename T, int inputs>
+void apply_lanes(const Params& params, void* out, const void* const* in, int64_t n) {
+  const Op op = make_operator<Op>(params);
+  Out* const to = static_cast<Out*>(out);
+  const T* const a = static_cast<const T*>(in[0]);
+  if constexpr (inputs == 1) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i]));
+  } else if constexpr (inputs == 2) {
+    const T* const b = static_cast<const T*>(in[1]);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i], b[i]));
+  } else {
+    const T* const b = static_cast<const T*>(in[1]);
+    const T* const c = static_cast<const T*>(in[2]);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i], b[i], c[i]));
+  }
+}
+
+template <typename Op, int inputs>
+void apply_packs(const Params& params, void* out, const void* const* in, int64_t n) {
+  const Op op = make_operator<Op>(params);
+  float* const to = static_cast<float*>(out);
+  const auto at = [&](int k, int64_t i) { return static_cast<const float*>(in[k < inputs ? k : 0]) + i; };
+  const auto run = [&](auto load_pack, int64_t i) {
+    if constexpr (inputs == 1) {
+      return op(load_pack(at(0, i)));
+    } else if constexpr (inputs == 2) {
+      return op(load_pack(at(0, i)), load_pack(at(1, i)));
+    } else {
+      return op(load_pack(at(0, i)), load_pack(at(1, i)), load_pack(at(2, i)));
+    }
+  };
+  int64_t i = 0;
+  for (; i + kLanes<float> <= n; i += kLanes<float>) {
+    store(to + i, run([](const float* p) { return load(p); }, i));
+  }
+  if (i < n) store_partial(to + i, run([&](const float* p) { return load_partial(p, n - i); }, i), n - i);
+}
+
+// Op<T> over the types of a kind; packed_floats: as packs of float and lanes of double.
+template <template <typename> typename Op, int inputs>
+constexpr Types floats() {
+  return {.f32 = apply_lanes<Op<float>, float, float, inputs>, .f64 = apply_lanes<Op<double>, double, double, inputs>};
+}
+template <template <typename> typename Op, int inputs>
+constexpr Types bfloats() {
+  return {.bf16 = apply_lanes<Op<float>, BFloat16Bits, BFloat16Bits, inputs>};
+}
+// The second of two inputs is one value.
+template <typename Op, typename T>
+void apply_by_one(const Params& params, void* out, const void* const* in, int64_t n) {
+  const Op op = make_operator<Op>(params);
+  T* const to = static_cast<T*>(out);
+  const T* const a = static_cast<const T*>(in[0]);
+  const T b = *static_cast<const T*>(in[1]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = op(a[i], b);
+}
+template <template <typename> typename Op>
+constexpr Types floats_by_one() {
+  return {.f32 = apply_by_one<Op<float>, float>, .f64 = apply_by_one<Op<double>, double>};
+}
+template <template <typename> typename Op, int inputs>
+constexpr Types integers() {
+  return {.s32 = apply_lanes<Op<int32_t>, int32_t, int32_t, inputs>,
+          .s64 = apply_lanes<Op<int64_t>, int64_t, int64_t, inputs>};
+}
+template <template <typename> typename Op, int inputs>
+constexpr Types numbers() {
+  return floats<Op, inputs>() | integers<Op, inputs>();
+}
+template <template <typename> typename Op, int inputs>
+constexpr Types complexes() {
+  return {.c64 = apply_lanes<Op<Complex<float>>, Complex<float>, Complex<float>, inputs>,
+          .c128 = apply_lanes<Op<Complex<double>>, Complex<double>, Complex<double>, inputs>};
+}
+template <template <typename> typename Op, int inputs>
+constexpr Types packed_floats() {
+  return {.f32 = apply_packs<Op<float>, inputs>, .f64 = apply_lanes<Op<double>, double, double, inputs>};
+}
+// Predicates of numbers: the output is PRED.
+template <template <typename> typename Op, int inputs>
+constexpr Types predicates() {
+  return {.f32 = apply_lanes<Op<float>, uint8_t, float, inputs>,
+          .f64 = apply_lanes<Op<double>, uint8_t, double, inputs>,
+          .s32 = apply_lanes<Op<int32_t>, uint8_t, int32_t, inputs>,
+          .s64 = apply_lanes<Op<int64_t>, uint8_t, int64_t, inputs>};
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

@@ -1,0 +1,447 @@
+// Kernel group reduction: sums, products, extrema, truths and norms along some dimensions.
+//
+// Precision: floating elements go through float (f16, bf16, f32) or double lanes, which are emptied into doubles after
+// at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype. Results do not
+// depend on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "host_kernels/isa/simd/dense_values.h"
+#include "host_kernels/isa/simd/element_chunk.h"
+#include "host_kernels/isa/reduction/reduction_plan.h"
+#include "host_kernels/row_reduction.h"
+#include "runtime/base/parallel.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+
+namespace {
+
+constexpr int64_t kFlush = 64;  // additions per lane before a lane is emptied into the wide type
+constexpr int64_t kStoreBlock = 256;
+constexpr int64_t kRowsAtOnce = 4;
+
+// --- operations: lanes (scalars or vectors) of type A, results of type W ---------------------------------------------
+
+// An operation whose results are among its (mapped) elements says how it chooses.
+enum class Choice { kNone, kLargest, kSmallest };
+
+struct Sum {
+  static constexpr Choice kChoice = Choice::kNone;
+  template <typename A>
+  static A identity() {
+    return A{0};
+  }
+  static auto map(auto x) { return x; }
+  static auto combine(auto a, auto b) { return a + b; }
+  template <typename W>
+  static W finish(W w, int64_t) {
+    return w;
+  }
+};
+
+struct Mean : Sum {
+  template <typename W>
+  static W finish(W w, int64_t count) {
+    return w / static_cast<W>(count);
+  }
+};
+
+struct Prod : Sum {
+  template <typename A>
+  static A identity() {
+    return A{1};
+  }
+  static auto combine(auto a, auto b) { return a * b; }
+};
+
+struct Amax : Sum {
+  static constexpr Choice kChoice = Choice::kLargest;
+  template <typename A>
+  static A identity() {
+    if constexpr (std::numeric_limits<A>::has_infinity) return -std::numeric_limits<A>::infinity();
+    return std::numeric_limits<A>::lowest();
+  }
+  static auto combine(auto a, auto b) { return kLarger(a, b); }
+};
+
+struct Amin : Sum {
+  static constexpr Choice kChoice = Choice::kSmallest;
+  template <typename A>
+  static A identity() {
+    if constexpr (std::numeric_limits<A>::has_infinity) return std::numeric_limits<A>::infinity();
+    return std::numeric_limits<A>::max();
+  }
+  static auto combine(auto a, auto b) { return kSmaller(a, b); }
+};
+
+struct Any : Sum {  // of 0 and 1
+  static auto combine(auto a, auto b) { return a | b; }
+};
+
+struct All : Prod {
+  static auto combine(auto a, auto b) { return a & b; }
+};
+
+struct Norm1 : Sum {
+  static auto map(auto x) { return x < 0 ? -x : x; }
+};
+
+struct Norm2 : Sum {
+  static auto map(auto x) { return x * x; }
+  template <typename W>
+  static W finish(W w, int64_t) {
+    return std::sqrt(w);
+  }
+};
+
+struct NormInf : Norm1 {
+  static constexpr Choice kChoice = Choice::kLargest;
+  static auto combine(auto a, auto b) { return kLarger(a, b); }
+};
+
+// --- the walk --------------------------------------------------------------------------------------------------------
+
+template <typename Op>
+inline constexpr auto kCombine = [](auto a, auto b) { return Op::combine(a, b); };
+
+// The lanes of a vector in the wide type, combined.
+template <typename Op, typename W>
+W empty_lanes(F32 v)
+  requires std::is_same_v<W, double>
+{
+  return across_lanes<double>(Op::combine(widen_low(v), widen_high(v)), kCombine<Op>);
+}
+template <typename Op, typename W>
+W empty_lanes(Vec<W> v) {
+  return across_lanes<W>(v, kCombine<Op>);
+}
+
+template <typename Op, typename A, typename W>
+[[gnu::always_inline]] inline W reduce_dense(const A* x, int64_t count) {
+  constexpr int64_t n = kLanes<A>;
+  if constexpr (Op::kChoice != Choice::kNone && std::is_floating_point_v<A>) {
+    constexpr bool kLargest = Op::kChoice == Choice::kLargest;
+    return extremum_of<kLargest>(x, count, Op::template identity<A>(), [](auto v) { return Op::map(v); });
+  }
+  const Vec<A> start = splat(Op::template identity<A>());
+  if (count < 4 * n) {
+    Vec<A> lanes = start;
+    int64_t i = 0;
+    for (; i + n <= count; i += n) lanes = Op::combine(lanes, Op::map(load(x + i)));
+    // map leaves the identity as it is, in every operation.
+    if (i < count) lanes = Op::combine(lanes, Op::map(load_partial(x + i, count - i, start)));
+    return empty_lanes<Op, W>(lanes);
+  }
+  W result = Op::template identity<W>();
+  int64_t i = 0;
+  while (i < count) {
+    Vec<A> a = start, b = start, c = start, d = start;
+    const int64_t steps = std::min(kFlush, (count - i) / (4 * n));
+    for (int64_t step = 0; step < steps; ++step, i += 4 * n) {
+      a = Op::combine(a, Op::map(load(x + i)));
+      b = Op::combine(b, Op::map(load(x + i + n)));
+      c = Op::combine(c, Op::map(load(x + i + 2 * n)));
+      d = Op::combine(d, Op::map(load(x + i + 3 * n)));
+    }
+    if (count - i < 4 * n) {
+      for (; i + n <= count; i += n) a = Op::combine(a, Op::map(load(x + i)));
+      if (i < count) b = Op::combine(b, Op::map(load_partial(x + i, count - i, start)));
+      i = count;
+    }
+    const W lanes = empty_lanes<Op, W>(Op::combine(Op::combine(a, b), Op::combine(c, d)));
+    result = static_cast<W>(Op::combine(result, lanes));
+  }
+  return result;
+}
+
+// Elements are read as Read, which is A or has its representation.
+template <typename Op, typename A, typename W, typename Read>
+class Reduction {
+ public:
+  Reduction(const mydev_frame* frame, const ReductionPlan& plan, const ChunkReader<Read>& reader,
+            const ChunkWriter<W>& writer)
+      : plan_(plan),
+        reader_(reader),
+        writer_(writer),
+        in_(static_cast<const char*>(frame->buffers[1].data)),
+        out_(static_cast<char*>(frame->buffers[0].data)),
+        partial_(static_cast<W*>(frame->scratch)) {}
+
+  void run() {
+    if (plan_.pieces > 1) {
+      const int64_t length = plan_.reduced[plan_.split].size;
+      parallel_for(plan_.pieces, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t piece = begin; piece < end; ++piece) {
+          run_piece(partial_ + piece * plan_.outputs, length * piece / plan_.pieces,
+                    length * (piece + 1) / plan_.pieces);
+        }
+      });
+      combine_pieces();
+      return;
+    }
+    run_piece(nullptr, 0, plan_.reduced_rank > 0 ? plan_.reduced[plan_.split].size : 0);
+  }
+
+ private:
+  // Reduces positions [begin, end) of the split dimension; into `partial`, or finished into the output if it is null.
+  void run_piece(W* partial, int64_t begin, int64_t end) {
+    ReductionPlan piece = plan_;
+    if (piece.reduced_rank > 0) piece.reduced[piece.split].size = end - begin;
+    const char* in = in_;
+    if (piece.reduced_rank > 0) in += begin * piece.reduced[piece.split].in * reader_.element_bytes();
+    const int64_t columns = piece.vertical ? piece.kept[0].size : 1;
+    const int64_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
+    const int64_t tasks = piece.outputs / columns * blocks;
+    const int64_t per_task = std::min(columns, kColumnBlock) * std::max<int64_t>(piece.count, 1);
+    const int64_t grain = partial != nullptr ? tasks : std::max<int64_t>(kReductionTask / per_task, 1);
+    parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
+      if (piece.vertical) {
+        for (int64_t task = first; task < last; ++task) {
+          const int64_t column = task % blocks * kColumnBlock;
+          reduce_columns(piece, in, task / blocks, column, std::min(columns - column, kColumnBlock), partial);
+        }
+      } else {
+        reduce_outputs(piece, in, first, last, partial);
+      }
+    });
+  }
+
+  void reduce_outputs(const ReductionPlan& plan, const char* in, int64_t first, int64_t last, W* partial) {
+    if (plan.kept_rank == 1 && plan.reduced_rank == 1 && reader_.direct(plan.reduced[0].in)) {
+      // Rows at equal distances, as short as a window's: no odometer.
+      const int64_t step = plan.kept[0].in, count = plan.reduced[0].size;
+      const A* x = reinterpret_cast<const A*>(in);
+      store_outputs(first, last, partial,
+                    [=](int64_t output) { return reduce_dense<Op, A, W>(x + output * step, count); });
+      return;
+    }
+    Odometer kept(plan.kept, plan.kept_rank, 0);
+    kept.seek(first);
+    store_outputs(first, last, partial, [&](int64_t) {
+      const W value = reduce_one(plan, in + kept.in() * reader_.element_bytes());
+      kept.next();
+      return value;
+    });
+  }
+
+  // Stores value(output) for the outputs [first, last), in this order: as it is into `partial`, or else finished.
+  template <typename Value>
+  void store_outputs(int64_t first, int64_t last, W* partial, const Value& value) {
+    if (partial != nullptr) {
+      for (int64_t output = first; output < last; ++output) partial[output] = value(output);
+      return;
+    }
+    alignas(64) W block[kStoreBlock];
+    const PlanDimension inner = plan_.kept_rank > 0 ? plan_.kept[0] : PlanDimension{1, 0, 1};
+    Odometer kept(plan_.kept, plan_.kept_rank, 1);
+    for (int64_t output = first; output < last;) {
+      const int64_t column = output % inner.size;
+      const int64_t n = std::min({kStoreBlock, inner.size - column, last - output});
+      kept.seek(output / inner.size);
+      for (int64_t i = 0; i < n; ++i) block[i] = value(output + i);
+      for (int64_t i = 0; i < n; ++i) block[i] = Op::template finish<W>(block[i], plan_.count);
+      writer_.write(block, out_ + (kept.out() + column * inner.out) * writer_.element_bytes(), inner.out, n);
+      output += n;
+    }
+  }
+
+  W reduce_one(const ReductionPlan& plan, const char* in) {
+    W result = Op::template identity<W>();
+    if (plan.count == 0) return result;
+    if (plan.reduced_rank == 0) return combine_run(result, in, 0, 1);
+    if (plan.reduced_rank == 1) return combine_run(result, in, plan.reduced[0].in, plan.reduced[0].size);
+    Odometer outer(plan.reduced, plan.reduced_rank, 1);
+    int64_t runs = 1;
+    for (int i = 1; i < plan.reduced_rank; ++i) runs *= plan.reduced[i].size;
+    for (int64_t run = 0; run < runs; ++run, outer.next()) {
+      result = combine_run(result, in + outer.in() * reader_.element_bytes(), plan.reduced[0].in, plan.reduced[0].size);
+    }
+    return result;
+  }
+
+  W combine_run(W result, const char* in, int64_t stride, int64_t count) {
+    if (reader_.direct(stride)) {
+      return static_cast<W>(Op::combine(result, reduce_dense<Op, A, W>(reinterpret_cast<const A*>(in), count)));
+    }
+    alignas(64) Read buffer[kChunk];
+    for (int64_t i = 0; i < count; i += kChunk) {
+      const int64_t length = std::min(kChunk, count - i);
+      const A* x = read(in + i * stride * reader_.element_bytes(), stride, length, buffer);
+      result = static_cast<W>(Op::combine(result, reduce_dense<Op, A, W>(x, length)));
+    }
+    return result;
+  }
+
+  void reduce_columns(const ReductionPlan& plan, const char* in, int64_t group, int64_t column, int64_t columns,
+                      W* partial) {
+    alignas(64) A lanes[kColumnBlock];
+    alignas(64) W results[kColumnBlock];
+    alignas(64) Read buffer[kChunk];
+    Odometer kept(plan.kept, plan.kept_rank, 1);
+    kept.seek(group);
+    const int64_t stride = plan.kept[0].in;
+    in += (kept.in() + column * stride) * reader_.element_bytes();
+    for (int64_t j = 0; j < columns; ++j) results[j] = Op::template identity<W>();
+    Odometer row(plan.reduced, plan.reduced_rank, 0);
+    int64_t rows = 1;
+    for (int i = 0; i < plan.reduced_rank; ++i) rows *= plan.reduced[i].size;
+    for (int64_t begin = 0; begin < rows; begin += kFlush) {
+      const int64_t end = std::min(rows, begin + kFlush);
+      for (int64_t j = 0; j < columns; ++j) lanes[j] = Op::template identity<A>();
+      int64_t r = begin;
+      for (; r + kRowsAtOnce <= end && reader_.direct(stride); r += kRowsAtOnce) {
+        const A* x[kRowsAtOnce];
+        for (const A*& line : x) {
+          line = reinterpret_cast<const A*>(in + row.in() * reader_.element_bytes());
+          row.next();
+        }
+        combine_rows(x[0], x[1], x[2], x[3], lanes, columns);
+      }
+      for (; r < end; ++r, row.next()) {
+        const A* __restrict x = read(in + row.in() * reader_.element_bytes(), stride, columns, buffer);
+        for (int64_t j = 0; j < columns; ++j) lanes[j] = static_cast<A>(Op::combine(lanes[j], Op::map(x[j])));
+      }
+      for (int64_t j = 0; j < columns; ++j) {
+        results[j] = static_cast<W>(Op::combine(results[j], static_cast<W>(lanes[j])));
+      }
+    }
+    if (partial != nullptr) {
+      std::memcpy(partial + group * plan.kept[0].size + column, results, static_cast<size_t>(columns) * sizeof(W));
+      return;
+    }
+    for (int64_t j = 0; j < columns; ++j) results[j] = Op::template finish<W>(results[j], plan_.count);
+    const int64_t offset = kept.out() + column * plan.kept[0].out;
+    writer_.write(results, out_ + offset * writer_.element_bytes(), plan.kept[0].out, columns);
+  }
+
+  // Four rows at once: the lanes are loaded and stored once for them.
+  static void combine_rows(const A* __restrict a, const A* __restrict b, const A* __restrict c, const A* __restrict d,
+                           A* __restrict lanes, int64_t columns) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const A first = static_cast<A>(Op::combine(Op::map(a[j]), Op::map(b[j])));
+      const A second = static_cast<A>(Op::combine(Op::map(c[j]), Op::map(d[j])));
+      lanes[j] = static_cast<A>(Op::combine(lanes[j], static_cast<A>(Op::combine(first, second))));
+    }
+  }
+
+  void combine_pieces() {
+    for (int64_t piece = 1; piece < plan_.pieces; ++piece) {
+      const W* __restrict from = partial_ + piece * plan_.outputs;
+      for (int64_t output = 0; output < plan_.outputs; ++output) {
+        partial_[output] = static_cast<W>(Op::combine(partial_[output], from[output]));
+      }
+    }
+    store_outputs(0, plan_.outputs, nullptr, [this](int64_t output) { return partial_[output]; });
+  }
+
+  const A* read(const char* in, int64_t stride, int64_t count, Read* buffer) {
+    return reinterpret_cast<const A*>(reader_.read(in, stride, count, buffer));
+  }
+
+  const ReductionPlan& plan_;
+  const ChunkReader<Read>& reader_;
+  const ChunkWriter<W>& writer_;
+  const char* in_;
+  char* out_;
+  W* partial_;
+};
+
+template <typename Op, typename T, typename W>
+void reduce_rows(char* out, int64_t out_bytes, const char* in, int64_t in_bytes, int64_t rows, int64_t length) {
+  for (int64_t row = 0; row < rows; ++row, out += out_bytes, in += in_bytes) {
+    const W value = reduce_dense<Op, T, W>(reinterpret_cast<const T*>(in), length);
+    *reinterpret_cast<T*>(out) = static_cast<T>(Op::template finish<W>(value, length));
+  }
+}
+
+template <typename Op, typename A, typename W, typename Read = A>
+mydev_code reduce_as(const mydev_frame* frame) {
+  if (frame->decision != nullptr) {
+    for (const int32_t dtype : {frame->buffers[0].dtype, frame->buffers[1].dtype}) {
+      if (dtype != kDtypeOf<Read>) return MYDEV_UNIMPLEMENTED;
+    }
+    auto& rows = *static_cast<RowReduction*>(frame->decision);
+    rows = {reduce_rows<Op, A, W>, RowReduction::kOther};
+    if (std::is_same_v<A, float> && std::is_same_v<Op, Sum>) rows.total = RowReduction::kSum;
+    if (std::is_same_v<A, float> && std::is_same_v<Op, Mean>) rows.total = RowReduction::kMean;
+    return MYDEV_OK;
+  }
+  ReductionPlan plan;
+  if (!make_reduction_plan(frame->buffers[0], frame->buffers[1], plan)) return MYDEV_UNIMPLEMENTED;
+  if (plan.outputs == 0) return MYDEV_OK;
+  const ChunkReader<Read> reader(frame->buffers[1].dtype);
+  const ChunkWriter<W> writer(frame->buffers[0].dtype);
+  if (!reader.supported() || !writer.supported()) return MYDEV_UNIMPLEMENTED;
+  Reduction<Op, A, W, Read>(frame, plan, reader, writer).run();
+  return MYDEV_OK;
+}
+
+template <typename Op>
+mydev_code reduce_numbers(const mydev_frame* frame) {
+  switch (frame->buffers[0].dtype) {
+    case MYDEV_F16:
+    case MYDEV_BF16:
+    case MYDEV_F32:
+      return reduce_as<Op, float, double>(frame);
+    case MYDEV_F64:
+      return reduce_as<Op, double, double>(frame);
+    default:
+      return reduce_as<Op, int64_t, int64_t>(frame);
+  }
+}
+
+template <typename Op>
+mydev_code reduce_into_numbers(const mydev_frame* frame) {
+  return frame->buffers[0].dtype == MYDEV_PRED ? MYDEV_UNIMPLEMENTED : reduce_numbers<Op>(frame);
+}
+
+template <typename Op>
+mydev_code reduce_same_dtype(const mydev_frame* frame) {
+  return frame->buffers[0].dtype != frame->buffers[1].dtype ? MYDEV_UNIMPLEMENTED : reduce_numbers<Op>(frame);
+}
+
+template <typename Op>
+mydev_code reduce_floats(const mydev_frame* frame) {
+  if (!is_floating(frame->buffers[0].dtype)) return MYDEV_UNIMPLEMENTED;
+  if (frame->buffers[0].dtype == MYDEV_F64) return reduce_as<Op, double, double>(frame);
+  return reduce_as<Op, float, double>(frame);
+}
+
+template <typename Op>
+mydev_code reduce_truths(const mydev_frame* frame) {
+  if (frame->buffers[0].dtype != MYDEV_PRED && frame->buffers[0].dtype != MYDEV_U8) return MYDEV_UNIMPLEMENTED;
+  return reduce_as<Op, uint8_t, uint8_t, Truth>(frame);
+}
+
+uint64_t partial_bytes(const mydev_frame* frame) {
+  ReductionPlan plan;
+  if (!make_reduction_plan(frame->buffers[0], frame->buffers[1], plan) || plan.pieces == 1) return 0;
+  return static_cast<uint64_t>(plan.pieces * plan.outputs) * sizeof(double);
+}
+
+constexpr mydev_kernel reduction_record(const char* name, mydev_kernel_fn entry) {
+  return kernel_record(name, entry, partial_bytes);
+}
+
+constexpr mydev_kernel kRecords[] = {
+    reduction_record("mydev.sum", reduce_into_numbers<Sum>),
+    reduction_record("mydev.mean", reduce_floats<Mean>),
+    reduction_record("mydev.prod", reduce_into_numbers<Prod>),
+    reduction_record("mydev.amax", reduce_same_dtype<Amax>),
+    reduction_record("mydev.amin", reduce_same_dtype<Amin>),
+    reduction_record("mydev.any", reduce_truths<Any>),
+    reduction_record("mydev.all", reduce_truths<All>),
+    reduction_record("mydev.norm1", reduce_floats<Norm1>),
+    reduction_record("mydev.norm2", reduce_floats<Norm2>),
+    reduction_record("mydev.norm_inf", reduce_floats<NormInf>),
+};
+
+}  // namespace
+
+std::span<const mydev_kernel> reduction() {
+  return kRecords;
+}
+
+}  // namespace mydev::kernels::MYDEV_ISA

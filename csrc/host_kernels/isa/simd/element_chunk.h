@@ -1,0 +1,172 @@
+// Reading and writing strided elements of any type, a chunk at a time, in a few compute types.
+//
+// A kernel that works on chunks of one compute type (float, double, int64_t) serves every element type without being
+// instantiated for each: elements that already are dense and of that type are used where they lie, all others pass
+// through a buffer of kChunk elements on the caller's stack.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "host_kernels/isa/simd/element_conversion.h"
+#include "host_kernels/isa/isa.h"
+#include "runtime/frame/dtype.h"
+
+namespace mydev::kernels::MYDEV_ISA {
+namespace {
+
+inline constexpr int64_t kChunk = 1024;
+
+struct BFloat16Bits {
+  uint16_t bits;
+  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  BFloat16Bits() = default;
+  explicit BFloat16Bits(float value) {
+    const uint32_t word = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (word + 0x7FFF + ((word >> 16) & 1)) >> 16;  // to nearest, ties to even
+    bits = static_cast<uint16_t>(value != value ? 0x7FC0 : rounded);
+  }
+};
+
+template <typename T>
+inline constexpr mydev_dtype kDtypeOf = MYDEV_DTYPE_INVALID;
+template <>
+inline constexpr mydev_dtype kDtypeOf<float> = MYDEV_F32;
+template <>
+inline constexpr mydev_dtype kDtypeOf<double> = MYDEV_F64;
+template <>
+inline constexpr mydev_dtype kDtypeOf<int64_t> = MYDEV_S64;
+
+// PRED elements, of which any byte but 0 is true. As a compute type: 0 or 1. No kDtypeOf: what lies in memory may be
+// neither, and is never used where it lies.
+enum class Truth : uint8_t {};
+
+template <typename To, typename From>
+To element_cast(From value) {
+  if constexpr (std::is_same_v<To, Truth>) {
+    if constexpr (std::is_same_v<From, BFloat16Bits> || std::is_same_v<From, _Float16>) {
+      return static_cast<Truth>(static_cast<float>(value) != 0.0f);
+    } else {
+      return static_cast<Truth>(value != From{});
+    }
+  } else if constexpr (std::is_same_v<From, Truth>) {
+    return element_cast<To>(static_cast<uint8_t>(value != Truth{}));
+  } else if constexpr (std::is_same_v<From, BFloat16Bits>) {
+    return static_cast<To>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, BFloat16Bits>) {
+    return BFloat16Bits(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+// Calls body.template operator()<T>() for the element type; false if it is none that kernels compute with.
+template <typename Body>
+bool visit_element_type(int32_t dtype, const Body& body) {
+  switch (dtype) {
+    case MYDEV_PRED:
+      body.template operator()<Truth>();
+      return true;
+    case MYDEV_U8:
+      body.template operator()<uint8_t>();
+      return true;
+    case MYDEV_S8:
+      body.template operator()<int8_t>();
+      return true;
+    case MYDEV_S16:
+      body.template operator()<int16_t>();
+      return true;
+    case MYDEV_S32:
+      body.template operator()<int32_t>();
+      return true;
+    case MYDEV_S64:
+      body.template operator()<int64_t>();
+      return true;
+    case MYDEV_F16:
+      body.template operator()<_Float16>();
+      return true;
+    case MYDEV_BF16:
+      body.template operator()<BFloat16Bits>();
+      return true;
+    case MYDEV_F32:
+      body.template operator()<float>();
+      return true;
+    case MYDEV_F64:
+      body.template operator()<double>();
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <typename To, typename From>
+void load_elements(const void* source, int64_t stride, int64_t count, To* __restrict target) {
+  const From* from = static_cast<const From*>(source);
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) target[i] = element_cast<To>(from[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) target[i] = element_cast<To>(from[i * stride]);
+  }
+}
+
+template <typename From, typename To>
+void store_elements(const From* __restrict source, void* target, int64_t stride, int64_t count) {
+  To* to = static_cast<To*>(target);
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) to[i] = element_cast<To>(source[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i * stride] = element_cast<To>(source[i]);
+  }
+}
+
+// Elements of one type as values of the compute type `To`.
+template <typename To>
+class ChunkReader {
+ public:
+  explicit ChunkReader(int32_t dtype) : size_(dtype_row(dtype).size), direct_(dtype == kDtypeOf<To>) {
+    visit_element_type(dtype, [&]<typename From>() { load_ = load_elements<To, From>; });
+  }
+  bool supported() const { return load_ != nullptr; }
+  int64_t element_bytes() const { return size_; }
+  // True if dense elements are read where they lie, in runs of any length.
+  bool direct(int64_t stride) const { return direct_ && stride == 1; }
+  // `count` elements from `source`; at most kChunk of them unless direct(stride). `buffer` holds kChunk.
+  const To* read(const char* source, int64_t stride, int64_t count, To* buffer) const {
+    if (direct(stride)) return reinterpret_cast<const To*>(source);
+    load_(source, stride, count, buffer);
+    return buffer;
+  }
+
+ private:
+  void (*load_)(const void*, int64_t, int64_t, To*) = nullptr;
+  int64_t size_;
+  bool direct_;
+};
+
+// Values of the compute type `From` as elements of one type.
+template <typename From>
+class ChunkWriter {
+ public:
+  explicit ChunkWriter(int32_t dtype) : size_(dtype_row(dtype).size), direct_(dtype == kDtypeOf<From>) {
+    visit_element_type(dtype, [&]<typename To>() { store_ = store_elements<From, To>; });
+  }
+  bool supported() const { return store_ != nullptr; }
+  int64_t element_bytes() const { return size_; }
+  // Where to compute `count` values for `target`: in place if possible, else `buffer`. Follow with write().
+  From* place(char* target, int64_t stride, From* buffer) const {
+    return direct_ && stride == 1 ? reinterpret_cast<From*>(target) : buffer;
+  }
+  void write(const From* values, char* target, int64_t stride, int64_t count) const {
+    if (reinterpret_cast<const char*>(values) != target) store_(values, target, stride, count);
+  }
+
+ private:
+  void (*store_)(const From*, void*, int64_t, int64_t) = nullptr;
+  int64_t size_;
+  bool direct_;
+};
+
+}  // namespace
+}  // namespace mydev::kernels::MYDEV_ISA
