@@ -179,8 +179,7 @@ std::exception_ptr DeviceWork::explained(const std::exception_ptr& error) const 
   return std::make_exception_ptr(backend_error(description() + " failed: " + message_of(error)));
 }
 
-// --- the user's side: waiting, asking, aborting, futures
-// --------------------------------------------------------------
+// --- the user's side: waiting, asking, aborting, futures -------------------------------------------------------------
 
 using std::chrono::milliseconds;
 

@@ -19,7 +19,7 @@ from torch.fx import GraphModule
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.compile.graph_devices import graph_devices
+from torch_mydev.compile.graph_devices import graph_devices, several_devices
 from torch_mydev.device.devices import get_device_properties
 
 log = logging.getLogger(__name__)
@@ -123,9 +123,7 @@ def _obstacle(devices: set[torch.device]) -> str | None:
             return f"the memory of {device} is not accessible from the host"
     if not _has_cpp_compiler():
         return "Inductor found no C++ compiler; install one (on Debian: apt install g++), or name one in CXX"
-    if len(devices) > 1:
-        return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
-    return None
+    return several_devices(devices)
 
 
 def _kernels_are_faster(devices: set[torch.device]) -> bool:

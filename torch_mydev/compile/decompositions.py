@@ -8,8 +8,11 @@ generated code.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,13 +44,29 @@ class DecompositionTable(dict[Any, Callable[..., Any]]):
 
 
 @dataclass(frozen=True)
-class TableOfVersion:
+class _TableOfVersion:
     """Makes the table; part of the keys of Inductor's cache, which so never gives another version's code."""
 
     version: str
 
     def __call__(self) -> DecompositionTable:
         return DecompositionTable()
+
+
+def give_table_a_version(options: dict[str, Any]) -> None:
+    """Makes the table among the options of Inductor's compile_fx_inner one that its cache can hash, if it is ours."""
+    if isinstance(options["get_decomp_fn"](), DecompositionTable):
+        options["get_decomp_fn"] = _TableOfVersion(_code_version())
+
+
+@functools.cache
+def _code_version() -> str:
+    """A digest of this package's code, on which generated code depends."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*")):
+        if path.suffix in (".py", ".h"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _whole_on_the_device() -> Iterator[OpOverloadPacket[Any, Any]]:

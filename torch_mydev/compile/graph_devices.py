@@ -23,6 +23,11 @@ def graph_devices(graph: object, example_inputs: Sequence[Any]) -> set[torch.dev
     return found
 
 
+def several_devices(devices: set[torch.device]) -> str | None:
+    """Why a graph that touches these devices cannot be compiled: they are several. None if they are not."""
+    return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}" if len(devices) > 1 else None
+
+
 def _values(graph: object, example_inputs: Sequence[Any]) -> Iterator[Any]:
     yield from example_inputs
     if not isinstance(graph, GraphModule):

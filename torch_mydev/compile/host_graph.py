@@ -11,12 +11,10 @@ operators whose kernel on the device is faster are kept as device calls (device_
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -28,11 +26,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.compile.channels_last import prefer_channels_last
-from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
+from torch_mydev.compile.decompositions import give_table_a_version
 from torch_mydev.compile.device_call import kept_call, kept_functionalized_call
-from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.fake_tensors import CPU, retarget
-from torch_mydev.compile.graph_devices import graph_devices
+from torch_mydev.compile.graph_devices import graph_devices, several_devices
 from torch_mydev.compile.host_operators import REWRITES
 from torch_mydev.observe.compile_report import GraphReport, add_report
 
@@ -67,8 +64,8 @@ def compile_for_host(
 
 def _unsupported(graph: GraphModule, devices: set[torch.device]) -> str | None:
     """Why a graph cannot run as CPU code on the device's memory; None if it can."""
-    if len(devices) > 1:
-        return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
+    if (reason := several_devices(devices)) is not None:
+        return reason
     for module in _graphs(graph):
         for node in module.graph.nodes:
             if node.target in _RESIZING:
@@ -128,23 +125,12 @@ def _compile(
     report.ops -= len(report.calls)
     host_inputs = [converter.to_host(value) for value in example_inputs]
     prefer_channels_last(graph, host_inputs, _num_visible(options))
-    if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
-        options["get_decomp_fn"] = TableOfVersion(_code_version())
+    give_table_a_version(options)
     _check_cache_directory()
     compiled = compile_fx_inner(graph, host_inputs, **options)
     run = functools.partial(_C.host_graph(compiled, device.index, outputs, static, len(host_inputs)))
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
-
-
-@functools.cache
-def _code_version() -> str:
-    """A digest of this package's code, on which generated code depends."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    digest.update(repr(DEVICE_KERNELS).encode())
-    return digest.hexdigest()
 
 
 # --- what the calls need to know -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/status.h"
+#include "runtime/command/transfer.h"
 #include "runtime/driver/device.h"
 #include "runtime/stream/stream_table.h"
 
@@ -248,8 +249,8 @@ ResultTensors FfiCallSite::run(c10::ArrayRef<Tensor> operands, CustomAttributes&
     MYDEV_CHECK(kept[operand].nbytes() == results[result].nbytes() && kept[operand].is_contiguous(),
                 MYDEV_INVALID_ARGUMENT, options_.target, ": operand ", operand, ", aliased to result ", result,
                 ", has ", kept[operand].nbytes(), " bytes, the result ", results[result].nbytes());
-    copy_on_device(frame.result(result).data, frame.operand(operand).data, results[result].nbytes(),
-                   current_stream(device));
+    copy_bytes(current_stream(device), frame.result(result).data, frame.operand(operand).data, results[result].nbytes(),
+               MYDEV_COPY_DEVICE_TO_DEVICE);
     frame.operand(operand).data = frame.result(result).data;
   }
   frame.launch(kernel.runs, attributes.values(), device);

@@ -45,7 +45,7 @@ void CapturedDraws::prepare(Stream& stream, const char* what) {
   if (stream.device().driver->fill != nullptr) {
     fill_bytes(stream, state_.mutable_data_ptr(), sizeof(first), &first, sizeof(first));
   } else {
-    copy_to_device(state_.mutable_data_ptr(), &first, sizeof(first), stream);
+    copy_bytes(stream, state_.mutable_data_ptr(), &first, sizeof(first), MYDEV_COPY_HOST_TO_DEVICE);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "aten/memory/device_allocator.h"
 #include "aten/memory/storage.h"
+#include "runtime/command/transfer.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -38,7 +39,7 @@ void materialize(c10::StorageImpl* storage) {
   data = std::move(own);
   storage->clear_materializer();
   if (data.get() == source) return;
-  copy_on_device(data.get(), source, storage->nbytes(), stream);
+  copy_bytes(stream, data.get(), source, storage->nbytes(), MYDEV_COPY_DEVICE_TO_DEVICE);
   if (stream.asynchronous()) stream.synchronize();  // `reference` holds the source until here
 }
 
@@ -60,7 +61,7 @@ c10::intrusive_ptr<c10::StorageImpl> lazy_clone_storage(c10::StorageImpl& storag
   } else {
     Stream& stream = current_stream(device.index());
     copy = allocate_device_memory(stream, storage.nbytes());
-    copy_on_device(copy.get(), data.get(), storage.nbytes(), stream);
+    copy_bytes(stream, copy.get(), data.get(), storage.nbytes(), MYDEV_COPY_DEVICE_TO_DEVICE);
   }
   auto result = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
                                                       std::move(copy), device_allocator(), /*resizable=*/true);

@@ -10,6 +10,7 @@
 #include "aten/memory/block_alias.h"
 #include "aten/memory/shared_storage.h"
 #include "aten/memory/storage.h"
+#include "runtime/command/transfer.h"
 #include "runtime/driver/driver_life_cycle.h"
 #include "runtime/memory/pool_figures.h"
 #include "runtime/stream/stream_table.h"
@@ -90,7 +91,7 @@ class Allocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override { return allocate_device_memory(current_device(), bytes); }
   void copy_data(void* dst, const void* src, size_t bytes) const override {
-    copy_on_device(dst, src, bytes, current_stream(current_device()));
+    copy_bytes(current_stream(current_device()), dst, src, bytes, MYDEV_COPY_DEVICE_TO_DEVICE);
   }
 
   bool initialized() override { return driver_loaded(); }

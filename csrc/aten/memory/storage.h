@@ -16,9 +16,8 @@ at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::Te
 // Gives the storage `bytes` bytes, keeping what fits. Raises if it is not resizable.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);
 
-// Raw copies through the driver; bytes may be 0. to_host waits; to_device waits unless the source is pinned.
+// Copies through the driver and waits; bytes may be 0. The other directions are copy_bytes
+// (runtime/command/transfer.h).
 void copy_to_host(void* dst, const void* src, size_t bytes, Stream& stream);
-void copy_to_device(void* dst, const void* src, size_t bytes, Stream& stream);
-void copy_on_device(void* dst, const void* src, size_t bytes, Stream& stream);
 
 }  // namespace mydev

@@ -9,11 +9,9 @@ from __future__ import annotations
 import collections
 import copy
 import functools
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -26,9 +24,9 @@ from torch.fx import GraphModule, Node
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.compile.decompositions import DecompositionTable, TableOfVersion
+from torch_mydev.compile.decompositions import DecompositionTable, give_table_a_version
 from torch_mydev.compile.device_kernels import DEVICE_KERNELS
-from torch_mydev.compile.graph_devices import graph_devices
+from torch_mydev.compile.graph_devices import graph_devices, several_devices
 from torch_mydev.compile.kernels import scheduling
 from torch_mydev.compile.kernels.library import collected_calls, language_of
 from torch_mydev.compile.kernels.preludes import PRELUDES
@@ -54,8 +52,8 @@ _SETTINGS = {"allow_buffer_reuse": False, "loop_index_inversion_in_fusion": Fals
 
 def obstacle(devices: set[torch.device]) -> str | None:
     """Why no kernels can be generated for these devices; None if they can."""
-    if len(devices) > 1:
-        return f"one graph has tensors of {' and '.join(sorted(map(str, devices)))}"
+    if (reason := several_devices(devices)) is not None:
+        return reason
     for device in devices:
         languages = _C.compiler_languages(device.index)
         if not languages:
@@ -95,8 +93,7 @@ def _compile(
         report.ops = sum(node.op == "call_function" for node in graph.graph.nodes)
         converts = _converts_images(graph, kind)
         _leave_to_the_device(graph, min(devices, key=str), converts)
-        if isinstance(options["get_decomp_fn"](), DecompositionTable):  # which the cache cannot hash
-            options["get_decomp_fn"] = TableOfVersion(_code_version())
+        give_table_a_version(options)
         with config.patch(layout_optimization=converts), collected_calls() as calls:
             compiled = compile_fx_inner(graph, example_inputs, **options)
     except Exception as error:  # programs take it, whatever keeps it from becoming kernels
@@ -127,16 +124,6 @@ def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
     inputs = [storages_of(node) for node in graph.graph.nodes if node.op == "placeholder"]
     uses = collections.Counter(storage for storages in inputs for storage in storages)
     return [place for place in places if all(uses[storage] == 1 for storage in inputs[place])]
-
-
-@functools.cache
-def _code_version() -> str:
-    """A digest of this package's code, on which generated code depends."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.parent.rglob("*")):
-        if path.suffix in (".py", ".h"):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 # --- what is left to the device's own operators -----------------------------------------------------------------------

@@ -92,7 +92,7 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
     copy_from_host(dst, staged, non_blocking);
     return;
   }
-  copy_to_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
+  copy_bytes(stream, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), MYDEV_COPY_HOST_TO_DEVICE);
   settle_copy_from_host(src, stream, non_blocking);
 }
 
@@ -162,7 +162,7 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
   if (driver.copy_peer == nullptr || !direct) {
     const at::Tensor staged = at::empty_like(src, src.options().device(c10::kCPU));
     copy_to_host(staged.mutable_data_ptr(), src.const_data_ptr(), src.nbytes(), from);
-    copy_to_device(dst.mutable_data_ptr(), staged.const_data_ptr(), dst.nbytes(), to);
+    copy_bytes(to, dst.mutable_data_ptr(), staged.const_data_ptr(), dst.nbytes(), MYDEV_COPY_HOST_TO_DEVICE);
     return;
   }
   order_after(from, to);
@@ -187,7 +187,7 @@ void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
   if (try_kernels<at::_ops::copy_>([&] { return copy_by_kernel(dst, src); })) return;
   Stream& stream = current_stream(dst.device().index());
   if (same_bytes(dst, src)) {
-    copy_on_device(dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), stream);
+    copy_bytes(stream, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), MYDEV_COPY_DEVICE_TO_DEVICE);
   } else if (!try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_DEVICE)) {
     // No kernel for these dtypes: the host converts. The storages travel whole, so that strides stay as they are.
     auto on_host = [](const at::Tensor& tensor) {
@@ -202,8 +202,8 @@ void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
     };
     const at::Tensor host = on_host(dst);
     host.copy_(on_host(src));
-    copy_to_device(dst.storage().mutable_data(), host.storage().data(), host.storage().nbytes(),
-                   current_stream(dst.device().index()));
+    copy_bytes(current_stream(dst.device().index()), dst.storage().mutable_data(), host.storage().data(),
+               host.storage().nbytes(), MYDEV_COPY_HOST_TO_DEVICE);
   }
 }
 

@@ -75,17 +75,6 @@ bool PointwiseCall::arguments_fit(ScalarType common) const {
   return true;
 }
 
-bool PointwiseCall::run() {
-  if (C10_UNLIKELY(!representable_)) return false;
-  const at::Tensor* first = nullptr;
-  for (int i = 0; i < num_inputs_ && first == nullptr; ++i) {
-    if (input(i) != nullptr && on_device(*input(i))) first = input(i);
-  }
-  if (first == nullptr) return false;
-  const mydev_kernel* kernel = row_.kernel.on(*first);
-  return kernel != nullptr && (run_contiguous(*kernel, *first) || run_strided(*kernel, *first));
-}
-
 bool PointwiseCall::run(FallbackRecord& (*record)()) {
   try {
     return run();
@@ -282,12 +271,7 @@ class PointwiseCall::ContiguousPath {
   bool one_shape_ = true;
 };
 
-bool PointwiseCall::run_contiguous(const mydev_kernel& kernel, const at::Tensor& first) {
-  return ContiguousPath(*this, first).run(kernel);
-}
-
-// --- any operands, through a TensorIterator: promotion, broadcasting, casts of operands and results
-// -------------------
+// --- any operands, through a TensorIterator: promotion, broadcasting, casts ------------------------------------------
 
 class PointwiseCall::StridedPath {
  public:
@@ -472,8 +456,15 @@ class PointwiseCall::StridedPath {
   int number_index_ = -1;
 };
 
-bool PointwiseCall::run_strided(const mydev_kernel& kernel, const at::Tensor& first) {
-  return StridedPath(*this, first).run(kernel);
+bool PointwiseCall::run() {
+  if (C10_UNLIKELY(!representable_)) return false;
+  const at::Tensor* first = nullptr;
+  for (int i = 0; i < num_inputs_ && first == nullptr; ++i) {
+    if (input(i) != nullptr && on_device(*input(i))) first = input(i);
+  }
+  if (first == nullptr) return false;
+  const mydev_kernel* kernel = row_.kernel.on(*first);
+  return kernel != nullptr && (ContiguousPath(*this, *first).run(*kernel) || StridedPath(*this, *first).run(*kernel));
 }
 
 }  // namespace mydev

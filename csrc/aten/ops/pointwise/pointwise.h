@@ -93,11 +93,9 @@ class PointwiseCall {
  private:
   static constexpr size_t kMaxInputs = 3;
 
-  // The two paths; `first` is the first operand on the device. False: not for this path, and nothing was done.
+  // The two paths. Their run() is false if the call is not for this path, and then nothing was done.
   class ContiguousPath;
   class StridedPath;
-  bool run_contiguous(const mydev_kernel& kernel, const at::Tensor& first);
-  bool run_strided(const mydev_kernel& kernel, const at::Tensor& first);
   // Makes the number operand one of the type that is computed in; false if it has no value there.
   bool fit(int number_index, c10::ScalarType common);
   // Whether the arguments that are numbers have values in that type. The CPU decides whether others are errors.
