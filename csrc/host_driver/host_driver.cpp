@@ -18,20 +18,20 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/compiler/kernel_modules.h"
 #include "host_driver/faults.h"
-#include "host_driver/observe/hardware.h"
 #include "host_driver/host_copy.h"
 #include "host_driver/host_error.h"
 #include "host_driver/host_launch.h"
-#include "host_driver/memory/host_memory.h"
 #include "host_driver/host_options.h"
-#include "host_driver/stream/host_stream.h"
-#include "host_driver/compiler/kernel_modules.h"
 #include "host_driver/last_error.h"
+#include "host_driver/memory/host_memory.h"
 #include "host_driver/memory/pinned_memory.h"
+#include "host_driver/observe/hardware.h"
 #include "host_driver/observe/profiler.h"
-#include "host_driver/remote_kernels.h"
 #include "host_driver/observe/telemetry.h"
+#include "host_driver/remote_kernels.h"
+#include "host_driver/stream/host_stream.h"
 #include "mydev/driver_extensions.h"
 
 namespace mydev::host_driver {

@@ -3,11 +3,11 @@
 #include <exception>
 #include <string>
 
+#include "host_driver/compiler/kernel_modules.h"
 #include "host_driver/faults.h"
+#include "host_driver/last_error.h"
 #include "host_driver/memory/host_memory.h"
 #include "host_driver/stream/host_stream.h"
-#include "host_driver/compiler/kernel_modules.h"
-#include "host_driver/last_error.h"
 
 namespace mydev::host_driver {
 

@@ -1,8 +1,9 @@
 // A pointwise kernel on a few dense values at a time, for who goes through several kernels at once (fused_tiles.h):
 // nothing is planned, and the values stay in the first-level cache.
 //
-// Entries of csrc/host_kernels/isa/pointwise/pointwise.h, called with a frame whose `decision` is a block, fill that in and
-// compute nothing; buffers need no data then. UNIMPLEMENTED: elements would be converted. Other kernels have no blocks.
+// Entries of csrc/host_kernels/isa/pointwise/pointwise.h, called with a frame whose `decision` is a block, fill that in
+// and compute nothing; buffers need no data then. UNIMPLEMENTED: elements would be converted. Other kernels have no
+// blocks.
 #pragma once
 
 #include <cstdint>

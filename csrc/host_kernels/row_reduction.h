@@ -1,8 +1,8 @@
 // A reduction of dense rows, for who goes through several kernels at once (fused_tiles.h): nothing is planned.
 //
-// Entries of csrc/host_kernels/isa/reduction/reduction.cpp, called with a frame whose `decision` is a RowReduction, fill that in
-// and compute nothing; buffers need no data and no sizes then. UNIMPLEMENTED: elements would be converted. Other
-// kernels reduce no rows.
+// Entries of csrc/host_kernels/isa/reduction/reduction.cpp, called with a frame whose `decision` is a RowReduction,
+// fill that in and compute nothing; buffers need no data and no sizes then. UNIMPLEMENTED: elements would be converted.
+// Other kernels reduce no rows.
 #pragma once
 
 #include <cstdint>

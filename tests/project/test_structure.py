@@ -1,4 +1,4 @@
-"""Rules about the source itself: which folder may use which, where a name may stand, how long files and functions may be.
+"""Rules about the source itself: which folder may use which, where a name may stand, how long files and functions are.
 
 What the rules are made of, and that they find what breaks them: test_structure_rules.py.
 """

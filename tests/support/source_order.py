@@ -1,7 +1,7 @@
 """Who includes whom: the edges between the files of a source tree, and whether they keep to an order of its folders.
 
-A folder is one directly below a root, or, written ".", the files that lie in the root itself. An order is data: a list of
-folders from the lowest to the highest, each of which may use those before it.
+A folder is one directly below a root, or, written ".", the files that lie in the root itself. An order is data: a list
+of folders from the lowest to the highest, each of which may use those before it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def below(order: Sequence[str]) -> dict[str, set[str]]:
 
 
 def against_order(edges: Edges, may_use: Mapping[str, set[str]], places: Mapping[Path, str] | None = None) -> list[str]:
-    """What does not keep to the order: uses of a folder that ``may_use`` does not grant, and folders that it does not name.
+    """What does not keep to the order: uses of a folder that ``may_use`` does not grant, and folders that it lacks.
 
     ``places`` names the folders of files that count for another than their own.
     """

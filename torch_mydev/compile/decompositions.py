@@ -2,8 +2,8 @@
 
 Under Inductor's setting ``fallback_random``, operators that draw random numbers stay whole, and so give eager's own
 numbers. The cells of LSTM and GRU are operators that the CPU does not have; they become pointwise operators, which
-Inductor fuses (csrc/aten/ops/linear/recurrent_cells.h). Operators stay whole whose kernels on the device are faster than
-generated code.
+Inductor fuses (csrc/aten/ops/linear/recurrent_cells.h). Operators whose kernels on the device are faster than generated
+code stay whole.
 """
 
 from __future__ import annotations

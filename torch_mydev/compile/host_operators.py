@@ -1,8 +1,8 @@
 """Operators of the device that are the CPU's under another name, rewritten in a graph that becomes CPU code.
 
 Attention on the device is the CPU's flash attention behind PyTorch's operator for backends of their own
-(csrc/aten/ops/linear/attention.cpp), which has more results: those that the CPU's does not have are empty states of random
-numbers, since there is no dropout.
+(csrc/aten/ops/linear/attention.cpp), which has more results: those that the CPU's does not have are empty states of
+random numbers, since there is no dropout.
 """
 
 from __future__ import annotations

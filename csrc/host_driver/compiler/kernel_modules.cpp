@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "host_driver/content_hash.h"
-#include "host_driver/host_error.h"
 #include "host_driver/compiler/kernel_cache.h"
 #include "host_driver/compiler/kernel_prelude.h"
-#include "host_driver/last_error.h"
 #include "host_driver/compiler/system_compiler.h"
+#include "host_driver/content_hash.h"
+#include "host_driver/host_error.h"
+#include "host_driver/last_error.h"
 
 namespace mydev::host_driver {
 

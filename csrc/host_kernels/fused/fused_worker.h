@@ -83,7 +83,6 @@ class FusedTiles::Worker {
     int64_t tile_bytes;  // from a tile to the next along the split dimension
   };
 
-
   void allocate(const FusedTiles& tiles);
   void make_streams();
   void repeat_numbers(size_t repeated);

@@ -2,8 +2,8 @@
 // here.
 #include <algorithm>
 
-#include "lowering/loops/body.h"
 #include "lowering/frame.h"
+#include "lowering/loops/body.h"
 #include "runtime/base/status.h"
 
 namespace mydev::lowering {

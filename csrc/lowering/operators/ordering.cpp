@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "lowering/loops/body_text.h"
 #include "lowering/frame.h"
+#include "lowering/loops/body_text.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::lowering {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "host_driver/host_error.h"
-#include "host_driver/memory/host_memory.h"
 #include "host_driver/host_options.h"
-#include "host_driver/stream/host_stream.h"
+#include "host_driver/memory/host_memory.h"
 #include "host_driver/observe/profiler.h"
 #include "host_driver/observe/telemetry.h"
+#include "host_driver/stream/host_stream.h"
 #include "runtime/base/status.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/device.h"

@@ -1,8 +1,8 @@
 #include "host_kernels/isa/pointwise/pointwise.h"
 
+#include "host_kernels/isa/pointwise/pointwise_chain.h"
 #include "host_kernels/isa/simd/complex.h"
 #include "host_kernels/isa/simd/element_conversion.h"
-#include "host_kernels/isa/pointwise/pointwise_chain.h"
 #include "host_kernels/isa/simd/strided_runs.h"
 #include "host_kernels/pointwise_block.h"
 #include "host_kernels/strided_layout.h"

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "host_kernels/attention_loops.h"
-#include "host_kernels/isa/simd/dense_values.h"
-#include "host_kernels/isa/simd/element_chunk.h"
 #include "host_kernels/isa/products/panel_product.h"
 #include "host_kernels/isa/random/philox_words.h"
+#include "host_kernels/isa/simd/dense_values.h"
+#include "host_kernels/isa/simd/element_chunk.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 namespace {

@@ -10,8 +10,8 @@
 #include <limits>
 #include <optional>
 
-#include "host_kernels/isa/simd/element_chunk.h"
 #include "host_kernels/isa/random/philox_words.h"
+#include "host_kernels/isa/simd/element_chunk.h"
 #include "host_kernels/isa/simd/simd.h"
 #include "host_kernels/isa/simd/tensor_list.h"
 #include "runtime/base/parallel.h"

@@ -1,9 +1,9 @@
 // Kernel group arg_reduction: where the largest or smallest element lies along one dimension.
 #include <limits>
 
+#include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
 #include "host_kernels/isa/simd/element_chunk.h"
-#include "host_kernels/isa/reduction/reduction_plan.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

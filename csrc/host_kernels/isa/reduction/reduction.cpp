@@ -8,9 +8,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
 #include "host_kernels/isa/simd/element_chunk.h"
-#include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/row_reduction.h"
 #include "runtime/base/parallel.h"
 

@@ -1,9 +1,9 @@
 // Kernel group variance: two passes, all in double: the mean, then the squared deviations.
 #include <cmath>
 
+#include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
 #include "host_kernels/isa/simd/element_chunk.h"
-#include "host_kernels/isa/reduction/reduction_plan.h"
 
 namespace mydev::kernels::MYDEV_ISA {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "host_kernels/isa/simd/element_conversion.h"
 #include "host_kernels/isa/isa.h"
+#include "host_kernels/isa/simd/element_conversion.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::kernels::MYDEV_ISA {
