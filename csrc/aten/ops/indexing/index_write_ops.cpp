@@ -4,6 +4,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 
+#include "aten/core/number.h"
 #include "aten/ops/composed/composed_forms.h"
 #include "aten/ops/indexing/row_write.h"
 
