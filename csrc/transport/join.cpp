@@ -1,6 +1,6 @@
-// How processes find each other: each puts a record into the store and takes those of the others; then a process
+// How processes find each other. Each puts a record into the store and takes those of the others. Then a process
 // connects to all before it, and those after it connect to it. A connection begins with the token of the process that
-// it is to, which only the store gives.
+// it leads to, which only the store gives.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -28,7 +28,8 @@ std::string host_name() {
   return ::uname(&names) == 0 ? names.nodename : "unknown host";
 }
 
-// Where the loopback address leads to the same place: the same boot of a kernel, the same network of it.
+// Names the machine, within which the loopback address leads to the same place: one boot of a kernel, and one network
+// of it.
 std::string machine() {
   std::string boot = "unknown";
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -97,7 +98,7 @@ Socket connect_to(int process, const ProcessRecord& record, int own_index, Deadl
   return socket;
 }
 
-// Takes the connections of all later processes. One that does not know the token is let go.
+// Takes the connections of all later processes. A connection without the right token is closed.
 void accept_others(const Socket& listener, const JoinOptions& options, const std::string& token,
                    std::vector<Socket>& sockets, Deadline deadline) {
   for (int missing = options.count - 1 - options.index; missing > 0;) {
@@ -132,7 +133,7 @@ void check_reached(const std::vector<ProcessRecord>& records, int index) {
   }
 }
 
-// What goes wrong with another process, with its number.
+// Calls `body`, and puts the number of the process into the message of its Error.
 template <typename Body>
 auto about_process(int process, const char* what, const Body& body) {
   std::string problem;

@@ -1,4 +1,5 @@
-// Where the processes of a job tell each other how they are reached, before they are connected: what a client brings.
+// A store, brought by the client, in which the processes of a job tell each other how they are reached, before they are
+// connected.
 #pragma once
 
 #include <chrono>
@@ -9,9 +10,9 @@ namespace mydev::transport {
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
-  // For all processes. Raises what the store says, as for a key that is there.
+  // Stores a value for all processes. Raises the store's error, such as for a key that is there.
   virtual void put(const std::string& key, const std::string& value) = 0;
-  // Waits until some process has put the key. Raises what the store says, DEADLINE_EXCEEDED where it takes longer.
+  // Waits until some process has put the key. Raises the store's error, and DEADLINE_EXCEEDED if it takes longer.
   virtual std::string get(const std::string& key, std::chrono::milliseconds timeout) = 0;
 };
 

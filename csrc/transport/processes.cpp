@@ -38,7 +38,7 @@ std::string place_of(const Subject& subject) {
 
 enum class FrameKind : uint32_t { kMessage = 1, kAbandoned = 2 };
 
-// What each frame begins with; then comes the text, then the data.
+// Each frame begins with a header; then comes the text, then the data.
 struct Processes::Header {
   uint32_t magic = kMagic;
   FrameKind kind = FrameKind::kMessage;
@@ -234,7 +234,7 @@ void Processes::fail(int process, const std::string& why) {
   changed_.notify_all();
 }
 
-// On a thread of its own.
+// Runs on a thread of its own.
 void Processes::read(int process) {
   pthread_setname_np(pthread_self(), (MYDEV_DEVICE_NAME "-peer-" + std::to_string(process)).substr(0, 15).c_str());
   const Socket& socket = peers_[static_cast<size_t>(process)]->socket;

@@ -1,12 +1,12 @@
 // The processes of a job, connected each with each, and the messages between their devices.
 //
-// Devices are numbered over all processes. A message goes from one device to another, and those between the same two
-// come in the order in which they were sent: a device that comes to an operation takes the next message of each other
+// Devices are numbered over all processes. A message goes from one device to another. Messages between the same two
+// come in the order in which they were sent. A device that comes to an operation takes the next message of each other
 // device of its group, which must be of the same operation. If it is of another, the processes run different programs,
-// and both sides say so. A process that ends, or breaks its connection, is known at once; one that does not come to
-// where others wait for it, after the timeout.
+// and both sides say so. If a process ends, or breaks its connection, the others know at once. If it does not come to
+// where others wait for it, they know after the timeout.
 //
-// A thread for each other process takes messages in, so that sending never waits for what the other side computes.
+// A thread for each other process takes messages in, so that sending never waits for the other side's computation.
 // Thread-safe. Threads and connections end with the object.
 #pragma once
 
@@ -29,7 +29,7 @@
 
 namespace mydev::transport {
 
-// What processes know of each other.
+// The data that processes know of each other.
 struct ProcessRecord {
   int64_t devices = 0;
   std::string device_kind;
@@ -49,7 +49,7 @@ struct JoinOptions {
   std::chrono::milliseconds timeout{-1};  // that others may take, now and later; less than 0: as long as it takes
 };
 
-// What a message is about. Operations of a run of a program are numbered, alike in all processes.
+// The subject of a message. The operations of a run of a program are numbered, alike in all processes.
 struct Subject {
   uint64_t program = 0, run = 0;
   int64_t operation = 0;
@@ -67,8 +67,9 @@ class Processes {
  public:
   static constexpr std::chrono::minutes kLongestLeave{10};
 
-  // Puts what the others need into the store, waits for theirs, and connects. Raises INVALID_ARGUMENT for numbers and
-  // addresses that do not fit, DEADLINE_EXCEEDED and what the store raises, naming the process that is missing.
+  // Puts this process's record into the store, waits for those of the others, and connects. Raises INVALID_ARGUMENT for
+  // numbers and addresses that do not fit, DEADLINE_EXCEEDED, and the store's errors, naming the process that is
+  // missing.
   static std::shared_ptr<Processes> join(const JoinOptions& options, KeyValueStore& store);
   ~Processes();
   Processes(const Processes&) = delete;
@@ -77,22 +78,24 @@ class Processes {
   int index() const noexcept { return index_; }
   int count() const noexcept { return static_cast<int>(records_.size()); }
   const std::vector<ProcessRecord>& records() const noexcept { return records_; }
-  // Of a device; -1: of none.
+  // Returns the process of a device; -1: no process has it.
   int process_of(int64_t device) const noexcept;
 
   // The number of the next run of a program by a device of this process, from 1 on, whoever compiled it how often.
   uint64_t next_run(uint64_t program, int64_t device);
-  // The parts, one behind the other. Raises UNAVAILABLE, naming the process, where it has ended.
+  // Sends the parts, one behind the other. Raises UNAVAILABLE, naming the process, if it has ended.
   void send(const Subject& subject, std::span<const std::span<const std::byte>> parts);
-  // Waits for the message of this subject. Raises UNAVAILABLE where the process has ended, ABORTED where the run was
-  // abandoned, FAILED_PRECONDITION where the device is at something else, DEADLINE_EXCEEDED.
+  // Waits for the message of this subject. Raises UNAVAILABLE if the process has ended, ABORTED if the run was
+  // cancelled, FAILED_PRECONDITION if the device is at something else, DEADLINE_EXCEEDED.
   Message receive(const Subject& subject);
-  // No device of this process will come to the end of that run: who waits in it, here or elsewhere, raises ABORTED.
+  // Cancels a run: no device of this process will come to its end. Calls that wait in it, here or elsewhere, raise
+  // ABORTED.
   void abandon(uint64_t program, uint64_t run, const std::string& why);
-  // This process ends. To the others it has ended when its connections do; the first one has from now on, and waits
-  // until the others have, as the store may be in it, and end others that still use it: no longer than the timeout, or
-  // `longest` in a job without one. Those that have not ended by then are named in a warning. Does nothing in a forked
-  // process, nor in others than the first.
+  // Called before this process ends. For the others, a process has ended when its connections have. The first process
+  // counts as ended from now on. It then waits until the others have ended, since the store may be in it, and its end
+  // would end others that still use the store. It waits no longer than the timeout, or `longest` in a job without one.
+  // A warning names the processes that have not ended by then. Does nothing in a forked process, nor in others than the
+  // first.
   void leave(std::chrono::milliseconds longest = kLongestLeave);
 
  private:
@@ -121,7 +124,7 @@ class Processes {
   const int index_;
   const std::chrono::milliseconds timeout_;
   const std::vector<ProcessRecord> records_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by process; nullptr: this one
+  std::vector<std::unique_ptr<Peer>> peers_;  // by process; that of this one is not connected
 
   std::mutex mutex_;  // guards what follows, and failures of peers
   std::condition_variable changed_;

@@ -20,7 +20,7 @@
 
 namespace mydev::transport {
 
-// What a forked process closes.
+// A descriptor that a forked process closes.
 struct Socket::Handle {
   int descriptor;
 
@@ -61,7 +61,7 @@ Socket::Handle::~Handle() {
 
 namespace {
 
-// How long a host that answers nothing at all is taken for alive.
+// For how long a host that answers nothing at all counts as alive.
 constexpr int kSilenceSeconds = 60, kProbeSeconds = 15;
 
 std::string text_of(int error) {
@@ -92,7 +92,7 @@ int open_socket(const addrinfo& address) {
 }
 
 void set_option(int descriptor, int level, int name, int value) {
-  ::setsockopt(descriptor, level, name, &value, sizeof value);  // what fails costs time alone
+  ::setsockopt(descriptor, level, name, &value, sizeof value);  // a failure costs time alone
 }
 
 void configure_connection(int descriptor) {

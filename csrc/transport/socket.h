@@ -1,8 +1,7 @@
-// A TCP connection between two processes, or the place where one waits for such.
+// A TCP connection between two processes, or a listening socket that waits for connections.
 //
-// One thread may send while another receives. What a socket waits for ends at a deadline, or when shut_down() is called
-// by any thread. In a process that is forked off the sockets are closed: a connection ends with the process that made
-// it.
+// One thread may send while another receives. A wait of a socket ends at a deadline, or when any thread calls
+// shut_down(). In a process that is forked off the sockets are closed: a connection ends with the process that made it.
 #pragma once
 
 #include <chrono>
@@ -24,20 +23,20 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket();
 
-  // At an address of this host, by number or by name, on a port that is free. Raises INVALID_ARGUMENT for an address
-  // that this host does not have.
+  // Listens at an address of this host, by number or by name, on a port that is free. Raises INVALID_ARGUMENT for an
+  // address that this host does not have.
   static Socket listen_on(const std::string& address);
   uint16_t port() const;
-  // Raises UNAVAILABLE where nobody listens, DEADLINE_EXCEEDED.
+  // Raises UNAVAILABLE if nobody listens, DEADLINE_EXCEEDED.
   static Socket connect_to(const std::string& address, uint16_t port, Deadline deadline);
-  // The next one that connects. Raises DEADLINE_EXCEEDED.
+  // Waits for the next connection. Raises DEADLINE_EXCEEDED.
   Socket accept(Deadline deadline) const;
 
-  // All of the bytes. Raise UNAVAILABLE where the other side is gone, DEADLINE_EXCEEDED.
+  // Send or receive all of the bytes. Raise UNAVAILABLE if the other side is gone, DEADLINE_EXCEEDED.
   void send(std::span<const std::byte> bytes, Deadline deadline) const;
   void receive(std::span<std::byte> bytes, Deadline deadline) const;
   void shut_down() const noexcept;
-  // The other side has what was sent, and learns that there is no more.
+  // Ends sending: the other side gets what was sent, and learns that there is no more.
   void stop_sending() const noexcept;
 
  private:

@@ -142,7 +142,7 @@ typedef enum mydev_log_level {
   MYDEV_LOG_ERROR = 40
 } mydev_log_level;
 
-/* What the runtime offers to kernels and drivers. Lives as long as the process. */
+/* The services that the runtime offers to kernels and drivers. They live as long as the process. */
 typedef struct mydev_host_services {
   size_t struct_size;
   /* Gives the message that goes with the non-OK code which the kernel is about to return. Copied. Thread-safe. */
@@ -157,8 +157,9 @@ typedef struct mydev_host_services {
 
   /* Since 1.1. */
 
-  /* Says something to people: Python's logger "torch_mydev", or stderr where there is no Python. One line, copied, of
-   * UTF-8. Waits for nobody: Python's main thread writes it when it comes to it. Thread-safe. */
+  /* Logs a message for people: to Python's logger "torch_mydev", or to stderr where there is no Python. The message
+   * is one line of UTF-8, and is copied. Waits for nobody: Python's main thread writes the message later.
+   * Thread-safe. */
   void (*log)(mydev_log_level level, const char* message);
   /* Memory of a device from the runtime's caching allocator, in the order of the stream: for workspaces of libraries.
    * Usable at once by work on `stream`, a stream that a frame came with; 64-byte aligned; bytes > 0. On failure
@@ -282,9 +283,9 @@ typedef struct mydev_signature {
    * against each other over the operands. A variadic operand's list holds for each of its buffers, an absent operand's
    * for nothing. A variadic result has no list. NULL: infer_shapes. */
   const char* shapes;
-  /* For what the rule above cannot say; sizes are then fixed when a program is compiled. `frame` has the operands'
-   * dtypes, sizes and strides and the attributes, no data and no outputs; fills in the shapes of the results that are
-   * not variadic. set_error tells what is wrong with the operands. May be NULL if `shapes` is given. */
+  /* For shapes that the rule above cannot express; sizes are then fixed when a program is compiled. `frame` has the
+   * operands' dtypes, sizes and strides and the attributes, no data and no outputs; fills in the shapes of the
+   * results that are not variadic. set_error says what is wrong with the operands. May be NULL if `shapes` is given. */
   mydev_code (*infer_shapes)(const mydev_frame* frame, mydev_shape* results);
 } mydev_signature;
 
@@ -301,7 +302,7 @@ typedef struct mydev_gradient {
   const int32_t* wrt; /* operands that have a gradient */
 } mydev_gradient;
 
-/* What a kernel does under a batching transformation, in the terms of jax.ffi's vmap_method. */
+/* How a kernel is called under a batching transformation, in the terms of jax.ffi's vmap_method. */
 typedef enum mydev_batching {
   MYDEV_BATCHING_NONE = 0,         /* an error */
   MYDEV_BATCHING_SEQUENTIAL = 1,   /* once per element of the batch */
@@ -311,7 +312,7 @@ typedef enum mydev_batching {
 
 /* --- taking a frame or declining it, since 1.1 -------------------------------------------------------------------- */
 
-/* What a record takes of what its name's signature allows. A frame that is beyond it is declined without asking. */
+/* The part of its name's signature that a record takes. A frame beyond these limits is declined without asking. */
 typedef enum mydev_limit_flag {
   MYDEV_LIMIT_DENSE = 1u << 0,     /* every buffer is dense and row-major: nothing transposed, broadcast or with gaps */
   MYDEV_LIMIT_NO_SCALARS = 1u << 1 /* no operand is one number */
@@ -324,15 +325,15 @@ typedef struct mydev_limits {
   uint32_t flags;   /* mydev_limit_flag */
 } mydev_limits;
 
-/* What a kernel decided for a frame before its launch. */
+/* The decision of a kernel for a frame, made before its launch. */
 typedef struct mydev_plan {
   size_t struct_size;              /* set by the caller */
   uint64_t scratch_bytes;          /* scratch for this frame; 0: none */
   void* decision;                  /* what frame->decision is to be when the kernel runs; NULL: nothing */
   void (*release)(void* decision); /* called once `decision` is used no more; any thread; NULL: nothing to release */
-  /* Given: bit i says that whenever a kernel runs with this decision, the bytes of frame->buffers[i] are the same. So
-   * what it makes of them at its first run may be kept in the decision (weights in a layout of the kernel's own). Runs
-   * may come from several threads at once. */
+  /* Given: bit i says that whenever a kernel runs with this decision, the bytes of frame->buffers[i] are the same.
+   * So data that it makes of them at its first run may be kept in the decision (weights in a layout of the kernel's
+   * own). Runs may come from several threads at once. */
   uint64_t constants;
 } mydev_plan;
 
@@ -371,16 +372,15 @@ typedef struct mydev_kernel {
   int32_t batching;                 /* mydev_batching */
   int32_t runs;                     /* mydev_runs. Since 1.1, as what follows */
   const mydev_limits* limits;       /* NULL: takes all that its signature allows */
-  /* Can the kernel take this frame? Asked once before each launch, with everything in the frame but `scratch`, `launch`
-   * and `decision`; buffers' data must not be read,
-   * nor their addresses kept: they may be others when the kernel runs. OK: fills in *out. UNIMPLEMENTED: no, for the
-   * reason given with set_error, and the next record of that name is asked, then the operator falls back; later
-   * refusals are errors. Any other code is an error. With it scratch_bytes is not called. NULL: takes what `limits`
-   * allows. */
+  /* Can the kernel take this frame? It is asked once before each launch, with everything in the frame but `scratch`,
+   * `launch` and `decision`; buffers' data must not be read, nor their addresses kept: they may be others when the
+   * kernel runs. OK: fills in *out. UNIMPLEMENTED: no, for the reason given with set_error, and the next record of
+   * that name is asked, then the operator falls back; later refusals are errors. Any other code is an error. With it
+   * scratch_bytes is not called. NULL: takes what `limits` allows. */
   mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
 } mydev_kernel;
 
-/* What a library offers. Static storage. */
+/* The kernels that a library offers. Static storage. */
 typedef struct mydev_library {
   size_t struct_size;
   uint32_t version_major; /* MYDEV_CUSTOM_CALL_VERSION_MAJOR the library was built with */

@@ -5,11 +5,11 @@
  * MYDEV_DRIVER=<name or path>[:option,option...]; "host" is built in.
  *
  * Version rules: those of custom_call.h. A driver is accepted when its MAJOR equals the runtime's; entries beyond the
- * driver's struct_size count as NULL, and it leaves alone what lies beyond the struct_size that the runtime sets. What
- * came with a later MINOR than 0 is marked.
+ * driver's struct_size count as NULL, and it leaves alone fields beyond the struct_size that the runtime sets.
+ * Additions of a later MINOR than 0 are marked.
  *
- * Optional entries are marked; NULL there means what the comment says. All others must be given. What only some devices
- * can do (graphs, a compiler, a profiler, ...) has tables of its own: driver_extensions.h.
+ * Optional entries are marked; NULL there means what the comment says. All others must be given. Features that only
+ * some devices have (graphs, a compiler, a profiler, ...) have tables of their own: driver_extensions.h.
  *
  * Errors. Each function returns a mydev_code; on failure last_error() of the same thread gives the message, which the
  * runtime copies at once. Out of memory is MYDEV_RESOURCE_EXHAUSTED. A function that fails leaves its outputs alone.
@@ -58,7 +58,7 @@ typedef struct mydev_device_properties {
   int32_t stream_priority_low;  /* least urgent; larger number = less urgent, as in CUDA */
   int32_t stream_priority_high; /* most urgent; <= stream_priority_low */
   int32_t reserved;             /* 0 */
-  /* Since 1.1. What is left 0 or "" is not known, and the runtime shows what is said here. */
+  /* Since 1.1. A field that is left 0 or "" is not known, and the runtime shows the value that is said here. */
   uint8_t uuid[16];          /* of the hardware, the same in every process; else made of names and index (version 8) */
   char architecture[64];     /* what code is compiled for, e.g. "sm_90"; else `name` */
   char driver_version[64];   /* of the vendor's software below this driver; else the `version` of its table */
@@ -87,7 +87,7 @@ typedef enum mydev_memory_kind {
   MYDEV_MEMORY_DEVICE = 2
 } mydev_memory_kind;
 
-/* What a pointer points into, since 1.1. */
+/* The memory that a pointer points into, since 1.1. */
 typedef struct mydev_pointer_info {
   size_t struct_size; /* set by the runtime before the call */
   int32_t kind;       /* mydev_memory_kind */
@@ -180,10 +180,10 @@ typedef struct mydev_driver_api {
    * another code the frame stays the caller's.
    *
    * With LAUNCH_COPIES too, that holds for the host's records only. For a record of the driver's own (the one that
-   * find_kernel gives for its name, or one that says MYDEV_RUNS_DRIVER) the frame is borrowed, `launch` in it is NULL,
-   * and complete is not called: the driver copies operands, attributes and numbers before it returns, and a failure
-   * after that is told by stream_status. A plan's decision is released when launch has returned. This saves a copy of
-   * the frame and a callback for each launch. */
+   * find_kernel gives for its name, or one that says MYDEV_RUNS_DRIVER) the frame is borrowed, `launch` in it is
+   * NULL, and complete is not called: the driver copies operands, attributes and numbers before it returns, and a
+   * failure after that is reported by stream_status. A plan's decision is released when launch has returned. This
+   * saves a copy of the frame and a callback for each launch. */
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame);
   /* This driver's own version of a well-known kernel, or NULL where it has none; the record lives as long as the
    * process. Optional: NULL, none. Without a version of its own the built-in host kernel is used if the device is
@@ -192,17 +192,18 @@ typedef struct mydev_driver_api {
 
   /* --- since 1.1: streams ---------------------------------------------------------------------------------------- */
 
-  /* The first failure of the work given to the stream so far, or MYDEV_OK; last_error then gives its message. What is
-   * told here was not given to complete, and is told once: asking again gives MYDEV_OK, unless the stream is beyond
-   * use. Does not wait. Asked at each wait for a stream, after the wait, where the failure becomes the stream's sticky
-   * error. Optional: NULL, work fails in launch or by complete only. */
+  /* The first failure of the work given to the stream so far, or MYDEV_OK; last_error then gives its message. A
+   * failure that is reported here was not given to complete, and is reported once: asking again gives MYDEV_OK,
+   * unless the stream is beyond use. Does not wait. Asked at each wait for a stream, after the wait, where the
+   * failure becomes the stream's sticky error. Optional: NULL, work fails in launch or by complete only. */
   mydev_code (*stream_status)(mydev_stream stream, mydev_code* out_status);
   /* Calls the function when the work given so far is done, failed or not; later work waits until it has returned.
    * MYDEV_OK: it will be called exactly once, on any thread. Used where a stream waits for the host (collectives on
    * memory that the host does not reach). Optional: NULL, the runtime waits and calls it itself. */
   mydev_code (*stream_host_call)(mydev_stream stream, mydev_host_function function, void* context);
-  /* Calls the function once what `event` recorded last is done; at once if it is, or was never recorded. Holds up no
-   * work. The event may be recorded again or destroyed before. Not used yet. Optional: NULL, events are asked. */
+  /* Calls the function once the work that `event` recorded last is done; at once if it is, or was never recorded.
+   * Holds up no work. The event may be recorded again or destroyed before. Not used yet. Optional: NULL, events are
+   * asked. */
   mydev_code (*event_on_done)(mydev_event event, mydev_host_function function, void* context);
 
   /* --- since 1.1: memory ----------------------------------------------------------------------------------------- */

@@ -5,10 +5,10 @@
  * what its absence means. The runtime checks the tables when it loads the driver, and shows what a driver has in
  * `mydev doctor`; of these extensions it calls "profiler", "compiler", "graph" and "telemetry", and no other yet.
  *
- * Version rules. An extension has one number. A higher one only appends to the table; what cannot be appended gets
- * another name. The runtime asks with the highest version that it knows, or the one that is listed if that is lower;
- * the driver gives a table whose `version` is at most that, and whose struct_size covers it. Unknown names are let be.
- * Entries that are not marked optional must be given.
+ * Version rules. An extension has one number. A higher one only appends to the table; a change that cannot be appended
+ * gets another name. The runtime asks with the highest version that it knows, or the one that is listed if that is
+ * lower; the driver gives a table whose `version` is at most that, and whose struct_size covers it. Unknown names are
+ * ignored. Entries that are not marked optional must be given.
  *
  * Errors, threads and order are those of driver.h; handles belong to the driver. Structs that the runtime gives to be
  * filled in have their struct_size set.
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* How each table begins. */
+/* Each table begins with this head. */
 typedef struct mydev_extension_head {
   size_t struct_size;
   uint32_t version; /* that the table is of */
@@ -69,7 +69,7 @@ typedef struct mydev_profiler_extension {
   mydev_extension_head head;
   mydev_code (*start)(int32_t device); /* records from now on */
   mydev_code (*stop)(int32_t device);
-  /* What the calling thread gives to streams from now on carries this id, until the next call; 0: none. */
+  /* Work that the calling thread gives to streams from now on carries this id, until the next call; 0: none. */
   void (*set_launch_id)(uint64_t id);
   /* Gives each record of finished work once, in any order, and forgets it. `sink` is called before this returns. */
   mydev_code (*flush)(int32_t device, void (*sink)(void* context, const mydev_activity* activity), void* context);
@@ -94,8 +94,9 @@ typedef struct mydev_module_source {
   const char* options; /* of the compiler, as it takes them; "" if none */
 } mydev_module_source;
 
-/* How many threads run a kernel: grid[i] groups of group[i] threads. Dimension 0 varies fastest. What is not used is 1;
- * a 0, or more than the device can run, is MYDEV_INVALID_ARGUMENT. Groups run in any order, and at the same time. */
+/* How many threads run a kernel: grid[i] groups of group[i] threads. Dimension 0 varies fastest. A dimension that is
+ * not used is 1; a 0, or more than the device can run, is MYDEV_INVALID_ARGUMENT. Groups run in any order, and at
+ * the same time. */
 typedef struct mydev_geometry {
   size_t struct_size;
   uint32_t grid[3];
@@ -107,9 +108,9 @@ typedef struct mydev_compiler_extension {
   mydev_extension_head head;
   /* NULL-terminated: "opencl-c", "cuda-c", "msl", "c++", ...; the best first. Lives as long as the process. */
   mydev_code (*languages)(int32_t device, const char* const** out_languages);
-  /* What the compiler says of bad source is last_error, with MYDEV_INVALID_ARGUMENT, as for a language that is not
-   * listed. Bytes of MYDEV_MODULE_BINARY that are another architecture's are MYDEV_FAILED_PRECONDITION. Keeps nothing
-   * of *source. May take seconds. */
+  /* Bad source is MYDEV_INVALID_ARGUMENT, and last_error is what the compiler says of it. So is a language that is
+   * not listed. Bytes of MYDEV_MODULE_BINARY that are another architecture's are MYDEV_FAILED_PRECONDITION. Keeps
+   * nothing of *source. May take seconds. */
   mydev_code (*module_create)(int32_t device, const mydev_module_source* source, mydev_module* out_module);
   /* No launch of its kernels comes later; those given before run to their end. Does not wait for them. */
   mydev_code (*module_destroy)(mydev_module module);
@@ -120,9 +121,9 @@ typedef struct mydev_compiler_extension {
    * to the first elements of the frame's buffers in their order, results first, then its attributes by value in their
    * order: an INT as a signed integer of 64 bits, a FLOAT as a double. */
   mydev_code (*module_kernel)(mydev_module module, const char* name, const mydev_kernel** out_kernel);
-  /* `launch` of driver.h with a geometry, which is copied, for such a record. The frame has no scratch, no operand that
-   * is one number, and no attribute of another kind. What it writes are its results, which may hold values that the
-   * function reads. */
+  /* `launch` of driver.h with a geometry, which is copied, for such a record. The frame has no scratch, no operand
+   * that is one number, and no attribute of another kind. The buffers that it writes are its results, which may hold
+   * values that the function reads. */
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
                        const mydev_geometry* geometry);
 } mydev_compiler_extension;
@@ -139,9 +140,10 @@ typedef struct mydev_graph_exec_s* mydev_graph_exec; /* the same, ready to launc
 
 typedef struct mydev_graph_extension {
   mydev_extension_head head;
-  /* What the stream and those that wait for its events are given is recorded, not run: frames are copied, and completed
-   * at once. Waits for the host, copies with ordinary host memory and records without TRAIT_COMMAND_BUFFER_COMPATIBLE
-   * then fail with MYDEV_FAILED_PRECONDITION. Optional (both or neither): NULL, graphs are built from nodes. */
+  /* Work that is given to the stream, and to those that wait for its events, is recorded, not run: frames are
+   * copied, and completed at once. Waits for the host, copies with ordinary host memory and records without
+   * TRAIT_COMMAND_BUFFER_COMPATIBLE then fail with MYDEV_FAILED_PRECONDITION. Optional (both or neither): NULL,
+   * graphs are built from nodes. */
   mydev_code (*capture_begin)(mydev_stream stream);
   mydev_code (*capture_end)(mydev_stream stream, mydev_graph* out_graph);
   /* A graph without work, and work that runs after the nodes in `after`. Nodes are numbered from 0 as they are added.
@@ -178,7 +180,7 @@ typedef struct mydev_virtual_memory_extension {
   mydev_code (*physical_destroy)(mydev_physical physical); /* freed once it is mapped nowhere */
   mydev_code (*map)(void* address, mydev_physical physical, uint64_t offset, uint64_t bytes);
   mydev_code (*unmap)(void* address, uint64_t bytes); /* no work that uses it is pending */
-  /* Lets `device` use what is mapped there. The device that it was created for may from the start. */
+  /* Lets `device` use the memory that is mapped there. The device that it was created for may from the start. */
   mydev_code (*allow)(void* address, uint64_t bytes, int32_t device);
 } mydev_virtual_memory_extension;
 
@@ -247,8 +249,8 @@ typedef enum mydev_measure {
 
 typedef struct mydev_telemetry_extension {
   mydev_extension_head head;
-  /* MYDEV_UNIMPLEMENTED for what the device does not tell, and for numbers that the driver does not know. Waits for
-   * nothing. */
+  /* MYDEV_UNIMPLEMENTED for measures that the device does not report, and for numbers that the driver does not know.
+   * Waits for nothing. */
   mydev_code (*measure)(int32_t device, int32_t what, double* out_value);
 } mydev_telemetry_extension;
 

@@ -1,5 +1,5 @@
-// Waits that may be for code of the layer above: a thread that waits for a stream must not hold a lock that a host
-// function of that stream needs, as Python's global lock. Thread-safe.
+// Waits that may depend on code of the layer above. A thread that waits for a stream must not hold a lock that a host
+// function of that stream needs, such as Python's global lock. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace mydev {
 using BlockingCaller = void (*)(const std::function<void()>& function);
 void set_blocking_caller(BlockingCaller caller) noexcept;
 
-// Through the caller, if there is one. What the function throws is passed on.
+// Calls the function through the caller, if there is one. Exceptions of the function are passed on.
 void call_blocking(const std::function<void()>& function);
 
 }  // namespace mydev

@@ -10,7 +10,7 @@ std::string installed_library(const char* name) {
   Dl_info ours{};
   const bool known = ::dladdr(reinterpret_cast<const void*>(&installed_library), &ours) != 0;
   if (!known || ours.dli_fname == nullptr) return name;  // left to the dynamic loader's own search
-  // As it was found: by way of a directory that lies beside it, too.
+  // The loader may have found this library by way of a folder beside it, so the path is normalized.
   return std::filesystem::path(ours.dli_fname).replace_filename(name).lexically_normal().string();
 }
 

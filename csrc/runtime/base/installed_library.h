@@ -1,11 +1,11 @@
-// Where this project's own libraries lie: side by side, in the directory of the one that holds this file.
+// Finds this project's own libraries. They lie side by side, in the folder of the library that this file is part of.
 #pragma once
 
 #include <string>
 
 namespace mydev {
 
-// The path of that library. Whether it is there is seen by whoever opens it.
+// Returns the path of the library `name`. The caller finds out whether it exists when it opens it.
 std::string installed_library(const char* name);
 
 }  // namespace mydev

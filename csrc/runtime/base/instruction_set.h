@@ -1,5 +1,5 @@
-// The instruction set that the host's kernels use, chosen at run time. Here, and not beside them: what asks for it need
-// not load them.
+// The instruction set that the host's kernels use, chosen at run time. It is here and not beside the kernels, so that
+// code can ask for it without loading them.
 //
 // The best one that the processor and the operating system support, or the one that MYDEV_ISA names. Decided once per
 // process; thread-safe.
@@ -18,7 +18,7 @@ enum class InstructionSet {
 
 const char* instruction_set_name(InstructionSet isa) noexcept;  // "baseline", "avx2", "avx512"
 
-// Those that this build contains and this processor runs, from baseline to best.
+// Returns the instruction sets that this build contains and this processor runs, from baseline to best.
 std::span<const InstructionSet> supported_instruction_sets();
 
 // The best one that is built and that the processor has, or the one that `wanted` names, unless it is "auto". Both

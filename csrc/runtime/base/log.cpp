@@ -21,7 +21,7 @@ const char* level_name(mydev_log_level level) {
   return level >= MYDEV_LOG_INFO ? "INFO" : "DEBUG";
 }
 
-// Of what goes to stderr. A value that does not fit hides nothing: check_config() tells it.
+// Returns the least level that goes to stderr: warnings if MYDEV_LOG is not valid, which check_config() reports.
 mydev_log_level least_level() {
   try {
     const RaiserBypass bypass;

@@ -15,7 +15,7 @@ struct PhiloxState {
   uint64_t offset = 0;  // in blocks of four 32-bit words
 };
 
-// Block number `counter` (64 bits) of subsequence `stream` (64 bits) under key `seed`.
+// Block number `counter` (64 bits) of `subsequence` (64 bits) under key `seed`.
 inline std::array<uint32_t, 4> philox4x32_10(uint64_t seed, uint64_t counter, uint64_t subsequence = 0) noexcept {
   constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;

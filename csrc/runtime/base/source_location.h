@@ -1,16 +1,17 @@
-// Where in the user's program the calling thread is: what errors and traces name.
+// The line of the user's program that the calling thread is at. Errors and traces name it.
 #pragma once
 
 namespace mydev {
 
-// Gives "file.py:12 in train" for the calling thread, or "": a text that lives as long as the process. Cheap enough for
-// every asynchronous command. Set once by the Python layer.
+// Returns "file.py:12 in train" for the calling thread, or "". The string lives as long as the process. The call is
+// cheap enough for every asynchronous command. Set once by the Python layer.
 using SourceLocator = const char* (*)();
 void set_source_locator(SourceLocator locator) noexcept;
 // "" without a locator.
 const char* source_location() noexcept;
 
-// While one lives, what this thread submits comes from `text`, which lives as long as the process: a step of a program.
+// While one lives, `text` is the source location of what this thread submits: a step of a program. The string lives as
+// long as the process.
 class SourceLocationScope {
  public:
   explicit SourceLocationScope(const char* text) noexcept;

@@ -28,17 +28,17 @@ class Error : public std::runtime_error {
 // "INVALID_ARGUMENT", ... ; "UNKNOWN" for a number that is no code.
 const char* code_name(mydev_code code) noexcept;
 
-// Whose error it is. The same code of a user's kernel, or of a driver, may be another exception to the layer above.
+// The owner of an error. The same code of a user's kernel, or of a driver, may be another exception to the layer above.
 enum class ErrorOwner : uint8_t { kRuntime, kCustomCall, kDriver };
 
-// Throws, through the raiser if one is installed. Never returns. What of the message is no UTF-8 is replaced.
+// Throws, through the raiser if one is installed. Never returns. Bytes of the message that are not UTF-8 are replaced.
 [[noreturn]] void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);
 
 // The raiser must throw. Set once, before any other thread runs.
 using Raiser = void (*)(mydev_code code, const std::string& message, ErrorOwner owner);
 void set_raiser(Raiser raiser) noexcept;
 
-// While one lives, what this thread raises is an Error, whatever raiser is installed: for code that turns it into a
+// While one lives, this thread raises Errors, whatever raiser is installed. It is for code that turns an Error into a
 // code and a message.
 class RaiserBypass {
  public:

@@ -1,4 +1,5 @@
-// What the runtime keeps for each thread: the current device, the current stream of each device, a launch counter.
+// The record that the runtime keeps for each thread: the current device, the current stream of each device, a launch
+// counter.
 //
 // Read on every launch and allocation, so both variables are constant-initialized and trivially destructible: reading
 // one is one instruction. A thread's record is made at its first use and freed when the thread ends; before and after,
@@ -10,9 +11,9 @@
 #include <cstdint>
 
 // For the few thread-local words that hot paths read: static thread-local storage, so that a read is one instruction.
-// Not for more: all libraries that are loaded late share 512 bytes of it; nor for a compiler flag: it would reach
-// libstdc++'s own thread-local variables (std::call_once), which are not static in a process that loaded libstdc++
-// late.
+// Use it for no more than these, since all libraries that are loaded late share 512 bytes of it. It is no compiler flag
+// either: that would reach libstdc++'s own thread-local variables (std::call_once), which are not static in a process
+// that loaded libstdc++ late.
 #define MYDEV_STATIC_TLS [[gnu::tls_model("initial-exec")]]
 
 namespace mydev {
@@ -38,7 +39,7 @@ ThreadState* register_thread();
 void count_unregistered_launch() noexcept;
 // Launches of all threads, past ones included.
 uint64_t total_launches() noexcept;
-// The calling thread has no current streams any more: in a forked child.
+// Clears the current streams of the calling thread: for a forked child.
 void forget_current_streams() noexcept;
 
 }  // namespace detail

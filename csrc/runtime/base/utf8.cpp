@@ -7,8 +7,8 @@ namespace mydev {
 
 namespace {
 
-// Bytes of the character that begins at `at`; 0: none does. Over-long forms, surrogates and what lies beyond Unicode
-// are none.
+// Returns the number of bytes of the character that begins at `at`, or 0 if none does. Over-long forms, surrogates and
+// values beyond Unicode are no characters.
 size_t character_size(std::string_view text, size_t at) noexcept {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(at);

@@ -1,4 +1,4 @@
-// Text that libraries and drivers give: it may be anything, and what becomes an exception of Python has to be UTF-8.
+// Text from libraries and drivers may hold any bytes, but the text of a Python exception has to be UTF-8.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ Recording& recording() {
   return instance;
 }
 
-// Counts recordings: what threads keep of an earlier one is void.
+// Counts recordings: entries that threads keep of an earlier one are void.
 std::atomic<uint64_t> current{0};
 
 struct ThreadCauses {
@@ -57,7 +57,7 @@ uint64_t innermost(const ThreadCauses& all, Cause cause) {
   return stack.empty() ? 0 : stack.back();
 }
 
-// Activity::alike.
+// Computes Activity::alike.
 bool operands_are_alike(const mydev_frame& frame) {
   if (frame.num_outputs != 1 || frame.num_inputs != 1) return false;
   const mydev_buffer &to = frame.buffers[0], &from = frame.buffers[1];

@@ -1,9 +1,9 @@
-// Activities: what the devices did, when, and which of the caller's operators it was for. What a profiler shows.
+// Activities: what the devices did, when, and which of the caller's operators it was for. A profiler shows them.
 //
-// Recorded between begin_activities() and end_activities(), of all threads, streams and devices; costs nothing
-// otherwise. Times are the steady clock's. When work ran is what the driver has measured (measured_times.h), else what
-// the stream tells (CommandHook::finished): from when it was free, waits for events of other streams included. Work
-// that has not ended when recording does is left out. Thread-safe; one recording at a time.
+// They are recorded between begin_activities() and end_activities(), for all threads, streams and devices; recording
+// costs nothing otherwise. Times are the steady clock's. The driver measures when work ran (measured_times.h). If it
+// does not, the stream reports the times (CommandHook::finished): from when it was free, waits for events of other
+// streams included. Work that has not ended when recording ends is left out. Thread-safe; one recording at a time.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,18 @@ struct Activity {
   uint64_t operator_id = 0, annotation_id = 0;     // innermost of the thread when it was submitted; 0: none
   bool encloses = false;                           // other commands were submitted from inside it
   bool has_run = false;
-  // Of launches: one result and one operand, of a dtype, that lie alike and without gaps; no attribute is set.
+  // True for a launch with one result and one operand of one dtype that lie alike and without gaps, and no attribute
+  // set.
   bool alike = false;
 };
 
-// Forgets what was recorded, and records.
+// Forgets earlier activities, and begins to record.
 void begin_activities();
-// Ends recording and gives what has run, in the order of submission.
+// Ends recording. Returns the activities that have run, in the order of submission.
 std::vector<Activity> end_activities();
 
-// Whom the calling thread works for from now on: an operator, or a range that the user has named. They nest.
+// A cause is what the calling thread works for from now on: an operator, or a range that the user has named. Causes
+// nest.
 enum class Cause : uint8_t { kOperator, kAnnotation };
 void push_cause(Cause cause, uint64_t id);
 void pop_cause(Cause cause);  // does nothing where recording began after the push

@@ -1,8 +1,8 @@
 // Commands, and the hooks that see each of them: traces, statistics, the profiler.
 //
 // Everything that a device does for us is a command on a stream: a launch, a copy, a fill, or work of the host on the
-// device's memory (a CPU kernel by alias, generated code of a graph, a callback). Each is submitted in one place, which
-// makes its record when hooks are installed: launch.h, transfer.h, host_work.h. Thread-safe.
+// device's memory (a CPU kernel by alias, generated code of a graph, a callback). Each kind is submitted in one place,
+// which makes the record when hooks are installed: launch.h, transfer.h, host_work.h. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -31,31 +31,32 @@ struct CommandRecord {
   mydev_code code = MYDEV_OK;          // of the submission
 };
 
-// What is called for each command; each may be null. None may install or remove hooks.
+// Functions that are called for each command; each may be null. None may install or remove hooks.
 struct CommandHook {
-  // Before the driver is given it, on the submitting thread.
+  // Called before the driver is given the command, on the submitting thread.
   void (*submitting)(void* context, const CommandRecord& record) = nullptr;
-  // Once the driver has accepted or refused it, on the submitting thread; end_ns is that of the submission.
+  // Called once the driver has accepted or refused the command, on the submitting thread; end_ns is that of the
+  // submission.
   void (*submitted)(void* context, const CommandRecord& record) = nullptr;
-  // Once it has run, on any thread; must not throw or use the device. On an asynchronous stream whose driver has
-  // stream_host_call the times are the device's: from when the stream was free for it until its end. Not for commands
-  // that were refused.
+  // Called once the command has run, on any thread; it must not throw or use the device. On an asynchronous stream
+  // whose driver has stream_host_call the times are the device's: from when the stream was free for the command until
+  // its end. Not called for commands that were refused.
   void (*finished)(void* context, const CommandRecord& record) = nullptr;
   void* context = nullptr;
 };
 int add_command_hook(const CommandHook& hook);  // an id for remove_command_hook
-// Waits for no command: on asynchronous streams, synchronize first or be called later.
+// Waits for no command: on asynchronous streams, synchronize first, or the hook may still be called later.
 void remove_command_hook(int id);
 
 namespace detail {
 
 extern std::atomic<bool> instrumented;  // there is a hook
 
-// Of a command that is being submitted while there are hooks. Begins its time.
+// Reports a command that is being submitted to the hooks. The constructor begins the command's time.
 class ObservedCommand {
  public:
   explicit ObservedCommand(const CommandRecord& record);
-  // Tells the hooks. `ends_here`: it has run when it was submitted, whatever the stream.
+  // Calls the hooks. `ends_here`: the command has run when it was submitted, whatever the stream.
   void submitted(Stream& stream, mydev_code code, bool ends_here = false);
 
  private:

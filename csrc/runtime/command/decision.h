@@ -1,4 +1,5 @@
-// What a kernel's plan decided for one frame (mydev_plan); released when the kernel has run, or if it never will.
+// The decision that a kernel's plan made for one frame (mydev_plan). It is released when the kernel has run, or if it
+// never will.
 #pragma once
 
 #include <utility>

@@ -1,7 +1,7 @@
-// Host functions: code of the user that a stream calls on the host, in its order, and as often as it is replayed.
+// Host functions: code of the user that a stream calls on the host, in the stream's order, and at each replay.
 //
-// Unlike other host calls of the runtime (host_work.h), which stand for something that happens once, they may be steps
-// of a captured program, where the capture takes them. Thread-safe.
+// Other host calls of the runtime (host_work.h) stand for something that happens once. Host functions may be steps of a
+// captured program, if the capture takes them. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -23,10 +23,10 @@ class HostFunctionCapture {
   virtual bool host_function(Stream& stream, const std::string& name, std::function<void()> function) = 0;
 };
 
-// Calls the function once all work given so far is done, and holds up later work until it returns. What it throws is
-// the stream's error, with `name`, which lives as long as the process, and the Python line. It may give work to the
-// device but must not wait for any. In a capture that takes host functions it becomes a step, which runs at each
-// replay; in others FAILED_PRECONDITION is raised at once.
+// Calls the function once all work given so far is done, and holds up later work until it returns. An exception of the
+// function becomes the stream's error, with `name`, which lives as long as the process, and the Python line. The
+// function may give work to the device but must not wait for any. In a capture that takes host functions it becomes a
+// step, which runs at each replay; other captures raise FAILED_PRECONDITION at once.
 void launch_host_function(Stream& stream, const char* name, std::function<void()> function);
 
 }  // namespace mydev

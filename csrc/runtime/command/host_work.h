@@ -10,7 +10,7 @@
 namespace mydev {
 
 // While one lives, the host works on the memory of the stream's device, whose earlier work is done. `name` lives as
-// long as the process. Costs two loads without hooks. Raises where the stream captures: the host would work now.
+// long as the process. Costs two loads without hooks. Raises if the stream captures: the host would work now.
 class HostWork {
  public:
   HostWork(const char* name, Stream& stream) : stream_(stream) {
@@ -33,7 +33,8 @@ class HostWork {
   std::optional<detail::ObservedCommand> observed_;
 };
 
-// Stream::host_call, named: what the function throws sticks to the stream with the name and the Python line.
+// Submits Stream::host_call as a command. An exception of the function sticks to the stream, with the name and the
+// Python line.
 void submit_host_call(Stream& stream, const char* name, std::function<void()> function);
 
 }  // namespace mydev

@@ -12,7 +12,7 @@ namespace mydev::detail {
 
 namespace {
 
-// Records that enqueue for themselves come from users: what they throw ends here.
+// Records that enqueue for themselves come from users, so their exceptions are caught here.
 mydev_code run_entry(const mydev_kernel& kernel, const mydev_frame& frame) noexcept {
   try {
     return kernel.entry(&frame);
@@ -67,7 +67,7 @@ mydev_code submit_observed(const mydev_kernel& kernel, mydev_frame& frame, Strea
   return code;
 }
 
-// Launches and tells how it went; does not raise the kernel's error.
+// Launches and returns the code; does not raise the kernel's error.
 mydev_code launch_with_care(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   stream.check_open();
   if (ThreadState* thread = register_thread()) {
@@ -116,7 +116,7 @@ std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_f
 
 namespace {
 
-// What no device can run is told at once, also where the launch is captured.
+// Raises at once for a geometry that no device can run, also when the launch is captured.
 void check_geometry(const CompiledLaunch& launch) {
   const mydev_geometry& geometry = launch.geometry;
   const auto text = [](const uint32_t (&sizes)[3]) {

@@ -1,10 +1,9 @@
 // launch(): runs one kernel on a stream, the command of operators (command_hooks.h has the other kinds).
 //
 // An inline launch without hooks is one predicted branch and the driver's launch. On an asynchronous stream the frame
-// is copied, and the Python line is noted, so that an error can name it (pending_launch.h); unless the driver copies
-// what it needs of its own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and tells failures with the stream. Where a
-// stream captures, the frame goes to the capture.
-// Thread-safe.
+// is copied, and the Python line is noted, so that an error can name it (pending_launch.h). Both are omitted if the
+// driver copies what it needs of its own kernels' frames (MYDEV_CAPABILITY_LAUNCH_COPIES) and reports failures with the
+// stream. If a stream captures, the frame goes to the capture. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -27,10 +26,10 @@ namespace mydev {
 
 // Runs kernel on stream. Fills in frame.device, stream, host, kernel, decision. Scratch must be set by the caller.
 // Raises the kernel's error, described with describe_frame, at once (inline) or at a later wait (asynchronous). A
-// decision is the caller's, who may give one on a stream that needs no care only.
+// decision belongs to the caller, who may give one only on a stream that needs no care.
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision = nullptr);
 
-// How a record is launched that asks for more than launch() gives.
+// How to launch a record that asks for more than launch() gives.
 struct LaunchMode {
   bool enqueues = false;     // the runtime calls the record's entry, which enqueues (MYDEV_RUNS_HOST_ENQUEUE)
   bool may_decline = false;  // UNIMPLEMENTED before the driver accepted the frame is no error
@@ -38,13 +37,13 @@ struct LaunchMode {
   Decision decision;
   const CompiledLaunch* compiled = nullptr;  // of a kernel that was compiled at run time; `kernel` is what it shows
 };
-// As launch(). Gives the reason of a record that declined, and nothing when the launch was accepted.
+// Does what launch() does. Returns the reason of a record that declined, and nothing when the launch was accepted.
 std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
                                              LaunchMode mode);
 
-// As launch(), for a kernel of a module. The frame's buffers are those of the kernel's parameters, with as many results
-// as it writes; its attributes are the numbers. Raises INVALID_ARGUMENT where they are not, or where the stream is
-// another device's. While the stream captures, the launch, with all it needs, goes to the capture.
+// Does what launch() does, for a kernel of a module. The frame's buffers are those of the kernel's parameters, with as
+// many results as it writes; its attributes are the numbers. Raises INVALID_ARGUMENT if they are not, or if the stream
+// is another device's. While the stream captures, the launch goes to the capture, with all that it needs.
 void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream);
 
 // Launches since the process began; for tests and statistics.

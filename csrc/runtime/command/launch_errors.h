@@ -1,4 +1,4 @@
-// What is said of a launch that failed: the kernel's message or the driver's, the kernel with its operands, the device,
+// The message for a launch that failed: the kernel's message or the driver's, the kernel with its operands, the device,
 // the line that launched it, and what a layer above can explain. Thread-safe.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace mydev {
 
-// Gives what the layer that has the registry knows of a failed launch of a user's kernel: where the kernel comes from,
-// what may help. Nothing for a kernel of our own. Called from any thread; must not throw. Set once.
+// Explains a failed launch of a user's kernel, from the layer that has the registry: where the kernel comes from, and
+// what may help. Returns nothing for a kernel of our own. Called from any thread; must not throw. Set once.
 using FailureExplainer = std::optional<std::string> (*)(const mydev_kernel& kernel, const mydev_frame& frame,
                                                         mydev_code code);
 void set_failure_explainer(FailureExplainer explainer) noexcept;
@@ -21,7 +21,7 @@ struct LaunchFailure {
   ErrorOwner owner;
 };
 
-// Takes the kernel's message. `source` as of source_location(); "" for a launch that is still under way.
+// Takes the kernel's message. `source` comes from source_location(); it is "" for a launch that is still under way.
 LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
                                       mydev_code code, const char* source);
 [[noreturn]] void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,

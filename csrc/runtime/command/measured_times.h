@@ -1,8 +1,8 @@
-// When commands ran, as drivers with the extension "profiler" (mydev/driver_extensions.h) have measured it.
+// The times at which commands ran, measured by drivers with the extension "profiler" (mydev/driver_extensions.h).
 //
-// Of asynchronous devices; work of others runs while it is submitted. A driver that has no such extension, or fails at
-// it, measures nothing. One measurement at a time, of whoever holds MeasuredTimes; about_to_submit() may be called by
-// any thread meanwhile.
+// They exist for asynchronous devices only: work of others runs while it is submitted. A driver that has no such
+// extension, or fails at it, measures nothing. There is one measurement at a time, by the owner of MeasuredTimes; any
+// thread may call about_to_submit() meanwhile.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ class MeasuredTimes {
     int64_t begin_ns, end_ns;  // of the steady clock
   };
 
-  // What the calling thread gives to the stream's device from now on is the command `id`; 0: no command. The first one
-  // of a device starts the measurement there.
+  // Counts the work that the calling thread gives to the stream's device from now on as the command `id`; 0: no
+  // command. The first command of a device starts the measurement there.
   void about_to_submit(const Stream& stream, uint64_t id);
-  // Ends the measurement. Of the commands that have run: from when the device began with the first piece of its work
-  // until it was done with the last.
+  // Ends the measurement. Returns the span of each command that has run: from when the device began with the first
+  // piece of its work until it was done with the last.
   std::unordered_map<uint64_t, Span> take();
 
  private:

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kBlockBytes = 1024;  // of nearly all frames; larger ones come from the heap
 
-// Blocks are taken under a lock that nobody holds for more than some instructions, and given back without one: a stack
-// that is pushed to by anyone and only ever taken as a whole.
+// Blocks are taken under a lock that nobody holds for more than some instructions. They are given back without a lock,
+// to a stack that any thread pushes to and that is only ever taken as a whole.
 class BlockPool {
  public:
   void* take() {

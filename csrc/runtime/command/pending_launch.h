@@ -1,7 +1,7 @@
-// A launch that an asynchronous driver has: the copy of its frame, and what is done at its end.
+// A launch that an asynchronous driver has: the copy of its frame, and the work to do at its end.
 //
-// Both lie in one block of a pool, since the thread that launches and the one that completes are two, and a heap would
-// make them wait for each other. Thread-safe.
+// Both lie in one block of a pool. One thread launches and another completes, and a heap would make them wait for each
+// other. Thread-safe.
 #pragma once
 
 #include "runtime/command/decision.h"
@@ -16,7 +16,7 @@ class PendingLaunch final : public LaunchCompletion {
   // Copies the frame and notes the Python line.
   static PendingLaunch& make(const mydev_kernel& kernel, const mydev_frame& frame, Stream& stream, Decision decision);
 
-  // What the driver is given, and gives back to complete() if it accepted it.
+  // The frame that the driver is given. If the driver accepts it, it gives it back to complete().
   mydev_frame* frame() const noexcept { return frame_; }
   // A failure sticks to the stream.
   void complete(mydev_frame* frame, mydev_code code) override;

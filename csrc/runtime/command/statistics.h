@@ -19,10 +19,10 @@ struct CommandRow {
   int64_t nanoseconds;  // on an asynchronous stream, of the device; a host call's include the commands inside it
 };
 
-// Begins and ends counting; nests. What a stream still has to do when counting ends is counted if it is done by then.
+// Begin and end counting; calls nest. Work that is not done when counting ends is not counted.
 void begin_command_statistics();
 void end_command_statistics();
-// Since the process began; most time first.
+// Returns the rows since the process began, with the most time first.
 std::vector<CommandRow> command_rows();
 
 }  // namespace mydev

@@ -29,7 +29,7 @@ uint64_t bytes_of(const mydev_buffer& view) {
   return bytes;
 }
 
-// `make_command` is asked where the command must be told of: an inline stream without hooks pays for the transfer
+// Calls `make_command` only if the command must be reported: an inline stream without hooks pays for the transfer
 // alone.
 template <typename MakeCommand, typename Submit>
 void submit(Stream& stream, const MakeCommand& make_command, const Submit& give_to_driver) {

@@ -18,7 +18,7 @@ namespace {
 std::array<Device, kMaxDevices> device_table;
 static_assert(kMaxDevices <= 64, "Device::peers has a bit for each");
 
-// Runs alone in the child: devices that were found before fail from now on, and none is found any more.
+// Runs alone in the child: devices that were found before fail from now on, and no more are found.
 void mark_forked_child() {
   detail::loaded_device_count.store(0, std::memory_order_release);
   for (Device& device : device_table) {

@@ -50,10 +50,10 @@ inline Device& current_device_object() {
 void set_current_device(int index);               // checked
 int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
 
-// What the driver knows of a pointer that may be anyone's; kind ORDINARY where it cannot tell, or none is loaded.
+// Returns what the driver knows of any pointer. The kind is ORDINARY if the driver does not know it, or none is loaded.
 mydev_pointer_info driver_pointer_info(const void* pointer) noexcept;
 
-// Brackets host access to a device's memory; free where the driver needs none.
+// Brackets host access to a device's memory; free if the driver needs no brackets.
 class HostAccess {
  public:
   explicit HostAccess(Device& device);

@@ -17,7 +17,7 @@ uint64_t hash_of(std::string_view text, uint64_t seed) {
   return hash;
 }
 
-// Of a device that has none: as RFC 9562 says of version 8, whose bits are anyone's.
+// Makes the UUID of a device that has none. It is of version 8 of RFC 9562, which leaves the other bits free.
 void make_uuid(mydev_device_properties& properties, const char* driver, int32_t index) {
   const std::string text = std::string(driver) + "/" + properties.name + "/" + std::to_string(index);
   for (size_t i = 0; i < std::size(properties.uuid); ++i) {

@@ -1,4 +1,4 @@
-// What a driver says of a device: checked, and completed where it says nothing.
+// Reads the properties that a driver gives for a device, checks them, and completes those that it leaves out.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mydev {
 
-// `spec` is what MYDEV_DRIVER says, for messages. Fields that came with a later minor version, and that the driver does
-// not fill in, have the values that mydev/driver.h says. Raises what the driver fails with, and FAILED_PRECONDITION for
+// `spec` is the value of MYDEV_DRIVER, for messages. Fields that came with a later minor version, and that the driver
+// does not fill in, have the values that mydev/driver.h says. Raises the driver's failure, and FAILED_PRECONDITION for
 // properties that contradict themselves.
 mydev_device_properties read_properties(const mydev_driver_api& driver, const std::string& spec, int32_t index);
 

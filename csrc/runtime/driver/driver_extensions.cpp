@@ -113,7 +113,7 @@ void check_entries(const std::string& driver, const KnownExtension& known, const
           known.groups.empty() ? "" : names_of(known.groups.back()));
 }
 
-// Asks for the table, and gives a copy in the runtime's own size.
+// Asks for the table, and returns a copy in the runtime's own size.
 std::vector<std::byte> load_table(const std::string& driver, const mydev_driver_api& api, const KnownExtension& known,
                                   uint32_t version, uint32_t& out_version) {
   const auto* head = static_cast<const mydev_extension_head*>(api.extension(known.name, version));

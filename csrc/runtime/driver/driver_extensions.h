@@ -1,8 +1,9 @@
-// The extensions of a driver (mydev/driver_extensions.h): asked for and checked when it is loaded, kept with it.
+// The extensions of a driver (mydev/driver_extensions.h). They are asked for and checked when the driver is loaded, and
+// kept with it.
 //
-// Of an extension that the runtime knows there is a table of the runtime's own size, in which entries that an older
-// driver does not know are NULL. Others are kept by name and version, for people. Whatever is wrong is an Error that
-// names the driver and the extension.
+// An extension that the runtime knows has a table of the runtime's own size, in which entries that an older driver does
+// not know are NULL. Others are kept by name and version, for people. Any fault raises an Error that names the driver
+// and the extension.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct DriverExtension {
   }
 };
 
-// `driver` is its name, for messages. After initialize. Raises FAILED_PRECONDITION.
+// `driver` is the driver's name, for messages. Called after initialize. Raises FAILED_PRECONDITION.
 std::vector<DriverExtension> load_extensions(const std::string& driver, const mydev_driver_api& api);
 
 }  // namespace mydev

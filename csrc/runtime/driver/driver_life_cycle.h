@@ -1,9 +1,9 @@
 // The life of the process's one driver: loaded from MYDEV_DRIVER by the first call that needs it, refused in a forked
 // child, finalized at exit. Thread-safe.
 //
-// A failure to load is remembered, not tried again. In a forked child of a process that had loaded the driver, whose
-// threads, locks and connections did not survive the fork, there is none: what needs it raises FAILED_PRECONDITION with
-// the advice to use the spawn start method.
+// A failure to load is remembered, and loading is not tried again. The driver's threads, locks and connections do not
+// survive a fork. So a forked child of a process that had loaded the driver has none: calls that need it raise
+// FAILED_PRECONDITION with the advice to use the spawn start method.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ struct LoadedDriver {
 const LoadedDriver* load_driver_once() noexcept;
 // For callers that load_driver_once gave nullptr.
 [[noreturn]] void raise_driver_missing();
-// A driver of which each function fails with the advice to spawn: for what a forked child has inherited.
+// A driver whose functions all fail with the advice to spawn: for the devices that a forked child has inherited.
 const mydev_driver_api& forked_driver() noexcept;
 
-// The driver's extension of that name; nullptr where the device's driver does not have it, or is another's, which only
-// passes on what driver.h has.
+// Returns the driver's extension of that name; nullptr if the driver does not have it. It is also nullptr for the table
+// of another driver, which only passes on what driver.h has.
 const DriverExtension* find_extension(const mydev_driver_api& driver, std::string_view name) noexcept;
 template <typename Table>
 const Table* extension_of(const mydev_driver_api& driver, std::string_view name) noexcept {

@@ -147,7 +147,7 @@ const OpenDriver& load_driver(const std::string& spec) {
   const mydev_driver_api* theirs = query(MYDEV_DRIVER_VERSION_MAJOR, MYDEV_DRIVER_VERSION_MINOR);
   check_table(parsed.name, theirs);
 
-  // A copy of our own size, so that entries which an older driver does not know read as NULL.
+  // The copy has our own size, so that entries which an older driver does not know read as NULL.
   auto driver = std::make_unique<OpenDriver>();
   mydev_driver_api& api = driver->api;
   std::memcpy(&api, theirs, std::min(theirs->struct_size, sizeof(mydev_driver_api)));

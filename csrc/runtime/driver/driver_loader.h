@@ -1,9 +1,9 @@
 // Finding, checking and opening a driver.
 //
-// A driver is named by "<name or path>[:option,option...]". "host" is the one that lies beside this library; a name
+// A driver is named by "<name or path>[:option,option...]". "host" is the driver that lies beside this library; a name
 // with a '/' or ending in ".so" is the path of a shared object; "validate:<driver>" is that driver behind the
-// validation layer, of which there is one in a process. Whatever is wrong with a driver is an Error whose message says
-// what, where and how to mend it. A driver that was opened stays open until the process ends.
+// validation layer, of which there is one in a process. Any fault of a driver raises an Error whose message says what
+// is wrong, where, and how to mend it. A driver that was opened stays open until the process ends.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct OpenDriver {
 const OpenDriver& load_driver(const std::string& spec);
 
 namespace detail {
-// Puts the layer's functions before the driver's in its table (validation/validation.h has them, and the line of Python
-// that they name: both lie above this folder). Before initialize.
+// Puts the functions of the validation layer before the driver's in its table. They and the line of Python that they
+// name lie above this folder (validation/validation.h). Called before initialize.
 void validate_driver(mydev_driver_api& table);
 }  // namespace detail
 

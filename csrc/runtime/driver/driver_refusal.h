@@ -1,11 +1,11 @@
-// Settings that are wrong, found by whoever reads them, keep the process's driver from being loaded.
+// Code that finds a wrong setting can keep the process's driver from being loaded.
 #pragma once
 
 #include <string>
 
 namespace mydev {
 
-// What needs the driver from now on raises this reason. Nothing if the driver was needed before.
+// Makes calls that need the driver raise this reason from now on. Does nothing if the driver was needed before.
 void refuse_driver(std::string reason);
 
 }  // namespace mydev

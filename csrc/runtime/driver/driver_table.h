@@ -1,4 +1,5 @@
-// Tables of functions that a driver gives: which entries there must be. Each entry is a pointer at an offset.
+// Checks that a driver's tables of functions have the entries that they must have. Each entry is a pointer at an
+// offset.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct TableEntry {
     #name, offsetof(table, name)       \
   }
 
-// Entries of which a table has all or none.
+// A table has all entries of a group, or none.
 using EntryGroup = std::span<const TableEntry>;
 
 inline bool has_entry(const void* table, const TableEntry& entry) {

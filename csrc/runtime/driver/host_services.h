@@ -6,7 +6,7 @@
 
 namespace mydev {
 
-// What a frame's `launch` points to while an asynchronous driver owns the frame.
+// A frame's `launch` points to one while an asynchronous driver owns the frame.
 class LaunchCompletion {
  public:
   LaunchCompletion() = default;
@@ -22,7 +22,7 @@ class LaunchCompletion {
 namespace detail {
 extern const mydev_host_services services;
 
-// memory/workspace.cpp has them: the allocator lies above this folder.
+// memory/workspace.cpp defines these, since the allocator lies above this folder.
 mydev_code allocate_workspace(int32_t device, mydev_stream handle, uint64_t bytes, void** out_data);
 mydev_code free_workspace(int32_t device, mydev_stream handle, void* data);
 const char* workspace_error();

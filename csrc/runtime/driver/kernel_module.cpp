@@ -20,7 +20,8 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// A record that names a kernel. One for each name, never freed: traces and errors may speak of it at any time.
+// A record that names a kernel. There is one for each name. It is never freed, since traces and errors may name it at
+// any time.
 struct ShownKernel {
   std::string name;
   mydev_kernel record{};
@@ -95,7 +96,7 @@ std::shared_ptr<KernelModule> KernelModule::compile(Device& device, const std::s
 }
 
 KernelModule::~KernelModule() {
-  // A child after fork has neither the driver nor its modules. Nobody can be told of a failure.
+  // A child after fork has neither the driver nor its modules. A failure cannot be reported here.
   if (driver_loaded()) compiler_.module_destroy(handle_);
 }
 

@@ -1,9 +1,9 @@
-// Kernels that a driver's compiler makes of source at run time (driver_extensions.h, "compiler"): modules, their
+// Kernels that a driver's compiler makes from source at run time (driver_extensions.h, "compiler"): modules, their
 // kernels, and what one launch of such a kernel needs beside its frame.
 //
-// A module is destroyed with the last reference to it; launches that a stream was given before run to their end, which
-// is the driver's to see to. Kernels hold their module. What errors and traces call them is "compiled.<function>",
-// which is no name of the registry and lives as long as the process. Thread-safe.
+// A module is destroyed with the last reference to it. The driver sees to it that launches which a stream was given
+// before run to their end. Kernels hold their module. Errors and traces call a kernel "compiled.<function>", a name
+// that is not in the registry and lives as long as the process. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace mydev {
 
-// The extension's table; nullptr where the device's driver has no compiler.
+// Returns the extension's table; nullptr if the device's driver has no compiler.
 const mydev_compiler_extension* compiler_of(const Device& device);
-// Those that the device's driver compiles, the best first; none where it has no compiler. Raises what the driver fails
-// with.
+// Returns the languages that the device's driver compiles, the best first; none if it has no compiler. Raises the
+// driver's failure.
 std::vector<std::string> compiler_languages(const Device& device);
 
-// What a kernel's function takes: pointers to what it only writes, to what it reads and writes, and to what it only
-// reads, in this order; then numbers.
+// The parameters of a kernel's function: pointers to memory that it only writes, that it reads and writes, and that it
+// only reads, in this order; then numbers.
 struct KernelParameters {
   uint32_t results = 0;
   uint32_t updated = 0;
@@ -51,7 +51,8 @@ class KernelModule : public std::enable_shared_from_this<KernelModule> {
   KernelModule& operator=(const KernelModule&) = delete;
 
   const Device& device() const noexcept { return device_; }
-  // What a cache may keep; nothing where the driver does not give it. Borrowed from the module.
+  // Returns the compiled bytes, which a cache may keep; nothing if the driver does not give them. Borrowed from the
+  // module.
   std::optional<std::span<const std::byte>> binary() const;
   // Raises NOT_FOUND for a name that the source does not export, and INVALID_ARGUMENT for other letters in
   // parameters.numbers.
@@ -76,7 +77,7 @@ class CompiledKernel {
   // Its name, for errors and traces; lives as long as the process, with no function to call.
   const mydev_kernel& shown() const noexcept { return shown_; }
   const mydev_kernel& record() const noexcept { return record_; }  // the driver's; lives as long as this
-  // Of the numbers, each named and of its kind, without a value.
+  // The attributes of the numbers, each with a name and a kind, without a value.
   std::span<const mydev_attribute> attributes() const noexcept { return attributes_; }
   // The driver's launch, and nothing else: launch.h is how a kernel is launched.
   mydev_code submit(mydev_stream stream, mydev_frame* frame, const mydev_geometry& geometry) const {
@@ -96,7 +97,7 @@ class CompiledKernel {
 // Whether the record is shown() of some kernel.
 bool is_compiled_kernel(const mydev_kernel& kernel) noexcept;
 
-// What a launch of a compiled kernel has beside its frame.
+// A launch of a compiled kernel has these beside its frame.
 struct CompiledLaunch {
   std::shared_ptr<const CompiledKernel> kernel;
   mydev_geometry geometry;

@@ -1,4 +1,4 @@
-// How busy, warm and fast a device is, where its driver tells (mydev/driver_extensions.h, "telemetry").
+// How busy, warm and fast a device is, if its driver reports it (mydev/driver_extensions.h, "telemetry").
 #pragma once
 
 #include "mydev/driver_extensions.h"
@@ -6,8 +6,8 @@
 
 namespace mydev {
 
-// In the unit that `mydev_measure` says. Raises UNIMPLEMENTED, naming the driver, for what it does not tell.
-// Thread-safe.
+// Returns the measure in the unit that `mydev_measure` says. Raises UNIMPLEMENTED, naming the driver, for a measure
+// that it does not report. Thread-safe.
 double measure(const Device& device, mydev_measure what);
 
 }  // namespace mydev

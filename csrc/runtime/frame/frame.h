@@ -70,7 +70,7 @@ using OwnedFrame = std::unique_ptr<mydev_frame, FrameDeleter>;
 // Deep copy: buffers, sizes, strides, scalar operands, attributes with their names and arrays. Scratch, device memory
 // and the plan's decision are shared.
 OwnedFrame clone_frame(const mydev_frame& frame);
-// The same into memory of the caller's, aligned to 8, of at least cloned_bytes(). The frame begins it.
+// The same into memory of the caller, aligned to 8, of at least cloned_bytes(). The frame lies at its start.
 size_t cloned_bytes(const mydev_frame& frame) noexcept;
 mydev_frame* clone_frame_into(const mydev_frame& frame, void* memory) noexcept;
 

@@ -1,5 +1,5 @@
-// What kernels say of their failures: given by set_error of the host services, taken by whoever sees the code that the
-// kernel returns. Only failures come here. Thread-safe.
+// Messages of kernels about their failures. set_error of the host services gives them; the code that gets the kernel's
+// return code takes them. Only failures come here. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 namespace mydev {
 
 void give_kernel_message(const mydev_frame* frame, const char* message);
-// The message is then no longer kept; nothing if the kernel gave none.
+// Returns the message and no longer keeps it; nothing if the kernel gave none.
 std::optional<std::string> take_kernel_message(const mydev_frame& frame);
 
 namespace detail {
@@ -20,8 +20,8 @@ extern std::atomic<size_t> kernel_messages_left;  // given and not taken yet
 void erase_kernel_message(const mydev_frame& frame) noexcept;
 }  // namespace detail
 
-// After a success: a kernel that gives a message and returns OK all the same leaves it behind. Inline because each
-// launch asks.
+// Called after a success: a kernel that gives a message and returns OK all the same leaves the message behind. Inline,
+// because each launch calls it.
 inline void forget_kernel_message(const mydev_frame& frame) noexcept {
   if (detail::kernel_messages_left.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     detail::erase_kernel_message(frame);

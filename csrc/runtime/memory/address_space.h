@@ -1,7 +1,8 @@
-// Memory that is addresses alone, for a program that is recorded now and given memory at each run.
+// Memory that consists of addresses alone, for a program that is recorded now and given memory at each run.
 //
 // Nothing is allocated on the device, and nothing counts in statistics. No address is given out twice while the space
-// lives, so that what is recorded says which memory is meant; whoever reads or writes it on the host faults.
+// lives, so that an address in the recorded program says which memory is meant. Reading or writing it on the host
+// faults.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class AddressSpace final : public MemoryPool {
   Stream& stream() noexcept { return stream_; }
   Stream& key_of(const Stream& stream) override;
   bool has_key(const Stream& key) const override { return &key == &stream_; }
-  // So far, by address. Thread-safe.
+  // Returns the reservations so far, by address. Thread-safe.
   std::vector<Reservation> reservations() const;
 
   // --- for the allocator ---

@@ -1,4 +1,4 @@
-// What users can set of the caching allocator. Thread-safe; a change is for requests that begin later.
+// The settings of the caching allocator that users can change. Thread-safe; a change is for requests that begin later.
 #pragma once
 
 #include <array>

@@ -39,7 +39,7 @@ struct Tally {
   int64_t count = 0, bytes = 0, requested = 0;
 };
 
-// What a thread cache has seen since it was last asked: allocations less frees, the highest that this has been, and all
+// The activity of a thread cache since it was last asked: allocations less frees, the peak of this figure, and all
 // allocations.
 struct CacheActivity {
   Tally live, peak, allocated;

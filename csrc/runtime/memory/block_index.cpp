@@ -40,7 +40,7 @@ T& get_or_make(T*& slot) {
   if (node != nullptr) return *node;
   void* pages = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) throw std::bad_alloc();
-  // Devices share regions: another one may be first, and `node` is then its.
+  // Devices share regions, so another one may be first; `node` is then the other's.
   if (std::atomic_ref<T*>(slot).compare_exchange_strong(node, static_cast<T*>(pages), std::memory_order_acq_rel)) {
     return *static_cast<T*>(pages);
   }

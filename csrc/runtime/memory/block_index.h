@@ -1,4 +1,4 @@
-// From the address of a block to the block, without a lock: for devices whose memory the host may address.
+// Finds a block by its address, without a lock: for devices whose memory the host may address.
 //
 // A radix table over the 47 address bits in use: two levels find the 2 MiB region, its leaf has one entry for each
 // address that a block may begin at (blocks are multiples of kSmallGranularity). Levels and leaves are made when an

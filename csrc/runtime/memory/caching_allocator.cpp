@@ -163,7 +163,8 @@ Block* allocate_unobserved(Stream& given, size_t bytes) {
   return block;
 }
 
-// Before anyone else can have the memory. What other streams may still use is complete later (memory_reclaim.cpp).
+// Called before anyone else can have the memory. If other streams may still use it, the free is completed later
+// (memory_reclaim.cpp).
 [[gnu::cold]] [[gnu::noinline]] void tell_of_release(const Chunk& chunk) noexcept {
   if (chunk.data == nullptr) return;
   detail::tell_of_memory(MemoryEventKind::kFreeRequested, *chunk.stream, chunk.data, chunk.size);
@@ -185,7 +186,7 @@ void retain(Block& block) noexcept {
 }
 
 void release(Block& block) noexcept {
-  // The only reference cannot be shared by anyone else meanwhile, which saves an atomic exchange.
+  // Nobody else can share the only reference meanwhile, which saves an atomic exchange.
   if (block.references.load(std::memory_order_acquire) != 1 &&
       block.references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;

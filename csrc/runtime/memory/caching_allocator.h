@@ -12,7 +12,7 @@
 // added up when read: current values and totals are exact, peaks are exact while one thread allocates and otherwise the
 // sum of what the threads saw.
 //
-// A stream that captures is served from its capture's pool (MemoryPool), and what it frees goes back there.
+// A stream that captures is served from its capture's pool (MemoryPool), and memory that it frees goes back there.
 //
 // Everything is thread-safe.
 // In a forked child that must not use the device, allocating raises FAILED_PRECONDITION and freeing does nothing.
@@ -36,7 +36,7 @@ void release(Block& block) noexcept;  // the last one frees it, stream-ordered
 
 // The live block whose memory begins at `data`; nullptr if none. Only for host-accessible devices.
 Block* find_block(const void* data) noexcept;
-// The live block whose memory holds `data`, wherever it begins; nullptr if none. Of any device; takes a lock.
+// The live block whose memory holds `data`, wherever it begins; nullptr if none. For any device; takes a lock.
 Block* block_containing(int device, const void* data) noexcept;
 // The device whose memory holds `data`, or -1.
 int device_of_pointer(const void* data) noexcept;

@@ -1,10 +1,10 @@
-// Whether freed memory is kept for later requests, or each block is memory of the driver's own.
+// Switches between keeping freed memory for later requests and asking the driver for each block.
 //
-// On at first. While it is off, allocate() asks the driver for each block, and what is freed then goes back to it: at
-// once where the streams that used it run as they are called, else when they have passed the free and somebody next
-// allocates, or asks for figures. A block keeps to how it was allocated, whatever the switch says when it is freed.
-// Memory of pools, which graphs are, stays in them. For the whole process; thread-safe; at no cost of an allocation but
-// a predicted branch.
+// It is on at first. While it is off, allocate() asks the driver for each block, and a freed block goes back to the
+// driver. It goes back at once if the streams that used it are inline. Otherwise it goes back when they have passed the
+// free and somebody next allocates, or asks for figures. A block keeps to how it was allocated, whatever the switch
+// says when it is freed. Memory of pools, as graphs have them, stays in the pools. The switch is for the whole process.
+// Thread-safe; it costs an allocation one predicted branch.
 #pragma once
 
 #include <atomic>

@@ -28,7 +28,7 @@ Memories& memories() {
   return instance;
 }
 
-// What is left over by a request is worth keeping as a chunk of its own.
+// True if the bytes that a request leaves over are worth keeping as a chunk of their own.
 bool worth_splitting(size_t left_over, bool large) noexcept {
   return large ? left_over > kSmallLimit : left_over > 0;
 }

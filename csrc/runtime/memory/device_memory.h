@@ -30,9 +30,10 @@ class ThreadCache;
 
 class DeviceMemory {
  public:
-  // Raises where the device may not be used (no such device, forked child).
+  // Raises if the device may not be used (no such device, forked child).
   static DeviceMemory& of(Device& device);
-  // Free and total bytes as the driver sees them; where it leaves that to the runtime, by what is reserved here.
+  // Free and total bytes as the driver sees them. If it leaves that to the runtime, they follow from the memory
+  // reserved here.
   static void info(Device& device, uint64_t& free_bytes, uint64_t& total_bytes);
   // nullptr if nothing has been allocated there.
   static DeviceMemory* existing(int device) noexcept;
@@ -50,10 +51,10 @@ class DeviceMemory {
   // A block above kSmallLimit, or one of a class for a thread that has no cache (any more). `cache`: the thread's own,
   // or nullptr. Raises RESOURCE_EXHAUSTED.
   Chunk* allocate(Stream& stream, size_t requested, ThreadCache* cache);
-  // A block of the driver's own, that is not kept when it is freed. Where the driver has no more, what is cached
-  // serves. As above.
+  // A block of driver memory of its own, which is not kept when it is freed. If the driver has no more, cached memory
+  // serves. `cache` and errors are as for allocate.
   Chunk* allocate_uncached(Stream& stream, size_t requested, ThreadCache* cache);
-  // A block that is none of the device's memory: of 0 bytes, at nullptr, or of addresses alone.
+  // A block that has no memory of the device: of 0 bytes, at nullptr, or of addresses alone.
   Chunk* make_unbacked(Stream& stream, void* data, size_t bytes);
   // Takes back a block that no one refers to; the free is deferred if other streams have used it.
   void free(Chunk* chunk, ThreadCache* cache) noexcept;
@@ -69,15 +70,15 @@ class DeviceMemory {
 
   // --- for users of the allocator ---
 
-  // Of all but live pools, or of one pool that is gone.
+  // Empties the cache of all but live pools, or of one pool that is gone.
   void empty_cache(PoolId pool = {});
-  // What is not kept, as far as the streams that used it have passed.
+  // Gives uncached blocks back to the driver, as far as the streams that used them have passed.
   void return_what_is_uncached();
   AllocatorStats stats();
   void reset_accumulated_stats();
   void reset_peak_stats();
   void append_snapshot(std::vector<SegmentSnapshot>& snapshot);
-  // Which pool each segment of a private pool belongs to, by its address; and what the pools have reserved.
+  // The pool of each segment of a private pool, by the segment's address; and the memory that each pool has reserved.
   std::map<uintptr_t, PoolId> segments_of_pools();
   std::map<PoolId, PoolStats> reserved_by_pool();
   bool has_segments(const Stream& key);

@@ -23,7 +23,8 @@ struct Entry {
   Stream* key = nullptr;
 };
 
-// Innermost last. Touched only while pools_entered is not 0, or by enter and leave: never past the thread's end.
+// The innermost pool is the last. Touched only while pools_entered is not 0, or by enter and leave: never past the
+// thread's end.
 std::vector<Entry>& entries() {
   thread_local struct Entries {
     std::vector<Entry> list;

@@ -1,9 +1,9 @@
-// Pools that a thread has entered: what it allocates on the device comes from the pool that it entered last.
+// Pools that a thread has entered: memory that it allocates on the device comes from the pool that it entered last.
 //
-// Of this thread alone: others allocate as before. A stream that was captured before the pool was entered is served
-// from the pool; one whose capture began since, from the capture's. What code asks for that runs as work of a stream
-// (workspace.h) is never the pool's. Memory that is freed returns to the pool that it came from, whether that is
-// entered or not.
+// This holds for this thread alone: others allocate as before. A stream that captured before the pool was entered is
+// served from the pool. If the capture began since, the stream is served from the capture's pool. Code that runs as
+// work of a stream (workspace.h) is never served from the pool. Memory that is freed returns to the pool that it came
+// from, whether that is entered or not.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace mydev {
 
 // May nest. The pool lives at least until it is left.
 void enter_pool(int device, std::shared_ptr<PrivatePool> pool);
-// The last time that this thread entered it. Raises FAILED_PRECONDITION if it has not.
+// Ends the last entry of this thread into the pool. Raises FAILED_PRECONDITION if there is none.
 void leave_pool(int device, PoolId pool);
 
 // --- for the allocator ---
@@ -26,7 +26,7 @@ extern constinit thread_local int pools_entered;  // by this thread, of all devi
 inline bool entered_any_pool() noexcept {
   return detail::pools_entered != 0;
 }
-// What to allocate with for the stream.
+// Returns the stream to allocate with, in place of `stream`.
 Stream& key_of_entered_pool(Stream& stream);
 
 }  // namespace mydev

@@ -1,8 +1,9 @@
-// What the caching allocator does, told to one observer: the layer above keeps a history of it.
+// Reports the actions of the caching allocator to one observer: the layer above keeps a history of them.
 //
 // Costs each allocation one predicted branch while nobody observes. Events of one address come in their order. The
 // observer is called on the thread that allocates or frees, and must not throw; kSegmentAllocated, kSegmentFreed and
-// kFreeCompleted come with locks of the allocator's held: it may not call the allocator then, nor wait for anyone.
+// kFreeCompleted come while locks of the allocator are held: the observer may not call the allocator then, nor wait for
+// anyone.
 #pragma once
 
 #include <atomic>

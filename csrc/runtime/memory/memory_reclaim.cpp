@@ -73,7 +73,7 @@ Chunk* DeviceMemory::take_after_reclaiming(Lock& lock, Stream& stream, size_t si
   raise(MYDEV_RESOURCE_EXHAUSTED, message);
 }
 
-// From the pools that are there for it.
+// Takes a chunk from the pools that serve as a last resort.
 Chunk* DeviceMemory::take_as_last_resort(const Stream& stream, size_t size) {
   for (Stream* key : last_resort_keys(stream)) {
     if (Chunk* chunk = take_free(*key, size)) return chunk;
@@ -155,7 +155,7 @@ void DeviceMemory::defer_free(Chunk* chunk) noexcept {
   }
 }
 
-// Frees what the streams have passed.
+// Frees the chunks whose streams have passed.
 void DeviceMemory::collect_deferred_frees() {
   for (auto& [stream, pending] : deferred_frees_) {
     while (!pending.empty() && (stream->released() || pending.front().event->query())) {
@@ -194,8 +194,8 @@ void DeviceMemory::flush_thread_caches() noexcept {
 }
 
 // Releases unused segments, least recently used first, until `bytes` are released or none is left. Waits for the
-// streams that they belong to, since memory is freed in the order of the stream but given back at once. Of one pool if
-// one is named, and never of pools that are alive.
+// streams that they belong to, since memory is freed in the order of the stream but given back at once. If a pool is
+// named, only segments of that pool are released. Segments of live pools never are.
 void DeviceMemory::release_segments(Lock& lock, size_t bytes, PoolId pool) {
   return_uncached(lock);
   std::vector<Segment*> unused;
@@ -246,7 +246,7 @@ void DeviceMemory::release_segments(Lock& lock, size_t bytes, PoolId pool) {
               code_name(failure), "]");
 }
 
-// A segment that the driver has taken back.
+// Forgets a segment that the driver has taken back.
 void DeviceMemory::forget(const Segment& segment) {
   ++stats_.num_device_free;
   detail::tell_of_memory(MemoryEventKind::kSegmentFreed, *segment.stream, segment.data, segment.size);
@@ -254,7 +254,7 @@ void DeviceMemory::forget(const Segment& segment) {
   recycle(segment.first);
 }
 
-// One that it has not: free, as it was before it was offered.
+// Puts back a segment that the driver has not taken. It is free, as it was before it was offered.
 void DeviceMemory::put_back(std::unique_ptr<Segment> segment) {
   Segment& kept = *segment;
   if (device_.host_accessible()) block_index::set(kept.data, kept.first);
@@ -262,7 +262,7 @@ void DeviceMemory::put_back(std::unique_ptr<Segment> segment) {
   segments_.insert(kept.data, kept.size, std::move(segment));
 }
 
-// Before a new segment is asked for: keeps reserved memory below the threshold, if one is set.
+// Keeps reserved memory below the threshold, if one is set. Called before a new segment is asked for.
 void DeviceMemory::collect_garbage(Lock& lock, size_t segment_bytes) {
   const double threshold = allocator_settings().garbage_collection_threshold;
   if (threshold <= 0 || NoReclaim::active()) return;

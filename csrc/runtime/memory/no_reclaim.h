@@ -1,10 +1,10 @@
-// For code that itself runs as work of a stream, which others may be waiting for.
+// For code that runs as work of a stream that others may be waiting for.
 #pragma once
 
 namespace mydev {
 
-// While one lives, this thread, out of memory, waits for no stream and gives back no segment but raises
-// RESOURCE_EXHAUSTED at once.
+// While one lives, this thread raises RESOURCE_EXHAUSTED at once if it is out of memory. It waits for no stream and
+// gives back no segment.
 class NoReclaim {
  public:
   NoReclaim() noexcept;

@@ -1,4 +1,4 @@
-// What private pools have, for those who look inside the allocator. Thread-safe.
+// Figures of the memory of private pools, for code that looks inside the allocator. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@ namespace mydev {
 
 // Bytes of driver memory by pool. Pools that are gone stay, with the peak and the totals, until these are reset.
 std::map<PoolId, PoolStats> reserved_by_pool(int device);
-// The pool of each segment that is of one, by the segment's address; also of pools that are gone, whose memory is not.
+// The pool of each segment that belongs to one, by the segment's address. This includes pools that are gone but whose
+// memory is not.
 std::map<uintptr_t, PoolId> segments_of_pools(int device);
-// Gives back to the driver what is left of a pool that is gone, on all devices. Nothing for one that is alive.
+// Gives the memory left of a pool that is gone back to the driver, on all devices. Does nothing for a live pool.
 void empty_cache_of_pool(PoolId pool);
 
 }  // namespace mydev

@@ -21,8 +21,8 @@ struct KeyUse {
   bool last_resort;
 };
 
-// The mutex is a leaf. Keys are never destroyed, since blocks refer to them; one of a pool that is gone serves another
-// once no memory is left under it.
+// The mutex is a leaf. Keys are never destroyed, since blocks refer to them. A key of a pool that is gone serves
+// another pool once no memory is left under it.
 struct Keys {
   std::mutex mutex;
   std::unordered_map<const Stream*, KeyUse> used;

@@ -1,10 +1,10 @@
-// Memory that is kept apart for some use, a graph's or one of the user's: each of the driver's streams gets a key of
-// its own in the allocator, so that what is freed stays in the pool, for who allocates from it.
+// Memory that is kept apart for some use, a graph's or one of the user's. In a pool each of the driver's streams gets a
+// key of its own in the allocator, so that freed memory stays in the pool, for those who allocate from it.
 //
-// Memory of a pool goes back to the driver only once the pool is gone: of one that was made with `returns_memory` at
-// once, as far as nothing of it is in use, and of others when the cache is emptied or memory is short. Blocks that
-// outlive their pool stay theirs who have them. Who wants a pool by its id shares it; ids are never used twice, and
-// {0, 0} names none. Thread-safe.
+// Memory of a pool goes back to the driver only once the pool is gone. A pool made with `returns_memory` then gives
+// back at once all memory that is not in use. Others give it back when the cache is emptied or memory is short. Blocks
+// that outlive their pool stay valid. All who ask for a pool by its id share it; ids are never used twice, and {0, 0}
+// names none. Thread-safe.
 #pragma once
 
 #include <map>
@@ -20,19 +20,19 @@ namespace mydev {
 using PoolId = std::pair<unsigned long long, unsigned long long>;  // as c10::MempoolId_t
 
 struct PoolOptions {
-  bool last_resort = false;     // serves others too where these would be out of memory, with what it has free
+  bool last_resort = false;     // its free memory also serves others that would be out of memory
   bool returns_memory = false;  // see above
 };
 
 class PrivatePool final : public MemoryPool {
  public:
-  // {n, 0}: for graphs.
+  // Returns a new id {n, 0}: for graphs.
   static PoolId next_id();
   // The live pool of that id, or nullptr.
   static std::shared_ptr<PrivatePool> find(PoolId id);
   // The live pool of that id, or a new one.
   static std::shared_ptr<PrivatePool> with_id(PoolId id);
-  // A new one with the id {0, n}.
+  // A new pool with the id {0, n}.
   static std::shared_ptr<PrivatePool> make(PoolOptions options);
 
   PrivatePool() : PrivatePool(next_id(), {}) {}
@@ -52,7 +52,7 @@ class PrivatePool final : public MemoryPool {
 
 // --- for the allocator, which may hold its locks ---
 
-// Of the live pool whose key it is, or {0, 0}.
+// Returns the id of the live pool whose key it is, or {0, 0}.
 PoolId pool_of_key(const Stream& key);
 // Keys of pools that serve the stream as a last resort.
 std::vector<Stream*> last_resort_keys(const Stream& stream);

@@ -1,9 +1,9 @@
-// Per-thread caches of small blocks: what makes allocating and freeing one cost a few nanoseconds.
+// Per-thread caches of small blocks, which make allocating and freeing one cost a few nanoseconds.
 //
 // A thread has one ThreadCache per device, with a StreamBins for each stream that it has used there: a stack of free
 // chunks per size class. A spin lock per ThreadCache, taken by its own thread without contention, lets another thread
 // flush it (empty_cache, out of memory) or read it (statistics, snapshot). The lock is a leaf: nothing is called under
-// it. What a cache may keep is bounded; beyond that half of the bin goes back to the device's pool, from which the
+// it. The size of a cache is bounded. Beyond the bound half of the bin goes back to the device's pool, from which the
 // owner of the cache fills it.
 #pragma once
 
@@ -81,17 +81,18 @@ class ThreadCache {
   StreamBins& bins_for(Stream& stream);
   // 1 <= bytes <= kSmallLimit; nullptr if there is no chunk of the class.
   Chunk* take(StreamBins& bins, size_t bytes) noexcept;
-  // Keeps a chain of chunks of the class of `bytes` but for the first, which it gives out.
+  // Gives out the first chunk of a chain of the class of `bytes`, and keeps the others.
   Chunk* refill(StreamBins& bins, Chunk* chain, size_t bytes) noexcept;
-  // The chunk is of a class and of this stream. False: the bin or the cache is now too full, see trim.
+  // Puts the chunk, which is of a class and of this stream, into its bin. False: the bin or the cache is now too full,
+  // see trim.
   bool give(StreamBins& bins, Chunk* chunk) noexcept;
-  // Takes out half of the bin, or of all bins where the cache is too full; chained.
+  // Takes out half of the bin, or of all bins if the cache is too full; chained.
   Chunk* trim(StreamBins& bins, int size_class) noexcept;
   int class_of(size_t bytes) const noexcept { return size_class(round_up(bytes, granularity_)); }
 
   // --- by any thread ---
 
-  // All chunks, chained.
+  // Takes out all chunks, chained.
   Chunk* detach_all() noexcept;
   CacheActivity drain_activity() noexcept;
   // For several caches at once: between lock and unlock, activity_locked may be used and no block changes hands.
@@ -108,7 +109,7 @@ class ThreadCache {
   std::vector<std::unique_ptr<StreamBins>> streams_;  // changed by the owner under the lock
 };
 
-// The calling thread looks for the bins to use anew: it has entered a pool or left one. In caching_allocator.cpp.
+// Makes the calling thread look anew for the bins to use: it has entered a pool or left one. In caching_allocator.cpp.
 void forget_last_bins() noexcept;
 
 inline void ThreadCache::count_allocated(Chunk* chunk, size_t bytes) noexcept {

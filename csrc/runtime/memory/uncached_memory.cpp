@@ -1,7 +1,8 @@
 // DeviceMemory: blocks that are segments of their own and are not kept (caching_switch.h).
 //
-// The stream of such a block counts as one of its users, so that the free waits for it as for others. What all have
-// passed is chained in uncached_, from which the driver gets it back where nobody can be waiting for this thread.
+// The stream of such a block counts as one of its users, so that the free waits for it as for others. Blocks that all
+// users have passed are chained in uncached_. The driver gets them back from there when nobody can be waiting for this
+// thread.
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,7 +47,7 @@ Chunk* DeviceMemory::allocate_uncached(Stream& stream, size_t requested, ThreadC
   return chunk;
 }
 
-// For a chunk that its user has freed and all streams have passed.
+// Called for a chunk that its user has freed and all streams have passed.
 void DeviceMemory::retire(Chunk* chunk) noexcept {
   if (chunk->segment->cached) return put_free(chunk);
   mark_free(chunk);
@@ -60,7 +61,7 @@ void DeviceMemory::return_what_is_uncached() {
   return_uncached(lock);
 }
 
-// What the driver does not take back stays, cached. Unlocks meanwhile.
+// Gives the blocks of uncached_ back to the driver. Blocks that it does not take back stay cached. Unlocks meanwhile.
 void DeviceMemory::return_uncached(Lock& lock) noexcept {
   while (uncached_ != nullptr && !NoReclaim::active()) {
     Chunk* chunk = std::exchange(uncached_, uncached_->next_cached);

@@ -19,7 +19,7 @@ namespace {
 
 constinit thread_local bool launching = false;
 
-// nullptr for a handle that is no stream's any more.
+// Returns the stream with the handle; nullptr if no stream has it (any more).
 Stream* stream_with(int device, mydev_stream handle) {
   for (Stream* stream : existing_streams(device)) {
     if (stream->handle() == handle) return stream;
@@ -27,7 +27,7 @@ Stream* stream_with(int device, mydev_stream handle) {
   return nullptr;
 }
 
-// Pools are told apart by their Stream: an alias of the stream that runs, which no one else uses.
+// A pool is identified by its Stream: an alias of the stream that runs, which no one else uses.
 Stream& running_pool(const Stream& running) {
   struct Pools {
     std::mutex mutex;
@@ -131,7 +131,7 @@ mydev_code free_workspace(int32_t device, mydev_stream handle, void* data) {
                   device);
       block = node.mapped();
     }
-    // Its pool hands it out in another order than the one in which it is given back: the stream must have passed.
+    // The block's pool does not hand out blocks in the order in which they are given back: the stream must have passed.
     const bool other_stream = block->stream->handle() != handle;
     const bool from_running = launching && block->stream != &stream;
     if (other_stream || from_running) record_stream(*block, stream);

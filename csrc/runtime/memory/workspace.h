@@ -1,8 +1,8 @@
 // Device memory that kernels and drivers ask for themselves: handlers while they run, workspaces of libraries.
 //
-// A stream's work runs later than it was given. So what the stream's own pool has free now, in the order of launches,
-// may still be in use by work that is behind the one that is running: who asks while running is served from a pool of
-// its own, one for each of the driver's streams, and waits for no stream, since it may be that one. Thread-safe.
+// A stream's work runs later than it was given. So memory that the stream's own pool has free now, in the order of
+// launches, may still be used by work behind the running one. Requests of running work are therefore served from a
+// separate pool, one for each of the driver's streams. They wait for no stream, since it may be their own. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace mydev {
 // Raises RESOURCE_EXHAUSTED. Given back with release().
 Block* allocate_while_running(int device, mydev_stream stream, size_t bytes);
 
-// While one lives, this thread gives work to a stream: what runs on it, a driver's launch above all, asks in the order
-// of launches.
+// While one lives, this thread gives work to a stream. Code that it runs meanwhile, above all a driver's launch, asks
+// for memory in the order of launches.
 class LaunchScope {
  public:
   LaunchScope() noexcept;

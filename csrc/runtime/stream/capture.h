@@ -1,9 +1,10 @@
-// Capturing: what a stream is given goes to a Capture, in place of the driver, and nothing runs.
+// Capturing: work that a stream is given goes to a Capture, in place of the driver, and nothing runs.
 //
-// Launches, copies on the device and fills are handed over; memory is allocated from the pool that the capture gives;
-// what would wait for the stream, or for the host, raises FAILED_PRECONDITION with the operation and the Python line,
-// and the capture goes on without it. A stream that waits for an event recorded on a capturing one captures from then
-// on. csrc/program/record makes a program of what comes. Calls come from any thread that uses a capturing stream.
+// Launches, copies on the device and fills are handed over; memory is allocated from the pool that the capture gives.
+// Calls that would wait for the stream, or for the host, raise FAILED_PRECONDITION with the operation and the Python
+// line, and the capture goes on without them. A stream that waits for an event recorded on a capturing one captures
+// from then on. csrc/program/record makes a program of the captured work. Calls come from any thread that uses a
+// capturing stream.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // Scratch, decision and stream of the frame are not for the capture. `compiled`: of a kernel that was compiled at run
-  // time, which keeps its module; else nullptr.
+  // The capture must not use scratch, decision and stream of the frame. `compiled` is the launch of a kernel that was
+  // compiled at run time, which keeps its module; else nullptr.
   virtual void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame,
                       const CompiledLaunch* compiled) = 0;
   // Views of one dtype and sizes, on the stream's device.

@@ -100,7 +100,7 @@ void Event::synchronize() const {
 
 void Event::wait_until_done() const noexcept {
   if (recorded()) {
-    // A failure is the stream's, and found by whoever waits for it.
+    // A failure is the stream's, and shows when somebody waits for the stream.
     stream_->device().driver->event_synchronize(handle_);
   }
 }

@@ -1,6 +1,6 @@
-// Events: points in the work of a stream, which others wait for and which time is measured between. One that was
-// recorded on a capturing stream is a point of that capture, for streams to wait for while it lasts. An Event is not
-// guarded: one thread at a time.
+// Events: points in the work of a stream. Others wait for them, and time is measured between them. An event that was
+// recorded on a capturing stream is a point of that capture, for streams to wait for while the capture lasts. An Event
+// is not guarded: one thread at a time.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class Event {
   bool query() const;
   void synchronize() const;               // waits; raises the sticky error of the stream it was recorded on
   void wait_until_done() const noexcept;  // waits; the stream keeps its error
-  // From now on the event is one of several processes: each of the above is about what any of them recorded last.
+  // Shares the event with other processes from now on: each of the above is about the latest record of any of them.
   void share(std::shared_ptr<SharedEvent> shared);
   const SharedEvent* shared() const noexcept { return shared_.get(); }
   // Milliseconds; raises if either was not made for timing, not recorded, or is not finished.

@@ -1,8 +1,8 @@
-// The stream on which programs are loaded: what they need on a device besides their arguments is copied there.
+// The stream on which programs are loaded: data that they need on a device besides their arguments is copied on it.
 //
-// Policy. One for each device, in no pool, so that loading waits for no work that the device was given, which may
-// itself wait for another device, and takes no error of it. Who loads holds the lock, and so takes the errors of its
-// own copies. Made at first use, never destroyed. Thread-safe.
+// Policy. There is one for each device, in no pool. So loading waits for no work that the device was given, which may
+// itself wait for another device, and takes no error of that work. The loading thread holds the lock, and so takes the
+// errors of its own copies. Made at first use, never destroyed. Thread-safe.
 #pragma once
 
 #include <mutex>

@@ -1,7 +1,7 @@
 // The stream that graphs are recorded on (mydev/driver_extensions.h, `graph`): nothing runs on it.
 //
-// Policy. One for each device, in no pool, so that what other threads give to their streams meanwhile is not recorded.
-// Who records holds the lock. Made at first use, never destroyed. Thread-safe.
+// Policy. There is one for each device, in no pool, so that work which other threads give to their streams meanwhile is
+// not recorded. The recording thread holds the lock. Made at first use, never destroyed. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -11,7 +11,7 @@
 namespace mydev {
 
 Stream& recording_stream(int device);
-// Of all devices.
+// Locks the recording streams of all devices.
 std::unique_lock<std::mutex> lock_recording();
 
 }  // namespace mydev

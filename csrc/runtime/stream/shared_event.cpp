@@ -20,20 +20,20 @@
 
 namespace mydev {
 
-// Of processes with one layout: what they share begins with it.
+// The start of the shared memory. All processes that share it have the same layout.
 struct SharedEvent::Page {
   uint64_t token;                  // of the event; in its handle too
   std::atomic<uint32_t> recorded;  // records so far; they wrap around
   std::atomic<uint32_t> done;      // the latest that is done
   std::atomic<int32_t> recorder;   // the process of the latest record, ...
-  std::atomic<uint64_t> birth;     // ... and when it began, by which it is told from a later one of its number
+  std::atomic<uint64_t> birth;     // ... and when it began, which distinguishes it from a later process of its number
 };
 
 namespace {
 
 constexpr timespec kLookAtProcess = {.tv_sec = 0, .tv_nsec = 100'000'000};  // while waiting, in case it has ended
 
-// When a process began, in ticks since the machine did; 0 where it has ended, waited for or not.
+// Returns when a process began, in ticks since the machine did; 0 if it has ended, whether it was waited for or not.
 uint64_t birth_of(int process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -72,7 +72,7 @@ Handle parse_handle(const std::string& text) {
   return handle;
 }
 
-// nullptr, with errno, where it cannot be.
+// Returns nullptr, with errno, if the page cannot be mapped.
 void* map_page(int file, size_t bytes) {
   void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return page == MAP_FAILED ? nullptr : page;

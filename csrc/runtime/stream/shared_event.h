@@ -1,10 +1,10 @@
 // A point in a stream's work that streams of several processes wait for.
 //
 // The processes share a page of memory, in which records are counted: the latest one that a stream was given, and the
-// latest that is done. So it needs nothing of the driver but stream_host_call; without that, recording waits for the
-// stream. The page is a memory file of the process that made it, and lives as long as one process has it open; to open
-// it, that process must live. Who waits for a record whose process has ended before it was done gets an Error.
-// Thread-safe, between processes too.
+// latest that is done. So a shared event needs nothing of the driver but stream_host_call; without that, recording
+// waits for the stream. The page is a memory file of the process that made it, and lives as long as one process has it
+// open. The process that made it must be alive when another opens it. Waiting for a record raises an Error if its
+// process ended before it was done. Thread-safe, between processes too.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace mydev {
 class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
  public:
   static std::shared_ptr<SharedEvent> create();
-  // By what handle() gave in any process of this machine and user. Raises INVALID_ARGUMENT for what is no handle, and
-  // NOT_FOUND where the process that made the event has ended.
+  // Opens the event whose handle() was called in any process of this machine and user. Raises INVALID_ARGUMENT for text
+  // that is no handle, and NOT_FOUND if the process that made the event has ended.
   static std::shared_ptr<SharedEvent> open(const std::string& handle);
   ~SharedEvent();
   SharedEvent(const SharedEvent&) = delete;

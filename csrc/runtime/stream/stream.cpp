@@ -18,7 +18,7 @@ struct HostCall {
   const char* line;
 };
 
-// What a driver calls: nothing is thrown across the boundary. Deletes the call.
+// A driver calls this, so nothing is thrown across the boundary. Deletes the call.
 void run_host_call(void* context) noexcept {
   const std::unique_ptr<HostCall> call(static_cast<HostCall*>(context));
   const RaiserBypass bypass;
@@ -132,7 +132,7 @@ void Stream::note_transfer(const TransferNote& note) {
   notes_[noted_++ % kNotes] = note;
 }
 
-// The latest notes, oldest first; forgets them.
+// Returns the latest notes, oldest first, and forgets them.
 std::string Stream::take_notes() {
   const std::lock_guard lock(mutex_);
   std::string text;

@@ -52,43 +52,44 @@ class Stream {
   bool query();        // all work given so far is done; raises a sticky error
   void synchronize();  // waits; raises a sticky error
   // Calls the function once all work given so far is done, and holds up later work until it returns; at once on this
-  // thread where the driver has no such call. What it throws becomes the sticky error, with its name and the Python
-  // line, which live as long as the process. It must not use the device. submit_host_call() makes a command of it.
+  // thread if the driver has no such call. An exception of the function becomes the sticky error, with `name` and
+  // `line`, the Python line, which live as long as the process. The function must not use the device.
+  // submit_host_call() makes a command of it.
   void host_call(std::function<void()> function, const char* name, const char* line);
 
   void check_open() const;  // raises FAILED_PRECONDITION for a released stream
 
   // Used by launch() and by the completion of a frame; the first error wins.
   void set_error(mydev_code code, std::string message, ErrorOwner owner = ErrorOwner::kRuntime);
-  // Makes the failure that the driver tells of (stream_status), if any, the sticky error, with the copies, fills and
-  // graphs that the stream was given since the last wait: the driver says what failed, but not where it was asked for.
-  // After a wait for all work.
+  // Makes the failure that the driver reports (stream_status), if any, the sticky error. The message names the copies,
+  // fills and graphs that the stream was given since the last wait: the driver says what failed, but not where it was
+  // asked for. Called after a wait for all work.
   void collect_status();
-  // Remembers one of the latest copies, fills and graphs. Of asynchronous streams.
+  // Remembers one of the latest copies, fills and graphs. For asynchronous streams.
   void note_transfer(const TransferNote& note);
-  // For those who time commands: calls the function when the work given so far is done (the driver has
-  // stream_host_call); notes that the stream has reached a time, and gives the one noted before.
+  // For code that times commands. The first calls the function when the work given so far is done (the driver has
+  // stream_host_call). The second notes that the stream has reached a time, and returns the one noted before.
   void call_when_reached(std::function<void()> function);
   int64_t note_reached(int64_t time_ns) noexcept { return reached_ns_.exchange(time_ns, std::memory_order_relaxed); }
   void raise_error_if_any();
   void drop_error() noexcept;
-  // A launch on it takes the careful path: asynchronous, released, or capturing.
+  // True if a launch on it takes the careful path: it is asynchronous, released, or capturing.
   bool needs_care() const noexcept { return needs_care_.load(std::memory_order_relaxed); }
   // The driver's own kernels borrow their frames (MYDEV_CAPABILITY_LAUNCH_COPIES).
   bool launch_copies() const noexcept { return launch_copies_; }
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
-  // What it is given goes to the capture, which outlives that, and its memory comes from `pool`. Raises
-  // FAILED_PRECONDITION for a stream that captures already.
+  // From now on its work goes to `capture`, which must live until end_capture(), and its memory comes from `pool`.
+  // Raises FAILED_PRECONDITION for a stream that captures already.
   void begin_capture(Capture& capture, Stream& pool);
   void end_capture() noexcept;
   Capture* capture() const noexcept { return capture_.load(std::memory_order_acquire); }
-  // Whose free memory the allocator takes for this stream: its own, or that of a capture.
+  // The stream whose free memory the allocator takes for this one: itself, or that of a capture.
   Stream& memory_pool() noexcept {
     Stream* pool = pool_.load(std::memory_order_relaxed);
     return pool == nullptr ? *this : *pool;
   }
-  // As a key of the allocator: free memory is not given back to the driver.
+  // True if free memory under this key of the allocator is not given back to the driver.
   bool keeps_memory() const noexcept { return keeps_memory_.load(std::memory_order_relaxed); }
   void set_keeps_memory(bool keeps) noexcept { keeps_memory_.store(keeps, std::memory_order_relaxed); }
 

@@ -1,4 +1,4 @@
-// The streams of the process: how one is found, and which is current.
+// The streams of the process: how to find one, and which is current.
 //
 // Policy, as in torch.cuda: each device has a default stream (id 0) and two pools of kPoolSize streams, low and high
 // priority, handed out round-robin and never destroyed; staging_stream.h has one more. External streams wrap a driver's
@@ -45,8 +45,8 @@ void synchronize_device(Device& device);
 
 // Waits for all streams of all devices, and leaves their errors: for the end of the process.
 void wait_for_streams() noexcept;
-// Has the end of the process wait for streams before it runs the exit handlers and static destructors that exist by
-// now. Done at the first stream, and wherever a library was loaded whose code streams run.
+// Makes the end of the process wait for streams before it runs the exit handlers and static destructors that exist by
+// now. Called at the first stream, and after loading a library whose code streams run.
 void wait_for_streams_at_exit();
 
 }  // namespace mydev

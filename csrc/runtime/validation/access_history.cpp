@@ -14,7 +14,8 @@ bool known(const Access& access, const VectorClock& clock) {
   return clock.covers(access.timeline, access.epoch);
 }
 
-// Whether what is ordered after `later` is ordered after `earlier` too, at all bytes of a range that both touch.
+// Whether commands that are ordered after `later` are ordered after `earlier` too, at all bytes of a range that both
+// touch.
 bool replaces(const Access& later, const Access& earlier, const VectorClock& clock) {
   if (!later.view.dense() || !known(earlier, clock)) return false;
   return later.writes || (!earlier.writes && earlier.timeline == later.timeline);

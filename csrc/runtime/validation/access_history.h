@@ -1,9 +1,9 @@
-// Who used which memory last: for each range of addresses, the commands that later ones must be ordered after.
+// The last users of memory: for each range of addresses, the commands that later ones must be ordered after.
 //
-// What the host has seen finished is before all that it will ask for, and is forgotten; so is what a later command of
-// the same stream, or one that was ordered after it, replaces. Where a program gives much work without ever waiting,
-// what is kept is bounded by kMostRanges, and by kMostViews views with gaps for each: then something may be missed, and
-// nothing is found that is not there. The owner guards it.
+// An access that the host has seen finished comes before all that it will ask for, and is forgotten. So is an access
+// that is replaced by a later command of the same stream, or by one that was ordered after it. If a program gives much
+// work without ever waiting, the history is bounded by kMostRanges, and by kMostViews views with gaps for each range.
+// Then a conflict may be missed, but no false one is found. The owner guards it.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,16 @@ class AccessHistory {
   static constexpr size_t kMostRanges = size_t{1} << 16;
   static constexpr size_t kMostViews = 16;
 
-  // An earlier access that the command of this clock is not ordered after, where one of the two writes; else nullptr.
+  // Returns an earlier access that the command of this clock is not ordered after, if one of the two writes; else
+  // nullptr.
   SharedAccess conflict(const Access& access, const VectorClock& clock) const;
-  // `host`: what the host has seen finished.
+  // `host`: the clock of the work that the host has seen finished.
   void add(const SharedAccess& access, const VectorClock& clock, const VectorClock& host);
-  // As if the command had never been: the driver refused it.
+  // Removes an access whose command the driver refused.
   void forget(const Access& access);
   // An access in the range that the host has not seen finished; nullptr if none.
   SharedAccess pending(uintptr_t begin, uintptr_t end, const VectorClock& host) const;
-  // The memory is given back.
+  // Forgets the range: its memory is given back.
   void erase(uintptr_t begin, uintptr_t end);
   size_t ranges() const noexcept { return ranges_.size(); }
 

@@ -28,7 +28,7 @@ void check_buffer(const mydev_buffer& buffer, const std::string& role) {
   for (int32_t d = 0; d < buffer.rank; ++d) {
     require(buffer.sizes[d] >= 0, MYDEV_INVALID_ARGUMENT, role, " has the size ", buffer.sizes[d], " in dimension ", d);
   }
-  // Of rank 0 it is an absent operand or result, whose dtype may be that of what is absent.
+  // A buffer of rank 0 without data is an absent operand or result. It may have the dtype of what is absent.
   require(buffer.data != nullptr || buffer.rank == 0 || elements_of(buffer) == 0, MYDEV_INVALID_ARGUMENT, role, " has ",
           elements_of(buffer), " elements and no data");
 }
@@ -70,7 +70,7 @@ void check_frame(const mydev_frame& frame, mydev_stream stream, const StreamObje
           "the frame has ", frame.num_outputs + frame.num_inputs, " buffers, and frame->buffers is NULL");
 }
 
-// Of a record that the driver offers, or that says so.
+// True for a record that the driver offers, or that says so.
 bool runs_driver(const mydev_driver_api& driver, int32_t device, const mydev_kernel& kernel) {
   const bool says = kernel.struct_size >= offsetof(mydev_kernel, limits) && kernel.runs == MYDEV_RUNS_DRIVER;
   return says || (driver.find_kernel != nullptr && driver.find_kernel(device, kernel.name) == &kernel);
@@ -78,7 +78,8 @@ bool runs_driver(const mydev_driver_api& driver, int32_t device, const mydev_ker
 
 // --- completions -----------------------------------------------------------------------------------------------------
 
-// The runtime's services tell nobody that a frame is completed; whoever gives a frame others may wait for that.
+// The runtime's services report to nobody that a frame is completed. A caller that gives other services may wait for
+// it.
 void note_completed(State& self, const AcceptedFrame& entry) {
   if (entry.host == &host_services()) {
     self.order.complete(entry.point.clock);
@@ -87,7 +88,7 @@ void note_completed(State& self, const AcceptedFrame& entry) {
   }
 }
 
-// Tells the stream, at its next wait; the log, where there is no stream any more.
+// Reports the message at the stream's next wait, or in the log if there is no stream any more.
 void tell(State& self, mydev_stream stream, const std::string& message) {
   StreamObject* object = self.objects.find_stream(stream);
   if (object == nullptr || !object->finding.empty()) return report(message);
@@ -102,7 +103,7 @@ void complete(mydev_frame* frame, mydev_code code) {
     const std::lock_guard lock(self.mutex);
     AcceptedFrame* entry = self.completions.find(frame);
     if (entry == nullptr) return report(self.completions.unknown(frame));
-    if (entry->accepted == 0) {  // the driver is still in launch: passed on when it has accepted the frame
+    if (entry->accepted == 0) {  // the driver is still in launch: passed on once it accepts the frame
       if (entry->code) return report(text("the driver completed ", *entry->what, " twice; the second is ignored"));
       entry->code = code;
       return;
@@ -122,7 +123,7 @@ void complete(mydev_frame* frame, mydev_code code) {
   host->complete(frame, code);
 }
 
-// A launch between check and answer.
+// A launch between its check and the driver's answer.
 class Launching {
  public:
   Launching(State& self, mydev_stream stream, mydev_frame& frame, const Submission& submission, bool owned)
@@ -133,7 +134,7 @@ class Launching {
     frame.host = services_for(self, host_);
   }
 
-  // Raises a Finding for what the driver did meanwhile.
+  // Raises a Finding if the driver did something wrong meanwhile.
   void settle(mydev_code code) {
     std::unique_lock lock(self_.mutex);
     AcceptedFrame* entry = self_.completions.find(&frame_);

@@ -1,5 +1,5 @@
 // Validation: life, devices, memory, host access. Names no lines of Python: the allocator calls these entries with its
-// own locks held, and who asks for a line may wait for Python's.
+// own locks held, and asking for a line may wait for Python's.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -102,7 +102,7 @@ mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
   });
 }
 
-// Gives an allocation up before the driver does, which may hand its address to another thread at once.
+// Forgets an allocation before the driver frees it, since the driver may hand its address to another thread at once.
 template <typename Free>
 mydev_code free_checked(const char* entry, int32_t space, void* data, uint64_t bytes, const Free& free) {
   State& self = state();

@@ -1,4 +1,5 @@
-// Validation: the compiler extension. Handles, and launches of compiled kernels: what they write are their results.
+// Validation: the compiler extension. Checks handles, and launches of compiled kernels, whose results are the buffers
+// that they write.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -53,7 +54,7 @@ mydev_code module_create(int32_t device, const mydev_module_source* source, myde
   });
 }
 
-// The driver may give the handle, and the records' places, to another module as soon as it is destroyed.
+// The driver may give the handle, and the addresses of the records, to another module as soon as it is destroyed.
 mydev_code module_destroy(mydev_module module) {
   State& self = state();
   return checked("module_destroy", [&] {
@@ -133,7 +134,8 @@ mydev_code launch_compiled(mydev_stream stream, const mydev_kernel* kernel, myde
   });
 }
 
-// The driver's table with ours before it; as it is where it is another extension's, or one that the loader refuses.
+// Returns the driver's table with our checks before it. A table of another extension, or one that the loader refuses,
+// is returned as it is.
 const void* extension(const char* name, uint32_t version) {
   State& self = state();
   const void* table = self.driver.extension(name, version);

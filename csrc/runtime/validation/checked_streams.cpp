@@ -1,4 +1,4 @@
-// Validation: streams, events, and calls of the host's that they make.
+// Validation: streams, events, and the host calls that they make.
 #include <memory>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace mydev::validation {
 
 namespace {
 
-// What the work given so far stands for, and when that was asked.
+// The point that a stream's work given so far has, and the time when that was asked.
 struct Mark {
   Point point;
   uint64_t time = 0;
@@ -20,7 +20,7 @@ Mark mark_of(State& self, mydev_stream stream) {
   return {self.objects.stream(stream).order.point, self.completions.now()};
 }
 
-// After a wait for what the mark stands for. Frames of the stream (NULL: of any) must be completed by then.
+// Called after a wait for the mark's work. Frames of the stream (NULL: of any) must be completed by then.
 void waited(State& self, const Mark& mark, mydev_stream stream) {
   const std::lock_guard lock(self.mutex);
   self.order.observe(mark.point);
@@ -127,7 +127,7 @@ mydev_code stream_wait_event(mydev_stream stream, mydev_event event) {
   });
 }
 
-// What was found about the stream's work meanwhile is told before what the driver tells.
+// Findings about the stream's work are reported before the driver's status.
 mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
   State& self = state();
   return checked("stream_status", [&] {

@@ -19,7 +19,8 @@ const char* name_of_known(mydev_copy_kind kind) {
   return copy_name(kind);
 }
 
-// What a copy uses, and whether its side on the host is ordinary memory, which is the caller's when the call returns.
+// The memory that a copy uses. `ordinary`: its side on the host is ordinary memory, which the caller may use when the
+// call returns.
 struct CopyUses {
   std::vector<Use> uses;
   bool ordinary = false;
@@ -57,7 +58,7 @@ void check_given(const void* dst, const void* src, uint64_t bytes) {
           ", bytes ", bytes, "; none may be 0");
 }
 
-// Checks by `prepare`, which gives a Submission and whether the call finishes it; then asks the driver.
+// Checks with `prepare`, which returns a Submission and whether the call finishes it; then asks the driver.
 template <typename Prepare, typename Ask>
 mydev_code submit(const char* entry, const Prepare& prepare, const Ask& ask) {
   State& self = state();

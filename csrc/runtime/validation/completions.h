@@ -1,5 +1,6 @@
-// Frames that the driver has accepted for later execution, until it completes them; it must do so once, in the order of
-// their stream, after the launch that it accepted, and before a wait for the stream returns. The owner guards it.
+// Frames that the driver has accepted for later execution, until it completes them. It must complete each once, in the
+// order of the stream, after the launch that it accepted, and before a wait for the stream returns. The owner guards
+// it.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ class Completions {
   AcceptedFrame& add(mydev_frame* frame, AcceptedFrame entry);
   AcceptedFrame* find(const mydev_frame* frame);
   void remove(const mydev_frame* frame);
-  // What is wrong with completing this frame now; "" if nothing.
+  // Says what is wrong with completing this frame now; "" if nothing.
   std::string wrong_order(const AcceptedFrame& entry) const;
-  // Of a frame that is not here: was it completed before?
+  // The message for a frame that is not here. It says whether the frame was completed before.
   std::string unknown(const mydev_frame* frame) const;
   // A frame of the stream (NULL: of any) that was accepted before `time`, is not completed and was not reported; marks
   // it as reported.

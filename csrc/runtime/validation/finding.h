@@ -1,4 +1,5 @@
-// What the layer finds: an error of the call that showed it, else a line in the log; counted either way. Thread-safe.
+// Findings of the layer. A finding is an error of the call that showed it, else a line in the log; it is counted either
+// way. Thread-safe.
 #pragma once
 
 #include <new>
@@ -33,7 +34,7 @@ void require(bool condition, mydev_code code, const Args&... what) {
   if (!condition) throw Finding(code, text(what...));
 }
 
-// Found with no call at hand that could fail.
+// Logs a finding when no call is at hand that could fail.
 void report(const std::string& message) noexcept;
 // Counts a finding whose message goes another way.
 void count_finding() noexcept;
@@ -43,10 +44,10 @@ mydev_code fail(mydev_code code, const char* entry, const char* message) noexcep
 const char* own_error() noexcept;
 void forget_own_error() noexcept;
 
-// `code`, unless it is none of the header's: a finding.
+// Returns `code`. A code that the header does not have is a finding.
 mydev_code known_code(const char* entry, mydev_code code) noexcept;
 
-// Runs a wrapper's body; what it finds fails the call.
+// Runs a wrapper's body; a finding in it fails the call.
 template <typename Body>
 mydev_code checked(const char* entry, const Body& body) noexcept {
   forget_own_error();

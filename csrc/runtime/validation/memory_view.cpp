@@ -23,7 +23,7 @@ uint64_t count_rows(const MemoryView& view) {
   return rows;
 }
 
-// Sorted: pitches are larger than what lies inside of them.
+// The rows are sorted: each pitch is larger than the rows inside it.
 Rows rows_of(const MemoryView& view) {
   Rows rows{{view.begin, view.begin + view.row}};
   for (const MemoryView::Dimension& dimension : view.outer) {
@@ -50,7 +50,8 @@ bool rows_overlap(const Rows& a, const Rows& b) {
   return false;
 }
 
-// Of rows at one and the same distance: their places within it, of which one may reach beyond its end.
+// Whether rows at the same distance `pitch` overlap. Compares their places within the pitch; a row may reach beyond its
+// end.
 bool phases_overlap(const MemoryView& a, const MemoryView& b, uint64_t pitch) {
   const uint64_t from_a = (b.begin + pitch - a.begin % pitch) % pitch;  // where b's rows begin, seen from a's
   return from_a < a.row || from_a + b.row > pitch;

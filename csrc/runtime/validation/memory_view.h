@@ -1,4 +1,4 @@
-// Which bytes a command touches: a dense range, or rows of bytes at regular distances. Values, thread-safe as such.
+// The bytes that a command touches: a dense range, or rows of bytes at regular distances. Values, thread-safe as such.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct MemoryView {
   bool dense() const noexcept { return outer.empty(); }
 
   static MemoryView of_bytes(const void* data, uint64_t bytes);
-  // Windows that overlap each other count as all that lies between them. Empty for what has no elements.
+  // Windows that overlap each other count as all bytes between them. Empty for a buffer without elements.
   static MemoryView of_buffer(const mydev_buffer& buffer);
 };
 
-// Whether two views have a byte in common. Exact where one is dense, where both have rows at one distance, and up to
-// some thousand rows; beyond that views of rows count as apart, since false alarms are worse.
+// Whether two views have a byte in common. Exact if one is dense, if both have rows at one distance, and up to some
+// thousand rows. Beyond that views of rows count as apart, since false alarms are worse.
 bool overlap(const MemoryView& a, const MemoryView& b);
 
 }  // namespace mydev::validation

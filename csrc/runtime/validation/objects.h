@@ -1,5 +1,5 @@
-// What of the driver is alive: devices and what they say of themselves, allocations, streams, events; and what of it
-// was alive until lately, for messages. Raises Findings. The owner guards it.
+// The driver's live objects: devices with their properties, allocations, streams and events. Objects that were alive
+// until lately are kept for messages. Raises Findings. The owner guards it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct StreamObject {
   int32_t device;
   std::string name;  // "stream 2 of device 0 (0x55..)"
   StreamOrder order;
-  std::string finding;  // to be told by stream_status; "" if none
+  std::string finding;  // to be reported by stream_status; "" if none
 };
 
 struct EventObject {
@@ -51,21 +51,21 @@ class Objects {
  public:
   // --- devices ---
   void set_devices(std::vector<mydev_device_properties> properties);
-  Space& device(int32_t device);  // found if there is none
+  Space& device(int32_t device);  // a Finding if there is none
   Space& space(int32_t space) { return spaces_.at(space); }
   bool has(int32_t device, uint32_t capability) { return (space(device).properties.capabilities & capability) != 0; }
   int32_t device_count() const noexcept { return static_cast<int32_t>(spaces_.size()) - 1; }
-  // Memory may come from tables that are not looked at.
+  // Allows memory that comes from tables which are not looked at.
   void allow_other_memory() noexcept { other_memory_ = true; }
 
   // --- memory ---
   void add_allocation(int32_t space, void* data, uint64_t bytes);
-  // Found: no such allocation, or of another size.
+  // Raises a Finding if there is no such allocation, or it has another size.
   void check_allocation(int32_t space, const void* data, uint64_t bytes);
   void remove_allocation(int32_t space, const void* data);
-  // The bytes lie in one allocation of the space. `what` names them.
+  // Checks that the bytes lie in one allocation of the space. `what` names them.
   void check_range(int32_t device, const MemoryView& view, const std::string& what);
-  // True where the host's side of a copy lies in pinned memory, of one allocation.
+  // True if the host's side of a copy lies in pinned memory, in one allocation.
   bool check_host_range(const MemoryView& view, const std::string& what);
 
   // --- handles ---
@@ -81,7 +81,7 @@ class Objects {
   std::string summary() const;  // of what is alive
 
  private:
-  // What is no longer alive, the latest last; bounded.
+  // An object that is no longer alive. past_ has the latest last, and is bounded.
   struct Past {
     int32_t space;
     uintptr_t begin, end;

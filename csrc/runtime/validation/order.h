@@ -1,13 +1,14 @@
-// What is ordered after what: streams, events, waits, calls of the host's, and what the host has seen finished.
+// The order of work: by streams, events, waits, host calls, and the work that the host has seen finished.
 //
-// Work on a stream is ordered after earlier work of that stream, after what the events stand for that it waits for, and
-// after all that the host had seen finished when the work was given: by a wait, or by a query that said so. Whichever
-// thread saw it, all threads count as knowing it: how they tell each other is not seen here. That a frame of the
-// runtime's was completed tells nobody anything, so that what is found does not depend on how fast the device is.
+// Work on a stream is ordered after earlier work of that stream, and after the work before the events that it waits
+// for. It is also ordered after all work that the host had seen finished when it was given: by a wait, or by a query
+// that said so. Whichever thread saw it, all threads count as knowing it, since how they tell each other is not seen
+// here. The completion of a frame of the runtime orders nothing, so that findings do not depend on how fast the device
+// is.
 //
-// Where a stream waits for a call of the host's that has not returned (stream_host_call), what the host still learns is
-// before the work behind it, and no one knows yet what that will be: such work is not looked at, nor is what waits for
-// it. The owner guards all of it.
+// A stream may wait for a host call that has not returned (stream_host_call). All that the host learns until then comes
+// before the work behind the call, and is not known yet. So such work is not checked, nor is work that waits for it.
+// The owner guards all of it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct Point {
   HostCalls calls;  // not returned when last looked at
 
   void join(const Point& other);
-  // Takes in what calls brought that have returned. False while there are others.
+  // Joins the clocks of calls that have returned. False while others have not.
   bool settle();
 };
 
@@ -44,16 +45,16 @@ struct StreamOrder {
 class Order {
  public:
   StreamOrder add_stream();
-  // Its work is finished, and seen to be.
+  // Counts the stream's work as finished and seen by the host.
   void remove_stream(StreamOrder& stream);
-  // Gives the next piece of work its place, and returns it. `settled`: the work can be looked at.
+  // Gives the next piece of work its place, and returns it. `settled`: the work can be checked.
   uint64_t advance(StreamOrder& stream, bool& settled);
   // The host has seen finished all that is before the point.
   void observe(const Point& point) { host_.join(point.clock); }
   const VectorClock& host() const noexcept { return host_; }
-  // The driver has completed what is before the clock: memory may be freed then, and nobody counts as knowing it.
+  // The driver has completed the work before the clock: its memory may be freed, but nobody counts as knowing it.
   void complete(const VectorClock& clock) { completed_.join(clock); }
-  // What no longer uses memory.
+  // Returns the clock of the work that no longer uses memory.
   VectorClock finished() const;
 
  private:

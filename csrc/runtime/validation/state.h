@@ -1,8 +1,8 @@
-// What the layer knows, and how a command is checked and given its place. One layer per process.
+// The state of the layer, and how a command is checked and given its place. There is one layer per process.
 //
-// Locks: `mutex` guards everything and is a leaf: no entry of the driver is called under it, nor source_location(),
-// which may wait for Python's lock. A command has its place before the driver is given it, so that what another thread
-// gives meanwhile is compared with it; where the driver refuses the command, its place is given up.
+// Locks: `mutex` guards everything and is a leaf. No entry of the driver is called under it, nor source_location(),
+// which may wait for Python's lock. A command has its place before the driver is given it, so that work which another
+// thread gives meanwhile is compared with it. If the driver refuses the command, its place is given up.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct State {
   Objects objects;
   Order order;
   Completions completions;
-  // The runtime's services with our `complete`, by what they stand for; never taken away: drivers keep them.
+  // The services with our `complete`, by the services that they stand for. They are never removed, since drivers keep
+  // them.
   std::map<const mydev_host_services*, std::unique_ptr<mydev_host_services>> services;
   std::map<mydev_module, int32_t> modules;                     // that are alive, and their devices
   std::map<const mydev_kernel*, mydev_module> module_kernels;  // records of theirs that were given out
@@ -39,21 +40,21 @@ State& state();
 
 // The table that stands before the driver's, in which entries that the driver lacks are NULL too (checked_*.cpp).
 void put_checks_before(const mydev_driver_api& driver, mydev_driver_api& table);
-// Their parts of it.
+// Each puts its part of the checks into the table.
 void put_memory_checks(mydev_driver_api& table);
 void put_transfer_checks(mydev_driver_api& table);
 void put_stream_checks(mydev_driver_api& table);
 void put_launch_checks(mydev_driver_api& table);
 void put_module_checks(mydev_driver_api& table);
 
-// Checks a launch of a record, and gives it to the driver, which runs its own records where `of_driver` says so.
-// Raises Findings. Without the mutex.
+// Checks a launch of a record, and gives it to the driver. `of_driver`: the driver runs the record as its own. Raises
+// Findings. Called without the mutex.
 mydev_code launch_checked(mydev_stream stream, const mydev_kernel& kernel, mydev_frame& frame, bool of_driver,
                           const std::function<mydev_code()>& give);
 
 const mydev_host_services* services_for(State& self, const mydev_host_services* host);  // mutex held
 
-// What a command does with memory.
+// A use of memory by a command.
 struct Use {
   int32_t space;
   bool writes;
@@ -66,7 +67,7 @@ class Submission {
  public:
   // Checks that nothing else uses the memory at the same time. Raises a Finding that names both. mutex held.
   Submission(State& self, mydev_stream stream, std::string what, std::string source, std::vector<Use> uses);
-  // After the driver has answered; without the mutex. `finished`: the work is known to be done.
+  // Called after the driver has answered, without the mutex. `finished`: the work is known to be done.
   void settle(mydev_code code, bool finished);
 
   const std::string& what() const noexcept { return command_->what; }

@@ -1,5 +1,5 @@
-// Vector clocks: of each timeline (a stream), up to which of its commands something is ordered after. The owner guards
-// them.
+// Vector clocks. For each timeline (a stream) a clock has the last of its commands that something is ordered after. The
+// owner guards them.
 #pragma once
 
 #include <algorithm>
