@@ -8,7 +8,7 @@
 
 namespace mydev {
 
-// What an exception says, without a backtrace.
+// The message of an exception, without a backtrace.
 std::string message_of(const std::exception_ptr& error);
 
 c10::DistBackendError backend_error(const std::string& message);

@@ -1,7 +1,7 @@
 // The collectives, each in terms of the engine's.
 //
-// Where the host cannot reach device memory, large operands of collectives that work element by element go in pieces of
-// kPieceBytes: while the engine has one piece, the next is copied to the host and the one before back to the device.
+// If the host cannot reach device memory, large operands of collectives that work element by element are sent in pieces
+// of kPieceBytes: while the engine has one piece, the next is copied to the host and the one before back to the device.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr int64_t kPieceBytes = int64_t{4} << 20;
 // ring, in which small operands spend their time. Every rank adds in the same order.
 constexpr size_t kGatheredReductionBytes = size_t{128} << 10;
 
-// Calls body(begin, length) for the pieces in which `numel` elements travel; once where nothing is copied.
+// Calls body(begin, length) for the pieces in which `numel` elements are sent; once if nothing is copied.
 template <typename Body>
 void for_each_piece(const Tensor& tensor, int64_t numel, Body&& body) {
   const bool whole = device(tensor.get_device()).host_accessible() || !tensor.is_contiguous();
@@ -86,14 +86,14 @@ bool same_sizes(const Tensors& tensors) {
                      [&](const Tensor& tensor) { return tensor.numel() == tensors[0].numel(); });
 }
 
-// In operands that are gathered into or scattered from one tensor, element counts must fit.
+// Checks the element counts of operands that are gathered into or scattered from one tensor.
 void check_multiple(const char* name, const Tensor& whole, const Tensor& part, int size) {
   TORCH_CHECK(whole.numel() == part.numel() * size, name, ": the larger tensor has ", whole.numel(),
               " elements, expected ", part.numel(), " for each of ", size, " ranks");
   TORCH_CHECK(whole.is_contiguous(), name, ": the larger tensor must be contiguous");
 }
 
-// Made by the caller of a collective: it checks the operation, and reads a factor that is on the device.
+// Called on the thread of the collective's caller. It checks the operation, and reads a factor that is on the device.
 std::vector<Reduction> reductions_of(const Tensors& tensors, const c10d::ReduceOp& op, int size) {
   std::vector<Reduction> reductions;
   for (const Tensor& tensor : tensors) reductions.emplace_back(tensor.scalar_type(), op, size);
@@ -188,8 +188,8 @@ DeviceBackend::WorkPtr DeviceBackend::reduce(Tensors& tensors, const c10d::Reduc
   });
 }
 
-// Each rank gets its part of the others' operands and reduces them itself: half the traffic of reducing everything
-// everywhere. `sent` has the parts one after the other.
+// Each rank gets its shard of the others' operands and reduces them itself: half the traffic of reducing everything
+// everywhere. `sent` has the shards one after the other.
 void DeviceBackend::add_reduce_scatter(Stages& stages, HostOperands& operands, const Tensor& output, const Tensor& sent,
                                        std::vector<int64_t> lengths, const Reduction& reduction,
                                        const c10d::ReduceScatterOptions& options) {
@@ -414,7 +414,7 @@ DeviceBackend::WorkPtr DeviceBackend::alltoall(Tensors& outputs, Tensors& inputs
   outputs = held(outputs);
   inputs = held(inputs);
   return start(OpType::ALLTOALL, "all_to_all", device, outputs, [=, this](Stages& stages) {
-    // As one tensor each: the engine's own form for lists takes tensors of one size only.
+    // Each list is sent as one tensor: the engine's own form for lists takes tensors of one size only.
     HostOperands& operands = stages.add();
     const Tensors host_inputs = all_read(operands, inputs), host_outputs = all_written(operands, outputs);
     std::vector<int64_t> sent = lengths_of(host_inputs), received = lengths_of(host_outputs);

@@ -1,4 +1,4 @@
-// What all collectives of a group share, and transfers between two ranks.
+// The code that all collectives of a group share, and transfers between two ranks.
 #include "distributed/device_backend.h"
 
 #include <ATen/record_function.h>
@@ -63,7 +63,8 @@ DeviceBackend::WorkPtr DeviceBackend::start(c10d::OpType type, const char* name,
   return work;
 }
 
-// A transfer goes on when its Work is dropped, as with NCCL: this list holds it, and the next transfer sees to it.
+// A transfer goes on when its Work is dropped, as with NCCL: this list holds it until a later transfer finds it
+// completed.
 void DeviceBackend::keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer) {
   const std::lock_guard lock(mutex_);
   transfers_.remove_if([](const auto& work) { return work.use_count() == 1 && work->isCompleted(); });
@@ -102,11 +103,11 @@ void DeviceBackend::abort() {
 }
 
 DeviceBackend::~DeviceBackend() {
-  // An engine ends when its works have: after an abort that is nobody's to wait for.
+  // An engine ends when its works have ended. After an abort, nobody should wait for that.
   if (aborted_) std::thread([engine = std::move(engine_)]() mutable { engine.reset(); }).detach();
 }
 
-// Before the work is issued, so that an abort from another thread finds it.
+// Called before the work is issued, so that an abort from another thread finds it.
 void DeviceBackend::keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work) {
   const std::lock_guard lock(mutex_);
   TORCH_CHECK_WITH(DistBackendError, !aborted_, work->description(), ": ", DeviceWork::kAborted);

@@ -2,8 +2,8 @@
 // host's.
 //
 // The engine is any c10d::Backend for CPU tensors; ProcessGroupGloo by default. Collectives that it lacks are composed
-// of those it has (docs/distributed.md has the table). All ranks of a group must use the same kind of driver, since
-// what is staged in pieces on one rank must be so on the others.
+// of the ones it has (docs/distributed.md has the table). All ranks of a group must use the same kind of driver, since
+// operands that are staged in pieces on one rank must be staged in pieces on the others.
 //
 // Order. A collective follows the current stream's earlier work. On synchronous streams it goes to the engine at once,
 // on the caller's thread; on asynchronous ones from the group's issue thread, so that no caller waits. Either way the
@@ -33,7 +33,7 @@ class DeviceBackend final : public c10d::Backend {
     using c10d::Backend::Options::Options;
   };
   using OptionsPtr = c10::intrusive_ptr<c10d::Backend::Options>;
-  // Makes the engine of a group; of its parts too, when it is split.
+  // Makes the engine of a group, and of its subgroups when it is split.
   using EngineFactory = std::function<Engine(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                              const c10d::Backend::Options& options)>;
 
@@ -57,12 +57,13 @@ class DeviceBackend final : public c10d::Backend {
   Engine merge(const c10::intrusive_ptr<c10d::Store>& store, const OptionsPtr& options, const int& rank,
                const int& size) override;
 
-  // Collectives between the two go on as ever; the Work of endCoalescing stands for all of them.
+  // Collectives between the two calls start as usual; the Work of endCoalescing() stands for all of them.
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
-  // Collectives and transfers under way fail, now, and so do later ones. What the engine still does is left to itself.
+  // Collectives and transfers under way fail at once, and so do later ones. Nobody waits for the engine's remaining
+  // work.
   void abort() override;
   void shutdown() override { engine_->shutdown(); }
 
@@ -98,7 +99,7 @@ class DeviceBackend final : public c10d::Backend {
   void keep_for_abort(const c10::intrusive_ptr<DeviceWork>& work);
   void keep_transfer(const c10::intrusive_ptr<DeviceWork>& transfer);
 
-  // Stages of collectives that others are made of.
+  // Add the stages of collectives that other collectives are made of.
   void add_allgather(Stages& stages, const Tensors& outputs, const Tensor& input,
                      const c10d::AllgatherOptions& options);
   void add_allgather_base(Stages& stages, const Tensor& output, const Tensor& input,

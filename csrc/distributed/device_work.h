@@ -31,12 +31,13 @@ class DeviceWork final : public c10d::Work {
     int rank, size;
   };
 
-  // `copies`: as for Stages.
+  // `copies`: the stream for copies to and from staging tensors.
   DeviceWork(Label label, c10d::OpType type, Stream& copies, std::vector<at::Tensor> outputs);
   ~DeviceWork() override;
   void release_resources() override;
 
-  // Issues the collective to the engine, once. What `issue` throws is the caller's (issue_now) or the Work's.
+  // Issues the collective to the engine, once. If `issue` throws, issue_now() rethrows to the caller, and issue_later()
+  // makes the Work fail.
   void issue_now(const Issue& issue);
   void issue_later(const Issue& issue) noexcept;
   void fail(const std::string& message) noexcept;
@@ -54,8 +55,8 @@ class DeviceWork final : public c10d::Work {
   // Fails now, whatever the engine does; waiters wake up. Memory stays open to the host until the engine is done.
   void abort() override;
 
-  // Sees to the end of it where nobody waits. A point-to-point transfer, whose engine's work has no future, gets a
-  // thread for that; collectives whose stages have an end are watched from the start.
+  // Makes the Work end even if nobody waits for it. A point-to-point transfer gets a thread for that, since the
+  // engine's work has no future. Collectives whose stages have an end are watched from the start.
   void begin_watching();
 
  private:
@@ -81,7 +82,7 @@ class DeviceWork final : public c10d::Work {
   std::shared_ptr<HostAccess> access_;
   Stages stages_;
   std::mutex engine_mutex_;  // held while waiting for the engine's transfers
-  // Wakes who waits for the engine's one work; the engine may hold it longer than the Work lives.
+  // Wakes the threads that wait for the engine's one work. The engine may hold it for longer than the Work exists.
   struct Signal {
     std::mutex mutex;
     std::condition_variable raised;

@@ -17,10 +17,11 @@
 
 namespace mydev {
 
-// What a collective holds of an operand from the call on, on asynchronous streams: a tensor over the same memory. The
-// caller may resize or drop theirs as soon as the call has returned; and any thread may drop this one, since Python
-// does not know it (which would take the interpreter's lock, while its owner waits for the device). Sparse tensors
-// come as they are: what is made for one has no other owner.
+// Returns the tensor that a collective holds for an operand from the call on. On asynchronous streams it is another
+// tensor over the same memory, so the caller may resize or drop their own as soon as the call has returned. Any thread
+// may drop it, since Python does not know it. (To drop a tensor that Python knows takes the interpreter's lock, and its
+// owner may be waiting for the device.) Sparse tensors are returned as they are: the tensors that are made for one have
+// no other owner.
 at::Tensor held(const at::Tensor& tensor);
 std::vector<at::Tensor> held(const std::vector<at::Tensor>& tensors);
 std::vector<std::vector<at::Tensor>> held(const std::vector<std::vector<at::Tensor>>& lists);
@@ -31,7 +32,7 @@ class HostOperands {
   at::Tensor update(const at::Tensor& tensor);  // its values; written back
   at::Tensor write(const at::Tensor& tensor);   // any values; written back
 
-  // What is to be done with the staging tensors before they are written back, in the order given.
+  // Adds a step on the staging tensors: end() runs the steps in the order given, before it writes the tensors back.
   void at_end(std::function<void()> step) { steps_.push_back(std::move(step)); }
   bool has_end() const noexcept { return !steps_.empty() || !written_.empty(); }
   void end();

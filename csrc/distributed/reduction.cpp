@@ -70,7 +70,7 @@ at::Tensor reinterpreted(const at::Tensor& host, ScalarType wire_type) {
   return host.is_complex() ? at::view_as_real(host) : host.view(wire_type);
 }
 
-// Others travel as bytes.
+// Whether the engine can move the dtype; others are sent as bytes.
 bool engine_moves(ScalarType type) noexcept {
   switch (type) {
     case ScalarType::Bool:
@@ -88,7 +88,7 @@ bool engine_moves(ScalarType type) noexcept {
   }
 }
 
-// What each rank contributes to a sum with factors. Whole factors of integers are exact.
+// Each rank's contribution to a sum with factors. Products of integers with whole factors are exact.
 at::Tensor multiplied(const at::Tensor& wire, double factor) {
   if (!c10::isIntegralType(wire.scalar_type(), /*includeBool=*/false)) return at::mul(wire, factor);
   constexpr double kExact = int64_t{1} << 53;
@@ -96,7 +96,8 @@ at::Tensor multiplied(const at::Tensor& wire, double factor) {
   return at::mul(wire.to(ScalarType::Double), factor);
 }
 
-// Quotients of 64-bit unsigned numbers, of which `wire` has the bits: those of their halves, doubled and put right.
+// Divides 64-bit unsigned numbers, whose bits are in `wire`: it doubles the quotients of their halves, then corrects
+// them.
 void divide_unsigned_(at::Tensor& wire, int64_t divisor) {
   const at::Tensor halves = at::bitwise_and(at::bitwise_right_shift(wire, 1), std::numeric_limits<int64_t>::max());
   const at::Tensor quotients = at::div(halves, divisor, "trunc").mul_(2);

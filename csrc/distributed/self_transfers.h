@@ -1,7 +1,8 @@
-// Transfers of a rank to itself, which gloo has not: a send meets the receive with its tag, whichever comes first.
+// Transfers of a rank to itself, which gloo lacks: a send is matched with the receive of its tag, whichever comes
+// first.
 //
-// Takes CPU tensors, as the engine does. Both end when they meet, in the order of their calls for each tag; one that
-// meets none fails after the group's timeout, when waited for. Thread-safe.
+// Takes CPU tensors, as the engine does. Both end when they are matched, in the order of their calls for each tag. A
+// transfer without a match fails after the group's timeout, when waited for. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ class SelfTransfer final : public c10d::Work {
   SelfTransfer(int rank, c10d::OpType type, at::Tensor tensor, std::chrono::milliseconds timeout)
       : Work(rank, type), tensor_(std::move(tensor)), timeout_(timeout) {}
 
-  // Whether it was still to be met; from then on only deliver() ends it.
+  // Claims the transfer for a match; false if it is claimed already or has ended. From then on only deliver() ends it.
   bool claim();
   static void deliver(SelfTransfer& send, SelfTransfer& receive) noexcept;
 
@@ -33,7 +34,7 @@ class SelfTransfer final : public c10d::Work {
   bool claimed_ = false;  // guarded by the base's mutex_
 };
 
-// Those of one process group.
+// The transfers of one process group.
 class SelfTransfers {
  public:
   using TransferPtr = c10::intrusive_ptr<SelfTransfer>;

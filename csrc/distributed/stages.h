@@ -1,4 +1,4 @@
-// The stages of a collective: what the engine is given, and what is to be done once it has finished.
+// The stages of a collective: the works that the engine is given, and the steps to take once it has finished.
 //
 // Each stage has its own staging tensors (host_operands.h) and works of the engine, and ends by copying back what was
 // written. Stages run at the same time. Not thread-safe by itself: DeviceWork orders the threads.
@@ -18,7 +18,7 @@ namespace mydev {
 
 using EngineWork = c10::intrusive_ptr<c10d::Work>;
 
-// Device and stream of what is done for a collective, on whichever thread.
+// Sets the device and the stream for the work on a collective, on whichever thread.
 class StreamScope {
  public:
   explicit StreamScope(Stream& stream);
@@ -43,7 +43,7 @@ class Stages {
   // `copies`: the stream for copies to and from staging tensors.
   explicit Stages(Stream& copies) : copies_(copies) {}
 
-  // The engine's works of a stage go to the last one.
+  // Adds a stage. Works of the engine that are started then belong to it.
   HostOperands& add() { return stages_.emplace_back().operands; }
   void start(EngineWork work) { stages_.back().works.push_back(std::move(work)); }
 

@@ -1,7 +1,7 @@
-// Arguments whose memory a program may have, as it says itself, and the results that shall lie there.
+// Arguments that are donated to a program, and the results that shall lie in their memory.
 //
-// Programs say it of an argument, "tf.aliasing_output" with the result or "jax.buffer_donor" without one, or of the
-// module, "mhlo.input_output_alias".
+// Programs donate by an attribute of an argument, "tf.aliasing_output" with the result or "jax.buffer_donor" without
+// one, or by the module's attribute "mhlo.input_output_alias".
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Donations {
   std::vector<bool> donated;                       // of each argument
   std::vector<std::optional<size_t>> argument_of;  // of each result: the donated argument that it takes the place of
 };
-// Raises INVALID_ARGUMENT where the program names an argument or a result that there is not, or one twice.
+// Raises INVALID_ARGUMENT if the program names an argument or a result that does not exist, or names one twice.
 Donations donations_of(const stablehlo::Module& module);
 
 // Gives donated arguments that are named for no result the first one that fits, and leaves out those that do not fit:

@@ -316,7 +316,7 @@ Operand Emitter::pad(const Tensor& tensor, const Tensor& value, const Sizes& low
                      const Sizes& interior) {
   const Sizes& sizes = tensor.sizes();
   const size_t rank = sizes.size();
-  // Of each dimension the elements that stay, from the first on, and where that one goes.
+  // For each dimension: the elements that stay, from the first on, and the place of that first one.
   Sizes whole(rank), first(rank), kept(rank), place(rank), steps(rank), ones(rank, 1);
   for (size_t d = 0; d < rank; ++d) {
     const int64_t step = interior[d] + 1;

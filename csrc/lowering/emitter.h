@@ -33,16 +33,18 @@ struct Tensor {
   const Sizes& sizes() const noexcept { return view.sizes; }
 };
 
-// What kernels call the type; U8 for those that they do not know, whose elements have a byte each: they are moved only.
+// The dtype by which kernels know the type. U8 for types that they do not know, whose elements have a byte each: these
+// are only moved.
 mydev_dtype dtype_of(stablehlo::ElementType type) noexcept;
-// The signed type of the same bits of u16, u32, u64; others as they are. Kernels know no more of the unsigned ones.
+// The signed type of the same bits for u16, u32 and u64; others as they are. Kernels know no more than the bits of
+// these three.
 mydev_dtype signed_dtype(mydev_dtype dtype) noexcept;
 bool has_kernels(stablehlo::ElementType type) noexcept;
 bool has_float_kernels(stablehlo::ElementType type) noexcept;  // f16, bf16, f32, f64
 
 bool is_empty(const Sizes& sizes) noexcept;
 int64_t count_of(const Sizes& sizes) noexcept;
-// What an attribute lists, or `otherwise` for each where it lists nothing.
+// The numbers that an attribute lists, or `otherwise` for each of `count` if it lists nothing.
 Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise);
 bool is_row_major(const program::Operand& view) noexcept;
 
@@ -53,11 +55,11 @@ program::Operand sliced(const program::Operand& view, const Sizes& start, const 
 program::Operand reversed(program::Operand view, const Sizes& dimensions);
 // Dimension i of the view is dimension `dimensions[i]` of the result; of size 1 it may be repeated.
 program::Operand broadcast(const program::Operand& view, const Sizes& sizes, const Sizes& dimensions);
-// Of elements that are dense, in other sizes.
+// Reshapes a view whose elements are dense.
 program::Operand dense_reshaped(program::Operand dense, const Sizes& sizes);
-// None: the elements do not lie so that strides could say it.
+// None if no strides describe where the elements lie in these sizes.
 std::optional<program::Operand> reshaped(const program::Operand& view, const Sizes& sizes);
-// Its complex elements' parts.
+// The real or imaginary parts of complex elements.
 program::Operand real_part(const program::Operand& view);
 program::Operand imaginary_part(const program::Operand& view);
 
@@ -66,14 +68,15 @@ class Emitter {
   explicit Emitter(program::ProgramBuilder& builder) : builder_(builder) {}
   program::ProgramBuilder& builder() noexcept { return builder_; }
 
-  // What operations computed, by what tells them from others, as long as it holds: loops update memory in place.
+  // The results of earlier operations, by keys that differ if operations compute something else. Loops update memory in
+  // place, so these are forgotten after one.
   const std::vector<Tensor>* find(const std::string& key) const;
   void remember(const std::string& key, std::vector<Tensor> results) { known_[key] = std::move(results); }
   void forget() noexcept { known_.clear(); }
 
   program::Operand temporary(mydev_dtype dtype, const Sizes& sizes);
   Tensor constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data);
-  // All elements one number, of which `bytes` are one.
+  // All elements are one number; `bytes` are one element.
   Tensor splat(mydev_dtype dtype, const Sizes& sizes, mydev_scalar value, std::span<const std::byte> bytes);
   Tensor splat(mydev_dtype dtype, const Sizes& sizes, const stablehlo::Number& value);
   Tensor splat(mydev_dtype dtype, const Sizes& sizes, double value);           // rounded to the type
@@ -82,21 +85,22 @@ class Emitter {
   program::Operand dense(const program::Operand& view);      // the view itself, or a copy
   program::Operand duplicate(const program::Operand& view);  // a dense copy in a slot of its own
   program::Operand reshape(const program::Operand& view, const Sizes& sizes);
-  // Parts one behind the other along a dimension; `joined_apart`: in a temporary where that dimension is the outermost.
+  // Joins parts one behind the other along a dimension. joined_apart() uses a temporary in which that dimension is the
+  // outermost.
   void join(const program::Operand& result, std::span<const program::Operand> parts, size_t dimension);
   program::Operand joined_apart(std::span<const program::Operand> parts, size_t dimension);
-  // Groups of neighbouring dimensions, each becoming one.
+  // Merges groups of neighbouring dimensions, each into one.
   program::Operand merge(const program::Operand& view, std::span<const size_t> groups);
 
-  // A kernel over tensors of one shape. Constants become numbers where one of the others is none.
+  // Launches a kernel over tensors of one shape. Constants become numbers, unless all operands are constants.
   Tensor pointwise(const char* kernel, mydev_dtype result, std::vector<Tensor> operands,
                    std::span<const mydev_attribute> attributes = {});
-  // One whose operands are views only.
+  // Launches a kernel whose operands are views only.
   Tensor unary(const char* kernel, mydev_dtype result, const program::Operand& operand);
   Tensor converted(const Tensor& tensor, mydev_dtype dtype);  // as mydev.copy converts
   void launch(const char* kernel, std::vector<program::Operand> results, std::vector<program::Operand> operands,
               std::span<const mydev_attribute> attributes = {});
-  // The tensor in a larger one: XLA's padding, which may be negative.
+  // Puts the tensor into a larger one: XLA's padding, which may be negative.
   program::Operand pad(const Tensor& tensor, const Tensor& value, const Sizes& low, const Sizes& high,
                        const Sizes& interior);
 

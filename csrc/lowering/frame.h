@@ -1,4 +1,4 @@
-// What a lowering knows while it goes through a function: the tensor that each value is. One thread.
+// The state of a lowering while it goes through a function: the tensor that each value is. One thread.
 #pragma once
 
 #include <map>
@@ -15,16 +15,17 @@
 
 namespace mydev::lowering {
 
-// Who uses a value.
+// The uses of a value.
 struct Uses {
   int count = 0;
   const stablehlo::Operation* last = nullptr;
 };
 
-// An operation, and the calls through which it is come to.
+// An operation, and the calls through which it is reached.
 using OperationInCalls = std::pair<std::vector<const stablehlo::Operation*>, const stablehlo::Operation*>;
 
-// A part of a tensor that moves from round to round of a loop, as the body has it; and what a round writes there.
+// A part of a tensor that moves from iteration to iteration of a loop: its view in the body, and the values that an
+// iteration writes there.
 struct MovingView {
   program::Operand view, written;
 };
@@ -41,18 +42,19 @@ struct Context {
   int64_t collectives = 0;  // so far, for their numbers
   // By the ids of values.
   std::map<const stablehlo::Function*, std::vector<Uses>> uses;
-  // What custom calls of a partitioned module stand for; nullptr: it is none.
+  // The moves that custom calls of a partitioned module stand for; nullptr: the module is not partitioned.
   const std::map<const stablehlo::Operation*, Move>* moves = nullptr;
-  // What is gathered, as LoweredProgram says it.
+  // The gathered tensors, as in LoweredProgram::gathered.
   std::vector<std::string> gathered;
-  // That the lowering is in.
+  // The calls that the lowering is in.
   std::vector<const stablehlo::Operation*> calls;
-  // What operations read and write that need no place computed for it (induction.h).
+  // The moving parts that operations read and write, whose places need not be computed (induction.h).
   std::map<OperationInCalls, MovingView*> moving;
-  std::string meetings;  // as LoweredProgram says it
+  std::string meetings;  // as in LoweredProgram
 };
 
-// Of one function and one program that is being built. A body of a loop is another program with a frame of its own.
+// The tensors of one function in one program that is being built. A body of a loop is another program, with a frame of
+// its own.
 class Frame {
  public:
   Frame(Context& context, Emitter& emitter, const stablehlo::Function& function)
@@ -63,15 +65,16 @@ class Frame {
   const program::Operand& view(const stablehlo::Value& value) const { return tensors_[value.id].view; }
   std::vector<Tensor> tensors_of(std::span<const stablehlo::Value* const> values) const;
   program::Operand result_of(const stablehlo::Value& value);  // a new temporary for it
-  // Of tuples, their elements.
+  // Sets the elements of a tuple.
   void set_tuple(const stablehlo::Value& value, std::vector<Tensor> elements) {
     tuples_[value.id] = std::move(elements);
   }
   const std::vector<Tensor>& tuple(const stablehlo::Value& value) const { return tuples_.at(value.id); }
-  // A value in memory of the host, of the function that is run: it is copied to the device before it is first used.
+  // Sets a value of the main function that is in memory of the host: it is copied to the device before it is first
+  // used.
   void set_on_host(const stablehlo::Value& value, program::Operand view) { on_host_[value.id] = std::move(view); }
   void bring_operands(const stablehlo::Operation& op);  // those of operations within it as well
-  // The tensor or the tuple that some frame has for a value is another's here. Tokens are nothing.
+  // Gives `to` the tensor or the tuple that the frame `from` has for `value`. Does nothing for tokens.
   void pass(const stablehlo::Value& to, const Frame& from, const stablehlo::Value& value);
 
   Context& context;
@@ -84,26 +87,27 @@ class Frame {
   std::unordered_map<uint32_t, program::Operand> on_host_;
 };
 
-// Goes through the operations of a block, without its terminator.
+// Lowers the operations of a block, without its terminator.
 void lower_block(Frame& frame, const stablehlo::Block& block);
 void lower_operation(Frame& frame, const stablehlo::Operation& op);
-// Of an operator that takes sizes as operands: that they are those of its result. Raises INVALID_ARGUMENT, or the
+// Checks that the sizes that an operator takes as operands are those of its result. Raises INVALID_ARGUMENT, or the
 // program does when it runs. dynamic_shapes.cpp
 void check_shape_operands(Frame& frame, const stablehlo::Operation& op);
-// Of an operation whose results are as its operands: that they are of the same types. Raises INVALID_ARGUMENT.
+// Raises INVALID_ARGUMENT if the results of an operation are not of the types of its operands.
 void require_same_types(const stablehlo::Operation& op);
-// The operation on the host.
+// Lowers the operation to a launch on the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
-// A loop; and an operation on a part of a tensor that moves with its rounds, else false. loops.cpp
+// Lowers a loop. lower_moving_part() lowers an operation on a part of a tensor that moves with the iterations, and
+// returns false for others. loops.cpp
 void lower_while(Frame& frame, const stablehlo::Operation& op);
 bool lower_moving_part(Frame& frame, const stablehlo::Operation& op);
 
-// Whether a type of integers has the whole range. (ranges.cpp)
+// Whether a type of integers can hold the whole range. (ranges.cpp)
 bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;
 
-// By kind of operation. They return false where it is not theirs, or has a form or a type that is none of theirs: then
-// the operation is the host's.
+// One function for each kind of operation. It returns false for operations of another kind, and for forms and types
+// that it does not lower. If all return false, the operation runs on the host.
 bool lower_by_range(Frame& frame, const stablehlo::Operation& op);       // ranges.cpp
 bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);      // pointwise.cpp
 bool lower_conversion(Frame& frame, const stablehlo::Operation& op);     // conversions.cpp

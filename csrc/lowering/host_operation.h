@@ -1,8 +1,8 @@
 // Operations that are computed on the host, as launches of one kernel: "stablehlo.evaluate".
 //
-// The kernel is a host record like any other: where the host does not reach the device's memory, it is given copies of
-// its operands, and its results are copied back. Its attributes say which operation a launch is: "operator", its name,
-// and "operation", its number in this process.
+// The kernel is a host record like any other: if the host does not reach the device's memory, it is given copies of its
+// operands, and its results are copied back. Its attributes say which operation a launch is: "operator", its name, and
+// "operation", its number in this process.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mydev::lowering {
 
-// Of one program. Launches of it must be over when it is destroyed. Thread-safe once filled.
+// The host operations of one program. Launches of them must be over when this is destroyed. Thread-safe once filled.
 class HostOperations {
  public:
   HostOperations() = default;

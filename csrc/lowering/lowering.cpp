@@ -32,7 +32,7 @@ void count_uses(const Region& region, std::vector<Uses>& uses) {
   }
 }
 
-// As programs may be called: "jit_<lambda>" becomes "jit__lambda_".
+// A valid name for the program: "jit_<lambda>" becomes "jit__lambda_".
 std::string program_name(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
@@ -49,7 +49,7 @@ std::string text_of(const program::Operand& view) {
   return text;
 }
 
-// What tells an operation from others that compute something else; "": its result is its own.
+// A key that differs between operations that compute something else; "": the result is not shared.
 std::string key_of(const Frame& frame, const Operation& op) {
   const bool is_call = op.op == Operator::kCustomCall || op.op == Operator::kCall || op.op == Operator::kComposite;
   if (is_call || !op.regions.empty() || op.row().has(kSideEffects) || op.results.empty()) return "";
@@ -66,12 +66,12 @@ std::string key_of(const Frame& frame, const Operation& op) {
   return key;
 }
 
-// Whether a tensor is what its type says, which is what those who read it go by.
+// Whether a tensor has the sizes and the dtype of its type, on which its readers rely.
 bool is_of_type(const program::Operand& view, const Type& type) noexcept {
   return view.sizes == type.dims && view.dtype == dtype_of(type.element);
 }
 
-// Of elements that lie in memory as some type of the kernels does.
+// Whether the tensor has known sizes, and its elements lie in memory as some type of the kernels does.
 bool is_lowered_tensor(const Type& type) noexcept {
   return type.is_tensor() && type.is_static() && dtype_size(dtype_of(type.element)) == element_bytes(type.element);
 }
@@ -163,7 +163,7 @@ void lower_operation(Frame& frame, const Operation& op) {
                        lower_product(frame, op) || lower_indexing(frame, op);
   if (!lowered) lower_to_host(frame, op);
   for (const Value* result : op.results) {
-    // Of what is sorted, there may be only what its users take.
+    // A sort may give only as many elements as its users take.
     MYDEV_ASSERT(op.op == Operator::kSort || !result->type->is_tensor() ||
                  is_of_type(frame.view(*result), *result->type));
   }
@@ -189,7 +189,7 @@ void lower_to_host(Frame& frame, const Operation& op) {
 
 namespace {
 
-// Gives the parameter, as this device has it.
+// Adds the parameter, and returns it as this device has it.
 program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, bool donated, bool on_host) {
   const Type& type = *argument.value->type;
   program::ProgramBuilder& builder = frame.emit.builder();
@@ -206,7 +206,7 @@ program::Operand take_parameter(Frame& frame, const FunctionArgument& argument, 
   return builder.view(slot);
 }
 
-// What a program returns, each as soon as it is computed where that is in memory of the host.
+// The results of a program. Results in memory of the host are copied there as soon as they are computed.
 class Results {
  public:
   Results(Frame& frame, const Operation& terminator, const MemoryKinds& kinds)
@@ -219,7 +219,7 @@ class Results {
   void take_from(const Operation& op) {
     for (const Value* value : op.results) take(value);
   }
-  // Those that are left.
+  // Takes the results that are left, and returns all.
   std::vector<program::Operand> take_all() {
     frame_.bring_operands(terminator_);
     for (size_t i = 0; i < views_.size(); ++i) {
@@ -253,7 +253,7 @@ class Results {
   std::map<const Value*, std::vector<size_t>> on_host_;
 };
 
-// How whole tensors are split.
+// The shardings of a program whose tensors are all whole.
 Shardings whole_shardings(const Function& main, int64_t devices) {
   Shardings shardings;
   for (const FunctionArgument& argument : main.arguments) {

@@ -1,8 +1,8 @@
 // StableHLO programs as programs of kernels.
 //
-// Every operation becomes launches of the device's kernels where there are such for its element types and its form,
-// views of memory where it only says how elements lie, sub-programs where it is control flow, and else an operation on
-// the host (host_operation.h). Calls are inlined, constants are the program's own, pointwise neighbours are fused.
+// An operation becomes launches of the device's kernels if these support its element types and its form. It becomes
+// views of memory if it only says how elements lie, and sub-programs if it is control flow. All others run on the host
+// (host_operation.h). Calls are inlined, constants are the program's own, pointwise neighbours are fused.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@
 
 namespace mydev::lowering {
 
-// Which of the devices that run the program at the same time this one is. `collectives` is the same for all of them.
+// Says which of the devices that run the program at the same time this one is. `collectives` is the same for all of
+// them.
 struct Placement {
   int64_t replicas = 1, partitions = 1;
   int64_t replica = 0, partition = 0;
@@ -37,25 +38,27 @@ struct LoweredProgram {
   program::SharedProgram program;
   Shardings shardings;
   MemoryKinds kinds;
-  // Of each parameter: the caller may give it away. The program says it of those that it writes alone.
+  // For each parameter, whether the caller may give it away. In the program itself, only parameters that it writes are
+  // donated.
   std::vector<bool> donated;
-  // For several devices, tensors of whose parts larger ones are gathered, for people: "argument 0, tensor<8x4xf32>".
+  // For several devices, the tensors that are gathered from shards, for people: "argument 0, tensor<8x4xf32>".
   std::vector<std::string> gathered;
-  // What the devices meet for, in order: the same text on all of them. "": for nothing.
+  // The operations that need a rendezvous of the devices, in order: the same text on all of them. "": there are none.
   std::string meetings;
   std::shared_ptr<const Partition> partition;  // nullptr: the module was lowered as it is
-  // What its launches refer to; they must be over before this goes, and this before the module and the partition.
+  // Launches of the program refer to these. They must be over before this is destroyed, and this before the module and
+  // the partition.
   std::unique_ptr<const HostOperations> host_operations;
 };
 
-// The function that is run, with its arguments and results in order; tokens have no bytes. Donated
-// parameters (donation.h) are the memory of results, where those can be computed in it without another copy. The module
-// has passed verify() and outlives what is returned. Raises UNIMPLEMENTED, with the operation, for what is not
-// supported.
+// Lowers the function that is run, with its arguments and results in order; tokens have no bytes. Donated parameters
+// (donation.h) become the memory of results that can be computed in it without another copy. The module has passed
+// verify() and outlives the program that is returned. Raises UNIMPLEMENTED, with the operation, for unsupported ones.
 //
-// A program for several devices that has shardings becomes that of one of them (partition/partition.h): parameters and
-// results are in parts as their shardings ("sdy.sharding", "mhlo.sharding") say. Arguments of which nothing is said are
-// whole; results are as they come, if they have any attribute.
+// A program for several devices that has shardings becomes the program of one of them (partition/partition.h):
+// parameters and results are split into shards as their shardings ("sdy.sharding", "mhlo.sharding") say. An argument
+// without a sharding is split as its only user asks, or else whole. A result without one is split as it comes if it has
+// any attribute, or else whole.
 LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {});
 
 }  // namespace mydev::lowering

@@ -1,7 +1,8 @@
 // torch_mydev._C: one file of bindings per subsystem, each with one function that module.cpp calls.
 //
 // Bindings are thin: they convert, release the GIL where the call may wait, and turn errors into Python exceptions
-// (torch::wrap_pybind_function does; the _no_gil form also releases the GIL). What users see is written in Python.
+// (torch::wrap_pybind_function does; the _no_gil form also releases the GIL). The interface that users see is written
+// in Python.
 #pragma once
 
 #include <torch/csrc/Exceptions.h>

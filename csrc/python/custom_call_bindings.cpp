@@ -19,7 +19,7 @@ py::tuple library_row(const LibraryInfo& info) {
                         py::tuple(py::cast(info.kernels)));
 }
 
-// As wrap_pybind_function, with the error types of custom calls.
+// Does the same as wrap_pybind_function, and raises the error types of custom calls.
 template <typename Result, typename... Arguments>
 auto wrap_custom_call(Result (*function)(Arguments...)) {
   return wrap_pybind_function([function](Arguments... arguments) {
@@ -30,7 +30,7 @@ auto wrap_custom_call(Result (*function)(Arguments...)) {
 
 // --- records ---------------------------------------------------------------------------------------------------------
 
-// A string of Python; text that is no UTF-8 has a character for each byte.
+// A string of Python; text that is not UTF-8 has a character for each byte.
 py::str to_python(const std::string& text) {
   if (is_utf8(text)) return {text};
   return py::reinterpret_steal<py::str>(PyUnicode_DecodeLatin1(text.data(), static_cast<Py_ssize_t>(text.size()), ""));

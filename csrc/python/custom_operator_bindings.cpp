@@ -1,4 +1,4 @@
-// torch_mydev._C: what torch.ops.mydev_cc.<name> calls.
+// torch_mydev._C: the functions that torch.ops.mydev_cc.<name> calls.
 //
 // An operator's function is a direct function (direct_call.h) for calls of the usual kind: tensors by position,
 // numbers by keyword, results that are fresh. All others, and whatever is wrong with a call, it leaves to the
@@ -17,7 +17,7 @@ namespace {
 
 using Attributes = c10::SmallVector<c10::IValue, 4>;
 
-// Every operand one tensor, and nothing written in place, which would have a version to count.
+// Whether every operand is one tensor, and nothing is written in place, which would have a version to count.
 bool has_usual_form(const mydev_signature& signature, Py_ssize_t num_operands) {
   if (num_operands != static_cast<Py_ssize_t>(signature.num_operands) || signature.num_results == 0) return false;
   for (uint32_t i = 0; i < signature.num_results; ++i) {

@@ -1,5 +1,4 @@
-// Devices: counting, choosing, waiting, describing; and what ties them to torch's own machinery (fork, exit,
-// generators).
+// Devices: counting, choosing, waiting, describing; and their ties to torch's own machinery (fork, exit, generators).
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +26,7 @@ namespace mydev {
 
 namespace {
 
-// As attributes of the module torch.
+// The names of the dtypes as attributes of the module torch.
 pybind11::list dtype_names(uint64_t bits) {
   pybind11::list names;
   for (const DtypeRow& row : kDtypes) {

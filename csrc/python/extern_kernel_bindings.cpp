@@ -73,7 +73,7 @@ struct ProductCall {
   }
 };
 
-// Op::call(operands..., [beta, alpha,] out) on the device where it can be.
+// Calls Op::call(operands..., [beta, alpha,] out), on the device if that is possible.
 template <class Op, size_t kOperands, bool kScaled>
 PyObject* run_product(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   HANDLE_TH_ERRORS
@@ -266,7 +266,7 @@ std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const
 
 // --- the table -------------------------------------------------------------------------------------------------------
 
-// What a compiler needs to know of an operator's kernel, beside how to call it.
+// The facts about an operator's kernel that a compiler needs, beside how to call it.
 struct Traits {
   bool faster = true;           // than the CPU's library and generated code (benchmarks/): graphs keep each call of it
   bool better_frozen = false;   // but not with a constant operand: Inductor's own kernels then pack that beforehand

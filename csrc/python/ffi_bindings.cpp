@@ -103,7 +103,7 @@ void set_dictionary(mydev_attribute& attribute, PyObject* value, CustomAttribute
   attribute.value.attributes = data;
 }
 
-// As jax.ffi does. Names, strings and bytes are borrowed from the Python objects.
+// Converts an attribute as jax.ffi does. Names, strings and bytes are borrowed from the Python objects.
 mydev_attribute convert_attribute(PyObject* name, PyObject* value, CustomAttributes& attributes, int depth) {
   mydev_attribute attribute{PyUnicode_AsUTF8(name), 0, 0, 0, {}};
   if (attribute.name == nullptr) throw py::error_already_set();

@@ -1,7 +1,7 @@
 // The calling thread's Python frames, without the GIL.
 //
 // A thread that is inside an operator has given the GIL away; taking it back for each launch would cost more than the
-// launch. But its own frames stand still meanwhile, and what is needed of one is two addresses.
+// launch. But its own frames stand still meanwhile, and only two addresses of a frame are needed.
 #pragma once
 
 #include <Python.h>
@@ -17,7 +17,7 @@ struct FramePosition {
   int32_t offset = 0;  // of the instruction, in bytes, as PyCode_Addr2Line wants it
 };
 
-// Whether this version of Python lets frames be read so; else the two below are not to be called.
+// Whether frames of this version of Python can be read in this way; if not, the two functions below must not be called.
 bool can_walk_frames() noexcept;
 // The frame that the thread is in, and the one that called a frame; code is nullptr past the last.
 FramePosition innermost_frame(PyThreadState* thread) noexcept;

@@ -1,4 +1,4 @@
-// Graphs: what torch_mydev/device/graphs.py is made of. torch.accelerator.Graph has PyTorch's own bindings.
+// Graphs: the functions behind torch_mydev/device/graphs.py. torch.accelerator.Graph has PyTorch's own bindings.
 #include <torch/csrc/Generator.h>
 
 #include "aten/graph/device_graph.h"

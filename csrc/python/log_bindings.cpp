@@ -1,8 +1,8 @@
 // Messages of drivers and kernels become records of Python's logger "torch_mydev".
 //
-// They come from any thread, with or without the GIL, and whoever holds it may be waiting for the driver: so they are
-// kept, and the main thread writes them when it next runs Python. Those that are left at exit are written then; later
-// ones go to stderr.
+// Messages come from any thread, with or without the GIL, and the thread that holds the GIL may be waiting for the
+// driver. So they are kept, and the main thread writes them when it next runs Python. Messages that are left at exit
+// are written then; later ones go to stderr.
 #include "runtime/base/log.h"
 
 #include <mutex>

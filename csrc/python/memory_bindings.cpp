@@ -1,4 +1,5 @@
-// Memory: what torch.mydev has beyond torch.accelerator.memory. Snapshot, limits, raw allocations, pinned memory.
+// Memory: the functions that torch.mydev has beyond torch.accelerator.memory. Snapshot, limits, raw allocations, pinned
+// memory.
 #include <ATen/core/CachingHostAllocator.h>
 #include <pybind11/stl.h>
 

@@ -49,7 +49,7 @@ pybind11::dict describe(const HistoryEvent& event, Frames& frames) {
   return entry;
 }
 
-// The events of each device, and the frames of what is alive by device and address.
+// The events of each device, and the frames of live allocations by device and address.
 pybind11::tuple describe_history() {
   MemoryHistory history;
   {
@@ -89,7 +89,7 @@ void record(bool enabled, bool events, int stacks, bool cpp_frames, size_t max_e
   record_memory_history(settings, clear);
 }
 
-// What the observer raises is reported as unraisable: the allocation's own error is the one that is raised.
+// Exceptions of the observer are reported as unraisable: the allocation's own error is the one that is raised.
 void attach(pybind11::function observer) {
   attach_out_of_memory_observer(
       [observer = observer.release().ptr()](int device, size_t asked, size_t total, size_t free) {

@@ -1,4 +1,4 @@
-// Memory pools of the user: what torch_mydev/device/memory_pool.py is made of.
+// Memory pools of the user: the functions behind torch_mydev/device/memory_pool.py.
 #include <pybind11/stl.h>
 
 #include "python/bindings.h"

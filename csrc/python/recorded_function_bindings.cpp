@@ -1,10 +1,9 @@
 // torch_mydev._C: functions that were recorded as programs (aten/graph/recorded_function.h), by the signature of their
-// arguments. What torch_mydev/compile/program calls graphs with.
+// arguments. torch_mydev/compile/program calls graphs with them.
 //
-// A signature is what a recording depends on: numbers, and of tensors dtype, sizes, strides, conj and neg bits, and
-// whether those that are donated are aligned; and which kernels there are. A function of other sizes is another
-// recording. A call takes a
-// list and gives a list; it runs without the GIL.
+// A signature has all that a recording depends on: numbers; dtype, sizes, strides, conj and neg bits of tensors;
+// whether donated tensors are aligned; and which kernels there are. A function of other sizes is another recording. A
+// call takes a list and gives a list; it runs without the GIL.
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -29,7 +28,7 @@ bool is_recordable(const at::Tensor& tensor, int device) {
          !tensor._is_zerotensor() && !tensor.unsafeGetTensorImpl()->is_python_dispatch();
 }
 
-// False: an argument is nothing that a function is recorded with.
+// False if a function cannot be recorded with an argument.
 bool append(Signature& signature, PyObject* argument, int device) {
   if (THPVariable_Check(argument)) {
     const at::Tensor& tensor = THPVariable_Unpack(argument);
@@ -62,9 +61,9 @@ class RecordedFunctions {
   // `donated`: places of arguments that are donated where they are aligned.
   RecordedFunctions(int device, std::vector<size_t> donated) : device_(device), donated_(std::move(donated)) {}
 
-  // The results; the list of arguments is empty then, so that the function can let each go when it needs it no more.
-  // Or None, and the list as it was, if there is no recording for these arguments, or the current stream captures: then
-  // the calls themselves are to be captured.
+  // The results; the list of arguments is empty then, so that the function can release each argument when it no longer
+  // needs it. Or None, and the list as it was, if there is no recording for these arguments, or the current stream
+  // captures: then the calls themselves are to be captured.
   py::object call(const py::list& arguments) {
     Signature signature;
     if (current_stream(device_).capture() != nullptr || !signature_of(arguments, signature)) return py::none();

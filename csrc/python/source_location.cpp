@@ -42,7 +42,7 @@ std::string_view text_of(PyObject* unicode) {
   return {data, static_cast<size_t>(size)};
 }
 
-// The one copy of a text, which lives as long as the process. Needs the GIL.
+// The interned string of a text; it exists as long as the process. Needs the GIL.
 const char* interned(std::string text) {
   static auto& texts = *new std::unordered_set<std::string>;
   return texts.insert(std::move(text)).first->c_str();
@@ -57,8 +57,8 @@ const char* describe_line(PyCodeObject* code, int offset) {
   return interned(location.append(" in ").append(text_of(code->co_name)));
 }
 
-// What is known of instructions, by address; filled for good, since code that it tells of is never freed. Read without
-// a lock, written with the GIL.
+// The known lines of instructions, by address. Entries stay for good, since their code objects are never freed. Read
+// without a lock, written with the GIL.
 class KnownLines {
  public:
   // False if nothing is known.
@@ -72,7 +72,7 @@ class KnownLines {
     }
     return false;
   }
-  // Does nothing where there is no room.
+  // Does nothing if all slots that the line may have are taken.
   void add(const FramePosition& position, const char* line) {
     for (size_t probe = 0, at = slot_of(position.instruction); probe < kProbes; ++probe, at = (at + 1) % kSlots) {
       const void* key = slots_[at].instruction.load(std::memory_order_relaxed);
@@ -113,7 +113,7 @@ const char* line_of(const FramePosition& position) {
   return line;
 }
 
-// For versions of Python whose frames are not known.
+// For versions of Python whose frames cannot be walked.
 const char* locate_with_interpreter() {
   const PyGILState_STATE state = PyGILState_Ensure();
   const char* line = nullptr;

@@ -1,11 +1,11 @@
-// Where the devices that run one program meet: what collective operations wait for each other with.
+// The rendezvous of the devices that run one program, in which their collective operations wait for each other.
 //
-// A run has a number, which each device says when it comes to it (begin). Within it, operations are numbered as they
-// are lowered, alike on all devices. Devices whose parts of a run are started one by one, each by a call of its own,
-// meet in the order in which each starts them. Devices of one process meet in its memory; then the first of them that
-// is in the group sends what they bring to the other processes of the group, and takes what those bring
-// (transport/processes.h). All of them then combine the same in the same order, so that results are the same bits.
-// Thread-safe.
+// A run has a number, which each device gives when it reaches the run (begin). Within a run, operations are numbered as
+// they are lowered, alike on all devices. Runs may be started on each device by a call of its own: then they are
+// matched in the order in which each device starts them. Devices of one process exchange operands in its memory. Then
+// the first of them that is in the group sends these to the other processes of the group, and receives theirs
+// (transport/processes.h). All devices then combine the same operands in the same order, so that their results have the
+// same bits. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -32,7 +32,7 @@ struct SeveralProcesses {
   std::vector<int64_t> devices;  // over all processes, in the program's order
 };
 
-// An operation for which devices meet.
+// An operation that needs a rendezvous of devices.
 struct MeetingPoint {
   int64_t operation;
   std::string_view name;           // for people
@@ -42,29 +42,29 @@ struct MeetingPoint {
 
 class Collectives {
  public:
-  // All in this process.
+  // All devices are in this process.
   explicit Collectives(int64_t devices)
       : runs_(static_cast<size_t>(devices), 0), started_(static_cast<size_t>(devices), 0) {}
-  // `key` says what the devices meet for, alike in all processes.
+  // `key` names the operations that need a rendezvous, alike in all processes.
   Collectives(const std::string& key, SeveralProcesses several);
 
-  // The one of all programs that the devices of `key` run in which they meet for the same, as `key` says too. Programs
-  // may differ otherwise, as where a device's number is a constant in them. `several.processes`: nullptr where all
-  // devices are of this process.
+  // Returns the one object that programs with the same `key` share. The key names their devices, and the operations
+  // that need a rendezvous. Programs may differ otherwise, for example if a device's number is a constant in them.
+  // `several.processes`: nullptr if all devices are of this process.
   static std::shared_ptr<Collectives> shared(const std::string& key, int64_t devices, SeveralProcesses several = {});
 
-  // The number of the next run of a device that is started by itself, or with those of its process; no number that the
-  // client's runs have.
+  // The number of the next run of a device that is started by itself, or with the devices of its process. The client's
+  // runs have other numbers.
   uint64_t next_run(int64_t device);
-  // What the device does from now on is of that run.
+  // The device's work from now on belongs to that run.
   void begin(int64_t device, uint64_t run);
-  // Some device will not come to the end of that run: who waits in it, or comes to wait, raises ABORTED.
+  // Cancels that run, since some device will not come to its end: devices that wait in it, now or later, raise ABORTED.
   void abandon(uint64_t run, const std::string& why);
 
   using Pointers = std::vector<const std::byte*>;
-  // Waits until all of the group have come to this operation of this run, calls `combine` with the operands of each, in
-  // the order of the group, and waits until all of this process have done that: until then the operands stay as they
-  // are. Raises ABORTED, and what Processes::receive does.
+  // Waits until all devices of the group have reached this operation of this run, and calls `combine` with the operands
+  // of each, in the order of the group. Then it waits until all devices of this process have done that: until then the
+  // operands stay as they are. Raises ABORTED, and what Processes::receive does.
   void meet(int64_t device, const MeetingPoint& point, Pointers operands,
             const std::function<void(std::span<const Pointers>)>& combine);
 
@@ -79,9 +79,9 @@ class Collectives {
   using Key = std::tuple<uint64_t, int64_t, int64_t>;  // run, operation, the group's first device
 
   bool is_here(int64_t device) const;
-  // With the other processes of the group, for all devices of this one.
+  // Exchanges operands with the other processes of the group, for all devices of this one.
   void exchange(const MeetingPoint& point, uint64_t run, Meeting& meeting) const;
-  // Raises if the run is abandoned.
+  // Raises if the run is cancelled.
   void wait(std::unique_lock<std::mutex>& lock, Meeting& meeting, uint64_t run, const std::function<bool()>& holds);
 
   const SeveralProcesses several_;

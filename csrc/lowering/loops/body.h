@@ -1,5 +1,5 @@
-// A program that is called, while it is built: the body of a loop, a branch. It takes what it uses of the values around
-// it as parameters. One thread.
+// A called program while it is built: the body of a loop, or a branch. It takes the values around it that it uses as
+// parameters. One thread.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace mydev::lowering {
 
 bool is_token(const stablehlo::Value& value) noexcept;
 
-// What the regions use of the values around them, each once; without tokens.
+// The values around the regions that they use, each once; without tokens.
 std::vector<const stablehlo::Value*> free_values(std::span<const stablehlo::Region* const> regions);
 
 class Body {
@@ -22,7 +22,7 @@ class Body {
   Frame& frame() noexcept { return frame_; }
   Emitter& emit() noexcept { return emit_; }
 
-  // Of what the caller gives for a tensor or a tuple. Constants are made anew: nothing is given for them.
+  // Takes parameters for a tensor or a tuple of the caller. Constants are made anew: the caller gives nothing for them.
   void take(const stablehlo::Value& value, const Frame& outer);
   program::Operand read(const program::Operand& given);
   program::Operand updated(const program::Operand& given);  // donated and returned
@@ -37,7 +37,7 @@ class Body {
   Frame frame_;
 };
 
-// What a caller gives for the values that a body takes.
+// Adds the operands that a caller gives for the values that a body takes.
 void give(Frame& frame, std::span<const stablehlo::Value* const> values, std::vector<program::Operand>& operands);
 
 }  // namespace mydev::lowering

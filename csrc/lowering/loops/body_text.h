@@ -1,4 +1,4 @@
-// What a body of scalars computes, as text: by which bodies are known that a kernel computes.
+// The computation of a body of scalars as text. It serves to recognize bodies that a kernel computes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace mydev::lowering {
 
-// Of a result of the region, over its arguments a0, a1, ...: "select(compare_LT(a0,a1),a0,a1)". Comparisons have their
-// direction, and _TOTALORDER if that is their type; constants are numbers. "" for what is none of this, or long.
+// The text of a result of the region, over its arguments a0, a1, ...: "select(compare_LT(a0,a1),a0,a1)". Comparisons
+// have their direction, and _TOTALORDER if that is their type; constants are numbers. "" if the body has other
+// operations, or if the text is long.
 std::string body_text(const stablehlo::Region& region, size_t result);
 
 }  // namespace mydev::lowering

@@ -79,7 +79,7 @@ void lower_call(Frame& frame, const Operation& op, const Function& function) {
   frame.context.calls.pop_back();
 }
 
-// That its body computes with all that the operands have.
+// Raises unless the body computes with the whole operands and results.
 void require_one_device(const Operation& op) {
   const auto is_same = [](const Value* whole, const Value* part) { return *whole->type == *part->type; };
   if (std::ranges::equal(op.operands, op.region().arguments(), is_same) &&

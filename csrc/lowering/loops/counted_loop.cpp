@@ -34,7 +34,8 @@ std::optional<int64_t> integer_of(const Frame& frame, const Loop& loop, const Va
   return tensor.splat ? std::optional(tensor.splat->i) : std::nullopt;
 }
 
-// By how much a value of the state grows in each round, if that is known: i + step, in the body or in what it calls.
+// By how much a value of the state grows in each iteration, if that is known: i + step, in the body or in what it
+// calls.
 std::optional<int64_t> growth_of(const Frame& frame, const Loop& loop, size_t place) {
   const Value* next = loop.body.results()[place];
   const Operation* call = nullptr;

@@ -1,4 +1,4 @@
-// Loops, and those of them that count: how often they run, and what their counters are. One thread.
+// Loops, and counted loops among them: their trip counts and their counters. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct Loop {
   bool changes(size_t place) const;
 };
 
-// i < limit, i + step: how often a loop runs.
+// The trip count of a loop of the form i < limit, i + step; none: it is not known.
 std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop);
 
-// A value that grows by the same step in each round.
+// A value that grows by the same step in each iteration.
 struct Counter {
   int64_t start, step;
 
@@ -29,7 +29,7 @@ struct Counter {
   int64_t known_in_round(uint64_t round) const;                    // where it is known to be a number of its type
 };
 
-// The value at a place of the state, if it is a number in the beginning and i + step is what a round leaves of it.
+// The value at a place of the state, if it starts as a known number and each iteration replaces i by i + step.
 std::optional<Counter> counter_at(const Frame& frame, const Loop& loop, size_t place);
 
 bool is_signed(const stablehlo::Type& type) noexcept;  // of integers

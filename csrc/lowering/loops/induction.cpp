@@ -45,7 +45,7 @@ bool holds(ComparisonDirection direction, int64_t difference) noexcept {
   }
 }
 
-// Whether the part of a tensor of these sizes has no gaps; and it has elements.
+// Whether a part of size `part` of a tensor of these sizes has elements, and no gaps between them.
 bool is_without_gaps(const Sizes& part, const Sizes& sizes) {
   int64_t stride = 1, run = 1;
   for (size_t d = part.size(); d-- > 0; stride *= sizes[d]) {
@@ -63,7 +63,7 @@ int64_t offset_of(const Sizes& place, const Sizes& sizes) {
 
 }  // namespace
 
-// Goes through a round with what is known of its values.
+// Goes through an iteration with the known facts of its values.
 class Induction::Walk {
  public:
   Walk(Induction& induction, const Frame& frame, const Loop& loop, uint64_t first, uint64_t end)
@@ -90,7 +90,8 @@ class Induction::Walk {
   }
 
  private:
-  // What is known of a value: nothing; that it is a tensor of the loop's, or one with a part written; what integers.
+  // The known facts of a value: none; or that it is a tensor of the loop, such a tensor with a part written, or certain
+  // integers.
   struct Fact {
     const Value* tensor = nullptr;
     std::optional<size_t> update = std::nullopt;  // in accesses_
@@ -127,7 +128,7 @@ class Induction::Walk {
     return &facts == &round_ && value.block != &loop_.body.body() && !is_token(value) ? outer_fact(value) : Fact{};
   }
 
-  // Something is done with it that is not followed.
+  // Notes a use of a value that is not followed.
   void use(const Fact& fact) {
     if (fact.tensor != nullptr) used_.insert(fact.tensor);
     if (fact.update) used_.insert(accesses_[*fact.update].part.tensor);
@@ -165,7 +166,7 @@ class Induction::Walk {
 
   // --- integers ---
 
-  // Of all rounds, if it is the same in all.
+  // The outcome of a comparison in all iterations, if it is known and the same in all.
   std::optional<int64_t> outcome(ComparisonDirection direction, const Counter& a, const Counter& b) {
     const std::optional<Counter> d = difference(a, b);
     if (!d) return std::nullopt;
@@ -294,7 +295,7 @@ class Induction::Walk {
     return add_access(op, facts, start, std::move(counters), sizes, writes);
   }
 
-  // That sets one part.
+  // Notes a scatter that sets one part.
   bool scatter(const Operation& op, Facts& facts) {
     if (op.results.size() != 1 || op.operands.size() != 3) return false;
     const Block& body = op.region().body();
@@ -321,7 +322,7 @@ class Induction::Walk {
     return add_access(op, facts, start, index.counters, part, true);
   }
 
-  // Of what is moved, and lies in the tensor in all rounds.
+  // Notes an access to a part that moves, and lies in the tensor in all iterations; false for others.
   bool add_access(const Operation& op, Facts& facts, const std::vector<Counter>& start, std::set<size_t> counters,
                   const Sizes& sizes, bool writes) {
     const Fact tensor = fact_of(op.operand(0), facts);
@@ -346,7 +347,7 @@ class Induction::Walk {
     return true;
   }
 
-  // What a round leaves to the next at a place.
+  // Follows the value that an iteration leaves to the next at a place of the state.
   void leave(size_t place) {
     const Fact left = fact_of(*loop_.body.results()[place], round_);
     const auto counter = induction_.counters_.find(place);
@@ -362,7 +363,8 @@ class Induction::Walk {
     use(left);
   }
 
-  // Whether what a round does to the value at a place is to write one part, and to read parts that are it or apart.
+  // Decides whether an iteration only writes one part of the value at a place, and only reads parts that are the same
+  // one or do not overlap it.
   void decide(size_t place) {
     const Value* argument = loop_.body.arguments()[place];
     const Access* written = nullptr;

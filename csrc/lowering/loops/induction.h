@@ -1,8 +1,8 @@
-// What follows from a loop's counting: which parts of tensors its rounds read and write at places that move by the same
-// step from round to round. Such a part is an operand that moves (program.h), so that nothing has to be computed,
-// looked up or copied for it; a counter that is needed for nothing else is left out.
+// The parts of tensors that a counted loop reads and writes at places that move by the same step from iteration to
+// iteration. Such a part is an operand that moves (program.h), so that nothing has to be computed, looked up or copied
+// for it. A counter that is needed for nothing else is left out.
 //
-// Calls are looked into, other bodies inside are not. One thread.
+// The analysis looks into calls, but not into other bodies inside. One thread.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@
 
 namespace mydev::lowering {
 
-// Part of a tensor, without gaps in it, which moves from round to round.
+// Part of a tensor, without gaps in it, that moves from iteration to iteration.
 struct MovingPart {
   const stablehlo::Value* tensor;  // an argument of the loop's body, or a value from outside of the loop
-  Sizes start, sizes;              // where it is in the first round
+  Sizes start, sizes;              // where it is in the first iteration
   int64_t advance;                 // in elements
   bool is_written = false;
 };
 
-// Of the rounds from `first` up to `end`, of which there is at least one.
+// The analysis of the iterations from `first` up to `end`, of which there is at least one.
 class Induction {
  public:
   Induction(const Frame& frame, const Loop& loop, uint64_t first, uint64_t end);
 
-  // The value at a place of the state in these rounds, if it is a counter whose values are of its type.
+  // The value at a place of the state in these iterations, if it is a counter whose values are of its type.
   std::optional<Counter> counter(size_t place) const;
   // Whether it is a counter that is needed for nothing but itself and the places of moving parts.
   bool is_only_counted(size_t place) const { return counters_.contains(place) && !needed_.contains(place); }
   // The places where parts are read and written; the index is that of parts().
   const std::map<OperationInCalls, size_t>& accesses() const noexcept { return accesses_; }
   const std::vector<MovingPart>& parts() const noexcept { return parts_; }
-  // The part of a value of the state that a round writes, and nothing else of it.
+  // The part that an iteration writes of the value at a place of the state, if it writes nothing else of it.
   std::optional<size_t> written_part(size_t place) const;
-  // Whether a comparison is decided in all rounds but the first.
+  // Whether a comparison has a known outcome in all iterations but the first.
   bool differs_in_first_round() const noexcept { return differs_in_first_round_; }
 
  private:

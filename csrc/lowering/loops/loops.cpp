@@ -1,5 +1,5 @@
-// Loops: bodies as programs of their own. Values that change from round to round are updated in place: parameters that
-// are donated and returned.
+// Loops: bodies as programs of their own. Values that change from iteration to iteration are updated in place: they are
+// parameters that are donated and returned.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -17,7 +17,7 @@ namespace {
 
 using Views = std::vector<program::Operand>;
 
-// Arguments of a region: those that change, where they are updated; the others as the frame has them.
+// Binds the arguments of a region: those that change to the state that is updated, the others to the frame's tensors.
 void bind_arguments(Frame& frame, const Loop& loop, const Region& region, const Views& state) {
   size_t next = 0;
   for (size_t i = 0; i < loop.op.operands.size(); ++i) {
@@ -30,7 +30,7 @@ bool is_whole(const program::Operand& a, const program::Operand& b) {
   return a.slot == b.slot && a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides;
 }
 
-// The state after a round, from values that may be views of the state before it.
+// Sets the state after an iteration, from values that may be views of the state before it.
 void update_state(Emitter& emit, const Views& state, Views values) {
   for (size_t k = 0; k < state.size(); ++k) {
     const bool of_state = std::ranges::any_of(state, [&](const auto& other) { return other.slot == values[k].slot; });
@@ -48,7 +48,7 @@ Views duplicated_state(Frame& frame, const Loop& loop) {
   return state;
 }
 
-// What a body uses of the values around the loop, those that do not change included.
+// The values around the loop that a body uses, including the loop's operands that do not change.
 std::vector<const Value*> taken_values(const Loop& loop) {
   const std::array regions = {&loop.condition, &loop.body};
   std::vector<const Value*> taken = free_values(regions);
@@ -67,7 +67,7 @@ void set_results(Frame& frame, const Loop& loop, const Views& state) {
   }
 }
 
-// --- loops that ask in each round -----------------------------------------------------------------------------------
+// --- loops that test in each iteration ------------------------------------------------------------------------------
 
 void lower_asking(Frame& frame, const Loop& loop) {
   Emitter& emit = frame.emit;
@@ -100,7 +100,7 @@ void lower_asking(Frame& frame, const Loop& loop) {
 
 // --- loops that count -----------------------------------------------------------------------------------------------
 
-// The rounds of which an induction tells.
+// The iterations that one induction covers.
 class Rounds {
  public:
   Rounds(Frame& frame, const Loop& loop, uint64_t first, uint64_t end)
@@ -156,7 +156,8 @@ class Rounds {
     moving_.push_back({part.is_written ? body.updated(given) : body.read(given), {}});
   }
 
-  // As bind_arguments; and counters that are left out, as they are in the first of the rounds.
+  // The same as bind_arguments, and sets the ranges of counters. Counters that are left out get their value in the
+  // first of these iterations.
   void bind(Body& body) {
     Frame& inside = body.frame();
     for (size_t k = 0; k < inner_.size(); ++k) {
@@ -199,7 +200,8 @@ bool has_loops(const Region& region) {
   return std::ranges::any_of(region.body().operations, [](const Operation* op) { return op->op == Operator::kWhile; });
 }
 
-// All rounds alike, or the first apart: JAX asks of i - 1 whether it is negative, which it is in the first round only.
+// All iterations alike, or the first apart: JAX tests whether i - 1 is negative, which it is in the first iteration
+// only.
 std::vector<Rounds> split(Frame& frame, const Loop& loop, uint64_t count) {
   std::vector<Rounds> rounds;
   rounds.emplace_back(frame, loop, 0, count);

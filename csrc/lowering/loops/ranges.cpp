@@ -1,5 +1,5 @@
-// Integers of which it is known between what numbers they lie, as those that count a loop's rounds: what comes of
-// comparing them is known, and with it what a selection takes. JAX asks of each index whether it is negative.
+// Integers whose range is known, such as the counters of loops. The outcome of comparing them may then be known, and
+// with it the operand that a selection takes. JAX tests of each index whether it is negative.
 #include <algorithm>
 
 #include "lowering/frame.h"

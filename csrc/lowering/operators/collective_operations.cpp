@@ -1,5 +1,5 @@
 // all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast; and moves of tensors
-// between parts that devices have of them.
+// between shards.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -17,7 +17,8 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 namespace {
 
 using Pointers = Collectives::Pointers;
-// From the operands of each of the group to this device's results; `rank` is its place in the group.
+// Computes this device's results from the operands of each device of the group; `rank` is this device's place in the
+// group.
 using Combination = std::function<void(std::span<const Pointers> members, size_t rank, std::span<std::byte* const>)>;
 
 Sizes all_devices(const Frame& frame) {
@@ -26,7 +27,7 @@ Sizes all_devices(const Frame& frame) {
   return all;
 }
 
-// Each device that is named is there, and meets the others once: they would wait for each other for ever.
+// Raises unless each named device exists and is named once: otherwise devices would wait for each other for ever.
 void require_devices(const Operation& op, const Frame& frame, const Sizes& ids, size_t first, size_t step) {
   std::vector<bool> is_named(static_cast<size_t>(frame.context.placement.devices()));
   for (size_t i = first; i < ids.size(); i += step) {
@@ -38,7 +39,7 @@ void require_devices(const Operation& op, const Frame& frame, const Sizes& ids, 
   }
 }
 
-// The group that this device is in; all of them where none is listed.
+// The group that this device is in; all devices if no group is listed.
 Sizes group_of(const Frame& frame, const Operation& op) {
   const Context& context = frame.context;
   const Sizes ids = op.integers("replica_groups");
@@ -55,7 +56,7 @@ Sizes group_of(const Frame& frame, const Operation& op) {
   op.fail(MYDEV_INVALID_ARGUMENT, "device ", context.placement.device(), " is in none of the groups");
 }
 
-// That a whole tensor has as much along a dimension as so many parts of it.
+// Raises unless a whole tensor is as long along a dimension as so many shards of it together.
 void require_parts(const Operation& op, const Type& whole, const Type& part, std::string_view dimension, size_t parts) {
   const auto d = static_cast<size_t>(op.integer(dimension));
   const int64_t size = whole.dims[d], each = part.dims[d], count = static_cast<int64_t>(parts);
@@ -64,7 +65,7 @@ void require_parts(const Operation& op, const Type& whole, const Type& part, std
           " devices have of it with a ", part.text(), " each");
 }
 
-// What the devices bring, and how it is shared out; not which of them this is.
+// Notes a rendezvous: the operands of the devices and how they are combined, but not which of the devices this is.
 void note_meeting(Context& context, const Operation& op) {
   context.meetings += op.name();
   for (const NamedAttribute& attribute : op.attributes) {
@@ -77,7 +78,7 @@ void note_meeting(Context& context, const Operation& op) {
   context.meetings += '\n';
 }
 
-// `bytes`: of each operand.
+// `bytes`: the size of each operand.
 void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
                    std::vector<program::Operand> results, std::vector<program::Operand> operands,
                    std::vector<size_t> bytes) {
@@ -108,7 +109,7 @@ void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combi
   lower_meeting(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands), std::move(bytes));
 }
 
-// Elements [begin, end) of the members' k-th operands, reduced into `result`.
+// Reduces elements [begin, end) of the members' k-th operands into `result`.
 void reduce(const ScalarProgram& body, const Type& type, std::span<const Pointers> members, size_t k, int64_t begin,
             int64_t end, std::byte* result) {
   const int64_t bytes = element_bytes(type.element);
@@ -134,7 +135,7 @@ void reduce(const ScalarProgram& body, const Type& type, std::span<const Pointer
   }
 }
 
-// A box of one tensor to a box of the same sizes in another, both row-major.
+// Copies a box of one tensor to a box of the same sizes in another, both row-major.
 void move_box(const Sizes& box, const Sizes& from, const Sizes& from_start, const std::byte* source, const Sizes& to,
               const Sizes& to_start, std::byte* target, int64_t bytes) {
   const Sizes from_strides = row_major_strides(from), to_strides = row_major_strides(to);
@@ -253,7 +254,7 @@ void lower_broadcast(Frame& frame, const Operation& op) {
   });
 }
 
-// The whole of a tensor of which each device has a part.
+// Gathers a tensor of which each device has a shard.
 Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
                 const std::string& what) {
   frame.context.gathered.push_back(what + ", " + whole.text());
@@ -275,7 +276,7 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
   return {result, std::nullopt};
 }
 
-// This device's part of a whole tensor.
+// This device's shard of a whole tensor.
 Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding) {
   const Sizes& sizes = whole.sizes();
   return {sliced(whole.view, sharding.part_start(sizes, frame.context.placement.device()), sharding.part_sizes(sizes),
@@ -283,7 +284,7 @@ Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding
           whole.splat};
 }
 
-// A part in its place among zeros, or zeros only.
+// A shard in its place among zeros, or zeros only.
 Tensor summand_of(Frame& frame, const Tensor& part, const Sharding& places, const Type& type) {
   const auto device = static_cast<size_t>(frame.context.placement.device());
   const std::vector<std::byte> zero(static_cast<size_t>(element_bytes(type.element)));

@@ -20,7 +20,8 @@ bool is_float(ElementType type) noexcept {
   return element_row(type).kind == ElementKind::kFloat;
 }
 
-// Toward zero, to the nearest that there is, NaN to 0: what the kernel, which converts as C does, leaves undefined.
+// Converts floats to integers: toward zero, numbers out of range to the nearest integer of the type, NaN to 0. The
+// kernel converts as C does, which leaves the last two undefined.
 Tensor saturated(Frame& frame, const Tensor& x, ElementType to) {
   Emitter& emit = frame.emit;
   const ElementRow& row = element_row(to);
@@ -34,10 +35,10 @@ Tensor saturated(Frame& frame, const Tensor& x, ElementType to) {
   const Tensor is_number = emit.pointwise("mydev.eq", MYDEV_PRED, {wide, wide});
   const Tensor defined = emit.pointwise("mydev.where", dtype, {is_number, wide, number(0)});
   const Tensor raised = emit.pointwise("mydev.maximum", dtype, {defined, number(is_signed ? -above : 0)});
-  // The largest integer may be none of the floats: those from 2^bits on are that one.
+  // There may be no float that equals the largest integer: floats from 2^bits on become that integer.
   const Tensor too_large = emit.pointwise("mydev.ge", MYDEV_PRED, {raised, number(above)});
   const Tensor within = emit.pointwise("mydev.where", dtype, {too_large, number(0), raised});
-  // Through s64, whose conversion is defined for all that is left.
+  // Goes through s64, whose conversion is defined for all numbers that are left.
   const Tensor integers = emit.converted(emit.converted(within, MYDEV_S64), dtype_of(to));
   const int64_t largest = static_cast<int64_t>((uint64_t{1} << bits) - 1);
   mydev_scalar value{};
@@ -49,7 +50,7 @@ Tensor saturated(Frame& frame, const Tensor& x, ElementType to) {
   if (is_signed || to == ElementType::kU8) {
     return emit.pointwise("mydev.where", dtype_of(to), {too_large, most, integers});
   }
-  // As signed ones of the same bits: all ones.
+  // The selection runs on the signed type of the same bits, in which the largest integer is -1: all bits are ones.
   const mydev_dtype same = signed_dtype(dtype_of(to));
   value.i = -1;
   Tensor result = emit.pointwise(

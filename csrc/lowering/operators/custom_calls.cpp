@@ -18,7 +18,7 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// About memories or layouts only: the result is the operand.
+// Targets about memories or layouts only: the result is the operand.
 constexpr std::array<std::string_view, 2> kIdentities = {kPlacement, "LayoutConstraint"};
 
 // An attribute that is not the kernel's: the operands that are absent, by their places among all.
@@ -76,7 +76,7 @@ class CallAttributes {
     return found == attributes_.end() ? nullptr : &*found;
   }
 
-  // Those with a default may be left out from the end.
+  // Attributes in the order of the contract. Attributes at the end may be left out if they have a default.
   std::vector<mydev_attribute> of_contract(const KernelContract& contract) const {
     std::vector<mydev_attribute> ordered;
     for (const ContractAttribute& attribute : contract.attributes) {
@@ -224,7 +224,7 @@ void set_results(Frame& frame, const Operation& op, const std::vector<Tensor>& t
   }
 }
 
-// A target that is computed without a kernel of its name.
+// Lowers a target that is computed without a kernel of its name.
 bool lower_known_target(Frame& frame, const Operation& op, const std::string& target) {
   if (std::ranges::count(kIdentities, target) != 0) {
     require_same_types(op);
@@ -289,7 +289,8 @@ std::vector<program::Operand> operands_of_call(Frame& frame, const Operation& op
   return operands;
 }
 
-// New memory; of a result that the kernel writes in place of an operand, a copy of that, which is the operand then.
+// New memory for a result. If the kernel writes the result in place of an operand, it is a copy of that operand, which
+// the kernel then takes instead.
 program::Operand memory_of_result(Frame& frame, const Operation& op, const mydev_kernel& kernel, size_t result,
                                   const Type& type, std::vector<program::Operand>& operands) {
   const mydev_signature* signature = kernel.signature;

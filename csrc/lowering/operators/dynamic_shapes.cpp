@@ -1,5 +1,5 @@
-// Operators that take sizes as operands, with results whose sizes are known: the sizes are checked, when the program is
-// compiled where they are constants, else when it runs, and the operators are as those without.
+// Operators that take sizes as operands, with results whose sizes are known: constant sizes are checked when the
+// program is compiled, others when it runs. The operators are then the same as those without such operands.
 #include <algorithm>
 
 #include "lowering/frame.h"

@@ -34,14 +34,14 @@ bool is_index(ElementType type) noexcept {
   return is_integer && row.bits >= 8 && type != ElementType::kU64;  // s64 holds all others
 }
 
-// As kernels take indices.
+// The index in a dtype that kernels take: s32 or s64.
 program::Operand index_of(Emitter& emit, const program::Operand& view) {
   if (view.dtype == MYDEV_S32 || view.dtype == MYDEV_S64) return view;
   return emit.converted({view}, MYDEV_S64).view;
 }
 
-// The i of select(i < 0, i + n, i), as JAX writes an index that may count from the end of a dimension of n: kernels do
-// that by themselves. nullptr: it is none.
+// The i of select(i < 0, i + n, i). That is JAX's form of an index that may count from the end of a dimension of size
+// n; kernels do that by themselves. nullptr: the value has another form.
 const Value* counted_from_end(const Frame& frame, const Value& value, const Block* block, int64_t n) {
   const auto definition = [block](const Value& of, Operator op) {
     const bool is_it = of.definition != nullptr && of.definition->op == op && of.definition->block == block;
@@ -63,7 +63,7 @@ const Value* counted_from_end(const Frame& frame, const Value& value, const Bloc
   return matches ? i : nullptr;
 }
 
-// As many views of such an i as lead from it to the value.
+// The view of such an i, through the broadcasts and reshapes that lead from it to the value; none: there is no such i.
 std::optional<program::Operand> view_counted_from_end(const Frame& frame, const Value& value, const Block* block,
                                                       int64_t n) {
   if (const Value* i = counted_from_end(frame, value, block, n)) return frame.view(*i);
@@ -79,7 +79,7 @@ std::optional<program::Operand> view_counted_from_end(const Frame& frame, const 
   return std::nullopt;
 }
 
-// Where the parts of a gather or scatter begin, [n, k], and along which dimensions.
+// The starts of the parts of a gather or scatter, [n, k], and the k dimensions along which they are given.
 struct Index {
   program::Operand view;
   Sizes dims, batch;     // n is the product of the latter
@@ -88,7 +88,8 @@ struct Index {
   int64_t count() const noexcept { return count_of(batch); }
 };
 
-// Takes what counts from the end as it is before that is added: the whole index, or some of what it is joined of.
+// Takes an index that may count from the end as it is before the size is added: the whole index, or some of the parts
+// that it is joined of.
 program::Operand before_counting(Frame& frame, const Operation& op, const Value& indices, Index& index) {
   const Sizes& whole = op.operand(0).type->dims;
   const auto vector_dim = static_cast<size_t>(op.integer("index_vector_dim"));
@@ -252,7 +253,8 @@ bool lower_scatter(Frame& frame, const Operation& op) {
 
 // --- one part --------------------------------------------------------------------------------------------------------
 
-// Where the one part of a tensor begins: along dimensions where it is known, and where only the device knows it.
+// The start of the one part of a tensor, along dimensions where it is known and along those where only the device knows
+// it.
 struct Start {
   Sizes known;  // 0 where it is not
   Sizes dims;   // where it is not
@@ -303,7 +305,7 @@ bool lower_dynamic_slice(Frame& frame, const Operation& op) {
     return false;
   Emitter& emit = frame.emit;
   const Start start = start_of(frame, op, 1, sizes);
-  // What is known of it is a view.
+  // The known starts make a view.
   Sizes rest = frame[op.operand(0)].sizes();
   for (size_t d = 0; d < rest.size(); ++d) {
     if (!has(start.dims, static_cast<int64_t>(d))) rest[d] = sizes[d];

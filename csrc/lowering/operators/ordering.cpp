@@ -1,7 +1,7 @@
-// Sorting, and where the largest or smallest elements are: where the body compares as kernels do.
+// Sorting, and the places of the largest or smallest elements, if the body compares as kernels do.
 //
-// Kernels put NaN behind all others, and take zeros of either sign for equal, as JAX's comparators do. The order of
-// XLA's TOTALORDER, by sign, is that of integers that are made of the floats' bits.
+// Kernels put NaN behind all others, and take zeros of either sign for equal, as JAX's comparators do. XLA's
+// TOTALORDER, by sign, is the order of integers that are made of the floats' bits.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +17,7 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Types whose order the kernels know, u16 to u64 as signed ones.
+// Whether kernels know the order of the type; they know u16 to u64 as signed types.
 bool is_ordered(ElementType type) noexcept {
   const ElementRow& row = element_row(type);
   const bool is_number = row.kind != ElementKind::kComplex;
@@ -37,7 +37,7 @@ struct Comparator {
 std::string argument(size_t index) {
   return "a" + std::to_string(index);
 }
-// As JAX makes zeros equal, and all NaN.
+// The text by which JAX makes zeros equal, and all NaN equal.
 std::string canonical(const std::string& x) {
   return "select(compare_NE(" + x + "," + x + "),nan,select(compare_EQ(" + x + ",0),0," + x + "))";
 }
@@ -72,7 +72,8 @@ mydev_dtype integers_of_size(int64_t bytes) noexcept {
   return bytes == 2 ? MYDEV_S16 : bytes == 4 ? MYDEV_S32 : MYDEV_S64;
 }
 
-// What a kernel sorts by. Of bits: negative numbers are the greater, the smaller they are.
+// The keys that a kernel sorts by. The bits of negative floats, as integers, are greater for smaller floats, so they
+// are inverted.
 program::Operand sort_key(Emitter& emit, const program::Operand& operand, Order order) {
   if (order == Order::kNumbers && signed_dtype(operand.dtype) == operand.dtype) return operand;
   const mydev_dtype dtype =
@@ -85,7 +86,8 @@ program::Operand sort_key(Emitter& emit, const program::Operand& operand, Order 
   return emit.pointwise("mydev.where", dtype, {is_negative, reversed, bits}).view;
 }
 
-// How many along the dimension are asked for: by slices alone, as of the k largest.
+// The number of elements along the dimension that users take. It is less than all if all users are slices, as for the k
+// largest.
 int64_t kept_of(Context& context, const Operation& op, size_t dimension) {
   const int64_t length = op.operand(0).type->dims[dimension];
   int64_t kept = 0;
@@ -145,7 +147,8 @@ bool lower_sort(Frame& frame, const Operation& op) {
 
 // --- argmax, argmin --------------------------------------------------------------------------------------------------
 
-// The kernel that reduces to (value, place) as the body does: of equal ones the first place, and of NaN the first.
+// The kernel that reduces to (value, place) as the body does: it gives the first place of equal elements, and of NaN
+// the first.
 const char* arg_kernel(const Operation& op) {
   const std::string value = body_text(op.region(), 0), place = body_text(op.region(), 1);
   for (const bool largest : {true, false}) {
@@ -160,7 +163,7 @@ const char* arg_kernel(const Operation& op) {
   return nullptr;
 }
 
-// Whether no element is worse.
+// Whether no element is worse than this value.
 bool is_worst(ElementType type, const mydev_scalar& value, bool largest) noexcept {
   const ElementRow& row = element_row(type);
   switch (row.kind) {

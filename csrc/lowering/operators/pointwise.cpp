@@ -1,6 +1,6 @@
-// Operators that compute element by element, as kernels that do.
+// Operators that compute element by element, as kernels that do the same.
 //
-// Unsigned integers whose kernels are not there are computed as signed ones where the bits come out the same.
+// Unsigned integers that have no kernels are computed as signed ones, if the bits of the result are the same.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -84,7 +84,7 @@ uint8_t kind_of_type(ElementType type) noexcept {
   }
 }
 
-// Whose kernels are those of the signed type.
+// The tensor as one of the signed type, whose kernels it uses.
 Tensor as_signed(Tensor tensor) {
   const mydev_dtype dtype = signed_dtype(tensor.view.dtype);
   if (tensor.splat && dtype == MYDEV_S16) tensor.splat->i = static_cast<int16_t>(tensor.splat->i);
@@ -123,7 +123,7 @@ bool lower_compare(Frame& frame, const Operation& op, uint8_t kind) {
   if (kind == kComplex && !equality) return false;
   for (Tensor& operand : operands) operand = as_signed(operand);
   if (kind == kBits && !equality) {
-    // With the highest bit turned round, unsigned numbers are in the order of signed ones.
+    // With the highest bit inverted, unsigned numbers are in the order of signed ones.
     const mydev_dtype dtype = operands[0].view.dtype;
     const double lowest = -std::ldexp(1.0, static_cast<int>(dtype_size(dtype)) * 8 - 1);
     for (Tensor& operand : operands) {
@@ -204,7 +204,7 @@ bool lower_shift_right(Frame& frame, const Operation& op, uint8_t kind) {
   return false;
 }
 
-// Of 0 and NaN the argument itself.
+// The sign of 0 and of NaN is the argument itself.
 bool lower_sign(Frame& frame, const Operation& op, uint8_t kind) {
   const Tensor& a = frame[op.operand(0)];
   if (kind == kInts) {
@@ -219,8 +219,7 @@ bool lower_sign(Frame& frame, const Operation& op, uint8_t kind) {
   return true;
 }
 
-// a + number * b, which is one kernel; XLA's CPU too rounds it once. The product is left out where nothing else reads
-// it.
+// a + number * b is one kernel; XLA's CPU too rounds it once. The product is left out if nothing else reads it.
 bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
   const ElementType type = op.result().type->element;
   if (kind != kFloats || (type != ElementType::kF32 && type != ElementType::kF64)) return false;

@@ -39,7 +39,7 @@ struct Side {
   }
 };
 
-// Where a product is: a matrix that is only transposed lies as it does afterwards.
+// The memory of a product. If its only user transposes a matrix, it lies as the transposed matrix does.
 program::Operand product_memory(Frame& frame, const Operation& op) {
   const Value& result = op.result();
   const Operation* user = frame.context.only_user(result);
@@ -89,7 +89,8 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   return true;
 }
 
-// Whether a padded tensor is much larger than what is computed of it: then padding is skipped rather than written.
+// Whether a padded tensor is much larger than the result that is computed of it: then padding is skipped rather than
+// written.
 bool outgrows(const Sizes& sizes, const Sizes& low, const Sizes& high, const Sizes& interior, int64_t elements) {
   constexpr double kMuch = 16;
   double padded = 1;

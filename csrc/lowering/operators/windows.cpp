@@ -1,5 +1,5 @@
-// Pooling: windows over one or two dimensions, whose largest element or sum counts. And windows that each begin where
-// the dimension does, or end there: sums, largest elements and their like of the elements up to each.
+// Pooling: the largest element or the sum of windows over one or two dimensions. Also windows that all begin where the
+// dimension begins, or all end where it ends: they give sums, largest elements and the like of the elements up to each.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,8 +31,8 @@ struct Pooling {
   }
 };
 
-// Whether each window has an element: what the kernels take for granted. Not known where places lie further apart than
-// the tensor is long.
+// Whether each window has an element, which the kernels take for granted. False if the places in a window lie further
+// apart than the tensor is long.
 bool windows_have_elements(int64_t size, int64_t windows, int64_t kernel, int64_t stride, int64_t low,
                            int64_t dilation) {
   if (dilation > size) return false;
@@ -40,7 +40,7 @@ bool windows_have_elements(int64_t size, int64_t windows, int64_t kernel, int64_
   return before_first < kernel && last < size;
 }
 
-// Of an operation with windows over `whole` that give `pooled`; none: the kernels cannot say it.
+// The pooling of an operation with windows over `whole` that give `pooled`; none: the kernels cannot express it.
 std::optional<Pooling> pooling_of(const Operation& op, const Type& whole, const Type& pooled) {
   const size_t rank = whole.dims.size();
   const Sizes sizes = listed_or(op.integers_or_none("window_dimensions"), rank, 1),
@@ -74,7 +74,7 @@ std::optional<Pooling> pooling_of(const Operation& op, const Type& whole, const 
   return pooling;
 }
 
-// Of windows that hold all elements up to each along `dim`, or from each on.
+// Describes windows that hold all elements along `dim` up to each element, or from each on.
 struct Prefixes {
   int64_t dim;
   bool from_each_on;
@@ -98,7 +98,7 @@ std::optional<Prefixes> prefixes_of(const Operation& op, const Type& whole) {
 }
 
 // Whether a body is the logarithm of the sum of its arguments' exponentials, as JAX writes it: of two numbers a and b,
-// max(a, b) + log1p(exp(-|a - b|)), and where a - b is NaN a + b.
+// max(a, b) + log1p(exp(-|a - b|)), and a + b if a - b is NaN.
 bool is_log_add_exp(const Region& region) {
   const auto operation = [](const Value& value, Operator op) {
     return value.definition != nullptr && value.definition->op == op ? value.definition : nullptr;
@@ -160,7 +160,7 @@ bool lower_prefixes(Frame& frame, const Operation& op) {
   return true;
 }
 
-// The pooled tensor, and where in its plane each element was.
+// The pooled tensor, and the place in its plane of each element.
 program::Operand launch_max_pool(Frame& frame, const Pooling& pooling, const program::Operand& x,
                                  const program::Operand& pooled) {
   const program::Operand out = pooling.planes(pooled);
@@ -197,8 +197,8 @@ bool lower_reduce_window(Frame& frame, const Operation& op) {
   return true;
 }
 
-// The gradient of the largest elements: of equal ones, the first, as the kernel has it. NaN is the largest, which XLA's
-// comparison leaves to the order of the elements.
+// The gradient of the largest elements. The first of equal elements gets it, as in the kernel. NaN is the largest,
+// which XLA's comparison leaves to the order of the elements.
 bool lower_select_and_scatter(Frame& frame, const Operation& op) {
   const Type& type = *op.operand(0).type;
   const Operation* select = ScalarProgram(frame.context.module, op.region(0)).only_operation();

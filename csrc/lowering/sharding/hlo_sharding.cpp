@@ -137,7 +137,7 @@ class Parser {
     if (sharding.subgroups.size() > sharding.tile.size()) fail("fewer subgroups before this");
   }
 
-  // Devices from 0 on, in an array of these sizes, whose dimensions then change places: "[2,2]T(1,0)".
+  // Reads devices from 0 on, in an array of these sizes whose dimensions are then transposed: "[2,2]T(1,0)".
   Numbers iota(int64_t count) {
     expect("[");
     const Numbers sizes = numbers();

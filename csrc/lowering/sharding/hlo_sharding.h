@@ -4,8 +4,8 @@
 //   {devices=[2,1,2]<=[4] last_tile_dim_replicate}  {devices=[2,2]<=[2,2]T(1,0)}  {devices=[2]1,0}
 //   {devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}  {devices=[2,1,2]<=[4] last_tile_dims={unreduced}}
 //
-// and of a tuple those of its elements in a list. What only concerns a partitioner's choices is read past: metadata,
-// shard_as, shard_like. Immutable; any thread.
+// The text of a tuple lists the shardings of its elements. The parser skips fields that only concern a partitioner's
+// choices: metadata, shard_as, shard_like. Immutable; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct HloSharding {
   enum class Subgroup : uint8_t { kReplicated, kManual, kUnreduced };
 
   Kind kind = Kind::kReplicated;
-  // Of a tiled one: the parts of each dimension, then the sizes of the subgroups.
+  // For a tiled sharding: the number of parts of each dimension, then the sizes of the subgroups.
   std::vector<int64_t> tile;
   std::vector<Subgroup> subgroups;
   std::vector<int64_t> devices;  // in row-major order of `tile`; of a maximal one, the device
 };
 
-// Of one tensor, or of a tuple's elements. Raises INVALID_ARGUMENT for what is no sharding, and UNIMPLEMENTED for one
-// of a kind that is not known, with the text and the place in it.
+// The sharding of one tensor, or those of a tuple's elements. Raises INVALID_ARGUMENT for text that is no sharding, and
+// UNIMPLEMENTED for an unknown kind, with the text and the place in it.
 std::vector<HloSharding> parse_hlo_sharding(std::string_view text);
 
 }  // namespace mydev::lowering

@@ -22,7 +22,7 @@ const Mesh& mesh_of(const stablehlo::Module& module, const stablehlo::TensorShar
   return *mesh;
 }
 
-// Where the device is along an axis, or along the part of one.
+// The index of the device along an axis, or along a part of an axis.
 int64_t coordinate(const Mesh& mesh, int64_t device, const AxisReference& reference) {
   const auto listed = std::ranges::find(mesh.device_ids, device);
   int64_t place = mesh.device_ids.empty() ? device : listed - mesh.device_ids.begin();
@@ -42,7 +42,7 @@ int64_t size_of(const Mesh& mesh, const AxisReference& reference) {
   return axis == mesh.axes.end() ? 1 : axis->size;
 }
 
-// Whether a sharding over these axes is over that one: over all of them, where none is named.
+// Whether the axis is one of these axes. If none is named, all axes are meant.
 bool is_among(std::span<const std::string> axes, const AxisReference& reference) {
   return axes.empty() || std::ranges::count(axes, reference.name) != 0;
 }

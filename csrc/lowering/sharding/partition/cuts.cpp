@@ -8,7 +8,7 @@ namespace mydev::lowering {
 
 namespace {
 
-// Which of the parts of all cuts the device has, as one number.
+// The combination of parts in all cuts that the device has, as one number.
 int64_t place_of(std::span<const Cut> cuts, size_t device) {
   int64_t place = 0;
   for (const Cut& cut : cuts) {
@@ -90,7 +90,7 @@ bool are_independent(const Spread& spread) {
 }
 
 Groups groups_over(std::span<const Cut> summed, std::span<const Cut> others, int64_t devices) {
-  // By the parts of the others, then the number among those of the same parts, which each part of `summed` counts.
+  // The key has the parts of the others, then the device's number among those with the same parts, also of `summed`.
   std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> groups;
   std::map<std::pair<int64_t, int64_t>, int64_t> counts;
   for (int64_t device = 0; device < devices; ++device) {
@@ -145,7 +145,7 @@ int64_t part_at(const Cut& cut, size_t device) noexcept {
   return cut.empty() ? 0 : cut[device];
 }
 
-// Into how many each part of `coarse` is cut in `fine`; 0: parts of one are none of the other.
+// The number of parts of `fine` in each part of `coarse`; 0: the parts of `coarse` are not cut into those of `fine`.
 int64_t pieces(const Cut& coarse, const Cut& fine) {
   const int64_t count = parts_of(fine) / parts_of(coarse);
   if (parts_of(fine) % parts_of(coarse) != 0) return 0;
@@ -192,7 +192,7 @@ Sharding places_of_summands(const Spread& from, const Spread& to, int64_t device
   Sizes counts;
   for (size_t d = 0; d < from.cuts.size(); ++d) counts.push_back(pieces(to.cuts[d], from.cuts[d]));
   std::vector<Sizes> places(static_cast<size_t>(devices));
-  // By what the devices have: the first of the new summands that has it too keeps it.
+  // The key has the shard and the summand of a device. The first of the new summands that has both keeps the shard.
   std::map<std::pair<int64_t, int64_t>, int64_t> first;
   std::vector<std::pair<int64_t, int64_t>> have;
   for (size_t device = 0; device < places.size(); ++device) {

@@ -1,9 +1,9 @@
-// How tensors are spread over devices while a program is partitioned: each dimension by itself, in equal parts, and the
-// tensor as the sum of several.
+// How tensors are spread over devices while a program is partitioned: each dimension is cut by itself, in equal parts,
+// and the tensor may be the sum of several.
 //
-// A cut says for each device which part of the dimension it has, so those of Shardy, of parts of its axes, and of GSPMD
-// are the same thing. Summands are numbered in the order of the first devices that have them, so those of two tensors
-// are equal where the same devices have the same one. Values; any thread.
+// A cut says for each device which part of the dimension it has, so cuts by Shardy's axes, by parts of its axes, and by
+// GSPMD are the same thing. Summands are numbered in the order of the first devices that have them, so the summands of
+// two tensors are equal if the same devices have the same one. Values; any thread.
 #pragma once
 
 #include <compare>
@@ -20,7 +20,7 @@ using Cut = std::vector<int64_t>;                  // by device; empty: each has
 using Cuts = std::vector<Cut>;                     // by dimension
 using Groups = std::vector<std::vector<int64_t>>;  // of devices, all of one size
 
-// What devices have of a tensor.
+// The shards of a tensor that devices have.
 struct Spread {
   Cuts cuts;
   Cut summands = {};  // by device, of which summand it has a part; empty: of the tensor itself
@@ -33,12 +33,12 @@ bool is_whole(const Cuts& cuts) noexcept;
 bool is_whole(const Spread& spread) noexcept;  // each device has all of the tensor itself
 Spread whole_spread(size_t rank);
 Spread spread_of(const Sharding& sharding, size_t rank);
-// `apart`: devices of other parts there have parts of other tensors.
+// `apart`: devices with different parts in these cuts have shards of different tensors.
 Sharding sharding_of(const Cuts& cuts, int64_t devices, const Cuts& apart = {});
 Sharding sharding_of(const Spread& spread, int64_t devices);
-// What a device has of a tensor of these sizes, which the parts divide.
+// The sizes of a device's shard of a tensor of these sizes, which the numbers of parts divide.
 Sizes part_sizes(const Sizes& sizes, const Cuts& cuts);
-// Whether the parts of one say nothing about those of the others, so that one tensor can have them all.
+// Whether the parts of one cut say nothing about those of the others, so that one tensor can have all these cuts.
 bool are_independent(std::span<const Cut> cuts);
 bool are_independent(const Spread& spread);
 // Groups of devices, each with every part of `summed` once, and with the same parts of the others.
@@ -46,22 +46,23 @@ Groups groups_over(std::span<const Cut> summed, std::span<const Cut> others, int
 
 // --- summands --------------------------------------------------------------------------------------------------------
 
-// One for each combination of parts.
+// One summand for each combination of parts.
 Cut summands_of(std::span<const Cut> cuts, int64_t devices);
-// The most summands of which both are: sums within each of them make one from the other.
+// The finest summands to which both can be reduced: each is a sum of summands of `a`, and also one of summands of `b`.
 Cut common_summands(const Cut& a, const Cut& b);
 
-// Sums within groups of which each device is left with a part: groups whose members have the parts in this order, then
-// groups of those that have the same part, in which it is still to be summed.
+// Sums within groups that leave each device with a part. `groups`: their members have the parts in this order. `left`:
+// groups of devices with the same part, in which it is still to be summed.
 struct Scatter {
   Groups groups, left;
 };
-// nullopt: the parts are none of those before, or a group does not have each equally often.
+// nullopt: the new parts do not cut the old ones further, or a group does not have each of them equally often.
 std::optional<Scatter> scatter(const Groups& groups, const Cut& from, const Cut& to);
 
-// How parts become summands: a device of summand 0 here puts its part in its place among zeros, others have zeros only.
+// How shards become summands: a device of summand 0 here puts its shard in its place among zeros, others have zeros
+// only.
 Sharding places_of_summands(const Spread& from, const Spread& to, int64_t devices);
-// Whether they do so along a dimension that is cut in this way: the summand says which part it has.
+// Whether shards become summands along a dimension that is cut in this way: the summand says which part a device has.
 bool become_summands(const Cut& from, const Cut& to, const Cut& summands);
 
 }  // namespace mydev::lowering

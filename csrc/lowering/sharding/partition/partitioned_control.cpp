@@ -1,5 +1,4 @@
-// Loops, branches, and manual computations: Shardy's, which are operations with a region, and GSPMD's, which lie
-// between custom calls.
+// Loops, branches, and manual computations. Shardy's are operations with a region, GSPMD's lie between custom calls.
 #include <algorithm>
 
 #include "lowering/sharding/partition/partitioner.h"
@@ -11,7 +10,7 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// What attributes say about an operand or a result of a custom call; errors name the call.
+// The sharding that attributes give to an operand or a result of a custom call; errors name the call.
 std::optional<Sharding> sharding_of_call(const Module& module, const Operation& op, const Dictionary& attributes,
                                          int64_t devices, size_t rank) {
   try {
@@ -22,7 +21,7 @@ std::optional<Sharding> sharding_of_call(const Module& module, const Operation& 
   }
 }
 
-// How the operand of a custom call is split: as what gives it says.
+// The sharding of the operand of a custom call: its definition or argument says it.
 Sharding sharding_of_operand(const Module& module, const Operation& op, int64_t devices) {
   const Value& value = op.operand(0);
   const Function& main = module.main();
@@ -41,7 +40,7 @@ size_t operand_number(const Operation& op, const Value& operand) {
   return static_cast<size_t>(std::ranges::find(op.operands, &operand) - op.operands.begin());
 }
 
-// Dimensions of which Shardy leaves open how they are cut stay as they are.
+// Keeps the cuts of dimensions that Shardy's sharding leaves open.
 void keep_open_dimensions(const Operation& op, const Cuts& given, Spread& wanted) {
   const auto* sharding = op.get_if<TensorSharding>("sharding");
   if (sharding == nullptr) return;
@@ -53,7 +52,7 @@ void keep_open_dimensions(const Operation& op, const Cuts& given, Spread& wanted
   }
 }
 
-// Of a manual computation within another.
+// Raises for summands of a manual computation within another.
 void require_no_summands(const Sharding& sharding, const std::string& what) {
   MYDEV_CHECK(
       sharding.summands().empty(), MYDEV_UNIMPLEMENTED, what,
@@ -70,7 +69,8 @@ void require_parts(const Operation& op, const Sharding& sharding, const Type& wh
 }  // namespace
 
 void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
-  // What goes round is spread as it comes in, or as a round gives it where it comes in whole: if that agrees.
+  // A value that the loop carries is spread as it comes in. If it comes in whole, it is spread as an iteration gives
+  // it. If the two do not agree in the end, it is whole.
   std::vector<Placed> carried = operands_of(op, scope);
   std::vector<bool> is_settled(op.operands.size(), false);
   for (bool agrees = false; !agrees;) {

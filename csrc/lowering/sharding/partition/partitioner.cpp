@@ -143,7 +143,7 @@ Partition Partitioner::run() {
   return std::move(result_);
 }
 
-// As the one operation that takes an argument asks for it; whole, where there is none that asks.
+// The cuts that the one operation that takes an argument asks for; whole, if no operation asks.
 Cuts Partitioner::cuts_of_only_user(const Value& argument) const {
   const auto found = only_users_.find(&argument);
   const Operation* user = found != only_users_.end() ? found->second : nullptr;

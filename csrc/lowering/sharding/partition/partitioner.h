@@ -11,7 +11,7 @@
 
 namespace mydev::lowering {
 
-// Of what a program for several devices says, what is left in that of one.
+// The attributes of a program for several devices that stay in the program of one: all but shardings.
 stablehlo::Dictionary without_shardings(stablehlo::Dictionary attributes);
 
 class Partitioner {
@@ -20,7 +20,7 @@ class Partitioner {
   Partition run();
 
  private:
-  // A value of the program as it came, in the one that is written.
+  // The value in the written program that stands for a value of the original one.
   struct Placed {
     const stablehlo::Value* value = nullptr;
     Spread spread;
@@ -36,7 +36,7 @@ class Partitioner {
   void write_inline(const stablehlo::Operation& op, const stablehlo::Region& region, Scope& outer, Scope& inner,
                     stablehlo::Block& to);
   void write_in_parts(const stablehlo::Operation& op, Scope& scope, stablehlo::Block& to);
-  // As it is: its operands are of a manual computation, or whole.
+  // Writes the operation as it is: its operands are of a manual computation, or whole.
   void write_as_it_is(const stablehlo::Operation& op, Scope& scope, stablehlo::Block& to);
   std::vector<Cut> cuts_of_factors(const Rule& rule, const stablehlo::Operation& op,
                                    const std::vector<Placed>& operands, const Cut& summands) const;
@@ -44,16 +44,16 @@ class Partitioner {
   Cuts cuts_of_only_user(const stablehlo::Value& argument) const;
 
   // --- summands.cpp ---
-  // Those of the operands, as far as the operation takes them as they are.
+  // The summands of the operands, if the operation takes them as they are.
   Cut summands_through(const stablehlo::Operation& op, const std::vector<Placed>& operands) const;
-  // What is reduced over parts.
+  // The result of a reduction over shards.
   Placed summed(const stablehlo::Operation& op, const Rule& rule, const std::vector<Cut>& cuts, Placed part,
                 stablehlo::Block& to);
-  // Whether what uses the value says how its sums are to be made, or that they are not.
+  // Whether the user of the value says how its sums are to be made, or that they are not.
   bool are_sums_left(const stablehlo::Value& value) const;
-  // With the sums within these summands made; where they can be in parts that `wanted` has too, in those.
+  // The value with the sums within these summands made; they are made in parts of `wanted` where that is possible.
   Placed reduced(Placed part, const Cut& left, const Cuts& wanted, stablehlo::Block& to);
-  // `combination`: nullptr: a sum. `scattered`: the dimension of which each of a group is left with a part.
+  // `combination`: nullptr: a sum. `scattered`: the dimension of which each device of a group is left with a part.
   const stablehlo::Value* add_reduction(const stablehlo::Value& value, const Groups& groups,
                                         const stablehlo::Region* combination, std::optional<size_t> scattered,
                                         stablehlo::Block& to);
@@ -62,10 +62,11 @@ class Partitioner {
   void write_loop(const stablehlo::Operation& op, Scope& scope, stablehlo::Block& to);
   void write_branches(const stablehlo::Operation& op, Scope& scope, stablehlo::Block& to);
   void write_manual_computation(const stablehlo::Operation& op, Scope& scope, stablehlo::Block& to);
-  // What an operation that is about shardings asks of an operand; nullopt: nothing that is understood, or that divides
-  // it. It is a wish: values are the same.
+  // The spread that an operation about shardings asks of an operand. nullopt: it asks for none, or for one that is not
+  // understood or does not divide the operand. It is only a wish: values are the same without it.
   std::optional<Spread> wanted_spread(const stablehlo::Operation& op, const stablehlo::Value& operand) const;
-  // Of a manual computation of Shardy's: over its axes alone; apart along those of the ones around it.
+  // The sharding of a manual computation of Shardy's: over its own axes only, and apart along the axes of those around
+  // it.
   Sharding manual_sharding(const stablehlo::Operation& op, std::string_view attribute, size_t i,
                            const stablehlo::Type& type) const;
   void write_sharding_call(const stablehlo::Operation& op, ShardingCall call, Scope& scope, stablehlo::Block& to);
@@ -78,14 +79,15 @@ class Partitioner {
   const stablehlo::Value* add_value(const stablehlo::Type* type, stablehlo::Block& block,
                                     const stablehlo::Operation* definition, size_t index);
   stablehlo::Block& add_region(const stablehlo::Operation* owner);
-  // At the end of the block, with the attributes and the place of `like`; without results and regions.
+  // Adds an operation at the end of the block, with the attributes and the location of `like`, without results and
+  // regions.
   stablehlo::Operation& add(stablehlo::Operator op, const stablehlo::Operation& like,
                             std::vector<const stablehlo::Value*> operands, stablehlo::Block& to);
   void keep_called(const stablehlo::Operation& op);
   void keep(const stablehlo::Function& function);
   const stablehlo::Value* add_result(stablehlo::Operation& op, const stablehlo::Type* type);
-  // With arguments that are spread in this way. `results`: how its results are to be; nullptr: as they come.
-  // Gives how they are then.
+  // Adds a region with arguments that are spread in this way. `results`: the spreads that its results get; nullptr:
+  // those that they come with. Returns its results as they are then spread.
   std::vector<Placed> add_partitioned_region(stablehlo::Operation& owner, const stablehlo::Region& region,
                                              const std::vector<Placed>& arguments, const std::vector<Spread>* results,
                                              Scope& scope);
@@ -103,7 +105,7 @@ class Partitioner {
   Partition result_;
   stablehlo::Function* main_ = nullptr;
   const stablehlo::Operation* at_ = nullptr;  // that is being written, for the place of what it needs besides
-  // Of the manual computations that the writing is in, which are then written as they are.
+  // The axes of the manual computations that the writing is in; their operations are written as they are.
   std::vector<std::string> manual_axes_;
   int manual_depth_ = 0;
   stablehlo::Dictionary move_attributes_;  // of all custom calls that are moves

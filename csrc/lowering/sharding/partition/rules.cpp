@@ -20,7 +20,7 @@ const Sizes& sizes_of(const Value& value) {
   return value.type->dims;
 }
 
-// Nothing in parts.
+// A rule by which nothing is cut.
 Rule whole(const Operation& op) {
   Rule rule;
   for (const Value* operand : op.operands) rule.operands.emplace_back(operand->type->dims.size(), Rule::kWhole);
@@ -28,7 +28,7 @@ Rule whole(const Operation& op) {
   return rule;
 }
 
-// The dimensions of all operands and results that have the rank of the first result, where `in_parts` says so.
+// The rule that cuts dimensions of all operands and results with the rank of the first result, if `in_parts` says so.
 Rule along(const Operation& op, const std::function<bool(size_t)>& in_parts) {
   Rule rule = whole(op);
   const size_t rank = sizes_of(op.result()).size();
@@ -46,7 +46,7 @@ Rule along(const Operation& op, const std::function<bool(size_t)>& in_parts) {
 Rule along_all(const Operation& op) {
   return along(op, [](size_t) { return true; });
 }
-// All but the last `count` dimensions, which one computation is over.
+// Cuts all but the last `count` dimensions, over which one computation goes.
 Rule along_batch(const Operation& op, size_t count) {
   return along(op, [kept = sizes_of(op.result()).size() - count](size_t d) { return d < kept; });
 }
@@ -116,7 +116,7 @@ Rule pad_rule(const Operation& op) {
   return along(op, [&](size_t d) { return low[d] == 0 && high[d] == 0 && interior[d] == 0; });
 }
 
-// Of slices that begin where operands say: the dimensions of which they have all.
+// The rule of slices that begin where operands say: only dimensions that the slice has in full can be cut.
 Rule dynamic_slice_rule(const Operation& op, const Value& slice) {
   Rule rule = along(op, [&](size_t d) { return sizes_of(op.operand(0))[d] == sizes_of(slice)[d]; });
   if (op.op == Operator::kDynamicSlice) rule.sizes_attribute = "slice_sizes";
@@ -138,8 +138,8 @@ bool is_constant(const Value& value, double expected) {
   return number.integer == static_cast<int64_t>(expected);
 }
 
-// Whether the parts' results can be combined to what the whole gives: by an operator that they are all reduced by, from
-// initial values that it counts once or that count nothing.
+// Whether the results of shards can be combined to the result of the whole. They can if one operator reduces them, and
+// the initial value counts once or does not count.
 bool is_sum_of_parts(const Module& module, const Region& body, const Value& initial) {
   if (body.arguments().size() != 2) return false;
   const Operation* only = ScalarProgram(module, body).only_operation();

@@ -1,4 +1,5 @@
-// Tensors that are sums of what devices have: which operations take the summands as they are, and how sums are made.
+// Tensors that are sums of what the devices have: the operations that take summands as they are, and the sums that are
+// made.
 #include <algorithm>
 
 #include "lowering/sharding/partition/partitioner.h"
@@ -9,7 +10,7 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Whether it says how its operand is spread.
+// Whether the operation says how its operand is spread.
 bool is_constraint(const Operation& op) {
   return op.op == Operator::kSdyShardingConstraint || op.op == Operator::kSdyReshard ||
          sharding_call_of(op) == ShardingCall::kSharding;
