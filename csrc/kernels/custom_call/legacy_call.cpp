@@ -16,7 +16,7 @@ namespace mydev {
 
 namespace {
 
-// Operands, then results, in one array; and "opaque".
+// Operands, then results, in one array; and the string "opaque".
 class Call {
  public:
   explicit Call(const mydev_frame& frame) : frame_(frame) {
@@ -37,7 +37,7 @@ class Call {
 
   void** buffers() { return pointers_; }
   const void** in() { return const_cast<const void**>(pointers_); }
-  // An array of results for a tuple, which one result is only where the record says so.
+  // An array of results for a tuple. A single result is a tuple only if the record says so.
   void* out() {
     void** results = pointers_ + frame_.num_inputs;
     const bool tuple = frame_.num_outputs != 1 || (frame_.kernel->traits & MYDEV_TRAIT_TUPLE_RESULT) != 0;
@@ -85,7 +85,7 @@ void run_unified_host(const mydev_frame& frame, Call& call, LegacyStatus& status
   function_of<UnifiedHost>(frame)(call.out(), call.in(), call.opaque, call.opaque_size, &status);
 }
 
-// What a form does is all that differs. A failure without a message has an empty one.
+// Runs a legacy kernel; the forms differ only in kRun. A failure without a message has an empty one.
 template <void (*kRun)(const mydev_frame&, Call&, LegacyStatus&)>
 mydev_code run(const mydev_frame* frame) {
   for (uint32_t i = 0; i < frame->num_outputs + frame->num_inputs; ++i) {

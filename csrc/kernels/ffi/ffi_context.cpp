@@ -92,7 +92,7 @@ Error* custom_options_get(CustomOptionsGetArgs* args) {
 
 namespace {
 
-// Where a stage's state is kept; nullptr: nowhere.
+// Returns the slot in which a stage keeps its state; nullptr if the stage has none.
 State* state_slot(ExecutionContext* context, int32_t stage) {
   if (stage == kInstantiate) return context->instance;
   return stage == kPrepare || stage == kInitialize ? &context->states[static_cast<size_t>(stage)] : nullptr;

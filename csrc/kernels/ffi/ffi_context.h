@@ -1,7 +1,7 @@
 // The functions that handlers call with the context of a call: what it runs on, its states, its memory, its tasks.
 //
-// nullptr, or the error, which is then the handler's. Where a function has a number, that is the version of XLA's FFI,
-// 0.n, since when handlers give it these arguments.
+// Each returns nullptr, or an error, which then belongs to the handler. If a function's name ends in a number n,
+// handlers give it these arguments since version 0.n of XLA's FFI.
 #pragma once
 
 #include "kernels/ffi/ffi_abi.h"

@@ -16,7 +16,7 @@ struct Future {
 
 namespace {
 
-// All that the host or the handler is not yet through with. One mutex for all: futures stand for work that is long.
+// All futures that the host or the handler still needs. One mutex serves all: futures stand for work that is long.
 struct Futures {
   std::mutex mutex;
   std::unordered_map<const Future*, std::shared_ptr<Future>> live;

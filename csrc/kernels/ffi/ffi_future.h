@@ -13,7 +13,7 @@
 
 namespace mydev::ffi {
 
-// What a handler may still touch after the host has stopped waiting.
+// The memory that a handler may still touch after the host has stopped waiting.
 struct Pending {
   Pending() = default;
   virtual ~Pending() = default;
@@ -22,15 +22,15 @@ struct Pending {
 };
 
 Future* create_future();
-// nullptr, or the error that the handler is to get. `error` nullptr: success.
+// Returns nullptr, or the error that the handler is to get. If `error` is nullptr, the future succeeds.
 std::unique_ptr<Error> complete_future(Future* future, std::unique_ptr<Error> error);
 
 struct Outcome {
   enum Kind { kDone, kTimedOut, kUnknown } kind;
   std::unique_ptr<Error> error;  // kDone: what the handler said, if anything
 };
-// Waits at most for `timeout`, 0: for ever. Afterwards the host is through with the future, but for kTimedOut, after
-// which abandon_future must follow.
+// Waits at most for `timeout`; 0 means for ever. Afterwards the host no longer needs the future, except after
+// kTimedOut: then it must call abandon_future.
 Outcome wait_for_future(Future* future, std::chrono::nanoseconds timeout);
 // Keeps `pending` until the future is completed.
 void abandon_future(Future* future, std::shared_ptr<Pending> pending);

@@ -1,4 +1,4 @@
-// What the functions that handlers call begin with: the arguments are big enough, and no exception leaves.
+// The functions that handlers call begin with these guards: the arguments are big enough, and no exception leaves.
 #pragma once
 
 #include <exception>
@@ -11,8 +11,8 @@
 
 namespace mydev::ffi {
 
-// Whether the bytes that we are to read and write are there. What lies behind them may be missing: the other side's
-// version may not have it.
+// True if the bytes that we are to read and write are there. Bytes behind them may be missing, since the other side's
+// version may not have them.
 template <typename Args>
 bool big_enough(const Args* args, size_t size) {
   return args != nullptr && args->struct_size >= size;

@@ -63,8 +63,8 @@ std::string file_of(Handler handler) {
   return error ? info.dli_fname : path.string();
 }
 
-// Handlers for platforms that are not here are left to whoever has the platform, and those of the stage record to
-// whoever records commands: no launch of ours is recorded.
+// Handlers for platforms that are not here are left to whoever has the platform. Handlers of the stage record are left
+// to whoever records commands: no launch of ours is recorded.
 template <typename Args>
 Error* register_bundle(const Args& args) {
   const std::string_view platform(args.platform.data, args.platform.size);
@@ -151,8 +151,8 @@ Error* future_set_error(FutureSetErrorArgs* args) {
 
 // --- tables ----------------------------------------------------------------------------------------------------------
 
-// For 0.1, where thread_pool_num_threads was put in between without a new version: of the functions after it nobody can
-// tell which one a handler means.
+// Stands in the table for 0.1, in which thread_pool_num_threads was inserted without a new version. So nobody can tell
+// which of the functions after it a handler means.
 Error* unsupported(void* /*args*/) {
   return error(MYDEV_UNIMPLEMENTED,
                "handlers built with XLA FFI 0.1 can use no futures, run ids or device ordinals here; "

@@ -69,9 +69,10 @@ struct ExecutionContext {
 // The table for handlers of version 0.minor, 1 <= minor <= kMaxMinor.
 const Api& api_table(int minor) noexcept;
 
-// Type ids of this process. A type_id of 0 is given a new one, another is taken as it is. nullptr, or the error.
+// Registers a type id of this process. A type_id of 0 is given a new one, another is taken as it is. Returns nullptr,
+// or the error.
 std::unique_ptr<Error> register_type(std::string_view name, TypeId& type_id, const TypeInfo* info);
-// What ExecutionContext_Get gives for this type, in every call from now on; nullptr: nothing again.
+// Sets the data that ExecutionContext_Get gives for this type in every call from now on; nullptr removes it.
 void set_user_data(TypeId type_id, void* data);
 
 }  // namespace mydev::ffi

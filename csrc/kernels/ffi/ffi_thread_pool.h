@@ -1,8 +1,9 @@
 // Tasks of a handler on the process's thread pool.
 //
-// That pool runs parallel regions, not tasks. So a call whose kernel is known to schedule tasks runs in a region: the
-// calling thread runs the handler, the others run what it schedules. Where there are no others, and for the first call
-// of a kernel, tasks run at once on the thread that schedules them. A task must not wait for another. Thread-safe.
+// The thread pool runs parallel regions, not tasks. So a call whose kernel is known to schedule tasks runs in a region:
+// the calling thread runs the handler, the others run the tasks that it schedules. If there are no other threads, or at
+// the first call of a kernel, tasks run at once on the thread that schedules them. A task must not wait for another.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@ class TaskPool {
       work();
     });
   }
-  // Runs it now, or lets another thread do so. What a task throws ends there and is noted.
+  // Runs the task now, or lets another thread do so. An exception that a task throws ends there and is noted.
   void schedule(Task task, void* data);
   // Whether a task has thrown since the last time.
   bool take_thrown() noexcept {

@@ -1,5 +1,5 @@
-// Types that handlers share with the host by a number: of their states, and of user data. Registered once per process,
-// never taken back. Thread-safe.
+// Types that handlers share with the host by a number: types of their states, and of user data. They are registered
+// once per process and never taken back. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace mydev::ffi {
 
-// What deletes objects of the type; found is false for a type that nobody registered.
+// A type, and the function that deletes its objects; found is false for a type that nobody registered.
 struct RegisteredType {
   bool found;
   void (*deleter)(void* object);
 };
 RegisteredType find_type(int64_t type_id);
-// What set_user_data gave; nullptr if nothing.
+// Returns the data that set_user_data was given; nullptr if nothing.
 void* find_user_data(int64_t type_id);
 
 }  // namespace mydev::ffi

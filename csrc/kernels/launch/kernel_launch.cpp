@@ -39,7 +39,7 @@ class Scratch {
 
 std::atomic<const StagingCounter*> staging_counter{nullptr};
 
-// Runs a host's record on copies of the operands, now: nothing is left to wait for but the copies of results.
+// Runs a host's record on copies of the operands, now. Afterwards only the copies of results are left to wait for.
 std::optional<std::string> launch_staged(const KernelCandidate& candidate, const mydev_frame& frame, Stream& stream,
                                          uint64_t scratch_bytes, Decision decision) {
   const StagingCounter* counter = staging_counter.load(std::memory_order_acquire);
@@ -58,7 +58,7 @@ std::optional<std::string> launch_staged(const KernelCandidate& candidate, const
   return refusal;
 }
 
-// Nothing, or why the candidate declined.
+// Returns nothing, or why the candidate declined.
 std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream) {
   LaunchPlan plan = plan_launch(candidate, frame, stream);
   if (plan.refusal) return std::move(plan.refusal);

@@ -1,4 +1,4 @@
-// What one record says of a frame before its launch: whether it takes it, how much scratch it needs, what it decided.
+// One record's plan for a frame, made before the launch: whether it takes the frame, its scratch, its decision.
 // Thread-safe.
 #pragma once
 
@@ -22,12 +22,12 @@ struct LaunchPlan {
   Decision decision;
 };
 
-// Asks the candidate: its limits, then its plan, which is told of constants (mydev_plan), or its scratch_bytes. Raises
-// what these fail with, with the kernel's name and operands.
+// Asks the candidate: its limits, then its plan, which is given `constants` (mydev_plan), or its scratch_bytes. Raises
+// their errors with the kernel's name and operands.
 LaunchPlan plan_launch(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream, uint64_t constants = 0);
 
-// Runs body(), which finds scratch. Whatever goes wrong is the kernel's: its name, owner and operands are told.
-// `owner()` says whose kernel it is.
+// Runs body(), which finds scratch. Any error is the kernel's: its name, owner and operands are reported. `owner()`
+// says whose kernel it is.
 template <typename Body, typename Owner>
 void with_scratch_errors(const mydev_kernel& kernel, const mydev_frame& frame, const Owner& owner, const Body& body) {
   mydev_code code = MYDEV_INTERNAL;

@@ -1,9 +1,9 @@
 // A launch that is decided once and run many times, with operands that may lie elsewhere each time.
 //
 // Its records are asked as launch_kernel asks them, on a frame whose buffers are those of each run but for their
-// addresses. Only where a record can be asked by a launch alone (a driver's record without a plan, a host's record on
-// copies) is the kernel launched as launch_kernel does it, each time. One thread at a time; it outlives the launches
-// that an asynchronous stream has not come to, which borrow the decision.
+// addresses. Some records can be asked only by a launch: a driver's record without a plan, a host's record on copies.
+// Then the kernel is launched as launch_kernel does it, each time. Only one thread at a time may use it. It outlives
+// the launches that an asynchronous stream has not reached yet, which borrow the decision.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ class PreparedLaunch {
   bool is_decided() const noexcept { return record_ != nullptr; }
   // The runtime calls the record, which gives the driver work of its own.
   bool enqueues() const noexcept { return enqueues_; }
-  // Whether the record that takes the frame is the driver's.
+  // True if the driver runs the record that takes the frame.
   bool of_driver() const noexcept { return of_driver_; }
-  // That the frame of each run must have; 0 where each launch finds its own.
+  // The scratch that the frame of each run must have; 0 if each launch finds its own.
   uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
   void run(mydev_frame& frame, Stream& stream) const;
 

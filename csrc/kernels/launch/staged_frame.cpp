@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// The bytes that a buffer's elements lie in, from the first to behind the last. Empty for what has no elements.
+// The bytes that a buffer's elements lie in, from the first to behind the last. Empty if there are no elements.
 std::pair<uintptr_t, uintptr_t> span_of(const mydev_buffer& buffer) {
   int64_t first = 0, last = 0;  // in elements
   for (int32_t d = 0; d < buffer.rank; ++d) {
@@ -71,7 +71,7 @@ void StagedFrame::add_region(const mydev_buffer& buffer, bool result) {
   if (!lies_on_device(buffer)) return;
   const auto [begin, end] = span_of(buffer);
   if (begin == end) return;
-  // What lies between a result's elements is copied back with them.
+  // The bytes between a result's elements are copied back with them.
   regions_.push_back({begin, end, !result || !is_dense(buffer), result, nullptr});
 }
 

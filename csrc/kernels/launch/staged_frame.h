@@ -1,5 +1,5 @@
-// A frame whose operands lie in host memory, for a record that computes on the host where the host does not reach the
-// device's memory. Operands that overlap on the device overlap on the host. Not thread-safe: of one launch.
+// A frame whose operands lie in host memory. It is for a record that computes on the host, if the host does not reach
+// the device's memory. Operands that overlap on the device overlap on the host. Not thread-safe: of one launch.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace mydev {
 
 class StagedFrame {
  public:
-  // Copies what the record reads to the host, after the stream's earlier work, and waits; raises what that failed with.
+  // Copies the memory that the record reads to the host, after the stream's earlier work, and waits. Raises the error
+  // of work that failed.
   StagedFrame(const mydev_frame& frame, Stream& stream);
   StagedFrame(const StagedFrame&) = delete;
   StagedFrame& operator=(const StagedFrame&) = delete;

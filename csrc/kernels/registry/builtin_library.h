@@ -1,8 +1,8 @@
 // The library of the built-in kernels, which run on the host.
 //
-// It lies beside this one and is loaded when one of its records is first needed: a process whose device has kernels of
+// It lies beside this one and is loaded when one of its records is first needed. A process whose device has kernels of
 // its own, and no host access, maps neither it nor oneDNN. It is a library of kernels like any other
-// (mydev/custom_call.h), but for its records, which the registry uses where they are. Never unloaded.
+// (mydev/custom_call.h), except that the registry uses its records where they are. Never unloaded.
 #pragma once
 
 #include <span>

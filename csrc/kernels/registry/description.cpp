@@ -33,7 +33,7 @@ Description number(T value) {
   if constexpr (std::is_same_v<T, Predicate>) {
     return {static_cast<bool>(value)};
   } else if constexpr (std::is_same_v<T, float>) {
-    // The double that is written in the same digits: 0.1 and not 0.10000000149011612.
+    // The double that is written in the same digits as the float: 0.1 and not 0.10000000149011612.
     std::array<char, 40> digits;
     double same = value;
     const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), value);
@@ -147,7 +147,7 @@ Description describe(const mydev_gradient& gradient) {
                      {"wrt", numbers(std::span(gradient.wrt, gradient.num_wrt))}}};
 }
 
-// The names of what is there.
+// The names of the candidates that are present.
 Description present(std::initializer_list<std::pair<bool, const char*>> candidates) {
   List names;
   for (const auto& [there, name] : candidates) {

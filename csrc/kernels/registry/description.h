@@ -1,4 +1,4 @@
-// What a record says, as a tree of values: for the command line, and for comparing two records.
+// Describes a record as a tree of values: for the command line, and for comparing two records.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mydev {
 
-// What Python and JSON have words for. Numbers that JSON lacks are strings: "nan", "inf", "-inf".
+// A value of a kind that Python and JSON have words for. Numbers that JSON lacks are strings: "nan", "inf", "-inf".
 struct Description {
   using List = std::vector<Description>;
   using Dictionary = std::vector<std::pair<std::string, Description>>;
@@ -26,8 +26,8 @@ struct Description {
 
 const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "original_host", ...
 
-// A dictionary of what the record itself says, without where it comes from. Of a record of full size whose signature
-// has been compiled.
+// A dictionary of what the record itself says, without where it comes from. The record must be of full size, with its
+// signature compiled.
 Description::Dictionary describe_record(const mydev_kernel& kernel);
 // The parts of a contract as text, and the dtypes of its variables.
 Description describe(const KernelContract& contract);

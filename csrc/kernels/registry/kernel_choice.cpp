@@ -38,7 +38,8 @@ bool computes_on_host(const mydev_kernel& kernel) {
   return kernel.runs == MYDEV_RUNS_HOST_COMPUTE || (kernel.runs == MYDEV_RUNS_BY_PLATFORM && is_for_host(kernel));
 }
 
-// Whether the device can run a record of the registry at all. Instead of a built-in one on copies, operators fall back.
+// True if the device can run a record of the registry at all. Operators fall back instead of running a built-in one on
+// copies.
 bool can_run(const Device& device, const mydev_kernel& kernel) {
   if (computes_on_host(kernel)) return device.host_accessible() || !is_builtin_name(kernel.name);
   const std::string_view platform(is_for_host(kernel) ? "" : kernel.platform);
@@ -84,7 +85,7 @@ KernelCandidate candidate_of_driver(const Device& device, const char* name, cons
                             full.runs == MYDEV_RUNS_HOST_ENQUEUE,
                             /*may_decline=*/full.plan == nullptr,
                             /*staged=*/false};
-  // What was built for 1.0 knows no scalar operands.
+  // A driver that was built for 1.0 knows no scalar operands.
   if (own.struct_size < MYDEV_END_OF(mydev_kernel, plan)) candidate.limits.flags |= MYDEV_LIMIT_NO_SCALARS;
   check(candidate, full);
   return candidate;

@@ -20,7 +20,7 @@ inline bool is_builtin_name(std::string_view name) noexcept {
   return name.starts_with("mydev.");
 }
 
-// A record and what it says of itself, with the fields that its writer did not know at their defaults.
+// A record and the properties that it declares; fields that its writer did not know have their defaults.
 struct KernelCandidate {
   const mydev_kernel* record;  // what is launched: the driver knows its own by the pointer
   std::string owner;           // "driver 'x'", "built-in", "library 1.0 (/path)", for messages
@@ -38,7 +38,7 @@ struct KernelChoice : mydev_kernel {
 };
 
 namespace detail {
-// Marks the records that are choices: `scratch_bytes`, which each launch looks at.
+// Marks a record as a choice, as its `scratch_bytes`, which each launch looks at.
 uint64_t choice_marker(const mydev_frame* frame);
 }  // namespace detail
 
@@ -47,14 +47,14 @@ inline const KernelChoice* as_choice(const mydev_kernel& kernel) noexcept {
   return kernel.scratch_bytes == &detail::choice_marker ? static_cast<const KernelChoice*>(&kernel) : nullptr;
 }
 
-// What runs `name` on the device: a plain record or a choice; nullptr where neither is given. `own` is the driver's,
-// `registered` the registry's, of `registered_owner`; either may be nullptr. Raises INVALID_ARGUMENT, naming the
-// driver, for a record of the driver's that contradicts itself.
+// Returns what runs `name` on the device: a plain record or a choice; nullptr if neither record is given. `own` is the
+// driver's, `registered` is the registry's and belongs to `registered_owner`; either may be nullptr. If the driver's
+// record contradicts itself, raises INVALID_ARGUMENT, naming the driver.
 const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
                                   const mydev_kernel* registered, const std::string& registered_owner);
 
-// Why the candidate does not take the frame, by the limits that it declares: "takes f32, operand 1 is s64". Empty: they
-// do not stand in the way.
+// Why the candidate does not take the frame, by the limits that it declares: "takes f32, operand 1 is s64". Empty if
+// its limits allow the frame.
 std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame);
 
 }  // namespace mydev

@@ -27,8 +27,9 @@ mydev_code run_entry(const mydev_frame& frame, Body&& body) noexcept {
   }
 }
 
-// The `plan` of a record: keeps what make(frame), or make(frame, constants), gives, which has `scratch_bytes`, until
-// the launch is over. What make raises declines the frame, if it is UNIMPLEMENTED, or is the launch's error.
+// The `plan` of a record. It keeps the plan that make(frame), or make(frame, constants), returns until the launch is
+// over; that plan has `scratch_bytes`. If make raises UNIMPLEMENTED, the frame is declined; another error is the
+// launch's error.
 template <typename Plan, auto make>
 mydev_code plan_entry(const mydev_frame* frame, mydev_plan* out) noexcept {
   return run_entry(*frame, [&] {

@@ -64,7 +64,8 @@ LibraryInfo open_and_register(const std::string& file, const std::string& opened
   return info;
 }
 
-// A copy under a name of its own, without which the same file would not be read again; removed as soon as it is open.
+// A copy of a file under a name of its own: without it, the same file would not be read again. It is removed as soon as
+// it is open.
 class PrivateCopy {
  public:
   explicit PrivateCopy(const std::string& file) {

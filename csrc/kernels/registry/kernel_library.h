@@ -41,8 +41,8 @@ struct RefusedLibrary {
   std::string file, reason;
 };
 std::vector<RefusedLibrary> refused_kernel_libraries();
-// Loads what MYDEV_CUSTOM_CALLS names and has not been loaded: with `name`, only what may have it. True if anything
-// was.
+// Loads the libraries that MYDEV_CUSTOM_CALLS names and that have not been loaded; if `name` is given, only those that
+// may have it. True if any was loaded.
 bool load_discovered_libraries(const char* name);
 
 }  // namespace mydev

@@ -37,7 +37,7 @@ class KernelRegistry {
 
   bool has_builtins() const noexcept { return has_builtins_.load(std::memory_order_acquire); }
 
-  // Once; does nothing afterwards. No other record has such a name: what registers one waits for these.
+  // Adds them once; later calls do nothing. No other record has such a name: whoever registers one waits for these.
   void add_builtins(std::span<const mydev_kernel* const> kernels) {
     const std::unique_lock lock(mutex_);
     if (has_builtins()) return;
@@ -61,7 +61,7 @@ class KernelRegistry {
     }
     const mydev_kernel* first = nullptr;
     for (auto& copy : copies) {
-      // What is there already is the same record, and stays.
+      // If the name is there already, its record is the same one, and stays.
       const auto [position, inserted] = by_name_.try_emplace(copy->name, Entry{copy.get(), &copy->origin});
       if (inserted) copies_.push_back(std::move(copy));
       if (first == nullptr) first = position->second.kernel;
@@ -160,12 +160,12 @@ KernelRegistry& registry_with_builtins() {
   return registry;
 }
 
-// With the built-in kernels, if the name may be that of one.
+// Returns the registry, with the built-in kernels if the name may be that of one.
 KernelRegistry& registry_for(std::string_view name) {
   return is_builtin_name(name) ? registry_with_builtins() : KernelRegistry::instance();
 }
 
-// A number of the width that handlers are given where the caller says none.
+// A number of the width that handlers are given if the caller says none.
 bool has_default_width(const mydev_attribute& attribute) {
   const bool number = attribute.kind == MYDEV_ATTRIBUTE_INT || attribute.kind == MYDEV_ATTRIBUTE_FLOAT;
   return number && (attribute.dtype == 0 || attribute.dtype == MYDEV_S64 || attribute.dtype == MYDEV_F64);

@@ -1,9 +1,9 @@
 // The registry of kernels by name. Built-in kernels and users' kernels are the same kind of record.
 //
-// Built-ins, whose names begin with "mydev.", are in a library that is loaded when one is first needed, and stay where
-// they are (builtin_library.h). Other records are copied in full size, with fields that the writer did not know zero;
-// of kinds other than FRAME the adaptor is `entry`: whoever launches sees no difference between kinds. Copies are never
-// freed: a launch may be under way when a name goes. Thread-safe.
+// Built-ins have names that begin with "mydev.". They are in a library that is loaded when one is first needed, and
+// stay where they are (builtin_library.h). Other records are copied in full size; fields that the writer did not know
+// are zero. For kinds other than FRAME, `entry` is the adaptor: whoever launches sees no difference between kinds.
+// Copies are never freed: a launch may be under way when a name goes. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace mydev {
 
-// Where a record comes from. For messages and for listing.
+// The file and the library that a record comes from, for messages and for listing.
 struct KernelOrigin {
   std::string file;     // path of the library; "" for built-ins and for functions registered one by one
   std::string library;  // its name and version; "built-in", "this process", "register_ffi_target"
@@ -28,16 +28,16 @@ struct KernelOrigin {
 // accepted. Raises INVALID_ARGUMENT for a bad name, kind, signature, shape rule or function. Returns the copy.
 const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin);
 void register_kernel(const mydev_kernel& kernel);  // of this process
-// All of them, or, when one is refused, none. With `replace`, they take the place of those that came from the same
-// file, and those of that file that are not among them go.
+// Registers all of them, or none if one is refused. With `replace`, they take the place of those that came from the
+// same file; kernels of that file that are not among them are removed.
 void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin, bool replace = false);
-// Takes a user's kernel out; launches under way are not disturbed. Raises NOT_FOUND, and FAILED_PRECONDITION for a
+// Removes a user's kernel; launches under way are not disturbed. Raises NOT_FOUND, and FAILED_PRECONDITION for a
 // built-in.
 void unregister_kernel(std::string_view name);
 
-// The host record of that name, or nullptr. Loads the library whose manifest has the name, see kernel_library.h.
+// The host record of that name, or nullptr. Loads the library whose manifest has the name; see kernel_library.h.
 const mydev_kernel* find_kernel(std::string_view name);
-// What runs the name on `device`, for launch_kernel (kernels/launch): the registry's record, or a choice of the
+// Returns what runs the name on `device`, for launch_kernel (kernels/launch): the registry's record, or a choice of the
 // driver's own and that one (kernel_choice.h), each if the device can run it; else nullptr.
 const mydev_kernel* resolve_kernel(const Device& device, const char* name);
 // The driver's own record alone, or nullptr. For operators that have something faster than the host's record.

@@ -23,7 +23,7 @@ struct RegisteredKernel : mydev_kernel {
   std::unique_ptr<Adaptor> adaptor;
 };
 
-// All that are registered now, by name; nothing is loaded for it, neither the built-in kernels nor a user's library.
+// All kernels that are registered now, by name. Loads nothing: neither the built-in kernels nor a user's library.
 std::vector<const mydev_kernel*> registered_kernels();
 
 bool valid_kernel_name(const char* name) noexcept;

@@ -5,16 +5,16 @@
 
 namespace mydev {
 
-// nullptr, or why the file cannot be one that dlopen may be given: not ELF for this machine, or shorter than its own
-// headers say (which dlopen does not check: reading what is missing kills the process). Throws nothing.
+// Returns nullptr, or why dlopen must not be given the file: it is not ELF for this machine, or shorter than its own
+// headers say. dlopen does not check the latter: reading what is missing kills the process. Throws nothing.
 const char* find_elf_fault(const std::string& file);
 
 // Loads XLA's status functions for everyone, unless the process has them: they must be there when a library of kernels
-// is opened. Once per process; failure is no error here, the library's own loading then tells what is missing.
+// is opened. Once per process. Failure is no error here: loading the library then reports what is missing.
 void provide_status_functions();
 
-// While one lives, this thread is loading a library: what that looks up must not load others, whose turn it may be on
-// another thread.
+// While one of these lives, this thread is loading a library. A lookup by that library must not load others, which
+// another thread may be loading.
 class Loading {
  public:
   Loading() noexcept;
@@ -27,7 +27,7 @@ class Loading {
   bool outer_;
 };
 
-// RTLD_NOW | RTLD_LOCAL. nullptr: `problem` tells why.
+// Opens with RTLD_NOW | RTLD_LOCAL. If it returns nullptr, `problem` says why.
 void* open_shared_object(const std::string& file, std::string& problem);
 
 }  // namespace mydev

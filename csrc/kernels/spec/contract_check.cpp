@@ -45,14 +45,14 @@ std::string sizes_of(const mydev_buffer& buffer) {
   return text + "]";
 }
 
-// One buffer, which operand it belongs to, and which of that operand's list it is.
+// One buffer, the operand that it belongs to, and its index in that operand's list.
 struct Given {
   const mydev_buffer* buffer;
   const ContractOperand* operand;
   size_t index;
 };
 
-// The reasons are empty strings where there is nothing to say against the frame.
+// Checks return a reason as a string; it is empty if there is nothing to say against the frame.
 class FrameCheck {
  public:
   FrameCheck(const KernelContract& contract, const mydev_frame& frame)
@@ -64,7 +64,7 @@ class FrameCheck {
       if (why.empty()) why = check(given);
     }
     if (why.empty() && !contract_.may_be_empty) why = check_elements();
-    // What may have several shapes comes last: the others tell what sizes stand for.
+    // Operands that may have several shapes come last: the others determine what sizes stand for.
     for (const bool several : {false, true}) {
       for (const Given& given : given_) {
         const bool has_shape = !is_absent(*given.buffer) && (given.operand->shapes.size() > 1) == several;
@@ -80,7 +80,7 @@ class FrameCheck {
 
  private:
   using Sizes = std::vector<int64_t>;
-  // What a name in shapes stands for: one size or list, or one for each buffer of a list.
+  // The meaning of a name in shapes: one size or list, or one for each buffer of a list.
   struct Meaning {
     std::vector<std::optional<Sizes>> values;
   };
@@ -313,7 +313,7 @@ class FrameCheck {
 
   // --- facts ---
 
-  // The value of a size or attribute as an expression of sizes sees it; empty if an absent operand would have told it.
+  // The value of a size or attribute as an expression of sizes sees it; empty if only an absent operand determines it.
   std::vector<double> known_values(const std::string& name) const {
     for (size_t i = 0; i < contract_.sizes.size(); ++i) {
       if (contract_.sizes[i].name != name) continue;

@@ -138,7 +138,7 @@ class Reader {
     position_ = end;
     return negative ? -value : value;
   }
-  // What comes up to a comma outside of parentheses, or the end.
+  // Takes the text up to a comma outside of parentheses, or to the end.
   std::string_view until_comma() {
     peek();
     const size_t begin = position_;
@@ -219,7 +219,7 @@ class OperandsParser {
     return std::nullopt;
   }
 
-  // Of results up to ")", of operands up to ";" or before ")".
+  // Reads results up to ")", or operands up to ";" or before ")".
   std::vector<ContractOperand> operands(ContractLayout layout, bool are_results) {
     std::vector<ContractOperand> found;
     reader_.expect("(");
@@ -305,7 +305,7 @@ class OperandsParser {
     return index;
   }
 
-  // A size that an operand has which is no list is the same for all.
+  // A size is the same for all buffers if an operand that is no list has it.
   void mark_own_sizes() {
     for (const auto* operands : {&contract_.results, &contract_.operands}) {
       for (const ContractOperand& operand : *operands) {

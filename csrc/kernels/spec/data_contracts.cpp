@@ -158,7 +158,7 @@ constexpr ContractRow kRandomRows[] = {
 };
 #undef MYDEV_STATE
 
-// Inputs of rank 0 stand for all elements. Kernels without a use for scalars take them all the same.
+// Inputs of rank 0 stand for all elements. Kernels that do not use scalars take them all the same.
 constexpr char kScaledList[] = "packed (out... T) <- (x... T[...]|[]; scalars: floats[]) where out may be x";
 constexpr char kPlainList[] = "packed (out... T) <- (x... T[...]|[]; scalars: floats[] = 0) where out may be x";
 constexpr char kTwoLists[] =

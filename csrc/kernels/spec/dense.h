@@ -5,7 +5,7 @@
 
 namespace mydev {
 
-// Dimensions of size 1 and buffers without elements have any strides.
+// True if the buffer is dense and row-major. Dimensions of size 1 and buffers without elements may have any strides.
 inline bool is_dense(const mydev_buffer& buffer) noexcept {
   int64_t expected = 1;
   bool dense = true;

@@ -242,7 +242,7 @@ const Value& value_at(const Series<Value>& series, size_t i) {
   return series.values[series.uniform ? 0 : i];
 }
 
-// What a reduction is over: all elements, of which a uniform value has many.
+// Returns the values that a reduction is over: all elements; a uniform value is repeated `count` times.
 template <typename Value>
 std::vector<Value> all_values(const Series<Value>& series, size_t count) {
   return series.uniform ? std::vector<Value>(count, series.values[0]) : series.values;
@@ -302,7 +302,7 @@ Series<Value> Expression::evaluate(size_t result, std::span<const Series<Value>>
       std::vector<const Series<Value>*> arguments;
       arguments.reserve(node.arguments.size());
       for (const int32_t argument : node.arguments) arguments.push_back(&computed[static_cast<size_t>(argument)]);
-      // There are two predicates, and no more bits of them.
+      // A predicate has two values, and no further bits.
       const bool inverts = dtype == MYDEV_PRED && node.function->name == std::string_view("bit_not");
       computed[i] = apply(inverts ? *find_function("not") : *node.function, arguments, count, dtype);
     }

@@ -81,9 +81,9 @@ class Expression {
   // Whether the result depends on the name.
   bool reads(std::string_view name) const noexcept;
 
-  // The values of a result, an index into results(). One series for each of names(); those that are not uniform have
-  // `count` values. Integers of dtype PRED are 0 or 1. Raises UNIMPLEMENTED for a function that the domain does not
-  // have.
+  // Returns the values of a result, an index into results(). There is one series for each of names(); those that are
+  // not uniform have `count` values. Integers of dtype PRED are 0 or 1. Raises UNIMPLEMENTED for a function that the
+  // domain does not have.
   template <typename Value>
   Series<Value> evaluate(size_t result, std::span<const Series<Value>> inputs, size_t count,
                          mydev_dtype dtype = MYDEV_DTYPE_INVALID) const;

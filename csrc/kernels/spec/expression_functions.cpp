@@ -125,7 +125,7 @@ template <typename Value>
 Value all_of(std::span<const Value> x) {
   return std::all_of(x.begin(), x.end(), [](Value a) { return a != 0; }) ? 1 : 0;
 }
-// Where the first of the best elements is; a NaN is better than any number.
+// The index of the first of the best elements; a NaN is better than any number.
 template <typename Value, typename Better>
 Value position_of(std::span<const Value> x, const Better& better) {
   size_t best = 0;

@@ -90,7 +90,7 @@ std::string shape_text(const mydev_shape& shape) {
   return text + "]";
 }
 
-// Where the message of a kernel's infer_shapes goes: this thread's call of it.
+// This thread's current call of a kernel's infer_shapes puts its message here.
 thread_local std::string* inference_message = nullptr;
 
 void keep_inference_message(const mydev_frame* /*frame*/, const char* message) {
@@ -104,7 +104,7 @@ void run_parallel_for(int64_t count, int64_t grain, void (*body)(void*, int64_t,
 constexpr mydev_host_services kInferenceServices = {sizeof(mydev_host_services), keep_inference_message,
                                                     run_parallel_for, nullptr};
 
-// Calls the kernel's own inference, whose mistakes are found.
+// Calls the kernel's own inference, and detects its mistakes.
 void call_infer_shapes(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) {
   mydev_frame inference = frame;
   inference.buffers += frame.num_outputs;

@@ -28,7 +28,7 @@ std::string number_text(T value) {
   return text;
 }
 
-// A literal of the schema language; nullopt for a value that it cannot say.
+// A literal of the schema language; nullopt for a value that it cannot express.
 template <typename T>
 std::optional<std::string> literal(T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -114,7 +114,7 @@ const char* schema_type(const mydev_attribute& attribute) {
   }
 }
 
-// What messages call an attribute's type: the schema's word, and the width that it is given in, if it has one.
+// The name of an attribute's type in messages: the schema's word, and the width that it is given in, if it has one.
 std::string described_type(const mydev_attribute& attribute) {
   std::string type = schema_type(attribute);
   if (attribute.dtype == MYDEV_DTYPE_INVALID) return type;

@@ -23,7 +23,7 @@ struct SizeTraits<int64_t> {
   static bool is_one(int64_t size) noexcept { return size == 1; }
 };
 
-// The sizes that the rule's names have and what "..." stands for, as far as the operands have told.
+// The sizes that the rule's names have, and what "..." stands for, as far as the operands determine them.
 template <typename Size>
 class ShapeBinding {
  public:

@@ -1,4 +1,4 @@
-// What a signature (mydev/custom_call.h) means: checking operands against it, and the shapes of the results.
+// The meaning of a signature (mydev/custom_call.h): checking operands against it, and the shapes of the results.
 //
 // A signature is compiled once, when its record is registered (kernels/registry/kernel_registry.h), and then only read.
 // check_operands and infer_results take records that the registry gave; the others take any of full size. Thread-safe.

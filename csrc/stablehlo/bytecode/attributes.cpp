@@ -9,7 +9,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-// Entries share what they are made of, and a few bytes can stand for more than memory holds once they are written out.
+// Entries share what they are made of, so a few bytes can stand for more than memory holds once they are written out.
 constexpr size_t kMostParts = size_t{1} << 20;
 
 // A byte for each of the bits, the lowest one first.

@@ -1,7 +1,7 @@
 // Attributes and types of a program in bytecode, decoded when they are asked for, and once.
 //
-// Those of the dialects builtin, vhlo and sdy are known, as far as StableHLO 1.13 has them. Not thread-safe: of one
-// call of read_bytecode().
+// The attributes and types of the dialects builtin, vhlo and sdy are known, as far as StableHLO 1.13 has them. Not
+// thread-safe: of one call of read_bytecode().
 #pragma once
 
 #include <string_view>
@@ -21,14 +21,14 @@ class BytecodeAttributes {
         attributes_(sections.attributes.size()),
         types_(sections.types.size()) {}
 
-  // The one that a varint names.
+  // The attribute or type that a varint names.
   const Attribute* attribute(Cursor& cursor);
   const Type* type(Cursor& cursor);
-  // The one of a number below that of all types.
+  // The type of that number, which is below the number of all types.
   const Type* type_at(size_t index, size_t offset);
-  // Of a varint that is twice its number and one, or zero for none: nullptr.
+  // The attribute that a varint names by twice its number and one; nullptr if the varint is zero.
   const Attribute* optional_attribute(Cursor& cursor);
-  // Of one whose alternative is known.
+  // The attribute that a varint names, which must hold a T. `what` is for messages.
   template <typename T>
   const T& attribute_of(Cursor& cursor, std::string_view what) {
     const size_t offset = cursor.offset();
@@ -43,7 +43,7 @@ class BytecodeAttributes {
   std::vector<const Type*> types(Cursor& cursor);
   std::vector<int64_t> signed_integers(Cursor& cursor);
 
-  // Makes a literal of its bytes as they are in bytecode.
+  // Makes a literal from its bytes in bytecode.
   TensorLiteral literal(const Type* type, std::span<const std::byte> bytes, size_t offset);
   // A number, written as the bits of its type.
   int64_t integer(Cursor& cursor, const Type& type);  // of a bare number
@@ -71,7 +71,7 @@ class BytecodeAttributes {
   size_t parts_ = 0;  // of what is being decoded, so far
 };
 
-// Of one dialect each; the cursor stands at the code. They raise for codes that they do not know, except of sdy.
+// Each decodes one dialect; the cursor stands at the code. They raise for codes that they do not know, except for sdy.
 Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table);
 Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table);
 Attribute decode_sdy_attribute(Cursor& cursor, BytecodeAttributes& table);

@@ -1,6 +1,6 @@
 // Reads the primitives of MLIR's bytecode from a range of bytes, and nothing beyond it.
 //
-// What does not fit raises INVALID_ARGUMENT with the offset in the program: "StableHLO bytecode, offset 0x2c: ...".
+// Bytes that do not fit raise INVALID_ARGUMENT with the offset in the program: "StableHLO bytecode, offset 0x2c: ...".
 // Not thread-safe; a Cursor is a view, and cheap to copy.
 #pragma once
 
@@ -32,9 +32,9 @@ class Cursor {
   // A varint below `limit`.
   size_t index(size_t limit, std::string_view what);
   std::span<const std::byte> take(size_t count);
-  // As many bytes as a varint says.
+  // Takes as many bytes as a varint says.
   std::span<const std::byte> blob() { return take(count("bytes")); }
-  // Up to a zero byte, which it skips.
+  // Takes the text up to a zero byte, which it skips.
   std::string_view zero_terminated();
   // The next `count` bytes as a cursor of their own, which it skips.
   Cursor part(size_t count);

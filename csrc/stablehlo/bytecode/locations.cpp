@@ -17,7 +17,7 @@ enum LocationCode : uint8_t {
   kFileRange = 22,
 };
 
-// Inlined calls and fused operations have many; the first few say where to look.
+// Inlined calls and fused operations have many locations; the first few say where to look.
 constexpr int kMostDepth = 6;
 constexpr size_t kMostLocations = 3;
 constexpr size_t kMostCharacters = 400;
@@ -27,7 +27,7 @@ class BytecodeLocations final : public LocationTable {
   explicit BytecodeLocations(BytecodeSections sections) : sections_(std::move(sections)) {}
 
   std::string text(uint32_t location) const override {
-    // A description of an error must not be one: what cannot be read has no text.
+    // Describing an error must not raise one: a location that cannot be read has no text.
     const RaiserBypass bypass;
     try {
       return describe(location, 0).substr(0, kMostCharacters);
@@ -37,7 +37,7 @@ class BytecodeLocations final : public LocationTable {
   }
 
  private:
-  // Of builtin's attributes alone; nullopt for others.
+  // The bytes of an attribute of the builtin dialect; nullopt for others.
   std::optional<Cursor> builtin_attribute(size_t index) const {
     if (index >= sections_.attributes.size()) return std::nullopt;
     const BytecodeSections::Entry& entry = sections_.attributes[index];

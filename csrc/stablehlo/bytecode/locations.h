@@ -8,7 +8,7 @@
 
 namespace mydev::stablehlo {
 
-// Of the attributes of a program, whose bytes outlive it; a location is the number of one.
+// Makes a table from the attributes of a program, whose bytes outlive it. A location is the number of an attribute.
 std::unique_ptr<const LocationTable> bytecode_locations(BytecodeSections sections);
 
 }  // namespace mydev::stablehlo

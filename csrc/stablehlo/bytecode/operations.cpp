@@ -8,7 +8,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-// Bits of what an operation has.
+// Bits that say which parts an operation has.
 enum Part : uint8_t {
   kHasAttributes = 1,
   kHasResults = 2,
@@ -60,7 +60,7 @@ BytecodeOperations::Header BytecodeOperations::read_header(Cursor& cursor) {
   return header;
 }
 
-// In which order the uses of values are listed; nothing here depends on it.
+// Skips the orders in which the uses of values are listed; nothing here depends on them.
 void BytecodeOperations::skip_use_orders(Cursor& cursor, size_t values) {
   const size_t count = values == 1 ? 1 : cursor.count("orders of uses");
   for (size_t i = 0; i < count; ++i) {
@@ -242,7 +242,7 @@ const Region* BytecodeOperations::read_region(Cursor& cursor, const Operation* o
   block.region = &region;
   region.blocks.push_back(&block);
   read_block(cursor, block, region);
-  // Those of regions within are gone already.
+  // The values of regions within are gone already.
   Scope& after = scopes_.back();
   after.values.resize(after.values.size() - values);
   after.next.pop_back();
@@ -304,7 +304,7 @@ void BytecodeOperations::read_arguments(Cursor& cursor, Block& block) {
   if (cursor.byte() != 0) skip_use_orders(cursor, count);
 }
 
-// Glue between dialects: the results are the operands.
+// Reads a conversion between dialects: the results are the operands.
 void BytecodeOperations::read_cast(const Header& header) {
   if (header.operands.size() != header.result_types.size() || header.regions != 0) {
     Cursor::fail_at(header.offset, "a conversion between dialects has ", header.operands.size(), " operands and ",
@@ -345,14 +345,14 @@ Dictionary BytecodeOperations::read_attributes(const Header& header, const Opera
   Dictionary attributes;
   if (!row.attributes.empty() && header.properties != nullptr) {
     Cursor properties = *header.properties;
-    // VHLO has no optional ones; Shardy has.
+    // VHLO has no optional attributes; Shardy has.
     const bool has_optional = row.versions == 0;
     for (const AttributeRow& attribute : row.attributes) {
       if (version < attribute.first_version || version > attribute.last_version) continue;
       const Attribute* value = has_optional && attribute.optional ? attributes_.optional_attribute(properties)
                                                                   : attributes_.attribute(properties);
       if (value == nullptr) continue;
-      // VHLO's way to say that there is none.
+      // This is VHLO's way to say that there is no attribute.
       const auto* type = value->get_if<const Type*>();
       if (attribute.optional && type != nullptr && (*type)->kind == TypeKind::kNone) continue;
       attributes.push_back({attribute.name, value});

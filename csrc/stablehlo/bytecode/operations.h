@@ -21,7 +21,7 @@ class BytecodeOperations {
   void read_module();
 
  private:
-  // What an operation is before it is known what it means.
+  // An operation as it is read, before its meaning is known.
   struct Header {
     std::string_view dialect, name;
     size_t offset = 0;

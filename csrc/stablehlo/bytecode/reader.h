@@ -1,10 +1,10 @@
 // Reads StableHLO's portable artifacts: VHLO in MLIR bytecode, as JAX, PyTorch/XLA and other clients of PJRT send it.
 //
-// Read are bytecode of version 6 and VHLO of StableHLO 0.15 to 1.13, alone or mixed with operators of Shardy. A program
-// may be anything: what is malformed raises INVALID_ARGUMENT with its offset, what is newer or not supported
-// UNIMPLEMENTED with its name, and neither takes more memory than in proportion to the program's size. What is read is
-// well formed (values are defined before they are used, functions called what they are called); verify() checks that
-// it makes sense.
+// It reads bytecode of version 6 and VHLO of StableHLO 0.15 to 1.13, alone or mixed with operators of Shardy. A program
+// may be anything. A malformed one raises INVALID_ARGUMENT with its offset. A newer or unsupported part raises
+// UNIMPLEMENTED with its name. Neither takes more memory than in proportion to the program's size. A module that was
+// read is well formed (values are defined before they are used, functions called what they are called); verify() checks
+// that it makes sense.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace mydev::stablehlo {
 
-// The newest version of StableHLO that is read: what to ask clients for.
+// The newest version of StableHLO that is read. Clients are asked for it.
 struct Version {
   int major_version, minor_version, patch_version;
 };
 inline constexpr Version kNewestVersion{1, 13, 0};
 
-// Whether bytes begin as MLIR bytecode does.
+// True if bytes begin as MLIR bytecode does.
 bool is_bytecode(std::span<const std::byte> bytes) noexcept;
 // The module keeps a copy of the bytes.
 Module read_bytecode(std::span<const std::byte> bytes);

@@ -1,5 +1,5 @@
-// Attributes of Shardy that say how values are sharded. What else Shardy has (rules of operators, parameters of
-// collectives between shardings) is read past.
+// Attributes of Shardy that say how values are sharded. Its other attributes (rules of operators, parameters of
+// collectives between shardings) are read past.
 #include "stablehlo/bytecode/attributes.h"
 
 namespace mydev::stablehlo {
@@ -19,7 +19,7 @@ enum AttributeCode : uint8_t {
   kTensorShardingsWithUnreducedAxes,
 };
 
-// Those of a list that begins with its length.
+// The attributes of a list that begins with its length.
 template <typename T>
 std::vector<T> list_of(Cursor& cursor, BytecodeAttributes& table, std::string_view what) {
   std::vector<T> list(cursor.count("attributes"));

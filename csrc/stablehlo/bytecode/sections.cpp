@@ -11,7 +11,7 @@ namespace mydev::stablehlo {
 namespace {
 
 constexpr std::array kMagic = {std::byte{'M'}, std::byte{'L'}, std::byte{0xEF}, std::byte{'R'}};
-// What JAX and PyTorch/XLA write since StableHLO 0.15.
+// The version of bytecode that JAX and PyTorch/XLA write since StableHLO 0.15.
 constexpr uint64_t kVersion = 6;
 constexpr std::array kSectionNames = {"strings",   "dialects",         "attributes",       "offsets",   "operations",
                                       "resources", "resource offsets", "dialect versions", "properties"};

@@ -1,6 +1,6 @@
-// The tables of a program in MLIR bytecode: what its sections hold, apart from the meaning of any of it.
+// The tables of a program in MLIR bytecode: the contents of its sections, without their meaning.
 //
-// All of it is views into the bytes, which must outlive it. Any thread may read it.
+// The tables are views into the bytes, which must outlive them. Any thread may read them.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,11 @@ struct BytecodeSections {
   std::vector<Cursor> properties;
   Cursor operations;
 
-  // The one that a varint names. Raises if there is none.
+  // The string that a varint names. Raises if there is none.
   std::string_view string(Cursor& cursor) const { return strings[cursor.index(strings.size(), "string")]; }
 };
 
-// Raises INVALID_ARGUMENT for what is not well formed, UNIMPLEMENTED for bytecode of other versions than 6.
+// Raises INVALID_ARGUMENT for malformed bytecode, UNIMPLEMENTED for bytecode of other versions than 6.
 BytecodeSections read_sections(std::span<const std::byte> bytes);
 // The next nested section, which must have this id.
 enum class SectionId : uint8_t {

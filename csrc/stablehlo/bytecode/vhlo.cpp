@@ -81,7 +81,7 @@ Attribute result_accuracy(Cursor& cursor, BytecodeAttributes& table) {
   return {accuracy};
 }
 
-// The most that the dynamic sizes of a tensor may be, as an array of integers.
+// The upper bounds of the dynamic sizes of a tensor, as an array of integers.
 Attribute type_extensions(Cursor& cursor, BytecodeAttributes& table) {
   ArrayAttribute bounds;
   for (const int64_t bound : table.signed_integers(cursor)) {

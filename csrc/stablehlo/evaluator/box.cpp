@@ -8,7 +8,7 @@ namespace mydev::stablehlo {
 
 void copy_box(const Sizes& sizes, const std::byte* from, const Sizes& from_strides, std::byte* to,
               const Sizes& to_strides, int64_t element_bytes) {
-  // What is dense in both along the last dimension goes at once.
+  // If both arrays are dense along the last dimension, a run along it is copied at once.
   const size_t rank = sizes.size();
   const bool has_runs = rank > 0 && from_strides[rank - 1] == 1 && to_strides[rank - 1] == 1;
   Sizes outer = sizes;

@@ -31,7 +31,7 @@ class Matrix {
   std::vector<Complex> values_;
 };
 
-// Of a tensor of matrices.
+// Reads one matrix of a tensor of matrices.
 Matrix read(const Type& type, const std::byte* data, int64_t number) {
   Matrix matrix(type.dims[type.dims.size() - 2], type.dims.back());
   const int64_t base = number * matrix.rows * matrix.columns;
@@ -58,7 +58,7 @@ int64_t matrices_in(const Type& type) {
   return count_of(Sizes(type.dims.begin(), type.dims.end() - 2));
 }
 
-// The columns from `first` on become (I - tau v v*) times themselves; v is 1 and what is below the diagonal in `from`.
+// Multiplies the columns from `first` on by (I - tau v v*). v is 1, then the elements below the diagonal in `from`.
 void reflect(Matrix& a, const Matrix& from, int64_t column, const Complex& tau, int64_t first) {
   for (int64_t j = first; j < a.columns; ++j) {
     Complex sum = a(column, j);
@@ -121,7 +121,7 @@ Evaluation evaluate_householder_product(const Operation& op) {
   };
 }
 
-// Turns the columns, and the rows, p and q of a so that a(p, q) is 0; v takes part.
+// Rotates the columns, and the rows, p and q of a so that a(p, q) is 0; v is rotated with them.
 void rotate(Matrix& a, Matrix& v, int64_t p, int64_t q) {
   const double size = std::abs(a(p, q));
   const Complex phase = std::conj(a(p, q)) / size;
@@ -190,7 +190,7 @@ Evaluation evaluate_eigh(const Operation& op) {
   };
 }
 
-// A vector for each matrix, with an element for each of the shorter side.
+// A vector for each matrix, with as many elements as its shorter side.
 Type vectors_of(const Type& matrices, ElementType element) {
   Type vectors = matrices;
   vectors.element = element;
@@ -199,7 +199,7 @@ Type vectors_of(const Type& matrices, ElementType element) {
   return vectors;
 }
 
-// What the targets give of such operands; nothing: they do not take them.
+// The types of a target's results for such operands; empty if the target does not take them.
 std::vector<Type> results_of_qr(const Operation& op) {
   const Type& a = *op.operand(0).type;
   return {a, vectors_of(a, a.element)};

@@ -1,4 +1,4 @@
-// dynamic_pad and real_dynamic_slice, whose results have sizes that are known; and the check of operands that say
+// dynamic_pad and real_dynamic_slice, whose results have sizes that are known; and the check of operands that give
 // sizes.
 #include <algorithm>
 #include <cstring>
@@ -11,13 +11,13 @@ namespace mydev::stablehlo {
 
 namespace {
 
-// As many as are needed to fill a result: how many elements lie between first and limit; -1 where there are no such.
+// The number of elements from first to below limit, by step; -1 if step is below 1 or first above limit.
 int64_t count_between(int64_t first, int64_t limit, int64_t step) {
   if (step < 1 || first > limit) return -1;
   return (limit - first) / step + ((limit - first) % step != 0 ? 1 : 0);
 }
 
-// Of a dimension that is padded; -1 where that is no size.
+// The size of a dimension after padding; -1 if it overflows or `interior` is negative.
 int64_t padded_size(int64_t size, int64_t low, int64_t high, int64_t interior) {
   int64_t padded = 0;
   const bool overflows = interior < 0 || __builtin_mul_overflow(std::max<int64_t>(size - 1, 0), interior, &padded) ||

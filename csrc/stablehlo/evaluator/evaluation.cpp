@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kElementGrain = 2048;  // elements, of some 20 ns each
 
 Evaluation evaluate_elementwise(const Module&, const Operation& op) {
-  // An operand of rank 0 stands for all elements: of clamp and select.
+  // In clamp and select, an operand of rank 0 stands for all elements.
   return [&op, scalar = ScalarOperation(op)](auto operands, auto results) {
     const Type& type = *op.result().type;
     parallel_for(type.element_count(), kElementGrain, [&](int64_t begin, int64_t end) {

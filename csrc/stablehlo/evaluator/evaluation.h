@@ -1,7 +1,8 @@
-// What an operation computes, on the host: for operators, types and forms that have no kernel.
+// Computes operations on the host: for operators, types and forms that have no kernel.
 //
-// An Evaluation takes dense row-major tensors in host memory and fills in the results, which overlap nothing. Plain and
-// exact rather than fast. It does not change, and any number of threads may run it at a time; it refers to the module.
+// An Evaluation takes dense row-major tensors in host memory and fills in the results, which overlap nothing. It is
+// plain and exact rather than fast. It does not change, and any number of threads may run it at a time; it refers to
+// the module.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +20,13 @@ using Evaluation = std::function<void(std::span<const std::byte* const>, std::sp
 // The target of the custom call that is computed here.
 inline constexpr std::string_view kApproxTopK = "ApproxTopK";
 
-// Of an operation that passes verify(), whose types are static and whose regions, if it has any, are bodies of scalars.
-// Raises UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.
+// The operation must pass verify(). Its types must be static, and its regions, if it has any, bodies of scalars. Raises
+// UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.
 Evaluation make_evaluation(const Module& module, const Operation& op);
 
-// Of a custom call to one of XLA's own targets: Qr, ProductOfElementaryHouseholderReflectors, Eigh. Elements of a tuple
-// are results of their own. Empty for other targets; raises UNIMPLEMENTED for operands that these do not take.
+// Computes a custom call to one of XLA's own targets: Qr, ProductOfElementaryHouseholderReflectors, Eigh. Elements of a
+// tuple are results of their own. Empty for other targets. Raises UNIMPLEMENTED if the operands' number or kind is not
+// supported, INVALID_ARGUMENT if sizes or results do not fit the target.
 Evaluation make_evaluation_of_target(const Operation& op);
 
 }  // namespace mydev::stablehlo

@@ -10,7 +10,7 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op);
 Evaluation evaluate_reduce_window(const Module& module, const Operation& op);
 Evaluation evaluate_select_and_scatter(const Module& module, const Operation& op);
 Evaluation evaluate_sort(const Module& module, const Operation& op);
-// The first of each line as the called computation orders them: exactly, and as many as the results have.
+// The first elements of each line in the order of the called computation: exactly, and as many as the results have.
 Evaluation evaluate_approx_top_k(const Module& module, const Operation& op);
 // indexing.cpp
 Evaluation evaluate_gather(const Operation& op);

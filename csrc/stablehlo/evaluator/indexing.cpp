@@ -28,7 +28,7 @@ int64_t clamped(int64_t value, int64_t least, int64_t most) noexcept {
   return std::min(std::max(value, least), most);
 }
 
-// How gather and scatter find windows of one tensor (the operand) for each index, which lie in another (the slices).
+// Finds windows of one tensor (the operand) for each index. Another tensor (the slices) has their elements.
 struct Windows {
   Sizes window_sizes;                        // of the window, for each dimension of the operand
   Sizes operand, operand_strides;            // all of it
@@ -39,7 +39,7 @@ struct Windows {
   Sizes components;                          // the operand's dimension of each
   Sizes operand_batching, indices_batching;  // dimensions that go together; the latter among `batch`
 
-  // Where the window of an index begins in the operand, by dimension.
+  // The place in the operand at which the window of an index begins, by dimension.
   Sizes start(const Index& at, const Type& type, const std::byte* indices) const {
     Sizes start(operand.size(), 0);
     const int64_t base = at.offset(index_strides);
@@ -60,7 +60,7 @@ struct Windows {
   }
 };
 
-// `window_dims` of the slices are those of the window, in order, without the `dropped` ones of the operand.
+// `window_dims` of the slices are the window's dimensions, in order, without the `dropped` ones of the operand.
 Windows windows_of(const Operation& op, const Type& operand, const Type& indices, const Type& slices,
                    const Sizes& window_dims, const Sizes& dropped, const char* map, const char* operand_batching,
                    const char* indices_batching) {
@@ -159,7 +159,7 @@ Evaluation evaluate_scatter(const Module& module, const Operation& op) {
 
 namespace {
 
-// Where a slice of these sizes begins: moved so that it lies within.
+// The offset at which a slice of these sizes begins. The slice is moved so that it lies within the operand.
 int64_t slice_offset(const Operation& op, std::span<const std::byte* const> operands, size_t first,
                      const Sizes& sizes) {
   const Sizes& whole = op.operand(0).type->dims;

@@ -23,7 +23,7 @@ void set_complex(const Type& type, std::byte* data, int64_t index, const Complex
   set_element(type, data, index, {.real = value.real(), .imaginary = value.imag()});
 }
 
-// Cooley and Tukey's algorithm, by the smallest factor of the length; of a prime length, by the definition.
+// Cooley and Tukey's algorithm, by the smallest factor of the length; if the length is prime, by the definition.
 void transform(std::span<Complex> x, double sign) {
   const size_t n = x.size();
   if (n < 2) return;
@@ -46,7 +46,7 @@ void transform(std::span<Complex> x, double sign) {
   }
 }
 
-// Along the last dimensions of a dense array, each in its turn.
+// Transforms along the last dimensions of a dense array, one after the other.
 void transform_all(std::vector<Complex>& x, const Sizes& sizes, size_t dimensions, double sign, bool scaled) {
   const Sizes strides = row_major_strides(sizes);
   for (size_t d = sizes.size() - dimensions; d < sizes.size(); ++d) {
@@ -93,7 +93,7 @@ Evaluation evaluate_fft(const Operation& op) {
         }
         x[static_cast<size_t>(at.offset(strides))] = std::conj(x[static_cast<size_t>(opposite)]);
       }
-      // What a real signal cannot have is left out.
+      // Imaginary parts that the spectrum of a real signal cannot have are dropped.
       for (Index at(sizes); n == 1 && at; at.next()) {
         if (at[rank - 1] == 0 || 2 * at[rank - 1] == sizes[rank - 1]) {
           Complex& value = x[static_cast<size_t>(at.offset(strides))];
@@ -119,7 +119,7 @@ Evaluation evaluate_cholesky(const Operation& op) {
       const auto at = [n](int64_t i, int64_t j) { return static_cast<size_t>(i * n + j); };
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j <= i; ++j) {
-          // Of the triangle that counts; the other one is its adjoint.
+          // Reads the triangle that counts; the other one is its adjoint.
           Complex sum = lower ? complex_element(type, operands[0], base + i * n + j)
                               : std::conj(complex_element(type, operands[0], base + j * n + i));
           for (int64_t k = 0; k < j; ++k) sum -= l[at(i, k)] * std::conj(l[at(j, k)]);
@@ -144,7 +144,7 @@ Evaluation evaluate_triangular_solve(const Operation& op) {
     const bool left = op.boolean("left_side"), unit = op.boolean("unit_diagonal");
     const auto transpose = op.get<Transpose>("transpose_a");
     const bool turned = transpose == Transpose::kTranspose || transpose == Transpose::kAdjoint;
-    // op(a) x = b by substitution; from the right, x op(a) = b is the same of rows, with a turned round.
+    // Solves op(a) x = b by substitution. From the right, x op(a) = b is the same for rows, with a transposed.
     const bool swaps = turned == left;  // the element (i, j) of what is solved is (j, i) of a
     const bool forward = op.boolean("lower") != swaps;
     const int64_t n = a_type.dims.back(), rows = b_type.dims[b_type.dims.size() - 2], columns = b_type.dims.back();

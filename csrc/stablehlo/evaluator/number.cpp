@@ -255,7 +255,7 @@ Number converted(ElementType from, ElementType to, const Number& number) noexcep
   if (!from_float) {
     result.real = from == ElementType::kU64 ? static_cast<double>(static_cast<uint64_t>(number.integer))
                                             : static_cast<double>(number.integer);
-    // Rounded once: f32 of a 64-bit integer is not that of its f64.
+    // It is rounded once: the f32 of a 64-bit integer differs from the f32 of its f64.
     if (to == ElementType::kF32 || to == ElementType::kC64) {
       result.real = from == ElementType::kU64 ? static_cast<float>(static_cast<uint64_t>(number.integer))
                                               : static_cast<float>(number.integer);
@@ -272,7 +272,7 @@ double with_precision(double value, int exponent_bits, int mantissa_bits) noexce
   const int exponent = std::ilogb(value);
   const double result =
       std::ldexp(std::nearbyint(std::ldexp(value, mantissa_bits - exponent)), exponent - mantissa_bits);
-  // What would be subnormal is flushed, as XLA does.
+  // A result that would be subnormal is flushed, as XLA does.
   if (std::ilogb(result) > bias) return std::copysign(std::numeric_limits<double>::infinity(), value);
   if (std::ilogb(result) < 1 - bias) return std::copysign(0.0, value);
   return result;

@@ -19,12 +19,12 @@ struct Number {
 Number load(ElementType type, const std::byte* from) noexcept;
 // Rounds to nearest, halves to even; integers wrap round.
 void store(ElementType type, const Number& number, std::byte* to) noexcept;
-// What load() gives of what store() wrote.
+// The number that load() gives after store() wrote this one.
 Number rounded(ElementType type, const Number& number) noexcept;
-// As XLA converts: to integers toward zero and to the nearest that there is, NaN to 0; to pred by != 0; of complex
-// numbers the real part.
+// Converts as XLA does. A float becomes the nearest integer toward zero that the type holds, NaN becomes 0. A number
+// becomes a pred by != 0. A complex number gives its real part.
 Number converted(ElementType from, ElementType to, const Number& number) noexcept;
-// With so many bits of exponent and mantissa, at least 1 and 0; beyond the largest: infinite.
+// Rounds to so many bits of exponent and mantissa, at least 1 and 0. A number beyond the largest becomes infinite.
 double with_precision(double value, int exponent_bits, int mantissa_bits) noexcept;
 
 inline ElementKind kind_of(ElementType type) noexcept {

@@ -38,7 +38,7 @@ std::vector<T> widened(const Type& type, const std::byte* data, const Sizes& siz
   return values;
 }
 
-// Of one operand: its batch, free and contracted dimensions, in this order.
+// The batch, free and contracted dimensions of one operand, in this order.
 struct Side {
   Sizes sizes, strides;
   int64_t batch = 1, free = 1, contracted = 1;
@@ -79,7 +79,7 @@ void multiply(const Operation& op, const Side& a, const Side& b, std::span<const
   });
 }
 
-// By what elements of operands are widened to for a result of the type: f(T{}).
+// Calls f(T{}) for the T to which elements of operands are widened for a result of the type.
 template <typename F>
 void for_wide_type(ElementType type, const F& f) {
   switch (kind_of(type)) {
@@ -161,7 +161,7 @@ class Convolver {
   }
 
  private:
-  // To the place under the window. False: it is padding.
+  // Moves to the place under the window. False: it is padding.
   bool move(const Index& out, const Index& within, int64_t& from, int64_t& weight) const {
     for (size_t i = 0; i < shape_.spatial.size(); ++i) {
       const Convolution::Spatial& s = shape_.spatial[i];
@@ -192,7 +192,8 @@ Evaluation evaluate_dot_general(const Operation& op) {
 
 namespace {
 
-// With the padding of an operand. Raises INVALID_ARGUMENT where the result's sizes do not follow from it.
+// The convolution with the padding that an operand gives. Raises INVALID_ARGUMENT if the result's sizes do not follow
+// from it.
 Convolution with_padding(const Operation& op, Convolution shape, const std::byte* data) {
   const Type& type = *op.operand(2).type;
   const Sizes padding = numbers_of(type, data);

@@ -56,7 +56,7 @@ std::array<uint32_t, 2> threefry(uint64_t key, uint64_t counter) noexcept {
   return {x, y};
 }
 
-// 32 bits at a time, from a state that is advanced by the blocks that were begun.
+// Gives 32 bits at a time, from a state that is advanced by the blocks that were begun.
 class Bits {
  public:
   Bits(RngAlgorithm algorithm, std::vector<uint64_t> state) : algorithm_(algorithm), state_(std::move(state)) {}
@@ -74,7 +74,7 @@ class Bits {
       const auto words = threefry(state_[0], state_[1]);
       block_ = {words[0], words[1], 0, 0};
     } else {
-      // Of a state of two words, the key is the counter's high half too, as XLA has it.
+      // If the state has two words, the key is the counter's high half too, as in XLA.
       block_ = philox(state_[0], state_[1], state_.size() > 2 ? state_[2] : state_[0]);
     }
     if (++state_[1] == 0 && state_.size() > 2) ++state_[2];
@@ -105,7 +105,7 @@ Evaluation evaluate_rng_bit_generator(const Operation& op) {
   };
 }
 
-// Numbers that are others at each run, from one generator of the process.
+// Numbers that differ at each run, from one generator of the process.
 Evaluation evaluate_rng(const Operation& op) {
   const bool is_normal = op.get<RngDistribution>("rng_distribution") == RngDistribution::kNormal;
   return [&op, is_normal](auto operands, auto results) {
@@ -122,7 +122,7 @@ Evaluation evaluate_rng(const Operation& op) {
         number.real = std::normal_distribution<double>(first.real, second.real)(generator);
       } else if (is_float) {
         const double drawn = std::uniform_real_distribution<double>(first.real, second.real)(generator);
-        // Rounding may reach the end, which is not of the interval.
+        // Rounding may reach the end, which does not belong to the interval.
         number.real = rounded(type.element, {.real = drawn}).real < second.real ? drawn : first.real;
       } else {
         const int64_t last = second.integer > first.integer ? second.integer - 1 : first.integer;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kReductionGrain = 2048;  // elements, of some 30 ns each
 
-// Where a reduction's elements are: offsets are of those that are kept plus of those that are reduced.
+// The offset of a reduction's element is the sum of two: one over the outer dimensions, one over the reduced ones.
 struct Reduction {
   Sizes kept, kept_strides, reduced, reduced_strides;
 
@@ -61,7 +61,7 @@ Evaluation evaluate_reduce(const Module& module, const Operation& op) {
 
 namespace {
 
-// Tensors of one shape, sorted together along a dimension; of each line, results have the first elements.
+// Sorts tensors of one shape together along a dimension; the results have the first elements of each line.
 Evaluation sort_lines(const Operation& op, std::shared_ptr<const ScalarProgram> less, int64_t dimension) {
   return [&op, less = std::move(less), dimension](auto operands, auto results) {
     Sizes lines = op.operand(0).type->dims;
@@ -128,7 +128,7 @@ const Function* only_called(const Module& module, const Operation& op) {
   return module.find_function(symbol != nullptr ? symbol->path : *text);
 }
 
-// That results are of the operands' types but for as many elements, or fewer, along the dimension.
+// Requires that results have the operands' types, with as many elements or fewer along the dimension.
 void require_shorter_results(const Operation& op, int64_t dimension) {
   const size_t n = op.results.size();
   const Type& first = *op.operand(0).type;

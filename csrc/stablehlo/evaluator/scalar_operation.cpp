@@ -118,7 +118,7 @@ int64_t integer_power(int64_t base, int64_t exponent, bool is_signed) noexcept {
   return from_bits(result);
 }
 
-// By zero: all bits set; the most negative number by -1: itself. The rest fits.
+// Division by zero gives all bits set; the most negative number divided by -1 gives itself. All other quotients fit.
 int64_t quotient(int64_t a, int64_t b, bool is_signed) noexcept {
   if (b == 0) return -1;
   if (!is_signed) return from_bits(bits_of(a) / bits_of(b));

@@ -1,4 +1,4 @@
-// Operators that compute element by element, of one element.
+// Operators that compute element by element, applied to one element.
 #pragma once
 
 #include "stablehlo/evaluator/number.h"
@@ -6,7 +6,7 @@
 
 namespace mydev::stablehlo {
 
-// add, compare, select, convert, ...; not map, and of bitcast_convert what keeps the width.
+// True for add, compare, select, convert, ...; not for map, and for bitcast_convert only if it keeps the width.
 bool is_elementwise(const Operation& op) noexcept;
 
 // Immutable; any thread.
@@ -14,7 +14,7 @@ class ScalarOperation {
  public:
   // Raises UNIMPLEMENTED for an element type that the operator is not defined for.
   explicit ScalarOperation(const Operation& op);
-  // Of operands as the operation has them; rounded to the result's type.
+  // The operands are in the operation's order; the result is rounded to the result's type.
   Number apply(const Number* operands) const;
 
  private:

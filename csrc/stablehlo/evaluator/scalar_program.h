@@ -1,4 +1,4 @@
-// The body of a reduction, a comparator or a map, of scalars: what its region computes, one element at a time.
+// The body of a reduction, a comparator or a map, on scalars: it computes its region one element at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace mydev::stablehlo {
 // Immutable; any thread. Refers to the module.
 class ScalarProgram {
  public:
-  // Of a region with one block whose arguments, results and operations are scalars. Raises UNIMPLEMENTED, with the
-  // operation, for what is not computed element by element, and for values from outside that are no constants.
+  // The region has one block whose arguments, results and operations are scalars. Raises UNIMPLEMENTED, with the
+  // operation, for operations that are not computed element by element, and for values from outside that are no
+  // constants.
   ScalarProgram(const Module& module, const Region& region);
 
   size_t num_arguments() const noexcept { return arguments_; }
   size_t num_results() const noexcept { return results_.size(); }
-  // The operation, if the region is that one of its arguments, in their order, or turned round: add, maximum, ...
+  // The operation, if the region is just that, applied to its arguments, in their order or reversed: add, maximum, ...
   const Operation* only_operation() const noexcept { return only_operation_; }
 
   // Registers of one thread, for run().
@@ -40,7 +41,7 @@ class ScalarProgram {
                                   Names& names);
   void add_operation(const Module& module, const Operation& op, Names& names);
   uint32_t add_register(const Number& number = {});
-  // Of what the body computed, or of a constant, which may be outside of it.
+  // The register of a value that the body computed, or of a constant, which may be outside of it.
   uint32_t register_of(const Value& value, const Operation& user, Names& names);
 
   size_t arguments_ = 0;

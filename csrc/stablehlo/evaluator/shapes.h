@@ -69,9 +69,9 @@ inline void set_element(const Type& type, std::byte* data, int64_t index, const 
   store(type.element, number, data + index * element_bytes(type.element));
 }
 
-// Dense integers, as operands that say sizes are. dynamic_shapes.cpp
+// Reads dense integers, as operands that give sizes are. dynamic_shapes.cpp
 Sizes numbers_of(const Type& type, const std::byte* data);
-// That an operand says the sizes that the result's type needs. Raises INVALID_ARGUMENT, with the operation.
+// Raises INVALID_ARGUMENT, with the operation, unless the operand gives the sizes that the result's type needs.
 void require_sizes(const Operation& op, size_t operand, const Sizes& expected, const Sizes& given);
 
 }  // namespace mydev::stablehlo

@@ -32,8 +32,8 @@ struct Window {
     for (size_t d = 0; 2 * d < padding.size(); ++d) low[d] = padding[2 * d];
   }
 
-  // The tensor's indices along a dimension that are under a window there, in order. Places that are over padding, or
-  // between elements, are never gone through: there may be any number of them.
+  // The tensor's indices along a dimension that are under a window there, in order. Places over padding, or between
+  // elements, are never gone through: there may be any number of them.
   void find_under(size_t d, int64_t number, Sizes& found) const {
     const int64_t begin = number * strides[d] - low[d], step = dilations[d], spread = base_dilations[d];
     found.clear();
@@ -50,7 +50,7 @@ struct Window {
     }
   }
 
-  // The dimension along which each window begins where the tensor does, or ends there; nothing: there is none.
+  // The dimension along which each window begins or ends where the tensor does; nothing if there is none.
   std::optional<size_t> cumulative_dimension(const Sizes& windows) const {
     if (windows != base || count_of(base) == 0) return std::nullopt;
     std::optional<size_t> found;

@@ -1,7 +1,7 @@
-// Attributes: what operators, functions and modules are given besides values, as one variant.
+// Attributes: the data besides values that operators, functions and modules are given, as one variant.
 //
 // An Attribute does not change once its module has it, and lives as long. Operation has accessors that check the kind
-// and name the operator where it is another one.
+// and name the operator if it is another one.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +47,8 @@ struct Symbol {
 // The elements of a constant.
 struct TensorLiteral {
   const Type* type = nullptr;  // a static tensor
-  // Dense, row-major, little-endian; a byte for each element of fewer than eight bits, extended to it by its sign;
-  // 0 or 1 of a pred. One element where is_splat: they are all the same. The module's memory, not aligned.
+  // Dense, row-major, little-endian. An element of fewer than eight bits has a byte, extended to it by its sign; a pred
+  // is 0 or 1. If is_splat, there is one element: they are all the same. The memory is the module's and not aligned.
   std::span<const std::byte> bytes;
   bool is_splat = false;
 };
@@ -82,7 +82,7 @@ struct OutputOperandAlias {
   std::vector<int64_t> operand_tuple_indices;
 };
 
-// One of a dialect whose attributes are read past, such as most of Shardy's: "sdy attribute 10".
+// An attribute of a dialect whose attributes are read past, such as most of Shardy's: "sdy attribute 10".
 struct UnknownAttribute {
   std::string description;
 };
@@ -100,19 +100,19 @@ struct Attribute {
   const T* get_if() const noexcept {
     return std::get_if<T>(&value);
   }
-  // What it is, for messages: "an integer", "a tensor literal".
+  // The name of its kind, for messages: "an integer", "a tensor literal".
   std::string_view kind_name() const noexcept;
 };
 
-// Elements of a literal as numbers; all of them where it is a splat, at most so many. Raises INVALID_ARGUMENT for other
+// Elements of a literal as numbers, at most so many; a splat gives all of them. Raises INVALID_ARGUMENT for other
 // types.
 inline constexpr size_t kMostListedElements = size_t{1} << 20;
 std::vector<int64_t> integers_of(const TensorLiteral& literal);
-// What every kind of list of integers or booleans gives; nothing for what is none.
+// The values of any kind of list of integers or booleans; nullopt if the attribute is no such list.
 std::optional<std::vector<int64_t>> integers_in(const Attribute& attribute);
 std::vector<double> floats_of(const TensorLiteral& literal);  // of floats and integers
 
-// The number that bits stand for: of f64, f32, bf16 and f16. Raises UNIMPLEMENTED for others.
+// The number that bits stand for, for f64, f32, bf16 and f16. Raises UNIMPLEMENTED for others.
 double float_of_bits(ElementType type, uint64_t bits);
 
 }  // namespace mydev::stablehlo

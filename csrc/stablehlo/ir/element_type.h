@@ -58,7 +58,7 @@ struct ElementRow {
   uint8_t bits;                // of a value. Pass element_bytes() for what one takes in memory
   ElementKind kind;
   mydev_dtype dtype;  // MYDEV_DTYPE_INVALID: there are no kernels of this type
-  // Of the type's encoding in VHLO and in MLIR's builtin dialect.
+  // The codes of the type's encoding in VHLO and in MLIR's builtin dialect.
   uint8_t vhlo_code, builtin_code;
 };
 
@@ -112,7 +112,7 @@ static_assert([] {
   return kElementTypes.size() == static_cast<size_t>(ElementType::kNone) + 1;
 }());
 
-// What an element takes in memory and in a literal: values of fewer than eight bits have a byte of their own.
+// The bytes of an element in memory and in a literal: values of fewer than eight bits have a byte of their own.
 constexpr int64_t element_bytes(ElementType type) noexcept {
   const int64_t bits = element_row(type).bits;
   return bits <= 8 ? (bits + 7) / 8 : bits <= 16 ? 2 : bits <= 32 ? 4 : bits <= 64 ? 8 : 16;

@@ -1,11 +1,11 @@
-// A StableHLO program, normalised: what a lowering reads.
+// A StableHLO program, normalised. A lowering reads it.
 //
 //   const Module module = read_bytecode(bytes);           // bytecode/reader.h
 //   verify(module);                                       // verifier/verifier.h
 //   for (const Operation* op : module.main().body->body().operations) lower(*op);
 //
-// What is normal about it: VHLO's versions of an operator are one (operator.h); conversions between dialects are gone;
-// all types are `Type`, whatever dialect they were of; symbols are plain names; Shardy's meshes and shardings are data
+// It is normalised so: VHLO's versions of an operator are one (operator.h); conversions between dialects are gone; all
+// types are `Type`, whatever dialect they were of; symbols are plain names; Shardy's meshes and shardings are data
 // (sharding.h).
 //
 // A Module owns all that it is made of, the bytes of constants and of locations included; nothing in it moves when the
@@ -68,18 +68,18 @@ class Module {
   const std::string& name() const noexcept;
   const Dictionary& attributes() const noexcept;                   // "mhlo.num_partitions", "mhlo.num_replicas", ...
   const std::vector<const Function*>& functions() const noexcept;  // in the order of the text
-  // Of the mesh that shardings name; nullptr if there is none.
+  // The mesh that shardings name; nullptr if there is none.
   const Mesh* find_mesh(std::string_view name) const noexcept;
   const std::map<std::string, Mesh, std::less<>>& meshes() const noexcept;
   // nullptr if there is none.
   const Function* find_function(std::string_view name) const noexcept;
   // The function that is run, "main". Raises INVALID_ARGUMENT if there is none.
   const Function& main() const;
-  // What an operation calls: the function that its attribute ("callee", "decomposition") names. Raises
-  // INVALID_ARGUMENT if there is none.
+  // The function that an operation calls; its attribute ("callee", "decomposition") names it. Raises INVALID_ARGUMENT
+  // if there is none.
   const Function& callee(const Operation& op, std::string_view attribute = "callee") const;
   std::string location_text(uint32_t location) const;
-  // StableHLO's version that the bytes said they are of, "1.13.0"; "" of what was read from text.
+  // The version of StableHLO that the bytes declared, "1.13.0"; "" if the module was read from text.
   const std::string& version() const noexcept;
 
   // --- for readers and rewriters; a lowering does not need them ---
@@ -90,7 +90,7 @@ class Module {
   std::unique_ptr<Contents> contents_;
 };
 
-// What a module owns. Deques: what is in them does not move.
+// The objects that a module owns. They are in deques, so that they do not move.
 struct Module::Contents {
   std::string name, version;
   Dictionary attributes;

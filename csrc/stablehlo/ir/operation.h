@@ -31,7 +31,7 @@ struct Value {
   const Operation* definition = nullptr;  // nullptr: it is an argument of `block`
   const Block* block = nullptr;           // where it is defined
   uint32_t index = 0;                     // among the results, or the arguments
-  // Within its function, from 0 to Function::value_count: for tables by value.
+  // Its number within its function, from 0 to Function::value_count: for tables by value.
   uint32_t id = 0;
 };
 
@@ -43,7 +43,7 @@ struct Operation {
   const Block* block = nullptr;
   std::vector<const Value*> operands;
   std::vector<const Value*> results;
-  // The operator's, then those of dialects ("mhlo.sharding"), which have a dot in their names.
+  // The operator's attributes, then those of dialects ("mhlo.sharding"), which have a dot in their names.
   Dictionary attributes;
   std::vector<const Region*> regions;
 
@@ -53,7 +53,7 @@ struct Operation {
   const Value& operand(size_t i) const;
   const Value& result(size_t i = 0) const;
   const Region& region(size_t i = 0) const;
-  // Those of a group of the operator's row: operand_group("init_values").
+  // The operands of a group of the operator's row: operand_group("init_values").
   std::span<const Value* const> operand_group(std::string_view group) const noexcept;
 
   // nullptr if there is none.
@@ -66,8 +66,8 @@ struct Operation {
   bool boolean(std::string_view name, bool otherwise) const;
   double floating(std::string_view name) const;
   const std::string& string(std::string_view name) const;  // or the path of a symbol
-  // A tensor literal or an array, of integers or booleans. Two-dimensional ones (padding, replica_groups) in row-major
-  // order; their shape is that of literal().
+  // The numbers of a tensor literal or an array, of integers or booleans. Two-dimensional ones (padding,
+  // replica_groups) are in row-major order; literal() has their shape.
   std::vector<int64_t> integers(std::string_view name) const;
   std::vector<int64_t> integers_or_none(std::string_view name) const;  // empty if there is none
   const TensorLiteral& literal(std::string_view name) const;
@@ -85,7 +85,7 @@ struct Operation {
     return found != nullptr ? found->get_if<T>() : nullptr;
   }
 
-  // Types of the results, and in place of a tuple's those of its elements.
+  // The types of the results; a tuple is replaced by its elements.
   std::vector<const Type*> result_types() const;
 
   // "stablehlo.add (operation 3 of function 'main', at "model.py":12:3)".
@@ -115,7 +115,7 @@ struct Region {
 
   const Block& body() const noexcept { return *blocks.front(); }
   std::span<const Value* const> arguments() const noexcept { return body().arguments; }
-  // What the terminator returns.
+  // The values that the terminator returns.
   std::span<const Value* const> results() const noexcept { return body().terminator().operands; }
 };
 

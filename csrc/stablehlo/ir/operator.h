@@ -65,7 +65,7 @@ struct AttributeRow {
   std::string_view name;
   Kind kind = kAny;
   bool optional = false;
-  // VHLO's versions of the operator that have it.
+  // The first and last of VHLO's versions of the operator that have the attribute.
   uint8_t first_version = 1, last_version = 0xFF;
 };
 
@@ -78,7 +78,7 @@ struct OperatorRow {
   std::string_view results;  // likewise
   int8_t regions;            // -1: any number, at least one
   uint16_t traits;
-  // VHLO's versions of the operator that StableHLO up to 1.13 has: 1 to ... 0: it is of another dialect.
+  // The number of versions that VHLO has of the operator, up to StableHLO 1.13. 0: it is of another dialect.
   uint8_t versions;
   std::span<const AttributeRow> attributes;  // by name
 
@@ -93,11 +93,11 @@ const OperatorRow* find_operator(std::string_view name) noexcept;
 // The attribute of that name, or nullptr.
 const AttributeRow* find_attribute(const OperatorRow& row, std::string_view name) noexcept;
 
-// Where a group of operands or results stands among `count` of them.
+// The place of a group of operands or results among `count` of them.
 struct GroupRange {
   size_t begin = 0, count = 0;
 };
-// Of the group that is called so; an empty range past the end if there is none. `groups` as in OperatorRow.
+// The range of the group of that name; an empty range past the end if there is none. `groups` as in OperatorRow.
 GroupRange group_range(std::string_view groups, std::string_view name, size_t count) noexcept;
 // Whether `count` operands can be divided into the groups.
 bool fits_groups(std::string_view groups, size_t count) noexcept;

@@ -169,7 +169,7 @@ constexpr OperatorRow accurate(Op op, std::string_view name) {
 constexpr OperatorRow binary(Op op, std::string_view name) {
   return {op, name, "lhs rhs", "result", 0, kSameTypes, 1, {}};
 }
-// Of another dialect.
+// The row of an operator of another dialect.
 constexpr OperatorRow sharding(Op op, std::string_view name, std::span<const A> attributes) {
   return {op, name, "operand", "result", 0, kSameTypes | kIdentity, 0, attributes};
 }

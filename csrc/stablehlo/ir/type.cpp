@@ -111,7 +111,7 @@ bool sizes_are_valid(const Type& type) noexcept {
   for (const int64_t size : type.dims) {
     if (size == kDynamic) continue;
     if (size < 0) return false;
-    // A size of zero hides no others: strides are computed of them.
+    // A size of zero does not hide the others: strides are computed from them.
     if (size != 0 && (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kMostTensorBytes)) return false;
   }
   return true;

@@ -1,4 +1,4 @@
-// Types of values and of attributes. There are no quantized ones: readers refuse them.
+// Types of values and of attributes. There are no quantized types: readers refuse them.
 //
 // A Type does not change once its module has it; values and attributes point to it. Two that are equal may be two
 // objects: compare with ==. The text of one is MLIR's ("tensor<4x?xf32>").
@@ -13,7 +13,7 @@
 
 namespace mydev::stablehlo {
 
-// A size that is known when the program runs.
+// A size that is known only when the program runs.
 inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 
 enum class TypeKind : uint8_t {
@@ -39,9 +39,10 @@ struct Type {
   bool is_tensor() const noexcept { return kind == TypeKind::kTensor; }
   int64_t rank() const noexcept { return static_cast<int64_t>(dims.size()); }
   bool is_static() const noexcept;
-  // Of a tensor whose sizes are all known: how many, which the readers have checked not to overflow; else kDynamic.
+  // The number of elements of a tensor whose sizes are all known, which readers have checked not to overflow; else
+  // kDynamic.
   int64_t element_count() const noexcept;
-  // What the elements take in memory, likewise.
+  // The bytes of the elements in memory; else kDynamic.
   int64_t bytes() const noexcept;
 
   std::string text() const;
@@ -49,12 +50,12 @@ struct Type {
 
 // Structural.
 bool operator==(const Type& left, const Type& right) noexcept;
-// The same sizes, where both are known.
+// True if the sizes are the same, as far as both are known.
 bool compatible_shapes(const Type& left, const Type& right) noexcept;
 
 // The most bytes that a tensor may have: offsets into it do not overflow.
 inline constexpr int64_t kMostTensorBytes = int64_t{1} << 56;
-// Whether the sizes are kDynamic or not negative, and the bytes of those that are known within kMostTensorBytes.
+// True if each size is kDynamic or not negative, and the bytes of the known sizes are within kMostTensorBytes.
 bool sizes_are_valid(const Type& type) noexcept;
 
 }  // namespace mydev::stablehlo

@@ -338,7 +338,7 @@ const Attribute* TextAttributeReader::dialect_attribute() {
   }
   if (scanner_.take("#stablehlo.result_accuracy<")) return result_accuracy();
   if (scanner_.take("#stablehlo.output_operand_alias<")) return output_operand_alias();
-  // What Shardy adds is read past.
+  // Attributes that Shardy adds are read past.
   if (scanner_.take("#sdy")) {
     const std::string_view name = scanner_.next_word();
     if (!name.empty()) scanner_.word("the name of an attribute");
@@ -389,7 +389,7 @@ const Attribute* TextAttributeReader::output_operand_alias() {
   return add(std::move(alias));
 }
 
-// <name = value, ...> of several attributes that are one in the text.
+// <name = value, ...>: several attributes that are one in the text.
 void TextAttributeReader::structured(Dictionary& attributes, const OperatorRow& row) {
   do {
     std::string name(scanner_.word("a field"));

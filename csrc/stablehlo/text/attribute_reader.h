@@ -19,14 +19,14 @@ class TextAttributeReader {
   const Attribute* attribute();
   // {name = value, ...}, whose brace has been taken.
   Dictionary dictionary();
-  // The value of an attribute of an operator, which may be written short: [1, 2] and 3 without their types. Structured
-  // ones are several: they are appended under the names that operations have here.
+  // Reads the value of an attribute of an operator, which may be written short: [1, 2] and 3 without their types. A
+  // structured one stands for several: they are appended under the names that operations have here.
   void operator_attribute(std::string_view name, const OperatorRow& row, Dictionary& attributes);
   // <lhs_precision_type = bf16, ...>
   void dot_algorithm(const OperatorRow& row, Dictionary& attributes);
   // [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]
   void convolution_numbers(Dictionary& attributes);
-  // What an operator's short form says of an attribute: [1, 2], 3, true, THREE_FRY.
+  // An attribute in an operator's short form: [1, 2], 3, true, THREE_FRY.
   const Attribute* short_attribute(const AttributeRow& row);
 
   const Attribute* add(Attribute::Value value) { return contents_.add(Attribute{std::move(value)}); }

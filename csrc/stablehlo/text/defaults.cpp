@@ -1,4 +1,5 @@
-// What the text of an operation leaves out, or writes otherwise than operations have it here.
+// Adds attributes that the text of an operation leaves out, and converts those that operations have in another form
+// here.
 #include <algorithm>
 
 #include "stablehlo/text/operation_reader.h"
@@ -7,7 +8,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-// How many numbers a list that was left out has: one for each dimension of a window.
+// The length of a list that was left out: one number for each dimension of a window.
 int64_t window_rank(const Operation& op) {
   if (op.operands.empty()) return 0;
   const int64_t rank = op.operands.front()->type->rank();
@@ -23,7 +24,7 @@ const Attribute* zeros(ElementType element, std::vector<int64_t> dims, TextAttri
   return attributes.zeros(std::move(type));
 }
 
-// nullptr: it has no default.
+// Returns nullptr if it has no default.
 const Attribute* default_of(const Operation& op, const AttributeRow& row, TextAttributeReader& attributes) {
   switch (row.kind) {
     case AttributeRow::kBool:
@@ -63,7 +64,7 @@ const Attribute* default_of(const Operation& op, const AttributeRow& row, TextAt
   return nullptr;
 }
 
-// A value as operations have it.
+// The value in the form that operations have here.
 const Attribute* converted(const AttributeRow& row, const Attribute* value, TextAttributeReader& attributes) {
   if (row.kind == AttributeRow::kBool && value->get_if<Unit>() != nullptr) return attributes.add(true);
   const auto* integer = value->get_if<Integer>();

@@ -1,4 +1,4 @@
-// What StableHLO's text calls the values of enumerations, by their numbers.
+// The names of the values of enumerations in StableHLO's text, by their numbers.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Constants in a program's text: what is between the brackets of dense<...>.
+// Constants in a program's text: the contents of the brackets of dense<...>.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct WrittenElements {
 };
 WrittenElements read_elements(TextScanner& scanner);
 
-// The bytes of one number; appends to `bytes`. Raises at the scanner's place if it is none of the type.
+// The bytes of one number; appends to `bytes`. Raises at the scanner's place if it is no number of the type.
 void append_number(std::vector<std::byte>& bytes, ElementType type, std::string_view number, TextScanner& scanner);
 // The bits of a number of a float's type, rounded to nearest even.
 uint64_t bits_of_float(ElementType type, std::string_view number, TextScanner& scanner);

@@ -9,7 +9,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-// What an operator's short form says as "keyword = value", or "keyword = value x value".
+// A part of an operator's short form: "keyword = value", or "keyword = value x value".
 struct Clause {
   Operator op;
   std::string_view keyword, attribute, second = "";
@@ -367,7 +367,7 @@ bool TextOperationReader::read_clause(Operation& op) {
   return true;
 }
 
-// The types of the results: all that is written where they are not told from those of the operands.
+// Reads the types that are written, and returns those of the results.
 std::vector<const Type*> TextOperationReader::read_signature(const Operation& op) {
   if (op.row().results.empty() && op.operands.empty()) {
     if (scanner_.take(":")) attributes_.type();

@@ -35,7 +35,7 @@ class TextOperationReader {
     const Type* type = nullptr;
   };
 
-  // In braces, with these arguments or, where there are none, those that are written at its beginning.
+  // Reads a region in braces, with these arguments or, if there are none, those that are written at its beginning.
   const Region* read_region(const Operation* owner, const std::vector<Argument>& arguments = {});
   void read_block_arguments(Block& block);
   void add_argument(Block& block, const Argument& argument);
@@ -47,7 +47,7 @@ class TextOperationReader {
   void read_generic(Operation& op);
   void read_regions(Operation& op);
   void read_short(Operation& op);
-  // The short forms of operators with regions: what comes before the types, and after them. region_forms.cpp.
+  // The short forms of operators with regions: the parts before the types, and after them. region_forms.cpp.
   void read_while(Operation& op);
   void read_reduce(Operation& op);
   void read_convolution(Operation& op);
@@ -73,13 +73,14 @@ class TextOperationReader {
   Module::Contents& contents_;
   Function& function_;
   std::map<std::string, const Value*, std::less<>> values_;
-  // What names meant before a region gave them another meaning: nullptr, nothing.
+  // The values that names stood for before a region redefined them; nullptr: the name had no value.
   std::vector<std::pair<std::string, const Value*>> hidden_;
   int depth_ = 0;
   std::vector<std::string> loop_names_;  // what the loop whose types are being read calls its values
 };
 
-// Gives an operation the attributes that its text left out, and those that are written otherwise their form here.
+// Adds the attributes that the text of an operation left out; converts those that are written otherwise to their form
+// here.
 void complete_attributes(Operation& op, TextAttributeReader& attributes);
 
 }  // namespace mydev::stablehlo

@@ -107,7 +107,7 @@ class FunctionPrinter {
     return found;
   }
 
-  // Nothing but values of one type.
+  // True if it has nothing but values of one type.
   static bool is_short(const Operation& op) {
     if (!op.row().has(kSameTypes) || op.row().has(kIdentity) || !op.regions.empty() || op.results.size() != 1) {
       return false;
@@ -240,7 +240,7 @@ std::string print(const Module& module) {
   for (const auto& [name, mesh] : module.meshes()) {
     text += "  sdy.mesh ";
     append_symbol(text, name);
-    // "#sdy.mesh<...>" without what says that it is one.
+    // "#sdy.mesh<...>" without its first word.
     text += " = " + print(Attribute{mesh}).substr(std::string_view("#sdy.mesh").size()) + "\n";
   }
   for (const Function* function : module.functions()) FunctionPrinter(text, *function).print();

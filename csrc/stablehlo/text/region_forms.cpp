@@ -30,8 +30,8 @@ void TextOperationReader::read_loop(Operation& op) {
   }
 }
 
-// (%x init: %v), (%y init: %w) applies stablehlo.add across dimensions = [1] : types; without an operator that it
-// applies, read_reducer() follows.
+// (%x init: %v), (%y init: %w) applies stablehlo.add across dimensions = [1] : types. If it names no operator to apply,
+// read_reducer() follows.
 void TextOperationReader::read_reduce(Operation& op) {
   std::vector<const Value*> initial;
   do {
@@ -93,8 +93,8 @@ void TextOperationReader::add_reducer(Operation& op, const OperatorRow& row) {
   op.regions.push_back(&region);
 }
 
-// reducer(%a: type, %b: type) (%c: type, %d: type) { ... }: what came before and what comes next, of each operand. The
-// region takes all of the former, then all of the latter.
+// reducer(%a: type, %b: type) (%c: type, %d: type) { ... }: for each operand, the value so far and the next element.
+// The region takes all of the former, then all of the latter.
 void TextOperationReader::read_reducer(Operation& op) {
   std::vector<Argument> before, next;
   if (!scanner_.take_word("reducer")) scanner_.fail("'reducer('");

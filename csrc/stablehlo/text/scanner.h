@@ -9,7 +9,7 @@
 
 namespace mydev::stablehlo {
 
-// The number that all of a text is, as std::from_chars reads it.
+// The number that a whole text stands for, as std::from_chars reads it.
 template <typename T, typename... Base>
 std::optional<T> number_of(std::string_view text, Base... base) {
   T value{};
@@ -26,26 +26,25 @@ class TextScanner {
 
   // Raises INVALID_ARGUMENT: "StableHLO text, line 4, column 9: expected a type, found 'x'".
   [[noreturn]] void fail(const std::string& expected);
-  // The same of something that is well written and wrong: "line 4, column 9: there is no value %x".
+  // The same for a text that is well written and wrong: "line 4, column 9: there is no value %x".
   [[noreturn]] void fail_about(const std::string& what);
 
-  // '\0' at the end. Spaces and comments are nothing.
+  // Returns '\0' at the end. Skips spaces and comments.
   char peek();
   bool take(std::string_view token);
   void expect(std::string_view token);
-  // What looks like a name: letters, digits, '_', '.', '$' and '-' that is not the beginning of "->"; "" if there is
-  // none.
+  // A word like a name: letters, digits, '_', '.', '$' and '-' that is not the beginning of "->"; "" if there is none.
   std::string_view next_word();
   bool take_word(std::string_view wanted);
   std::string_view word(const std::string& expected);
-  // Decimal, with a sign or without.
+  // A decimal number, with a sign or without.
   int64_t integer(const std::string& expected);
   bool at_number();
   // The characters of a number of any form: "-1.5e-3", "0xFF80".
   std::string_view number();
-  // In double quotes, without its escapes.
+  // A string in double quotes, without its escapes.
   std::string string();
-  // From the bracket '<' that comes next to the one that closes it; what is between them.
+  // The text between the bracket '<' that comes next and the one that closes it.
   std::string_view bracketed();
   // "%name" or "%name#1" as it stands; '@name' without the at sign, '@"quoted"' likewise.
   std::string_view value_name();

@@ -8,7 +8,7 @@ namespace mydev::stablehlo {
 
 namespace {
 
-// Attributes that are one in the text: dimension_numbers = #stablehlo.gather<offset_dims = [1], ...>.
+// Several attributes that are one in the text: dimension_numbers = #stablehlo.gather<offset_dims = [1], ...>.
 struct StructuredForm {
   Operator op;
   std::string_view name, kind;
@@ -43,7 +43,7 @@ constexpr std::array kStructuredForms = {
                     "scatter_indices_batching_dims", "scatter_dims_to_operand_dims", "index_vector_dim"}},
 };
 
-// In which part of a convolution's dimension numbers dimensions are, and what they are called there.
+// One part of a convolution's dimension numbers: the attributes of its dimensions, and their letters in the text.
 struct ConvolutionPart {
   std::string_view spatial, first, second;
   char first_letter, second_letter;
@@ -55,7 +55,7 @@ constexpr std::array kConvolutionParts = {
     ConvolutionPart{"output_spatial_dimensions", "output_batch_dimension", "output_feature_dimension", 'b', 'f'},
 };
 
-// Booleans that are false where nothing is said. Those of triangular_solve are always said.
+// Booleans that are false if the text leaves them out. The booleans of triangular_solve are always written.
 constexpr std::array kFalseByDefault = {"has_side_effect", "indices_are_sorted", "is_host_transfer",
                                         "is_stable",       "unique_indices",     "use_global_device_ids"};
 
@@ -63,7 +63,7 @@ bool is_channel(std::string_view name) {
   return name == "channel_id" || name == "channel_type";
 }
 
-// Whether a structured attribute says it.
+// True if a structured attribute contains it.
 bool is_in_structure(Operator op, std::string_view name) {
   for (const StructuredForm& form : kStructuredForms) {
     if (form.op == op && std::ranges::find(form.fields, name) != form.fields.end()) return true;
@@ -167,7 +167,7 @@ class OperatorAttributes {
     return name.ends_with("_layouts") && (is_given("operand_layouts") || is_given("result_layouts"));
   }
 
-  // What says nothing, since it is what there is otherwise.
+  // True if the value is the default, so that it need not be written.
   bool is_default(const AttributeRow& row, const Attribute& value) const {
     if (const auto* type = value.get_if<ComparisonType>()) return *type == ComparisonType::kNone;
     if (const auto* version = value.get_if<CustomCallVersion>()) return *version == CustomCallVersion::kOriginal;

@@ -7,9 +7,9 @@
 //     }
 //   }
 //
-// Printing uses the generic form of MLIR, and the short one of what is simple. What is printed is what other tools of
-// StableHLO parse. Large constants are printed as hexadecimal bytes; locations are left out, and so are attributes that
-// are not known here (ir/attribute.h).
+// Printing uses the generic form of MLIR, and the short form for simple operations. Other tools of StableHLO parse what
+// is printed. Large constants are printed as hexadecimal bytes. Locations are left out, and so are attributes that are
+// not known here (ir/attribute.h).
 #pragma once
 
 #include <string>
@@ -19,14 +19,13 @@
 
 namespace mydev::stablehlo {
 
-// Of a program that verify() refuses it may raise INVALID_ARGUMENT.
+// May raise INVALID_ARGUMENT for a program that verify() refuses.
 std::string print(const Module& module);
 std::string print(const Attribute& attribute);
 
-// Reads what print() gives, and the short forms of operators, apart from Shardy's meshes and operators and what says
-// where operations came from. Numbers of floats of eight bits and fewer are written as their bits. Raises
-// INVALID_ARGUMENT with line and column. The program is well formed, as of read_bytecode(); attributes that the text
-// leaves out have their defaults.
+// Reads what print() gives, and the short forms of operators, but not Shardy's meshes and operators, nor locations.
+// Floats of eight bits and fewer are written as their bits. Raises INVALID_ARGUMENT with line and column. The program
+// is well formed, as that of read_bytecode(); attributes that the text leaves out have their defaults.
 Module read_text(std::string_view text);
 
 }  // namespace mydev::stablehlo

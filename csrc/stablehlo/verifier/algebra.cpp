@@ -12,7 +12,7 @@ bool is_inexact(ElementType type) {
   return is_float(type) || is_complex(type);
 }
 
-// Of real numbers the spectrum's one half is given or taken.
+// If the signal is real, one half of the spectrum is given or taken.
 void fft(const Operation& op) {
   const Type& from = operand(op);
   const Numbers lengths = op.integers("fft_length");
@@ -38,7 +38,7 @@ void fft(const Operation& op) {
   }
 }
 
-// Square ones, in the last two dimensions.
+// The operand must hold square matrices, in its last two dimensions.
 const Type& matrices(const Operation& op) {
   const Type& type = operand(op);
   require(op, is_inexact(type.element), "it computes with ", type.text(), ", expected floats or complex numbers");
@@ -63,7 +63,8 @@ void triangular_solve(const Operation& op) {
   require_result(op, a.element, sizes);
 }
 
-// A number for each feature: results and operands but for those of the first one's shape.
+// The first operand, the first result and the gradient's grad_output have one shape; all others have a number for each
+// feature.
 void batch_norm(const Operation& op) {
   const Type& x = operand(op);
   const int64_t feature = op.integer("feature_index");

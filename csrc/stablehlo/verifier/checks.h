@@ -1,4 +1,4 @@
-// What the rules of verify() are written in. Each raises INVALID_ARGUMENT with the operation.
+// Checks that the rules of verify() are made of. Each raises INVALID_ARGUMENT with the operation.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void require(const Operation& op, bool holds, const Parts&... parts) {
     op.fail(MYDEV_INVALID_ARGUMENT, parts...);
 }
 
-// Where one of them is not known, they may be the same.
+// If a size is not known, it may be the same as the other.
 inline bool same_size(int64_t left, int64_t right) {
   return left == right || left == kDynamic || right == kDynamic;
 }
@@ -26,14 +26,14 @@ inline bool same_sizes(const Numbers& left, const Numbers& right) {
   return left.size() == right.size() && std::ranges::equal(left, right, same_size);
 }
 
-// The same type, where its sizes are known.
+// The types are the same, as far as their sizes are known.
 inline bool compatible(const Type& left, const Type& right) {
   if (left.kind != right.kind) return false;
   if (left.is_tensor()) return left.element == right.element && compatible_shapes(left, right);
   return left == right;
 }
 
-// Whether sums of some such numbers do not overflow.
+// True if sums of some such numbers do not overflow.
 inline bool is_bounded(int64_t number) {
   return number >= -kMostTensorBytes && number <= kMostTensorBytes;
 }
@@ -78,7 +78,7 @@ inline Numbers positive_numbers(const Operation& op, std::string_view name, int6
   return found;
 }
 
-// A literal with two numbers for each of `count`, one pair behind the other.
+// The numbers of a literal with two for each of `count`, pair by pair.
 inline Numbers pairs(const Operation& op, std::string_view name, int64_t count) {
   const Type& type = *op.literal(name).type;
   require(op, type.dims == Numbers({count, 2}), "'", name, "' is a ", type.text(),
@@ -86,7 +86,7 @@ inline Numbers pairs(const Operation& op, std::string_view name, int64_t count) 
   return op.integers(name);
 }
 
-// That a type is the one that follows from the operands; `what` says whose it is.
+// Requires that a type is the one that follows from the operands; `what` says whose type it is.
 inline void require_type(const Operation& op, const Type& found, ElementType element, const Numbers& sizes,
                          std::string_view what) {
   if (found.element == element && same_sizes(found.dims, sizes)) return;
@@ -120,11 +120,11 @@ inline bool is_float(ElementType type) {
 inline bool is_complex(ElementType type) {
   return element_row(type).kind == ElementKind::kComplex;
 }
-// That of a complex number's parts; another one is its own.
+// The type of a complex number's parts; another type is its own.
 inline ElementType part_of(ElementType type) {
   return type == ElementType::kC64 ? ElementType::kF32 : type == ElementType::kC128 ? ElementType::kF64 : type;
 }
-// Whether each number of the one is one of the other, which a computation may be in.
+// True if `to` is of the same kind and has at least as many bits: a computation may be done in it.
 inline bool is_promotable(ElementType from, ElementType to) {
   return element_row(from).kind == element_row(to).kind && element_row(from).bits <= element_row(to).bits;
 }

@@ -1,4 +1,4 @@
-// Collectives. How many devices a group has is known where they are lowered, which checks what depends on that.
+// Collectives. The lowering knows how many devices a group has, and checks what depends on that.
 #include <string>
 
 #include "stablehlo/verifier/checks.h"
@@ -14,7 +14,7 @@ void require_table(const Operation& op, std::string_view name) {
           ", expected a table of device numbers");
 }
 
-// Results are of the operands' types but along the dimensions that an attribute names.
+// Results have the operands' types, except for sizes along the dimensions that an attribute names.
 void require_like_operands(const Operation& op, std::initializer_list<std::string_view> changed) {
   require_table(op, "replica_groups");
   require(op, op.results.size() == op.operands.size() && !op.results.empty(), "it has ", op.operands.size(),

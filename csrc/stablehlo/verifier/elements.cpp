@@ -88,7 +88,7 @@ void rng(const Operation& op) {
   for (const size_t i : {0, 1}) require_type(op, operand(op, i), to.element, {}, "operand " + std::to_string(i));
 }
 
-// The state goes on: two or three words of 64 bits.
+// Result 0 is the next state: two or three words of 64 bits.
 void rng_bit_generator(const Operation& op) {
   const Type &state = operand(op), &bits = result(op, 1);
   const bool is_words = state.element == ElementType::kU64 || state.element == ElementType::kU32;

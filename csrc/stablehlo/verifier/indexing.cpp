@@ -1,4 +1,4 @@
-// Parts of tensors that begin where other tensors say: gather, scatter, and the dynamic slices.
+// Parts of tensors that begin at places given by other tensors: gather, scatter, and the dynamic slices.
 #include <array>
 #include <string>
 
@@ -39,8 +39,8 @@ void dynamic_slices(const Operation& op) {
 
 // --- gather and scatter ----------------------------------------------------------------------------------------------
 
-// What both have: windows of a tensor, one for each index, which lie in another one, gather's result or scatter's
-// updates. Their names of the dimensions:
+// gather and scatter share this: windows of a tensor, one for each index. They lie in another tensor, gather's result
+// or scatter's updates. These are their names of the dimensions:
 struct Names {
   std::string_view window, dropped, batching, index_batching, map;
 };
@@ -53,7 +53,7 @@ struct Dimensions {
   Numbers window, dropped, batching;
 };
 
-// Dimensions that go together are of one size, and in `dropped` and in the map there are none of them.
+// Batching dimensions that go together have the same size. `dropped` and the map contain none of them.
 void require_batching(const Operation& op, const Names& names, const Type& from, const Type& indices,
                       const Dimensions& of, const Numbers& map) {
   const Numbers index_batching = dimensions(op, names.index_batching, indices.rank());
@@ -71,7 +71,8 @@ void require_batching(const Operation& op, const Names& names, const Type& from,
   }
 }
 
-// Of the windows' tensor of so many dimensions: which are the windows', and that there is one for each that they have.
+// The dimensions that the attributes name. `rank` is that of the tensor that the windows lie in. Requires that each
+// dimension of the operand is named once and that the ranks fit.
 Dimensions dimensions_of(const Operation& op, const Names& names, const Type& from, const Type& indices, int64_t rank) {
   Dimensions of{dimensions(op, names.window, rank), dimensions(op, names.dropped, from.rank()),
                 dimensions(op, names.batching, from.rank())};
@@ -95,7 +96,7 @@ Dimensions dimensions_of(const Operation& op, const Names& names, const Type& fr
   return of;
 }
 
-// What the windows' tensor has: the windows' sizes in their places, and those of the indices in the others.
+// The sizes of the tensor that the windows lie in: the windows' sizes at `window`, those of the indices elsewhere.
 Numbers sizes_of(const Operation& op, const Type& indices, const Numbers& window, const Numbers& window_sizes) {
   Numbers batch = indices.dims;
   const auto vector = static_cast<size_t>(op.integer("index_vector_dim"));
@@ -108,7 +109,7 @@ Numbers sizes_of(const Operation& op, const Type& indices, const Numbers& window
   return sizes;
 }
 
-// A window is one element along dimensions that are dropped, and lies within the tensor.
+// A window has one element along dropped dimensions, and lies within the tensor.
 void require_windows(const Operation& op, const Type& from, const Dimensions& of, const Numbers& sizes) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     const bool is_one = has(of.dropped, static_cast<int64_t>(d)) || has(of.batching, static_cast<int64_t>(d));
@@ -119,7 +120,7 @@ void require_windows(const Operation& op, const Type& from, const Dimensions& of
   }
 }
 
-// By dimension of the operand, those of the windows' tensor in order; along the others, 1.
+// The window's size for each dimension of the operand, from the tensor that the windows lie in; 1 if it is dropped.
 Numbers window_sizes(const Type& from, const Type& to, const Dimensions& of) {
   Numbers sizes;
   size_t next = 0;

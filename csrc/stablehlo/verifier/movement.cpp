@@ -8,7 +8,7 @@ namespace mydev::stablehlo::verifier {
 
 namespace {
 
-// Elements of other widths are another innermost dimension.
+// If the width changes, an innermost dimension is added or removed.
 void bitcast_convert(const Operation& op) {
   const Type &from = operand(op), &to = result(op);
   if ((from.element == ElementType::kPred) != (to.element == ElementType::kPred)) {
@@ -83,7 +83,7 @@ void get_dimension_size(const Operation& op) {
   require_result(op, ElementType::kS32, {});
 }
 
-// As it is, or of a size that is known when the program runs.
+// The result has the operand's sizes; a size may be known only when the program runs.
 void set_dimension_size(const Operation& op) {
   const Type& from = operand(op);
   require_dimension(op, "dimension", op.integer("dimension"), from.rank());

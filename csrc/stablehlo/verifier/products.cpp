@@ -54,7 +54,7 @@ void dot_general(const Operation& op) {
 
 // --- convolution -----------------------------------------------------------------------------------------------------
 
-// Which dimension of an operand or of the result is what, each once.
+// The role of each dimension of an operand or of the result; each is named once.
 struct Layout {
   Numbers spatial;
   size_t first, second;

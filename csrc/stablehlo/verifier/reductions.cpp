@@ -8,7 +8,7 @@ namespace mydev::stablehlo::verifier {
 
 namespace {
 
-// Inputs of one shape with an initial value for each; gives the sizes.
+// Requires inputs of one shape with an initial value for each; returns the sizes.
 const Numbers& inputs_of_one_shape(const Operation& op) {
   const std::span<const Value* const> inputs = op.operand_group("inputs"), initial = op.operand_group("init_values");
   require(op, !inputs.empty(), "it has no operands");
@@ -23,7 +23,7 @@ const Numbers& inputs_of_one_shape(const Operation& op) {
   return sizes;
 }
 
-// Elements are those that the body computes with: what is verified of it.
+// Results have any element type here: the verification of the body checks it.
 void require_reduced(const Operation& op, const Numbers& sizes) {
   for (size_t i = 0; i < op.results.size(); ++i) require_result(op, result(op, i).element, sizes, i);
 }

@@ -36,7 +36,7 @@ void require_condition(const Operation& op, const Region& region) {
   require(op, is_condition, "a condition returns something else than one tensor<i1>");
 }
 
-// A region that makes single elements of single elements.
+// The region must compute single elements from single elements.
 void require_body(const Operation& op, const Region& region, const Elements& arguments, const Elements& results) {
   require_arguments(op, region, arguments.size());
   require(op, region.results().size() == results.size(), "a region returns ", region.results().size(),
@@ -60,7 +60,7 @@ Elements elements_of(const Operation& op, std::span<const Value* const> values) 
   return elements;
 }
 
-// One that combines an element of each result with one more of it. Results may be of a wider type than the inputs.
+// The region combines an element of each result with one more of it. Results may be of a wider type than the inputs.
 void require_combination(const Operation& op, std::span<const Value* const> inputs) {
   const Elements given = elements_of(op, inputs), combined = elements_of(op, op.results);
   require(op, given.size() == combined.size(), "it has ", given.size(), " inputs and ", combined.size(), " results");

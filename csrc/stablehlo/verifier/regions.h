@@ -1,5 +1,5 @@
-// What verify() asks of an operation's regions: that they take and return what the operator gives and expects. Each has
-// one block, which has been verified.
+// Checks an operation's regions, for verify(): they must take and return the values that the operator gives and
+// expects. Each region has one block, which has been verified.
 #pragma once
 
 #include "stablehlo/ir/operation.h"

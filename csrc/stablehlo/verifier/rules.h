@@ -1,5 +1,5 @@
-// What follows from an operation's operands and attributes, for each operator: verify_shapes() holds the types that a
-// program declares against it.
+// Rules for each operator: the types that follow from an operation's operands and attributes. verify_shapes() compares
+// the types that a program declares with them.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ struct WindowsAlong {
   int64_t low = 0, high = 0;        // its padding
   int64_t window, dilation = 1, stride = 1;
 };
-// How many windows there are; kDynamic where a size is not known. Raises INVALID_ARGUMENT for numbers that no tensor
-// has, so that places within windows do not overflow. reductions.cpp
+// How many windows there are; kDynamic if a size is not known. Raises INVALID_ARGUMENT for numbers that no tensor has,
+// so that places within windows do not overflow. reductions.cpp
 int64_t windows_along(const Operation& op, size_t dimension, const WindowsAlong& along);
 
 std::span<const RuleRow> movement_rules() noexcept;    // movement.cpp

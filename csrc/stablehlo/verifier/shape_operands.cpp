@@ -21,7 +21,7 @@ void require_numbers(const Operation& op, size_t i, const std::vector<int64_t>& 
     op.fail(MYDEV_INVALID_ARGUMENT, "operand ", i, " is of the type ", type.text(), ", expected an integer");
 }
 
-// What the result has of the operand: the type of the elements, and maybe the rank.
+// The result must have the operand's element type and, if `same_rank`, its rank.
 void require_like_operand(const Operation& op, bool same_rank) {
   const Type &from = *op.operand(0).type, &to = *op.result().type;
   if (from.is_tensor() && to.is_tensor() && from.element == to.element && (!same_rank || from.rank() == to.rank()))

@@ -1,12 +1,12 @@
-// What verify() asks of operators that take sizes as operands: dynamic_reshape and its kind, real_dynamic_slice,
-// set_dimension_size. That there is an integer for each dimension, and results are of the operands' elements.
+// Checks operators that take sizes as operands, for verify(): dynamic_reshape and its kind, real_dynamic_slice,
+// set_dimension_size. There must be an integer for each dimension, and results must have the operands' elements.
 #pragma once
 
 #include "stablehlo/ir/operation.h"
 
 namespace mydev::stablehlo {
 
-// Of other operators nothing is asked.
+// Does nothing for other operators.
 void verify_shape_operands(const Operation& op);
 
 }  // namespace mydev::stablehlo

@@ -1,5 +1,5 @@
-// What verify() asks of one operation about dimensions, sizes and elements. Operands, results and attributes are those
-// of the operator's row already, and its regions have been verified.
+// Checks one operation's dimensions, sizes and elements, for verify(). Its operands, results and attributes already
+// agree with the operator's row, and its regions have been verified.
 #pragma once
 
 #include "stablehlo/ir/operation.h"

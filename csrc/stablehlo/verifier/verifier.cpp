@@ -107,7 +107,7 @@ class FunctionVerifier {
       verify_operation(*op);
       for (const Value* result : op->results) is_visible_[result->id] = true;
     }
-    // What follows the block does not see what is in it.
+    // Operations after the block do not see the values in it.
     for (const Operation* op : block.operations) {
       for (const Value* result : op->results) is_visible_[result->id] = false;
     }
@@ -202,7 +202,7 @@ class FunctionVerifier {
   int depth_ = 0;
 };
 
-// Which functions call which, and that none comes back to itself.
+// Records which functions call which, and checks that no function calls itself.
 class CallGraph {
  public:
   explicit CallGraph(const Module& module) : module_(module) {
@@ -224,7 +224,7 @@ class CallGraph {
     }
   }
 
-  // How many functions deep its calls are.
+  // How many functions deep the function's calls are nested.
   size_t visit(const Function& function) {
     const auto [place, is_new] = depths_.try_emplace(&function, kOpen);
     if (!is_new) {

@@ -8,7 +8,7 @@
 //   - operands that say sizes have a number for each dimension (shape_operands.h);
 //   - dimensions that attributes name are dimensions of the operands, each once where once is meant;
 //   - the types of results follow from operands and attributes (rules.h), where the operator is one that is lowered.
-// What depends on the number of devices, the lowering checks. Operators of Shardy are checked as far as rows go.
+// The lowering checks what depends on the number of devices. Operators of Shardy are checked only against their rows.
 #pragma once
 
 #include "stablehlo/ir/module.h"

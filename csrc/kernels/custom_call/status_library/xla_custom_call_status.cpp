@@ -1,5 +1,5 @@
-// The two functions with which kernels of XLA's API versions 2 and 3 report errors, for processes that have no XLA. In
-// a library of their own, which is loaded for everyone to see, and only where nobody else provides them.
+// The two functions with which kernels of XLA's API versions 2 and 3 report errors, for processes that have no XLA.
+// They are in a library of their own. It is loaded for everyone to see, and only if nobody else provides the functions.
 #include <cstring>
 #include <string_view>
 
