@@ -7,7 +7,7 @@
 
 namespace mydev::host_driver {
 
-// FNV-1a. Where one part ends and the next begins counts.
+// FNV-1a. The boundaries between the strings count.
 inline std::string content_hash(std::initializer_list<std::string_view> parts) {
   using Hash = unsigned __int128;
   constexpr Hash kPrime = (Hash{1} << 88) + 0x13b;

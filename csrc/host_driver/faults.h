@@ -42,7 +42,7 @@ class Faults {
   std::atomic<uint64_t> streams_{0};
 };
 
-// Raises the failure of a command that strike() has chosen.
+// Raises the failure that is injected into a command that strike() has chosen.
 void raise_if_struck(FaultKind kind, uint64_t number);
 
 class FaultyStream {

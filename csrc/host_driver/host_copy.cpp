@@ -69,7 +69,8 @@ void fill_bytes(void* dst, uint64_t bytes, const Pattern& pattern) {
     std::memset(out, pattern.bytes[0], bytes);
     return;
   }
-  // What is filled already is the source of the next, twice as long, piece; pieces stay within the cache.
+  // Copies the bytes that are filled already behind themselves, so that they double, in pieces that stay within the
+  // cache.
   constexpr uint64_t kLongestPiece = uint64_t{16} << 10;
   uint64_t done = std::min<uint64_t>(pattern.size, bytes);
   std::memcpy(out, pattern.bytes.data(), done);

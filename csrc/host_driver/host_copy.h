@@ -1,4 +1,4 @@
-// What copies and fills do to bytes: whole ranges, and views whose strides differ. Addresses are the host's own.
+// Copies and fills of bytes: whole ranges, and views whose strides differ. Addresses are the host's own.
 #pragma once
 
 #include <array>

@@ -174,7 +174,8 @@ mydev_code host_access_end(int32_t device) {
   return run_checked([&] { memory_of(device).end_access(); });
 }
 
-// Where the host does not reach the memory, a stray address is an error, and not the end of the process.
+// Raises INVALID_ARGUMENT unless the address lies in an allocation. The host does not reach remote memory: a stray
+// address is an error there, and does not end the process.
 void check_address(HostMemory& memory, const void* data) {
   void* base = nullptr;
   uint64_t bytes = 0;
@@ -184,7 +185,7 @@ void check_address(HostMemory& memory, const void* data) {
 
 // --- copies ----------------------------------------------------------------------------------------------------------
 
-// Several threads only on the caller's thread: a stream's own thread would bring a thread pool of its own.
+// Copies take several threads only on the caller's thread: a stream's own thread would bring a thread pool of its own.
 const mydev_host_services* threads_for(const HostStream& stream) {
   return stream.asynchronous() ? nullptr : driver().host;
 }

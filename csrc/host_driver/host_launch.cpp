@@ -13,7 +13,7 @@ namespace mydev::host_driver {
 
 namespace {
 
-// Kernels come from users too: what they throw ends here.
+// Kernels come from users too: their exceptions end here.
 mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noexcept {
   try {
     return kernel->entry(frame);

@@ -1,4 +1,4 @@
-// What the driver's entries do with errors: a code is returned, the message is kept for last_error, of each thread.
+// Errors of the driver's entries: an entry returns a code, and last_error gives the message, which each thread keeps.
 #pragma once
 
 #include <exception>

@@ -80,7 +80,7 @@ AttentionProblem problem_of(const mydev_frame& frame, const char* kernel, const 
   return problem;
 }
 
-// Of what has the shapes of query, key, value, the result, and the logsumexp.
+// Refuses a result or a gradient whose dtype is not the query's.
 void check_dtype(const char* kernel, const AttentionProblem& problem, const mydev_buffer& buffer) {
   if (buffer.dtype != problem.query->dtype) {
     refuse(kernel, MYDEV_UNIMPLEMENTED, "the result and gradients have the query's dtype");

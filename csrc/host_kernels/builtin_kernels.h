@@ -1,5 +1,5 @@
-// The groups of built-in kernels. A kernel group is one file that gives its records. What they take is said by their
-// contracts, csrc/kernels/spec/builtin_contracts.h; the comment at a file's top tells how it computes.
+// The groups of built-in kernels. A kernel group is one file that gives its records. Their contracts,
+// csrc/kernels/spec/builtin_contracts.h, say what kernels take; the comment at a file's top tells how it computes.
 //
 // A group under MYDEV_KERNEL_GROUPS_PER_ISA lies in csrc/host_kernels/isa/<group>.cpp, is compiled once per instruction
 // set, and defines `std::span<const mydev_kernel> <group>()` in namespace mydev::kernels::MYDEV_ISA (a macro that CMake
@@ -70,7 +70,7 @@ MYDEV_KERNEL_GROUPS_COMPILED_ONCE(MYDEV_DECLARE_GROUP)
 
 // Every built-in record in its variant for `isa`, which must be one of supported_instruction_sets().
 std::vector<const mydev_kernel*> builtin_kernels(InstructionSet isa);
-// That of one name. Raises NOT_FOUND.
+// Returns the built-in record of that name, in its variant for `isa`. Raises NOT_FOUND.
 const mydev_kernel& builtin_kernel(std::string_view name, InstructionSet isa);
 
 }  // namespace mydev::kernels

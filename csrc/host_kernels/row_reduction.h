@@ -10,10 +10,10 @@
 namespace mydev::kernels {
 
 struct RowReduction {
-  // Each of so many rows of dense elements into one; rows, and results, begin so many bytes apart. To the bit what the
-  // kernel computes.
+  // Reduces each of `rows` rows of dense elements into one; rows begin in_bytes apart, and results out_bytes. The
+  // result is that of the kernel to the bit.
   void (*run)(char* out, int64_t out_bytes, const char* in, int64_t in_bytes, int64_t rows, int64_t length);
-  // What it makes of a row's sum, of f32: nothing more, or the mean; or it is something else.
+  // How the result follows from a row's sum, for f32: it is the sum, or the mean; kOther: neither, or not f32.
   enum Total : int8_t { kOther, kSum, kMean } total;
 };
 

@@ -47,7 +47,7 @@ std::optional<fs::path> usable_cache() {
   return is_private(*directory) ? directory : std::nullopt;
 }
 
-// A directory inside the cache to make one library in: what is renamed stays in one file system.
+// A directory inside the cache to make one library in: a renamed file stays in one file system.
 class Workplace {
  public:
   explicit Workplace(const fs::path& cache) {

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLanguage = "c++";
 constexpr std::array<const char*, 2> kLanguages = {kLanguage, nullptr};
-// As of a card: code that relies on more would not run elsewhere.
+// Limits like those of a GPU: code that relies on more would not run elsewhere.
 constexpr uint64_t kMostThreadsOfAGroup = 1024;
 constexpr uint64_t kMostLocalMemory = 256 << 10;
 constexpr uint64_t kMostGroups = uint64_t{1} << 48;
@@ -76,7 +76,7 @@ void write_file(const fs::path& path, std::initializer_list<std::string_view> pa
   require(static_cast<bool>(file.flush()), MYDEV_UNAVAILABLE, "cannot write ", path.string());
 }
 
-// Opens what the cache has, and makes it anew if that is no library (any more).
+// Opens the library in the cache, and makes it anew if the file is no library (any more).
 template <typename Make>
 SharedLibrary open_library(const std::string& key, const Make& make) {
   try {
@@ -145,7 +145,7 @@ mydev_code refuse_without_geometry(const mydev_frame* frame) {
   return MYDEV_INVALID_ARGUMENT;
 }
 
-// A record and what it is the record of: `driver_data` leads from the one to the other.
+// A record and the kernel that it describes: `driver_data` leads from the one to the other.
 struct ModuleKernel {
   std::string name;
   mydev_kernel record{};
@@ -271,7 +271,8 @@ void check_frame(const ModuleKernel& kernel, const mydev_frame& frame) {
   }
 }
 
-// Groups from which a thread of its own is worth its while: what an operand has of elements is the measure of the work.
+// Returns the number of groups that makes another thread worth its while. The elements of the largest operand measure
+// the work.
 int64_t grain_of(const mydev_frame& frame, int64_t groups) {
   int64_t most = 1;
   for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
@@ -284,7 +285,7 @@ int64_t grain_of(const mydev_frame& frame, int64_t groups) {
   return (kElementsOfAThread + of_a_group - 1) / of_a_group;
 }
 
-// What the threads of one launch share.
+// The state that the threads of one launch share.
 struct Running {
   const KernelFunctionOfModule& function;
   KernelCall call;

@@ -12,7 +12,7 @@
 
 namespace mydev::host_driver {
 
-// What the driver lists: nothing on a machine without a compiler.
+// True if the machine has a compiler; else the driver does not list this extension.
 bool has_compiler();
 
 mydev_code compiler_languages(int32_t device, const char* const** out_languages);

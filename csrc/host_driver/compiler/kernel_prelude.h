@@ -1,4 +1,4 @@
-// What each source in language "c++" begins with: how its kernels are written, and how they are called.
+// The prelude that each source in language "c++" begins with: how its kernels are written, and how they are called.
 //
 //   MYDEV_KERNEL(scale, float* out, const float* in, int64_t count, double factor) {
 //     MYDEV_FOR_THREADS(i, count) out[i] = float(factor) * in[i];
@@ -7,8 +7,7 @@
 // makes a kernel of the name "scale". Its parameters are pointers, then numbers of type int64_t or double; at least one
 // parameter. The body is called for a range of the launch's groups, by several threads of the host with ranges of their
 // own, and goes through the threads of the device in them with the loops below, whose iterations do not depend on each
-// other, so that the compiler makes vectors of them. Text in the compiler's own words: KernelCall here is
-// mydev::KernelCall there.
+// other, so that the compiler makes vectors of them. The prelude is text: KernelCall here is mydev::KernelCall there.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +31,9 @@ struct KernelCall {
 
 using KernelFunction = void (*)(const KernelCall* call);
 
-// Of a kernel named `x` a library exports kFunctionPrefix + x, a KernelFunction, and kParametersPrefix + x, two of
-// int32_t: how many pointers and how many numbers it takes. The module exports kTargetSymbol, a string: which processor
-// it was compiled for.
+// For a kernel named `x` a library exports kFunctionPrefix + x, a KernelFunction, and kParametersPrefix + x, two of
+// int32_t: how many pointers and how many numbers it takes. The module exports kTargetSymbol, a string that names the
+// processor it was compiled for.
 inline constexpr const char* kFunctionPrefix = "mydev_kernel_";
 inline constexpr const char* kParametersPrefix = "mydev_parameters_";
 inline constexpr const char* kTargetSymbol = "mydev_kernel_target";

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostLines = 24;  // of what a compiler says
+constexpr size_t kMostLines = 24;  // of a compiler's messages
 
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream words(text);
@@ -53,7 +53,7 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-// Of the processor that runs this: what -march=native makes of the same source on two machines may differ.
+// Identifies the processor that runs this: -march=native may compile the same source differently on two machines.
 std::string describe_processor() {
   std::string text;
   std::ifstream file("/proc/cpuinfo");
@@ -93,7 +93,7 @@ std::optional<SystemCompiler> find_compiler() {
   return std::nullopt;
 }
 
-// The first lines of what a compiler said; all of it if it is short.
+// Returns the first lines of a compiler's messages; all if they are short.
 std::string first_lines(const fs::path& transcript) {
   std::ifstream file(transcript);
   std::string text;
@@ -139,7 +139,7 @@ const SystemCompiler* system_compiler() {
 }
 
 const std::vector<std::string>& compiler_flags() {
-  // As the host's own kernels are compiled; integers wrap, as PyTorch's do.
+  // The flags of the host's own kernels; integers wrap, as PyTorch's do.
   static const auto& flags = *new std::vector<std::string>{
       "-x",
       "c++",

@@ -18,8 +18,8 @@ struct SystemCompiler {
 // nullptr on a machine without one. Starts no process.
 const SystemCompiler* system_compiler();
 
-// Makes a shared library of a source file, and writes what the compiler says beside it. `options` are words, which come
-// behind the flags. Raises INVALID_ARGUMENT with the first lines of what it says, UNAVAILABLE if it cannot be run.
+// Makes a shared library of a source file, and writes the compiler's messages beside it. `options` are words, which
+// come behind the flags. Raises INVALID_ARGUMENT with the first lines of its messages, UNAVAILABLE if it cannot be run.
 void compile_library(const SystemCompiler& compiler, const std::filesystem::path& source, const std::string& options,
                      const std::filesystem::path& library);
 

@@ -1,8 +1,8 @@
 // Memory of one host device.
 //
 // A range of addresses is reserved at the first allocation; an allocation makes a piece of it usable, a free gives the
-// pages back to the system and keeps the addresses for later. Where the system refuses the reservation, each allocation
-// is a mapping of its own. Pieces of 2 MiB and more are aligned to, and backed by, huge pages.
+// pages back to the system and keeps the addresses for later. If the system refuses the reservation, each allocation is
+// a mapping of its own. Pieces of 2 MiB and more are aligned to, and backed by, huge pages.
 //
 // Guarded memory is inaccessible but between begin_access and end_access, which nest and may come from any thread; a
 // stray access ends the process with a message that names the address and the device. Thread-safe.
@@ -24,12 +24,13 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  // Before any other call. `device` is for messages; `remote` says that addresses are checked before they are used.
+  // Must be called before any other. `device` is for messages; `remote` says that addresses are checked before they are
+  // used.
   void configure(int32_t device, uint64_t limit, bool guarded, bool remote);
 
   void* allocate(uint64_t bytes);  // raises RESOURCE_EXHAUSTED
   void free(void* data);           // raises INVALID_ARGUMENT for what allocate did not give
-  // Whether the address lies in an allocation; then also where that begins, and the bytes asked for.
+  // True if the address lies in an allocation; then also gives where that begins, and the bytes asked for.
   bool find(const void* data, void*& out_base, uint64_t& out_bytes);
   uint64_t limit() const noexcept { return limit_; }
   uint64_t allocated() const noexcept { return allocated_.load(std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-// What driver.h 1.1 asks of a device beside its memory: which machine it is, and what that computes with.
+// The device properties of driver.h 1.1 beside memory: which machine it is, and which dtypes that computes with.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 
 thread_local uint64_t launch_id = 0;
 
-// Of CLOCK_MONOTONIC, which is the device's clock.
+// Reads CLOCK_MONOTONIC, which is the device's clock.
 int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }

@@ -1,6 +1,6 @@
 // The host driver's extension "profiler": when each piece of work of an asynchronous stream ran, by the steady clock.
 //
-// The work of inline streams runs while it is given, so nobody need be told when. Costs one load while nothing is
+// The work of inline streams runs while it is given, so its times need not be reported. Costs one load while nothing is
 // recorded. Thread-safe.
 #pragma once
 

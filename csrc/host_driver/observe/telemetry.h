@@ -12,13 +12,13 @@
 
 namespace mydev::host_driver {
 
-// What the processors have done since the machine started, summed over them, in ticks.
+// The ticks of all processors together since the machine started.
 struct ProcessorTime {
   uint64_t busy = 0;
   uint64_t all = 0;
 };
 
-// From text of the form of /proc/stat; none where it has another.
+// Reads text in the form of /proc/stat; returns nothing if it has another form.
 std::optional<ProcessorTime> processor_time(std::istream& statistics);
 
 // Percent of the time in which processors were busy, between two readings that are kPeriod apart or more: the last

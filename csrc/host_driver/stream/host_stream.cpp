@@ -127,7 +127,7 @@ uint64_t HostStream::wait_for_work(uint64_t taken) {
   for (;;) {
     const uint32_t calls = calls_.load();
     sleeping_.store(true);
-    // In this order: what was given to a thread that was not told to stop yet is done.
+    // In this order, so that tasks are done that were given before the thread was asked to stop.
     const bool stop = stopping_.load();
     const uint64_t given = tasks_.given();
     if (given == taken && !stop) calls_.wait(calls);
@@ -140,13 +140,13 @@ void HostStream::work() {
   ::pthread_setname_np(::pthread_self(), kThreadName);
   uint64_t taken = finished_.load();
   for (uint64_t given = 0; (given = wait_for_work(taken)) != taken;) {
-    // Without a look at what is given between them: givers write there.
+    // Does not look at the number given between them, since givers write there.
     while (taken != given) {
       {
         Task task = tasks_.take();
         faults_.delay();
         run_task(task);
-      }  // what it holds ends with it, before anyone is told
+      }  // the task releases what it holds before its end is reported
       finished_.store(++taken, std::memory_order_release);
       finished_.notify_all();
     }

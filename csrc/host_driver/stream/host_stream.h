@@ -33,7 +33,7 @@ class HostStream {
     std::string message;
   };
 
-  // What `top -H` and debuggers call an asynchronous stream's thread.
+  // The name of an asynchronous stream's thread in `top -H` and in debuggers.
   static constexpr const char* kThreadName = MYDEV_HOST_DEVICE_NAME "-stream";
 
   // `faults` delays the tasks of an asynchronous stream; it must outlive the stream.

@@ -42,7 +42,7 @@ class TaskQueue {
   }
   uint64_t given() const noexcept { return given_.load(); }
 
-  // The next task; there is one: given() is more than what was taken. Of the taker.
+  // Returns the next task. There must be one: given() exceeds the number of tasks taken. Only the taker calls this.
   Task take() {
     if (read_ == kTasks) {
       Chunk* done = std::exchange(reading_, reading_->next.load(std::memory_order_acquire));
@@ -60,7 +60,7 @@ class TaskQueue {
     std::atomic<Chunk*> next{nullptr};
   };
 
-  // What the taker looks at while it waits lies apart from what only givers use.
+  // The counter that the taker reads while it waits lies apart from the fields that only givers use.
   alignas(64) std::atomic<uint64_t> given_{0};
   alignas(64) std::atomic_flag giving_;  // guards the two below
   Chunk* writing_;

@@ -1,4 +1,5 @@
-// Kernel group fused: `mydev.fused`, whose body is data (program/fused_form.h). Its plan makes tiles of it once.
+// Kernel group fused: `mydev.fused`, whose body is data (program/transform/fused_form.h). Its plan makes tiles of it
+// once.
 #include <memory>
 
 #include "host_kernels/builtin_kernels.h"

@@ -1,5 +1,6 @@
-// Reads the attributes of `mydev.fused` (program/fused_form.h) into tiles. Whoever calls the kernel may have made them:
-// each number is looked at before anything is computed with it, and what a step's kernel is given fits its contract.
+// Reads the attributes of `mydev.fused` (program/transform/fused_form.h) into tiles. Whoever calls the kernel may have
+// made them: each number is checked before anything is computed with it, and the operands of a step's kernel fit its
+// contract.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -210,7 +211,8 @@ void FusedTiles::read_operand(const mydev_attribute& form, size_t i, const mydev
   }
 }
 
-// Where rounds move, the buffer says nothing of all that they reach.
+// Refuses an operand that reaches beyond its buffer. If iterations move buffers, there is no check: a buffer does not
+// tell all that they reach.
 void FusedTiles::check_in_buffer(const Operand& operand, const mydev_buffer& buffer) const {
   const std::span<const int64_t> sizes(buffer.sizes, static_cast<size_t>(buffer.rank));
   const std::span<const int64_t> strides(buffer.strides, static_cast<size_t>(buffer.rank));

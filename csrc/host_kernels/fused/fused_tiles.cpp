@@ -19,32 +19,34 @@ namespace mydev::kernels {
 
 namespace {
 
-// Of all that a tile touches. Where rows are reduced, what a step has written the next finds in the first level of the
-// cache, with what the next tile reads beside it; in the second where steps are kernels, which are called for several
-// rows.
+// Bytes that a tile touches in all. If rows are reduced, a step finds the results of the step before in the first-level
+// cache, beside the operands of the next tile. If steps are kernels, which are called for several rows, it finds them
+// in the second-level cache.
 constexpr int64_t kTileBytes = 65536, kTileBytesOfRows = 24576, kTileBytesOfKernels = 262144;
-// Elements of a tile with rows that are reduced: kernels cut what is longer (isa/reduction_plan.h), and need scratch.
+// Elements of a tile with rows that are reduced: kernels cut longer rows (isa/reduction/reduction_plan.h), and need
+// scratch.
 constexpr int64_t kMostReduced = 32767;
-// Buffers of as many bytes together are read from memory; results of as many have left the caches before they are read.
+// Buffers of kReadFromMemory bytes together are read from memory; results of kStreamed bytes have left the caches
+// before they are read.
 constexpr int64_t kReadFromMemory = 1 << 20, kStreamed = 8 << 20;
-// Of shorter lines, where there are several, the kernels gather them.
+// Several lines that are shorter do not go block by block: the kernels gather them.
 constexpr int64_t kShortestLine = 64;
 
-// Kernels of isa/reduction.cpp.
+// True for kernels of isa/reduction/reduction.cpp.
 bool is_of_reduction_table(std::string_view name) {
   const KernelContract* contract = builtin_contract(name);
   return contract != nullptr && contract->is_reduction() && std::string_view(contract->group) == "reduction" &&
          contract->results.size() == 1;
 }
 
-// Kernels of isa/pointwise.h, by what their contracts are filed under.
+// True for kernels of isa/pointwise/pointwise.h, by the groups of their contracts.
 bool is_of_pointwise_table(std::string_view name) {
   static constexpr std::string_view kGroups[] = {"unary", "binary", "comparison, membership", "ternary", "activation"};
   const KernelContract* contract = builtin_contract(name);
   return contract != nullptr && contract->is_pointwise() && std::ranges::count(kGroups, contract->group) != 0;
 }
 
-// Row-major, as many entries as `rank`, 0 in those beyond the sizes.
+// Row-major strides: `rank` entries, 0 in those beyond the sizes.
 std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, size_t rank) {
   std::vector<int64_t> strides(rank);
   int64_t stride = 1;
@@ -75,7 +77,7 @@ std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Ref
   return tiles;
 }
 
-// Makes one dimension of two wherever all views go through both as through one, and none or both are reduced.
+// Makes one dimension of two if all views go through both as through one, and none or both are reduced.
 void FusedTiles::merge_dimensions() {
   for (size_t d = sizes_.size(); d-- > 1;) {
     if (d == kept_) continue;
@@ -102,7 +104,7 @@ void FusedTiles::merge_dimensions() {
   }
 }
 
-// Of the kept dimensions.
+// Entries of the outer dimensions.
 int64_t FusedTiles::entries() const {
   int64_t entries = 1;
   for (size_t d = 0; d < kept_; ++d) entries *= sizes_[d];
@@ -116,12 +118,12 @@ int64_t FusedTiles::row() const {
   return elements;
 }
 
-// Behind the last dimension that the step's elements have.
+// Returns the end of the dimensions that the step's elements have.
 size_t FusedTiles::end_of(const Step& step) const {
   return step.of_kept ? kept_ : sizes_.size();
 }
 
-// Whether the step's kernel fills in what a part of it is computed by.
+// True if the step's kernel fills in `decision`: the block or the row reduction that computes a part of it.
 bool FusedTiles::describes(Step& step, void* decision) const {
   std::vector<mydev_buffer> buffers;
   for (const Operand& operand : step.operands) {
@@ -167,7 +169,7 @@ bool FusedTiles::has_rows(Step& step) const {
   return kept_ < sizes_.size() && !step.of_kept && is_there(out) && is_there(in) && describes(step, &step.reduction);
 }
 
-// Finds how each step runs, which go block by block with those that follow each other, and what only they need.
+// Finds how each step runs, which consecutive steps go block by block together, and which temporaries only these need.
 void FusedTiles::find_groups() {
   for (Step& step : steps_) {
     step.way = has_block(step) ? Step::kBlocks : has_rows(step) ? Step::kRows : Step::kKernel;
@@ -185,9 +187,9 @@ void FusedTiles::find_groups() {
   }
 }
 
-// Finds which steps of a group each compute with what the step before them has computed.
+// Finds the steps of a group that each compute with the result of the step before.
 void FusedTiles::find_chains() {
-  // How the step computes with the value; nothing: it does not.
+  // Returns how the step computes with the value; nothing if it does not.
   const auto form_of = [](const Step& step, const Operand& value) -> std::optional<ChainCall::Form> {
     const auto is_it = [&](size_t k) {
       const Operand& operand = step.operands[k];
@@ -221,7 +223,7 @@ void FusedTiles::find_chains() {
   }
 }
 
-// Whether the step sums rows, each a block, of a temporary that the one before it computes.
+// True if the step sums rows, each a block, of a temporary that the step before it computes.
 bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
   if (step == steps_.size() || steps_[step].way != Step::kRows || rounds_ > 1) return false;
   const Operand &value = before.operands[0], &in = steps_[step].operands[1];
@@ -230,7 +232,8 @@ bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
          sizes_.size() == kept_ + 1 && row() >= kShortestSum && row() <= kBlockValues;
 }
 
-// Makes the lines of each group as long as its operands lie in the tile as along one dimension.
+// Makes the lines of each group as long as possible: over all dimensions that its operands go through in a tile as
+// through one.
 void FusedTiles::find_lines() {
   for (size_t first = 0; first < steps_.size();) {
     const size_t end = std::max(steps_[first].end_of_group, first + 1);
@@ -253,13 +256,13 @@ void FusedTiles::find_lines() {
   }
 }
 
-// Gives each temporary memory that no other has while it lives.
+// Gives each temporary memory that no other temporary has in its live range.
 std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
   std::vector<Memory> memories;
   for (Temporary& temporary : temporaries_) {  // in the order of their first steps
     const bool in_block = temporary.in_block;
     const int64_t bytes = temporary.bytes * (temporary.of_kept || in_block ? 1 : row());
-    // What goes block by block may write over what it reads.
+    // A step that goes block by block may write over its operands.
     const bool in_place = steps_[temporary.first].way == Step::kBlocks;
     const auto free = std::ranges::find_if(memories, [&](const Memory& memory) {
       const bool is_free = memory.taken_until < temporary.first || (in_place && memory.taken_until == temporary.first);
@@ -272,7 +275,7 @@ std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
   return memories;
 }
 
-// For an entry of the kept dimensions, in each buffer that has something for each element of the shape.
+// Bytes for one entry of the outer dimensions, in all buffers that have a value for each element of the shape.
 int64_t FusedTiles::bytes_of_buffers() const {
   std::map<size_t, int64_t> of_buffer;
   for (const Step& step : steps_) {
@@ -308,8 +311,8 @@ void FusedTiles::choose_tile() {
   find_traffic();
 }
 
-// Which operands are so large that no cache holds them. What is asked for ahead comes while the steps compute; to the
-// caches, which write a line only after they have read it, results would come late and for nothing.
+// Finds the operands that are so large that no cache holds them. Prefetched operands come while the steps compute.
+// Results go past the caches: a cache reads a line before it writes it, which would be late and for nothing.
 void FusedTiles::find_traffic() {
   if (rounds_ > 1 || bytes_of_buffers() * entries() < kReadFromMemory) return;
   std::map<size_t, std::vector<Operand*>> uses;

@@ -51,7 +51,7 @@ mydev_code FusedTiles::Worker::run(int64_t tile) {
   return MYDEV_OK;
 }
 
-// Whether the calls that have run the tile run any other of its size, but for their addresses, which all move alike.
+// True if the calls that ran the tile can run any other of its size once their addresses have moved, all alike.
 bool FusedTiles::Worker::goes_further() const {
   if (tiles_->rounds_ > 1 || !moving_.empty()) return false;
   for (size_t step = 0; step < frames_.size(); ++step) {
@@ -66,7 +66,7 @@ bool FusedTiles::Worker::goes_further() const {
   return true;
 }
 
-// The next tile: the calls of the last, further on.
+// Runs the next tile: the calls of the last one, with addresses further on.
 void FusedTiles::Worker::run_further() {
   next_ = next_ + 1 < end_ ? next_ + 1 : -1;
   for (size_t step = 0; step < frames_.size(); ++step) {
@@ -90,7 +90,7 @@ void FusedTiles::Worker::run_further() {
   }
 }
 
-// The step, or all of its group; then `step` is what comes behind.
+// Runs the step, or all of its group; `step` is then the one behind.
 mydev_code FusedTiles::Worker::run_step(size_t& step) {
   const size_t first = step++;
   switch (tiles_->steps_[first].way) {
@@ -121,7 +121,7 @@ mydev_code FusedTiles::Worker::fail(const mydev_frame& frame, mydev_code code) c
   return code;
 }
 
-// Sizes and addresses of the tile.
+// Sets the sizes and addresses of the tile.
 void FusedTiles::Worker::place(int64_t tile) {
   const std::vector<int64_t>& sizes = tiles_->sizes_;
   const int64_t begin = tile % tiles_->chunks_ * tiles_->chunk_;
@@ -142,14 +142,15 @@ void FusedTiles::Worker::place(int64_t tile) {
   }
 }
 
-// Of the tile, in dimensions of the shape from its split one on.
+// Returns the number of the tile's elements in dimensions [first, end) of the shape; `first` is not before the split
+// one.
 int64_t FusedTiles::Worker::elements(size_t first, size_t end) const {
   int64_t count = 1;
   for (size_t d = first; d < end; ++d) count *= sizes_[d - tiles_->split_];
   return count;
 }
 
-// Whether a round is one block of all steps, and no value of it is there several times which a round could change.
+// True if an iteration is one block of all steps, and has no repeated value that an iteration could change.
 bool FusedTiles::Worker::has_calls() const {
   const std::vector<Step>& steps = tiles_->steps_;
   return steps[0].way == Step::kBlocks && steps[0].end_of_group == steps.size() && steps[0].line == tiles_->split_ &&
@@ -157,7 +158,7 @@ bool FusedTiles::Worker::has_calls() const {
          std::ranges::none_of(streams_, &Stream::is_uniform);
 }
 
-// Rounds of few values: all that is not the computation itself is done once.
+// Runs iterations of few values: all but the computation itself is done once.
 mydev_code FusedTiles::Worker::run_rounds() {
   calls_.clear();
   for (size_t i = 0; i < frames_.size(); ++i) {
@@ -178,10 +179,10 @@ mydev_code FusedTiles::Worker::run_rounds() {
   return failed == nullptr ? MYDEV_OK : fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
 }
 
-// Each row of the tile into one element.
+// Reduces each row of the tile into one element.
 void FusedTiles::Worker::run_rows(size_t step) {
   const mydev_buffer &out = buffers_[first_buffer_[step]], &in = buffers_[first_buffer_[step] + 1];
-  const size_t last = tiles_->kept_ - tiles_->split_ - 1;  // of the kept dimensions
+  const size_t last = tiles_->kept_ - tiles_->split_ - 1;  // of the outer dimensions
   const int64_t lines = elements(tiles_->split_, tiles_->kept_ - 1);
   const int64_t out_size = streams_[first_buffer_[step]].value_bytes,
                 in_size = streams_[first_buffer_[step] + 1].value_bytes;
@@ -210,7 +211,7 @@ void FusedTiles::Worker::reduce(size_t step) {
   tiles_->steps_[step].reduction.run(rows.out, out.line_bytes, rows.in, in.line_bytes, rows.rows, tiles_->row());
 }
 
-// Steps [first, end), line by line.
+// Runs steps [first, end), line by line.
 mydev_code FusedTiles::Worker::run_group(size_t first, size_t end) {
   const Step& group = tiles_->steps_[first];
   const size_t outer_rank = group.line - tiles_->split_;
@@ -252,7 +253,7 @@ void FusedTiles::Worker::seek(size_t group, int64_t line) {
   }
 }
 
-// All steps on a block before the next.
+// Runs all steps on one block before the next.
 mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length) {
   for (int64_t begin = 0; begin < length; begin += kBlockValues) {
     const int64_t n = std::min(kBlockValues, length - begin);
@@ -277,7 +278,7 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
   return MYDEV_OK;
 }
 
-// The chain that begins with the step, on n values of as many lines, from this one on.
+// Runs the chain that begins with the step, on n values of each of `lines` lines, from the current line on.
 void FusedTiles::Worker::run_chain(size_t first, int64_t begin, int64_t n, int64_t lines) {
   Chain& chain = chains_[first];
   chain.lines.count = lines;
@@ -288,7 +289,8 @@ void FusedTiles::Worker::run_chain(size_t first, int64_t begin, int64_t n, int64
   tiles_->steps_[first].block.run_chain(chain.lines, chain.calls);
 }
 
-// Of the blocks of n values that begin there in as many lines.
+// Returns the address of the stream's values from `begin` on. If the stream is read ahead, the lookahead is set behind
+// the blocks of n values in `lines` lines.
 char* FusedTiles::Worker::values_at(const Stream& stream, int64_t begin, int64_t n, int64_t lines) {
   if (stream.is_one && stream.is_uniform) return stream.line;
   char* const values = stream.moves ? stream.line + begin * stream.value_bytes : stream.values;
@@ -312,7 +314,7 @@ namespace {
 constexpr uintptr_t kLine = 64;
 constexpr size_t kMostValueBytes = 16;
 
-// Floats from line to line.
+// Returns the number of floats from line to line.
 constexpr auto step_of = [](const auto& stream) { return stream.line_bytes / static_cast<int64_t>(sizeof(float)); };
 
 char* aligned(std::vector<std::max_align_t>& memory, size_t bytes) {
@@ -372,7 +374,7 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
   prepared_for_ = tiles.id_;
 }
 
-// Numbers and what is one value along a line are as many values as a block has.
+// Sets up the streams. Numbers, and operands with one value along a line, are repeated as often as a block has values.
 void FusedTiles::Worker::make_streams() {
   streams_.assign(buffers_.size(), Stream{});
   for (const Placed& placed : placed_buffers_) streams_[placed.buffer].tile_bytes = placed.tile_bytes;
@@ -417,7 +419,7 @@ void FusedTiles::Worker::make_streams() {
   repeat_numbers(repeated);
 }
 
-// Gives room to the streams that are repeated, so many, and fills in those that are numbers.
+// Gives memory to the `repeated` streams that are repeated, and fills in those that are numbers.
 void FusedTiles::Worker::repeat_numbers(size_t repeated) {
   char* next = aligned(values_, repeated * kBlockValues * kMostValueBytes);
   for (size_t i = 0; i < frames_.size(); ++i) {
@@ -434,7 +436,7 @@ void FusedTiles::Worker::repeat_numbers(size_t repeated) {
   }
 }
 
-// What of each group lines move, and the chains.
+// Finds the streams of each group that lines move, and makes the chains.
 void FusedTiles::Worker::make_groups() {
   followed_.assign(frames_.size(), {});
   chains_.assign(frames_.size(), {});

@@ -1,5 +1,5 @@
-// What one thread needs to run tiles: frames, whose addresses and sizes it sets for each tile, and temporaries. Kept by
-// the thread from run to run.
+// The state of one thread that runs tiles: frames, whose addresses and sizes it sets for each tile, and temporaries.
+// The thread keeps it from run to run.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ class FusedTiles::Worker {
  public:
   void prepare(const FusedTiles& tiles, const mydev_frame& outer);
   mydev_code run(int64_t tile);
-  // Others see what the tiles have written.
+  // After this call others see what the tiles have written.
   void finish() const;
-  // Whether a kernel needs scratch for so many entries of the split dimension.
+  // True if a kernel needs scratch for `entries` entries of the split dimension.
   bool needs_scratch(const FusedTiles& tiles, int64_t entries);
 
  private:
@@ -31,10 +31,10 @@ class FusedTiles::Worker {
     int64_t tile_bytes = 0;   // from tile to tile along the split dimension
     bool moves = false;       // from block to block
     bool is_one = false;      // is given as one value, where the line begins or in `values`
-    bool repeats = false;     // is one value along a line, which `values` has as often as a block has values
-    bool is_uniform = false;  // and another in each line
+    bool repeats = false;     // is one value along a line; `values` repeats it as often as a block has values
+    bool is_uniform = false;  // that value differs from line to line
     bool ahead = false, streamed = false;  // as of the operand
-    char* values = nullptr;                // of what does not move
+    char* values = nullptr;                // of a stream that does not move
     char* line = nullptr;                  // where the line begins
   };
 
@@ -64,7 +64,7 @@ class FusedTiles::Worker {
     ChainLines lines{};
     size_t start = 0;  // streams of `lines`
     std::optional<size_t> totals;
-    bool by_lines = false;  // it is all of its group, and lines move it alike
+    bool by_lines = false;  // the chain is its whole group, and lines move all of it alike
     bool is_whole = false;  // one call goes through all of a tile's lines
   };
 
@@ -111,24 +111,25 @@ class FusedTiles::Worker {
   uint64_t prepared_for_ = 0;
   const FusedTiles* tiles_ = nullptr;
   const mydev_frame* outer_ = nullptr;
-  int64_t placed_ = -1;  // the tile that the buffers lie in, if no round has moved them
-  // The tile behind the last, which runs the calls of that, further on, as those up to end_ do; -1: none does.
+  int64_t placed_ = -1;  // the tile that the buffers lie in, if no iteration has moved them
+  // The next tile, if it can run the calls of the last one with addresses further on, as all tiles before end_ can;
+  // else -1.
   int64_t next_ = -1, end_ = -1;
   std::vector<std::max_align_t> memory_, values_;
   std::vector<int64_t> sizes_;  // of the tile
   std::vector<mydev_buffer> buffers_;
   std::vector<mydev_frame> frames_;  // one for each step
   std::vector<Placed> placed_buffers_;
-  std::vector<std::pair<size_t, int64_t>> moving_;  // buffers, and their bytes from round to round
+  std::vector<std::pair<size_t, int64_t>> moving_;  // buffers, and their bytes from iteration to iteration
   std::vector<Stream> streams_;                     // one for each buffer
   std::vector<size_t> first_buffer_;                // of each step
   std::vector<std::vector<size_t>> followed_;       // streams that lines move, by the first steps of their groups
   std::vector<Chain> chains_;                       // by their first steps
   std::vector<Rows> rows_;                          // by their steps
   Lookahead lookahead_;
-  int64_t passes_ = 0;                // over all elements
+  int64_t passes_ = 0;                // steps over all elements
   void (*drain_)() = nullptr;         // of what is streamed
-  std::vector<PointwiseCall> calls_;  // of each step, where rounds are these and nothing else
+  std::vector<PointwiseCall> calls_;  // of each step, if iterations are these calls and nothing else
 };
 
 }  // namespace mydev::kernels

@@ -1,4 +1,4 @@
-// What every file in csrc/host_kernels/isa must keep to.
+// Rules for every file in csrc/host_kernels/isa.
 //
 // These files are compiled once per instruction set into one library. Whatever they define must lie in namespace
 // mydev::kernels::MYDEV_ISA or be local to the file; else the linker merges the variants of an inline function and may
@@ -18,7 +18,7 @@
 
 namespace mydev::kernels::MYDEV_ISA {
 
-// A row of a file's table of kernels. What they take is in csrc/kernels/spec, their contracts.
+// A row of a file's table of kernels. The contracts in csrc/kernels/spec say what kernels take.
 constexpr mydev_kernel kernel_record(const char* name, mydev_kernel_fn entry,
                                      uint64_t (*scratch_bytes)(const mydev_frame*) = nullptr) {
   return {sizeof(mydev_kernel), name, entry, scratch_bytes, nullptr, nullptr};

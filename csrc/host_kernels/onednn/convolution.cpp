@@ -13,12 +13,12 @@
 // (depthwise_loops.h): 3 x 3 convolutions of wide channels-first images, which would spend most of their time on
 // reorders, and weight gradients of larger windows over channels-last images, up to ten times as fast. A transposed
 // convolution is the data gradient of the untransposed one that maps its result to its input, so three kinds of
-// primitive serve all six cases. Where the activations lie channels-last they are used as they are; else oneDNN chooses
+// primitive serve all six cases. Activations that lie channels-last are used as they are. For others oneDNN chooses
 // (blocked) layouts and the plan reorders operands, which is cheaper than to convolve unblocked channels-first data.
 // Two cases need no reorder: a pointwise convolution of such data is a matrix product per image, and one whose window
-// covers the whole image is a matrix product. Weights are reordered in every call, but for those that the
-// kernel is told are constants: their reordered form is kept. Operands in neither dense order, f16, and bf16 where the
-// processor lacks it, are copied to dense f32 first; results are rounded once.
+// covers the whole image is a matrix product. Weights are reordered in every call, unless the kernel knows that they
+// are constants: then their reordered form is kept. Operands in neither dense order, f16, and bf16 where the processor
+// lacks it, are copied to dense f32 first; results are rounded once.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -59,7 +59,7 @@ struct ConvolutionProblem {
   }
 };
 
-// What the frame of `kernel` (convolution.cpp) asks for, checked; nothing is said yet about orders and copies. Raises
+// Reads and checks the problem of a frame of `kernel` (convolution.cpp). Orders and copies are not chosen yet. Raises
 // INVALID_ARGUMENT, and UNIMPLEMENTED for other dtypes.
 ConvolutionProblem convolution_problem_of(const mydev_frame& frame, const char* kernel, PlanKind kind);
 [[noreturn]] void refuse_convolution(const char* kernel, const std::string& why);

@@ -132,13 +132,13 @@ Problem problem_of(const mydev_frame& frame) {
   return problem;
 }
 
-// Strides of dimensions of one element mean nothing: give them those of a dense matrix.
+// Sets the strides of dimensions of one element, which mean nothing, to those of a dense matrix.
 void normalize(Matrix& matrix, int64_t rows, int64_t columns) noexcept {
   if (columns == 1 && rows > 1) matrix.col_stride = matrix.row_stride == 1 ? rows : 1;
   if (rows == 1) matrix.row_stride = matrix.col_stride == 1 ? columns : 1;
 }
 
-// What oneDNN takes: one dimension contiguous, the other not overlapping it.
+// True if oneDNN takes the matrix: one dimension is contiguous, and the other does not overlap it.
 bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
   if (matrix.batch_stride < 0) return false;
   return (matrix.col_stride == 1 && matrix.row_stride >= columns) ||

@@ -22,7 +22,7 @@ enum class PlanKind : int64_t { kMatmul, kConvolution, kConvolutionBackwardData,
 // oneDNN plans a primitive for a number of threads, so it is part of every key.
 int onednn_threads() noexcept;
 
-// What distinguishes one plan from another: sizes, strides, dtypes, parameters, as a short list of numbers.
+// Distinguishes one plan from another by sizes, strides, dtypes and parameters, as a short list of numbers.
 class PlanKey {
  public:
   explicit PlanKey(PlanKind kind) noexcept {

@@ -2,9 +2,9 @@
 //
 // A plan is a sequence of steps. Each step is one primitive whose arguments are operands of the call (by index) or
 // places in the call's scratch (by offset): reordered copies, the primitive's own scratchpad. So running a plan creates
-// nothing and allocates nothing. What is made of operands that never change is kept from the first run on, by whoever
-// runs the plan (KeptOperands): the plan's preparation fills it. Thread-safe: the memory handles of a plan are used by
-// one thread at a time; another thread that comes meanwhile makes handles of its own.
+// nothing and allocates nothing. Forms of operands that never change are kept from the first run on, by the code that
+// runs the plan (KeptOperands); the plan's preparation fills them in. Thread-safe: the memory handles of a plan are
+// used by one thread at a time; another thread that comes meanwhile makes handles of its own.
 //
 // Errors: oneDNN's exceptions never leave this layer; they become mydev::Error with oneDNN's status.
 #pragma once
@@ -21,13 +21,13 @@
 
 namespace mydev::kernels {
 
-// Runs oneDNN's product once (1 to 4 ms), which makes the static objects that hold its generated code. What exists
-// before the first work of a stream is destroyed after the last, as runtime/stream/stream_table.h says.
+// Runs oneDNN's product once (1 to 4 ms), which makes the static objects that hold its generated code. Static objects
+// that exist before the first work of a stream are destroyed after the last, as runtime/stream/stream_table.h says.
 void make_onednn_statics() noexcept;
 
 // The one CPU engine of the process.
 const dnnl::engine& onednn_engine();
-// False for what oneDNN lacks on this processor.
+// False for a dtype that oneDNN lacks on this processor.
 bool onednn_supports(mydev_dtype dtype) noexcept;
 dnnl::memory::data_type onednn_dtype(mydev_dtype dtype) noexcept;
 
@@ -50,7 +50,8 @@ class PrimitivePlan {
                 std::vector<Argument> arguments);
   // Appends a reorder.
   void add_reorder(Argument from, Argument to);
-  // The argument for an operand that never changes and is wanted as `wanted`: the preparation makes it of `given`.
+  // Returns the argument for an operand that never changes and is wanted as `wanted`: the preparation makes it of
+  // `given`.
   Argument keep(int32_t argument, int32_t operand, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
 
   uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }

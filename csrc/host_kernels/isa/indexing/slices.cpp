@@ -87,8 +87,8 @@ class Slices {
   bool are_apart() const { return apart_; }
   int64_t end() const { return end_; }  // behind the places where parts may begin, of a dense tensor
 
-  // body(first, n, places) for blocks that cover [begin, end). `clamps`: a part that would begin outside begins as near
-  // to that as it can.
+  // Calls body(first, n, places) for blocks that cover [begin, end). `clamps`: a part that would begin outside begins
+  // as near to that as it can.
   template <typename Body>
   void for_each_block(bool clamps, int64_t begin, int64_t end, const Body& body) const {
     int64_t places[kPlaces];
@@ -103,9 +103,9 @@ class Slices {
     }
   }
 
-  // Where parts [first, first + n) begin in the tensor, in elements; negative, of a dense tensor: it does not lie
-  // within, and is not to be moved. A block of them at a time, so that what computes them knows nothing of the
-  // elements, and they nothing of it.
+  // Computes where parts [first, first + n) begin in the tensor, in elements. In a dense tensor a negative place marks
+  // a part that does not lie within, and is not to be moved. Places come a block at a time, so that this code need not
+  // know the elements, nor their loops the index.
   template <typename I, bool kClamps>
   void places(int64_t first, int64_t n, int64_t* places) const {
     const int64_t step = index_.strides[0];
@@ -142,7 +142,7 @@ class Slices {
   }
   int64_t part_step() const { return parts_.strides[0]; }
 
-  // run(whole, its step, part, its step, count) for each run of part i, whose place in the tensor is `begin`.
+  // Calls run(whole, its step, part, its step, count) for each run of part i, whose place in the tensor is `begin`.
   template <typename Element, typename Run>
   void for_each_run(int64_t i, int64_t begin, const Run& run) const {
     Element *whole = this->whole<Element>(begin), *part = this->part<Element>(i);
@@ -223,7 +223,7 @@ void begin_with(const mydev_buffer& out, const mydev_buffer& in) {
   });
 }
 
-// put(place, value) for each element that lies within, of parts that begin in [begin, end).
+// Calls put(place, value) for each element that lies within, for parts that begin in [begin, end).
 template <typename Element, typename Put>
 void write_part_of(const Slices& slices, bool clamps, int64_t begin, int64_t end, const Put& put) {
   const auto put_dense = [&put](Element* to, const Element* from, int64_t count) {
@@ -252,7 +252,7 @@ void write_part_of(const Slices& slices, bool clamps, int64_t begin, int64_t end
       put_dense(whole + places[j], part + j * step, elements);
     };
     if (slices.are_runs() && begin == 0 && end == slices.end()) {
-      // Little around the elements: the processor asks memory for those of the next parts meanwhile.
+      // There is little work around the elements: meanwhile the processor asks memory for those of the next parts.
       for (int64_t j = 0; j < n; ++j) {
         if (lies_within(places[j])) put_part(j);
       }
@@ -276,7 +276,7 @@ void write(const mydev_frame* frame, const Slices& slices, const Put& put) {
   if (slices.elements() == 0) return;
   const bool clamps = frame->attributes[1].value.i != 0;
   const auto run = [&](int64_t begin, int64_t end) { write_part_of<Element>(slices, clamps, begin, end, put); };
-  // Of short parts, looking for its own costs a thread as much as writing all.
+  // If parts are short, finding its own ones costs a thread as much as writing all.
   const bool shared = slices.are_apart() && slices.elements() >= kElementsShared;
   const int64_t pieces = shared ? std::max<int64_t>(slices.count() * slices.elements() / kGrainHeavy, 1) : 1;
   parallel_for(slices.end(), slices.end() / pieces + 1, run);

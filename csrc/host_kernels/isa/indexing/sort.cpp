@@ -47,9 +47,9 @@ struct ByValueAndPosition {
 constexpr int64_t kElementBytes = 16;
 static_assert(sizeof(Element<double>) == kElementBytes && sizeof(Element<float>) == kElementBytes);
 
-// The first `kept` of values that come chunk by chunk, in the order of ByValueAndPosition: a heap, whose top is the
-// last of them. What comes later is before that only by its value, which a loop without branches sees of sixteen at
-// once.
+// Finds the first `kept` of values that come chunk by chunk, in the order of ByValueAndPosition. They are a heap, whose
+// top is the last of them. A later value can come before the top only by its value; a loop without branches checks this
+// for sixteen values at once.
 template <typename C, bool kDescending>
 class First {
  public:
@@ -85,10 +85,10 @@ class First {
   int64_t kept_, held_ = 0;
 };
 
-// What is done with a line of `count` elements, of which `kept` are wanted.
+// Sorts a line of `count` elements, of which the first `kept` are wanted.
 template <bool kDescending>
 struct Sort {
-  // Of fewer, the rest of the line is not kept at all.
+  // If less than one in kFew elements is wanted, the rest of the line is not stored at all.
   static constexpr int64_t kFew = 32;
   template <typename C>
   using Few = First<C, kDescending>;
@@ -126,7 +126,7 @@ mydev_code run_as(const mydev_frame* frame) {
   if (!reader.supported() || !writer.supported()) return MYDEV_UNIMPLEMENTED;
   const int64_t inner = in.sizes[2], lines = in.sizes[0] * inner, count = in.sizes[1], kept = values.sizes[1];
   if (lines == 0 || kept == 0) return MYDEV_OK;
-  // As many pieces as there are parts of the scratch.
+  // There are at most as many pieces as the scratch has room for lines.
   const int64_t pieces =
       std::min(lines, static_cast<int64_t>(frame->scratch_bytes) / (std::max<int64_t>(count, 1) * kElementBytes));
   const int64_t grain = lines * count < kGrainHeavy ? pieces : 1;

@@ -1,8 +1,8 @@
 // Kernel group group_norm: over [N, G, D, S], groups of D channels with S places each.
 //
 // f16, bf16 and f32 are computed in float. Statistics take two passes, sums in double. A task is a block of whole
-// groups of one sample. Where the channels of a place lie side by side (channels last) it reads runs of channels and
-// keeps a sum for each; any other operands it reads along the places of one channel.
+// groups of one sample. If the channels of a place lie side by side (channels last), a task reads runs of channels and
+// keeps a sum for each; else it reads along the places of one channel.
 #include <algorithm>
 #include <cmath>
 
@@ -120,7 +120,8 @@ void for_each_run(const Shape& shape, const Block& block, bool along_channels, c
   }
 }
 
-// What is made of each channel: a factor and a shift, of which a run has one, or one for each of its values.
+// The factor and the shift of each channel. A run along places has one of each, a run along channels one for each
+// value.
 template <typename C>
 struct ChannelLine {
   alignas(64) C scale[kChunk], shift[kChunk];
@@ -164,7 +165,7 @@ class Forward {
   const Shape& shape() const { return shape_; }
 
  private:
-  // Adds, for each group of the block, its values, or the squares of what they are beyond the mean.
+  // Adds up the values of each group of the block, or the squares of their deviations from the mean.
   void add_up(const Block& block, const C* means, double* totals) const {
     alignas(64) C space[kChunk];
     alignas(64) double sums[kChunk] = {};
@@ -287,7 +288,7 @@ class Backward {
     return mean_.value_or(block.sample * shape_.groups + channel / shape_.depth, 0);
   }
 
-  // Of each channel: the sum of the gradients, and of their products with what the values are beyond the mean.
+  // Adds up for each channel the gradients, and their products with the deviations of the values from the mean.
   void add_up(const Block& block) const {
     alignas(64) C x_space[kChunk], g_space[kChunk], means[kChunk], product[kChunk];
     double* products = products_ + block.sample * shape_.channels();

@@ -139,8 +139,8 @@ class Backward {
     double gradient = 0, product = 0;
   };
 
-  // Of a chunk: gradient = g * weight and normal, the normalised input. Returns their sum and dot product, and adds to
-  // the sums of the weight's and the bias's gradient if there are such.
+  // Computes for a chunk gradient = g * weight and normal, the normalised input. Returns the sum of `gradient` and its
+  // dot product with `normal`. Adds to the sums of the weight's and the bias's gradients if there are such.
   RowSums scale(int64_t row, int64_t at, int64_t n, C mean, C rstd, C* gradient, C* normal, C* weight_sum,
                 C* bias_sum) const {
     alignas(64) C x_space[kChunk], g_space[kChunk], w_space[kChunk];

@@ -63,7 +63,8 @@ FlipSigns complex_signs(bool conj, bool neg) {
   return conj ? negate_conjugate<T> : negate_complex<T>;
 }
 
-// What conjugation and negation do to elements of a type; nullptr: nothing. False: the type has no negatives.
+// Finds the function that conjugates and negates elements of a type; nullptr: nothing is to be done. False: the type
+// has no negatives.
 bool find_signs(mydev_dtype dtype, bool conj, bool neg, FlipSigns& signs) {
   signs = nullptr;
   if (dtype == MYDEV_C64) {

@@ -281,7 +281,7 @@ bool run_block(const PointwiseBlock& block, const mydev_frame& frame, void* out,
   return false;
 }
 
-// What a call needs of its block, found once for all rounds.
+// Runs the calls one after the other, `rounds` times, and advances the operands of those that move.
 const PointwiseCall* run_rounds(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds) {
   for (uint64_t round = 0; round < rounds; ++round) {
     for (PointwiseCall& call : calls) {

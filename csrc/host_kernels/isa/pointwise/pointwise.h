@@ -6,8 +6,8 @@
 // output may be an input, exactly; any other overlap is the caller's error. A kernel that lacks T returns
 // UNIMPLEMENTED.
 //
-// An operator is written once, for dense runs of compute values (Apply). What is strided, broadcast or of another type
-// passes through small buffers in the L1 cache; what is dense and of the compute type is used where it lies.
+// An operator is written once, for dense runs of compute values (Apply). Operands that are strided, broadcast or of
+// another type pass through small buffers in the L1 cache; dense operands of the compute type are used where they lie.
 #pragma once
 
 #include <array>

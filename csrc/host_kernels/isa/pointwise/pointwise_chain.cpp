@@ -10,8 +10,8 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// Vectors at once, so that choosing what is computed costs less than computing it: as many as registers hold beside
-// what an exponential needs, and of light operations alone; and of what these leave.
+// Vectors at once, so that to choose an operation costs less than to compute it. Registers hold kAtOnce vectors beside
+// what an exponential needs, and kLightAtOnce if all operations are light; kFew are taken of what these leave.
 constexpr int kAtOnce = 8, kLightAtOnce = kVectorBytes == 64 ? 16 : 8, kFew = 4;
 
 enum Operation : int32_t {
@@ -50,14 +50,14 @@ struct Pack {
   F32 v[count];
 };
 
-// Vectors, or, of one, the first `part` lanes, if that is not 0.
+// Loads a vector, or only its first `part` lanes, if that is not 0.
 [[gnu::always_inline]] inline F32 load_lanes(const float* from, int64_t part) {
   return part == 0 ? load(from) : load_partial(from, part);
 }
 [[gnu::always_inline]] inline bool is_aligned(const float* values) {
   return reinterpret_cast<uintptr_t>(values) % kVectorBytes == 0;
 }
-// past_caches: of aligned ones.
+// `past_caches` is for aligned addresses only.
 template <int count>
 [[gnu::always_inline]] inline void store_pack(float* to, const Pack<count>& pack, bool past_caches, int64_t part) {
   if (part != 0) return store_partial(to, pack.v[0], part);
@@ -90,9 +90,9 @@ template <ChainCall::Form form, int count, typename Function>
   }
 }
 
-// Quotients by one number: the reciprocal's products, and what they leave over, which the same division is to the bit
-// (Markstein, IBM Journal of Research and Development 34, 1990) where nothing on the way leaves the range of normal
-// numbers. Exponents are far from both ends of it if their two highest bits differ.
+// Quotients by one number: products with the reciprocal, corrected by their remainders. They are those of a division to
+// the bit (Markstein, IBM Journal of Research and Development 34, 1990) if nothing on the way leaves the range of
+// normal numbers. Exponents are far from both ends of it if their two highest bits differ.
 template <int count>
 [[gnu::always_inline]] inline void divide(Pack<count>& a, F32 divisor) {
 #if defined(MYDEV_ISA_AVX512) || defined(MYDEV_ISA_AVX2)
@@ -119,7 +119,7 @@ constexpr int32_t case_of(int32_t operation, ChainCall::Form form) {
   return operation * 8 + form;
 }
 
-// What is computed of a pack, with the lanes of the operand's that the form says, each as its kernel computes it
+// Combines a pack with the operand's lanes as the form says, by a function that computes as its kernel does
 // (binary.cpp, unary.cpp).
 template <ChainCall::Form kForm, typename Function>
 struct Combination {
@@ -168,7 +168,7 @@ template <typename Visit>
       return false;
   }
 }
-// Those whose packs take so long that a jump for each is seen; of a light chain only those that are.
+// The same for operations whose packs take so long that a jump for each is seen; in a light chain only for light ones.
 template <bool kIsLight, typename Visit>
 [[gnu::always_inline]] inline bool visit_slow(const ChainCall& call, const Visit& visit) {
   switch (case_of(call.operation, call.form)) {
@@ -194,7 +194,7 @@ template <bool kIsLight, typename Visit>
 #undef MYDEV_BY_LANES
 #undef MYDEV_FORM
 
-// What calls make of the pack at i of a line: several of any kind, with a jump for each, or one whose kind is known.
+// Apply calls to the pack at i of a line: several calls of any kind, with a jump for each, or one call of a known kind.
 template <bool kIsLight>
 class SeveralCalls {
  public:

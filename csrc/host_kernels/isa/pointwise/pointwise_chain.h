@@ -6,10 +6,10 @@
 
 namespace mydev::kernels::MYDEV_ISA {
 
-// What a chain computes for the kernel; 0: chains do not have it.
+// Returns the operation that a chain computes for the kernel; 0: chains do not have it.
 int32_t chain_operation(const char* kernel);
 
-// As PointwiseBlock::joined and run_chain.
+// The functions behind PointwiseBlock::joined and run_chain.
 int32_t joined_operation(const ChainCall& call, int32_t operation);
 void run_chain(const ChainLines& lines, std::span<const ChainCall> calls);
 

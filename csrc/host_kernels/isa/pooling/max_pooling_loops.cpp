@@ -12,11 +12,11 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// Of a plane's elements, one for each lane of Vec<T>.
+// The type of indices into a plane: a vector has one for each lane of Vec<T>.
 template <typename T>
 using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
-// Takes what is greater, and where it is. As on the CPU the first of equals stays, and a NaN always wins. Branches
+// Keeps the greater value, and its index. The first of equals stays, and a NaN always wins, as on the CPU. Branches
 // would be mispredicted: maxima are random.
 template <typename T>
 inline void keep_greater(Vec<T> value, Vec<Index<T>> index, Vec<T>& best, Vec<Index<T>>& best_index) {
@@ -88,14 +88,14 @@ void max_rows(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, in
   }
 }
 
-// The rows of x that a window reads, each split by the stride into columns that results side by side read side by side,
-// with -inf for those outside. What one window has split is there for the next.
+// The rows of x that a window reads, each split by the stride so that adjacent results read adjacent columns. Columns
+// outside are -inf. Rows that one window has split are kept for the next.
 template <typename T>
 class SplitRows {
  public:
   static constexpr int64_t kMostRows = 8, kMostTaps = 16, kMostStride = 4;
 
-  // Whether windows are not dilated, and few enough.
+  // True if windows are not dilated, and few enough.
   static bool holds(const PoolingAxis& height, const PoolingAxis& width) {
     return height.dilation == 1 && width.dilation == 1 && height.kernel <= kMostRows && width.kernel <= kMostTaps &&
            width.stride <= kMostStride && whole_steps(width.out) <= kTile &&
@@ -147,7 +147,7 @@ class SplitRows {
   alignas(64) T columns_[kMostRows][kColumns];
 };
 
-// Rows of maxima where there is one lane, and SplitRows holds what a window reads.
+// Rows of maxima, if there is one lane and SplitRows holds the rows that a window reads.
 template <typename T>
 void max_split_rows(const PoolingGeometry& g, const T* x, T* out, int64_t* indices, int64_t begin, int64_t end) {
   constexpr int64_t n = kLanes<T>;

@@ -1,7 +1,7 @@
-// What the loops of pooling share (pooling_loops.h): windows, and what they read.
+// Windows and the elements that they read, which the loops of pooling share (pooling_loops.h).
 //
 // The loops work on tiles of results that a vector can run along: neighbours in a row where there is one lane, else the
-// lanes of one position. Rows of results come tap by tap: what tap number t gives to each result of the tile is
+// lanes of one position. Rows of results come tap by tap: the elements that a tap gives to the results of the tile are
 // gathered into a buffer, then compared or added lane by lane. Buffers are whole vectors long, so that narrow images
 // need no scalar tails.
 #pragma once
@@ -87,7 +87,8 @@ inline int64_t whole_steps(int64_t n) {
   return (n + kStep - 1) / kStep * kStep;
 }
 
-// What a tap reads for each result of a tile, `outside` where it reads nothing; whole_steps(n) elements.
+// Gathers the element that a tap reads for each result of a tile, or `outside` if it reads none; whole_steps(n)
+// elements.
 template <typename T>
 inline void gather_tap(const T* row, const PoolingAxis& axis, int64_t tap, Span of, Span span, T outside, T* to) {
   const int64_t n = whole_steps(of.end - of.begin);

@@ -1,8 +1,8 @@
 // Kernel group upsample: interpolation of [N, C, D, H, W], of which D and H may be missing, by the nearest element and
-// linearly along each dimension; and the gradients, which gather for each element what it was given to, so that no two
-// threads write one.
+// linearly along each dimension; and the gradients. A gradient gathers for each element from the positions that it went
+// to, so that no two threads write one element.
 //
-// Any strides. Where channels lie side by side (channels last) loops go along channels, else along W. f16 and bf16 are
+// Any strides. If channels lie side by side (channels last), loops go along channels, else along W. f16 and bf16 are
 // computed in float. Positions and weights along each dimension are tables, made once, in scratch.
 #include <algorithm>
 #include <cmath>
@@ -65,7 +65,7 @@ struct Problem {
   int64_t samples, channels;
   Axis<C> axes[kAxes];
   Options options;
-  // Of the upsampled image and of the other: sample, channel, D, H, W.
+  // Strides of the upsampled image and of the other: sample, channel, D, H, W.
   int64_t fine[2 + kAxes], coarse[2 + kAxes];
   char *fine_data, *coarse_data;
 
@@ -204,7 +204,8 @@ struct Neighbours {
       for (const bool far_height : {false, true}) {
         const C weight = (far_depth ? depth.second_weight[d] : depth.first_weight[d]) *
                          (far_height ? height.second_weight[h] : height.first_weight[h]);
-        // What has no weight is not read: it may be infinite. PyTorch's CPU kernel reads it where the sizes differ.
+        // A row without weight is not read, since it may be infinite. If the sizes differ it is read, as by PyTorch's
+        // CPU kernel.
         if (weight == 0 && ((far_depth && depth.in == depth.out) || (far_height && height.in == height.out))) continue;
         rows[count] = plane + (far_depth ? depth.second[d] : depth.first[d]) * p.coarse[2] +
                       (far_height ? height.second[h] : height.first[h]) * p.coarse[3];
@@ -312,7 +313,7 @@ mydev_code nearest_entry(const mydev_frame* frame) {
   const bool known = is_floating(out.dtype) || out.dtype == MYDEV_U8;
   if (!known || in.dtype != out.dtype) return MYDEV_UNIMPLEMENTED;
   if (!is_valid(frame)) return refuse(frame);
-  // Positions of f64 are computed in double; what is copied are bits.
+  // Positions of f64 are computed in double; elements are copied as bits.
   Problem<float> p = problem_of<float>(frame, out, in, /*linear=*/false);
   if (out.dtype == MYDEV_F64) {
     const Problem<double> wide = problem_of<double>(frame, out, in, /*linear=*/false);
@@ -335,7 +336,7 @@ mydev_code nearest_entry(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-// Calls body.template operator()<T, C>() for the floating element type and what it is computed in.
+// Calls body.template operator()<T, C>() for the floating element type and the type that it is computed in.
 template <typename Body>
 mydev_code for_floating_type(const mydev_frame* frame, const Body& body) {
   if (frame->buffers[0].dtype != frame->buffers[1].dtype) return MYDEV_UNIMPLEMENTED;

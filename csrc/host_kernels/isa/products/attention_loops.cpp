@@ -33,13 +33,13 @@ struct ForwardPanel {
     std::fill_n(sum, kPanel<C>, C{0});
   }
 
-  // From scores to weights, in place, and all sums so far to the new maximum.
+  // Turns scores into weights, in place, and scales all sums so far to the new maximum.
   void weigh(C* scores, int64_t keys, int64_t columns, int64_t value_width) const {
     for (int64_t at = 0; at < columns; at += kLanes<C>) {
       const Vec<C> known = load(largest + at);
       Vec<C> most = known;
       for (int64_t k = 0; k < keys; ++k) most = kLarger(load(scores + k * kPanel<C> + at), most);
-      // Of a row that is hidden so far, exp(-inf - 0) is 0.
+      // The shift of a row that is hidden so far is 0: its weights are exp(-inf - 0), which is 0.
       const Vec<C> lowest = splat(-std::numeric_limits<C>::infinity());
       const Vec<C> shift = most == lowest ? Vec<C>{} : most;
       const Vec<C> correction = exponential(known - shift);
@@ -289,7 +289,7 @@ class Backward {
     }
   }
 
-  // Of a tile: weights_, those that dropout keeps, and slopes_, the gradient of the scores.
+  // Computes for a tile weights_, after dropout, and slopes_, the gradient of the scores.
   void weigh(const TilePlace& place, MatrixView<C> keys, MatrixView<C> values, const C* logsumexp,
              const C* delta) const {
     const int64_t columns = whole_vectors<C>(place.queries);

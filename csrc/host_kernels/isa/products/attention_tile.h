@@ -114,7 +114,7 @@ void unpack_panel(const C* panel, const Rows<C>& rows, int64_t batch, int64_t he
   }
 }
 
-// Where a tile lies: keys [key, key + keys), queries [query, query + queries) of a head of the query.
+// The place of a tile: keys [key, key + keys), queries [query, query + queries) of a head of the query.
 struct TilePlace {
   int64_t batch, head, query, queries, key, keys;
 };

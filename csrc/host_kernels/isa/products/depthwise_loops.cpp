@@ -23,7 +23,7 @@ struct Range {
 };
 constexpr Range kNone = {0, 0};
 
-// Those whose taps [first, last] lie inside.
+// Returns the positions whose taps [first, last] lie inside.
 Range inside(const DepthwiseAxis& axis, int64_t first, int64_t last) {
   const int64_t before = axis.padding - first, reach = axis.in - 1 + axis.padding - last;
   const int64_t begin = before > 0 ? std::min((before + axis.stride - 1) / axis.stride, axis.out) : 0;
@@ -130,7 +130,7 @@ void compute_planes(const DepthwiseGeometry& geometry, const float* x, const flo
 constexpr int64_t kBlock = DepthwiseGradient::kBlock;
 
 // sums[lane] += the sum of a[i][lane] * b[i][lane], i < count, lanes of kVectors vectors, in kChains chains for each.
-// Of the last vector only the first `lanes` lanes are there, unless that is 0.
+// The last vector has only its first `lanes` lanes, unless that is 0.
 template <int kVectors, int kChains>
 void add_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, int64_t lanes,
                   float* sums) {

@@ -31,8 +31,9 @@ struct Source {
   uint64_t seed, offset;
 };
 
-// What the first two attributes say, or, where the frame has a state after `operands` operands, that many blocks after
-// it: a launch that is repeated then draws from where its device's memory says. Nothing for what is no state.
+// Returns the seed and the offset of the first two attributes. If the frame has a state after `operands` operands, its
+// seed is used, and the offset counts blocks from the state: a repeated launch then draws from where its device's
+// memory says. Returns nothing if the operand is no state.
 std::optional<Source> source_of(const mydev_frame& frame, uint32_t operands) {
   Source source{static_cast<uint64_t>(frame.attributes[0].value.i), static_cast<uint64_t>(frame.attributes[1].value.i)};
   if (frame.num_inputs > operands) {
@@ -129,7 +130,7 @@ inline F64 cos_near_zero(F64 r) {
 
 // --- distributions: n values from words; a and b are the frame's parameters ----------------------------------------
 
-// What a compute type takes from the words: kBits bits for each value, in the order of the words.
+// The bits that a compute type takes from the words: kBits for each value, in the order of the words.
 template <typename C>
 struct Draw;
 template <>

@@ -17,7 +17,7 @@ namespace mydev::kernels::MYDEV_ISA {
 
 namespace {
 
-// What T is computed in. Integers are unsigned, so that wrapping round is defined.
+// The type that T is computed in. Integers are unsigned, so that wrapping round is defined.
 template <typename T>
 struct Wide {
   using Type = std::conditional_t<std::is_integral_v<T>, uint64_t, float>;
@@ -30,7 +30,7 @@ template <>
 struct Wide<double> {
   using Type = double;
 };
-// What holds each T, in T's order.
+// A type that holds each T, in T's order.
 template <typename T>
 using Ordered = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
@@ -86,7 +86,7 @@ struct LogSumExp {
   template <typename C>
   static C combine(C sum, C x) {
     const C apart = std::abs(sum - x);
-    // Of equal infinities, or a NaN, itself.
+    // Equal infinities or a NaN make `apart` a NaN: the result is the infinity or NaN itself.
     return apart == apart ? std::max(sum, x) + std::log1p(std::exp(-apart)) : sum + x;
   }
 };

@@ -61,7 +61,7 @@ class Variance {
     }
   }
 
-  // Where a sum of f64 is beyond double's range, the mean need not be.
+  // True if a sum of f64 is beyond double's range: the mean need not be.
   static bool overflowed(double sum) { return sizeof(C) == sizeof(double) && !std::isfinite(sum); }
 
   void reduce_one(const Odometer& kept) const {

@@ -110,7 +110,7 @@ T dot_of(const T* x, const T* y, int64_t count) {
   return result;
 }
 
-// As many values as F64 has lanes, in double.
+// Loads as many values as F64 has lanes, as doubles.
 inline F64 load_wide(const float* x) {
   HalfF32 half;
   std::memcpy(&half, x, sizeof(half));

@@ -39,8 +39,8 @@ inline constexpr mydev_dtype kDtypeOf<double> = MYDEV_F64;
 template <>
 inline constexpr mydev_dtype kDtypeOf<int64_t> = MYDEV_S64;
 
-// PRED elements, of which any byte but 0 is true. As a compute type: 0 or 1. No kDtypeOf: what lies in memory may be
-// neither, and is never used where it lies.
+// PRED elements: any byte but 0 is true. Its values as a compute type are 0 and 1. There is no kDtypeOf: a byte in
+// memory may be neither, so elements are never used where they lie.
 enum class Truth : uint8_t {};
 
 template <typename To, typename From>
@@ -154,7 +154,7 @@ class ChunkWriter {
   }
   bool supported() const { return store_ != nullptr; }
   int64_t element_bytes() const { return size_; }
-  // Where to compute `count` values for `target`: in place if possible, else `buffer`. Follow with write().
+  // Returns where to compute values for `target`: in place if possible, else in `buffer`. Follow with write().
   From* place(char* target, int64_t stride, From* buffer) const {
     return direct_ && stride == 1 ? reinterpret_cast<From*>(target) : buffer;
   }

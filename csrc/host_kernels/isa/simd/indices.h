@@ -16,7 +16,7 @@ struct Indices {
     return buffer.dtype == MYDEV_S64 ? static_cast<const int64_t*>(buffer.data)[i * stride]
                                      : static_cast<const int32_t*>(buffer.data)[i * stride];
   }
-  // Where the first index outside [0, limit) is, or -1.
+  // Returns the position of the first index outside [0, limit), or -1.
   int64_t find_bad(int64_t limit) const {
     const int64_t count = element_count(buffer);
     for (int64_t i = 0; i < count; ++i) {

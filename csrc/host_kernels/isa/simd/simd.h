@@ -1,7 +1,7 @@
 // The thin SIMD layer: vectors of the instruction set's width over GCC's vector extensions.
 //
 // Vec<T> has the built-in operators, comparisons give masks (a signed integer per lane, 0 or -1), and `mask ? a : b`
-// selects. What the extensions lack is here. Loads and stores need no alignment.
+// selects. Operations that the extensions lack are here. Loads and stores need no alignment.
 #pragma once
 
 #include <cmath>
