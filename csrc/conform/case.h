@@ -1,5 +1,5 @@
 // Conformance suites: cases in the order in which one brings a thing up. A case is a promise of a public header and the
-// function that tries whether it is kept.
+// function that tests whether it is kept.
 //
 // A suite is data: a source file registers it, and main.cpp runs what is registered, by name. Cases are listed without
 // loading a driver. A case records every check that fails, in words that say what was expected and what came (and says
@@ -29,20 +29,20 @@ struct Outcome {
   Status status = Status::kPassed;
   std::vector<std::string> messages;  // of each check that failed; or the reason why it was skipped
   double seconds = 0;
-  // What else the case tells, by name.
+  // Further results of the case, by name.
   std::vector<std::pair<std::string, double>> numbers;
   std::vector<std::pair<std::string, std::vector<std::string>>> texts;
 };
 
-// Told where a case of many parts is, before each of them, so that one can say where a process came to its end.
+// Called before each part of a case of many parts, with the part's name, so that one can say where a process ended.
 using Follower = void (*)(std::string_view where);
 
-// What a case has found so far.
+// The findings of a case so far.
 class Checks {
  public:
   explicit Checks(Follower follower = nullptr) : follower_(follower) {}
 
-  // Each says whether the check held; where it did not the message is recorded, and the case goes on.
+  // Each returns whether the check held. If it did not, the message is recorded, and the case goes on.
   bool that(bool holds, std::string_view otherwise);
   template <typename Got, typename Expected>
   bool equal(std::string_view what, const Got& got, const Expected& expected) {
@@ -54,10 +54,10 @@ class Checks {
   // Ends the case unless it holds.
   void require(bool holds, std::string_view otherwise);
   [[noreturn]] void end();
-  // Ends the case: what the promise is about is not there.
+  // Ends the case: the thing that the promise is about is not there.
   [[noreturn]] void skip(const std::string& reason);
 
-  // For the case's own thread.
+  // The following are for the case's own thread.
   void at(std::string_view where) const {
     if (follower_ != nullptr) follower_(where);
   }
@@ -120,14 +120,15 @@ struct Suite {
   std::vector<Group> groups;  // in bring-up order
 };
 
-// For the initializer of a static variable of the suite's own file. Gives true.
+// Registers a suite, in the initializer of a static variable of the suite's own file. Returns true.
 bool register_suite(Suite suite);
 std::span<const Suite> suites() noexcept;
 
-// Runs work(0), work(1), … on threads of their own. What ends the work of one ends the case, once all are done.
+// Runs work(0), work(1), … on threads of their own. An exception that ends the work of one ends the case, once all are
+// done.
 void on_threads(int count, const std::function<void(int)>& work);
 
-// Runs a case on this thread. What it throws is a failure.
+// Runs a case on this thread. An exception that it throws is a failure.
 Outcome run_case(const Case& chosen, Follower follower = nullptr);
 
 }  // namespace mydev::conform

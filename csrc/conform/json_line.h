@@ -1,4 +1,4 @@
-// What mydev_conform prints: one JSON object per line, of strings, numbers, truth values and lists of strings.
+// The output of mydev_conform: one JSON object per line, of strings, numbers, truth values and lists of strings.
 #pragma once
 
 #include <ostream>
@@ -14,7 +14,7 @@ class JsonLine {
   JsonLine& number(std::string_view key, double value);
   JsonLine& truth(std::string_view key, bool value);
   JsonLine& texts(std::string_view key, std::span<const std::string> values);
-  // Ends whatever somebody else left of a line before it, and flushes.
+  // Prints the object on a line of its own, after the end of any unfinished line, and flushes.
   void print(std::ostream& out) const;
 
  private:

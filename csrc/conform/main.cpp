@@ -5,10 +5,10 @@
 //   mydev_conform SUITE --case NAME   one
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
 //
-// The driver is that of MYDEV_DRIVER. Prints one JSON object per line: of each case its status (passed, failed,
-// skipped), messages and seconds, and of one with many parts where it is. Exit code: 0 none failed, 1 one did, 2 the
-// command line cannot be understood, 77 the one case was skipped. After a failure the process ends at once: what a
-// driver that breaks a promise does at exit is no more news, and may be a hang.
+// The driver is that of MYDEV_DRIVER. The program prints one JSON object per line: for each case its status (passed,
+// failed, skipped), messages and seconds, and for a case with many parts where it is. Exit code: 0 none failed, 1 one
+// did, 2 the command line cannot be understood, 77 the one case was skipped. After a failure the process ends at once:
+// a driver that breaks a promise may also hang at exit, and that is no news.
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -90,7 +90,7 @@ Outcome run_and_print(const Case& chosen, Follower follower) {
   return outcome;
 }
 
-// Of a suite's cases, those that were asked for.
+// Returns those of a suite's cases that were asked for.
 std::vector<Case> chosen_cases(const Options& options) {
   std::vector<Case> chosen;
   for (const Group& group : options.suite->groups) {

@@ -1,4 +1,4 @@
-// The device type: its tensors, and what is asked of operands that must share a device.
+// The device type, its tensors, and the check that operands share a device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,11 +27,12 @@ inline bool on_device(const at::TensorBase& tensor) {
 [[noreturn]] void raise_device_mismatch(std::string_view op, c10::Device expected, std::string_view operand,
                                         c10::Device found);
 
-// What messages call an argument of an op by its full name, such as "aten::add.Tensor": its name in the schema.
+// Returns the name that messages give to an argument of an op: its name in the schema, or its number if the schema is
+// not known. `op` is the full name, such as "aten::add.Tensor".
 std::string argument_name(const std::string& op, size_t argument);
 
-// Raises that error unless every defined tensor is on one device of ours or is a CPU scalar (0-dim). They are the op's
-// leading operands; its name may lack "aten::".
+// Raises the device mismatch error unless every defined tensor is on one device of ours or is a CPU scalar (0-dim). The
+// tensors are the op's leading operands; the op's name may lack "aten::".
 void check_same_device(std::string_view op, std::initializer_list<std::reference_wrapper<const at::Tensor>> tensors);
 
 }  // namespace mydev

@@ -1,7 +1,7 @@
 // Telling users where the host waits for the device: torch.mydev.set_sync_debug_mode.
 //
-// Whoever is about to wait on a user's behalf says so here, on devices without asynchronous work too, so that a program
-// can be cleaned of waits without hardware. Explicit waits for a device or an event are none of it, as in torch.cuda.
+// Code that is about to wait on a user's behalf reports it here, on devices without asynchronous work too. So a program
+// can be cleaned of waits without hardware. Explicit waits for a device or an event are not reported, as in torch.cuda.
 // The mode is the process's; off, it costs one predicted branch beside the wait. Thread-safe.
 #pragma once
 

@@ -16,13 +16,14 @@ namespace mydev {
 // Raises INVALID_ARGUMENT unless an attribute of this width can hold the value.
 void check_width(const mydev_kernel& kernel, const mydev_attribute& attribute, int64_t value);
 
-// In the order in which they were added. Scalars need no memory of their own. Strings of IValues are borrowed.
+// Holds attributes in the order in which they were added. Scalars need no memory of their own. Strings of IValues are
+// borrowed.
 class CustomAttributes {
  public:
   std::span<const mydev_attribute> values() const noexcept { return {values_.data(), values_.size()}; }
 
-  // What an operator is given for an attribute of its kernel's signature; None stands for the default. Raises
-  // INVALID_ARGUMENT for an integer that the attribute's width cannot hold.
+  // Adds the value that an operator is given for an attribute of its kernel's signature; None stands for the default.
+  // Raises INVALID_ARGUMENT for an integer that the attribute's width cannot hold.
   void add(const mydev_kernel& kernel, const mydev_attribute_spec& spec, const c10::IValue& value);
 
   void add(const mydev_attribute& attribute) { values_.push_back(attribute); }
@@ -39,7 +40,7 @@ class CustomAttributes {
   const mydev_attribute* begin() const noexcept { return values_.begin(); }
   const mydev_attribute* end() const noexcept { return values_.end(); }
   size_t size() const noexcept { return values_.size(); }
-  // Puts others, which refer to the same memory, in their place.
+  // Replaces the attributes by others, which refer to the same memory.
   void assign(c10::ArrayRef<mydev_attribute> values) { values_.assign(values.begin(), values.end()); }
 
  private:

@@ -1,4 +1,4 @@
-// What every custom call from PyTorch is made of: finding the kernel, its operands, its errors.
+// The parts of every custom call from PyTorch: finding the kernel, its operands, and its errors.
 //
 // A custom call launches a user's kernel (mydev/custom_call.h) once, on the current stream of its operands' device.
 // Operands are borrowed until the launch returns; nothing here waits. Thread-safe.
@@ -80,7 +80,7 @@ class CustomFrame {
   mydev_frame frame(std::span<const mydev_attribute> attributes) const noexcept {
     return make_frame({buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_results_), attributes);
   }
-  // With the scratch that the kernel asks for.
+  // Launches the kernel with the scratch memory that it asks for.
   void launch(const CustomKernel::Resolved& kernel, std::span<const mydev_attribute> attributes, int device) const;
 
  private:

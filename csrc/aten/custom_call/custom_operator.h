@@ -38,12 +38,12 @@ class CustomOperator {
 
 using CustomResults = c10::SmallVector<at::Tensor, 4>;
 
-// Below the dispatcher: no derivatives. An operand per one of the signature, an attribute per one of the signature,
-// None where its default is wanted.
+// Calls the operator below the dispatcher, without derivatives. There is one operand and one attribute for each of the
+// signature; an attribute is None if its default is wanted.
 CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record, c10::ArrayRef<at::Tensor> operands,
                                    c10::ArrayRef<c10::IValue> attributes);
 
-// By its name in the namespace. Never freed. Raises NOT_FOUND.
+// Returns the operator with this name in the namespace. It is never freed. Raises NOT_FOUND.
 CustomOperator& custom_operator(const std::string& name);
 
 // The boxed kernels.
@@ -51,20 +51,21 @@ void run_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
 void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                             torch::jit::Stack* stack);
 
-// Takes the arguments off the stack and puts there what the operator returns, empty and of the right shapes and dtypes.
+// Takes the arguments off the stack and puts the operator's results there, empty and of the right shapes and dtypes.
 void fake_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
 
-// Puts on the stack what the operator returns of its outputs.
+// Puts those outputs on the stack that the operator returns.
 void push_results(const mydev_signature& signature, CustomResults&& results, torch::jit::Stack* stack);
 
-// What sync_custom_operators did. `collision`: not defined, since `operator_name` stands for another kernel.
+// One change that sync_custom_operators made. kCollision: the operator is not defined, since `operator_name` stands for
+// another kernel.
 struct OperatorChange {
   enum Kind { kDefined, kRemoved, kCollision } kind;
   std::string kernel, operator_name;
 };
-// Makes the operators those of the registry. Does nothing, quickly, if the registry is as it was.
+// Makes the operators match the registry. Does nothing, quickly, if the registry has not changed.
 void sync_custom_operators();
-// What has changed since this was last called, for the Python side of the operators.
+// Returns the changes since the last call, for the Python side of the operators.
 std::vector<OperatorChange> take_operator_changes();
 
 }  // namespace mydev

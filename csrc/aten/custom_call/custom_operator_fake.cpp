@@ -1,8 +1,8 @@
 // The operators of custom calls without their kernels: empty tensors of the results' shapes and dtypes.
 //
-// It is the fake kernel that compilers trace with, and what meta tensors get. Where a shape rule says the results'
-// sizes, sizes that are symbols stay symbols; a kernel that computes them in code is asked with numbers, which the
-// program is then compiled for.
+// This is the fake kernel that compilers trace with and that meta tensors get. If a shape rule gives the results'
+// sizes, sizes that are symbols stay symbols. A kernel that computes sizes in code is asked with numbers, and the
+// program is then compiled for these numbers.
 #include <ATen/Functions.h>
 #include <c10/core/SymInt.h>
 
@@ -124,7 +124,7 @@ class FakeCall {
     return results;
   }
 
-  // On the device of the operands, or, without any, on that where the kernel would run.
+  // Makes the tensor on the device of the operands; without operands, on the device where the kernel would run.
   Tensor empty_like_result(c10::SymIntArrayRef sizes, int32_t dtype) const {
     const auto operand =
         std::find_if(operands_.begin(), operands_.end(), [](const Tensor& tensor) { return tensor.defined(); });

@@ -1,11 +1,11 @@
 // The device's random state: Philox 4x32-10 behind PyTorch's Generator.
 //
 // State is (seed, offset): the same pair gives the same numbers on every device. A CPU kernel that falls back draws
-// from a CPU generator seeded from the next block, so fallbacks follow the same state. As all generators, not
+// from a CPU generator seeded from the next block, so fallbacks follow the same state. Like all generators, it is not
 // thread-safe by itself: hold mutex() while drawing.
 //
-// What is drawn for a stream that captures a graph begins where two words in device memory say, which each replay
-// writes anew, and counts from there (begin_capture).
+// Numbers for a stream that captures a graph count from a state in two words of device memory. Each replay writes these
+// words anew (begin_capture).
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -18,8 +18,8 @@
 
 namespace mydev {
 
-// Where the numbers of a kernel begin: at `first`, or, of a captured one, `first.offset` blocks behind what `state`
-// holds, which is the kernel's operand of that name.
+// The beginning of a kernel's numbers: `first`, or, for a captured kernel, `first.offset` blocks behind the state that
+// `state` holds. `state` is the kernel's operand of that name.
 struct RandomDraw {
   PhiloxState first;
   at::Tensor state;
@@ -43,7 +43,8 @@ class DeviceGenerator final : public c10::GeneratorImpl {
 
   // The state to draw `blocks` blocks of four 32-bit words with; advances past them.
   RandomDraw reserve(uint64_t blocks);
-  // As reserve(), for what cannot read device memory; `what` is the error's subject where the current stream captures.
+  // Like reserve(), for callers that cannot read device memory. Raises if the current stream captures; `what` is the
+  // error's subject.
   PhiloxState reserve_now(uint64_t blocks, const char* what);
 
   // Draws for streams of the capture refer to `state`, s64[2] on the device, until end_capture(), which gives the

@@ -1,4 +1,4 @@
-// A generator that is drawn from during a capture, whose runs go on from where it is by then.
+// A generator that a capture draws from. Each run of the capture continues from the generator's state at that time.
 //
 // Kernels of the capture read from device memory where their numbers begin; each run writes that anew, and takes as
 // many numbers from the generator as the capture drew. One thread at a time.
@@ -20,7 +20,7 @@ class CapturedDraws {
   void begin(const Capture& capture);
   void end(const Capture& capture);
   bool any() const noexcept { return blocks_ != 0; }  // after the end
-  // Before each run, on its stream.
+  // Call it before each run, on the run's stream.
   void prepare(Stream& stream, const char* what);
 
  private:

@@ -128,7 +128,7 @@ void DeviceGraph::debug_dump(const std::string& path) {
 
 namespace {
 
-// By the name of the device in capitals, as PyTorch asks for it.
+// Registers the graphs by the name of the device in capitals, as PyTorch asks for it.
 [[maybe_unused]] const bool graphs_registered = [] {
   std::string key = MYDEV_DEVICE_NAME;
   std::transform(key.begin(), key.end(), key.begin(), [](unsigned char letter) { return std::toupper(letter); });

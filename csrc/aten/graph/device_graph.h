@@ -1,9 +1,9 @@
-// Graphs of PyTorch on the device: what streams are given between capture_begin() and capture_end() becomes a program
-// (program/record/recorder.h), which a replay runs again, on the same memory.
+// Graphs of PyTorch on the device. Work that streams are given between capture_begin() and capture_end() becomes a
+// program (program/record/recorder.h), which a replay runs again, on the same memory.
 //
-// As torch.cuda.CUDAGraph: inputs and outputs are tensors that keep their places, memory of the capture comes from a
-// pool that graphs can share, and the random numbers of a replay follow those before it. Memory from outside of the
-// pool that a graph uses is held by it. One thread at a time.
+// Graphs work like torch.cuda.CUDAGraph: inputs and outputs are tensors that keep their places, memory of the capture
+// comes from a pool that graphs can share, and the random numbers of a replay follow those before it. A graph holds
+// memory from outside of the pool that it uses. One thread at a time.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -22,7 +22,7 @@
 
 namespace mydev {
 
-// For graphs that shall share memory; no two calls give the same.
+// Makes a handle for graphs that share memory. No two calls give the same handle.
 c10::MempoolId_t graph_pool_handle();
 
 class DeviceGraph final : public at::GraphImplInterface {
@@ -30,8 +30,8 @@ class DeviceGraph final : public at::GraphImplInterface {
   explicit DeviceGraph(const at::GraphImplArgs& args) : keep_graph_(args.keep_graph) {}
   ~DeviceGraph() override;
 
-  // Of the current stream of the current device. {0, 0}: a pool of its own. A stream that does not capture is free to
-  // do what it likes in all modes; Relaxed records the user's host functions, which the others refuse.
+  // Captures the current stream of the current device. {0, 0}: a pool of its own. In all modes, a stream that does not
+  // capture may do anything. Relaxed records the user's host functions, which the other modes refuse.
   void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) override;
   void capture_end() override;
   void instantiate() override;
@@ -39,11 +39,12 @@ class DeviceGraph final : public at::GraphImplInterface {
   void reset() override;
   c10::MempoolId_t pool() const override;
   void enable_debug_mode() override { debug_ = true; }
-  // The program's text, or, where the path ends in ".dot", a drawing for Graphviz. Needs enable_debug_mode() before
+  // Writes the program's text, or, if the path ends in ".dot", a drawing for Graphviz. Needs enable_debug_mode() before
   // the capture, or keep_graph.
   void debug_dump(const std::string& path) override;
 
-  // Draws of this generator follow the graph too, as those of the device's default one do. Before the capture.
+  // Draws of this generator follow the graph too, as those of the device's default generator do. Call it before the
+  // capture.
   void register_generator_state(const at::Generator& generator);
 
  private:

@@ -144,7 +144,7 @@ class RecordedFunction::CallMemory final : public program::RunMemory {
     }
   }
 
-  // Of the program's parameters.
+  // Returns the bindings of the program's parameters.
   std::vector<program::Binding> bind() {
     std::vector<program::Binding> parameters;
     for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -1,11 +1,11 @@
 // A function of tensors as a program: recorded once for some sizes and strides, and called with other memory each time.
 //
-// While a FunctionRecorder lives, operators that its thread calls are steps, and what they allocate is addresses alone:
-// nothing runs, and no memory of the device is used. Inputs are stand-ins; other tensors of the device that operators
-// take are the function's for good. Neighbouring steps are fused (program/transform/fusion.h).
+// While a FunctionRecorder lives, operators that its thread calls become steps. They allocate addresses alone: nothing
+// runs, and no memory of the device is used. Inputs are stand-ins. The function keeps other tensors of the device that
+// operators take. Neighbouring steps are fused (program/transform/fusion.h).
 //
 // A call gives the program to the current stream. It allocates memory for results and temporaries by the step that
-// first needs it; its inputs are the caller's gift, and each is let go when no step needs it any more.
+// first needs it. The caller gives the inputs away: each is released when no step needs it any more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,9 +26,9 @@ namespace mydev {
 // Thread-safe: calls take turns.
 class RecordedFunction {
  public:
-  // `inputs` lie as those of the recording did, which is the caller's to know. Those that the function writes are
-  // written; an output that is an input, or shares its memory, does so here. Raises where an input's storage is too
-  // small, and what the steps raise.
+  // The caller ensures that `inputs` are laid out as those of the recording were. The call writes the inputs that the
+  // function writes. An output that is an input, or shares its memory, does so here too. Raises if an input's storage
+  // is too small, and raises the errors of the steps.
   std::vector<at::Tensor> call(std::vector<at::Tensor> inputs);
 
   // The program's text, for people.
@@ -66,8 +66,8 @@ class RecordedFunction {
   std::optional<program::Executor> executor_;
 };
 
-// One recording, by one thread, which calls nothing else on the device meanwhile. What cannot be recorded raises, and
-// the recorder is then to be destroyed, as one that is not finished may always be.
+// One recording, by one thread, which calls nothing else on the device meanwhile. Work that cannot be recorded raises;
+// the recorder must then be destroyed. A recorder that is not finished may always be destroyed.
 class FunctionRecorder {
  public:
   explicit FunctionRecorder(int device);
@@ -75,12 +75,13 @@ class FunctionRecorder {
   FunctionRecorder(const FunctionRecorder&) = delete;
   FunctionRecorder& operator=(const FunctionRecorder&) = delete;
 
-  // The stand-in for an input, which lies as `like` does. One that is donated is given memory at each call that nobody
-  // needs any more, aligned as the device's is, and that no other input shares: temporaries may lie there.
+  // Returns the stand-in for an input, which is laid out as `like` is. At each call, nobody else may need the memory of
+  // a donated input, and no other input may share it: temporaries may lie there. It must be aligned as the device's
+  // memory is.
   at::Tensor add_input(const at::Tensor& like, bool donated);
   // Ends the recording. `outputs` are tensors of the device.
   std::shared_ptr<RecordedFunction> finish(const std::vector<at::Tensor>& outputs);
-  // Ends it without a function; nothing if it has ended.
+  // Ends the recording without a function; does nothing if it has ended.
   void abandon() noexcept;
 
  private:

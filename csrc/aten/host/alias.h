@@ -5,8 +5,8 @@
 // not to D, so an alias may outlive the device tensor and there is no cycle. A CPU tensor cannot share D itself:
 // TensorImpl takes its device from its storage, so that views made inside a CPU kernel would claim to be on the device.
 //
-// What a CPU kernel allocates while a HostScope is open on the thread comes from the device's allocator, so device
-// tensors take ownership of its results without a copy. Tensors outside such a scope are untouched. Thread-safe.
+// While a HostScope is open on a thread, CPU kernels there allocate memory from the device's allocator. So device
+// tensors take ownership of their results without a copy. Tensors outside such a scope are untouched. Thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ namespace mydev {
 // its allocator, dispatch is below autograd, and earlier work of the current stream is finished.
 class HostScope {
  public:
-  // `name`: whose work it is, as hooks are told (host_work.h); lives as long as the process.
+  // `name`: the name of the work that hooks are given (host_work.h); it lives as long as the process.
   HostScope(int device_index, const char* name);
   ~HostScope();
   HostScope(const HostScope&) = delete;
@@ -37,7 +37,7 @@ class HostScope {
 // Whether a HostScope is open on this thread.
 bool inside_host_scope() noexcept;
 
-// Waits for what an op of the device did inside a HostScope, whose host code goes on with the results.
+// Waits for the work of a device op inside a HostScope, since host code goes on with the results.
 void finish_device_work();
 
 // --- from the device to the host -------------------------------------------------------------------------------------
@@ -53,7 +53,8 @@ at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Te
 // (HostScope, or a synchronized stream on an unguarded device).
 at::Tensor host_alias(const at::Tensor& tensor);
 
-// What host code is given for a result of an op of the device: its alias; the result itself if it is elsewhere.
+// Returns the tensor that host code is given for a result of a device op: its alias, or the result itself if it is
+// elsewhere.
 at::Tensor alias_of_result(const at::Tensor& result);
 
 // --- from the host to the device -------------------------------------------------------------------------------------
@@ -65,8 +66,8 @@ at::Tensor device_alias(const at::Tensor& host);
 // Whether the memory of a CPU storage is the device's: allocated inside a HostScope, or an alias storage's.
 bool is_scope_memory(const c10::StorageImpl& host);
 
-// Device memory that takes ownership of what a CPU kernel left in `host`: the same memory where it is the allocator's,
-// else a copy. `host` becomes the cached alias storage. Inside a HostScope.
+// Returns device memory that takes ownership of the data that a CPU kernel left in `host`: the same memory if it is the
+// allocator's, else a copy. `host` becomes the cached alias storage. Inside a HostScope.
 c10::DataPtr take_host_memory(c10::StorageImpl& host, c10::Device device);
 
 // A device storage over that memory (take_host_memory).

@@ -1,5 +1,5 @@
-// The census of fallbacks: which ops ran on the CPU, how often, at what cost, from where; and whether they may. Beside
-// them, how often ops were composed of others in place of a fallback (composition.h).
+// The census of fallbacks: which ops ran on the CPU, how often, at what cost, from where; and whether they may. It also
+// counts how often ops were composed of others in place of a fallback (composition.h).
 //
 // One record per op, immortal. Counting is a few relaxed atomic additions. Thread-safe.
 #pragma once
@@ -28,7 +28,7 @@ class FallbackRecord {
       enter_slow();
     }
   }
-  // Why a kernel of the device did not take the operands; the first reason is kept.
+  // Notes why a kernel of the device did not take the operands; the first reason is kept.
   void note_declined(const char* reason);
   // `copying`: how much of the time was not the CPU kernel's, on a device that the host does not reach.
   void leave(int64_t nanoseconds, int64_t copying, uint64_t bytes_copied) noexcept {

@@ -7,7 +7,7 @@
 namespace mydev {
 namespace {
 
-// Of views, copies, reductions and arithmetic.
+// These are composed of views, copies, reductions and arithmetic.
 constexpr std::array<std::string_view, 2> kNamed = {"aten::linalg__powsum", "aten::narrow_copy"};
 
 bool is_list_operator(std::string_view name) {

@@ -22,7 +22,7 @@ const c10::BoxedKernel& boxed_fallback_kernel();
 // An op that the dispatcher knows, kept for good.
 const c10::OperatorHandle& immortal_op(const char* name, const char* overload);
 
-// That of one op, called with typed arguments, for tensors of the given key.
+// The boxed fallback of one op, called with typed arguments, for tensors of the given key.
 template <class Op, class Schema = typename Op::schema>
 struct BoxedFallback;
 template <class Op, class Result, class... Args>
@@ -38,8 +38,8 @@ struct BoxedFallback<Op, Result(Args...)> {
 // Registers the typed wrappers of host_ops.cpp.
 void register_host_ops(torch::Library& library);
 
-// Registers those, then the fallback for each op described above that has no kernel for the device yet. Call once,
-// after the library's own kernels are registered.
+// Registers these wrappers, then the fallback for each op described above that has no kernel for the device yet. Call
+// once, after the library's own kernels are registered.
 void register_fallbacks();
 
 }  // namespace mydev

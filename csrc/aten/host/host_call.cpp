@@ -167,7 +167,7 @@ void HostCall::write_back() {
 Components HostCall::components_to_device(const at::Tensor& host) {
   Components parts = components(host);
   for (at::Tensor& part : parts) {
-    // That of a copied operand, seen through another tensor.
+    // The part may be that of a copied operand, seen through another tensor.
     const auto copied = std::find_if(operands_.begin(), operands_.end(), [&part](const Operand& operand) {
       return operand.alias == nullptr && operand.host.is_alias_of(part) && operand.host.is_same_size(part) &&
              operand.host.strides() == part.strides() && operand.host.storage_offset() == part.storage_offset();

@@ -35,15 +35,15 @@ class HostCall {
 
   // The operands that come next are the op's next argument; messages name it.
   void begin_argument() noexcept { ++arguments_; }
-  // What the op takes from the CPU: a scalar only, as most ops, or any tensor, as indexing does.
+  // Lets the op take any tensor from the CPU, as indexing does; most ops take only scalars from there.
   void allow_cpu_operands() { cpu_operands_allowed_ = true; }
 
   // The staging tensor of `tensor`; itself if it is not on the device. `written`: the kernel writes it, and
   // may resize it or give it another storage.
   at::Tensor operand(const at::Tensor& tensor, bool written);
   c10::Storage operand(const c10::Storage& storage);
-  // A CPU generator that continues the device's random state. After all other operands and set_device: the generator
-  // must be of the call's device type.
+  // Returns a CPU generator that continues the device's random state. Call it after all other operands and set_device:
+  // the generator must be of the call's device type.
   at::Generator operand(const at::Generator& generator);
   at::Generator default_generator();
 
@@ -54,10 +54,10 @@ class HostCall {
     if (device.type() == kDeviceType) names_device_ = true;
   }
 
-  // After the kernel, before to_device, once.
+  // Call it once, after the kernel and before to_device.
   void write_back();
-  // What the caller must see for a result: the operand itself, a view of an operand, or a fresh tensor. `is_view`: the
-  // schema says that the result is a view of an operand.
+  // Returns the tensor that the caller must see for a result: the operand itself, a view of an operand, or a fresh
+  // tensor. `is_view`: the schema says that the result is a view of an operand.
   at::Tensor to_device(at::Tensor result, bool is_view = false);
 
   // The time in which the kernel runs.

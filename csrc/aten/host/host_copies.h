@@ -3,7 +3,7 @@
 // A storage of the device gets one host storage of the same size, in which operands lie where they lie on the device:
 // with their strides, overlapping if they overlap, sharing memory if they share it, so that a CPU kernel lays results
 // out, and refuses, as on the CPU. Only bytes that operands lie in are copied, and so touched. Storages of 32 MiB or
-// less are page-locked memory, from which nothing waits before wait(). Not thread-safe: of one call.
+// less are page-locked memory, from which nothing waits before wait(). Not thread-safe: one object serves one call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@ namespace mydev {
 
 class HostCopies {
  public:
-  // A CPU tensor that lies like `tensor`; its contents are there after wait(). Raises what the driver fails with, and
-  // what earlier work of the current stream failed with.
+  // Returns a CPU tensor that is laid out like `tensor`; its contents are there after wait(). Raises failures of the
+  // driver, and of earlier work of the current stream.
   at::Tensor add(const at::Tensor& tensor);
   void wait();
   uint64_t bytes() const noexcept { return bytes_; }
@@ -36,8 +36,8 @@ class HostCopies {
   uint64_t bytes_ = 0;
 };
 
-// Copies what a kernel left in `host` back to `origin`, of which it is the copy: sizes and strides, too, if they were
-// changed.
+// Copies the contents that a kernel left in `host`, a copy of `origin`, back to `origin`; sizes and strides too, if
+// they were changed.
 void copy_back(const at::Tensor& origin, const at::Tensor& host);
 
 }  // namespace mydev

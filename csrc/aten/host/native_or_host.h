@@ -5,8 +5,8 @@
 //
 // The function takes the op's arguments and either launches and returns the op's result, or returns empty, and then the
 // op runs through the fallback, counted in the census. So it holds the common cases and refuses all others, wrong
-// arguments among them: the CPU's kernel raises the CPU's own error. For ops that return a reference it gives a
-// pointer, for those that return nothing bool.
+// arguments among them: the CPU's kernel raises the CPU's own error. For ops that return a reference it returns a
+// pointer; for ops that return nothing, a bool.
 //
 // A kernel may decline what it is given when it is launched, since a driver's own record takes what it takes
 // (KernelDeclined, kernels/launch). Then, too, the op falls back, and the census keeps the reason; so a function
@@ -25,7 +25,7 @@
 
 namespace mydev {
 
-// What `native` gives; something empty if a kernel declined, of which the record of Op then tells.
+// Returns the result of `native`, or something empty if a kernel declined; the record of Op then holds the reason.
 template <class Op, class Native>
 C10_ALWAYS_INLINE auto try_kernels(const Native& native) -> decltype(native()) {
   try {
@@ -105,7 +105,7 @@ template <class Op, auto try_native>
 void register_native(torch::Library& library) {
   register_function(library, Op::name, Op::overload_name, &detail::NativeOrHost<Op, try_native>::call);
 }
-// For functions that call the op's fallback themselves where they see before that no kernel applies.
+// For functions that call the op's fallback themselves if they see beforehand that no kernel applies.
 template <class Op, auto function>
 void register_with_fallback(torch::Library& library) {
   register_function(library, Op::name, Op::overload_name, &detail::WithFallback<Op, function>::call);

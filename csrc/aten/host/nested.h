@@ -1,9 +1,9 @@
 // Nested tensors of the device, those of the strided layout: a buffer on the device, and its parts' sizes, strides and
 // offsets on the host, in PyTorch's own TensorImpl. (Jagged ones are a subclass in Python over dense tensors.)
 //
-// Policy. What core composes of operators on the buffer or the parts runs as that composition, as on every device; what
-// it has a CPU kernel for falls back to it, which works on a CPU tensor over the buffer's staging tensor (host_call.h),
-// and is counted. Thread-safe as the tensors are.
+// Policy. Operators that core composes of operators on the buffer or the parts run as that composition, as on every
+// device. Operators that core has a CPU kernel for fall back to it. The kernel works on a CPU tensor over the buffer's
+// staging tensor (host_call.h), and the fallback is counted. Thread-safe as the tensors are.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -84,7 +84,7 @@ Tensor int_repr(const Tensor& self) {
   return integers_of(self).clone(self.suggest_memory_format());
 }
 
-// As the CPU's: other strides than those of a memory format are not kept.
+// Copies as the CPU does: strides that are not those of a memory format are not kept.
 Tensor copy_to(c10::Device device, const Tensor& self, std::optional<at::MemoryFormat> memory_format,
                bool non_blocking) {
   at::MemoryFormat format = memory_format.value_or(at::MemoryFormat::Preserve);
@@ -110,7 +110,7 @@ Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype, std::opt
   return copy_to(device.value_or(self.device()), self, memory_format, non_blocking);
 }
 
-// Scales and zero points come from any device, and so does the call if they are on this one.
+// Scales and zero points may be on any device. If they are on this one, the call comes here whatever its target.
 Tensor empty_per_channel(at::IntArrayRef sizes, const Tensor& scales, const Tensor& zero_points, int64_t axis,
                          std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                          std::optional<at::Device> device, std::optional<bool> pin_memory,

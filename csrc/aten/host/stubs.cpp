@@ -56,7 +56,7 @@
   X(hypot, hypot_stub)             \
   X(nextafter, nextafter_stub)
 
-// Those that also have an in-place overload `op##_`.
+// These ops also have an in-place overload `op##_`.
 #define MYDEV_IN_PLACE_STUBS(X) X(digamma) X(lgamma) X(erfinv) X(sinc) X(i0) X(igamma) X(igammac) X(hypot) X(nextafter)
 
 namespace mydev {

@@ -1,4 +1,4 @@
-// Tensors as buffers of a frame. What a buffer points to is borrowed: the tensor, and sizes and strides that are given,
+// Tensors as buffers of a frame. A buffer borrows what it points to: the tensor, and sizes and strides that are given,
 // must stay alive and unchanged until the launch returns.
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace mydev {
 
-// What a kernel only reads. Memory that is shared until it is written (copy on write) stays shared.
+// Returns the buffer of a tensor that a kernel only reads. Memory that is shared until it is written (copy on write)
+// stays shared.
 inline mydev_buffer input_buffer_of(const at::TensorBase& tensor, const int64_t* sizes, const int64_t* strides,
                                     int32_t rank) {
   return {const_cast<void*>(tensor.unsafeGetTensorImpl()->data()), sizes, strides, rank,
@@ -24,8 +25,8 @@ inline mydev_buffer input_buffer_of(const at::TensorBase& tensor) {
   return input_buffer_of(tensor, impl->sizes(), impl->strides());
 }
 
-// A tensor's memory under sizes and strides of the caller's, which a kernel may write: memory that was shared becomes
-// the tensor's own.
+// Returns a tensor's memory under the caller's sizes and strides as a buffer that a kernel may write. Memory that was
+// shared becomes the tensor's own.
 inline mydev_buffer buffer_of(const at::TensorBase& tensor, const int64_t* sizes, const int64_t* strides,
                               int32_t rank) {
   return {tensor.unsafeGetTensorImpl()->mutable_data(), sizes, strides, rank, to_frame_dtype(tensor.scalar_type())};

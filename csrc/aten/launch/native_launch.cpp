@@ -27,8 +27,7 @@ const mydev_kernel* KernelRef::resolve(int device_index) {
 
 namespace {
 
-// Bytes of a contiguous tensor. Core's function raises where they overflow, and knows that a dimension of size 0 makes
-// up for others that do.
+// Bytes of a contiguous tensor. Core's function raises if they overflow, unless a dimension has size 0.
 size_t dense_bytes(c10::IntArrayRef sizes, size_t itemsize) {
   int64_t bytes = static_cast<int64_t>(itemsize);
   bool overflows = false;

@@ -1,4 +1,4 @@
-// From tensors to launches: what every native op is made of.
+// From tensors to launches: the parts of every native op.
 //
 //   static KernelRef kernel("mydev.relu");
 //   const mydev_kernel* k = kernel.on(self);          // nullptr: this device has none; use the fallback
@@ -25,12 +25,12 @@
 
 namespace mydev {
 
-// Where the host's own record of a kernel runs.
+// The devices on which the host's own record of a kernel runs.
 enum class BuiltinRuns : uint8_t {
   kAnywhere,
-  // Only where the host does not reach the device's memory, for kernels that are no faster than PyTorch's on the CPU:
+  // Devices whose memory the host does not reach. This is for kernels that are no faster than PyTorch's on the CPU:
   // elsewhere the operator takes its alias (host/alias.h), as if there were no kernel. A driver's own record of the
-  // name is launched on any device, and while a graph is captured, which takes no alias, so is this.
+  // name is launched on any device. So is the host's record while a graph is captured, since a capture takes no alias.
   kWithoutHostAccess,
 };
 
@@ -41,7 +41,7 @@ class KernelRef {
       : name_(name), runs_(runs) {}
   const char* name() const noexcept { return name_; }
 
-  // What to launch on this device, a record or a choice of several; nullptr if it has none.
+  // Returns the record, or the choice of several, to launch on this device; nullptr if it has none.
   const mydev_kernel* on(int device) {
     const mydev_kernel* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
     if (__builtin_expect(static_cast<int>(kernel == nullptr) | static_cast<int>(kernel == &aliased_), 0)) {
@@ -66,17 +66,19 @@ at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Devic
 inline at::Tensor empty_dense(c10::IntArrayRef sizes, const at::TensorBase& like) {
   return empty_dense(sizes, like.scalar_type(), like.device());
 }
-// Whether the strides are a fresh tensor's: a contiguous one's may differ where a dimension has one element, or none.
+// Whether the strides are those of a fresh tensor. A contiguous tensor may have others if a dimension has one element,
+// or none.
 bool has_standard_strides(const at::TensorBase& tensor);
-// Laid out as the CPU's empty_like: as `like` if that has no gaps, else its dimensions in the same order.
+// Returns a tensor laid out as the CPU's empty_like: as `like` if that has no gaps, else with its dimensions in the
+// same order.
 at::Tensor empty_laid_out_as(const at::TensorBase& like, c10::ScalarType dtype);
 at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,
                             c10::Device device);
 
 // --- frames ----------------------------------------------------------------------------------------------------------
 
-// Launches over buffers and attributes that the caller laid out. Throws KernelDeclined, with nothing done, where the
-// device's records for the kernel all decline; native_or_host.h makes that a fallback. A plain record without scratch
+// Launches over buffers and attributes that the caller laid out. Throws KernelDeclined, with nothing done, if all of
+// the device's records for the kernel decline; native_or_host.h makes that a fallback. A plain record without scratch
 // takes every frame of its name, and is launched without a call.
 inline void launch_on(const mydev_kernel& kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
                       std::span<const mydev_attribute> attributes, Stream& stream) {

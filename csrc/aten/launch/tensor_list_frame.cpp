@@ -5,8 +5,8 @@
 namespace mydev {
 namespace {
 
-// Elements from which the threads of a launch may share a list; below, one thread goes through it in order. No more
-// than the kernels' piece (csrc/host_kernels/isa/simd/tensor_list.h).
+// From this many elements on, the threads of a launch may share a list; below, one thread goes through it in order. It
+// is no more than the kernels' piece (csrc/host_kernels/isa/simd/tensor_list.h).
 constexpr int64_t kSharedElements = 8192;
 
 struct Interval {

@@ -34,7 +34,7 @@ class ListFrame {
   c10::SmallVector<c10::TensorImpl*, 32> tensors_;  // nullptr for absent ones
 };
 
-// Corresponding elements of the two lie at corresponding places of dense memory.
+// Whether corresponding elements of the two lie at corresponding places of dense memory.
 inline bool laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() &&
          ((a.is_contiguous() && b.is_contiguous()) || (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
@@ -52,9 +52,9 @@ inline bool corresponds(at::TensorList list, at::TensorList model) {
   return true;
 }
 
-// Whether one launch, whose threads share the lists' elements among them, gives what a kernel per position of the lists
-// would, one after the other. `written` and `read` are lists of corresponding tensors; `scalar`, if any, is read at
-// each position. Where it is false, the CPU's kernel says what happens: it refuses operands of one position that
+// Whether one launch gives the same results as one kernel per position of the lists, one after the other. Threads of
+// the launch share the lists' elements among them. `written` and `read` are lists of corresponding tensors; `scalar`,
+// if any, is read at each position. If it is false, the CPU's kernel decides: it refuses operands of one position that
 // overlap partly, and goes through positions that share memory in order.
 bool are_independent(std::initializer_list<at::TensorList> written, c10::ArrayRef<at::TensorList> read,
                      const at::Tensor* scalar = nullptr);

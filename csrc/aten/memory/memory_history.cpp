@@ -24,14 +24,14 @@ struct State {
   std::vector<OutOfMemoryObserver> observers;
 };
 
-// Never destroyed: memory is freed until the process is gone. A stack that ends leaves what it holds of Python to
-// torch, which lets go of it when it has the GIL, so that none is needed here.
+// Never destroyed: memory is freed until the process is gone. A stack that ends hands its Python objects to torch,
+// which releases them when it has the GIL; so the GIL is not needed here.
 State& state() {
   static State& instance = *new State;
   return instance;
 }
 
-// Of the allocation that the thread is in.
+// The context of the allocation that the thread is in.
 thread_local MemoryContext allocating;
 
 MemoryContext gather_context(Stacks at_least) {

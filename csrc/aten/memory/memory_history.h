@@ -1,8 +1,9 @@
-// The history of device memory: who allocated what is alive, and what the allocator did; as torch.cuda.memory keeps it.
+// The history of device memory, as torch.cuda.memory keeps it: who allocated the live memory, and what the allocator
+// did.
 //
-// Kept while record_memory_history has switched it on, of all devices and threads. Stacks are gathered on the thread
-// that allocates or frees, with the GIL, before any lock; so no caller of the allocator may wait, with a lock that a
-// thread with the GIL may want. Thread-safe.
+// It is kept for all devices and threads, while record_memory_history has switched it on. Stacks are gathered on the
+// thread that allocates or frees, with the GIL, before any lock; so no caller of the allocator may wait, with a lock
+// that a thread with the GIL may want. Thread-safe.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -27,7 +28,7 @@ struct HistorySettings {
   size_t max_events = SIZE_MAX;   // of each device; the oldest go
   std::set<std::string> skipped;  // actions
 };
-// std::nullopt ends it, and forgets what was kept, as `clear` does.
+// std::nullopt ends the history and drops what was kept, as `clear` does.
 void record_memory_history(const std::optional<HistorySettings>& settings, bool clear);
 
 using MemoryContext = std::shared_ptr<c10::GatheredContext>;

@@ -7,7 +7,7 @@ namespace mydev {
 
 namespace {
 
-// Of elements of that size: drivers need know no more of a dtype. INVALID: there is none.
+// Returns a dtype with elements of that size: drivers need to know no more of a dtype. INVALID: there is none.
 mydev_dtype dtype_of_size(size_t bytes) {
   switch (bytes) {
     case 1:

@@ -7,8 +7,8 @@
 
 namespace mydev {
 
-// False, and nothing is copied, where the driver has no such copy or the elements are not copied bit by bit. Of equal
-// sizes; waits for ordinary host memory only.
+// Copies between tensors of equal sizes; waits for ordinary host memory only. Returns false, with nothing copied, if
+// the driver has no such copy or the elements are not copied bit by bit.
 bool try_copy_strided(const at::Tensor& dst, const at::Tensor& src, Stream& stream, mydev_copy_kind kind);
 
 }  // namespace mydev

@@ -1,5 +1,5 @@
-// Whether a program that asks for memory without contents is given it with contents: under
-// torch.use_deterministic_algorithms, as on the CPU, where torch.utils.deterministic does not say otherwise. What
+// Whether memory that a program asks for without contents is filled. It is filled under
+// torch.use_deterministic_algorithms, as on the CPU, unless torch.utils.deterministic says otherwise. Memory that
 // kernels make for their own results stays as it is, since they write all of it.
 #pragma once
 

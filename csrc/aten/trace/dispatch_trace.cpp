@@ -14,7 +14,7 @@
 namespace mydev {
 
 namespace detail {
-// The innermost told call of a thread.
+// The innermost reported call of a thread.
 struct TracedCall {
   const c10::OperatorHandle& op;
   c10::DispatchKeySet keys;  // those that took part in the call
@@ -28,8 +28,8 @@ using c10::DispatchKey;
 using c10::DispatchKeySet;
 using detail::TracedCall;
 
-// Above everything that computes: sees a call first. Below autograd, functorch and the Python modes but above every
-// backend: sees what they pass on.
+// kCallKey is above everything that computes, so it sees a call first. kRedispatchKey is below autograd, functorch and
+// the Python modes but above every backend, so it sees the calls that they pass on.
 constexpr DispatchKey kCallKey = DispatchKey::TESTING_ONLY_GenericMode;
 constexpr DispatchKey kRedispatchKey = DispatchKey::Fake;
 

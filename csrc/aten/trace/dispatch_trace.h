@@ -5,7 +5,7 @@
 //    [call] op=[aten::add.Tensor], key=[AutogradPrivateUse1]
 //     [redispatch] op=[aten::add.Tensor], key=[PrivateUse1]
 //      [launch] kernel=[mydev.add]
-// Told are calls that work on this backend's devices and all that happens inside them.
+// A trace reports calls that work on this backend's devices, and all that happens inside them.
 //
 // Policy. The kernels are registered by the first trace and take part only on threads where one is open, so closed
 // traces cost nothing. Traces nest: the innermost of a thread gets its lines. An open trace follows its thread's work
@@ -27,7 +27,7 @@ using TraceWriter = std::function<void(const std::string& line)>;
 
 class DispatchTrace final : public c10::DebugInfoBase {
  public:
-  // all_devices: tell of every call, not only of those that work on our devices. `outer`, kept alive by `below`, is the
+  // all_devices: report every call, not only those that work on our devices. `outer`, kept alive by `below`, is the
   // trace that was open on the thread before.
   DispatchTrace(TraceWriter writer, bool all_devices, DispatchTrace* outer,
                 std::shared_ptr<c10::ThreadLocalDebugInfo> below)
@@ -62,8 +62,7 @@ extern thread_local const TracedCall* traced_call;
 }  // namespace detail
 
 // Our own code passes calls on to the CPU below what the trace can see: while one of these lives, the trace shows a
-// line
-// "[redispatch] op=[...], key=[CPU]" and nests what follows under it.
+// line "[redispatch] op=[...], key=[CPU]" and nests what follows under it.
 class TraceRedispatch {
  public:
   TraceRedispatch(const std::string& op, c10::DispatchKey key) {

@@ -1,4 +1,4 @@
-// The device's rows in torch.profiler: what is handed to Kineto, which merges it with the rows of operators.
+// The device's rows in torch.profiler. They are handed to Kineto, which merges them with the rows of operators.
 //
 // Each command gives two rows: one of the host's thread, while it was submitted, and one of the stream, while it ran;
 // an arrow leads from the first to the second. Both are linked to the operator that was running when it was submitted.
@@ -7,7 +7,7 @@
 // lies alike in both places, which is what CUDA does without a kernel.
 //
 // Compiled where torch has Kineto (cmake/torch.cmake); elsewhere profiles have the host's rows only. Kineto calls one
-// session at a time. Nothing is thrown: what goes wrong is in the session's errors.
+// session at a time. Nothing is thrown: failures are in the session's errors.
 #include <c10/util/ApproximateClock.h>
 #include <libkineto.h>
 #include <output_base.h>
@@ -41,8 +41,8 @@ int64_t steady_now_ns() {
       .count();
 }
 
-// What to add to the steady clock's time for Kineto's, which counts from 1970. Of several looks at both clocks the one
-// during which the least time went by.
+// Returns the offset to add to the steady clock's time for Kineto's, which counts from 1970. Both clocks are read
+// several times, and the reading that took the least time counts.
 int64_t clock_offset_ns() {
   int64_t best_gap = 0, offset = 0;
   for (int look = 0; look < 16; ++look) {
@@ -108,8 +108,8 @@ RowKind kind_of(const Activity& activity) {
   return {ActivityType::CONCURRENT_KERNEL, MYDEV_DEVICE_NAME "HostCall", activity.name, activity.bytes};
 }
 
-// When a host call did work of its own: its time without that of the commands it gave to its stream, which come after
-// it in `all`. So that no time of the stream counts twice.
+// Returns the times when a host call did work of its own: its time without that of the commands that it gave to its
+// stream, which come after it in `all`. So no time of the stream counts twice.
 std::vector<std::pair<int64_t, int64_t>> own_times(const std::vector<Activity>& all, size_t index) {
   const Activity& call = all[index];
   std::vector<std::pair<int64_t, int64_t>> others;
@@ -232,7 +232,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     return row;
   }
 
-  // Of the stream.
+  // Adds a row of the activity's stream.
   GenericTraceActivity& add_row_of(const Activity& activity, ActivityType type, const std::string& name) {
     devices_.insert(activity.device);
     streams_.emplace(activity.device, activity.stream);

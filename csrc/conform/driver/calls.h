@@ -36,7 +36,7 @@ class Calls {
   int number_ = 0;
 };
 
-// The call came, and does not come again. Where it never comes the case ends.
+// Checks that the call came, and does not come again. If it never comes, the case ends.
 void expect_one_call(DriverCase& t, std::string_view what, const Calls& calls);
 
 }  // namespace mydev::conform

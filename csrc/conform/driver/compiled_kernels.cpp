@@ -1,7 +1,7 @@
 // The compiler extension: kernels from source, their launches and geometries, binaries, the life of modules.
 //
 // The suite knows sources in the languages of kSources and takes the first that the driver lists; a driver of other
-// languages is asked for what needs no source.
+// languages is tested only for what needs no source.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -68,7 +68,7 @@ const mydev_compiler_extension& compiler(DriverCase& t) {
   return *table;
 }
 
-// Ends the case where the driver compiles nothing that the suite has source in.
+// Ends the case if the driver compiles no language that the suite has source in.
 const Source& source_for(DriverCase& t) {
   compiler(t);
   for (const std::string& language : compiler_languages(t.device())) {

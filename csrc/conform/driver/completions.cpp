@@ -26,7 +26,7 @@ struct Completion {
   std::atomic<mydev_code> code{MYDEV_OK};  // of the latest call
 };
 
-// What a frame's `launch` points to; left alone, so that a second completion is seen.
+// A frame's `launch` points to this. A completion does not free it, so that a second completion is seen.
 class CountedCompletion final : public LaunchCompletion {
  public:
   explicit CountedCompletion(Completion& counted) : counted_(counted) {}

@@ -14,7 +14,7 @@ namespace mydev::conform {
 namespace {
 
 constexpr std::array<size_t, 8> kCopySizes = {1, 63, 64, 4095, 4096, 4097, 2 << 20, (5 << 20) + 3};
-// Of ordinary host memory that drivers put into staging buffers or commands.
+// Sizes of ordinary host memory that drivers put into staging buffers or commands.
 constexpr std::array<size_t, 7> kSmallSizes = {1, 64, 1 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10};
 constexpr std::array<size_t, 2> kLargeSizes = {1 << 20, 4 << 20};
 // How long work is pending while a copy of ordinary memory is asked for, which may wait for it.

@@ -1,8 +1,8 @@
-// What a case of this suite has at hand: the driver of MYDEV_DRIVER, its device 0, memory, uploads, downloads and fills
+// The tools of a case of this suite: the driver of MYDEV_DRIVER, its device 0, memory, uploads, downloads and fills
 // through the driver's own entries.
 //
-// Streams are the runtime's, and waits for them go through it: they raise what the driver tells of failed work. What a
-// case has allocated is given back at its end, unless that comes badly: work may still be using it.
+// Streams are the runtime's, and waits for them go through it: they raise the failures of work that the driver reports.
+// Memory that a case has allocated is given back at its end, unless the case ends badly: work may still be using it.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ namespace mydev::conform {
 
 using Bytes = std::vector<unsigned char>;
 
-// For how long a case waits for what has to come, before it says that it never came. Less than `mydev conform` gives a
-// case.
+// How long a case waits for something that has to come, before it reports that it never came. This is less than `mydev
+// conform` gives a case.
 inline constexpr std::chrono::seconds kPatience{4};
-// For how long it looks whether something comes that must not.
+// How long a case watches for something that must not come.
 inline constexpr std::chrono::milliseconds kLookout{50};
 
 // Bytes that tell where they belong.
@@ -40,10 +40,11 @@ class DriverCase {
   Device& device() const { return mydev::device(0); }
   Stream& stream() const { return default_stream(0); }
 
-  // What a driver's function returned is MYDEV_OK; else the case records the driver's message, or ends.
+  // Check that a driver's function returned MYDEV_OK. If it did not, both record the driver's message, and must() ends
+  // the case.
   bool ok(mydev_code code, std::string_view call);
   void must(mydev_code code, std::string_view call);
-  // Ends the case where the driver leaves out an optional entry.
+  // Ends the case if the driver leaves out an optional entry.
   void needs(bool entry, std::string_view otherwise) {
     if (!entry) checks.skip(std::string(otherwise));
   }

@@ -97,7 +97,7 @@ void a_stream_waits_for_an_event_of_another(DriverCase& t) {
 
 // --- recorded again after a call that named the event ----------------------------------------------------------------
 
-// The wait comes to run when the event was recorded again, and before the work that it was given for: a third stream
+// The wait runs after the event was recorded again, and before the work that it was given for is done: a third stream
 // lets the consumer go on first, then the producer.
 void a_wait_keeps_the_record_that_it_was_given(DriverCase& t) {
   Stream& order = stream_from_pool(0, 0);
@@ -133,8 +133,8 @@ void a_wait_keeps_the_record_that_it_was_given(DriverCase& t) {
                t.download(consumer, target), Bytes(target.bytes(), 2));
 }
 
-// The wait comes to run after the event was recorded again, by work that comes after it: who waits for that waits for
-// ever.
+// The wait runs after the event was recorded again, by work that comes after the wait: a stream that waits for that
+// record waits for ever.
 void a_wait_ignores_later_records(DriverCase& t) {
   Stream& consumer = stream_from_pool(0, 0);
   Stream& producer = stream_from_pool(0, 0);

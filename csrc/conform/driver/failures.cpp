@@ -1,4 +1,4 @@
-// Failures that come later: of kernels, and of copies and fills that reach for what is no memory. Each is told to
+// Failures that come later: of kernels, and of copies and fills at addresses that are no memory. Each is reported to
 // somebody, once, and the stream works on.
 //
 // An asynchronous driver may offer "conformance.fail": no operands; attribute code (int): the work fails with that code
@@ -43,7 +43,7 @@ class FailKernel {
   bool of_driver_ = false;
 };
 
-// What the next wait raises.
+// Returns the error that the next wait raises; MYDEV_OK if there is none.
 Error waited(Stream& stream) {
   try {
     stream.synchronize();

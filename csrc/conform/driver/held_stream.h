@@ -1,10 +1,11 @@
-// A stream whose later work is held back, to see what a driver does while work is pending: what returns too early, what
-// comes too soon.
+// A stream whose later work is held back, to see what a driver does while work is pending: which calls return too
+// early, which come too soon.
 //
-// By a host call that waits, on an asynchronous device that has them; else, on an asynchronous device, by work that
-// takes a while, which is not certain to hold it. An inline device has no pending work. What is held goes on when it is
-// released, or after the limit: a driver may wait where the header does not forbid it, in a call for the same stream,
-// and for another, since streams need not progress side by side. What was seen after the limit says nothing.
+// On an asynchronous device with host calls, a host call that waits holds the work back. On an asynchronous device
+// without them, work that takes a while does so, but that is not certain to hold it. An inline device has no pending
+// work. Held work goes on when it is released, or after the limit. There is a limit because a driver may wait where the
+// header does not forbid it, in a call for the same stream, and for another, since streams need not progress side by
+// side. Observations after the limit prove nothing.
 //
 // One stream at a time: the driver may have one thread for all host calls.
 #pragma once
@@ -26,7 +27,8 @@ class HeldStream {
   HeldStream& operator=(const HeldStream&) = delete;
 
   void release();
-  // Its work is held for certain, and was since it was made: what was seen meanwhile came too early. Not after release.
+  // Whether the stream's work is held for certain, and has been since this was made: calls seen meanwhile came too
+  // early. Do not ask after release.
   bool held() const;
 
   struct Gate;
@@ -38,9 +40,9 @@ class HeldStream {
   std::optional<DeviceMemory> load_;
 };
 
-// Ends the case where no stream can be held for certain.
+// Ends the case if no stream can be held for certain.
 void needs_held_streams(DriverCase& t);
-// The call has not come while the stream is held, though there was time.
+// Checks that the call has not come while the stream is held, though there was time.
 void expect_no_call(DriverCase& t, const HeldStream& held, std::string_view what, const Calls& calls);
 
 }  // namespace mydev::conform

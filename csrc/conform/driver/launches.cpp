@@ -61,7 +61,7 @@ void the_frame_is_the_callers_after_the_call(DriverCase& t) {
                t.download(t.stream(), memory), bytes_of(std::vector<float>(1000, 1024)));
 }
 
-// Launches what the kernel does not take; the error, from the launch or the next wait.
+// Launches a frame that the kernel does not take. Returns the error, from the launch or the next wait.
 std::optional<Error> refused(DriverCase& t, const ScaleKernel& scale, const DeviceMemory& memory) {
   try {
     scale.launch(t.stream(), {memory, memory, 100, 2, MYDEV_S32});

@@ -33,7 +33,7 @@ class ScaleKernel {
   const mydev_kernel& record() const { return *record_; }
   // The driver borrows the frames of its launches (MYDEV_CAPABILITY_LAUNCH_COPIES).
   bool borrows_frames() const { return of_driver_ && device_.launch_copies(); }
-  // As the runtime launches it. Raises what the driver tells.
+  // Launches the kernel as the runtime does. Raises the error that the driver reports.
   void launch(Stream& stream, mydev_frame& frame) const;
   void launch(Stream& stream, const ScaleArguments& arguments) const;
 

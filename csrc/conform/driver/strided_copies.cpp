@@ -53,7 +53,7 @@ constexpr std::array kDirections = {Direction{"to_device", MYDEV_COPY_HOST_TO_DE
                                     Direction{"to_host", MYDEV_COPY_DEVICE_TO_HOST},
                                     Direction{"on_device", MYDEV_COPY_DEVICE_TO_DEVICE}};
 
-// What dst holds after the copy, by plain loops.
+// Returns the contents of dst after the copy, computed by plain loops.
 Bytes expected_copy(const Views& views, size_t element, Bytes dst, const Bytes& src) {
   std::vector<int64_t> index(views.sizes.size(), 0);
   while (true) {

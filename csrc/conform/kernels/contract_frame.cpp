@@ -126,7 +126,7 @@ void ContractFrame::choose_sizes() {
   }
 }
 
-// What a name stands for, in this position of a list if each has its own.
+// Returns the sizes that a name stands for, in this position of a list if each position has its own.
 Sizes ContractFrame::size_of(size_t name, size_t position) const {
   Sizes sizes = sizes_[name];
   if (contract_.sizes[name].is_own && !sizes.empty()) sizes.back() += static_cast<int64_t>(position);
@@ -194,7 +194,7 @@ void ContractFrame::make_attributes() {
   }
 }
 
-// None is the default, nor the value that makes no difference.
+// Without settings or bounds, the integer is neither the default nor a value that makes no difference.
 int64_t ContractFrame::integer_of(const ContractAttribute& attribute, int64_t index) const {
   if (const std::vector<double> set = settings_.values(attribute.name); !set.empty())
     return static_cast<int64_t>(set[0]);
@@ -348,7 +348,8 @@ void ContractFrame::lay_out(Operand& operand) {
   operand.make_image(stride + 1);
 }
 
-// Results that the variation and the contract have in an operand's memory, where both are alike.
+// Puts results into an operand's memory if the variation asks for it, the contract allows it, and both have the same
+// dtype and sizes.
 void ContractFrame::share_memory() {
   if (variation_.alias < 0) return;
   const std::string& name = contract_.operands[static_cast<size_t>(variation_.alias)].name;
@@ -381,13 +382,13 @@ void ContractFrame::fill(Operand& operand) {
   }
 }
 
-// Not where they are read as integers, which says nothing of them.
+// False if floats are read as integers, since that says nothing of special floats.
 bool ContractFrame::has_special_floats() const {
   const bool in_integers = !dtypes_.empty() && scalar_kind(dtypes_[0]) == ScalarKind::kInteger;
   return contract_.expression.empty() || !in_integers || uses(contract_, {"any", "all"});
 }
 
-// By the expression, in integers: what becomes of large ones in floats is said by no contract.
+// True if the expression computes in integers: no contract says what becomes of large integers in floats.
 bool ContractFrame::has_exact_integers() const {
   return !contract_.expression.empty() && (dtypes_.empty() || scalar_kind(dtypes_[0]) == ScalarKind::kInteger);
 }

@@ -20,7 +20,7 @@ class ContractFrame {
  public:
   static constexpr size_t kLength = 2;  // of lists
 
-  // `dtypes`: of each variable. `wrong_operand`: this buffer has the dtype `wrong` instead.
+  // `dtypes`: the dtype of each variable. `wrong_operand`: this buffer has the dtype `wrong` instead.
   ContractFrame(const KernelContract& contract, std::vector<mydev_dtype> dtypes, Variation variation, Settings settings,
                 int wrong_operand = -1, mydev_dtype wrong = MYDEV_DTYPE_INVALID);
   ContractFrame(const ContractFrame&) = delete;
@@ -36,16 +36,17 @@ class ContractFrame {
   bool is_worth_it() const { return worth_it_; }
   std::string text() const;  // "f32 bf16, reversed; stride=2"
 
-  // Where the elements of an operand are: in its image, or in that of the operand whose memory a result is.
+  // Returns the memory that the elements of an operand are in: its image, or that of the operand whose memory a result
+  // is.
   const std::vector<unsigned char>& memory_of(const Operand& operand) const;
-  // By name and position in a list; nullptr if it was left out.
+  // Finds an operand by name and position in a list; nullptr if it was left out.
   const Operand* find(const std::string& name, size_t position) const;
   const mydev_attribute* find_attribute(const std::string& name) const;
 
-  // The frame with its operands in these memories, one for each operand, each in place of the image's first byte; those
-  // of results that are other operands' memory are not looked at. Valid until the next call.
+  // Returns the frame with its operands in these memories, one for each operand, each in place of the image's first
+  // byte. The memories of results that are other operands' memory are ignored. Valid until the next call.
   mydev_frame prepare(const std::vector<unsigned char*>& memories);
-  // With its operands in the host's images.
+  // Returns the frame with its operands in the host's images.
   mydev_frame prepare_on_host();
 
  private:

@@ -21,15 +21,15 @@ Value value_of(std::complex<double> number);
 
 // Whether elements of the dtype can be read as numbers: not the narrow floats, nor wide unsigned integers.
 bool is_readable(mydev_dtype dtype) noexcept;
-// Rounded to the dtype. Of one that is not readable, the integer's low bytes.
+// Stores the value, rounded to the dtype. For a dtype that is not readable it stores the integer's low bytes.
 void store_element(mydev_dtype dtype, void* to, const Value& value);
-// Of a readable dtype.
+// Loads an element of a readable dtype.
 Value load_element(mydev_dtype dtype, const void* from);
 
 // How far an element may be from what is expected, in proportion to it or to 1.
 double tolerance_of(mydev_dtype dtype) noexcept;
-// Whether the element is the expected one, within the tolerance; NaN is NaN, and a pred is 0 or 1. Both of the dtype;
-// one that is not readable is compared by bytes.
+// Whether the element is the expected one, within the tolerance; NaN is NaN, and a pred is 0 or 1. Both have the dtype;
+// elements of a dtype that is not readable are compared by bytes.
 bool is_near(mydev_dtype dtype, const void* actual, const void* expected);
 // "1.5", "-3", "nan", "(1,-0.25)"; bytes in hexadecimal for what is not readable.
 std::string element_text(mydev_dtype dtype, const void* element);

@@ -116,7 +116,7 @@ class ByExpression {
     store_element(result.dtype, expected.elements.data() + place * result.element_size(), value);
   }
 
-  // Element by element; a result without dimensions is of all elements.
+  // Computes element by element; a result without dimensions is that of all elements.
   void compute(const Operand& result, ExpectedResult& expected) const {
     size_t count = result.count();
     for (const ContractOperand& o : contract_.operands) {
@@ -130,7 +130,7 @@ class ByExpression {
     for (size_t i = 0; i < result.count(); ++i) set(result, expected, i, values.values[values.uniform ? 0 : i]);
   }
 
-  // Elements go together whose result lies in the same place.
+  // Groups elements whose result lies in the same place.
   void reduce(const Operand& result, ExpectedResult& expected) const {
     Operand places = result;
     places.sizes = result.places();

@@ -1,5 +1,5 @@
-// What a frame's results must be: by the contract's expression, or, where it has none, by the host's own kernel on the
-// same operands, dense and in host memory. Both say it of the elements, whatever the layouts under test.
+// The results that a frame must give: those of the contract's expression, or, if it has none, those of the host's own
+// kernel on the same operands, dense and in host memory. Both give elements, whatever the layouts under test.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace mydev::conform {
 
-// Of one result: its places in row-major order.
+// The elements of one result: its places in row-major order.
 struct ExpectedResult {
   std::vector<unsigned char> elements;
   std::vector<bool> defined;  // the contract says what it is

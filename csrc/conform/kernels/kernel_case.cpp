@@ -50,7 +50,7 @@ class KernelCase {
  private:
   using Reasons = std::map<std::string, size_t>;
 
-  // nullptr where the library of the host's kernels is not there, or has no such kernel.
+  // Returns nullptr if the library of the host's kernels is not there, or has no such kernel.
   static const mydev_kernel* host_kernel(const KernelContract& contract) {
     try {
       return find_kernel(contract.name);
@@ -81,7 +81,8 @@ class KernelCase {
     }
   }
 
-  // What the record takes, without the operand that it did not take: "takes f32".
+  // Returns the part of the reason that says what the record takes, without the operand that it did not take: "takes
+  // f32".
   std::string reason_of(const std::string& why) const {
     std::string reason = why.starts_with(refusal_prefix_) ? why.substr(refusal_prefix_.size()) : why;
     for (const char* place : {", and result ", ", and operand "}) reason = reason.substr(0, reason.find(place));

@@ -1,6 +1,6 @@
 // Whether one kernel does what its contract says: every frame that can be made of the contract is launched on the first
-// device, and what comes is compared. A frame passes, is declined, or is wrong; one of which nobody knows what must
-// come is not compared, and counted as that.
+// device, and the results are compared. A frame passes, is declined, or is wrong. A frame whose expected results nobody
+// knows is not compared, and is counted as that.
 #pragma once
 
 #include "conform/case.h"

@@ -56,7 +56,7 @@ void launch_and_wait(const mydev_kernel& kernel, mydev_frame& frame, Stream& str
   }
 }
 
-// "[0,2]"; "" of what has no dimensions.
+// Returns the text of an index, "[0,2]"; "" if there are no dimensions.
 std::string index_text(const Sizes& sizes, size_t index) {
   Sizes position = sizes;
   for (size_t d = sizes.size(); d-- > 0;) {
@@ -68,7 +68,7 @@ std::string index_text(const Sizes& sizes, size_t index) {
   return text.empty() ? text : text + "]";
 }
 
-// The first element of a result that is not as expected; marks what the kernel may have written.
+// Describes the first element of a result that is not as expected; marks the bytes that the kernel may have written.
 std::string wrong_element(const Operand& result, const std::vector<unsigned char>& image,
                           const ExpectedResult& expected, std::vector<bool>& written) {
   Operand places = result;
@@ -89,7 +89,7 @@ std::string wrong_element(const Operand& result, const std::vector<unsigned char
   return wrong;
 }
 
-// What was written that is no element of a result.
+// Describes the first write that is to no element of a result; "" if there is none.
 std::string stray_write(const Operand& operand, const std::vector<unsigned char>& image,
                         const std::vector<bool>& written) {
   for (size_t i = 0; i < image.size(); ++i) {

@@ -18,12 +18,12 @@ struct LaunchedFrame {
   std::vector<std::vector<unsigned char>> images;  // of the operands, afterwards; of aliases and numbers none
 };
 
-// `kernel`: a record, or a choice, as resolve_kernel gives it. Raises what the device itself fails with: no memory, a
-// copy that fails.
+// `kernel`: a record, or a choice, as resolve_kernel gives it. Raises failures of the device itself: no memory, a copy
+// that fails.
 LaunchedFrame launch_frame(const mydev_kernel& kernel, ContractFrame& frame, Stream& stream);
 
-// What of the results and of the memory around them is not as expected: which element, what it is, what it should be.
-// "" if all is well.
+// Describes the first difference from the expected results, or in the memory around them: which element, what it is,
+// what it should be. "" if all is well.
 struct Expected;
 std::string mismatch(const ContractFrame& frame, const LaunchedFrame& launched, const Expected& expected);
 

@@ -1,8 +1,8 @@
 // An operand or a result of a frame under test: a strided tensor in an image of its memory, or one number.
 //
 // The image is the host's copy of what the device holds: guards before and behind the tensor, and gaps between its
-// elements, have a pattern that no kernel may change. A result begins with the pattern everywhere, which is no value
-// that is expected of any: what is not written is seen.
+// elements, have a pattern that no kernel may change. A result begins with the pattern everywhere. No result is
+// expected to have that value, so elements that are not written are seen.
 #pragma once
 
 #include <cstddef>
@@ -42,21 +42,22 @@ struct Operand {
   size_t count() const;  // of elements, those of stride 0 as often as they appear
   // Whether there is memory to point to: dimensions of stride 0 of a reduction's result may have size 0.
   bool has_elements() const;
-  // Where an element is, in bytes from the begin of the image; `index` counts in row-major order.
+  // Returns the position of an element, in bytes from the beginning of the image; `index` counts in row-major order.
   size_t byte_of(size_t index) const;
   size_t first_byte() const { return kGuard + static_cast<size_t>(offset) * element_size(); }
-  // Of an operand that is no alias: in its image, or the number.
+  // Returns an element from the image, or the number. The operand must be no alias.
   Value get(size_t index) const;
-  // With the memory that the strides span, filled with the pattern.
+  // Makes the image, with the memory that the strides span, filled with the pattern.
   void make_image(int64_t elements);
-  // As a kernel sees it, with `memory` in place of the image's first byte.
+  // Returns the operand as a kernel sees it, with `memory` in place of the image's first byte.
   mydev_buffer buffer(unsigned char* memory);
   // The places of a result, each once: its sizes with 1 along the dimensions that are reduced.
   Sizes places() const;
 };
 
-// The same in row-major order, without gaps; or as it is if it is packed, since then the order may matter. With the
-// elements of `from`, which are in `image`, and the pattern where it is a result whose old value is not read.
+// Returns the operand in row-major order, without gaps; or as it is if it is packed, since then the order may matter.
+// The copy has the elements of `from`, which are in `image`. A result whose old value is not read has the pattern
+// instead.
 Operand dense_copy(const Operand& from, const std::vector<unsigned char>& image);
 
 }  // namespace mydev::conform

@@ -1,5 +1,5 @@
 // Running a record on frames of host memory as launches do, without a device: its plan or its scratch first, then its
-// entry. What it says of a failure is taken with take_kernel_message.
+// entry. The message of a failure is taken with take_kernel_message.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ class PlannedRecord {
   PlannedRecord(const PlannedRecord&) = delete;
   PlannedRecord& operator=(const PlannedRecord&) = delete;
 
-  // What the plan said, or else what the entry says. Thread-safe, each time with a frame of its own.
+  // Returns the plan's code if the plan failed, else runs the entry and returns its code. Thread-safe, each time with a
+  // frame of its own.
   mydev_code run(mydev_frame& frame) const {
     if (code_ != MYDEV_OK) return code_;
     complete(frame);

@@ -7,7 +7,7 @@ namespace mydev::conform {
 
 namespace {
 
-enum class Frames { kAll, kWhole, kWithAbsent };  // without operands that are absent; with such
+enum class Frames { kAll, kWhole, kWithAbsent };  // kWhole: no operand is absent; kWithAbsent: some are
 struct Row {
   const char *kernel, *settings;
   Frames frames = Frames::kAll;

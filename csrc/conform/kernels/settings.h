@@ -1,5 +1,5 @@
-// What a contract says of a kernel in its notes only: sizes that fit each other, positions that are there. Each row is
-// a way to try the kernel, in place of the sizes and attributes that any kernel is tried with.
+// Settings for facts that a contract states in its notes only: sizes that fit each other, positions that exist. Each
+// row is a way to try the kernel, in place of the sizes and attributes that any kernel is tried with.
 //
 // Settings are words: "h=7" a size (each entry of a list), "stride=2,3" an attribute, "index<d" positions below a size,
 // "index<h*w" below a product, "var:0.5..2" the bounds of an operand's elements, "rank=2" the least entries of lists.
@@ -24,7 +24,7 @@ class Settings {
 
   // The numbers that the size or attribute is to have; empty: nothing is said.
   std::vector<double> values(std::string_view name) const;
-  // Of the elements of an operand, given the sizes by name.
+  // Returns the bounds of an operand's elements, given the sizes by name.
   template <typename SizeOf>
   std::optional<OperandBounds> bounds(std::string_view operand, const SizeOf& size_of) const {
     if (const std::string_view range = setting(operand, ':'); !range.empty()) return range_of(range);
@@ -38,7 +38,7 @@ class Settings {
   std::string_view text() const { return text_; }
 
  private:
-  // What follows the name and the sign in a word; "" if there is none.
+  // Returns the text behind the name and the sign in a word; "" if there is none.
   std::string_view setting(std::string_view name, char sign) const;
   static OperandBounds range_of(std::string_view text);
   static std::vector<std::string_view> split(std::string_view text, char separator);

@@ -1,5 +1,5 @@
-// The suites of kernels, a case for each name that has a contract: of those that the driver offers, and of the host's
-// own. The first case of each tells which there are.
+// The suites of kernels, with a case for each name that has a contract: one suite for the kernels that the driver
+// offers, one for the host's own. The first case of each reports which kernels there are.
 #include <string>
 #include <vector>
 
@@ -13,7 +13,8 @@
 namespace mydev::conform {
 namespace {
 
-// Whose kernels are tried: what runs a name, or nullptr; and what there is to say where there is none.
+// A source of the kernels to try: `find` returns the record that runs a name, or nullptr; `without` is the text for a
+// source that has none.
 struct Source {
   const mydev_kernel* (*find)(const Device& device, const char* name);
   const char* without;

@@ -25,7 +25,7 @@ bool any_operand(const KernelContract& contract, bool (*holds)(const ContractOpe
          std::any_of(contract.operands.begin(), contract.operands.end(), holds);
 }
 
-// In the order in which they matter: the first that fails tells most.
+// Adds layouts in the order in which they matter: the first that fails tells most.
 void add_layouts(const KernelContract& contract, std::vector<Variation>& variations) {
   variations.push_back({.name = "many elements", .many = true});
   variations.push_back({.name = "all reversed", .reversed = Reversed::kAll});

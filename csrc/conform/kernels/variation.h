@@ -1,4 +1,4 @@
-// What there is to try of a contract: which dtypes, and what a frame is like as far as the contract leaves it open.
+// The variations of a contract to try: the dtypes, and the properties of a frame that the contract leaves open.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mydev::conform {
 
-// What floating operands contain besides ordinary numbers, and integers besides small ones.
+// The contents of floating operands besides ordinary numbers, and of integers besides small ones.
 enum class Content { kOrdinary, kNan, kInfinities, kExtremes };
 
 // Which buffers lie in the reversed order of their dimensions, the last with the greatest stride.

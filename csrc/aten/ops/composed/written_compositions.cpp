@@ -1,6 +1,6 @@
-// Operators that are a line or two of others of the device, as they are on the CPU: taken where the host does not reach
-// the operands, or on any device where the line is as fast. Elsewhere, and for operands that the line would treat
-// otherwise than the CPU, they fall back.
+// Operators that are written as a line or two of other operators of the device, as on the CPU. The line runs if the
+// host does not reach the operands, or on any device if it is as fast. Otherwise they fall back, as they do for
+// operands that the line would treat otherwise than the CPU.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
@@ -52,7 +52,8 @@ std::optional<Tensor> pow_scalar(const at::Scalar& base, const Tensor& exponent)
   return at::_ops::pow_Scalar::redispatch(kCompositionKeys, base, exponent);
 }
 
-// In double, whose exponents are more than all that f32's elements need: the product is exact, and rounded once.
+// Computes in double, whose range of exponents is more than f32's elements need: the product is exact, and rounded
+// once.
 std::optional<Tensor> ldexp(const Tensor& self, const Tensor& exponent) {
   constexpr double kFurthest = 400;
   if (!has(exp2_kernel, self)) return std::nullopt;

@@ -4,7 +4,7 @@
 // these dimensions span (mydev.flat_index), and rows are picked there (mydev.index_select) or written
 // (mydev.index_copy, mydev.index_add). Masks become the indices of what they select, whose number the host waits for,
 // except where one value is written. Errors in shapes are the CPU's; an index out of range is found by the kernel, so
-// on an asynchronous device it is told when the stream is waited for, as by CUDA.
+// on an asynchronous device it is reported when the stream is waited for, as by CUDA.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>

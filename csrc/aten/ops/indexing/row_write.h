@@ -1,4 +1,5 @@
-// Rows of a tensor written, or added to, in places that a vector of indices says: mydev.index_copy and mydev.index_add.
+// Rows of a tensor are written, or added to, in the places that a vector of indices gives: mydev.index_copy and
+// mydev.index_add.
 #pragma once
 
 #include "aten/launch/native_launch.h"
@@ -12,7 +13,7 @@ inline KernelRef row_add_kernel("mydev.index_add", BuiltinRuns::kWithoutHostAcce
 // A tensor as [outer, places, inner].
 struct RowShape {
   int64_t outer = 1, places = 1, inner = 1;
-  // With dimensions [first, last) for places.
+  // Takes dimensions [first, last) for places.
   RowShape(c10::IntArrayRef sizes, int64_t first, int64_t last);
 };
 

@@ -5,8 +5,8 @@
 // fused kernel: 4-D operands of one floating dtype and head size, heads of key and value shared by groups of the
 // query's or not, a mask that needs no gradient and broadcasts; and with dropout where there are kernels for it and
 // nothing is traced or transformed. Everything else takes PyTorch's composition of matmul and softmax, as on the CPU.
-// So do, of the fused kernel itself, the batches of vmap, forward-mode differentiation, and a gradient that is to be
-// differentiated in its turn.
+// So do calls of the fused kernel itself for the batches of vmap, for forward-mode differentiation, and for a gradient
+// that is to be differentiated in its turn.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/transformers/attention.h>
@@ -72,8 +72,8 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
 
-// Where the numbers of dropout begin, as tensors of the device; without dropout nothing reads them, and the schema
-// wants them all the same.
+// The beginning of the random numbers of dropout, as tensors of the device. Without dropout nothing reads them, but the
+// schema wants them all the same.
 struct RandomState {
   Tensor seed, offset;
   RandomDraw draw;  // the same, where it was reserved just now
@@ -101,7 +101,7 @@ RandomState random_state(const Tensor& query, int64_t keys, double dropout) {
           std::move(draw)};
 }
 
-// What the kernel multiplies the weights by, 0 or 1 / (1 - dropout).
+// Returns the factors that the kernel multiplies the weights by: 0 or 1 / (1 - dropout).
 Tensor dropout_factors(const Tensor& query, int64_t keys, double dropout, const RandomState& state) {
   const mydev_kernel* kernel = dropout_mask_kernel.on(query.device().index());
   TORCH_CHECK_NOT_IMPLEMENTED(kernel != nullptr, "attention with dropout needs the kernel ", dropout_mask_kernel.name(),
@@ -126,7 +126,8 @@ double scale_of(const Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
 }
 
-// [batch, heads, rows, width] of which the heads of a row lie side by side, as the CPU lays gradients out.
+// Returns a tensor [batch, heads, rows, width] in which the heads of a row lie side by side, as the CPU lays gradients
+// out.
 Tensor empty_rows_of_heads(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Device device) {
   const int64_t heads = sizes[1], rows = sizes[2], width = sizes.size() > 3 ? sizes[3] : 1;
   const std::array<int64_t, 4> strides = {rows * heads * width, width, heads * width, 1};
@@ -186,8 +187,8 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
 
 using KernelGradients = std::tuple<Tensor, Tensor, Tensor>;
 
-// Laid out as those of the CPU's fused kernel; with dropout, as those of the CPU's composition, whose gradient of the
-// key is that of a transposed operand.
+// Returns gradients laid out as those of the CPU's fused kernel; with dropout, as those of the CPU's composition, in
+// which the gradient of the key is that of a transposed operand.
 KernelGradients empty_gradients(const Tensor& query, const Tensor& key, const Tensor& value, double dropout) {
   const auto by_rows = [](const Tensor& tensor) {
     return empty_rows_of_heads(tensor.sizes(), tensor.scalar_type(), tensor.device());
@@ -227,7 +228,7 @@ std::optional<KernelGradients> launch_backward(const Tensor& grad, const Tensor&
 
 // --- composed --------------------------------------------------------------------------------------------------------
 
-// What attention is made of, in f32 for low precision, as the fused kernel computes it.
+// The tensors that attention is made of, in f32 for low precision, as the fused kernel computes it.
 struct Composition {
   c10::ScalarType dtype;
   double scale;
@@ -296,7 +297,7 @@ AttentionGradients composed_attention_backward(const Tensor& given_grad, const T
   const Tensor grad_weights = dropped(at::matmul(grad, made.value.transpose(-2, -1)));
   const Tensor centred = grad_weights - (grad_weights * weights).sum(-1, /*keepdim=*/true);
   const Tensor grad_scores = weights * centred * made.scale;
-  // With dropout as the CPU's composition lays it out.
+  // With dropout it is laid out as by the CPU's composition.
   const Tensor grad_key = dropout > 0 ? at::matmul(made.query.transpose(-2, -1), grad_scores).transpose(-2, -1)
                                       : at::matmul(grad_scores.transpose(-2, -1), made.query);
   const Tensor grad_value = at::matmul(dropped(weights).transpose(-2, -1), grad);

@@ -1,8 +1,8 @@
 // Convolution: core sends every convolution on the device, forward and backward, to the two "overrideable" ops.
 //
 // f32, bf16 and f16 are one launch per result (mydev.convolution and its two gradients). Results lie as the CPU's do:
-// channels-last if the input or the weight suggests it, else channels-first. What the kernels leave out (f64, complex,
-// operands without elements, output padding beyond the stride) runs core's convolution on the CPU.
+// channels-last if the input or the weight suggests it, else channels-first. Cases that the kernels leave out (f64,
+// complex, operands without elements, output padding beyond the stride) run core's convolution on the CPU.
 #include <ATen/Operators.h>
 #include <ATen/native/ConvUtils.h>
 #include <c10/util/StringUtil.h>

@@ -1,8 +1,8 @@
-// LSTM and GRU: whole layers where the CPU has a kernel for these, else cells (recurrent_cells.h).
+// LSTM and GRU: whole layers if the CPU has a kernel for these, else cells (recurrent_cells.h).
 //
 // An LSTM of f32 without projections is one call of the CPU's kernel per layer and direction, as on the CPU. PyTorch
 // sends every other LSTM and GRU of an accelerator to fused cells, which its CPU does not have; here they are
-// compositions of native ops. Where an operand has a tangent, forward-mode differentiation sees these ops themselves.
+// compositions of native ops. If an operand has a tangent, forward-mode differentiation sees these ops themselves.
 #include <ATen/ops/_thnn_fused_gru_cell_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
 #include <ATen/ops/lstm_native.h>
@@ -30,7 +30,7 @@ bool is_unwrapped_f32(const Tensor& tensor) {
          (tensor.key_set().raw_repr() & ~kOrdinary.raw_repr()) == 0 && !has_tangent(tensor);
 }
 
-// Where the CPU's kernels are forbidden, or would be warned of, cells do without.
+// If the CPU's kernels are forbidden, or would cause a warning, cells are used, which need none.
 bool has_layer_kernel(const Tensor& input, at::TensorList hx, at::TensorList params) {
   if (fallback_mode() != FallbackMode::kAllow) return false;
   if (input.dim() != 3 || hx.size() != 2 || hx[0].sizes() != hx[1].sizes()) return false;  // others: projections

@@ -1,7 +1,7 @@
 // cat. (stack is core's composite over it.)
 //
-// Tensors of several dtypes are cast to their common type first; the bytes are then joined. As on the CPU, 1-D tensors
-// of no elements are skipped, whatever the other tensors' shape.
+// Tensors of several dtypes are cast to their common type first; the bytes are then joined. 1-D tensors of no elements
+// are skipped, as on the CPU, whatever the other tensors' shape.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Operators.h>
 #include <ATen/WrapDimUtils.h>

@@ -29,14 +29,14 @@ namespace {
 
 KernelRef copy_kernel("mydev.copy");
 
-// The same elements at the same places: bytes can be copied as they lie. (Contiguous tensors may differ in the strides
-// of dimensions of one element.)
+// Whether the two have the same elements at the same places, so that bytes can be copied as they lie. (Contiguous
+// tensors may differ in the strides of dimensions of one element.)
 bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg() &&
          ((a.is_contiguous() && b.is_contiguous()) || (a.strides() == b.strides() && a.is_non_overlapping_and_dense()));
 }
 
-// Its memory is its elements in order: no lazy conjugation or negation either.
+// Whether the tensor's memory is its elements in order, without lazy conjugation or negation.
 bool holds_values_in_order(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
@@ -96,7 +96,7 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
   settle_copy_from_host(src, stream, non_blocking);
 }
 
-// `src`, on a device, as bytes can travel: its values in order, in the destination's dtype.
+// Returns the values of `src`, which is on a device, in order and in the destination's dtype, so that bytes can travel.
 at::Tensor packed_values(const at::Tensor& src, c10::ScalarType dtype) {
   if (src.scalar_type() == dtype && holds_values_in_order(src)) return src;
   const at::Tensor packed = empty_dense(src.sizes(), dtype, src.device());

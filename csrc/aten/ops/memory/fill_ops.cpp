@@ -14,7 +14,7 @@ namespace ops = at::_ops;
 
 KernelRef fill_kernel("mydev.fill");
 
-// False if the device has no such kernel, or the value is none of the tensor's.
+// Returns false if the device has no such kernel, or the tensor's dtype does not have the value.
 bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   if (!has_attribute(value)) return false;
   const mydev_kernel* kernel = fill_kernel.on(self);
@@ -29,9 +29,9 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   return true;
 }
 
-// False if the host reaches the memory and fills it as well, the driver has no fill, or the tensor does not lie in one
-// piece. The CPU says what the value is in the tensor's dtype, and refuses what is none; for one element and for
-// several it does not do so alike.
+// Returns false if the host reaches the memory and fills it as well, the driver has no fill, or the tensor does not lie
+// in one piece. The CPU converts the value to the tensor's dtype, and refuses a value that the dtype does not have; it
+// treats one element and several differently.
 bool fill_by_driver(const at::Tensor& self, const c10::Scalar& value) {
   Stream& stream = current_stream(self.get_device());
   const Device& device = stream.device();

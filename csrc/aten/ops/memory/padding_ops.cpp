@@ -1,7 +1,8 @@
 // Reflection and replication padding of one to three dimensions, and their gradients.
 //
 // Each dimension is padded by picking its elements (mydev.index_select); the gradient adds them up where they were
-// picked (mydev.index_add). Which are picked is one vector for a dimension, made on the host and uploaded.
+// picked (mydev.index_add). One vector for each dimension lists the elements to pick; it is made on the host and
+// uploaded.
 #include <ATen/Operators.h>
 
 #include "aten/host/native_or_host.h"
@@ -14,7 +15,7 @@ using at::Tensor;
 
 enum class Padding { kReflection, kReplication };
 
-// Where the element at `position`, which may lie outside, comes from.
+// Returns the position from which the element at `position`, which may lie outside, comes.
 int64_t origin(Padding kind, int64_t position, int64_t size) {
   if (kind == Padding::kReplication) return std::clamp<int64_t>(position, 0, size - 1);
   if (position < 0) return -position;
@@ -29,7 +30,7 @@ struct Pads {
   int64_t after(int64_t d) const { return sizes[static_cast<size_t>(2 * d + 1)]; }
 };
 
-// None if the op refuses it. `rank`: dimensions that are padded.
+// Returns none if the op refuses the padding. `rank`: the number of dimensions that are padded.
 std::optional<Pads> pads_of(Padding kind, const Tensor& self, c10::SymIntArrayRef given, int64_t rank) {
   if (static_cast<int64_t>(given.size()) != 2 * rank || (self.dim() != rank + 1 && self.dim() != rank + 2) ||
       self.numel() == 0) {

@@ -1,5 +1,6 @@
-// flip, roll, pixel_shuffle and pixel_unshuffle: copies of views. One with negative strides; of the two parts that a
-// dimension falls into; of what core's composition makes, in the memory format that the CPU's kernels give.
+// flip, roll, pixel_shuffle and pixel_unshuffle: copies of views. flip copies a view with negative strides, roll the
+// two parts that a dimension falls into. The others copy the view that core's composition makes, in the memory format
+// that the CPU's kernels give.
 #include <ATen/Operators.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -62,7 +63,7 @@ std::optional<Tensor> shuffle(const Tensor& self, int64_t factor) {
   if (!on_device(self) || rearrange_kernel.on(self) == nullptr) return std::nullopt;
   const Tensor shuffled = Op::redispatch(kCompositionKeys, self, factor);
   const at::MemoryFormat format = self.suggest_memory_format();
-  // One of a single channel is channels-last as it is, but not with the strides that the CPU gives it.
+  // An image of a single channel is channels-last as it is, but not with the strides that the CPU gives it.
   return format == at::MemoryFormat::Contiguous ? shuffled.contiguous() : shuffled.clone(format);
 }
 

@@ -16,7 +16,7 @@
 namespace mydev {
 namespace {
 
-// Sizes and strides in place, growing the storage where they need more; the tensor is as before if that fails.
+// Sets sizes and strides in place, and grows the storage if they need more; the tensor is as before if that fails.
 void resize_to(c10::TensorImpl& self, c10::IntArrayRef sizes, c10::OptionalIntArrayRef strides) {
   if (self.sizes() == sizes && (!strides.has_value() || self.strides() == strides.value())) return;
   const size_t itemsize = self.dtype().itemsize();

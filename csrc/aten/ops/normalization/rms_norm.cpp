@@ -22,7 +22,7 @@ c10::ScalarType compute_dtype(const Tensor& input) {
   return c10::isReducedFloatingType(input.scalar_type()) ? at::kFloat : input.scalar_type();
 }
 
-// As rows of the normalized elements, dense, in the type that is computed in.
+// Tensors as dense rows of the normalized elements, in the type that is computed in.
 struct DenseRows {
   DenseRows(const Tensor& input, c10::IntArrayRef normalized_shape)
       : length(c10::multiply_integers(normalized_shape)),

@@ -204,7 +204,7 @@ class PointwiseCall::ContiguousPath {
     return true;
   }
 
-  // Contiguous operands of one shape give a contiguous result. Where they broadcast, the CPU looks at their strides.
+  // Contiguous operands of one shape give a contiguous result. If they broadcast, the CPU looks at their strides.
   C10_ALWAYS_INLINE bool result_is_contiguous() const {
     if (call_.out_ != nullptr || (one_shape_ && !number_broadcasts_)) return true;
     for (int i = 0; i < call_.num_inputs_; ++i) {

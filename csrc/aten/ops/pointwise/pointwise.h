@@ -4,9 +4,9 @@
 //
 // Semantics are those of PyTorch on the CPU: broadcasting, type promotion, strides of results, resizing and checks of
 // out=, overlap errors, CPU scalars and Python numbers as operands. There are two paths. Contiguous operands of one
-// dtype take the short one: the result is made directly, and operands of one shape launch as one
-// dimension. All others go through a TensorIterator. What a row does not cover (a dtype, a
-// driver without the kernel) runs the counted fallback.
+// dtype take the short one: the result is made directly, and operands of one shape launch as one dimension. All others
+// go through a TensorIterator. Calls that a row does not cover (a dtype, a driver without the kernel) run the counted
+// fallback.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,7 +47,7 @@ enum class ResultDtype {
 
 struct PointwiseRow {
   KernelRef kernel;
-  // Of the promoted operands: all that the kernel's contract names, unless the row says otherwise.
+  // The types that promoted operands may have: all that the kernel's contract names, unless the row says otherwise.
   DtypeSet dtypes = contract_types(kernel);
   ResultDtype result = ResultDtype::kCommon;
   // Names of the kernel's attributes, in the order of the op's arguments that are not tensors.
@@ -61,8 +61,8 @@ struct PointwiseRow {
   // On the CPU, a number argument is an operand without dimensions; strides are chosen as for operands that broadcast.
   bool number_broadcasts = false;
   bool second_input_first = false;  // where inputs are laid out differently, the result is laid out as the second
-  // Raises what the CPU raises for senseless operands, of the types `given`; `arguments` are the attributes. False: the
-  // call is left to the CPU.
+  // Raises the CPU's error for senseless operands, of the types `given`; `arguments` are the attributes. Returns false
+  // if the call is left to the CPU.
   bool (*check)(c10::ScalarType common, DtypeSet given, const mydev_attribute* arguments) = nullptr;
 };
 
@@ -84,9 +84,9 @@ class PointwiseCall {
 
   // Runs the call; false if the row does not cover it, and then nothing was done.
   bool run();
-  // The same, and false if a kernel declined, of which the op's record then tells.
+  // Does the same, and also returns false if a kernel declined; the op's record then holds the reason.
   bool run(FallbackRecord& (*record)());
-  // Of a functional form, after run().
+  // The result of a functional form, after run().
   at::Tensor& result() { return result_; }
   at::Tensor& out() { return *out_; }
 
@@ -96,7 +96,7 @@ class PointwiseCall {
   // The two paths. Their run() is false if the call is not for this path, and then nothing was done.
   class ContiguousPath;
   class StridedPath;
-  // Makes the number operand one of the type that is computed in; false if it has no value there.
+  // Converts the number operand to the type that is computed in; false if it has no value there.
   bool fit(int number_index, c10::ScalarType common);
   // Whether the arguments that are numbers have values in that type. The CPU decides whether others are errors.
   bool arguments_fit(c10::ScalarType common) const;

@@ -2,7 +2,7 @@
 // gradients.
 //
 // Results have the memory format of the image, as the CPU's. The step between elements is computed as the CPU computes
-// it: of the scale where one is given, else of the sizes.
+// it: from the scale if one is given, else from the sizes.
 #include <ATen/Operators.h>
 #include <ATen/native/UpSample.h>
 
@@ -16,8 +16,8 @@ using at::Tensor;
 using Scale = std::optional<double>;
 
 KernelRef nearest_kernel("mydev.upsample_nearest");
-// Of the rest the CPU's kernels are faster, over most images: the gradients up to four times, where images lie channels
-// first, since they scatter.
+// For the kernels below, the CPU's are faster over most images. The CPU's gradients, which scatter, are up to four
+// times as fast if images lie channels first.
 KernelRef nearest_backward_kernel("mydev.upsample_nearest_backward", BuiltinRuns::kWithoutHostAccess);
 KernelRef linear_kernel("mydev.upsample_linear", BuiltinRuns::kWithoutHostAccess);
 KernelRef linear_backward_kernel("mydev.upsample_linear_backward", BuiltinRuns::kWithoutHostAccess);
@@ -25,7 +25,7 @@ KernelRef linear_backward_kernel("mydev.upsample_linear_backward", BuiltinRuns::
 template <size_t kAxes>
 using Steps = std::array<double, kAxes>;
 
-// With the precision that the kernels compute positions in.
+// Computes the step with the precision that the kernels compute positions in.
 double step_of(bool in_double, int64_t in, int64_t out, bool align_corners, Scale scale) {
   return in_double ? at::native::area_pixel_compute_scale<double>(in, out, align_corners, scale)
                    : static_cast<double>(at::native::area_pixel_compute_scale<float>(in, out, align_corners, scale));
@@ -47,7 +47,7 @@ bool is_resizable(const Tensor& image, size_t axes) {
          (is_real_float(image.scalar_type()) || image.scalar_type() == at::kByte);
 }
 
-// Of these sizes, in the memory format of the image.
+// Returns a tensor of these sizes, in the memory format of the image.
 Tensor empty_resized(c10::IntArrayRef sizes, const Tensor& image) {
   switch (image.suggest_memory_format()) {
     case at::MemoryFormat::ChannelsLast:

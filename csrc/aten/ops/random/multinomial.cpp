@@ -1,5 +1,5 @@
 // multinomial without replacement, or of one sample: the race of exponential numbers that the CPU holds too, of
-// operators with kernels. With replacement, and for what is no distribution, the CPU's kernel.
+// operators with kernels. With replacement, or if the operand is no distribution, the CPU's kernel runs.
 #include <ATen/Functions.h>
 #include <ATen/Operators.h>
 

@@ -1,8 +1,8 @@
 // uniform_, normal_, exponential_, bernoulli_, random_, and dropout.
 //
 // Numbers come from the generator's (seed, offset), which advances by the blocks that the kernel uses
-// (csrc/host_kernels/isa/ random.cpp). They fill memory in order; a tensor with gaps or overlaps is filled through a
-// dense one. Bad parameters go to the CPU's kernel, which raises the CPU's error.
+// (csrc/host_kernels/isa/random/random.cpp). They fill memory in order; a tensor with gaps or overlaps is filled
+// through a dense one. Bad parameters go to the CPU's kernel, which raises the CPU's error.
 #include <ATen/Operators.h>
 
 #include <algorithm>
@@ -190,7 +190,7 @@ std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, d
       mask.scalar_type() != at::kBool || mask.sizes() != grad.sizes()) {
     return std::nullopt;
   }
-  // Where they are laid out differently, the product is laid out as that of any two operands.
+  // If the two are laid out differently, the product is laid out as that of any two operands.
   if (!grad.is_non_overlapping_and_dense() || grad.strides() != mask.strides()) return grad.mul(mask).mul_(scale);
   Tensor out = grad.is_contiguous() ? empty_dense(grad.sizes(), grad) : empty_laid_out_as(grad, grad.scalar_type());
   const int64_t size = grad.numel();

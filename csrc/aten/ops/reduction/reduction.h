@@ -1,4 +1,4 @@
-// What native reductions share: their arguments, the layout of their results, and their registration.
+// The parts that native reductions share: their arguments, the layout of their results, and their registration.
 //
 // A reduction is a function of self and a ReductionRequest that either launches and returns its result, or returns
 // empty, and then the op falls back. Each overload of an op (functional, out=; all dimensions, one, several) is derived
@@ -57,7 +57,7 @@ class ReducedOutput {
  public:
   // An existing tensor of the reduced shape; undefined: an absent operand.
   ReducedOutput(at::Tensor tensor, const at::Tensor& self, const ReducedShape& shape);
-  // The out= operand, resized, or a fresh tensor where there is none.
+  // The out= operand, resized, or a fresh tensor if there is none.
   ReducedOutput(const at::Tensor* out, at::ScalarType dtype, const at::Tensor& self, const ReducedShape& shape);
 
   const at::Tensor& tensor() const { return tensor_; }
@@ -73,7 +73,7 @@ class ReducedOutput {
 
 namespace detail {
 
-// What an overload returns: its out= operands where it has such, else what was computed.
+// Gives the result of an overload: its out= operands if it has such, else the computed value.
 template <class Result>
 auto overload_result(std::optional<at::Tensor> value, const ReductionRequest& request) {
   if constexpr (std::is_lvalue_reference_v<Result>) {
