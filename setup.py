@@ -1,7 +1,7 @@
 """Builds torch_mydev: setuptools drives CMake and Ninja (see CMakeLists.txt).
 
-In place or in editable form, the build stays in build/release, for the next one, wheels included. Where there is none,
-a wheel's build, and so that of `pip install .`, is in a temporary directory, and leaves nothing behind.
+In place or in editable form, the build stays in build/release, for the next one, wheels included. If there is none, a
+wheel (so `pip install .` too) is built in a temporary directory, and leaves nothing behind.
 
 Environment: CMAKE_ARGS is added to the configure step; CMAKE_BUILD_PARALLEL_LEVEL limits the number of compilers that
 run at once; BUILD_COMPONENT=torch leaves out the plugin of JAX and PyTorch/XLA.
@@ -47,7 +47,7 @@ class CMakeBuild(build_ext):
         self._configure(build, torch_version)
         component = os.environ.get("BUILD_COMPONENT")
         _build(build, *(["--target", f"build_{component}"] if component else []))
-        # What another torch's build left in place is bound to the libraries that were replaced now.
+        # The files that a build for another torch left in place are bound to the libraries that were replaced now.
         minor = ".".join(map(str, version["minor_version"](torch_version)))
         for part in self._package_dir().glob("lib/torch-*"):
             if part.name != f"torch-{minor}":
@@ -56,7 +56,7 @@ class CMakeBuild(build_ext):
         _cmake("--install", str(build), "--prefix", str(self._package_dir()), *only)
 
     def get_outputs(self) -> list[str]:
-        """What was installed; setuptools asks for it after run()."""
+        """The files that were installed; setuptools asks for them after run()."""
         package = self._package_dir()
         return [str(path) for part in ("lib", "include") for path in (package / part).rglob("*") if path.is_file()]
 
@@ -103,14 +103,14 @@ def _cmake_command(*arguments: str) -> list[str]:
 
 
 def _cmake(*arguments: str) -> None:
-    """Runs CMake, whose messages are shown where it fails, and its warnings always."""
+    """Runs CMake. Its warnings are always shown, its other messages if it fails."""
     result = subprocess.run(_cmake_command(*arguments), env=_environment(), stdout=subprocess.PIPE, text=True)
     if result.returncode != 0:
         sys.exit(f"{result.stdout}error: cmake {arguments[0]} failed; its messages are above")
 
 
 def _build(build: Path, *options: str) -> None:
-    """Builds, and shows one line: percent, steps, and the time that is left. In a pipe, a line for each tenth."""
+    """Builds, and shows one line: percent, steps, and the time that is left. A pipe gets a line for each tenth."""
     status = "building: %p, step %f of %t, %W left"
     environment = dict(_environment(), NINJA_STATUS=f"{status}\x1f")
     command = _cmake_command("--build", str(build), *options)
@@ -135,7 +135,7 @@ def _build(build: Path, *options: str) -> None:
 
 
 def _requirements() -> list[str]:
-    """What the package needs to run: the minor version of torch that it is built with, and no other."""
+    """The requirements at run time: the minor version of torch that it is built with and no other, and rich."""
     version = runpy.run_path(str(ROOT / PACKAGE / "_torch_version.py"))
     try:
         pin = version["pin_for"](version["installed_version"]())

@@ -1,4 +1,4 @@
-"""What a custom call costs: a typed-FFI kernel of two operands against the device's own ``torch.add``.
+"""Measures what a custom call costs: a typed-FFI kernel of two operands against the device's own ``torch.add``.
 
 The rival is ``torch.add`` on the same operands, both on the device: a ratio of 0.5 is a call of twice the time.
 Needs the test libraries: configure with -DMYDEV_BUILD_TESTS=ON.

@@ -44,7 +44,7 @@ def training_step(fused: bool, batch: int, width: int) -> Callable[[], object]:
 
 def norm_rope(function: Callable[..., Tensor], shape: tuple[int, ...], backward: bool) -> Callable[[], object]:
     batch, heads, length, width = shape
-    # As in attention: heads before time, as a view.
+    # A view with heads before time, as in attention.
     x = torch.randn(batch, length, heads, width, device=DEVICE).transpose(1, 2).requires_grad_(backward)
     weight = torch.rand(width, device=DEVICE).requires_grad_(backward)
     rotation = rotation_table(length, width).to(DEVICE)

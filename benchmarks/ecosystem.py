@@ -2,7 +2,7 @@
 python benchmarks/ecosystem.py [part of a name]
 
 A turn is a program's run, from making its model to its last loss: sizes are small, and the host's own work counts.
-What a library is not installed for is left out, and said so.
+A program whose library is not installed is left out, with a message.
 """
 
 from __future__ import annotations

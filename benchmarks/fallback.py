@@ -1,6 +1,6 @@
-"""What a fallback costs: operators without a kernel of ours, which run the CPU's kernel on the device's memory.
+"""Measures a fallback's cost: operators without a kernel of ours, which run the CPU's kernel on the device's memory.
 
-The difference of the two columns is the price of one fallback.
+The difference between the two columns is the price of one fallback.
 
 Run from the repository: ``python benchmarks/fallback.py``.
 """

@@ -3,7 +3,7 @@
 A figure of one lane alone says little on a shared machine; the ratio of two lanes that took turns does. Each row runs
 rounds of (rival, device), each turn of about ``TURN_SECONDS``, and reports the fastest turn of each lane, the ratio of
 those, and the median over rounds of the ratio. A row whose two ratios disagree by more than a tenth is marked ``~``.
-Where others use the machine too, ``--processor-time`` counts what this process used, of all its threads, instead.
+If others use the machine too, ``--processor-time`` counts the processor time of all threads of this process instead.
 
     benchmark = Benchmark("pointwise")
     benchmark.row("add, 16", cpu=lambda: a + b, mydev=lambda: c + d)

@@ -136,7 +136,7 @@ def training_step(model: Function) -> Function:
 
 
 def calls_of(function: Function, *arguments: Any) -> Callable[[jax.Device], Callable[[], object]]:
-    """Of a device: a function that calls the compiled one there and waits for it."""
+    """Returns a function that takes a device; it gives one that calls the compiled function there and waits for it."""
 
     def on(device: jax.Device) -> Callable[[], object]:
         compiled = jax.jit(function)

@@ -26,7 +26,7 @@ from compile import DEVICE, ROOT, WORK, chain, compiled, eager
 from support.models import MODELS, Example
 from torch_mydev import _C
 
-#: Of each way.
+#: The backend of each strategy.
 BACKENDS = {"programs": f"{torch_mydev.device_name}_program", "kernels": f"{torch_mydev.device_name}_kernels"}
 HOST_ACCESSIBLE = torch.mydev.get_device_properties().host_accessible
 Module = Callable[..., object]
@@ -81,7 +81,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def written_out(way: str) -> None:
-    """What eager mode takes several passes over memory for, and native kernels one."""
+    """Times functions for which eager mode takes several passes over memory, and native kernels one."""
     torch._dynamo.reset()
     backend = BACKENDS[way]
     benchmark = Benchmark("in primitives", lanes=("eager", way))

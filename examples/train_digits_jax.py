@@ -48,7 +48,7 @@ def initial_state() -> State:
 
 
 def scores(parameters: Parameters, images: jax.Array) -> jax.Array:
-    """Of images [n, 8, 8, 1], ten scores each."""
+    """Returns ten scores for each image of [n, 8, 8, 1]."""
     x = images
     for name in ("first", "second"):
         x = lax.conv_general_dilated(x, parameters[name], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))

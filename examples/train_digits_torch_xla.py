@@ -106,7 +106,7 @@ class Training:
 
 
 def serve(connection: Connection) -> None:
-    """In a process of its own: does what the first process asks for, until it asks for nothing."""
+    """Runs in a process of its own: trains, then times as many steps as the first process asks for, until that is 0."""
     training = Training()
     connection.send((str(torch_xla.runtime.device_type()), training.train(), training.accuracy()))
     while steps := connection.recv():

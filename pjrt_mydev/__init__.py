@@ -41,7 +41,7 @@ def load_custom_calls(path: str | os.PathLike[str]) -> str:
 
 
 def kernel_info(name: str) -> dict[str, Any]:
-    """What the record of a kernel says, as `torch_mydev.kernel_info` does. Raises ValueError where there is none."""
+    """The contents of a kernel's record, as in `torch_mydev.kernel_info`. Raises ValueError if there is none."""
     from pjrt_mydev import _records
 
     return _records.kernel_info(name)
@@ -50,7 +50,7 @@ def kernel_info(name: str) -> dict[str, Any]:
 def kernel(name: str) -> Kernel:
     """A function of JAX that calls the kernel, differentiable and batched as its record says.
 
-    Raises ValueError where there is no such kernel, NotImplementedError for one whose record has no signature.
+    Raises ValueError if there is no such kernel, NotImplementedError for one whose record has no signature.
     """
     from pjrt_mydev._kernels import Kernel
 

@@ -1,7 +1,7 @@
 """Callbacks: Python functions that programs call, of `jax.pure_callback`, `jax.experimental.io_callback`, `jax.debug`.
 
 JAX emits them for platforms that it knows by name. For this one they become custom calls of one kernel, with a number
-that this module finds the function by. Where the host does not reach the device's memory, the plugin copies.
+by which this module finds the function. If the host cannot reach the device's memory, the plugin copies.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MOST_NUMBERS = 2**62
 
 _Function = Callable[[Any, Any], None]  # of the operands' and the results' addresses
 _functions: dict[int, _Function] = {}
-# Those of programs that Python has let go, which may still be running: that many of them.
+# At most so many functions are kept of programs that Python has released, since these may still be running.
 _MOST_RETIRED = 256
 _retired: deque[int] = deque()
 
 
 class _Kept:
-    """As long as it lives, the function can be called by its number."""
+    """Keeps a function: while this object lives, the function can be called by its number."""
 
 
 def _array(address: int, aval: Any) -> np.ndarray[Any, Any]:
@@ -73,7 +73,7 @@ def _keep(
             if array.size:
                 _array(results[i], aval)[...] = array
 
-    # Drawn, so that a program of another process, from a cache, never finds a function here.
+    # The number is random, so that a program of another process, from a cache, never finds a function here.
     number = secrets.randbelow(_MOST_NUMBERS)
     _functions[number] = call
     kept = _Kept()

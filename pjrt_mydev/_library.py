@@ -1,4 +1,4 @@
-"""Where the plugin's library is, whether it can be loaded, and what its devices are called."""
+"""The path of the plugin's library, whether it can be loaded, and the name of its devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import runpy
 from functools import cache
 from pathlib import Path
 
-# Beside this package: the libraries are shared with it. It is not imported, since that would import torch.
+# torch_mydev lies beside this package; both use its libraries. It is not imported, since that would import torch.
 _TORCH_PACKAGE = Path(__file__).resolve().parent.parent / "torch_mydev"
 
 

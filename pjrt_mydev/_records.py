@@ -1,4 +1,4 @@
-"""What the registry of kernels says: records, and the results that a kernel gives for operands of some shapes.
+"""Questions to the registry of kernels: records, and the results that a kernel gives for operands of some shapes.
 
 The structs are those of mydev/custom_call.h, the texts JSON that the plugin writes. Imports neither torch nor JAX.
 """
@@ -101,7 +101,7 @@ def dtypes() -> Mapping[str, int]:
 
 
 def attribute_value(spec: Mapping[str, Any], value: Any) -> Any:
-    """What JAX sends for an attribute of a signature: of the width that the record asks for."""
+    """The value that JAX sends for an attribute of a signature, in the width that the record asks for."""
     kind, dtype = spec["kind"], spec["dtype"]
     width = np.dtype({"pred": "bool"}.get(dtype, _long_name(dtype))) if dtype else None
     if kind == "bool":
@@ -189,7 +189,7 @@ def _point(attribute: _Attribute, memory: Any, count: int, kept: list[Any]) -> N
 
 
 def _kind_of(value: Any) -> str:
-    """Of an entry of a dictionary, which has no signature."""
+    """The kind of an entry of a dictionary, which has no signature."""
     if isinstance(value, (bool, np.bool_)):
         return "bool"
     if isinstance(value, (int, np.integer)):

@@ -21,7 +21,7 @@ _CAPSULE = b"dltensor"  # for good: capsules borrow their name
 
 
 class _ManagedTensor(ctypes.Structure):
-    """The end of DLPack's struct is what is needed here: how to let go."""
+    """Only the end of DLPack's struct is needed here: the function that releases it."""
 
     _fields_ = (("tensor", ctypes.c_uint64 * 6), ("owner", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
@@ -53,7 +53,7 @@ def devices() -> list[Any]:
 
 
 def lend(array: Any, stream: int, consume: Callable[[Any], _T]) -> _T:
-    """What `consume` makes of a capsule over an array of one device, whose work the stream waits for.
+    """Returns the result of `consume` for a capsule over an array of one device. The stream waits for the array's work.
 
     Raises RuntimeError for an array that was deleted, is not in the device's own memory, or whose computation failed;
     TypeError for a type that DLPack does not have.

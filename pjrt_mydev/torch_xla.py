@@ -32,7 +32,7 @@ def check_versions() -> None:
 
 
 def _number(*variables: str, default: int) -> int:
-    """Of the first of these environment variables that is set. Raises ValueError for one that is no number."""
+    """The value of the first of these environment variables that is set. Raises ValueError if it is no number."""
     for name in variables:
         text = os.environ.get(name)
         if text:
@@ -43,7 +43,7 @@ def _number(*variables: str, default: int) -> int:
     return default
 
 
-# As torch_xla's own coordinator reads them, on which the processes meet.
+# These read the variables as torch_xla's own coordinator does, through which the processes find each other.
 def _local_rank() -> int:
     return _number(xenv.PJRT_LOCAL_PROCESS_RANK, "LOCAL_RANK", default=0)
 
@@ -76,7 +76,7 @@ def _keep_process_groups_by_thread() -> None:
 
 
 class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has no types
-    """What torch_xla asks of a device's plugin."""
+    """The answers to what torch_xla asks a device's plugin."""
 
     def library_path(self) -> str:
         """Path of the library, which loads. Asked for once, before the first device is used. Raises RuntimeError."""
@@ -88,12 +88,12 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
         return str(path)
 
     def configure_single_process(self) -> None:
-        """Nothing: one process uses the devices that it finds."""
+        """Does nothing: one process uses the devices that it finds."""
 
     def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
-        """Of one process with a thread for each device, gives threads process groups of their own.
+        """If one process has a thread for each device, gives the threads process groups of their own.
 
-        Of several, nothing: torch_xla and torchrun have said in the environment which process this is.
+        Does nothing for several processes: torch_xla and torchrun have set in the environment which one this is.
         """
         if local_world_size == 1:
             _keep_process_groups_by_thread()
@@ -101,14 +101,14 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
     def requires_xla_coordinator(self) -> bool:
         """Whether there are several processes, which find each other through torch_xla's coordinator.
 
-        Asked for before anything waits for them, which would be in vain where their numbers are none: ValueError.
+        torch_xla asks before anything waits for them. Raises ValueError for invalid ranks: waiting would be in vain.
         """
         if _local_rank() < 0 or not 0 <= _rank() < _count():
             raise ValueError(f"process {_rank()} of {_count()}, of local rank {_local_rank()}, is none")
         return _count() > 1
 
     def client_create_options(self) -> dict[str, int]:
-        """Which of how many processes this is, and which device it uses; nothing where it is the only one."""
+        """The rank of this process, the number of processes, and its device; empty if it is the only process."""
         if _count() == 1:
             return {}
         return {"node_id": _rank(), "num_nodes": _count(), "device_ordinal": _local_rank()}
@@ -118,5 +118,5 @@ class MyDevPlugin(plugins.DevicePlugin):  # type: ignore[misc]  # torch_xla has 
         return _number(xenv.PJRT_LOCAL_PROCESS_COUNT, default=1)
 
     def host_index(self) -> int:
-        """Which of torchrun's hosts this is."""
+        """The index of this host among torchrun's hosts."""
         return _number("GROUP_RANK", default=0)

@@ -1,10 +1,10 @@
 """Runs clang-tidy over the layers that have no torch in them, two units at a time, and skips what it has passed before.
 
 A unit is what the build compiles at once: some files of a folder (cmake/unity.cmake). It takes a fifth of the time that
-its files take one by one. What passed is remembered outside the checkout, by content: a unit's files, the headers
-of this project that they include, how the unit is compiled, .clang-tidy, and clang-tidy's and the compiler's versions.
-So a second clone checks what differs only, and its files need not lie in the same place. Files that are compiled once
-per instruction set are checked in their baseline form only.
+its files take one by one. Units that passed are remembered outside the checkout, by content: a unit's files, the
+headers of this project that they include, how the unit is compiled, .clang-tidy, and clang-tidy's and the compiler's
+versions. So a second clone checks only units that differ, and its files need not lie in the same place. Files that are
+compiled once per instruction set are checked in their baseline form only.
 """
 
 from __future__ import annotations

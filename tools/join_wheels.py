@@ -27,7 +27,7 @@ SOURCES = (".py", ".pyi", ".h", ".in")
 
 
 class CannotJoin(Exception):
-    """What is wrong with the wheels."""
+    """The wheels cannot be joined; the message says why."""
 
 
 def join(wheels: list[Path], output: Path) -> Path:
@@ -97,7 +97,7 @@ def _modes(wheels: Iterable[Path]) -> dict[str, int]:
 
 
 def _write(path: Path, content: dict[str, bytes], modes: dict[str, int]) -> None:
-    """As the format wants it: the record of all files and their digests comes last."""
+    """Writes the wheel. The record of all files and their digests comes last, as the format wants it."""
     (record,) = [name for name in content if name.endswith(".dist-info/RECORD")]
     rows = io.StringIO()
     writer = csv.writer(rows, lineterminator="\n")

@@ -22,8 +22,8 @@ _TABLE = re.compile(r"(<!-- list_status: (?P<part>\w+) -->\n)(.*?)(?P<end><!-- e
 
 DRIVERS = ("host", "host:remote")
 
-#: What a program does, as an expression of `x`, 4 x 4 numbers of float32 with gradients; of `image`, 2 x 4 x 8 x 8 of
-#: them; of the indices `i` and the mask `x > 0`. `F` is torch.nn.functional.
+#: Each operation is an expression. Its variables are `x`, 4 x 4 numbers of float32 with gradients; `image`, 2 x 4 x 8 x
+#: 8 of them; the indices `i` and the mask `x > 0`. `F` is torch.nn.functional.
 OPERATIONS = {
     "arithmetic, comparison, elementary functions": "(x * 2 + x.exp()).where(x > 0, x.tanh())",
     "activations": "F.gelu(x) + F.silu(x) + F.relu(x)",

@@ -38,7 +38,7 @@ def _installed() -> set[str]:
 
 
 def missing_symbols(libraries: list[Path]) -> dict[str, dict[str, set[str]]]:
-    """By the name of each library that is missing: the symbols wanted of it, by their version ("" for none)."""
+    """The symbols wanted of each missing library, by its name and their version ("" for none)."""
     needed: set[str] = set()
     defined: set[str] = set()
     plain: set[str] = set()  # wanted without a version: of any library

@@ -4,7 +4,7 @@ Policy. No library is loaded before the versions are compared, and nothing is do
 loaded by the first use of the device. Failures never break ``import torch``: when torch loads the package by its entry
 point, they become one warning. ``import torch_mydev`` by name raises ImportError with the same explanation. Running
 the package (``python -m torch_mydev doctor``) works either way, since that is what explains a broken installation.
-Where only an environment variable is wrong, both imports warn, and the first use of the device raises the explanation.
+If only an environment variable is wrong, both imports warn, and the first use of the device raises the explanation.
 
 Re-entrant and thread-safe. ``import torch_mydev`` imports torch, which calls autoload() in the middle of it; and two
 threads may be at it at once, one from each side.
@@ -79,7 +79,7 @@ def register_on_import() -> bool:
 
 
 def register_for_program() -> None:
-    """For a command of this package that needs the device. Raises ImportError that explains what is wrong."""
+    """Registers the device for a command that needs it. Raises an ImportError that explains what is wrong."""
     import torch  # noqa: F401
 
     _register()
@@ -188,7 +188,7 @@ def _register_with_torch() -> None:
 
 
 def _apply_settings() -> list[str]:
-    """Applies what the environment chooses, and returns what to warn of. Where a variable is wrong, nothing is applied,
+    """Applies what the environment chooses, and returns what to warn of. If a variable is wrong, nothing is applied,
     and the device refuses its use."""
     global _refusal
     from torch_mydev import _C

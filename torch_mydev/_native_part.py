@@ -20,7 +20,7 @@ LIBRARIES = Path(__file__).parent / "lib"
 
 
 class NativePart(NamedTuple):  # a dataclass cannot be made while another thread imports `typing`
-    """What was built with one minor version of torch."""
+    """The files that were built with one minor version of torch."""
 
     directory: Path
     build_info: dict[str, str]  # cmake/build_info.json.in

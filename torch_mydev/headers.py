@@ -1,4 +1,4 @@
-"""Where the files are that drivers and kernels are built with. Works without torch."""
+"""The directories of the files that drivers and kernels are built with. Works without torch."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_jax", "to_jax"]
 
-# What JAX makes of types with 64 bits, unless jax_enable_x64 says otherwise.
+# The types that JAX uses in place of types with 64 bits, unless jax_enable_x64 is set.
 _NARROW = {
     torch.int64: torch.int32,
     torch.uint64: torch.uint32,
@@ -83,7 +83,7 @@ def from_jax(array: jax.Array) -> torch.Tensor:
     While the tensor lives, JAX donates the memory to no program: one that would write it writes a copy.
     Raises TypeError for what is no array, or of a type that PyTorch does not have; ValueError for one that is not on
     one device of the platform; and RuntimeError for one that was deleted, lies in memory of the host, or whose
-    computation failed. Where it fails later, the next wait for the current stream raises that.
+    computation failed. If it fails later, the next wait for the current stream raises the error.
     """
     import jax
 

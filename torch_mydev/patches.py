@@ -15,7 +15,7 @@ register for itself, the package changes this of torch in the process:
 - the import of some modules of the compiler and of other libraries, which are given to this package once they are
   loaded (compile/registration.py); what is replaced in them, and in torch's flex attention, is in integrations/.
 
-What is only added, under names of the device's own, is not listed.
+Additions under names of the device's own are not listed.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ def _patch_shared_memory() -> None:
 def _patch_default_process_group() -> None:
     """Names the device's backend the default of process groups that would have none.
 
-    Reason: where no backend is asked for, torch makes the accelerator's only, but names gloo the group's default unless
-    it is NCCL; DistributedDataParallel then asks the group for a gloo that it does not have. Where backends are given
-    by device, torch looks a backend of one's own up by its name in capitals, finds none, and warns at each use.
+    Reason: if no backend is asked for, torch makes the accelerator's only, but names gloo the group's default unless it
+    is NCCL. DistributedDataParallel then asks the group for a gloo that it does not have. If backends are given by
+    device, torch looks up a custom backend by its name in capitals, finds none, and warns at each use.
     Guard: does nothing where torch.distributed is absent or makes its groups elsewhere.
     Remove when: torch names as default what it has made.
     """

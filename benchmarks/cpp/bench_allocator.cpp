@@ -1,4 +1,4 @@
-// What one allocate + release costs, beside the C library's allocator in the same run.
+// Times one allocate + release, beside the C library's allocator in the same run.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

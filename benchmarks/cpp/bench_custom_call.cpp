@@ -1,5 +1,5 @@
-// What calling a kernel of another kind costs over calling one of our own: building the frame, the adaptor, the call.
-// The rival is XLA's frame built anew for each call, the way an embedding without these adaptors would.
+// Times what a call of a kernel of another kind costs over one of our own: building the frame, the adaptor, the call.
+// The rival builds XLA's frame anew for each call, as an embedding without these adaptors would.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a launch of an empty kernel costs, and the look-ups that go with it.
+// Times a launch of an empty kernel, and the look-ups that go with it.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -37,8 +37,9 @@ void build_frame_and_launch(benchmark::State& state) {
 }
 BENCHMARK(build_frame_and_launch);
 
-// As a program gives a stream work: some launches, then a wait, which is not counted. With MYDEV_DRIVER=host:async
-// against launch_empty_kernel of the inline driver: what asynchrony costs the thread that launches.
+// Gives a stream work as a program does: some launches, then a wait, which is not counted. Its time with
+// MYDEV_DRIVER=host:async, against launch_empty_kernel with the inline driver, is what asynchrony costs the thread that
+// launches.
 void launch_between_waits(benchmark::State& state) {
   constexpr int kLaunches = 256;
   const int64_t size = 16, stride = 1;

@@ -1,5 +1,4 @@
-// What running a program costs beyond its kernels: a run, a step, memory that is another at each run; and what planning
-// costs.
+// Times what a program costs beyond its kernels: a run, a step, other memory at each run; and the planning.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -36,7 +35,7 @@ const mydev_kernel& nothing() {
   return kernel;
 }
 
-// y = x, and then so many launches of y = f(y, x).
+// y = x, and then `launches` launches of y = f(y, x).
 SharedProgram chain_of(int64_t launches) {
   nothing();
   ProgramBuilder builder("chain");
@@ -57,8 +56,8 @@ struct Memory {
   }
 };
 
-// Of one step, a copy, and N launches of a kernel that does nothing. Against launch_frames of as many: what a program
-// adds to a step.
+// Runs a program of a copy and N launches of a kernel that does nothing. The difference to launch_frames with as many
+// is what a program adds to a step.
 void run_program(benchmark::State& state) {
   Stream& stream = default_stream(0);
   Executor executor(chain_of(state.range(0)), stream, caching_allocator_for(stream));
@@ -69,7 +68,7 @@ void run_program(benchmark::State& state) {
 }
 BENCHMARK(run_program)->Arg(0)->Arg(1)->Arg(1000);
 
-// The same with memory that is another at each run.
+// The same with other memory at each run.
 void rebind_and_run_program(benchmark::State& state) {
   Stream& stream = default_stream(0);
   Executor executor(chain_of(state.range(0)), stream, caching_allocator_for(stream));
@@ -85,7 +84,7 @@ void rebind_and_run_program(benchmark::State& state) {
 }
 BENCHMARK(rebind_and_run_program)->Arg(1000);
 
-// What the runtime's launch costs with as many frames.
+// Times the runtime's launch with as many frames.
 void launch_frames(benchmark::State& state) {
   Stream& stream = default_stream(0);
   const Memory memory;

@@ -20,7 +20,7 @@ def rotation_table(length: int, width: int, base: float = 10_000.0) -> Tensor:
 
 # [docs: composed]
 def composed_norm_rope(x: Tensor, weight: Tensor, rotation: Tensor, eps: float = 1e-6) -> Tensor:
-    """What example.rms_norm_rope computes, by PyTorch's operators. x: (..., time, width)."""
+    """Computes example.rms_norm_rope by PyTorch's operators. x: (..., time, width)."""
     x = F.rms_norm(x, x.shape[-1:], weight, eps)
     cosines, sines = rotation.chunk(2, -1)
     a, b = x.chunk(2, -1)

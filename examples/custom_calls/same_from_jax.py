@@ -36,7 +36,7 @@ def capped_attention(queries: jax.Array, keys: jax.Array) -> jax.Array:
 
 
 def operands() -> dict[str, tuple[Sequence[Tensor], dict[str, Any]]]:
-    """By kernel, what it is called with."""
+    """The arguments of each kernel, by its name."""
     torch.manual_seed(0)
     angles = torch.outer(torch.arange(6.0), 100 ** -torch.arange(0, 1, 0.5))
     matrix = torch.randn(5, 7) * (torch.rand(5, 7) < 0.4)

@@ -8,7 +8,7 @@ from torchaudio import functional, models, transforms
 
 
 def trained(model: torch.nn.Module, inputs: torch.Tensor, *args: torch.Tensor) -> dict:
-    """What the model computes, and the size of its gradient."""
+    """Returns the loss of the model, and the size of its gradient."""
     output = model(inputs, *args)
     loss = (output[0] if isinstance(output, tuple) else output).square().mean()
     loss.backward()

@@ -1,4 +1,4 @@
-"""What torchvision has in Python, and a spectrum: python vision_and_sound.py [device]"""
+"""Runs the Python parts of torchvision, and a spectrum: python vision_and_sound.py [device]"""
 
 import json
 import sys

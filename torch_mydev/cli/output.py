@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs."""
+"""The output of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WIDTH = 160  # where the output is no terminal
 
 
 def console() -> Console:
-    """Of standard output."""
+    """A console on standard output."""
     return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns without lines between them; without a header where no column has a name."""
+    """Prints columns without lines between them, and without a header if no column has a name."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")

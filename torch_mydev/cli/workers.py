@@ -148,9 +148,9 @@ class Worker:
 
 
 def run_tasks(tasks: Sequence[Any], workers: Sequence[Worker], work: Callable[[Worker, Any], Any]) -> Iterator[Any]:
-    """What ``work`` gives for each task, in the order of the tasks, by a thread for each worker.
+    """Yields the results of ``work`` for each task, in the order of the tasks. Each worker has a thread.
 
-    What it raises is raised here, and the workers are stopped; as they are when the caller stops asking.
+    If ``work`` raises, the error is raised here. The workers are stopped then, and also if the caller stops asking.
     """
     waiting: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     for item in enumerate(tasks):

@@ -1,2 +1,2 @@
-"""torch.compile on the device. But for what registration takes (registration.py, fake_tensors.py), nothing here is
-imported before Dynamo or Inductor is."""
+"""torch.compile on the device. Only registration.py and fake_tensors.py, which registration needs, are imported before
+Dynamo or Inductor is."""

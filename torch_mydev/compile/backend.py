@@ -1,10 +1,10 @@
 """torch.compile's backend "inductor", the default, on the device, and the one of the device's name, which is the same.
 
 Graphs with tensors of the device are compiled by Inductor for the host, and run on the device's memory (host_graph.py).
-Where that cannot be, because the driver's memory is not accessible from the host or there is no C++ compiler, they
-become kernels that the driver's own compiler makes (kernels/backend.py) where that is faster, else programs of the
-device (program/backend.py), and a line of the log says so once. In the mode "reduce-overhead" they become programs.
-Graphs without tensors of the device take the way that they take without this package.
+If the host cannot access the driver's memory, or there is no C++ compiler, that is impossible. Then they become kernels
+that the driver's own compiler makes (kernels/backend.py) if that is faster, else programs of the device
+(program/backend.py), and a line of the log says so once. In the mode "reduce-overhead" they become programs. Graphs
+without tensors of the device are compiled as they are without this package.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
                 from torch_mydev.compile.program.backend import compile_graph as compile_to_programs
 
                 return compile_to_programs(model_, example_inputs_)
-            # With config_patches, this is called again once they apply.
+            # If there are config_patches, this function is called again once they apply.
             if not config_patches and kwargs.get("decompositions") is None:
                 from torch_mydev.compile.decompositions import DecompositionTable
 
@@ -113,7 +113,7 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
     return compile_fx
 
 
-# --- where graphs cannot be compiled for the host --------------------------------------------------------------------
+# --- if graphs cannot be compiled for the host -----------------------------------------------------------------------
 
 
 def _obstacle(devices: set[torch.device]) -> str | None:
@@ -127,8 +127,9 @@ def _obstacle(devices: set[torch.device]) -> str | None:
 
 
 def _kernels_are_faster(devices: set[torch.device]) -> bool:
-    """Whether generated kernels are preferred to programs: where the driver compiles for another processor than the
-    host's. On the host's own, whose language is C++, programs need no compiler, and are ready in milliseconds."""
+    """Whether generated kernels are preferred to programs: if the driver compiles for another processor than the
+    host's. On the host's own processor the language is C++. There, programs need no compiler, and are ready in
+    milliseconds."""
     languages = [_C.compiler_languages(device.index) for device in devices]
     if not all(known and known[0] != "c++" for known in languages):
         return False

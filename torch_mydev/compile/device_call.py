@@ -51,7 +51,7 @@ def kept_call(node: Node) -> OpOverload | None:
 
 
 def kept_functionalized_call(node: Node) -> OpOverload | None:
-    """As ``kept_call``, for an operator that writes into operands, which the node makes functional."""
+    """The same as ``kept_call``, for a node that makes an operator functional which writes into its operands."""
     if node.target not in (auto_functionalized, auto_functionalized_v2) or not _on_device(node):
         return None
     target = node.args[0]

@@ -1,6 +1,6 @@
 """The operators that graphs compiled for the host keep as calls of the device because its kernels are faster.
 
-The list is C++'s, beside the functions that it names (csrc/python/extern_kernel_bindings.cpp). What is done with it:
+The list comes from C++, beside the functions that it names (csrc/python/extern_kernel_bindings.cpp). Its users are:
 device_call.py keeps and lowers the calls, decompositions.py keeps operators whole, channels_last.py lays out images.
 """
 

@@ -1,9 +1,10 @@
-"""What Dynamo makes of ``torch.mydev``'s functions: constants, or nodes of the graph, instead of graph breaks.
+"""Has Dynamo turn ``torch.mydev``'s functions into constants or nodes of the graph, instead of graph breaks.
 
-As it does with ``torch.cuda``'s; so what sets or tells the random state breaks graphs, which do not keep its place
-among what draws random numbers. Which device is current and whether one was used yet are guarded; the rest is the same
-for the whole process. Registered with Dynamo's tables, which have no public interface for other devices; a torch in
-which they are not as expected is left alone, and breaks graphs at these functions.
+Dynamo does the same with ``torch.cuda``'s. Functions that set or return the random state break graphs, since a graph
+would not keep their order with draws of random numbers. The current device, whether a device was used yet and whether
+the stream is capturing are guarded; the other constants are the same for the whole process. The functions are
+registered with Dynamo's tables, which have no public interface for other devices. If the tables of a torch are not as
+expected, they are left alone, and these functions break graphs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _HANDLED = (streams.current_stream, streams.stream, devices.synchronize, devices
 
 
 def register_names(trace_rules: ModuleType) -> None:
-    """With ``torch._dynamo.trace_rules``: which functions are looked at as a whole instead of traced."""
+    """Tells ``torch._dynamo.trace_rules`` which functions are handled as a whole instead of traced."""
     table = getattr(trace_rules, "manual_torch_name_rule_map", None)
     in_graph = getattr(trace_rules, "TorchInGraphFunctionVariable", None)
     if isinstance(table, dict) and in_graph is not None:
@@ -42,7 +43,7 @@ def register_names(trace_rules: ModuleType) -> None:
 
 
 def register_meaning(variables: ModuleType) -> None:
-    """With ``torch._dynamo.variables.torch``: what they become."""
+    """Tells ``torch._dynamo.variables.torch`` what these functions become."""
     constant = getattr(variables, "constant_fold_functions", None)
     guarded = getattr(variables, "constant_fold_functions_need_guards", None)
     in_graph: Any = getattr(variables, "TorchInGraphFunctionVariable", None)
@@ -77,7 +78,7 @@ def _synchronize(variable: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _exchange_device(variable: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
-    """Nothing, where the device is current already, which is guarded. Another one breaks the graph: in a graph, a
+    """Does nothing if the device is current already, which is guarded. Another device breaks the graph: in a graph, a
     device without an index is the one that is current when it runs."""
     from torch._dynamo.exc import unimplemented
     from torch._dynamo.guards import GuardBuilder, install_guard

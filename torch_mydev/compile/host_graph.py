@@ -41,7 +41,7 @@ aten = torch.ops.aten
 def compile_for_host(
     compile_fx_inner: Callable[..., Any], graph: GraphModule, example_inputs: Sequence[Any], **options: Any
 ) -> Any:
-    """As Inductor's ``compile_fx_inner``, for graphs with tensors of the device; hands other graphs on to it."""
+    """Replaces Inductor's ``compile_fx_inner`` for graphs with tensors of the device; hands other graphs on to it."""
     devices = graph_devices(graph, example_inputs)
     if not devices:
         return compile_fx_inner(graph, example_inputs, **options)

@@ -43,7 +43,7 @@ def _rewrite_attention(node: Node) -> None:
 
 
 def _without_dropout(result: Node) -> Any:
-    """What stands for a result that the CPU's attention does not have: a length, or an empty random state."""
+    """A substitute for a result that the CPU's attention does not have: a length, or a random state of zeros."""
     value = result.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return value
@@ -66,7 +66,7 @@ def _rewrite_attention_backward(node: Node) -> None:
     node.meta["val"] = node.meta["val"][:3]
 
 
-#: By operator: what puts the CPU's in its place.
+#: The functions that put the CPU's operator in place of each of these.
 REWRITES: dict[Any, Callable[[Node], None]] = {
     aten._scaled_dot_product_fused_attention_overrideable.default: _rewrite_attention,
     aten._scaled_dot_product_fused_attention_overrideable_backward.default: _rewrite_attention_backward,

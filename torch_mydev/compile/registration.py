@@ -38,7 +38,7 @@ def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
         action(module)
 
 
-# What the device needs of this package inside the compiler imports the compiler, and so is imported no earlier.
+# The modules that the device needs inside the compiler import the compiler, so only these actions import them.
 
 
 def _register_interface(registry: ModuleType) -> None:
@@ -69,7 +69,7 @@ def _register_backend(registry: ModuleType) -> None:
 
 
 class _SpecOfUnfinished(importlib.machinery.ModuleSpec):
-    """Of a module whose import is under way: Python marks its end here, and the action gets the module."""
+    """The spec of a module that is being imported. Python marks the end of the import here; then the action gets it."""
 
     @property
     def _initializing(self) -> bool:
@@ -111,8 +111,8 @@ class _ModuleFinder(importlib.abc.MetaPathFinder):
         return None
 
     def give(self, module: ModuleType) -> None:
-        """Gives a module that has been loaded to what waits for it, once: libraries look for modules that they may load
-        later, and Python tries again what has failed."""
+        """Gives a loaded module to the action that waits for it, once: libraries look for modules that they may load
+        later, and Python tries again after a failed import."""
         action = self._actions.pop(module.__name__, None)
         if action is None:
             return
@@ -122,7 +122,7 @@ class _ModuleFinder(importlib.abc.MetaPathFinder):
 
 
 class _ModuleLoader(importlib.abc.Loader):
-    """Loads a module as its own loader would, then gives it to its action. Else it is that loader."""
+    """Loads a module as its own loader would, then gives it to its action. All else is left to that loader."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
@@ -137,7 +137,7 @@ class _ModuleLoader(importlib.abc.Loader):
         _finder.give(module)
 
     def get_code(self, name: str) -> CodeType:
-        """What ``python -m`` runs: the main function of the module, once the action has been given that."""
+        """The code that ``python -m`` runs: the module's main function, once the action has been given the module."""
         spec = importlib.util.spec_from_loader(name, self)
         assert spec is not None
         module = sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
 """Conformance suites that run from the installed package: whether a device does what PyTorch's CPU does.
 
-What the command line calls (``mydev conform``) and what the project's own tests import: one harness for both.
+The command line (``mydev conform``) and the project's own tests use the same harness.
 """

@@ -1,4 +1,4 @@
-"""What torch.vmap does with a custom call, by the method that its record or its caller names.
+"""torch.vmap of a custom call, by the method that its record or its caller names.
 
 "sequential" calls the kernel once per element. "expand_dims" and "broadcast_all" call it once with the batch as the
 first dimension: operands without a batch get a first dimension of 1, or of the batch's size.
@@ -44,7 +44,7 @@ def apply(
 
 
 def _batch_first(value: Any, dim: Any) -> Any:
-    """With the batch as its first dimension; None where there is none."""
+    """The value with the batch as its first dimension; None if it has no batch."""
     if isinstance(value, (list, tuple)):
         return [_batch_first(x, d) for x, d in zip(value, dim, strict=True)]
     return None if dim is None else value.movedim(dim, 0)

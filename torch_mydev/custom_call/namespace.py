@@ -31,7 +31,7 @@ class _Namespace(torch._ops._OpNamespace):
             return self.__dict__[name]
 
     def _make_packet(self, name: str) -> torch._ops.OpOverloadPacket[..., Any]:
-        """What torch would make, with functions that call the kernel directly where nothing else wants to see it."""
+        """Makes torch's packet, with functions that call the kernel directly if nothing else wants to see the call."""
         qualified, module = f"{NAMESPACE}::{name}", f"torch.ops.{NAMESPACE}"
         ordinary, overloads = torch._ops._get_packet(qualified, module)  # type: ignore[no-untyped-call]
         function = _C.operator_function(name, ordinary)

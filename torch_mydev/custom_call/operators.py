@@ -1,7 +1,7 @@
 """The operators torch.ops.mydev_cc.<name>: kept as the registry of kernels is, each with its fake kernel and its
 batching rule.
 
-What an operator does on the device, the shapes of its results and its gradient are in csrc/aten/custom_call.
+Its kernel on the device, the shapes of its results and its gradient are in csrc/aten/custom_call.
 """
 
 from __future__ import annotations

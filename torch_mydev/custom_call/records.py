@@ -1,4 +1,4 @@
-"""What the records of kernels say, and taking records out of the registry."""
+"""The contents of kernels' records, and the removal of records from the registry."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AttributeInfo(TypedDict):
 
 
 class SignatureInfo(TypedDict):
-    """What a kernel takes and gives."""
+    """The operands, results and attributes of a kernel."""
 
     operands: list[OperandInfo]
     results: list[ResultInfo]
@@ -62,7 +62,7 @@ class GradientInfo(TypedDict):
 
 
 class ContractInfo(TypedDict):
-    """What a built-in kernel takes and computes, as text; docs/reference/kernels.md has the language."""
+    """The contract of a built-in kernel, as text: its operands, types and expression (docs/reference/kernels.md)."""
 
     kernel: str
     group: str
@@ -102,7 +102,7 @@ def kernels() -> list[str]:
 
 
 def kernel_info(name: str) -> KernelInfo:
-    """What the record of a kernel says. Raises ValueError, with names that are near, for one that there is not."""
+    """The contents of a kernel's record. If there is no such kernel, raises ValueError, with similar names."""
     require_kernel(name)
     info: KernelInfo = _C.describe_kernel(name)
     info["dense_copies"] = _C.dense_copies(name)

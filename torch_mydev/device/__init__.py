@@ -1,1 +1,1 @@
-"""What ``torch.mydev`` offers (device_module.py): devices, streams, memory, random numbers, autocast, sharing."""
+"""The parts of ``torch.mydev`` (device_module.py): devices, streams, memory, random numbers, autocast, sharing."""

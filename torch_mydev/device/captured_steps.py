@@ -1,7 +1,7 @@
 """Refuses to capture steps of optimizers that a replay would not repeat rightly.
 
 An optimizer that counts its steps on the host, or in Python, computes with the count of the capture at each replay.
-Such a step raises while it is captured, instead.
+Instead, such a step raises while it is captured.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ from torch_mydev.wording import did_you_mean
 OutOfMemoryError = torch.OutOfMemoryError
 globals().update(tensor_types.TYPES)  # FloatTensor and its like
 
-# What `from torch.mydev import *` gives: not the modules and types that this one is made of.
+# The names that `from torch.mydev import *` gives, without the modules and types that this one is made of.
 __all__ = sorted(
     name
     for name, value in globals().items()

@@ -23,7 +23,7 @@ DeviceLike = torch.device | str | int | None
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What a driver says of a device."""
+    """The properties of a device that its driver reports."""
 
     name: str
     driver: str
@@ -180,8 +180,8 @@ class device_of(device):
 def synchronize(device: DeviceLike = None) -> None:
     """Waits for all work on all streams of the device. Raises the first error of that work, if any failed.
 
-    Where no device was used yet there is nothing to wait for, and no driver is loaded: torch.profiler calls this at the
-    end of each profile, those of programs without the device too.
+    If no device was used yet, there is nothing to wait for, and no driver is loaded: torch.profiler calls this at the
+    end of each profile, also in programs without the device.
     """
     if device is None and not _C.driver_loaded() and not _is_in_bad_fork():
         return
@@ -193,11 +193,11 @@ _SYNC_DEBUG_MODES = ("default", "warn", "error")
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What is done where the host waits for the device: ``"default"`` (0, nothing), ``"warn"`` (1), ``"error"`` (2).
+    """Sets what happens if the host waits for the device: ``"default"`` (0, nothing), ``"warn"`` (1), ``"error"`` (2).
 
-    What waits are ``item()``, copies that are not ``non_blocking``, operators that run on the host, and
-    ``Stream.synchronize()``; each is told with the line of the program. ``synchronize()`` and events, which say so
-    themselves, are not meant. On a device without asynchronous work too.
+    These calls wait: ``item()``, copies that are not ``non_blocking``, operators that run on the host, and
+    ``Stream.synchronize()``. Each is reported with the line of the program. ``synchronize()`` and waits for events are
+    not reported, since their names say that they wait. The mode works on a device without asynchronous work too.
     """
     if isinstance(debug_mode, str) and debug_mode in _SYNC_DEBUG_MODES:
         debug_mode = _SYNC_DEBUG_MODES.index(debug_mode)
@@ -223,7 +223,7 @@ def _properties(index: int) -> DeviceProperties:
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
-    """What the driver says of the device."""
+    """The properties of the device that its driver reports."""
     init()
     return _properties(device_index(device))
 

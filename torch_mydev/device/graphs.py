@@ -2,8 +2,8 @@
 
 While a stream captures, nothing that it is given runs; a replay runs it all, on the same memory. So inputs and outputs
 are tensors that keep their places: copy new values into the inputs, replay, read the outputs. Memory of the capture
-comes from a pool that graphs can share. Random numbers follow the generator from replay to replay. What the device
-cannot be given (``item()``, copies from and to the host, operators that run on the CPU) raises where it is asked for.
+comes from a pool that graphs can share. Random numbers follow the generator from replay to replay. Calls that
+cannot be captured (``item()``, copies from and to the host, operators that run on the CPU) raise at once.
 
     graph = MyDevGraph()
     with torch.mydev.graph(graph):
@@ -57,8 +57,8 @@ class MyDevGraph(_C.Graph):  # type: ignore[misc]
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
         """Begins to capture the current stream.
 
-        ``pool``: that of another graph, one of :func:`graph_pool_handle`, or a :class:`MemPool`. What waits is
-        forbidden on the streams that capture, and everything is allowed on others, in each of the modes. A host
+        ``pool``: that of another graph, one of :func:`graph_pool_handle`, or a :class:`MemPool`. In each mode, calls
+        that wait are forbidden on the streams that capture, and everything is allowed on others. A host
         function (``Stream.launch_host_func``) becomes a step with ``"relaxed"`` and raises with the other modes.
         Most programs use :class:`graph`.
         """
@@ -82,8 +82,8 @@ class MyDevGraph(_C.Graph):  # type: ignore[misc]
 class graph:
     """Captures what is done inside: ``with torch.mydev.graph(graph, pool=None, stream=None):``.
 
-    On ``stream``, by default a side stream of this class's own. If something raises inside, the capture is dropped, the
-    streams are as before, and the graph can be captured anew.
+    The capture runs on ``stream``, by default a side stream of this class. If something raises inside, the capture is
+    dropped, the streams are as before, and the graph can be captured anew.
     """
 
     _side_streams: ClassVar[dict[int, streams.Stream]] = {}
@@ -156,7 +156,8 @@ def make_graphed_callables(
     ``callables`` is one, with ``sample_args`` its arguments, or a tuple of some, with a tuple of arguments for each, in
     the order of the program. Arguments are tensors, in any structure, with the sizes, dtypes, strides and
     ``requires_grad`` of later calls. A module is changed in place: it replays while its ``training`` is what it is now.
-    Modules must have no hooks yet, and buffers that need no gradient. As torch.cuda.make_graphed_callables.
+    Modules must have no hooks yet, and buffers that need no gradient. The same as
+    torch.cuda.make_graphed_callables.
     """
     single = not isinstance(callables, tuple)
     functions: tuple[Callable[..., Any], ...] = (callables,) if single else callables

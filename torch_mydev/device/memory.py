@@ -30,8 +30,9 @@ from torch_mydev.device.stream import Stream
 def memory_stats(device: DeviceLike = None) -> dict[str, int]:
     """The allocator's statistics under torch.cuda's keys, such as ``"allocated_bytes.all.peak"``.
 
-    What private pools have reserved is under ``"reserved_bytes_by_private_pools.0_7.all.current"``, for the pool
-    ``(0, 7)``; of a pool that is gone, until peaks or totals are reset.
+    The bytes that the private pool ``(0, 7)`` has reserved are under
+    ``"reserved_bytes_by_private_pools.0_7.all.current"``. The keys of a pool that is gone stay until peaks or totals
+    are reset.
     """
     index = device_index(device)
     stats: dict[str, int] = dict(torch.accelerator.memory_stats(index))
@@ -177,11 +178,11 @@ def caching_allocator_delete(mem_ptr: int) -> None:
 
 
 def caching_allocator_enable(value: bool = True) -> None:
-    """Whether memory that is freed is kept for later; if not, each block is asked of the driver and goes back to it.
+    """Sets whether freed memory is kept for later; if not, each block comes from the driver and goes back to it.
 
-    For all devices and threads, and for what is allocated from now on: memory keeps to how it was allocated. What is
-    freed goes back when the streams that used it have passed, at the next allocation or question about memory. Graphs
-    and pools keep theirs.
+    Applies to all devices and threads, and to memory that is allocated from now on; earlier memory is freed as before.
+    A freed block goes back once the streams that used it have passed, at the next allocation or question about memory.
+    Graphs and pools keep theirs.
     """
     _C.set_memory_caching(bool(value))
 
@@ -209,9 +210,10 @@ def device_memory_used(device: DeviceLike = None) -> int:
 def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: bool = True) -> list[dict[str, Any]]:
     """Every segment of driver memory on every device, or those of one pool, with the blocks that it is divided into.
 
-    As ``torch.cuda.memory_snapshot``; a block's ``state`` is ``"active_allocated"``, ``"active_awaiting_free"``
-    (another stream has yet to finish with it) or ``"inactive"``; ``"stream"`` is the id of the segment's stream, and
-    ``"segment_pool_id"`` that of its private pool, ``(0, 0)`` outside of them. There are no traces to include.
+    The form is that of ``torch.cuda.memory_snapshot``. A block's ``state`` is ``"active_allocated"``,
+    ``"active_awaiting_free"`` (another stream has yet to finish with it) or ``"inactive"``. ``"stream"`` is the id of
+    the segment's stream, and ``"segment_pool_id"`` that of its private pool, ``(0, 0)`` outside of them. There are no
+    traces to include.
     """
     segments: list[dict[str, Any]] = _C.memory_snapshot()
     return [segment for segment in segments if mempool_id is None or segment["segment_pool_id"] == mempool_id]

@@ -1,7 +1,7 @@
 """Who allocated what, and when: the history of device memory, in the form that PyTorch's memory viewer reads.
 
-As ``torch.cuda.memory`` has it: ``_record_memory_history()``, then the program, then ``_dump_snapshot("file.pickle")``,
-which https://pytorch.org/memory_viz and ``python -m torch.cuda._memory_viz`` show.
+The functions are those of ``torch.cuda.memory``: ``_record_memory_history()``, then the program, then
+``_dump_snapshot("file.pickle")``. https://pytorch.org/memory_viz and ``python -m torch.cuda._memory_viz`` show it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _allocation_traceback(data_ptr: int) -> Frames | None:
 def attach_out_of_memory_observer(observer: Callable[[int, int, int, int], object]) -> None:
     """Has ``observer(device, asked, total, free)`` called, in bytes, at each allocation that fails, before the error.
 
-    It may look at the memory (:func:`_snapshot`), and stays for the process. What it raises is printed.
+    It may look at the memory (:func:`_snapshot`), and stays for the process. An error that it raises is printed.
     """
     if not callable(observer):
         raise TypeError(f"the observer must be callable, not {observer!r}")

@@ -1,7 +1,7 @@
 """Memory pools of the user, with the names and meaning of ``torch.cuda``'s: memory that is kept apart.
 
-What a thread allocates while it has entered a pool comes from there, and returns there when it is freed. The pools are
-those that graphs use: ``torch.mydev.graph(graph, pool=pool)`` captures with one.
+Memory that a thread allocates while it has entered a pool comes from there, and returns there when it is freed. Graphs
+use the same pools: ``torch.mydev.graph(graph, pool=pool)`` captures with one.
 
     pool = MemPool()
     with use_mem_pool(pool):

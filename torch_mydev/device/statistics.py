@@ -1,4 +1,4 @@
-"""What the device was given to do: each kernel, copy, fill and piece of host work, how often, how long, how much."""
+"""The commands given to the device: each kernel, copy, fill and piece of host work, how often, how long, how much."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _DEVICE_TYPE = int(DeviceType.PrivateUse1.value)
 class Stream(torch.Stream):
     """A stream of a device's pool: ``Stream(device=None, priority=0)``; a negative priority is more urgent.
 
-    As a context manager it is the current stream, and its device the current device, inside.
+    Inside ``with``, it is the current stream, and its device the current device.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
@@ -59,9 +59,9 @@ class Stream(torch.Stream):
     def launch_host_func(self, function: Callable[..., object], *args: Any, name: str | None = None) -> None:
         """Has the stream call ``function(*args)`` on the host after the work given so far; later work waits for it.
 
-        What it returns is dropped. What it raises is the stream's error, which the next wait raises, with ``name``, by
-        default that of the function, and the line that launched it. It runs on a thread of the driver's, or at once
-        where the driver has none, and may not wait for the device. A graph records it only with
+        Its result is dropped. An error that it raises is the stream's: the next wait raises it, with ``name`` (by
+        default that of the function) and the line that launched it. It runs on a thread of the driver's, or at once
+        if the driver has none, and may not wait for the device. A graph records it only with
         ``capture_error_mode="relaxed"`` and calls it at each replay.
         """
         if not callable(function):
@@ -93,16 +93,17 @@ class ExternalStream(Stream):
         return stream
 
     def release(self) -> None:
-        """Lets go of the handle. Its work must be done, and it must not be anyone's current stream."""
+        """Releases the handle. Its work must be done, and it must not be anyone's current stream."""
         _C.release_external_stream(self.device_index, self.stream_id)
 
 
 class Event(torch.Event):
     """A point in a stream's work: ``Event(enable_timing=False, blocking=False, interprocess=False)``.
 
-    ``elapsed_time`` needs ``enable_timing=True`` on both events. An event with ``interprocess=True`` is one of several
-    processes of this machine and user: they get it by ``from_ipc_handle``, or pickled through torch.multiprocessing,
-    while the process that made it lives, and each may record it and wait for it. Such a one cannot measure time.
+    ``elapsed_time`` needs ``enable_timing=True`` on both events. Several processes of this machine and user can
+    share an event with ``interprocess=True``. They get it by ``from_ipc_handle``, or pickled through
+    torch.multiprocessing, while the process that made it lives. Each may record it and wait for it. Such an event
+    cannot measure time.
     """
 
     _handle: bytes = b""  # of an event of several processes
@@ -132,7 +133,7 @@ class Event(torch.Event):
         return float(_C.event_elapsed_time(self.event_id, end_event.event_id))
 
     def ipc_handle(self) -> bytes:
-        """What ``from_ipc_handle`` takes in another process. RuntimeError unless made with ``interprocess=True``."""
+        """The handle that another process gives ``from_ipc_handle``. RuntimeError without ``interprocess=True``."""
         if not self._handle:
             raise RuntimeError(
                 f"this {DEVICE_NAME} event belongs to this process; make it with interprocess=True, or call "
@@ -144,7 +145,7 @@ class Event(torch.Event):
     def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Event:
         """The event of another process, or of this one, whose ``ipc_handle()`` is ``handle``, for ``device``.
 
-        RuntimeError for what is no handle, and where the process that made the event has ended.
+        RuntimeError for what is no handle, and if the process that made the event has ended.
         """
         if not handle:
             raise ValueError("an empty handle names no event; Event.ipc_handle() gives one")

@@ -28,7 +28,7 @@ _DTYPES = {
 
 
 class _TensorType(type):
-    """Of the types: their instances are tensors of the device and the dtype."""
+    """The metaclass of the types: their instances are tensors of the device and the dtype."""
 
     dtype: torch.dtype
     layout = torch.strided
@@ -36,7 +36,7 @@ class _TensorType(type):
     is_sparse = False
 
     def __call__(cls, *args: Any) -> torch.Tensor:
-        """What ``torch.FloatTensor(...)`` makes of the arguments, on the current device."""
+        """The tensor that ``torch.FloatTensor(...)`` makes of the arguments, on the current device."""
         if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].device.type == DEVICE_NAME:
             given = args[0].to(cls.dtype)
             return given.view(given.shape)

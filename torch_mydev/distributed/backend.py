@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 
-#: What ``init_process_group`` and ``"cpu:gloo,mydev:..."`` call the default backend.
+#: The name of the default backend in ``init_process_group`` and ``"cpu:gloo,mydev:..."``.
 BACKEND_NAME = f"{DEVICE_NAME}_gloo"
 
 Creator = Callable[[Any, Any], Any]

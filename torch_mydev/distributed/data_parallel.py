@@ -24,7 +24,7 @@ def _device_at(index: int) -> torch.device:
 
 
 def _moved(tensor: Tensor, index: int, *, copy: bool = False) -> Tensor:
-    """The tensor on that device. Who reads it there need not wait; a copy on the CPU is complete."""
+    """The tensor on that device. Readers there need not wait; a copy on the CPU is complete."""
     return tensor.to(_device_at(index), non_blocking=index != -1, copy=copy)
 
 
@@ -45,7 +45,7 @@ def _require_first(what: str, tensors: Sequence[Tensor], devices: Sequence[int])
 
 
 def broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
-    """On its own device, which is the first one then, the tensor itself."""
+    """The tensor on each device. If it is not on the host, it must be on the first one, and is not copied there."""
     if tensor.device.type != DEVICE_NAME:
         return [_moved(tensor, index, copy=True) for index in devices]
     _require_first("broadcast", [tensor], devices)
@@ -60,7 +60,7 @@ def broadcast_out(tensor: Tensor, out: Sequence[Tensor]) -> Sequence[Tensor]:
 
 @torch.no_grad()
 def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[int], buffer_size: int) -> list[list[Tensor]]:
-    """By device."""
+    """The tensors on each device, by device."""
     _require_first("broadcast_coalesced", tensors, devices)
     copies = [[_moved(tensor, index, copy=True) for tensor in tensors] for index in devices[1:]]
     return [list(tensors), *copies]
@@ -104,7 +104,7 @@ def _require_on_device(tensors: Sequence[Tensor]) -> None:
 
 
 def gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tensor:
-    """On the current device without a destination."""
+    """The tensors in one, on the destination or, without one, on the current device."""
     _require_on_device(tensors)
     index = torch.accelerator.current_device_index() if destination is None else destination
     return torch.cat([_moved(tensor, index) for tensor in tensors], dim)
@@ -117,7 +117,7 @@ def gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int) -> Tensor:
     return out
 
 
-#: By their names in torch._C.
+#: The functions, by their names in torch._C.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_broadcast": broadcast,
     "_broadcast_out": broadcast_out,

@@ -1,9 +1,9 @@
 """torch.nn.attention.flex_attention on the device: eager and compiled, with gradients.
 
 torch has a list of devices there, and a template of code for each. A graph without gradients takes the CPU's template
-where the host reaches the device's memory (compile/host_graph.py). Any other takes the operator apart into what eager
-mode computes, while it is traced: products, the modified scores, a softmax. What compiles the graph fuses those, but
-the scores of all queries and keys are held in memory, as they are in eager mode.
+if the host reaches the device's memory (compile/host_graph.py). In any other graph, tracing takes the operator apart
+into what eager mode computes: products, the modified scores, a softmax. The graph's compiler fuses those, but the
+scores of all queries and keys are held in memory, as they are in eager mode.
 """
 
 from __future__ import annotations

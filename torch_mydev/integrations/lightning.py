@@ -1,7 +1,7 @@
 """Lightning's Trainer and Fabric: an accelerator of the device's name; "auto" where it is the machine's accelerator.
 
-Lightning has a registry of accelerators, which is used. What a registered accelerator still lacks is replaced: for the
-classes that it knows, Lightning chooses by "auto", gives a single process its device, and computes in mixed precision.
+Lightning's registry of accelerators is used. Some functions are replaced, since they handle only the classes that
+Lightning knows: the choice by "auto", the device of a single process, and mixed precision.
 """
 
 from __future__ import annotations

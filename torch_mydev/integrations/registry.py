@@ -21,7 +21,7 @@ INTEGRATIONS = {
 
 
 def environment_problem() -> str:
-    """What is wrong with the variable, whose form has been checked; else "". Changes nothing."""
+    """The problem with the variable, whose form has been checked, or "". Changes nothing."""
     for name in _names():
         if name not in INTEGRATIONS:
             advice = did_you_mean(name, INTEGRATIONS, otherwise=f"there are {', '.join(INTEGRATIONS)}")

@@ -1,1 +1,1 @@
-"""What happened: which operators fell back, what was dispatched and launched, what became of compiled graphs."""
+"""Reports of what ran: operators that fell back, what was dispatched and launched, and how graphs were compiled."""

@@ -1,4 +1,4 @@
-"""What torch.compile made of the graphs on the device."""
+"""Reports how torch.compile compiled the graphs on the device."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CompileReport:
 
 
 def compile_report() -> CompileReport:
-    """What ``torch.compile`` made of each graph with tensors of the device, since the process began or ``reset``."""
+    """How ``torch.compile`` compiled each graph with tensors of the device, since the last reset or the start."""
     with _lock:
         return CompileReport(list(_reports))
 

@@ -2,8 +2,8 @@
 
 Every operator works on the device: one without a kernel there runs PyTorch's CPU kernel, on the device's own memory
 where the host can reach it, else on copies. Each such call is counted here; ``fallback_mode`` turns it into a warning
-or an error. Where the host cannot reach the memory, some operators are composed of others that the device has, in place
-of copies: that is no fallback, and is counted apart.
+or an error. If the host cannot reach the memory, some operators are composed of others that the device has, in place of
+copies: this is no fallback, and is counted apart.
 """
 
 from __future__ import annotations

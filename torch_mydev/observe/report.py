@@ -23,7 +23,7 @@ def run_and_report(how: str, json_file: str, script: str, *arguments: str) -> in
     """
     with fallback_census() as census, launch_statistics() as statistics:
         code = _run(how, script, arguments)
-        with contextlib.suppress(RuntimeError):  # what failed before has been told
+        with contextlib.suppress(RuntimeError):  # earlier failures have been reported
             getattr(torch, DEVICE_NAME).synchronize()
     sys.stdout.flush()
     if json_file:

@@ -37,7 +37,7 @@ _OFFERED = "offered"  # the case that tells which kernels there are
 
 @dataclass(frozen=True)
 class _Row:
-    """What became of one kernel."""
+    """The outcome of one kernel."""
 
     kernel: str
     status: str  #: passed, failed or skipped

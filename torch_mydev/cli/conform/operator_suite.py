@@ -20,7 +20,7 @@ _COMMAND = (sys.executable, "-c", "from torch_mydev.conform.operators.worker imp
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, and on which device."""
+    """The tasks to run, and the device that runs them."""
 
     tasks: list[Task]
     unknown: list[str]  #: patterns that no operator has
@@ -31,7 +31,7 @@ class Plan:
 class Suite:
     """The operators of the database on the device that ``environment`` chooses, by ``jobs`` worker processes.
 
-    Raises CannotStart where no process can use the device or the database.
+    Raises CannotStart if no process can use the device or the database.
     """
 
     def __init__(self, environment: dict[str, str], jobs: int, limit: float) -> None:
@@ -42,7 +42,7 @@ class Suite:
         self._limit = limit
 
     def plan(self, patterns: Sequence[str], dtypes: Sequence[str]) -> Plan:
-        """What the patterns, or all operators if there is none, come to in the dtypes, or in the usual one."""
+        """Plans the operators that match the patterns (all without any), in the dtypes (the usual one without any)."""
         question = {"patterns": list(patterns), "dtypes": list(dtypes)}
         listed = list(self._workers[0].ask(question, _LISTING_LIMIT))[-1]
         device = listed["device"]

@@ -37,19 +37,19 @@ class Case:
     group: str
     name: str
     promise: str
-    prerequisite: bool  #: where it fails, no other case is tried
+    prerequisite: bool  #: if it fails, no other case is tried
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a case."""
+    """The outcome of a case."""
 
     case: Case
     status: str  #: passed, failed or skipped
     messages: list[str]  #: what did not hold; or the reason why it was skipped
     seconds: float
     told: dict[str, Any] = field(default_factory=dict)  #: what else the case says, by name
-    place: str = ""  #: where a case of many parts was, of one whose process came to a bad end
+    place: str = ""  #: where a case of many parts was when its process ended badly
 
 
 def list_cases(suite: str) -> list[Case]:
@@ -63,8 +63,9 @@ def list_cases(suite: str) -> list[Case]:
 
 
 def select(cases: Sequence[Case], patterns: Sequence[str], *, noun: str, advice: str) -> list[Case]:
-    """Those that a pattern names, and what they need; all without a pattern. A pattern is a part of a name, or, with
-    one of * ? [, the form of a whole one. ``noun`` and ``advice`` are for the error of a pattern that names none.
+    """The cases that a pattern matches, and all prerequisites; all cases without a pattern. A pattern is a part of a
+    name, or, with one of * ? [, a glob for a whole one. ``noun`` and ``advice`` are for the error of a pattern that
+    matches none.
     """
     for pattern in patterns:
         if not any(_matches(case.name, pattern) for case in cases):
@@ -99,7 +100,7 @@ def run_cases(suite: str, cases: Sequence[Case], *, driver: str | None, timeout:
 
 
 def _judge(case: Case, child: Child, seconds: float) -> Result:
-    """What a process that ran one case says about it: what it printed, and how it ended."""
+    """The result of a case, from what its process printed and how it ended."""
     outcome: dict[str, Any] = next((found for found in child.objects if found.get("name") == case.name), {})
     status, messages = outcome.get("status", ""), list(outcome.get("messages", []))
     if status and child.exit_code == _EXIT_CODES[status]:

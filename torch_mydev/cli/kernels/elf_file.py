@@ -1,7 +1,7 @@
-"""What an ELF file says about itself, read without loading it: that would run its code.
+"""Reads an ELF file without loading it: that would run its code.
 
-Only what the checks of kernel libraries need, for 64-bit little-endian files. Everything that is read is bounded by the
-file, so that a truncated or hostile one is an :class:`ElfError`.
+Reads only what the checks of kernel libraries need, of 64-bit little-endian files. Every read is bounded by the file,
+so a truncated or hostile file raises :class:`ElfError`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _ATTRIBUTE = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 
 
 class UsageError(ValueError):
-    """What was typed cannot be understood; the message says which part."""
+    """The arguments that were typed cannot be understood; the message says which part."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Operands:
 
 
 def parse_shape(text: str) -> tuple[tuple[int, ...], torch.dtype]:
-    """The sizes and dtype that "f32[2,3]" says."""
+    """The sizes and the dtype of a text like "f32[2,3]"."""
     match = _SHAPE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"'{text}' is no shape; write it as f32[2,3]")

@@ -76,7 +76,7 @@ def make_accumulator(
 
 
 def _outermost(reduction: str, dtype: torch.dtype) -> str:
-    """What no value is beyond."""
+    """The initial value of a maximum or minimum: no value is less, or greater."""
     if dtype.is_floating_point:
         return literal(float("-inf" if reduction == "max" else "inf"), dtype)
     info = torch.iinfo(dtype)

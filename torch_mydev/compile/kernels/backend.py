@@ -40,13 +40,13 @@ log = logging.getLogger(__name__)
 
 aten = torch.ops.aten
 
-#: Its name.
+#: The backend's name.
 BACKEND = f"{DEVICE_NAME}_kernels"
 
-#: Of Inductor's settings. Memory is planned as that of a program (recorded_graph.py), to which a buffer that is used
-#: again is one that lives from its first use to its last. What reads another kernel's result out of order, Inductor
-#: would fuse with that kernel by storing out of order instead; it does not see that elements which are read several
-#: times, or not at all, leave gaps in what is stored.
+#: Changes to Inductor's settings. Memory is planned as that of a program (recorded_graph.py): there, the live range of
+#: a buffer that is used again would go from its first use to its last. Loop index inversion would fuse a kernel with
+#: one that reads its result out of order, and store out of order instead. Inductor does not see that elements which
+#: are read several times, or not at all, leave gaps in what is stored.
 _SETTINGS = {"allow_buffer_reuse": False, "loop_index_inversion_in_fusion": False}
 
 
@@ -81,7 +81,7 @@ def compile_graph(
 def _compile(
     compile_fx_inner: Callable[..., Any], graph: GraphModule, example_inputs: Sequence[Any], **options: Any
 ) -> Any:
-    """As Inductor's ``compile_fx_inner``."""
+    """Replaces Inductor's ``compile_fx_inner``; hands graphs without tensors of the device on to it."""
     devices = graph_devices(graph, example_inputs)
     if not devices:
         return compile_fx_inner(graph, example_inputs, **options)
@@ -112,15 +112,15 @@ def _compile(
 
 
 def _converts_images(graph: GraphModule, kind: str) -> bool:
-    """Whether Inductor makes a graph's convolutions ones of channels-last images: as it decides for other devices,
-    unless the device's group norms, which take their operands as they lie, would have images converted back and
+    """Whether Inductor converts the images of a graph's convolutions to channels-last. It decides as for other devices.
+    With the device's group norms it does not: they take operands as they lie, so images would be converted back and
     forth."""
     has_group_norm = any(node.target is aten.native_group_norm.default for node in graph.graph.nodes)
     return not has_group_norm and GraphLowering.decide_layout_opt(graph, is_inference=kind == "inference")
 
 
 def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
-    """Those of the inputs at these places whose memory no other input has, as they were traced."""
+    """The places, of those given, whose inputs shared no memory with another input when they were traced."""
     inputs = [storages_of(node) for node in graph.graph.nodes if node.op == "placeholder"]
     uses = collections.Counter(storage for storages in inputs for storage in storages)
     return [place for place in places if all(uses[storage] == 1 for storage in inputs[place])]
@@ -131,10 +131,10 @@ def _alone(graph: GraphModule, places: Sequence[int]) -> list[int]:
 
 def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_images: bool) -> None:
     """Marks the calls that Inductor is not to generate code for."""
-    # Those that the host's own kernels are faster for: on another processor, a driver may have no kernel at all.
+    # Operators for which the host's own kernels are faster: on another processor, a driver may have no kernel at all.
     whole = {op for op, kernel in DEVICE_KERNELS.items() if kernel.whole and language_of(device.index) == "c++"}
     for op in whole - lowering.lowerings.keys():
-        # Said here, since what Inductor takes for granted is an error where the variable CI is set.
+        # Registered here, since Inductor's implicit fallback is an error if the variable CI is set.
         lowering.make_fallback(op, lowering.constrain_to_fx_strides, warn=False, override_decomp=True)  # type: ignore[no-untyped-call]
     for module in graph.modules():
         if isinstance(module, GraphModule):
@@ -147,14 +147,14 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_imag
                     node.meta["should_fallback"] = True
 
 
-#: Special functions, of which the kernels' language has none.
+#: Special functions; the kernels' language has none of them.
 _SPECIAL = {data.name for name, data in pointwise_overrides_data.items() if name not in ("fma", "mul_rn")} | {
     "erfinv", "frexp", "polygamma", "digamma", "lgamma", "igamma", "igammac",
 }  # fmt: skip
-#: Whose lowering wants all operands in one order, to which it copies images or weights: that of the weights' gradient,
-#: or of the result.
+#: The lowering of these wants all operands in one memory order, that of the weights' gradient or of the result. It
+#: copies images or weights to that order.
 _CONVOLUTION_BACKWARD, _CONVOLUTION = "convolution_backward", "convolution"
-#: Of integers, these raise for a divisor of 0, which code in a kernel cannot.
+#: These raise for an integer divisor of 0; code in a kernel cannot raise.
 _DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
 
 

@@ -1,8 +1,8 @@
 """Values of a group's row that several loops need: computed by the first, kept in the group's memory for the others.
 
-Each loop of a kernel is text of its own, and so it computes again what an earlier one had: a softmax its exponentials,
-for their sum and for the quotients. What takes longer to compute than to keep is kept, an array element for each place
-of the row, as far as there is room.
+Each loop of a kernel is text of its own, so it computes again what an earlier one had: a softmax its exponentials, for
+their sum and for the quotients. A value that takes longer to compute than to keep is kept, in an array with an element
+for each place of the row, as far as there is room.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class _Definition:
 
     @property
     def bits(self) -> int | None:
-        """Of a number that can be kept."""
+        """The size of a number that can be kept; None if it cannot."""
         match = _BITS.fullmatch(self.type)
         return int(match[1]) if match and self.is_one_line else None
 
 
 @dataclass
 class KeptRows:
-    """Of one kernel."""
+    """The kept values of one kernel."""
 
     expressions: Mapping[str, str]  #: what variables are, in terms of others: text that is the same for the same value
     written: Container[str]  #: pointers that the kernel writes to

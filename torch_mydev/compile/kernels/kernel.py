@@ -1,11 +1,11 @@
 """One generated kernel: Inductor's nodes as a function in the kernels' language (preludes.py has its macros).
 
-Three forms. Without reductions, a thread for each element. With them, a group for each result, whose threads share the
-reduced range (``by_group``), or a thread for each result, which goes through that range alone: where results lie side
-by side in memory, and what is reduced for one of them does not.
+A kernel has one of three forms. Without reductions, each element has a thread. With them, each result has a group,
+whose threads share the reduced range (``by_group``), or a thread, which goes through that range alone. The last form is
+for results that lie side by side in memory while the elements that are reduced for one of them do not.
 
-A kernel with reductions is a list of sections: loops over the reduced range, and what is between them. A variable of a
-section is gone behind it, but for results of reductions, and, by group, what is outside of loops.
+A kernel with reductions is a list of sections: loops over the reduced range, and the code between them. A variable of
+a section is gone behind it, except results of reductions and, by group, variables outside of loops.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Section:
 
 
 class GeneratedKernel(SIMDKernel[CSEVariable]):
-    """What Inductor fills with the operations of some nodes."""
+    """A kernel that Inductor fills with the operations of some nodes."""
 
     overrides = Operators
     suffix = ";"
@@ -404,7 +404,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         return code
 
     def _loop_body(self, loop: Loop, lines: Sequence[str]) -> tuple[str, list[str]]:
-        """Which of the preludes' loops it is, and the lines of it."""
+        """The name of the loop in the preludes, and its lines."""
         changing = {str(loop.place), *(name for name, _ in loop.of_element)}
 
         def lies(element: str) -> bool:

@@ -34,7 +34,7 @@ def collected_calls() -> Iterator[list[str]]:
 
 
 def language_of(index: int) -> str:
-    """What the kernels of a device are generated in; it has a compiler for one of these languages."""
+    """The language that a device's kernels are generated in. The device must have a compiler for one of PRELUDES."""
     known: list[str] = _C.compiler_languages(index)
     return next(language for language in known if language in PRELUDES)
 
@@ -77,7 +77,7 @@ class Kernel:
 
 
 class KernelLibrary:
-    """Of a device."""
+    """The generated kernels of a device, which are compiled together."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -92,7 +92,7 @@ class KernelLibrary:
         return kernel
 
     def compile(self) -> None:
-        """Raises what the compiler says."""
+        """Compiles the kernels. Raises the compiler's errors."""
         if (collecting := _calls.get()) is not None:
             collecting.extend(self.calls)
         kernels, self._kernels = self._kernels, []

@@ -1,7 +1,7 @@
-"""How a kernel goes through a range: flat, or row by row where its variables are the rows' and the place in a row.
+"""How a kernel goes through a range: flat, or row by row if its variables are those of rows and the place in a row.
 
-Inductor counts a range by one index, of which the variables of a dimension are quotients and remainders. Where the
-innermost dimension is long enough, two loops say the same without a division for each element, and the inner one goes
+Inductor counts a range by one index; the variables of its dimensions are quotients and remainders of it. If the
+innermost dimension is long enough, two loops do the same without a division for each element, and the inner one goes
 through memory in order.
 """
 
@@ -70,7 +70,7 @@ def make_loop(root: IterationRangesRoot, entries: Sequence[IterationRangesEntry]
 
 
 def _row_length(root: IterationRangesRoot, entries: Sequence[IterationRangesEntry]) -> sympy.Expr | None:
-    """What the variables of elements count up to; where none does, how long those of rows stay the same."""
+    """The count of the variables of elements; without any, the length for which those of rows stay the same."""
     sizes = V.graph.sizevars
     whole = root.numel
     outer = [entry.divisor for entry in entries if entry.divisor != 1]

@@ -1,8 +1,8 @@
 """Inductor's operators in the kernels' language.
 
 Each gives an expression whose type is the one that Inductor's propagation of dtypes says, and converts its operands to
-the type that it computes in. Functions are the preludes': ``exp_f32``, ``floordiv_i64``. What is missing here raises;
-it is left to the device's own operators beforehand (backend.py).
+the type that it computes in. Functions are the preludes': ``exp_f32``, ``floordiv_i64``. An operator that is missing
+here raises; backend.py leaves it to the device's own operators beforehand.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _check_divisor(divisor: Any, dtype: torch.dtype) -> None:
 
 
 class Operators(OpOverrides):
-    """What Inductor calls."""
+    """The operators, under the names by which Inductor calls them."""
 
     @staticmethod
     def constant(value: Any, dtype: torch.dtype) -> Expression:
@@ -179,7 +179,7 @@ class Operators(OpOverrides):
     def relu(x: Any) -> Expression:
         dtype = result_dtype("relu", x)
         value = converted(x, dtype)
-        # In fewer instructions than a maximum, of which either operand may be NaN.
+        # This takes fewer instructions than a maximum, either operand of which may be NaN.
         return f"({value} < 0 ? 0 : {value})" if dtype.is_floating_point else Operators.maximum(x, 0)
 
     @staticmethod
@@ -363,7 +363,7 @@ def _arithmetic(name: str, sign: str) -> Callable[[Any, Any], Expression]:
 
 
 def _sum(a: Any, b: Any) -> Expression:
-    # What 1 leaves of an error function, as in GELU, is quicker to compute than the function.
+    # 1 + erf(x), as in GELU, is quicker to compute than the error function itself.
     for x, other in ((a, b), (b, a)):
         match = _ERROR_FUNCTION.fullmatch(_expression(x))
         if match and _expression(other) == literal(1, dtype_of(x)):
@@ -372,7 +372,7 @@ def _sum(a: Any, b: Any) -> Expression:
 
 
 def _expression(x: Any) -> Expression:
-    """What a variable is; what else there is, as it is."""
+    """The expression that a variable stands for; anything else as it is."""
     text = str(unwrap(x))
     expressions: dict[str, str] = V.kernel.cse.expressions
     return expressions.get(text, text)

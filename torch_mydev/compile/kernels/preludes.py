@@ -1,4 +1,4 @@
-"""What sources of generated kernels begin with: the kernels' language in terms of C++, OpenCL C and CUDA C.
+"""The beginnings of generated kernels' sources: they define the kernels' language in C++, OpenCL C and CUDA C.
 
 The language is C with these words: ``KERNEL``, ``IN``, ``OUT`` for a function and its pointers; ``ROWS_OPEN`` and
 ``PLACES_OPEN`` or ``LANES_OPEN`` for the elements of rows, ``GROUPS_OPEN`` and ``LOOP_OPEN`` for groups that share a
@@ -37,7 +37,7 @@ def _prelude(name: str, elements: int, block: int, lanes: int, *, loops: bool) -
     return Prelude(sizes + "".join(parts) + '#line 1 "graph"\n', elements, block, lanes, loops)
 
 
-#: By the name that drivers give the language.
+#: The preludes, by the name that drivers give the language.
 PRELUDES = {
     "c++": _prelude("cpp", 1024, 128, 64, loops=True),
     "cuda-c": _prelude("cuda", 256, 128, 128, loops=False),

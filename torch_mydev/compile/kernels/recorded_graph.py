@@ -1,7 +1,8 @@
-"""A compiled graph as a program: what its Python submits the first time with arguments of some sizes and strides is
-recorded, and submitted by one call from then on, with memory that is planned (docs/programs.md).
+"""A compiled graph as a program. The commands that its Python submits the first time with arguments of some sizes and
+strides are recorded. From then on one call submits them, with memory that is planned (docs/programs.md).
 
-What cannot be recorded, since it reads values, or is somebody's own operator, runs as Inductor's Python each time.
+A graph that cannot be recorded, since it reads values or has somebody's own operator, runs as Inductor's Python each
+time.
 """
 
 from __future__ import annotations

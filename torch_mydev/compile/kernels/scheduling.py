@@ -1,4 +1,4 @@
-"""What Inductor calls for graphs of the device: which nodes become one kernel, and the Python that launches it."""
+"""Inductor calls these for the device's graphs: which nodes become one kernel, and the Python that launches it."""
 
 from __future__ import annotations
 

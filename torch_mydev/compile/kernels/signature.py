@@ -1,7 +1,8 @@
-"""A generated kernel's parameters: results, what it updates, operands, numbers, in this order.
+"""A generated kernel's parameters: results, updated buffers, operands, numbers, in this order.
 
-A result is memory that the kernel fills. What it updates it also reads, or writes in part: arguments of the graph,
-and buffers in the place of which others are computed, since nobody needs them any more (Inductor's ``in_out_ptr``).
+A result is memory that the kernel fills. The kernel also reads an updated buffer, or writes only a part of it. Updated
+buffers are arguments of the graph, and buffers in whose place others are computed, since nobody needs them any more
+(Inductor's ``in_out_ptr``).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def signature_of(
     args: KernelArgs, host_numbers: Mapping[str, str], removed: Container[str], updated: Container[str]
 ) -> Signature:
     """``host_numbers``: names by buffers on the host. ``updated``: buffers that are read before others are computed in
-    their place, or of which some elements stay as they were."""
+    their place, or that keep some of their elements."""
     signature = Signature()
     for name, inner in args.output_buffers.items():
         if isinstance(inner, RemovedArg) or name in args.inplace_buffers or name in removed:

@@ -17,7 +17,7 @@ from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.utils import upcast_compute_type
 from torch._inductor.virtualized import OpsValue
 
-#: In memory.
+#: The types of elements in memory, by dtype.
 MEMORY_TYPES = {
     torch.bool: "u8",
     torch.int8: "i8",
@@ -33,7 +33,7 @@ MEMORY_TYPES = {
     torch.float32: "f32",
     torch.float64: "f64",
 }
-#: Of values.
+#: The types of values that kernels compute with, by dtype.
 VALUE_TYPES = {**MEMORY_TYPES, torch.bool: "bool", torch.float16: "f32", torch.bfloat16: "f32"}
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -135,7 +135,7 @@ def loaded(element: str, dtype: torch.dtype) -> str:
 
 
 def stored(value: Any, dtype: torch.dtype) -> str:
-    """What an element of memory becomes."""
+    """The value as it is stored in an element of memory."""
     text = converted(value, upcast_compute_type(dtype))
     if dtype is torch.bool:
         return f"(u8)({text})"

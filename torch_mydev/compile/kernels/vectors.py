@@ -1,9 +1,9 @@
 """Loops of groups whose exponentials and quotients (quotients.py) are computed by vectors.
 
-Compilers make vectors of the preludes' ``exp_f32`` and ``quotient_f32`` like of any arithmetic, but of none of it the
-steps that some instruction sets have for powers of 2 and bounds. Where all that a loop computes with is ``f32``, lying
-side by side or the same throughout, it is written for values that may be several: of the type ``f32s``, through
-``VECTOR_AT``. Which of them are is the prelude's.
+Compilers make vectors of the preludes' ``exp_f32`` and ``quotient_f32`` as of any arithmetic. But they do not use the
+instructions that some instruction sets have for powers of 2 and bounds. A loop is written for several values at once if
+all its values are ``f32``, and lie side by side or stay the same throughout. Such a loop uses the type ``f32s`` and
+``VECTOR_AT``; the prelude decides which values are several.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ARITHMETIC = re.compile(r"((exp|quotient)_f32\(|tmp\d+|\d[\d.e+-]*f|[-+*/(), ])
 
 
 def as_vectors(lines: Sequence[str], changing: Collection[str], lies: Callable[[str], bool]) -> list[str] | None:
-    """The lines of a loop for several values at once, or nothing: they have none of it.
+    """The lines of a loop for several values at once; None if they have no such function, or cannot be written so.
 
-    ``changing``: names that are something else each time. ``lies``: whether an element of memory, of those that change,
-    is an ``f32`` beside that of the time before.
+    ``changing``: names that have another value in each iteration. ``lies``: whether an element of memory that changes
+    is an ``f32`` beside that of the iteration before.
     """
     if not any(map(_FUNCTION.search, lines)):
         return None

@@ -72,7 +72,7 @@ def _interpreter(graph: GraphModule) -> Callable[[list[Any]], Any]:
 
 
 def boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """As AOTAutograd wants a function that empties its list of arguments."""
+    """Marks a function that empties its list of arguments, as AOTAutograd wants it."""
 
     def run(arguments: list[Any]) -> Any:
         return function(arguments)

@@ -1,10 +1,10 @@
 """A graph of AOTAutograd's as a function that runs programs of the device.
 
-The calls of the graph are taken in turns (schedule.py). Those of a recorded turn become a program when it first runs
-with arguments of some sizes and strides: the operators are called while a recorder takes what they launch
-(csrc/aten/graph/recorded_function.h), so each operator's own code is its lowering. One that cannot be recorded is
-recorded as what PyTorch's decompositions make of it, and if that cannot be either, it runs outside of programs, as in
-eager mode, where an operator without a kernel is a counted fallback. Nothing that eager mode can do is an error.
+The calls of the graph are partitioned into turns (schedule.py). The calls of a recorded turn become a program when it
+first runs with arguments of some sizes and strides. Its operators are called while a recorder takes what they launch
+(csrc/aten/graph/recorded_function.h), so each operator's own code is its lowering. If an operator cannot be recorded,
+its PyTorch decomposition is recorded. If that fails too, the operator runs outside of programs, as in eager mode. An
+operator without a kernel is a counted fallback there. Nothing that eager mode can do is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Unrecordable(Exception):
 
     def __init__(self, node: Node | None, reason: str) -> None:
         super().__init__(reason if node is None else f"{node.target}: {reason}")
-        self.node = node  #: None: all of them have
+        self.node = node  #: None: all calls of the turn have to
 
 
 class GraphFunction:
@@ -108,14 +108,14 @@ class GraphFunction:
         return turns
 
     def _split(self, turns: list[_Turn], index: int, problem: _Unrecordable) -> list[_Turn]:
-        """The turns with a call of one of them taken out of it."""
+        """The turns, after a call of one of them was taken out of it."""
         log.info("torch.compile: runs outside of programs: %s", problem)
         nodes = turns[index].nodes
         if problem.node is None:
             return self._replace(turns, index, [(False, nodes)])
         place = nodes.index(problem.node)
         before, after = nodes[:place], nodes[place + 1 :]
-        # What takes a list apart stays with what made it.
+        # The calls that take a list apart stay with the call that made it.
         apart = [node for node in after if node.target is operator.getitem and _source(node) in before]
         taken = [node for node in after if _source(node) is problem.node and node.target is operator.getitem]
         rest = [node for node in after if node not in {*apart, *taken}]
@@ -127,7 +127,7 @@ class GraphFunction:
         others = [[(turn.recorded, turn.nodes) for turn in some] for some in (before, after)]
         with self._lock:
             self._turns = self._arrange([*others[0], *parts, *others[1]])
-            # What is as it was keeps its programs.
+            # The turns that have not changed keep their programs.
             self._turns[: len(before)] = before
             if after:
                 self._turns[-len(after) :] = after
@@ -185,7 +185,7 @@ class _Turn:
 
 
 class _EagerTurn(_Turn):
-    """What runs outside of programs."""
+    """Calls that run outside of programs."""
 
     def run(self, values: Values) -> None:
         for node in self.nodes:
@@ -193,7 +193,7 @@ class _EagerTurn(_Turn):
 
 
 class _RecordedTurn(_Turn):
-    """What is a program, once for each signature of its arguments."""
+    """Calls that become a program, one for each signature of their arguments."""
 
     recorded = True
 
@@ -235,7 +235,7 @@ class _RecordedTurn(_Turn):
         values.update(zip(self.results, results, strict=True))
 
     def _call(self, arguments: list[Any], values: Values) -> list[Any] | None:
-        """None without a recording of such arguments. With one, dead values are taken from both, and let go in time."""
+        """None without a recording of such arguments. With one, both lose dead values, so that these are freed."""
         for index in self._spent:
             del values[self._arguments[index]]
         results: list[Any] | None = self._functions.call(arguments)
@@ -302,7 +302,7 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _decomposition(node: Node) -> Callable[..., Any] | None:
-    """Of an operator that draws random numbers: none, since it would draw others."""
+    """The decomposition of an operator. None for one that draws random numbers, since it would draw others."""
     if isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
         return None
     return _decompositions().get(node.target)

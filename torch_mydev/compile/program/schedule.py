@@ -1,8 +1,9 @@
 """Which operators of a graph go into programs, and in which order all of them run.
 
-A graph of AOTAutograd's is functional, but for what it writes at its end. So any order is right that keeps values
-before their uses, what writes memory behind earlier and before later uses of it, and what draws random numbers or has
-effects as it was among itself. Of these, one is chosen with few changes between programs and what runs outside of them.
+A graph of AOTAutograd's is functional, but for what it writes at its end. So an order is right if values come before
+their uses, and writes of memory between its earlier and its later uses. Calls that draw random numbers or have effects
+must keep their order among themselves. One such order is chosen, with few changes between programs and calls outside of
+them.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from torch_mydev.custom_call.operators import NAMESPACE as CUSTOM_CALLS
 
 aten = torch.ops.aten
 
-#: Whose operators do nothing but give work to the device. Others may do what they like on the host, at each call.
+#: The operators of these only give work to the device. Others may do what they like on the host, at each call.
 _NAMESPACES = {"aten", "prims", CUSTOM_CALLS}
 
-#: They say where in a storage to look, which a program is not told.
+#: These say where in a storage to look; a program does not know where in its storage an input lies.
 _BY_STORAGE = {aten.as_strided.default, aten.as_strided_.default, aten.as_strided_scatter.default}
 
 
 def tensors_of(node: Node) -> list[torch.Tensor]:
-    """What a node gives, as it was traced: its tensors."""
+    """The tensors that a node gives, as they were traced."""
     return [leaf for leaf in pytree.tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor)]
 
 
@@ -87,12 +88,12 @@ def _has_effects(node: Node) -> bool:
 
 
 def storages_of(node: Node) -> set[int]:
-    """Which memory its tensors have, as they were traced."""
+    """The storages of a node's tensors, as they were traced."""
     return {int(tensor.untyped_storage()._cdata) for tensor in tensors_of(node) if tensor.layout is torch.strided}
 
 
 def _predecessors(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
-    """For each call the earlier ones that it must come behind."""
+    """The earlier calls that must come before each call."""
     before: dict[Node, set[Node]] = {node: set() for node in nodes}
     last_effect: Node | None = None
     last_write: dict[int, Node] = {}
@@ -116,7 +117,7 @@ def _predecessors(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
 
 
 def schedule(nodes: Sequence[Node], recordable: set[Node]) -> Iterator[tuple[bool, list[Node]]]:
-    """The calls of a graph in turns: whether they are recorded, and which, in their order."""
+    """Partitions the calls of a graph into turns: whether each is recorded, and its calls, in their order."""
     waiting = _predecessors(nodes)
     followers: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node, earlier in waiting.items():
@@ -143,7 +144,7 @@ def schedule(nodes: Sequence[Node], recordable: set[Node]) -> Iterator[tuple[boo
 
 
 def evaluate(node: Node, values: dict[Node, Any], call: Any = None) -> Any:
-    """What a call gives for the values of its arguments. ``call``: in place of its target."""
+    """The result of a call for the values of its arguments. ``call`` is called in place of its target."""
     arguments, named = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
     function: Any = call or node.target
     return function(*arguments, **named)

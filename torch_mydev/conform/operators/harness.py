@@ -76,12 +76,12 @@ def _seeded(inputs: Iterable[T]) -> Iterator[T]:
 
 
 def sample_inputs(op: OpInfo, dtype: torch.dtype, *, requires_grad: bool) -> Iterator[SampleInput]:
-    """What ``op.sample_inputs`` gives on the CPU, without its search of the stack, which takes longer."""
+    """The inputs of ``op.sample_inputs`` on the CPU, without its search of the stack, which takes longer."""
     return _seeded(op.sample_inputs_func(op, "cpu", dtype, requires_grad))
 
 
 def error_inputs(op: OpInfo) -> Iterator[ErrorInput]:
-    """What ``op.error_inputs`` gives on the CPU, likewise."""
+    """The inputs of ``op.error_inputs`` on the CPU, likewise."""
     return _seeded(op.error_inputs_func(op, "cpu"))
 
 
@@ -91,7 +91,7 @@ def samples(op: OpInfo, *, requires_grad: bool, dtype: torch.dtype | None = None
 
 
 class _Mover:
-    """Moves values to the device. What shares memory on the CPU does there."""
+    """Moves values to the device. Tensors that share memory on the CPU share it there too."""
 
     def __init__(self) -> None:
         self._storages: dict[int, torch.Tensor] = {}
@@ -140,7 +140,7 @@ def run(function: Callable[..., Any], sample: SampleInput) -> list[Any]:
 
 
 def tolerance(op: OpInfo, *dtypes: torch.dtype) -> dict[str, float]:
-    """For a result of the first dtype: assert_close's, or more if PyTorch's own tests grant it in one of the dtypes."""
+    """The tolerance for a result of the first dtype: assert_close's, or more if PyTorch's tests grant it in a dtype."""
     granted = [
         wrapped.d[dtype]
         for decorator in op.decorators
@@ -205,7 +205,7 @@ def near_float64(actual: torch.Tensor, expected: torch.Tensor, exact: torch.Tens
         return False
     of_device, of_cpu = ((t.detach().cpu().double() - exact.detach()).abs() for t in (actual, expected))
     near = (of_device <= allowed["atol"] + allowed["rtol"] * exact.detach().abs()) | (of_device <= of_cpu)
-    # Where float64 has infinity or NaN, the narrower type's own range decides.
+    # If float64 has infinity or NaN, the narrower type's own range decides.
     same = torch.isclose(actual.detach().cpu(), expected.detach(), equal_nan=True, **allowed)
     return bool((near | same).all())
 

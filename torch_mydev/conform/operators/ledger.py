@@ -1,4 +1,4 @@
-"""What is known of operators on any device: which raise, whose results are undefined, which draw random numbers.
+"""Facts about operators on any device: which raise, whose results are undefined, which draw random numbers.
 
 Keys are OpInfo names with their variant (``name`` or ``name.variant``); values say why. Nothing here may be a wrong
 value or a crash: those are never acceptable. In the project's own tests an operator that is declared to raise and does

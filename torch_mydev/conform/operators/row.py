@@ -1,4 +1,4 @@
-"""What there is to say of one operator in one dtype. Torch-free: the process that prints it needs no device."""
+"""The results of one operator in one dtype. Torch-free: the process that prints them needs no device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILURES: tuple[Status, ...] = STATUSES[2:]
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is asked: an operator of the database, by name and variant, and the name of a dtype."""
+    """A task for a worker: an operator of the database, by name and variant, and the name of a dtype."""
 
     operator: str
     dtype: str
@@ -23,7 +23,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of all samples of an operator, forward or backward."""
+    """The outcome of all samples of an operator, forward or backward."""
 
     status: Status
     detail: str = ""  #: what differed, what was raised, or why it was skipped
@@ -43,7 +43,7 @@ class Row:
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """Those that there are, by direction."""
+        """The answers that there are, by direction."""
         return {"forward": self.forward, **({"backward": self.backward} if self.backward else {})}
 
     @property

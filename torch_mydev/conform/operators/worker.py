@@ -3,7 +3,7 @@
     python -c "from torch_mydev.conform.operators.worker import main; main()"
 
 A question is ``{"patterns": …, "dtypes": …}``, answered with the tasks, or a task, answered with what came
-forward and backward, each as soon as it is known. What drivers and libraries print goes to stderr.
+forward and backward, each as soon as it is known. The output of drivers and libraries goes to stderr.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def _device() -> dict[str, Any]:
-    """What the results are of."""
+    """The device that the results are of."""
     from torch_mydev import _C
 
     properties = _C.device_properties(0)
@@ -126,7 +126,7 @@ def _run(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _answer(check: Callable[[], None], declared: str | None) -> Answer:
-    """What came of a check of an operator; ``declared``: why it may raise."""
+    """The outcome of a check of an operator. ``declared``: why it may raise."""
     import torch
 
     from torch_mydev.conform.operators import harness
@@ -139,7 +139,7 @@ def _answer(check: Callable[[], None], declared: str | None) -> Answer:
         warnings.simplefilter("ignore")
         try:
             check()
-            # What an asynchronous device has left to tell is this operator's.
+            # An error that an asynchronous device reports now is this operator's.
             torch.accelerator.synchronize()
         except harness.NoReference as error:
             status, detail = "skipped", _one_line(error)

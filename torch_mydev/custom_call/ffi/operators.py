@@ -68,7 +68,7 @@ def _refuse_gradient(ctx: Any, *grads: Any) -> Any:
 
 
 def _autograd(record: Callable[..., Any], keys: Any, operands: list[torch.Tensor], *rest: Any) -> Any:
-    """What torch's own autograd kernel, ``record``, does, but for tangents, which it would lose."""
+    """Does the same as torch's own autograd kernel, ``record``, but refuses tangents, which that would lose."""
     tangents = [torch.autograd.forward_ad.unpack_dual(x).tangent for x in operands]  # type: ignore[no-untyped-call]
     if any(tangent is not None for tangent in tangents):
         raise NotImplementedError(

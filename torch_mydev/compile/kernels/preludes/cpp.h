@@ -158,9 +158,9 @@ FN f32 f16_of_bits(u16 bits) {
 // --- functions that the compiler makes vectors of, to 1-2 ulp ---
 
 FN f32 exp_f32(f32 x) {
-  // From above the quotient n is bounded, of the bits of which both powers of 2 are made: a comparison of integers is one
-  // instruction, and NaN stays NaN in r. From below the result is: whatever comes of such an argument, 0 is taken. The
-  // number that is added to round n has twice the powers' bias of exponents in its last bits.
+  // The quotient n is bounded from above; both powers of 2 are made of its bits. A comparison of integers is one
+  // instruction, and NaN stays NaN in r. The result is bounded from below: for an argument below -104 it is 0, whatever
+  // was computed. The number that is added to round n has twice the powers' bias of exponents in its last bits.
   const f32 shifted = NATIVE(fma)(x, 1.44269504f, 12583166.0f);
   i32 bits = i32(bits_of_f32(shifted));
   bits = bits < 0x4b40017f ? bits : 0x4b40017f;
@@ -176,7 +176,7 @@ FN f32 exp_f32(f32 x) {
   return x < -104.0f ? 0.0f : NATIVE(fma)(low, power, power) * f32_of_bits(half);
 }
 
-// --- loops by vectors: for functions that an instruction set has steps for of which the compiler makes no loops ---
+// --- loops by vectors: for functions with instructions that the compiler does not use in loops ---
 
 #if defined(__AVX512F__) && !defined(__clang__)
 typedef f32 mydev_vector __attribute__((vector_size(64)));
@@ -193,7 +193,7 @@ struct mydev_memory<mydev_vector> {
 FN mydev_vector mydev_fma(mydev_vector a, mydev_vector b, mydev_vector c) {
   return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
 }
-// exp_f32's polynomial; the powers of 2 are the processor's, so that the argument alone is bounded. Bounds let NaN through.
+// exp_f32's polynomial. An instruction makes the powers of 2, so only the argument is bounded. Bounds let NaN through.
 FN mydev_vector exp_f32(mydev_vector x) {
   const mydev_vector all = {}, low = all - 104.0f, high = all + 89.0f;
   x = __builtin_ia32_minps512_mask(high, __builtin_ia32_maxps512_mask(low, x, all, -1, 4), all, -1, 4);
@@ -205,8 +205,9 @@ FN mydev_vector exp_f32(mydev_vector x) {
   p = mydev_fma(r, p, all + 0.5000000029f);
   return __builtin_ia32_scalefps512_mask(mydev_fma(r * r, p, r) + 1.0f, n, all, -1, 4);
 }
-// As of one value. What an infinite product leaves over is infinite or NaN; bounds make a number of both, since they give
-// their second operand for NaN, and so infinity stays.
+// The same as quotient_f32 of one value (functions.h). If the product `first` is infinite, its remainder is infinite or
+// NaN. The bounds make a finite number of both, since they give their second operand for NaN; so the result stays
+// infinite.
 FN mydev_vector quotient_f32(mydev_vector a, f32 b) {
   if (!(b > 1.17549435e-38f && b < 8.50705917e37f)) return a / b;
   const mydev_vector all = {}, most = all + 3.40282347e38f;
@@ -266,8 +267,8 @@ FN f32 log_f32(f32 x) {
   return x < INFINITY_f32 ? result : x;
 }
 FN f32 sigmoid_f32(f32 x) {
-  // As 1 / (1 + exp(-x)) to the bit: what is lost of exponentials below the least is lost in the sum as well, and
-  // without those 2^(n-1) is no denormal.
+  // Gives 1 / (1 + exp(-x)) to the bit. The bound replaces smaller exponentials by the least: the sum loses the
+  // difference anyway. Without them, 2^(n-1) is no denormal.
   const f32 bounded = x > 80.0f ? 80.0f : x;
   const f32 shifted = NATIVE(fma)(bounded, -1.44269504f, 12583038.0f);
   i32 bits = i32(bits_of_f32(shifted));
@@ -311,8 +312,8 @@ FN f32 erf_f32(f32 x) {
   q = NATIVE(fma)(bounded, q, 0.0003537323417f);
   return std::copysign(a < 1.0f ? small : 1.0f - exp_f32(-q), x);
 }
-// To the accuracy that 1 leaves: twice the normal distribution's cumulative function, of which the tail is 2 to the power
-// of a polynomial (csrc/host_kernels/isa/pointwise/activation.cpp).
+// Accurate to what the sum with 1 keeps. It is twice the normal distribution's cumulative function, whose tail is 2 to
+// the power of a polynomial (csrc/host_kernels/isa/pointwise/activation.cpp).
 FN f32 one_plus_erf_f32(f32 x) {
   const f32 end = 3.95979798f, a = std::fabs(x);
   const f32 bounded = a > end ? end : a;

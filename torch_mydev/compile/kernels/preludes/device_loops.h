@@ -41,7 +41,7 @@ typedef f32 f32s;
 #define VECTOR_AT(element) element
 #define ACCUMULATOR(T, name, first, lanes) T name[1] = {first}
 
-// Of a[0] of each thread of a group, which has LANES; each thread has the result in its own.
+// Reduces the a[0] of all threads of a group, which has LANES of them. Each thread gets the result in its own a[0].
 #define DEFINE_GROUP(operation, T)                                                             \
   FN void group_##operation##_##T(T* a, LOCAL f64* scratch) {                                  \
     LOCAL T* shared = (LOCAL T*)scratch;                                                       \

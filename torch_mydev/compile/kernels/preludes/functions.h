@@ -1,5 +1,5 @@
-// Functions of all languages, in what C++, OpenCL C and CUDA C have in common. What they give for NaN, for negative
-// numbers and at the ends of ranges is what the device's own kernels give.
+// Functions of all languages, in what C++, OpenCL C and CUDA C have in common. For NaN, for negative numbers and at the
+// ends of ranges, they give the same results as the device's own kernels.
 
 typedef u16 bf16;
 FN f32 bf16_to_f32(bf16 x) { return f32_of_bits((u32)x << 16); }
