@@ -1,4 +1,4 @@
-"""What the Python tests share. MYDEV_DRIVER chooses the driver and its mode; tests pass in every mode of the host."""
+"""Fixtures of the Python tests. MYDEV_DRIVER chooses the driver and its mode; tests pass in every mode of the host."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fresh_compiler() -> Iterator[None]:
 
 @pytest.fixture
 def kernel_sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Of the kernels that graphs become during the test."""
+    """The sources of the kernels that graphs become during the test."""
     from torch_mydev.compile.kernels.library import KernelLibrary
 
     seen: list[str] = []

@@ -1,4 +1,4 @@
-"""Where graphs cannot be compiled, or cannot be run: drivers, compilers, caches and devices that stand in the way."""
+"""Graphs that cannot be compiled, or cannot be run: drivers, compilers, caches and devices that stand in the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled graph leaves to the device: random numbers, products, kernels and operators of extensions."""
+"""Work that a compiled graph leaves to the device: random numbers, products, kernels and operators of extensions."""
 
 from __future__ import annotations
 

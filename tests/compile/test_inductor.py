@@ -1,6 +1,6 @@
 """torch.compile's default backend: graphs compiled for the host on the device's memory.
 
-What every backend must do is in test_compile.py, whole models are in test_compile_models.py.
+test_compile.py tests what every backend must do, test_compile_models.py whole models.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What generated kernels compute once for several loops over a row (torch_mydev/compile/kernels/kept_rows.py), and
-which quotients in them become products (quotients.py), and which of them go by vectors (vectors.py)."""
+"""Values that generated kernels compute once for several loops over a row (torch_mydev/compile/kernels/kept_rows.py),
+quotients that become products (quotients.py), and loops that are computed by vectors (vectors.py)."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ def test_integers_divided_by_integers_raise_for_zero() -> None:
 # --- choice and failure -----------------------------------------------------------------------------------------------
 
 
-#: What becomes of KERNEL in sources that the compiler does not take, or that have no kernel.
+#: Each text comes before the kernels of a source: the compiler then refuses the source, or finds no kernel in it.
 MALFORMED = {
     "no code": "#error no such compiler\n",
     "no kernel": "#undef KERNEL\n#define KERNEL(name, ...) static void unused_##name(__VA_ARGS__)\n",

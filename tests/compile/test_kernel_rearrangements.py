@@ -25,7 +25,7 @@ def as_halves_of_zeros(v: Tensor) -> Tensor:
     return result
 
 
-#: Of a result with one dimension of 6 elements.
+#: Each function rearranges a result with one dimension of 6 elements.
 REARRANGED: dict[str, Callable[[Tensor], Tensor]] = {
     "repeat": lambda v: v.repeat(2),
     "repeat and write": with_first_set,

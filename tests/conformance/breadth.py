@@ -129,7 +129,7 @@ def _tangents(op: OpInfo, sample: SampleInput) -> Results:
         )
         moved.output_process_fn_grad = sample.output_process_fn_grad
         unpacked = [torch.autograd.forward_ad.unpack_dual(t) for t in _call(op, moved) if isinstance(t, torch.Tensor)]
-        # What has no tangent is constant.
+        # A result without a tangent is constant.
         return [torch.zeros_like(p) if t is None else t.clone() for p, t in unpacked if p.is_floating_point()]
 
 
@@ -341,7 +341,7 @@ def _moves_as_far(case: Case, sample: SampleInput, actual: Results, expected: Re
 def _compare_errors(actual: Results | Exception, expected: Results | Exception) -> None:
     if not isinstance(expected, Exception):
         raise AssertionError("raises on the device only") from actual
-    # What the CPU has no kernel for, the device may have.
+    # The device may have a kernel where the CPU has none.
     if isinstance(actual, Exception) or "not implemented" in str(expected):
         return
     raise AssertionError("raises on the CPU only") from expected

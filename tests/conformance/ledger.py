@@ -1,5 +1,5 @@
-"""What is known to raise or to differ in the questions that only tests ask, declared case by case: one that starts to
-pass fails the suite until it is removed. torch_mydev/conform/operators/ledger.py has what concerns any device.
+"""Questions that only tests ask, and that are known to raise or to differ. They are declared case by case: one that
+starts to pass fails the suite until it is removed. torch_mydev/conform/operators/ledger.py has those of any device.
 
 Values say why. Nothing here may be a wrong value or a crash: those are never acceptable. BREADTH alone holds answers
 that differ in value.
@@ -7,7 +7,7 @@ that differ in value.
 
 from __future__ import annotations
 
-#: What an example of extending replaces for good in the process that runs its tests, for some dtypes only.
+#: An example of extending replaces these operators for good in the process that runs its tests, for some dtypes only.
 REPLACED: frozenset[str] = frozenset({"logit"})
 
 #: Questions of breadth.py that the device answers otherwise than the CPU: patterns of a case's name, and why.

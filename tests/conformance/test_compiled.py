@@ -19,7 +19,7 @@ from . import compiled, ledger
 OPERATORS = [op for op in harness.OPERATORS if harness.case_name(op) not in FORWARD_RAISES]
 random.Random(0).shuffle(OPERATORS)
 
-#: Of the operators that Inductor compiles, how many other ways do.
+#: The other ways to compile get so many operators for each one that Inductor compiles.
 SHARES = {"programs": 4, "kernels": 0.25}
 
 

@@ -1,4 +1,4 @@
-"""What PyTorch's own database calls wrong input raises on the device, as on the CPU and with the same words."""
+"""Input that PyTorch's own database calls wrong raises on the device, as on the CPU and with the same words."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from torch.utils._pytree import tree_flatten, tree_map
 import torch_mydev
 from torch_mydev.conform.operators import harness
 
-#: Draw random numbers in training, so that only shapes are compared there.
+#: These modules draw random numbers in training, so that only shapes are compared there.
 RANDOM_IN_TRAINING = ("Dropout", "RReLU", "FractionalMaxPool", "Transformer", "MultiheadAttention")
-#: Of a module that has more, evenly chosen, unless all questions of breadth.py are asked.
+#: A module that has more inputs gets so many, evenly chosen, unless all questions of breadth.py are asked.
 MOST_INPUTS = 16
 FORMATS = {"contiguous": None, "channels-last": torch.channels_last, "channels-last-3d": torch.channels_last_3d}
-#: Not half precision, in which a module rounds after each of its operators; breadth.py holds each of those.
+#: Half precision is left out: a module rounds there after each of its operators. breadth.py tests each of those.
 DTYPES = (torch.float32, torch.float64)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of ``mydev kernels`` share."""
+"""Fixtures that the tests of ``mydev kernels`` share."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ops = torch.ops.mydev_cc
 
 
 def wait_for(tensor: torch.Tensor) -> None:
-    """Where an asynchronous device raises the errors of its kernels."""
+    """Synchronizes; an asynchronous device raises the errors of its kernels here."""
     torch.accelerator.synchronize()
 
 

@@ -354,7 +354,7 @@ def count_and_values() -> tuple[Tensor, ...]:
     return torch.tensor(5), values(5).abs()
 
 
-# By operator: operands, which of them may need a gradient, and attributes.
+# For each operator: its operands, those of them that may need a gradient, and attributes.
 OPERATORS: dict[str, tuple[Callable[[], tuple[Tensor, ...]], tuple[int, ...], dict[str, object]]] = {
     "example_softcap": (lambda: (values(3, 5),), (0,), {}),
     "example_softcap_grad": (lambda: (values(3, 5), values(3, 5)), (), {}),

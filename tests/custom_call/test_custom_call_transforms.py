@@ -144,7 +144,7 @@ def test_forward_mode_is_refused() -> None:
 
 # --- compilers and transformations -----------------------------------------------------------------------------------
 
-# By operator: sizes of its operands, and attributes.
+# For each operator: the sizes of its operands, and attributes.
 CALLS: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
     "test_axpy": ([(3,), (3,)], {"alpha": 2.0}),
     "test_square": ([(3,)], {}),

@@ -19,7 +19,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def problems(cli: Cli, path: Path) -> dict[str, str]:
-    """What `check` finds wrong, by subject."""
+    """Returns the problems that `check` finds, by subject."""
     code, out, _ = cli("check", str(path), "--json")
     found = {finding["subject"]: finding["text"] for finding in json.loads(out) if finding["state"] == "problem"}
     assert code == int(bool(found))

@@ -14,7 +14,7 @@ from support.graphs import capture
 
 optim = torch.optim
 
-#: With an option for the loops over tensors, and with capturable=True.
+#: These optimizers run with an option for the loops over tensors, and with capturable=True.
 CAPTURABLE: dict[str, tuple[type[optim.Optimizer], dict[str, Any]]] = {
     "Adam": (optim.Adam, {}),
     "Adam amsgrad": (optim.Adam, {"amsgrad": True, "weight_decay": 0.1}),
@@ -37,7 +37,7 @@ CAPTURABLE: dict[str, tuple[type[optim.Optimizer], dict[str, Any]]] = {
     "Adadelta": (optim.Adadelta, {}),
     "Adadelta weight_decay": (optim.Adadelta, {"weight_decay": 0.1, "maximize": True}),
 }
-#: Without state that counts steps.
+#: These optimizers have no state that counts steps.
 WITHOUT_COUNT: dict[str, tuple[type[optim.Optimizer], dict[str, Any]]] = {
     "SGD": (optim.SGD, {}),
     "SGD momentum": (optim.SGD, {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1, "maximize": True}),
@@ -89,7 +89,7 @@ def assert_replays_are_steps(make: Make, on_cpu: Make, dtype: torch.dtype, *shap
     with torch_mydev.fallback_mode("error"):
         got = after_steps(make, dtype, torch.device("mydev"), *shapes, captured=True)
     expected = after_steps(on_cpu, dtype, torch.device("cpu"), *shapes, captured=False)
-    # What counts steps on a device does so in float32, and so its factors are of that precision.
+    # Optimizers count steps on a device in float32, and so their factors are of that precision.
     torch.testing.assert_close(got, expected, **({"rtol": 1e-6, "atol": 1e-6} if dtype == torch.float64 else {}))
 
 

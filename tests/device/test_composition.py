@@ -98,7 +98,7 @@ def has_composition(op: str) -> bool:
 
 
 def room_of_kernel(op: str) -> str | None:
-    """Where the device's kernel was registered: "ops", or "host" for a fallback."""
+    """Returns the folder in which the device's kernel was registered: "ops", or "host" for a fallback."""
     found = re.search(r"^PrivateUse1: .*/aten/(\w+)/", torch._C._dispatch_dump(op), re.MULTILINE)
     return found.group(1) if found else None
 
@@ -113,7 +113,7 @@ def test_each_list_operator_is_composed() -> None:
     assert lists <= set(_C._composable_ops())
 
 
-#: Fall back in one go although the dispatcher has a composition.
+#: These operators fall back in one go although the dispatcher has a composition.
 NOT_COMPOSED = {
     "aten::addr": "its composition names other operators in errors",
     "aten::addr.out": "the same",
@@ -144,7 +144,7 @@ def without_out(arguments: list[torch._C.Argument]) -> list[tuple[str, str]]:
 
 
 def test_each_form_of_an_operator_with_an_out_kernel_has_a_kernel() -> None:
-    """What core's own composition of a structured operator's other forms takes no more than a row to register."""
+    """A row is enough to register core's own composition of a structured operator's other forms."""
     schemas = {op: torch._C._get_schema(*op.partition(".")[::2]) for op in operators()}
     native_outs = {
         (op.split(".")[0], tuple(without_out(schema.arguments)))

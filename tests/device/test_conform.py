@@ -35,7 +35,7 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def results(conform: Cli) -> Callable[..., dict[str, dict[str, Any]]]:
-    """What became of each case, by its name."""
+    """A function that runs cases, and returns the row of each case by its name."""
 
     def run(driver: str, *arguments: str) -> dict[str, dict[str, Any]]:
         code, out, _ = conform("--driver", driver, "--json", *arguments)

@@ -25,7 +25,7 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def rows(conform: Cli) -> Callable[..., dict[str, dict[str, Any]]]:
-    """What became of each kernel, by its name."""
+    """A function that tests kernels, and returns the row of each kernel by its name."""
 
     def run(*arguments: str) -> dict[str, dict[str, Any]]:
         code, out, err = conform(*arguments, "--json")

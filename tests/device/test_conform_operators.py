@@ -98,7 +98,7 @@ def test_missing_package_is_named_with_what_to_install(
 
 # --- worker processes -------------------------------------------------------------------------------------------------
 
-#: Answers what it is told to; at the end of its input it ends.
+#: This worker gives the answers that it is asked for; at the end of its input it ends.
 ANSWERS = """
 import json, os, sys, time
 print(json.dumps({"done": True}), flush=True)

@@ -14,7 +14,7 @@ import torch_mydev  # noqa: F401
 mydev = torch.mydev
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# What a device argument may be, for device 0.
+# The forms that a device argument may have, for device 0.
 SPELLINGS = [0, "mydev:0", torch.device("mydev:0"), torch.device("mydev", 0)]
 
 
@@ -400,7 +400,7 @@ def test_no_device_is_busy_that_does_not_exist() -> None:
 # --- the module's names -----------------------------------------------------------------------------------------------
 
 
-# What torch.cuda.__all__ does not have.
+# The names that torch.cuda.__all__ does not have.
 OWN_NAMES = {
     "DeviceProperties",
     "LaunchStatistics",

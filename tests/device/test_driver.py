@@ -80,7 +80,7 @@ def test_view_that_the_cpu_makes_of_memory_that_the_host_cannot_reach_is_refused
     assert before == after == "[0.0, 1.0, 1.0]"
 
 
-#: What makes the runtime call each entry of a driver.
+#: Code that makes the runtime call each entry of a driver.
 USES = {
     "memory_alloc": "torch.empty(1 << 22, device=d)",
     "memory_free": "torch.empty(1 << 22, device=d); mydev.empty_cache()",
@@ -141,7 +141,7 @@ print(json.dumps(report))
 
 @pytest.fixture(scope="module", params=["", ",async"], ids=["inline", "async"])
 def failures(request: pytest.FixtureRequest, fork_server: ForkServer) -> dict[str, tuple[str, float]]:
-    """What each entry's one failure raised, and the result of ordinary work (6.0) afterwards."""
+    """For each entry: the error that its one failure raised, and the result of ordinary work (6.0) afterwards."""
     variables = environment(MYDEV_DRIVER=f"{BROKEN}:devices=2{request.param}")
     result = fork_server.run(f"uses = {USES | RELEASES}\n{TRY_ALL}", variables)
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""A driver with a few kernels that take little: what they decline runs as it does without them, and is told."""
+"""A driver with a few kernels that take little: calls that they decline run as without them, and are reported."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ print("trained")
 
 
 def findings(child: subprocess.CompletedProcess[str]) -> int:
-    """What the line at exit says: there is one where something was found."""
+    """Returns the number in the line at exit. The line is there only if something was found."""
     said = re.search(r"validate: findings: (\d+)", child.stderr)
     return int(said.group(1)) if said else 0
 

@@ -1,4 +1,4 @@
-"""What becomes of a process group when a rank, a link or the store fails: every other rank gets an error and goes on.
+"""Process groups in which a rank, a link or the store fails: every other rank gets an error and goes on.
 
 Each scenario is run once, by a set of ranks of its own that print what they saw. Ranks wait for each other for
 ``TIMEOUT`` at most; an error that comes earlier is as good.

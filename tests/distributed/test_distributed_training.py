@@ -143,8 +143,8 @@ def test_communication_hooks(two: Ranks, hook: Callable[..., Any]) -> None:
 
 
 def train_in_shares(shares: int, parameter_dtype: torch.dtype, reduce_dtype: torch.dtype) -> Result:
-    """What reduced precision means, in one process: forward and backward of each share with parameters in one type,
-    gradients averaged in another, parameters updated in float32."""
+    """Trains in one process as reduced precision means it. Forward and backward of each share use parameters of one
+    type; gradients are averaged in another; parameters are updated in float32."""
     model = Network().to(ranks.device())
     optimizer = sgd(model.parameters())
     losses = []

@@ -1,7 +1,7 @@
 // A driver whose devices work on their own: a launch, a copy or a fill is a task in a stream's queue, and the call
 // returns before it has run. Each stream has a thread, which stands for the card; the host cannot touch the card's
-// memory (simulated_memory.h). Launches take copies of what they need (MYDEV_CAPABILITY_LAUNCH_COPIES), and what fails
-// later is told by stream_status. For mydev/driver.h 1.1.
+// memory (simulated_memory.h). Launches take copies of what they need (MYDEV_CAPABILITY_LAUNCH_COPIES), and
+// stream_status reports later failures. The driver is for mydev/driver.h 1.1.
 //
 // Two kernels: "conformance.scale" and "conformance.fail", as docs/conformance.md describes them.
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
@@ -80,7 +80,7 @@ class Stream {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this, target = given_] { return finished_ >= target; });
   }
-  // The first failure since the last call, which then is told.
+  // Returns the first failure since the last call, which then is reported.
   std::pair<mydev_code, std::string> take_failure() {
     const std::lock_guard lock(mutex_);
     return std::exchange(failure_, {MYDEV_OK, ""});

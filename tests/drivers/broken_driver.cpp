@@ -2,9 +2,9 @@
 //
 // Options: fail=ENTRY (that entry fails), times=N (at most N times), alignment=BYTES (of its memory, more than the host
 // driver's); any other option is the host driver's. Later, broken_driver_fail(entry, times) does the same, and after
-// broken_driver_fail_at_random(seed, percent) each call fails with that chance. What is wrong with the table itself
-// must be known before there are options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small,
-// the names of entries to leave out ("copy_peer+memory_info"), or a row of kExtensionDefects or kPropertyDefects.
+// broken_driver_fail_at_random(seed, percent) each call fails with that chance. A defect of the table itself must be
+// known before there are options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, the
+// names of entries to leave out ("copy_peer+memory_info"), or a row of kExtensionDefects or kPropertyDefects.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -23,7 +23,7 @@ class SimulatedMemory {
     return address_ != MAP_FAILED && data_ != MAP_FAILED;
   }
 
-  // Where the data of an address lie.
+  // Returns the place where the data of an address lie.
   void* translate(const void* pointer) const { return data_ + (static_cast<const char*>(pointer) - address_); }
   bool holds(const void* pointer, uint64_t bytes) const {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - address_);

@@ -60,7 +60,7 @@ def attention(call: Callable[..., Any], inputs: list[Tensor], mask: Any = None, 
 
 
 def by_hand(inputs: list[Tensor], score_mod: Any = None, mask: Any = None, **options: Any) -> Tensor:
-    """What the operator means, in double precision and in operators of every day."""
+    """Computes what the operator means, in double precision and with ordinary operators."""
     query, key, value = (tensor.double() for tensor in inputs)
     key, value = (tensor.repeat_interleave(query.shape[1] // tensor.shape[1], 1) for tensor in (key, value))
     scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5

@@ -1,4 +1,4 @@
-"""How libraries are told about the device: once imported, if their version is known and they are not left out."""
+"""Integrations: libraries learn of the device once imported, if their version is known and they are not left out."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_library_whose_import_fails_is_told_when_it_succeeds(library: Callable
 def test_a_library_that_another_finder_finds_is_told(
     library: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As packages that are installed in editable form."""
+    """Packages that are installed in editable form are found in this way."""
     name = library("1.4")
     (tmp_path / "elsewhere").mkdir()
     path = (tmp_path / f"{name}.py").rename(tmp_path / "elsewhere" / f"{name}.py")

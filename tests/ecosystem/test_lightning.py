@@ -11,7 +11,7 @@ from support.programs import program, start
 
 pytestmark = [pytest.mark.program, pytest.mark.filterwarnings("ignore::UserWarning")]
 
-#: As far as half precision goes in a few steps of training, measured against float32 on the CPU.
+#: The accuracy of half precision in a few steps of training, measured against float32 on the CPU.
 HALF = {"rtol": 1e-2, "atol": 1e-2}
 PRECISIONS = [
     ("32-true", "torch.float32", {}),

@@ -12,7 +12,7 @@ from support.programs import ACCELERATE, TORCHRUN, assert_same, program, start
 
 transformers = pytest.importorskip("transformers", reason="not installed; requirements/models.txt has it")
 
-#: As far as half precision goes in a few steps of training, measured against float32 on the CPU.
+#: The accuracy of half precision in a few steps of training, measured against float32 on the CPU.
 HALF = {"rtol": 1e-2, "atol": 1e-2}
 
 

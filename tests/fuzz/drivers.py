@@ -20,7 +20,7 @@ from support.checkout import DRIVERS
 
 DRIVER = DRIVERS / "broken_driver.so"
 
-#: What a driver may leave out, together.
+#: The entries that a driver may leave out; those of one row are left out together.
 OPTIONAL = (
     ("device_synchronize",),
     ("finalize",),
@@ -66,7 +66,7 @@ def environment_of(seed: int) -> tuple[dict[str, str], str]:
 
 
 class FailingProgram(EagerProgram):
-    """On the device each call of the driver fails with a chance, while a line runs."""
+    """While a line runs on the device, each call of the driver may fail at random."""
 
     def __init__(self, seed: int, device: str, percent: int) -> None:
         self.failed = 0

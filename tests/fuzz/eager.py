@@ -178,7 +178,7 @@ OUT = (
 
 # The device takes bools where the CPU takes none (argmax), and integers (max_pool1d); it gives gelu(inf) in half
 # precision and the layer norm of values beyond the root of the dtype's range, where the CPU gives NaN. The CPU's median
-# of elements that share memory is none. So lines do not ask that.
+# of elements that share memory is no median. So lines do not ask for any of these.
 TOLERANCES = {
     torch.float16: (4e-3, 1e-3),
     torch.bfloat16: (3e-2, 1e-2),
@@ -208,7 +208,7 @@ class EagerProgram:
         return {"torch": torch, "F": F, "device": device, "inf": float("inf"), "nan": float("nan")}
 
     def run(self) -> str | None:
-        """What differs from the CPU, if anything."""
+        """Returns the first difference from the CPU; None if there is none."""
         for _ in range(self.random.randint(2, 4)):
             problem = self.step(self._leaf())
             if problem:
@@ -277,7 +277,7 @@ class EagerProgram:
         x = choose(self.names)
         bools = [name for name in self.names if self.cpu[name].dtype == torch.bool]
         integers = [name for name in self.names if self.cpu[name].dtype in (torch.int64, torch.int32, torch.uint8)]
-        # What writes where it reads, or one element several times, is an error, or means nothing.
+        # A call that writes where it reads, or writes one element several times, is an error, or means nothing.
         others = self.names
         if writes(call):
             if has_shared_elements(self.cpu[x]):
@@ -321,13 +321,13 @@ class EagerProgram:
         try:
             exec(line, namespace)
             if namespace["device"] != "cpu":
-                torch.accelerator.synchronize()  # where errors of asynchronous work are told
+                torch.accelerator.synchronize()  # where errors of asynchronous work are reported
         except Exception as error:
             return error
         return None
 
     def _keep(self, line: str) -> None:
-        """What the line made, if it is a tensor of a size that is worth going on with."""
+        """Keeps the value that the line made, if it is a tensor of a size that is worth going on with."""
         name = line.partition(" = ")[0]
         for namespace in (self.cpu, self.device):
             if isinstance(namespace[name], tuple | list):

@@ -41,7 +41,7 @@ class Program(NamedTuple):
 class Writer:
     """Writes one program: statements over arrays whose shapes and types it knows.
 
-    What floats compute does not decide about integers, so that rounding never becomes another choice.
+    Integers never depend on values that floats compute, so that rounding never becomes another choice.
     """
 
     def __init__(self, generator: random.Random) -> None:
@@ -51,7 +51,7 @@ class Writer:
         self.arrays: dict[str, jax.ShapeDtypeStruct] = {}
 
     def argument(self, dtypes: tuple[str, ...] = FLOATS + INTEGERS, rank: int | None = None) -> str:
-        """A new one, of small numbers."""
+        """Adds an argument of small numbers, and returns its name."""
         name, dtype = f"a{len(self.arguments)}", self.random.choice(dtypes)
         rank = self.random.randint(1, 3) if rank is None else rank
         sizes = tuple(self.random.choice(SIZES) for _ in range(rank))
@@ -73,7 +73,7 @@ class Writer:
         return self.argument(dtypes, self.random.randint(max(least_rank, 1), 3))
 
     def let(self, expression: str) -> str:
-        """What the expression gives, by a name."""
+        """Gives the value of the expression a name, and returns the name."""
         names = {"jax": jax, "jnp": jnp, "lax": lax}
         array = jax.eval_shape(lambda arrays: eval(expression, names | arrays), self.arrays)
         name = f"v{len(self.lines)}"
@@ -248,7 +248,7 @@ def check(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
 
 
 def message_of(script: str, device: jax.Device, cpu: jax.Device) -> str:
-    """What is wrong with a program, whatever it raises; "" where nothing is."""
+    """Returns what is wrong with a program, whatever it raises; "" if nothing is."""
     try:
         names: dict[str, Any] = {}
         exec(script, names)

@@ -31,7 +31,7 @@ class Fuzz:
             first += 1
 
     def made(self, kind: str, count: int = 1) -> None:
-        """Adds to what is told at the end, so that a fuzzer that makes nothing is seen."""
+        """Adds to the counts that are reported at the end, so that a fuzzer that makes nothing is seen."""
         made[kind] += count
 
 

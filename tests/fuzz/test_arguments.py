@@ -92,7 +92,7 @@ class Arguments:
 def outcome(operator: Any, arguments: list[Any]) -> Any:
     try:
         results = torch.utils._pytree.tree_leaves(operator(*arguments))
-        torch.accelerator.synchronize()  # where errors of asynchronous work are told
+        torch.accelerator.synchronize()  # where errors of asynchronous work are reported
         return results
     except Exception as error:
         return error

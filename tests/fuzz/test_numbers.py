@@ -79,7 +79,7 @@ def calls(operator: Any, dtype: torch.dtype) -> Iterator[tuple[list[Any], int]]:
 def outcome(operator: Any, arguments: list[Any]) -> Any:
     try:
         result = operator(*arguments)
-        torch.accelerator.synchronize()  # where errors of asynchronous work are told
+        torch.accelerator.synchronize()  # where errors of asynchronous work are reported
         return result
     except Exception as error:
         return type(error)

@@ -115,7 +115,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def disagreement(expected: Any, actual: Any, tolerance: tuple[float, float] = (1e-3, 1e-4)) -> str | None:
-    """Of two outcomes. A transform that the CPU refuses may be possible on the device."""
+    """Returns how two outcomes differ. A transform that the CPU refuses may be possible on the device."""
     if isinstance(expected, type):
         return None
     if isinstance(actual, type):

@@ -57,7 +57,7 @@ static_assert(offsetof(XLA_FFI_Api, XLA_FFI_CustomOptions_Get) == offsetof(ours:
 
 // --- handlers --------------------------------------------------------------------------------------------------------
 
-// What a handler gets from the table itself: the api and the context of its call.
+// A handler gets these from the table itself: the api and the context of its call.
 struct Raw {};
 struct RawContext {
   const XLA_FFI_Api* api;

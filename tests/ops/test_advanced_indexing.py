@@ -27,7 +27,7 @@ ROWS = torch.tensor([3, 0, -1, 3])
 PAIRS = torch.tensor([[1, -2], [0, 1]])
 ALL = slice(None)
 
-#: Of a tensor of sizes 4, 5, 6.
+#: Indices of a tensor of sizes 4, 5, 6.
 INDICES: dict[str, Index] = {
     "rows": (ROWS,),
     "int32": (ROWS.int(),),

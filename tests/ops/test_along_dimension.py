@@ -58,7 +58,7 @@ def test_scatter(view: str, dim: int, device: torch.device) -> None:
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_scatter_of_any_dtype(dtype: torch.dtype, dim: int, device: torch.device) -> None:
-    # Of an index and a source that are smaller and larger than what is written.
+    # The index is smaller and the source larger than the tensor that is written.
     x, source, index = values(3, 8, dtype=dtype), values(4, 9, dtype=dtype), permutations(3, 3, dim=dim)
     assert_no_copies(lambda x, i, s: x.scatter(dim, i, s), x, index, source, device=device)
     assert_no_copies(lambda x, i, s: x.scatter_add(dim, i, s), x, index, source, device=device)

@@ -65,7 +65,7 @@ CASES = {
     "transposed_line": Case("conv_transpose1d", (2, 4, 6), (4, 3, 4), {"stride": 3, "padding": 1}),
     "transposed_volume": Case("conv_transpose3d", (1, 3, 3, 4, 3), (3, 2, 2, 3, 2), {"stride": (2, 1, 2)}),
 }
-# Those that the kernels leave to the CPU.
+# The kernels leave these cases to the CPU.
 HOST_CASES = {
     "empty_batch": Case("conv2d", (0, 3, 9, 7), (5, 3, 3, 3)),
     "output_padding_beyond_stride": Case(

@@ -1,6 +1,6 @@
-"""What is drawn follows its distribution: Kolmogorov-Smirnov for continuous ones, chi-square for discrete ones.
+"""Random numbers follow their distributions: Kolmogorov-Smirnov for continuous ones, chi-square for discrete ones.
 
-Seeded, so that a test passes always or never; each statistic is held against its 99.9 % quantile.
+Tests are seeded, so that each passes always or never; each statistic is held against its 99.9 % quantile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 COUNT = 100_000
-#: Of the standard normal distribution, the 99.9 % quantile.
+#: The 99.9 % quantile of the standard normal distribution.
 NORMAL_QUANTILE = 3.0902
 
 Draw = Callable[[torch.Tensor], torch.Tensor]
@@ -41,7 +41,7 @@ CONTINUOUS: dict[str, tuple[Draw, Function]] = {
         lambda x: 1 - (1 - x) ** 3,
     ),
     "rrelu": (
-        # Of -1, minus the slope that was drawn.
+        # rrelu of -1 is minus the slope that was drawn.
         lambda t: -F.rrelu(t - 1, 0.1, 0.9, training=True),
         lambda x: (x - 0.1) / 0.8,
     ),
@@ -84,7 +84,7 @@ DISCRETE: dict[str, tuple[Draw, list[float]]] = {
     "random_": (lambda t: t.random_(0, 10), [0.1] * 10),
     "randint_like": (lambda t: torch.randint_like(t, 7), [1 / 7] * 7),
     "randperm": (
-        # What the last place of a permutation of four holds.
+        # The last number of a permutation of four.
         lambda t: torch.stack([torch.randperm(4, device=t.device)[-1] for _ in range(2000)]),
         [0.25] * 4,
     ),

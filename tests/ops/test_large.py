@@ -47,7 +47,7 @@ def last_and_first(result: Tensor) -> list[object]:
     return [*result[LAST - 1 :].tolist(), *result[:2].tolist()]
 
 
-#: By name: a call, and what it gives.
+#: For each name: a call, and its result.
 NUMBERS: dict[str, tuple[Callable[[Tensor], Tensor], object]] = {
     "sum": (lambda x: x.sum(), 5),
     "sum of a dtype": (lambda x: x.sum(dtype=torch.float32), 5),

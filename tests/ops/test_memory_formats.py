@@ -17,7 +17,7 @@ CHANNELS_LAST, CHANNELS_LAST_3D = torch.channels_last, torch.channels_last_3d
 
 
 def values(*shape: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Between 0.1 and 0.9, or small positive integers: where most functions are defined."""
+    """Returns numbers between 0.1 and 0.9, or small positive integers: most functions are defined for these."""
     numbers = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 0.8 + 0.1
     return numbers.to(dtype) if dtype.is_floating_point else (numbers * 7).to(dtype) + 1
 
@@ -41,7 +41,7 @@ IMAGES: dict[str, Make] = {
     "channels": lambda **k: values(1, 3, 1, 1, **k),
     "scalar": lambda **k: values(**k),
 }
-#: What does not broadcast with the above.
+#: Tensors that do not broadcast with the above.
 OTHERS: dict[str, Make] = {
     "channels_last_3d": lambda **k: values(2, 3, 2, 4, 5, **k).contiguous(memory_format=CHANNELS_LAST_3D),
     "matrix": lambda **k: values(4, 6, **k),
@@ -132,7 +132,7 @@ TERNARY: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]] = 
     "where": lambda a, b, c: torch.where(a > 0.5, b, c),
     "clamp": torch.clamp,
 }
-#: What every layout meets as the other operand.
+#: Every layout is combined with each of these as the other operand.
 PARTNERS = ["contiguous", "channels_last", "expanded", "ambiguous_channels_last", "channels"]
 TERNARY_LAYOUTS = ["contiguous", "channels_last", "permuted", "expanded", "ambiguous_channels_last", "row"]
 
@@ -155,7 +155,7 @@ def outcome(function: Callable[..., Any], *operands: torch.Tensor) -> list[torch
 def differences(
     device: torch.device, function: Callable[..., Any], layouts: tuple[str, ...], dtype: torch.dtype
 ) -> list[str]:
-    """What the device does otherwise than the CPU for operands of these layouts."""
+    """Returns the differences of the device from the CPU for operands of these layouts."""
     operands = [(IMAGES | OTHERS)[layout](dtype=dtype, seed=seed) for seed, layout in enumerate(layouts)]
     expected = outcome(function, *operands)
     actual = outcome(function, *(on(device, operand) for operand in operands))

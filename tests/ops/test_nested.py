@@ -46,7 +46,7 @@ def plain(result: Any) -> Any:
 
 
 def gradient(operator: Operator, x: torch.Tensor) -> Any:
-    """That of the squares of the result; None where PyTorch has none."""
+    """Returns the gradient of the sum of the squares of the result; None where PyTorch has none."""
     try:
         result = operator(x)
         if not isinstance(result, torch.Tensor) or not result.requires_grad:

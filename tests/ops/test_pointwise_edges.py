@@ -1,5 +1,5 @@
-"""Where pointwise operators are particular: out= of another dtype, signed zeros, large numbers, elements that share
-memory, small floating types. What the CPU refuses is refused, what it gives is given."""
+"""Edge cases of pointwise operators: out= of another dtype, signed zeros, large numbers, elements that share memory,
+small floating types. The device refuses what the CPU refuses, and gives what the CPU gives."""
 
 from __future__ import annotations
 

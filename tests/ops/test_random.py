@@ -143,7 +143,7 @@ def test_instruction_sets_do_not_matter(run_python: Callable[..., subprocess.Com
     assert len(set(drawn.values())) == 1, drawn
 
 
-#: Where, with seed 0, a word begins with 24 zeros.
+#: With seed 0, the word at this offset begins with 24 zeros.
 ZERO_OFFSET = 4 * 14_883_995
 
 

@@ -41,7 +41,7 @@ def make(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, torc
 
 
 def tangent_by_reverse_mode(function: Callable[..., torch.Tensor], x: Any, tangent: Any) -> torch.Tensor:
-    """What forward mode must give, where the CPU has none: the derivative of the vector-Jacobian product."""
+    """Returns the result for forward mode, where the CPU has none: the derivative of the vector-Jacobian product."""
     _, tangent_out = torch.autograd.functional.jvp(function, x, tangent)
     return tangent_out
 

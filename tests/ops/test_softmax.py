@@ -23,7 +23,7 @@ def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 def test_forward_and_backward(
     function: Callable[..., Any], shape: tuple[int, ...], dim: int, device: torch.device
 ) -> None:
-    # Of rows with a peak, the CPU's own gradient of log_softmax is beyond the tolerance where it has AVX2 alone.
+    # If rows have a peak, the CPU's own gradient of log_softmax is beyond the tolerance where it has AVX2 alone.
     assert_gradient_parity(lambda x: function(x, dim), values(*shape) / 4, device=device)
 
 

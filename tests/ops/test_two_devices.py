@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: By operands: `x` is on the device, `y` elsewhere; both are of 4 rows and columns. The operand's name is the schema's.
+#: Calls with two operands: `x` is on the device, `y` elsewhere; both have 4 rows and columns. The schema names them.
 CALLS: dict[str, tuple[Callable[[Tensor, Tensor], object], str, str]] = {
     "add": (lambda x, y: x + y, "aten::add", "other"),
     "add_": (lambda x, y: x.clone().add_(y), "aten::add", "other"),
@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[Callable[[Tensor, Tensor], object], str, str]] = {
 
 
 def refuses(name: str, device: torch.device, elsewhere: torch.device) -> None:
-    """Of two devices, the first that is met is the one that is expected."""
+    """Checks that the call is refused. The error expects the device that comes first, whichever of the two it is."""
     call, operator, operand = CALLS[name]
     x = torch.arange(16.0, device=device).view(4, 4)
     y = torch.arange(16.0, device=elsewhere).view(4, 4)

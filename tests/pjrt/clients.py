@@ -1,6 +1,6 @@
 """Running clients of the PJRT plugin: each in an interpreter of its own, since a process has one driver.
 
-These tests need no torch. Where they run without it, as in an environment for JAX:
+These tests need no torch. To run them without it, as in an environment for JAX:
 
     python -m pytest --confcutdir tests/pjrt tests/pjrt
 """
@@ -41,7 +41,7 @@ def run_client(code: str, driver: str = "host", **variables: str) -> subprocess.
 
 
 def output_of(code: str, driver: str = "host", **variables: str) -> str:
-    """What the code prints; fails the test, with what the client said, where it does not succeed."""
+    """Returns what the code prints. If the code fails, the test fails with what the client said."""
     result = run_client(code, driver, **variables)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

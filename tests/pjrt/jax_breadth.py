@@ -31,10 +31,10 @@ import pjrt_mydev
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 
-#: What JAX's tests compare values with (jax._src.test_util), where they do not name another.
+#: The tolerances of JAX's tests for values (jax._src.test_util), where they do not name another.
 TOLERANCES = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-12,
               "complex128": 1e-12}  # fmt: skip
-#: And derivatives.
+#: The same for derivatives.
 GRADIENT_TOLERANCES = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 1e-4, "complex64": 1e-4, "float64": 1e-10,
                        "complex128": 1e-10}  # fmt: skip
 
@@ -264,7 +264,7 @@ def _cases_of_random(name: str, options: dict[str, Any]) -> Iterator[Case]:
 
 
 def cases(part: int, parts: int) -> Iterator[Case]:
-    """Those of every parts-th function, from the part-th on."""
+    """Yields the cases of every parts-th function, from the part-th on."""
     functions = [(row, name) for row in ROWS for name in row.names.split()]
     for row, name in functions[part::parts]:
         yield from _cases_of_row(row, name)
@@ -273,7 +273,7 @@ def cases(part: int, parts: int) -> Iterator[Case]:
 
 
 def _results(function: Function, arguments: list[Any], device: jax.Device) -> list[Array] | str:
-    """What it gives, or the type of what it raises."""
+    """Returns the results of the function, or the type and the message of the error that it raises."""
     try:
         with jax.default_device(device):
             return [np.asarray(leaf) for leaf in jax.tree.leaves(function(*jax.device_put(arguments, device)))]

@@ -12,7 +12,7 @@ from jax_loops import LOOPS
 
 import pjrt_mydev
 
-#: By the result's type: relative and absolute.
+#: Relative and absolute tolerances, by the result's type.
 TOLERANCES = {"float16": 1e-3, "bfloat16": 2e-2}
 TOLERANCE = 1e-5
 
@@ -45,7 +45,7 @@ def compare(case: Case, device: jax.Device, cpu: jax.Device) -> None:
 
 
 def message_of(case: Case, device: jax.Device, cpu: jax.Device) -> str:
-    """What is wrong with a case, whatever it raises; "" where nothing is."""
+    """Returns what is wrong with a case, whatever it raises; "" if nothing is."""
     try:
         compare(case, device, cpu)
     except Exception as error:

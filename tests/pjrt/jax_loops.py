@@ -54,7 +54,7 @@ def _after(x: jax.Array) -> Any:
 
 
 def _beyond(x: jax.Array) -> Any:
-    """Its last rounds write what lies behind the end: nothing; a slice there is the last one."""
+    """The last iterations write behind the end, which has no effect; a slice there is the last one."""
     return lax.fori_loop(0, len(x) + 3, lambda i, a: a.at[i].set(2 * lax.dynamic_index_in_dim(a, i, keepdims=False)), x)
 
 
@@ -71,7 +71,7 @@ def _swap(x: jax.Array) -> Any:
 
 
 def _read_then_written(x: jax.Array) -> Any:
-    """What a round reads where it writes later is the older value."""
+    """An iteration that reads where it writes later gets the older value."""
 
     def step(i: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         a, sum_ = state
@@ -82,7 +82,7 @@ def _read_then_written(x: jax.Array) -> Any:
 
 
 def _carried_part(x: jax.Array) -> Any:
-    """A part that is read is what the next round has."""
+    """Each iteration reads a part, which the next iteration gets."""
 
     def step(i: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         a, row = state

@@ -191,7 +191,8 @@ PROGRAMS: list[Program] = [convolutional_network, transformer, recurrent_network
 
 
 def message_of(program: Program, device: jax.Device, cpu: jax.Device, tolerance: float = TOLERANCE) -> str:
-    """What is wrong with it on the device; "" where nothing is. The tolerance is relative and absolute."""
+    """Returns what is wrong with the program on the device; "" if nothing is. The tolerance is relative and
+    absolute."""
     results = []
     for where in (device, cpu):
         with jax.default_device(where):

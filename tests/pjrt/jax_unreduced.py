@@ -21,7 +21,7 @@ from jax_training import normal
 import pjrt_mydev
 
 Array = np.ndarray[Any, Any]
-# As parts of the largest number: sums of parts are in another order.
+# Tolerances as fractions of the largest number, since sums of parts are in another order.
 TOLERANCES = {"bfloat16": 2e-2, "float32": 2e-6}
 MESHES = {"2x2": (2, 2), "4x1": (4, 1)}
 
@@ -282,7 +282,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 def parts_of(program: Callable[[], Any], platform: str, sizes: tuple[int, int]) -> list[tuple[str, list[Array]]]:
-    """How each result is spread over the platform's devices, and what each of them has."""
+    """Returns how each result is spread over the platform's devices, and the part that each device has."""
     mesh = Mesh(np.array(jax.devices(platform)).reshape(sizes), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
     with jax.set_mesh(mesh):
         results = jax.tree.leaves(program())

@@ -18,8 +18,8 @@ from support.checkout import BUILD
 
 PRINTER = BUILD / "tests" / "cpp" / "print_stablehlo"
 
-# What jaxlib says of programs and the project's reader does not keep: dictionaries that are empty, how Shardy is to
-# shard operators, and meshes as JAX says them besides.
+# Parts of jaxlib's text that the project's reader does not keep: dictionaries that are empty, how Shardy is to shard
+# operators, and the meshes that JAX states in addition.
 NOT_KEPT = [
     r"(?:arg|res)_attrs = \[(?:\{\}(?:, )?)+\], ",
     r" \{stablehlo\.mesh = [^\n]*\}(?= :)",
@@ -51,14 +51,14 @@ def context() -> Any:
 
 
 def serialize(module: Any, version: str) -> bytes:
-    """As JAX sends it to a plugin that reads this version."""
+    """Serializes a module as JAX does for a plugin that reads this version."""
     from jaxlib.mlir.dialects import stablehlo
 
     return bytes(stablehlo.serialize_portable_artifact(module, version, allow_other_dialects=True))
 
 
 def deserialized(program: bytes) -> str:
-    """jaxlib's view of it."""
+    """Returns jaxlib's text of a serialized program, without the parts that the project's reader does not keep."""
     from jaxlib.mlir.dialects import stablehlo
 
     with context() as made:
@@ -69,7 +69,7 @@ def deserialized(program: bytes) -> str:
 
 
 def normalized(text: str) -> str:
-    """The same of a program's text."""
+    """Returns a program's text as jaxlib prints it."""
     from jaxlib.mlir import ir
 
     with context():
@@ -77,7 +77,7 @@ def normalized(text: str) -> str:
 
 
 def printed(program: bytes, directory: Path) -> str:
-    """What the project's reader makes of a program in bytecode or text."""
+    """Returns the text that the project's reader makes of a program in bytecode or text."""
     path = directory / "program"
     path.write_bytes(program)
     result = subprocess.run([PRINTER, path], capture_output=True, text=True, check=False)

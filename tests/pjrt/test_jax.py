@@ -6,7 +6,7 @@ import pytest
 
 from pjrt.clients import DRIVERS, output_of, require, run_client
 
-#: As the entry point does where the package is installed.
+#: This code does what the entry point does where the package is installed.
 START = """
 import sys
 import jax, numpy as np, ml_dtypes
@@ -121,7 +121,7 @@ def test_arrays_may_live_until_the_interpreter_exits() -> None:
 
 
 def test_the_plugin_is_registered_once() -> None:
-    """By the entry point of an installed package, and by hand."""
+    """The entry point of an installed package may register it, and calls by hand as well."""
     code = START + "pjrt_mydev.initialize(); pjrt_mydev.initialize(); print(len(jax.devices('mydev')))"
     result = run_client(code)
     assert result.returncode == 0, result.stderr

@@ -1,6 +1,6 @@
-"""What JAX programs get wrong: a clear error, nothing lost, the next call works, and never an abort.
+"""Mistakes of JAX programs: a clear error, nothing lost, the next call works, and never an abort.
 
-What is wrong with a program itself is in test_stablehlo_reader.py and the googletests of the reader and the lowering.
+test_stablehlo_reader.py and the googletests of the reader and the lowering test programs that are wrong themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What JAX compiled, kept for other processes: its compilation cache, and executables that a program writes itself."""
+"""Executables of JAX for other processes: its compilation cache, and executables that a program writes itself."""
 
 from __future__ import annotations
 

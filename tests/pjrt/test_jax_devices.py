@@ -90,7 +90,7 @@ results["grad"] = shown(jax.grad(lambda x: shards(lambda x: lax.psum(jnp.sum(x**
 """
 
 
-#: Of JAX's two forms of programs for several devices: Shardy's, and GSPMD's.
+#: JAX has two forms of programs for several devices: Shardy's, and GSPMD's.
 PARTITIONERS = {"shardy": "SHARDY = True\n", "gspmd": "SHARDY = False\n"}
 
 

@@ -76,7 +76,7 @@ def results(driver: str) -> dict[str, dict[str, object]]:
     return loaded
 
 
-#: Where the results of each case lie: in which argument's memory, or in memory of their own.
+#: For each result of a case: the argument whose memory holds it; None if it has memory of its own.
 PLACES: dict[str, list[int | None]] = {
     "pointwise": [0],
     "the argument": [0, 1],

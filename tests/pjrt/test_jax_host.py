@@ -1,4 +1,4 @@
-"""What JAX programs call on the host: LAPACK, functions of jax.ffi, Python callbacks."""
+"""Functions that JAX programs call on the host: LAPACK, functions of jax.ffi, Python callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JAX tells of the device and its programs: traces, costs, memory, texts; and what a client asks for."""
+"""JAX's reports on the device and its programs: traces, costs, memory, texts; and options that a client asks for."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_kernels_of_each_kind_are_called_by_name(driver: str, libraries: list[st
 
 
 def test_functions_of_all_versions_are_registered(tmp_path: Path) -> None:
-    """Those before the typed one; JAX's CPU is the judge."""
+    """Tests the versions before the typed one; JAX's CPU is the judge."""
     source, library = tmp_path / "versions.c", tmp_path / "versions.so"
     source.write_text(VERSIONS_SOURCE)
     subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)

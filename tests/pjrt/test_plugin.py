@@ -18,7 +18,7 @@ from support.checkout import ROOT
 
 C_API = ROOT / "csrc" / "pjrt" / "c_api"
 STRUCT = re.compile(r"typedef struct ((?:PJRT|PLUGIN)_\w+) \{(.*?)\n\} \1;", re.DOTALL)
-#: Of the table of functions there is a prefix, as of structs that grew after version 0.104.
+#: The headers have a prefix of the table of functions, as they have of structs that grew after version 0.104.
 TABLE = "PJRT_Api"
 
 
@@ -79,7 +79,7 @@ def test_numbers_are_those_of_the_interface() -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_an_independent_client_finds_nothing_wrong(driver: str, tmp_path: Path) -> None:
-    """What a plugin does not have is no failure; what it has must work."""
+    """A plugin may lack a function, which is no failure; the functions that it has must work."""
     require("pypjrt", "pypjrt")
     report = tmp_path / "report.json"
     code = f"""

@@ -13,10 +13,10 @@ from pjrt.stablehlo_programs import programs
 
 PROGRAMS = programs()
 SHARDED = PROGRAMS.pop("sharded")
-#: The newest version that is read, and what clients that are older write.
+#: The newest version that is read, and the version that older clients write.
 NEWEST = "1.13.0"
 OLDEST = "1.0.0"
-#: What StableHLO 1.0 does not have of the programs.
+#: These programs use parts that StableHLO 1.0 does not have.
 NOT_IN_OLDEST = {"all_reduce", "custom_call", "dot_general", "gather", "result_accuracy", "scatter", "send", "tan"}
 #: Constants of small floats.
 NOT_READ_AS_TEXT = {"constant"}

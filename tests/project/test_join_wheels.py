@@ -22,7 +22,7 @@ pytestmark = pytest.mark.any_driver
 
 
 def wheel(directory: Path, minor: str, name: str = NAME, **changes: str) -> Path:
-    """What a build with that torch gives, in small."""
+    """Makes a small wheel like one from a build with that torch."""
     files = {
         "torch_mydev/__init__.py": "",
         "torch_mydev/lib/libmydev_runtime.so": f"runtime, of the build with {minor}",

@@ -1,6 +1,6 @@
 """Rules about the source itself: which folder may use which, where a name may stand, how long files and functions are.
 
-What the rules are made of, and that they find what breaks them: test_structure_rules.py.
+test_structure_rules.py tests the parts of the rules, and that the rules find what breaks them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LONG_FUNCTION, TOO_LONG_FUNCTION = 80, 150
 DIRECTORIES = ["csrc", "torch_mydev", "pjrt_mydev", "tests", "benchmarks", "examples", "tools"]
 TORCH_INCLUDE = re.compile(r'#\s*include\s*[<"](torch|ATen|c10|caffe2|pybind11|Python\.h)')
 
-# What the layers of csrc may use. The built-in driver is a driver like any other: it knows the public header alone. Its
-# kernels are one library among others: nothing above names them.
+# The layers of csrc that each layer may use. The built-in driver is a driver like any other: it knows the public header
+# alone. Its kernels are one library among others: nothing above names them.
 LAYERS: dict[str, set[str]] = {
     "include": set(),
     "runtime": {"include"},

@@ -1,1 +1,1 @@
-"""What tests of several folders use; child interpreters import it too, in the environment of ``support.checkout``."""
+"""Helpers for tests of several folders; child interpreters import them too, in ``support.checkout``'s environment."""

@@ -1,9 +1,10 @@
-"""The compiler of torch.compile in the tests: what it made of a source before is copied instead of made again.
+"""The compiler of torch.compile in the tests: its earlier result for a source is copied instead of made again.
 
-Inductor's own cache is new in each session, so that all of Inductor and of torch_mydev.compile runs every time. Most of
-what compiling takes is the C++ compiler's, which gives the same for the same; that is kept between sessions, outside
-the checkout, and shared by checkouts. What counts: the source; the command, but for where this checkout and the session
-keep their files; torch's build, the compiler and the processor. A command that is not Inductor's runs as it is.
+Inductor's own cache is new in each session, so that all of Inductor and of torch_mydev.compile runs every time. The C++
+compiler takes most of the time to compile, and gives the same result for the same input. Its results are kept between
+sessions, outside the checkout, and shared by checkouts. A result depends on the source; the command, but for where this
+checkout and the session keep their files; torch's build, the compiler and the processor. A command that is not
+Inductor's runs as it is.
 
 ``use()`` makes cached-g++, which runs this file, the compiler of this process and its children, by CXX and:
 
@@ -82,7 +83,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _key(arguments: list[str]) -> str | None:
-    """What the result depends on; None for a command that is not understood in full."""
+    """Returns a hash of all that the result depends on; None for a command that is not understood in full."""
     sources = [argument for argument in arguments if argument.endswith((".cpp", ".h"))]
     if "TORCH_INDUCTOR_CPP_WRAPPER" not in arguments or "-o" not in arguments or "-E" in arguments or not sources:
         return None

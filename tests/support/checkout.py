@@ -1,4 +1,4 @@
-"""Where this checkout and what was built from it are, and the environment in which a child interpreter finds both."""
+"""The paths of this checkout and of its builds, and the environment in which a child interpreter finds both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-#: What CMake built with tests on; libraries of kernels and of examples, and the drivers that tests load.
+#: CMake's build with tests on; libraries of kernels and of examples, and the drivers that tests load.
 BUILD = Path(os.environ.get("MYDEV_BUILD_DIR", ROOT / "build" / "release"))
 KERNELS = BUILD / "kernels"
 DRIVERS = Path(os.environ.get("MYDEV_TEST_DRIVERS", BUILD / "drivers"))

@@ -22,7 +22,7 @@ COMPLEX = [torch.complex64, torch.complex128]
 DTYPES = [torch.bool, *INTEGERS, *FLOATS, *SMALL_FLOATS, *COMPLEX]
 
 Op = dist.ReduceOp
-#: By which factor each rank multiplies in PREMUL_SUM.
+#: Each rank multiplies by this factor in PREMUL_SUM.
 FACTOR = 2.0
 OPS: dict[str, Any] = {
     "SUM": Op.SUM,
@@ -36,7 +36,8 @@ OPS: dict[str, Any] = {
     "PREMUL_SUM": None,
 }
 
-#: As float32, one that is gathered and then reduced, and one that the engine reduces; the latter in any dtype.
+#: In float32, ranks gather and then reduce tensors of the first length; the engine reduces those of the second, which
+#: it does in any dtype.
 LENGTHS = [1000, 140_001]
 
 Case = Callable[..., None]
@@ -72,7 +73,7 @@ def wide(tensor: Tensor) -> Tensor:
 
 
 def values(rank: int, dtype: torch.dtype, shape: Sequence[int] = (6,), salt: int = 0) -> Tensor:
-    """What a rank contributes, on the CPU."""
+    """Returns the values that a rank contributes, on the CPU."""
     generator = torch.Generator().manual_seed(1000 * salt + rank)
     numbers = torch.randint(0, 3, tuple(shape), generator=generator)
     if dtype.is_complex:

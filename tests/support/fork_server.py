@@ -1,10 +1,10 @@
-"""Child interpreters without the start of one: forked from a process that has imported torch, and nothing of ours.
+"""Child interpreters that skip the start: each is forked from a process that has imported torch, and nothing of ours.
 
 Importing torch is nearly all of a child's start, and importing the compiler most of its first compilation. The server
 imports one or the other, without loading backends, so that a child reads the environment, registers the device and uses
 it as a fresh interpreter does: its program must import torch_mydev itself. It runs in ``__main__`` and ends as an
-interpreter ends, with exit handlers and the status of a signal. What torch reads as it is imported, as
-``OMP_NUM_THREADS``, is the server's: tests of that start a fresh interpreter.
+interpreter ends, with exit handlers and the status of a signal. Variables that torch reads as it is imported, as
+``OMP_NUM_THREADS``, are the server's: tests of these start a fresh interpreter.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Installation:
 
     @property
     def torch_part(self) -> Path:
-        """What is bound to the version of torch that is installed."""
+        """The folder that is bound to the version of torch that is installed."""
         (part,) = (self.package / "lib").glob("torch-*")
         return part
 

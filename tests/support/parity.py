@@ -52,7 +52,8 @@ def is_out_of_reach(device: torch.device) -> bool:
 
 
 def assert_no_copies(function: Function, *inputs: Any, device: torch.device) -> None:
-    """As ``assert_parity``, with strides too; without a fallback where the host does not reach the device's memory."""
+    """Does what ``assert_parity`` does, and compares strides. No fallback is allowed where the host does not reach the
+    device's memory."""
     assert_parity(function, *inputs, device=device, native=is_out_of_reach(device))
     strides = tree_map(lambda leaf: leaf.stride() if isinstance(leaf, torch.Tensor) else None, function(*inputs))
     actual = function(*to_device(inputs, device))
@@ -60,7 +61,7 @@ def assert_no_copies(function: Function, *inputs: Any, device: torch.device) -> 
 
 
 def assert_gradient_parity(function: Function, *inputs: Any, device: torch.device, native: bool = True) -> None:
-    """As ``assert_parity``, and for the gradients of all floating inputs under random output gradients."""
+    """Does what ``assert_parity`` does, also for the gradients of all floating inputs under random output gradients."""
 
     def run(leaves: tuple[Any, ...], seeds: list[torch.Tensor] | None) -> tuple[Any, list[Any], list[torch.Tensor]]:
         leaves = tree_map(

@@ -57,7 +57,7 @@ class Ranks:
         self._environment = environment
         self._processes: list[BaseProcess] = []
         self._connections: list[Connection] = []
-        self._directory: tempfile.TemporaryDirectory[str] | None = None  #: of the store where they meet
+        self._directory: tempfile.TemporaryDirectory[str] | None = None  #: of the store where ranks rendezvous
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Calls ``function(*arguments)`` on every rank. Raises AssertionError with the first failure of a rank."""

@@ -1,4 +1,4 @@
-"""Who includes whom: the edges between the files of a source tree, and whether they keep to an order of its folders.
+"""The edges between the files of a source tree, by includes, and whether they keep to an order of its folders.
 
 A folder is one directly below a root, or, written ".", the files that lie in the root itself. An order is data: a list
 of folders from the lowest to the highest, each of which may use those before it.
@@ -68,12 +68,12 @@ def folder_of(path: Path) -> str:
 
 
 def below(order: Sequence[str]) -> dict[str, set[str]]:
-    """What each folder of a list from the lowest to the highest may use."""
+    """Returns the folders that each folder of a list, from the lowest to the highest, may use."""
     return {folder: set(order[:position]) for position, folder in enumerate(order)}
 
 
 def against_order(edges: Edges, may_use: Mapping[str, set[str]], places: Mapping[Path, str] | None = None) -> list[str]:
-    """What does not keep to the order: uses of a folder that ``may_use`` does not grant, and folders that it lacks.
+    """Returns what breaks the order: uses of a folder that ``may_use`` does not grant, and folders that it lacks.
 
     ``places`` names the folders of files that count for another than their own.
     """

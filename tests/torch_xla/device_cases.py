@@ -1,8 +1,8 @@
-"""What several devices do together, in a thread or a process for each: collectives by name, and training on parts of a
-batch.
+"""Work that several devices do together, in a thread or a process for each: collectives by name, and training on parts
+of a batch.
 
-A program: ``python device_cases.py FILE`` runs all of them on the devices of MYDEV_DRIVER, or of several processes, and
-keeps what each device got.
+This is a program: ``python device_cases.py FILE`` runs all cases on the devices of MYDEV_DRIVER, or of several
+processes, and keeps what each device got.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Expected = Callable[[list[Tensor], int], Tensor]
 
 
 def given(rank: int) -> Tensor:
-    """What a device brings, on the CPU: eight numbers of its own."""
+    """Returns the eight numbers that a device brings, on the CPU; each device has its own."""
     return torch.arange(8.0).add(10 * rank + 1)
 
 
@@ -98,7 +98,7 @@ def _of_second(all_given: list[Tensor], rank: int) -> Tensor:
     return all_given[1]
 
 
-#: Of torch.distributed's backend.
+#: The collectives of torch.distributed's backend.
 _DISTRIBUTED: dict[str, tuple[Case, Expected]] = {
     "distributed all_reduce": (_in_place(dist.all_reduce), _sums),
     "distributed all_reduce product": (

@@ -17,7 +17,7 @@ NAMES = ("gpt2", "llama", "bert", "vit", "resnet", "convnext", "lstm", "unet")
 
 
 def compute(name: str, device: torch.device) -> dict[str, Tensor]:
-    """What the model predicts, the loss, and its gradients; on the CPU."""
+    """Computes the model's prediction, the loss, and its gradients; returns them on the CPU."""
     import torch_xla
 
     from support.models import build

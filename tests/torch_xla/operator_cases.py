@@ -1,6 +1,6 @@
-"""What is computed on torch_xla's own CPU device and on ours: operators with their gradients, by name.
+"""Cases for torch_xla's own CPU device and for ours: operators with their gradients, by name.
 
-A program too: ``python operator_cases.py FILE`` computes all cases on the device that PJRT_DEVICE names.
+This is a program too: ``python operator_cases.py FILE`` computes all cases on the device that PJRT_DEVICE names.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def run(script: list[str], device: str, driver: str = "host", **variables: str) 
 
 @cache
 def results(script: str, folder: Path, device: str, driver: str) -> dict[str, Any]:
-    """What a script of cases saves, by the case's name; run once for each device and driver."""
+    """Returns what a script of cases saves, by the case's name. The script runs once for each device and driver."""
     path = folder / f"{device}-{driver}.pt"
     result = run([script, str(path)], device, driver)
     assert result.returncode == 0, result.stderr
@@ -34,7 +34,7 @@ def results(script: str, folder: Path, device: str, driver: str) -> dict[str, An
 
 
 def output(code: str, device: str = "MYDEV", driver: str = "host", **variables: str) -> str:
-    """What the code prints; it must succeed."""
+    """Returns what the code prints; the code must succeed."""
     result = run(["-c", code], device, driver, **variables)
     assert result.returncode == 0, result.stderr
     return result.stdout

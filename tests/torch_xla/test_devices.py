@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def _results(folder: Path, driver: str) -> list[dict[str, object]]:
-    """By device."""
+    """Returns the results of each device."""
     path = folder / driver
     result = run(["device_cases.py", str(path)], "MYDEV", driver)
     assert result.returncode == 0, result.stderr

@@ -156,7 +156,7 @@ def test_what_is_wrong_with_an_installation_is_one_line(name: str) -> None:
 
 
 def test_the_library_serves_by_its_path() -> None:
-    """As torch_xla's documentation says of a PJRT plugin: no Python of this project chooses it then."""
+    """torch_xla's documentation describes this for a PJRT plugin: no Python of this project chooses it then."""
     code = """
 import torch, torch_xla
 print(len(torch_xla.devices()), (torch.arange(4.0).to("xla:3") * 2).tolist())

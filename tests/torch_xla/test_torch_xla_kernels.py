@@ -27,7 +27,7 @@ x, y = torch.linspace(-3, 3, 8), torch.arange(8.0)
 count, scale = torch.tensor(8), torch.tensor(2.5)
 """
 
-#: What XLA's versions of the interface are called with, and what comes out.
+#: Calls of XLA's versions of the interface, and their expected results.
 _CALLS = {
     "strided, with attributes": (
         'call("softcap", [x], api_version=4, backend_config="{cap = 2.0 : f32}")',
@@ -54,7 +54,7 @@ def _library() -> str:
 
 @cache
 def _differences(driver: str) -> dict[str, str]:
-    """What assert_close says of each call, "" if it is content. All in one process: it takes long to start."""
+    """Returns what assert_close says of each call, "" if it passes. All share a process: it takes long to start."""
     checks = "".join(
         f"""
 try:

@@ -13,7 +13,7 @@ import torch
 from device_cases import cases, given, training
 from processes import free_port, run, run_job
 
-#: Who starts the processes, how many, and the driver of each.
+#: For each job: the program that starts the processes, their number, and the driver of each.
 _JOBS = {
     "torchrun, 2": ("torchrun", 2, "host"),
     "torchrun, 4": ("torchrun", 4, "host:async"),
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def _results(folder: Path, job: str) -> list[dict[str, object]]:
-    """By process."""
+    """Returns the results of each process."""
     starter, count, driver = _JOBS[job]
     path = str(folder / job)
     script = ["device_cases.py", path]

@@ -75,7 +75,7 @@ def test_steps_do_not_fall_back(name: str, implementation: str, device: torch.de
             optimizer.step()
 
 
-# Not SGD with momentum in bfloat16: the CPU's own implementations differ there by more than the tolerance.
+# SGD with momentum is left out in bfloat16: the CPU's own implementations differ there by more than the tolerance.
 @pytest.mark.parametrize(
     ("name", "dtype"), [("sgd_momentum", torch.float64), ("adamw", torch.float64), ("adamw", torch.bfloat16)]
 )

@@ -1,6 +1,6 @@
-// The contracts of the built-in kernels, in each instruction set: the frames that are made of a contract alone are such
-// as it allows, and its kernel refuses dtypes that it does not name. That the kernels do what their contracts say is
-// tried by the suite host_kernels of csrc/conform. What contracts are made of: test_contract_language.cpp.
+// The contracts of the built-in kernels, in each instruction set. A contract allows the frames that are made of it
+// alone, and its kernel refuses dtypes that it does not name. The suite host_kernels of csrc/conform tests that kernels
+// do what their contracts say. test_contract_language.cpp tests the parts of contracts.
 #include <gtest/gtest.h>
 
 #include <algorithm>

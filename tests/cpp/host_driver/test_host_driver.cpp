@@ -277,7 +277,7 @@ TEST_F(AsynchronousStream, RunsTasksLaterInOrder) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-// What a profile is told, in the order in which it ran.
+// Returns the activities that are reported to a profile, in the order in which they ran.
 std::vector<mydev_activity> flushed(int32_t device) {
   std::vector<mydev_activity> all;
   host_driver::profiler().flush(

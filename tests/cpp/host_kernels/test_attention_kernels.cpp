@@ -1,5 +1,5 @@
 // The attention kernels' loops, in each instruction set, against plain loops in double: lengths that are no multiple of
-// a block, shared heads, masks, strided operands, dropout. And what the kernels refuse.
+// a block, shared heads, masks, strided operands, dropout. One test has operands that a kernel refuses.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,7 +49,7 @@ T& element(Operand<T>& o, int64_t b, int64_t h, int64_t i, int64_t j) {
   return o.values[static_cast<size_t>(b * o.strides[0] + h * o.strides[1] + i * o.strides[2] + j * o.strides[3])];
 }
 
-// What the kernel multiplies the weights by.
+// Returns the numbers by which the kernel multiplies the weights.
 std::vector<double> kept_weights(const Case& c, InstructionSet isa) {
   const int64_t row = (c.keys + 3) / 4 * 4, rows = c.batch * c.heads * c.queries;
   Operand<float> drawn({rows * row}, MYDEV_F32);

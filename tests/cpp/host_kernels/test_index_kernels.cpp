@@ -294,7 +294,7 @@ TEST_P(IndexKernels, TrianglesOfAnyDiagonal) {
 
 // --- slices ----------------------------------------------------------------------------------------------------------
 
-// Beyond both ends, twice at one place.
+// Some starts are beyond either end, and two are the same.
 constexpr int64_t kStarts[] = {1, -3, 2, 99, 1, 0};
 
 Operand<int32_t> starts() {
@@ -406,7 +406,7 @@ TEST_P(IndexKernels, CountNegativeIndicesFromTheEndWhereAsked) {
   EXPECT_EQ(sums.values, expected);
 }
 
-// So many that threads share the places: sums of one place are in the order of the parts all the same.
+// There are so many parts that threads share the places. Sums of one place are in the order of the parts all the same.
 TEST_P(IndexKernels, AddManyPartsInOrder) {
   constexpr int64_t kParts = 6000, kRows = 37, kWidth = 41;
   Operand<float> in({kRows, kWidth}, MYDEV_F32), values({kParts, 1, kWidth}, MYDEV_F32);

@@ -62,7 +62,7 @@ const Fill kFills[] = {
     {"mydev.random_bernoulli", {float_attribute("p", 0.25)}},
 };
 
-// So no split into threads can change them.
+// So no split into threads can change the elements.
 TEST_P(RandomKernels, AnElementDependsOnItsPositionAlone) {
   for (const Fill& fill : kFills) {
     SCOPED_TRACE(fill.kernel);
@@ -85,7 +85,7 @@ TEST_P(RandomKernels, AnotherSeedOrOffsetGivesOtherNumbers) {
   }
 }
 
-// As a graph does that is run again and again: the attributes stay, and memory says where its numbers begin.
+// A graph that runs again and again works like this: its attributes stay, and memory says where its numbers begin.
 TEST_P(RandomKernels, AStateInMemoryIsWhereNumbersBegin) {
   Operand<int64_t> begin({2}, MYDEV_S64);
   begin.values = {9, 60};

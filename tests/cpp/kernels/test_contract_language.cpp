@@ -1,4 +1,4 @@
-// What contracts are made of: their text, the expressions in it, and what is said of a frame that does not fit.
+// The parts of contracts: their text, the expressions in it, and the errors for a frame that does not fit.
 #include <array>
 #include <cmath>
 #include <limits>

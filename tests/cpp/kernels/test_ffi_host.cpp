@@ -69,7 +69,7 @@ TEST(FfiHost, GivesDeviceMemoryAndTakesItBack) {
   EXPECT_EQ(allocator_stats(0).allocated_bytes.all.current, before);
 }
 
-// What is given back to the driver is given back once this stream has passed, or at any time once its owner has it.
+// Memory goes back to the driver once this stream has passed, or at any time once its owner has it.
 TEST(FfiHost, GivesMemoryOfTheStreamThatRuns) {
   Stream& other = stream_from_pool(0, 0);
   Stream& external = register_external_stream(0, other.handle());
@@ -179,7 +179,7 @@ Args register_args(size_t size) {
   return args;
 }
 
-// By either layout, whatever the table: a library asks for the table before anybody knows its version.
+// Registers by either layout, whatever the table: a library asks for the table before anybody knows its version.
 void expect_registered(int table, void* args) {
   ASSERT_EQ(ffi::api_table(table).handler_register(args), nullptr);
   const mydev_kernel* kernel = find_kernel("test.from_table");

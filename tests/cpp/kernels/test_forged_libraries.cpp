@@ -207,7 +207,7 @@ class Forged {
       case 1:
         one.value.name = any_name(random_);
         break;
-      case 2:  // with its value: a pointer that is none cannot be told
+      case 2:  // with its value: a pointer that is none cannot be recognised
         one.value.kind = static_cast<uint16_t>(below(random_, 11));
         one.value.count = 0;
         std::memset(&one.value.value, 0, sizeof(one.value.value));

@@ -126,7 +126,7 @@ TEST_P(TruncatedLibraries, AreRefused) {
   const std::string file = directory.add("c_library.so", "truncated.so");
   fs::resize_file(file, fs::file_size(file) * static_cast<uintmax_t>(GetParam()) / 100);
   const Error error = error_of([&] { load_kernel_library(file); });
-  // What is behind the segments may be missing: the library then works.
+  // The bytes behind the segments may be missing: the library then works.
   EXPECT_TRUE(error.code() == MYDEV_INVALID_ARGUMENT || (error.code() == MYDEV_OK && GetParam() >= 60)) << error.what();
 }
 

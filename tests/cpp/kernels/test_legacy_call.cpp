@@ -32,7 +32,7 @@ bool has_opaque(mydev_kernel_kind kind) {
   return kind != MYDEV_KIND_ORIGINAL_HOST && kind != MYDEV_KIND_STATUS_HOST;
 }
 
-// What a kernel was called with, whatever its form.
+// The arguments that a kernel was called with, whatever its form.
 struct Seen {
   void* out = nullptr;
   std::vector<const void*> in;

@@ -192,7 +192,7 @@ TEST(TypedFfi, SurvivesAThrowingHandler) {
   expect_error(error_of([&] { run_kernel(*odd); }), MYDEV_UNKNOWN, "no std::exception");
 }
 
-// To 0.3 handlers are told the message alone, and what lies behind their arguments is theirs.
+// Handlers of versions up to 0.3 get the message alone; the memory behind their arguments is theirs.
 template <int kMinor>
 ffi::Error* ask_for_details(CallFrame* frame) {
   ffi::Error* made = fail(frame, 5, "text");

@@ -46,7 +46,7 @@ TEST(Lowering, AddsAProductByANumberInOneKernel) {
   }
 }
 
-// Of the elements up to each, and from each on: one launch, however many there are.
+// Windows over the elements up to each one, or from each one on, are one launch, however many elements there are.
 TEST(Lowering, ComputesCumulativeWindowsByKernels) {
   const auto text = [](const char* initial, const char* padding, const char* body) {
     return function("%x: tensor<4xf32>", "tensor<4xf32>",
@@ -145,7 +145,7 @@ TEST(Lowering, TakesCallsThatGiveTuples) {
   EXPECT_NEAR(values[1], 3, 1e-6);
 }
 
-// As torch_xla makes them of `scan`.
+// torch_xla makes such functions of `scan`.
 TEST(Lowering, TakesFunctionsThatGiveTuples) {
   const std::string both = "tuple<tensor<2xf32>, tensor<2xf32>>",
                     types = std::string("(tensor<2xf32>, tensor<2xf32>) -> ") + both;
@@ -192,7 +192,7 @@ TEST(Lowering, TakesFunctionsThatGiveTuples) {
 }
 
 TEST(Lowering, UpdatesTheStateOfLoopsInOneStep) {
-  // Two values that change places: each round reads both before it writes either.
+  // Two values change places: each iteration reads both before it writes either.
   const std::string text = function("%a: tensor<2xf32>, %b: tensor<2xf32>", "tensor<2xf32>", R"(
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %r:3 = stablehlo.while(%i = %zero, %p = %a, %q = %b) : tensor<i32>, tensor<2xf32>, tensor<2xf32>
@@ -269,7 +269,7 @@ TEST(Lowering, LeavesOutACounterThatOnlyCounts) {
   EXPECT_EQ(counter.read(), (std::vector<int32_t>{7}));
 }
 
-// i < limit, i + step: i at the end, and how many rounds there were.
+// Loops while i < limit, with i + step as the next i. Returns i at the end, and the trip count.
 template <typename Integer>
 std::pair<Integer, float> counted_to(const std::string& type, Integer start, Integer limit, Integer step) {
   const auto number = [&](const std::string& name, Integer value) {
@@ -381,7 +381,7 @@ void PrintTo(const OperatorCase& given, std::ostream* out) {
 
 class LoweredOperator : public ::testing::TestWithParam<OperatorCase> {};
 
-// Of two tensors of four numbers.
+// Each operator gets two tensors of four numbers.
 TEST_P(LoweredOperator, IsAsItsEvaluation) {
   const auto& [name, operation, type] = GetParam();
   const std::string tensor = "tensor<4x" + std::string(type) + ">";

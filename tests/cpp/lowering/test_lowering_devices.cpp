@@ -56,7 +56,7 @@ TEST(Collectives, AreSharedWhereDevicesMeetForTheSame) {
   EXPECT_NE(first->next_run(0), first->next_run(0));
 }
 
-// Of the last dimension, over axis "b" of a mesh of two by two.
+// Returns a sharding of the last dimension over axis "b" of a mesh of two by two.
 stablehlo::TensorSharding over_b(size_t rank) {
   stablehlo::TensorSharding over;
   over.mesh = stablehlo::Mesh{{{"a", 2}, {"b", 2}}, {}};

@@ -1,4 +1,4 @@
-// What parts of tensors begin where others say: as what launches of kernels it is lowered.
+// Parts of tensors whose starts other tensors give: the launches of kernels that they are lowered to.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace mydev::lowering {
 namespace {
 
-// As JAX writes x[i, j]: the kernel adds the size to what is negative; nothing else is launched.
+// JAX writes x[i, j] like this. The kernel adds the size to negative indices; nothing else is launched.
 TEST(LoweringIndexing, LeavesItToKernelsToCountFromTheEnd) {
   const auto text = [](const char* size, const std::string& use) {
     return function("%x: tensor<3x2xf32>, %i: tensor<4xi32>, %j: tensor<4xi32>", "tensor<4xf32>", std::string(R"(

@@ -189,7 +189,7 @@ uint64_t bytes_of(const program::Slot& slot) {
   return static_cast<uint64_t>(count_of(slot.sizes)) * static_cast<uint64_t>(dtype_size(slot.dtype));
 }
 
-// What a run of the program leaves in memory that was filled with a byte, of arguments that are ones in every byte.
+// Returns the results of a run: memory that was filled with a byte before. Every byte of the arguments is one.
 std::vector<Bytes> run_over(const LoweredProgram& lowered, unsigned char fill) {
   const program::Program& built = *lowered.program;
   std::vector<std::unique_ptr<DeviceArray<unsigned char>>> arguments, results;
@@ -214,7 +214,8 @@ bool is_small(const LoweredProgram& lowered) {
   return bytes < (1 << 14);
 }
 
-// Whether it ran: loops may go on for ever by what they say, and random numbers are others each time.
+// Returns whether the program ran. Programs with loops or random numbers do not: loops may go on for ever, and random
+// numbers differ each time.
 bool lower_and_run(const Module& module) {
   verify(module);
   const bool is_collective =
@@ -276,13 +277,15 @@ std::set<std::string> accepted(const Change& change) {
 
 using Names = std::set<std::string>;
 
-// Whose results are of any type, as what gives them is not in the program; and those that are not lowered.
+// Adds operators whose results are of any type, since their source is not in the program, and operators that are not
+// lowered.
 Names with_unknown(Names names) {
   names.merge(Names{"custom_call", "infeed", "recv", "dot", "einsum", "torch_index_select", "unary_einsum"});
   return names;
 }
 
-// Which have sizes of their own: from 1, from operands that are known when the program runs, by the number of devices.
+// Some operators have sizes of their own: made from 1, given by operands when the program runs, or by the number of
+// devices.
 TEST(DeclaredTypes, HaveTheSizesThatFollow) {
   const Names others = accepted([](Type& type) {
     if (type.dims.empty() || type.dims[0] == kDynamic) return false;
@@ -296,7 +299,7 @@ TEST(DeclaredTypes, HaveTheRankThatFollows) {
   EXPECT_EQ(others, with_unknown({"broadcast_in_dim", "iota", "reshape"}));
 }
 
-// Which have elements of their own: sums of products in a wider type are asked for by that type.
+// Some operators have elements of their own: a wider type asks for sums of products in that type.
 TEST(DeclaredTypes, HaveTheElementsThatFollow) {
   const Names others = accepted([](Type& type) {
     type.element = type.element == ElementType::kF64 ? ElementType::kF32 : ElementType::kF64;

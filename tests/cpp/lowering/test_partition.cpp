@@ -1,5 +1,5 @@
-// Programs for several devices as the program of one of them: which operations are computed in parts, and where devices
-// meet. tests/pjrt/jax_partitioned.py compares what such programs compute.
+// Programs for several devices as the program of one of them: the operations that are computed in parts, and those at
+// which devices rendezvous. tests/pjrt/jax_partitioned.py compares the results of such programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,8 @@ std::string constrained(const std::string& result, const std::string& operand, c
   return "\n" + result + " = stablehlo.custom_call @Sharding(" + operand + ") {mhlo.sharding = \"" + sharding +
          "\"} : (" + type + ") -> " + type + "\n";
 }
-// Of %x by %w along the columns of %x, which come in parts: it is left in this way, then goes through the body.
+// Multiplies %x by %w along the columns of %x, which come in parts. The product has this sharding, then goes through
+// the body.
 std::string product(const std::string& sharding, const std::string& body) {
   return program("%x: tensor<8x4xf32>" + std::string(kColumns) + ", %w: tensor<4x6xf32>" + kRowsOfSecond,
                  "tensor<8x6xf32>",
@@ -135,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
     %0 = stablehlo.reverse %x, dims = [0] : tensor<8x4xf32>
     return %0 : tensor<8x4xf32>)"),
              "gather of argument 0 tensor<8x4xf32>\nreverse tensor<8x4xf32>\n"},
-        // What goes round comes in whole, and is cut from the first round on.
+        // A carried value comes in whole, and is cut from the first iteration on.
         Case{"Loops", program(kRowsOfX, "tensor<8x4xf32>", R"(
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>

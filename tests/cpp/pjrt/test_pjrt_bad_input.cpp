@@ -1,5 +1,5 @@
-// What clients of the PJRT plugin give that is wrong, beyond single calls: programs that are newer, cut off or damaged,
-// and handles that outlive their client. Each is told or does no harm, and the next program runs.
+// Wrong input from clients of the PJRT plugin, beyond single calls: programs that are newer, cut off or damaged, and
+// handles that outlive their client. Each is reported or does no harm, and the next program runs.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -79,7 +79,7 @@ TEST_F(PjrtBadInput, SurvivesProgramsThatAreDamaged) {
   expect_that_programs_run();
 }
 
-// Of clients of several processes, while this process is one by itself.
+// The options are those of clients of several processes, while this process is one by itself.
 TEST_F(PjrtBadInput, NamesNumbersOfProcessesThatDoNotFit) {
   const auto error_with = [](int64_t index, int64_t count) {
     std::vector<PJRT_NamedValue> options(2);

@@ -1,4 +1,4 @@
-// Devices that are started one by one, as clients do that have a thread for each: they meet in what they run.
+// Devices that are started one by one, as clients with a thread for each device do: their programs rendezvous.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -55,8 +55,8 @@ BufferHandle start(const LoadedHandle& program, PJRT_Device* on, const BufferHan
   return BufferHandle(result[0]);
 }
 
-// The devices' programs need be alike only in what they meet for. They run twice, since runs must not be taken for each
-// other, and the second program is compiled while a device waits.
+// The devices' programs need be alike only in the operations at which they rendezvous. They run twice, since runs must
+// not be taken for each other, and the second program is compiled while a device waits.
 TEST_F(PjrtDevicesOneByOne, LetsDevicesMeetThatAreStartedOneByOne) {
   if (devices().size() < 2) GTEST_SKIP() << "needs two devices";
   std::vector<LoadedHandle> programs;

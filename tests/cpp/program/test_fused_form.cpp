@@ -1,4 +1,4 @@
-// What the host's mydev.fused says of attributes that are not those of its form (program/fused_form.h).
+// The errors of the host's mydev.fused for attributes that are not those of its form (program/transform/fused_form.h).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace mydev::program {
 namespace {
 
-// y = -exp(x), then m = the sums of its rows. Places: y, m, x, a temporary.
+// y = -exp(x), then m = the sums of its rows. The binding table: y, m, x, a temporary.
 constexpr const char* kGood =
     R"(program p(x: f32[4,8]) -> (y: f32[4,8], m: f32[4]) {
   y, m = launch mydev.fused(x; body="b", sizes=[4, 8], kept=1, rounds=1, advances=[], apart=true, steps={)"
@@ -131,7 +131,7 @@ TEST(FusedFormText, MayBeWrittenAsText) {
   expect_good();
 }
 
-// As a file that ends too early.
+// The text is cut off, like a file that ends too early.
 TEST(FusedFormText, IsNotReadInPart) {
   const std::string whole = std::string("programs version 1\n\n") + kGood;
   for (size_t length = whole.find("steps="); length < whole.size() - 1; length += 7) {

@@ -285,7 +285,7 @@ class RandomProgram {
     view.strides = dense_strides(sizes);
     return view;
   }
-  // Of rows or columns, over the whole shape.
+  // Returns a view that broadcasts rows or columns over the whole shape.
   Operand broadcast(SlotIndex slot, bool of_row) {
     Operand view = builder_.view(slot);
     const Sizes own = view.strides;

@@ -1,5 +1,5 @@
-// Tiles of fused steps that follow each other: those that do as the last did, the last one of a row of them, which is
-// smaller, and the first of the next row. Where memory is guarded, what is written beyond a result is seen.
+// Successive tiles of fused steps: tiles that do as the last did, the last tile of a row, which is smaller, and the
+// first tile of the next row. If memory is guarded, writes beyond a result are seen.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -104,7 +104,7 @@ TEST_P(FusedTiles, WriteANumberForEachRow) {
   }
 }
 
-// Where the last run was is of no use in the next.
+// The memory of the last run is of no use in the next.
 TEST_P(FusedTiles, FindTheMemoryOfEachRun) {
   const SharedProgram program = with_shape(kSoftmax);
   Executor fused = executor_of(fuse(program));

@@ -264,7 +264,7 @@ TEST_P(TiledChain, IsComputedAsByLaunches) {
   const bool is_binary = std::ranges::count(kBinary, kernel) != 0;
   std::string text = "program p(x: f32[3,1001], w: f32[1001]) -> (y: f32[3,1001]) {\n";
   for (const char* name : {"a", "b", "c", "d"}) text += "  temporary " + std::string(name) + ": f32[3,1001]\n";
-  // Of one operand: of the second.
+  // A kernel of one operand gets the second.
   const auto step = [&](const std::string& to, const std::string& first, const std::string& second) {
     const std::string operands = is_binary ? first + ", " + second + alpha : second;
     text += "  " + to + " = launch mydev." + kernel + "(" + operands + ")\n";
@@ -332,7 +332,7 @@ TEST(TiledStep, IsOneLaunchThatSaysWhatItComputes) {
 }
 
 TEST(TiledStep, IsWhatRepeatsOneRun) {
-  // x is what each round leaves to the next; over more than a tile.
+  // Each iteration leaves x to the next; x is larger than a tile.
   const SharedProgram program = fuse(parsed(R"(program round(donated x: f32[50000], w: f32[50000]) -> (x) {
   temporary t: f32[50000]
   t = launch mydev.mul(x, w)
@@ -357,7 +357,8 @@ program p(v: f32[50000], w: f32[50000]) -> (x: f32[50000]) {
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5 * std::abs(expected[i]) + 1e-5);
 }
 
-// Rows of more than a tile: what moves by less than a row goes round by round, else rounds would see another's tiles.
+// Rows of more than a tile. A view that moves by less than a row is computed iteration by iteration, since iterations
+// would otherwise see each other's tiles.
 class TiledLoop : public testing::TestWithParam<int64_t> {};
 
 TEST_P(TiledLoop, MovesOverRows) {
@@ -389,7 +390,7 @@ TEST_P(TiledLoop, MovesOverRows) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, TiledLoop, testing::Values(20000, 20007, 1, 10000));
 
-// Rounds of few values, over rows that move; 513 are more than go through all steps at once.
+// Iterations on few values, over rows that move; 513 values are more than go through all steps at once.
 class ShortRounds : public testing::TestWithParam<size_t> {};
 
 TEST_P(ShortRounds, ComputeOneAfterTheOther) {

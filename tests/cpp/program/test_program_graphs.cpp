@@ -27,7 +27,7 @@ constexpr const char* kTwice = R"(program p(x: f32[4], donated s: f32[4]) -> (y:
   y = launch mydev.mul(y, c)
 })";
 
-// Not a device whose kernels have to be asked at each launch, as host:remote.
+// True if the device records programs. One whose kernels have to be asked at each launch does not, as host:remote.
 bool records() {
   const bool has_graphs = GraphInstances::make(*parsed(kTwice), device(0)) != nullptr;
   return has_graphs && device(0).host_accessible();

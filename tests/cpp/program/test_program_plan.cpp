@@ -57,7 +57,7 @@ class Planned {
   MemoryPlan plan_;
 };
 
-// --- lives ---
+// --- live ranges ---
 
 TEST(MemoryPlan, GivesTheMemoryOfDeadTemporariesToLaterOnes) {
   const Planned planned(R"(program p(x: f32[16]) -> (y: f32[16]) {
@@ -103,7 +103,7 @@ TEST(MemoryPlan, PlacesNothingThatIsGivenOrNeverUsed) {
 }
 
 TEST(MemoryPlan, FillsTheGapThatFitsBest) {
-  // While `small` lives, gaps of 2 and 1 lines are left of what was placed before it.
+  // While `small` is live, the memory that was placed before it has gaps of 2 and 1 lines.
   const Planned planned(R"(program p(x: u8[512]) -> (y: u8[512]) {
   temporary big: u8[256]
   temporary two: u8[128]
@@ -439,7 +439,7 @@ TEST(MemoryPlan, OfRandomProgramsHasNoTwoLiveValuesInOnePlace) {
   });
 }
 
-// What is not needed holds other values than any run leaves there.
+// Memory that is not needed holds other values than any run leaves there.
 class PoisonedMemory final : public RunMemory {
  public:
   PoisonedMemory(std::vector<Binding> parameters, std::vector<Binding> results)

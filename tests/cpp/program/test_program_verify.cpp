@@ -1,4 +1,4 @@
-// What is wrong with a program, and where: rules of its structure, and of its kernels.
+// Errors that say what is wrong with a program, and where: rules of its structure, and of its kernels.
 #include "program/ir/verify.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ constexpr WrongProgram kWrongStructures[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Program, RefusedStructure, testing::ValuesIn(kWrongStructures), name_of);
 
-// What the text has no words for.
+// The text has no words for these errors.
 TEST(Program, RefusesSlotsThatAreNotThere) {
   ProgramBuilder builder("p");
   Operand nowhere = builder.view(builder.temporary(MYDEV_F32, {2}));

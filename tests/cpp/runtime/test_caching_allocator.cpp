@@ -164,7 +164,7 @@ TEST_F(CachingAllocator, ThreadCacheIsBounded) {
   std::vector<OwnedBlock> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(make(kMiB));
   blocks.clear();
-  // What the cache does not keep has merged in the pool, which another class of blocks may use.
+  // Blocks that the cache does not keep have merged in the pool, which another class of blocks may use.
   const int64_t reserved = reserved_bytes();
   for (int i = 0; i < 60; ++i) blocks.push_back(make(700 * kKiB));
   EXPECT_EQ(reserved_bytes(), reserved);

@@ -1,5 +1,5 @@
-// Commands: what hooks are told of launches, copies, fills and host calls, their statistics, and what errors of
-// asynchronous ones name. With whichever driver MYDEV_DRIVER names.
+// Commands: the launches, copies, fills and host calls that are reported to hooks, their statistics, and the names in
+// errors of asynchronous ones. The tests run with whichever driver MYDEV_DRIVER names.
 #include "runtime/command/command_hooks.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class Memory {
   Block* block_;
 };
 
-// What hooks are told while one lives.
+// Collects the commands that are reported to hooks while it exists.
 class Listener {
  public:
   Listener() : id_(add_command_hook({.submitted = on_submitted, .finished = on_finished, .context = this})) {}

@@ -1,5 +1,5 @@
-// What the runtime offers to drivers and kernels: the log, and workspaces from the allocator, with whichever driver
-// MYDEV_DRIVER names.
+// Services that the runtime offers to drivers and kernels: the log, and workspaces from the allocator. The tests run
+// with whichever driver MYDEV_DRIVER names.
 #include <gtest/gtest.h>
 
 #include <string>

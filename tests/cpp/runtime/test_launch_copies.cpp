@@ -1,5 +1,5 @@
-// Who owns a frame when an asynchronous driver takes copies of what it needs (MYDEV_CAPABILITY_LAUNCH_COPIES), and
-// failures that such a driver tells with the stream. With a driver made here, which notes what it is given.
+// The owner of a frame when an asynchronous driver copies what it needs (MYDEV_CAPABILITY_LAUNCH_COPIES), and failures
+// that such a driver reports with the stream. The driver is made here, and notes what it is given.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -25,7 +25,7 @@ mydev_kernel record(const char* name) {
 const mydev_kernel kOwn = record("driver.own");
 const mydev_kernel kOfHost = record("host.other");
 
-// What the driver has seen, and what it is to say.
+// The frames and calls that the driver has seen, and the codes that it is to return.
 struct Seen {
   const mydev_frame* frame = nullptr;
   bool completes = false;

@@ -1,5 +1,5 @@
-// A driver whose work is done when a test says so, and that does wrong as asked, behind the validation layer. Of which
-// there is one in a process: each case has a process of its own.
+// A driver behind the validation layer. Its work is done when a test says so, and it does wrong as asked. A process has
+// one validation layer, so each case has a process of its own.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -34,7 +34,7 @@ Module read(const std::string& operations, const std::string& type) {
   return read_text(program(operations, type));
 }
 
-// What verifying it raises.
+// Returns the error that verifying the program raises.
 std::string verdict(const std::string& operations, const std::string& type) {
   const Module module = read(operations, type);
   return error_of([&] { verify(module); });

@@ -1,5 +1,5 @@
-// The reader of StableHLO's bytecode: what it reads, and what it says of what it does not. What JAX writes is compared
-// with JAX's own reader in tests/pjrt.
+// The reader of StableHLO's bytecode: the programs that it reads, and its errors for the others. tests/pjrt compares it
+// with JAX's own reader on programs that JAX writes.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace mydev::stablehlo {
 namespace {
 
-// The message of the error that it raises; "" if it raises none.
+// Returns the message of the error that `body` raises; "" if it raises none.
 std::string error_of(const std::function<void()>& body) {
   try {
     body();

@@ -1,6 +1,6 @@
 // Writes small programs in MLIR bytecode, right ones and wrong ones, for tests of the reader.
 //
-// What is added gets the next number; nothing is checked.
+// Each added item gets the next number; nothing is checked.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Bytes {
     return *this;
   }
   Bytes& varint(uint64_t value) {
-    // As many low zero bits in the first byte as bytes follow.
+    // The first byte has as many low zero bits as bytes follow.
     size_t more = 0;
     while (more < 8 && value >> (7 * (more + 1)) != 0) ++more;
     if (more == 8) {
@@ -46,7 +46,7 @@ struct Bytes {
   Bytes& section(unsigned id, const Bytes& contents) { return byte(id).varint(contents.data.size()).append(contents); }
 };
 
-// What varints follow one another: most of what bytecode is.
+// Returns a sequence of varints, which is most of bytecode.
 inline Bytes varints(std::initializer_list<uint64_t> values) {
   Bytes bytes;
   for (const uint64_t value : values) bytes.varint(value);

@@ -39,7 +39,7 @@ class DeviceArray {
     copy_bytes(stream, block_->data, values.data(), count_ * sizeof(T), MYDEV_COPY_HOST_TO_DEVICE);
     stream.synchronize();
   }
-  // What the stream's work has left there.
+  // Returns the values that the stream's work has left there.
   std::vector<T> read(Stream& stream = default_stream(0)) const {
     std::vector<T> values(count_);
     copy_bytes(stream, values.data(), block_->data, count_ * sizeof(T), MYDEV_COPY_DEVICE_TO_HOST);
@@ -58,7 +58,7 @@ inline Executor executor_of(const SharedProgram& program, Stream& stream = defau
   return Executor(program, stream, caching_allocator_for(stream));
 }
 
-// One run on values; the values of the program's first own result, of `count` floats.
+// Runs the program once on values. Returns the program's first own result, of `count` floats.
 inline std::vector<float> run_once(const SharedProgram& program, const std::vector<std::vector<float>>& parameters,
                                    size_t count) {
   std::vector<std::unique_ptr<Floats>> arrays;

@@ -1,5 +1,5 @@
-// Processes of a job: how they find each other, messages between their devices, and what happens when one ends, fails,
-// is slow or runs something else. And collectives across them.
+// Processes of a job: how they find each other, messages between their devices, collectives across them, and what
+// happens when a process ends, fails, is slow or runs something else.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,12 +112,12 @@ TEST(Processes, SayThatTheyRunDifferentPrograms) {
       error_of([&] { processes[0]->receive(subject(1, 0, 3)); }), MYDEV_FAILED_PRECONDITION,
       {"device 0 came to all_reduce (operation 3 of run 1 of its program), and device 1, of process 1 of 2 (",
        "to all_gather (operation 1 of run 2 of its program) of another: all processes must run the same"});
-  // Also where the other has given up already.
+  // The error is the same if the other process has cancelled already.
   processes[0]->abandon(7, 1, "another program");
   send(*processes[0], subject(0, 1, 1, 5), "next");
   EXPECT_EQ(error_of([&] { processes[1]->receive({8, 2, 1, 0, 1, "all_gather"}); }).code(), MYDEV_FAILED_PRECONDITION);
   processes[1]->abandon(8, 2, "another program");
-  // What both come to after that is as any.
+  // A later run works as usual.
   EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 5)), "next");
   send(*processes[1], subject(1, 0, 1, 5), "as well");
   EXPECT_EQ(received(*processes[0], subject(1, 0, 1, 5)), "as well");
@@ -130,13 +130,13 @@ TEST(Processes, TellTheOthersOfARunThatIsAbandoned) {
   expect_mentions(error_of([&] { processes[1]->receive(subject(0, 1)); }), MYDEV_ABORTED,
                   {"all_reduce waited for process 0 of 2 (", "in vain: in process 0 of 2 (", "): device 0 failed"});
   other.join();
-  // Also where the other has gone on to something else already.
+  // The error is the same if the other process has gone on to something else already.
   send(*processes[0], subject(0, 1, 1, 1, 9), "something else");
   EXPECT_EQ(error_of([&] { processes[1]->receive(subject(0, 1)); }).code(), MYDEV_ABORTED);
   processes[1]->abandon(7, 1, "device 1 failed for that");
   processes[0]->abandon(7, 1, "once more");
   EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 1, 9)), "something else");
-  // The next run is as any.
+  // The next run works as usual.
   for (size_t p : {0, 1})
     send(*processes[p], subject(static_cast<int64_t>(p), 1 - static_cast<int64_t>(p), 1, 2), "next");
   EXPECT_EQ(received(*processes[0], subject(1, 0, 1, 2)), "next");
@@ -251,14 +251,14 @@ TEST(Socket, LetsGoOfWhoDoesNotKnowTheToken) {
 using lowering::Collectives;
 using lowering::MeetingPoint;
 
-// What each device does, on a thread of its own.
+// Calls `body` for each device, on a thread of its own.
 void on_all_devices(size_t count, const std::function<void(int64_t device)>& body) {
   std::vector<std::thread> threads;
   for (size_t d = 0; d < count; ++d) threads.emplace_back(body, static_cast<int64_t>(d));
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of the numbers that the group brings, on one device.
+// Returns the sums of the numbers that the group brings, on one device.
 std::vector<float> sums(Collectives& collectives, int64_t device, std::span<const int64_t> group,
                         const std::vector<float>& brought, int64_t operation = 1) {
   std::vector<float> result(brought.size());
@@ -312,7 +312,7 @@ TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
     const Error error = error_of([&] { sums(own, device, all, {1.0F}); });
     EXPECT_EQ(error.code(), MYDEV_ABORTED);
     messages[static_cast<size_t>(device)] = error.what();
-    own.abandon(run, error.what());  // as the executable does, which lets the other device of the process go
+    own.abandon(run, error.what());  // as the executable does, which releases the other device of the process
   });
   for (const std::string& message : messages) EXPECT_NE(message.find("device 2 failed"), std::string::npos) << message;
 }

@@ -26,7 +26,7 @@ enum class Fault {
   // memory
   kLateRead,     // ordinary host memory is read after copy has returned
   kEarlyReturn,  // ordinary host memory is written after copy has returned
-  kLostCopy,     // that a copy failed is told to nobody
+  kLostCopy,     // the failure of a copy is reported to nobody
   kLostFill,
   // functions of the host's: called twice, never, or while the work is pending
   kCompletionTwice,

@@ -26,7 +26,7 @@ const mydev_driver_api* wrapped = nullptr;
 std::string message;  // of a failure that is no wrapped driver's
 bool asynchronous = false;
 
-// What launches of graphs failed with after they had returned, until it is told.
+// Failures of launches of graphs after these had returned, until they are reported.
 struct Failures {
   struct Failure {
     mydev_code code;
@@ -36,7 +36,7 @@ struct Failures {
   std::map<mydev_stream, Failure> of_streams;
 } failures;
 
-// How many launches of a graph have not been completed.
+// Counts the launches of a graph that have not been completed.
 class Pending {
  public:
   void add(int more) {

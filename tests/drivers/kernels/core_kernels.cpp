@@ -1,5 +1,5 @@
-// What a vendor brings second: matrix products, convolutions, pointwise operators and reductions. The work is that of
-// the host's kernels, on the memory behind the device's addresses; all else falls back through copies.
+// The kernels that a vendor brings second: matrix products, convolutions, pointwise operators and reductions. The
+// host's kernels do the work, on the memory behind the device's addresses; all else falls back through copies.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Seven kernels as a vendor's first ones are: dense f32, the plain case of each, and nothing else. What they do not
-// take must reach the CPU, with the same answers as without them.
+// Seven kernels like the first ones of a vendor: dense f32, the plain case of each, and nothing else. Calls that they
+// decline must reach the CPU, with the same answers as without them.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -102,7 +102,7 @@ mydev_code sum(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-// Two dense matrices, nothing to add. What it decides is one number, which the launch gets back.
+// Takes two dense matrices and nothing to add. Its decision is one number, which the launch gets back.
 mydev_code plan_matmul(const mydev_frame* frame, mydev_plan* out) {
   const bool plain = frame->num_inputs == 2 && frame->buffers[0].rank == 2 && frame->attributes[1].value.f == 0;
   for (int i = 0; i < 3; ++i) {

@@ -1,6 +1,6 @@
-// The discrete driver as another minor version of mydev/driver.h would have built it: MYDEV_TEST_MINOR is 0 or 2. What
-// lies beyond the table of 1.0 is no function; 2 has entries that no one knows yet, and an extension of a version to
-// come.
+// The discrete driver as another minor version of mydev/driver.h would have built it: MYDEV_TEST_MINOR is 0 or 2. The
+// bytes beyond the table of 1.0 are no functions. Version 2 has entries that no one knows yet, and an extension of a
+// version to come.
 #include <array>
 #include <cstring>
 
