@@ -59,7 +59,7 @@ void SelfTransfer::end(const std::exception_ptr& error) {
   cv_.notify_all();
 }
 
-SelfTransfers::TransferPtr SelfTransfers::meet(const TransferPtr& transfer, int tag, Waiting& own, Waiting& others) {
+SelfTransfers::TransferPtr SelfTransfers::match(const TransferPtr& transfer, int tag, Waiting& own, Waiting& others) {
   const std::lock_guard lock(mutex_);
   std::deque<TransferPtr>& queue = others[tag];
   while (!queue.empty()) {
@@ -76,13 +76,13 @@ SelfTransfers::TransferPtr SelfTransfers::meet(const TransferPtr& transfer, int 
 
 SelfTransfers::TransferPtr SelfTransfers::send(const at::Tensor& tensor, int tag, milliseconds timeout) {
   auto transfer = c10::make_intrusive<SelfTransfer>(rank_, c10d::OpType::SEND, tensor, timeout);
-  if (const TransferPtr receive = meet(transfer, tag, sends_, receives_)) SelfTransfer::deliver(*transfer, *receive);
+  if (const TransferPtr receive = match(transfer, tag, sends_, receives_)) SelfTransfer::deliver(*transfer, *receive);
   return transfer;
 }
 
 SelfTransfers::TransferPtr SelfTransfers::recv(const at::Tensor& tensor, int tag, milliseconds timeout) {
   auto transfer = c10::make_intrusive<SelfTransfer>(rank_, c10d::OpType::RECV, tensor, timeout);
-  if (const TransferPtr send = meet(transfer, tag, receives_, sends_)) SelfTransfer::deliver(*send, *transfer);
+  if (const TransferPtr send = match(transfer, tag, receives_, sends_)) SelfTransfer::deliver(*send, *transfer);
   return transfer;
 }
 

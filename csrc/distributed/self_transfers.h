@@ -48,7 +48,7 @@ class SelfTransfers {
   using Waiting = std::unordered_map<int, std::deque<TransferPtr>>;
 
   // The first of `others` that still waits, or null after adding the transfer to its `own` kind.
-  TransferPtr meet(const TransferPtr& transfer, int tag, Waiting& own, Waiting& others);
+  TransferPtr match(const TransferPtr& transfer, int tag, Waiting& own, Waiting& others);
 
   const int rank_;
   std::mutex mutex_;  // guards what follows

@@ -50,7 +50,7 @@ struct Context {
   std::vector<const stablehlo::Operation*> calls;
   // The moving parts that operations read and write, whose places need not be computed (induction.h).
   std::map<OperationInCalls, MovingView*> moving;
-  std::string meetings;  // as in LoweredProgram
+  std::string collectives_text;  // as in LoweredProgram
 };
 
 // The tensors of one function in one program that is being built. A body of a loop is another program, with a frame of

@@ -308,7 +308,7 @@ LoweredProgram lower(const Module& program, const Placement& placement) {
           std::move(kinds),
           std::move(donations.donated),
           std::move(context.gathered),
-          std::move(context.meetings),
+          std::move(context.collectives_text),
           std::move(parts),
           std::move(host)};
 }

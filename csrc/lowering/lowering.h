@@ -44,7 +44,7 @@ struct LoweredProgram {
   // For several devices, the tensors that are gathered from shards, for people: "argument 0, tensor<8x4xf32>".
   std::vector<std::string> gathered;
   // The operations that need a rendezvous of the devices, in order: the same text on all of them. "": there are none.
-  std::string meetings;
+  std::string collectives_text;
   std::shared_ptr<const Partition> partition;  // nullptr: the module was lowered as it is
   // Launches of the program refer to these. They must be over before this is destroyed, and this before the module and
   // the partition.

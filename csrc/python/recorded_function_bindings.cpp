@@ -157,7 +157,7 @@ void bind_recorded_functions(py::module_& m) {
       .def_property_readonly("arena_bytes", &RecordedFunction::arena_bytes);
   py::class_<FunctionRecorder>(m, "FunctionRecorder")
       .def(py::init<int>())
-      .def("abandon", wrap_pybind_function([](FunctionRecorder& recorder) { recorder.abandon(); }))
+      .def("cancel", wrap_pybind_function([](FunctionRecorder& recorder) { recorder.cancel(); }))
       .def("finish", wrap_pybind_function([](FunctionRecorder& recorder, const std::vector<at::Tensor>& outputs) {
              return recorder.finish(outputs);
            }));

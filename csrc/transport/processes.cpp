@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x6d79706a;
 constexpr uint64_t kLongestText = 1 << 16;
-constexpr size_t kMostAbandoned = 1024;  // that are remembered: runs follow each other
+constexpr size_t kMostCancelled = 1024;  // that are remembered: runs follow each other
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -36,7 +36,7 @@ std::string place_of(const Subject& subject) {
 
 }  // namespace
 
-enum class FrameKind : uint32_t { kMessage = 1, kAbandoned = 2 };
+enum class FrameKind : uint32_t { kMessage = 1, kCancelled = 2 };
 
 // Each frame begins with a header; then comes the text, then the data.
 struct Processes::Header {
@@ -136,10 +136,10 @@ Message Processes::receive(const Subject& subject) {
   const Deadline by = deadline();
   std::unique_lock lock(mutex_);
   std::deque<Message>& messages = messages_[{subject.from, subject.to}];
-  const auto is_abandoned = [this](const Subject& of) { return abandoned_.contains({of.program, of.run}); };
+  const auto is_cancelled = [this](const Subject& of) { return cancelled_.contains({of.program, of.run}); };
   const auto is_left = [this, &subject](const Subject& of) {  // behind, by the devices here
-    const auto found = abandoned_.find({of.program, of.run});
-    return found != abandoned_.end() && found->second.here && !same(of, subject);
+    const auto found = cancelled_.find({of.program, of.run});
+    return found != cancelled_.end() && found->second.here && !same(of, subject);
   };
   while (true) {
     while (!messages.empty() && is_left(messages.front().subject)) messages.pop_front();
@@ -148,9 +148,9 @@ Message Processes::receive(const Subject& subject) {
       messages.pop_front();
       return first;
     }
-    if (is_abandoned(subject)) {
+    if (is_cancelled(subject)) {
       raise(MYDEV_ABORTED, subject.name + " waited for " + describe(process) +
-                               " in vain: " + abandoned_.at({subject.program, subject.run}).why);
+                               " in vain: " + cancelled_.at({subject.program, subject.run}).why);
     }
     if (!messages.empty()) {
       const Subject other = messages.front().subject;
@@ -158,7 +158,7 @@ Message Processes::receive(const Subject& subject) {
                               ", and device " + std::to_string(subject.from) + ", of " + describe(process) + ", to " +
                               place_of(other) +
                               " of another: all processes must run the same programs in the same order";
-      remember_abandoned({other.program, other.run}, why, /*here=*/true);
+      remember_cancelled({other.program, other.run}, why, /*here=*/true);
       raise(MYDEV_FAILED_PRECONDITION, why);
     }
     MYDEV_CHECK(peer.failure.empty(), MYDEV_UNAVAILABLE, describe(process), " has ended, and device ", subject.to,
@@ -166,7 +166,7 @@ Message Processes::receive(const Subject& subject) {
     if (by == kNoDeadline) {
       changed_.wait(lock);
     } else if (changed_.wait_until(lock, by) == std::cv_status::timeout && messages.empty()) {
-      MYDEV_CHECK(!peer.failure.empty() || is_abandoned(subject), MYDEV_DEADLINE_EXCEEDED, "device ", subject.from,
+      MYDEV_CHECK(!peer.failure.empty() || is_cancelled(subject), MYDEV_DEADLINE_EXCEEDED, "device ", subject.from,
                   ", of ", describe(process), ", did not come to ", place_of(subject), " within ",
                   std::chrono::duration<double>(timeout_).count(),
                   " seconds; if it may take longer, set MYDEV_PROCESS_TIMEOUT");
@@ -174,13 +174,13 @@ Message Processes::receive(const Subject& subject) {
   }
 }
 
-void Processes::abandon(uint64_t program, uint64_t run, const std::string& why) {
+void Processes::cancel(uint64_t program, uint64_t run, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (!remember_abandoned({program, run}, why, /*here=*/true)) return;
+    if (!remember_cancelled({program, run}, why, /*here=*/true)) return;
   }
   const std::string text = ("in " + describe(index_) + ": " + why).substr(0, kLongestText);
-  const Header header{.kind = FrameKind::kAbandoned, .program = program, .run = run, .text_bytes = text.size()};
+  const Header header{.kind = FrameKind::kCancelled, .program = program, .run = run, .text_bytes = text.size()};
   for (int process = 0; process < count(); ++process) {
     if (process == index_) continue;
     try {
@@ -215,13 +215,13 @@ void Processes::leave(std::chrono::milliseconds longest) {
   log(MYDEV_LOG_WARNING, line.str().c_str());
 }
 
-bool Processes::remember_abandoned(Run run, std::string why, bool here) {
-  const auto [entry, is_new] = abandoned_.try_emplace(run, Abandoned{std::move(why)});
+bool Processes::remember_cancelled(Run run, std::string why, bool here) {
+  const auto [entry, is_new] = cancelled_.try_emplace(run, Cancelled{std::move(why)});
   entry->second.here = entry->second.here || here;
-  if (is_new) abandoned_in_order_.push_back(run);
-  if (abandoned_in_order_.size() > kMostAbandoned) {
-    abandoned_.erase(abandoned_in_order_.front());
-    abandoned_in_order_.pop_front();
+  if (is_new) cancelled_in_order_.push_back(run);
+  if (cancelled_in_order_.size() > kMostCancelled) {
+    cancelled_.erase(cancelled_in_order_.front());
+    cancelled_in_order_.pop_front();
   }
   changed_.notify_all();
   return is_new;
@@ -263,8 +263,8 @@ void Processes::read(int process) {
 void Processes::take(int process, const Header& header, const std::vector<std::byte>& text, Message message) {
   std::string words(reinterpret_cast<const char*>(text.data()), text.size());
   const std::lock_guard lock(mutex_);
-  if (header.kind == FrameKind::kAbandoned) {
-    remember_abandoned({header.program, header.run}, std::move(words), /*here=*/false);
+  if (header.kind == FrameKind::kCancelled) {
+    remember_cancelled({header.program, header.run}, std::move(words), /*here=*/false);
     return;
   }
   message.subject = {header.program, header.run, header.operation, header.from, header.to, std::move(words)};

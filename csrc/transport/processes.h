@@ -90,7 +90,7 @@ class Processes {
   Message receive(const Subject& subject);
   // Cancels a run: no device of this process will come to its end. Calls that wait in it, here or elsewhere, raise
   // ABORTED.
-  void abandon(uint64_t program, uint64_t run, const std::string& why);
+  void cancel(uint64_t program, uint64_t run, const std::string& why);
   // Called before this process ends. For the others, a process has ended when its connections have. The first process
   // counts as ended from now on. It then waits until the others have ended, since the store may be in it, and its end
   // would end others that still use the store. It waits no longer than the timeout, or `longest` in a job without one.
@@ -107,7 +107,7 @@ class Processes {
   };
   struct Header;
   using Run = std::pair<uint64_t, uint64_t>;  // program and run
-  struct Abandoned {
+  struct Cancelled {
     std::string why;
     bool here = false;  // by this process: what others sent for it is of no use
   };
@@ -119,7 +119,7 @@ class Processes {
   void take(int process, const Header& header, const std::vector<std::byte>& text, Message message);
   void send_frame(int process, const Header& header, std::span<const std::span<const std::byte>> parts);
   void fail(int process, const std::string& why);
-  bool remember_abandoned(Run run, std::string why, bool here);  // whether that is new
+  bool remember_cancelled(Run run, std::string why, bool here);  // whether that is new
 
   const int index_;
   const std::chrono::milliseconds timeout_;
@@ -131,8 +131,8 @@ class Processes {
   bool ending_ = false;
   std::map<std::pair<int64_t, int64_t>, std::deque<Message>> messages_;  // by both devices
   std::map<std::pair<uint64_t, int64_t>, uint64_t> runs_;                // by program and device
-  std::map<Run, Abandoned> abandoned_;
-  std::deque<Run> abandoned_in_order_;
+  std::map<Run, Cancelled> cancelled_;
+  std::deque<Run> cancelled_in_order_;
 };
 
 }  // namespace mydev::transport

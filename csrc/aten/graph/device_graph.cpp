@@ -95,15 +95,15 @@ void DeviceGraph::replay() {
   executor_->run(stream, recording_->parameters);
 }
 
-void DeviceGraph::abandon() noexcept {
+void DeviceGraph::cancel() noexcept {
   if (recorder_ == nullptr) return;
   end_draws();
-  recorder_->abandon();
+  recorder_->cancel();
   recorder_ = nullptr;
 }
 
 void DeviceGraph::reset() {
-  abandon();
+  cancel();
   call_blocking([this] { executor_.reset(); });  // which waits for the last run
   recording_.reset();
   draws_.clear();

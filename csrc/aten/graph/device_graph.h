@@ -49,7 +49,7 @@ class DeviceGraph final : public at::GraphImplInterface {
 
  private:
   void end_draws();  // of the capture
-  void abandon() noexcept;
+  void cancel() noexcept;
 
   const bool keep_graph_;
   bool debug_ = false;

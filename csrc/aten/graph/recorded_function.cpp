@@ -43,10 +43,10 @@ FunctionRecorder::FunctionRecorder(int device)
   previous_ = &exchange_current_stream(space_->stream());
 }
 
-void FunctionRecorder::abandon() noexcept {
+void FunctionRecorder::cancel() noexcept {
   if (previous_ == nullptr) return;
   stop();
-  recorder_->abandon();
+  recorder_->cancel();
 }
 
 void FunctionRecorder::stop() noexcept {

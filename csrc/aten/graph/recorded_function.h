@@ -71,7 +71,7 @@ class RecordedFunction {
 class FunctionRecorder {
  public:
   explicit FunctionRecorder(int device);
-  ~FunctionRecorder() { abandon(); }
+  ~FunctionRecorder() { cancel(); }
   FunctionRecorder(const FunctionRecorder&) = delete;
   FunctionRecorder& operator=(const FunctionRecorder&) = delete;
 
@@ -82,7 +82,7 @@ class FunctionRecorder {
   // Ends the recording. `outputs` are tensors of the device.
   std::shared_ptr<RecordedFunction> finish(const std::vector<at::Tensor>& outputs);
   // Ends the recording without a function; does nothing if it has ended.
-  void abandon() noexcept;
+  void cancel() noexcept;
 
  private:
   void stop() noexcept;

@@ -129,12 +129,12 @@ std::chrono::nanoseconds future_timeout() {
 }
 
 // Leaves the call to the future: the handler's thread may still use what it was given.
-void abandon(Future* future, std::shared_ptr<Call> call) {
+void cancel(Future* future, std::shared_ptr<Call> call) {
   const auto count = static_cast<size_t>(call->frame.arguments.size + call->frame.results.size);
   for (size_t i = 0; i < count; ++i) {
     if (Block* block = retain_block_with(call->context.device, call->buffers[i].data)) call->kept.push_back(block);
   }
-  abandon_future(future, std::move(call));
+  cancel_future(future, std::move(call));
 }
 
 // Takes the call if the handler did not finish in time.
@@ -145,7 +145,7 @@ OwnedError wait(std::shared_ptr<Call>& call, Future* future) {
   if (outcome.kind == Outcome::kUnknown) {
     return make_error(MYDEV_INTERNAL, "the handler returned a future that this host did not make, or returned before");
   }
-  abandon(future, std::move(call));
+  cancel(future, std::move(call));
   return make_error(MYDEV_DEADLINE_EXCEEDED, "the handler returned a future and did not complete it within " +
                                                  std::to_string(std::chrono::duration<double>(timeout).count()) +
                                                  " s; MYDEV_CUSTOM_CALL_TIMEOUT sets the limit");

@@ -74,7 +74,7 @@ Outcome wait_for_future(Future* pointer, std::chrono::nanoseconds timeout) {
   return {Outcome::kDone, std::move(future->error)};
 }
 
-void abandon_future(Future* pointer, std::shared_ptr<Pending> pending) {
+void cancel_future(Future* pointer, std::shared_ptr<Pending> pending) {
   Futures& futures = Futures::instance();
   const std::lock_guard lock(futures.mutex);
   const std::shared_ptr<Future> future = futures.find(pointer);

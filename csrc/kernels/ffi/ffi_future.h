@@ -30,9 +30,9 @@ struct Outcome {
   std::unique_ptr<Error> error;  // kDone: what the handler said, if anything
 };
 // Waits at most for `timeout`; 0 means for ever. Afterwards the host no longer needs the future, except after
-// kTimedOut: then it must call abandon_future.
+// kTimedOut: then it must call cancel_future.
 Outcome wait_for_future(Future* future, std::chrono::nanoseconds timeout);
 // Keeps `pending` until the future is completed.
-void abandon_future(Future* future, std::shared_ptr<Pending> pending);
+void cancel_future(Future* future, std::shared_ptr<Pending> pending);
 
 }  // namespace mydev::ffi

@@ -9,7 +9,7 @@
 namespace mydev::lowering {
 
 namespace {
-constexpr size_t kMostAbandoned = 64;                  // that are remembered: runs follow each other
+constexpr size_t kMostCancelled = 64;                  // that are remembered: runs follow each other
 constexpr uint64_t kStartedAlone = uint64_t{1} << 63;  // in the numbers of such runs
 
 // The same in every process. FNV-1a.
@@ -50,23 +50,23 @@ void Collectives::begin(int64_t device, uint64_t run) {
   runs_[static_cast<size_t>(device)] = run;
 }
 
-void Collectives::abandon(uint64_t run, const std::string& why) {
+void Collectives::cancel(uint64_t run, const std::string& why) {
   if (several_.processes != nullptr && (run & kStartedAlone) != 0) {
-    several_.processes->abandon(program_, run & ~kStartedAlone, why);
+    several_.processes->cancel(program_, run & ~kStartedAlone, why);
   }
   const std::lock_guard lock(mutex_);
-  abandoned_.emplace(run, why);
-  if (abandoned_.size() > kMostAbandoned) abandoned_.erase(abandoned_.begin());
-  for (const auto& [key, meeting] : meetings_) {
-    if (std::get<0>(key) == run) meeting->changed.notify_all();
+  cancelled_.emplace(run, why);
+  if (cancelled_.size() > kMostCancelled) cancelled_.erase(cancelled_.begin());
+  for (const auto& [key, rendezvous] : rendezvous_) {
+    if (std::get<0>(key) == run) rendezvous->changed.notify_all();
   }
 }
 
-void Collectives::wait(std::unique_lock<std::mutex>& lock, Meeting& meeting, uint64_t run,
+void Collectives::wait(std::unique_lock<std::mutex>& lock, Rendezvous& rendezvous, uint64_t run,
                        const std::function<bool()>& holds) {
-  meeting.changed.wait(lock, [&] { return holds() || abandoned_.contains(run); });
+  rendezvous.changed.wait(lock, [&] { return holds() || cancelled_.contains(run); });
   if (holds()) return;
-  raise(MYDEV_ABORTED, "the other devices of this run were waited for in vain: " + abandoned_.at(run));
+  raise(MYDEV_ABORTED, "the other devices of this run were waited for in vain: " + cancelled_.at(run));
 }
 
 bool Collectives::is_here(int64_t device) const {
@@ -74,7 +74,7 @@ bool Collectives::is_here(int64_t device) const {
          several_.processes->process_of(several_.devices[static_cast<size_t>(device)]) == several_.processes->index();
 }
 
-void Collectives::exchange(const MeetingPoint& point, uint64_t run, Meeting& meeting) const {
+void Collectives::exchange(const RendezvousKey& point, uint64_t run, Rendezvous& rendezvous) const {
   transport::Processes& processes = *several_.processes;
   std::map<int, std::vector<size_t>> places;  // in the group, by process
   for (size_t i = 0; i < point.group.size(); ++i) {
@@ -88,7 +88,7 @@ void Collectives::exchange(const MeetingPoint& point, uint64_t run, Meeting& mee
   size_t bytes_each = 0;
   for (const size_t size : point.bytes) bytes_each += size;
   for (const size_t place : places.at(here)) {
-    for (size_t k = 0; k < point.bytes.size(); ++k) brought.emplace_back(meeting.operands[place][k], point.bytes[k]);
+    for (size_t k = 0; k < point.bytes.size(); ++k) brought.emplace_back(rendezvous.operands[place][k], point.bytes[k]);
   }
   transport::Subject subject{program_, run & ~kStartedAlone,   point.operation, first_device(here),
                              0,        std::string(point.name)};
@@ -108,15 +108,15 @@ void Collectives::exchange(const MeetingPoint& point, uint64_t run, Meeting& mee
     const std::byte* data = message.data.get();
     for (const size_t place : there) {
       for (const size_t size : point.bytes) {
-        meeting.operands[place].push_back(data);
+        rendezvous.operands[place].push_back(data);
         data += size;
       }
     }
-    meeting.received.push_back(std::move(message));
+    rendezvous.received.push_back(std::move(message));
   }
 }
 
-void Collectives::meet(int64_t device, const MeetingPoint& point, Pointers operands,
+void Collectives::join(int64_t device, const RendezvousKey& point, Pointers operands,
                        const std::function<void(std::span<const Pointers>)>& combine) {
   const std::span<const int64_t> group = point.group;
   std::vector<int64_t> here;
@@ -124,32 +124,32 @@ void Collectives::meet(int64_t device, const MeetingPoint& point, Pointers opera
   std::unique_lock lock(mutex_);
   const uint64_t run = runs_[static_cast<size_t>(device)];
   const Key key{run, point.operation, group.front()};
-  std::shared_ptr<Meeting>& entry = meetings_[key];
-  if (entry == nullptr) entry = std::make_shared<Meeting>();
-  const std::shared_ptr<Meeting> meeting = entry;
-  meeting->operands.resize(group.size());
-  meeting->operands[static_cast<size_t>(std::ranges::find(group, device) - group.begin())] = std::move(operands);
-  if (++meeting->arrived == here.size()) {
-    meeting->complete = here.size() == group.size();
-    meeting->changed.notify_all();
+  std::shared_ptr<Rendezvous>& entry = rendezvous_[key];
+  if (entry == nullptr) entry = std::make_shared<Rendezvous>();
+  const std::shared_ptr<Rendezvous> rendezvous = entry;
+  rendezvous->operands.resize(group.size());
+  rendezvous->operands[static_cast<size_t>(std::ranges::find(group, device) - group.begin())] = std::move(operands);
+  if (++rendezvous->arrived == here.size()) {
+    rendezvous->complete = here.size() == group.size();
+    rendezvous->changed.notify_all();
   }
-  wait(lock, *meeting, run, [&] { return meeting->arrived == here.size(); });
+  wait(lock, *rendezvous, run, [&] { return rendezvous->arrived == here.size(); });
   if (here.size() < group.size() && device == here.front()) {
     lock.unlock();
-    exchange(point, run, *meeting);
+    exchange(point, run, *rendezvous);
     lock.lock();
-    meeting->complete = true;
-    meeting->changed.notify_all();
+    rendezvous->complete = true;
+    rendezvous->changed.notify_all();
   }
-  wait(lock, *meeting, run, [&] { return meeting->complete; });
+  wait(lock, *rendezvous, run, [&] { return rendezvous->complete; });
   lock.unlock();
-  combine(meeting->operands);
+  combine(rendezvous->operands);
   lock.lock();
-  if (++meeting->done == here.size()) {
-    meetings_.erase(key);
-    meeting->changed.notify_all();
+  if (++rendezvous->done == here.size()) {
+    rendezvous_.erase(key);
+    rendezvous->changed.notify_all();
   }
-  wait(lock, *meeting, run, [&] { return meeting->done == here.size(); });
+  wait(lock, *rendezvous, run, [&] { return rendezvous->done == here.size(); });
 }
 
 }  // namespace mydev::lowering

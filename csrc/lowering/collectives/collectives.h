@@ -33,7 +33,7 @@ struct SeveralProcesses {
 };
 
 // An operation that needs a rendezvous of devices.
-struct MeetingPoint {
+struct RendezvousKey {
   int64_t operation;
   std::string_view name;           // for people
   std::span<const int64_t> group;  // of the program's devices
@@ -59,17 +59,17 @@ class Collectives {
   // The device's work from now on belongs to that run.
   void begin(int64_t device, uint64_t run);
   // Cancels that run, since some device will not come to its end: devices that wait in it, now or later, raise ABORTED.
-  void abandon(uint64_t run, const std::string& why);
+  void cancel(uint64_t run, const std::string& why);
 
   using Pointers = std::vector<const std::byte*>;
   // Waits until all devices of the group have reached this operation of this run, and calls `combine` with the operands
   // of each, in the order of the group. Then it waits until all devices of this process have done that: until then the
   // operands stay as they are. Raises ABORTED, and what Processes::receive does.
-  void meet(int64_t device, const MeetingPoint& point, Pointers operands,
+  void join(int64_t device, const RendezvousKey& point, Pointers operands,
             const std::function<void(std::span<const Pointers>)>& combine);
 
  private:
-  struct Meeting {
+  struct Rendezvous {
     std::condition_variable changed;
     std::vector<Pointers> operands;  // of the group
     std::vector<transport::Message> received;
@@ -80,17 +80,18 @@ class Collectives {
 
   bool is_here(int64_t device) const;
   // Exchanges operands with the other processes of the group, for all devices of this one.
-  void exchange(const MeetingPoint& point, uint64_t run, Meeting& meeting) const;
+  void exchange(const RendezvousKey& point, uint64_t run, Rendezvous& rendezvous) const;
   // Raises if the run is cancelled.
-  void wait(std::unique_lock<std::mutex>& lock, Meeting& meeting, uint64_t run, const std::function<bool()>& holds);
+  void wait(std::unique_lock<std::mutex>& lock, Rendezvous& rendezvous, uint64_t run,
+            const std::function<bool()>& holds);
 
   const SeveralProcesses several_;
   const uint64_t program_ = 0;  // its number among the processes
   std::mutex mutex_;
   std::vector<uint64_t> runs_;     // by device
   std::vector<uint64_t> started_;  // by device: how many of its runs were started by themselves
-  std::map<Key, std::shared_ptr<Meeting>> meetings_;
-  std::map<uint64_t, std::string> abandoned_;  // runs, and why
+  std::map<Key, std::shared_ptr<Rendezvous>> rendezvous_;
+  std::map<uint64_t, std::string> cancelled_;  // runs, and why
 };
 
 }  // namespace mydev::lowering

@@ -84,20 +84,21 @@ std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop) {
       __builtin_add_overflow(*limit, counter->step, &last)) {
     return std::nullopt;
   }
-  const auto rounds = static_cast<uint64_t>(distance <= 0 ? 0 : (distance - 1) / counter->step + 1);
-  const std::optional<int64_t> end = counter->in_round(rounds);
+  const auto iterations = static_cast<uint64_t>(distance <= 0 ? 0 : (distance - 1) / counter->step + 1);
+  const std::optional<int64_t> end = counter->in_iteration(iterations);
   if (!end || !is_of_type({*end, *end}, value.type->element)) return std::nullopt;  // it wraps, and goes on
-  return rounds;
+  return iterations;
 }
 
-std::optional<int64_t> Counter::in_round(uint64_t round) const noexcept {
+std::optional<int64_t> Counter::in_iteration(uint64_t iteration) const noexcept {
   int64_t moved = 0, value = 0;
-  if (__builtin_mul_overflow(step, round, &moved) || __builtin_add_overflow(start, moved, &value)) return std::nullopt;
+  if (__builtin_mul_overflow(step, iteration, &moved) || __builtin_add_overflow(start, moved, &value))
+    return std::nullopt;
   return value;
 }
 
-int64_t Counter::known_in_round(uint64_t round) const {
-  const std::optional<int64_t> value = in_round(round);
+int64_t Counter::known_in_iteration(uint64_t iteration) const {
+  const std::optional<int64_t> value = in_iteration(iteration);
   MYDEV_ASSERT(value.has_value());
   return *value;
 }

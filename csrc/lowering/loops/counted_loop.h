@@ -25,8 +25,8 @@ std::optional<uint64_t> rounds_of(const Frame& frame, const Loop& loop);
 struct Counter {
   int64_t start, step;
 
-  std::optional<int64_t> in_round(uint64_t round) const noexcept;  // nothing: beyond s64
-  int64_t known_in_round(uint64_t round) const;                    // where it is known to be a number of its type
+  std::optional<int64_t> in_iteration(uint64_t iteration) const noexcept;  // nothing: beyond s64
+  int64_t known_in_iteration(uint64_t iteration) const;  // where it is known to be a number of its type
 };
 
 // The value at a place of the state, if it starts as a known number and each iteration replaces i by i + step.

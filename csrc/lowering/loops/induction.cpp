@@ -108,7 +108,7 @@ class Induction::Walk {
   };
 
   bool fits(const Value& value, const Counter& counter) const {
-    const std::optional<int64_t> a = counter.in_round(first_), b = counter.in_round(last_);
+    const std::optional<int64_t> a = counter.in_iteration(first_), b = counter.in_iteration(last_);
     return a && b && is_of_type({std::min(*a, *b), std::max(*a, *b)}, value.type->element);
   }
 
@@ -170,15 +170,15 @@ class Induction::Walk {
   std::optional<int64_t> outcome(ComparisonDirection direction, const Counter& a, const Counter& b) {
     const std::optional<Counter> d = difference(a, b);
     if (!d) return std::nullopt;
-    const auto in_rounds = [&](uint64_t first) -> std::optional<int64_t> {
-      const std::optional<int64_t> begin = d->in_round(first), end = d->in_round(last_);
+    const auto in_iterations = [&](uint64_t first) -> std::optional<int64_t> {
+      const std::optional<int64_t> begin = d->in_iteration(first), end = d->in_iteration(last_);
       if (!begin || !end || holds(direction, *begin) != holds(direction, *end)) return std::nullopt;
       const bool is_equality = direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe;
       if (is_equality && (*begin > 0) - (*begin < 0) != (*end > 0) - (*end < 0)) return std::nullopt;
       return holds(direction, *begin) ? 1 : 0;
     };
-    const std::optional<int64_t> result = in_rounds(first_);
-    if (!result && first_ < last_ && in_rounds(first_ + 1)) induction_.differs_in_first_round_ = true;
+    const std::optional<int64_t> result = in_iterations(first_);
+    if (!result && first_ < last_ && in_iterations(first_ + 1)) induction_.differs_in_first_iteration_ = true;
     return result;
   }
 
@@ -330,11 +330,11 @@ class Induction::Walk {
     const Sizes& whole = tensor.tensor->type->dims;
     Sizes first, steps;
     for (size_t d = 0; d < whole.size(); ++d) {
-      for (const uint64_t round : {first_, last_}) {
-        const std::optional<int64_t> place = start[d].in_round(round);
+      for (const uint64_t iteration : {first_, last_}) {
+        const std::optional<int64_t> place = start[d].in_iteration(iteration);
         if (!place || *place < 0 || *place > whole[d] - sizes[d]) return false;
       }
-      first.push_back(start[d].known_in_round(first_));
+      first.push_back(start[d].known_in_iteration(first_));
       steps.push_back(start[d].step);
     }
     if (!is_without_gaps(sizes, whole) || offset_of(steps, whole) == 0) return false;
@@ -353,7 +353,7 @@ class Induction::Walk {
     const auto counter = induction_.counters_.find(place);
     if (counter != induction_.counters_.end() && left.integers.size() == 1) {
       const Counter &now = counter->second, &next = left.integers[0];
-      if (next.step == now.step && now.in_round(1) == next.start) return;
+      if (next.step == now.step && now.in_iteration(1) == next.start) return;
     }
     const Value* argument = loop_.body.arguments()[place];
     if (left.update && accesses_[*left.update].part.tensor == argument && !accesses_[*left.update].is_left) {

@@ -38,7 +38,7 @@ class Induction {
   // The part that an iteration writes of the value at a place of the state, if it writes nothing else of it.
   std::optional<size_t> written_part(size_t place) const;
   // Whether a comparison has a known outcome in all iterations but the first.
-  bool differs_in_first_round() const noexcept { return differs_in_first_round_; }
+  bool differs_in_first_iteration() const noexcept { return differs_in_first_iteration_; }
 
  private:
   class Walk;
@@ -48,7 +48,7 @@ class Induction {
   std::map<OperationInCalls, size_t> accesses_;
   std::vector<MovingPart> parts_;
   std::map<size_t, size_t> written_;  // parts by the places of the state
-  bool differs_in_first_round_ = false;
+  bool differs_in_first_iteration_ = false;
 };
 
 }  // namespace mydev::lowering

@@ -76,7 +76,7 @@ void lower_asking(Frame& frame, const Loop& loop) {
   lower_block(frame, loop.condition.body());
   const program::Operand predicate = emit.duplicate(frame.view(*loop.condition.results()[0]));
 
-  Body body(frame, "round");
+  Body body(frame, "iteration");
   Frame& inside = body.frame();
   Views inner, values, operands = state;
   for (const program::Operand& value : state) inner.push_back(body.updated(value));
@@ -101,15 +101,15 @@ void lower_asking(Frame& frame, const Loop& loop) {
 // --- loops that count -----------------------------------------------------------------------------------------------
 
 // The iterations that one induction covers.
-class Rounds {
+class Iterations {
  public:
-  Rounds(Frame& frame, const Loop& loop, uint64_t first, uint64_t end)
+  Iterations(Frame& frame, const Loop& loop, uint64_t first, uint64_t end)
       : frame_(frame), loop_(loop), first_(first), end_(end), induction_(frame, loop, first, end) {}
 
   const Induction& induction() const noexcept { return induction_; }
 
   void lower(const Views& state) {
-    Body body(frame_, "round");
+    Body body(frame_, "iteration");
     for (size_t k = 0; k < state.size(); ++k) {
       if (induction_.written_part(loop_.changing[k])) {
         inner_.emplace_back();
@@ -169,7 +169,7 @@ class Rounds {
       const std::optional<Counter> counter = induction_.counter(i);
       if (!counter) continue;
       const Value& argument = *loop_.body.arguments()[i];
-      const int64_t first = counter->known_in_round(first_), last = counter->known_in_round(end_ - 1);
+      const int64_t first = counter->known_in_iteration(first_), last = counter->known_in_iteration(end_ - 1);
       Tensor tensor =
           loop_.changes(i) ? inside[argument] : body.emit().integer_splat(dtype_of(argument.type->element), {}, first);
       if (loop_.changes(i)) tensor.range = Range{std::min(first, last), std::max(first, last)};
@@ -202,31 +202,32 @@ bool has_loops(const Region& region) {
 
 // All iterations alike, or the first apart: JAX tests whether i - 1 is negative, which it is in the first iteration
 // only.
-std::vector<Rounds> split(Frame& frame, const Loop& loop, uint64_t count) {
-  std::vector<Rounds> rounds;
-  rounds.emplace_back(frame, loop, 0, count);
-  if (count == 1 || !rounds[0].induction().differs_in_first_round() || has_loops(loop.body)) return rounds;
-  Rounds others(frame, loop, 1, count);
-  if (others.induction().accesses().size() <= rounds[0].induction().accesses().size()) return rounds;
-  std::vector<Rounds> apart;
+std::vector<Iterations> split(Frame& frame, const Loop& loop, uint64_t count) {
+  std::vector<Iterations> iterations;
+  iterations.emplace_back(frame, loop, 0, count);
+  if (count == 1 || !iterations[0].induction().differs_in_first_iteration() || has_loops(loop.body)) return iterations;
+  Iterations others(frame, loop, 1, count);
+  if (others.induction().accesses().size() <= iterations[0].induction().accesses().size()) return iterations;
+  std::vector<Iterations> apart;
   apart.emplace_back(frame, loop, 0, 1);
   apart.push_back(std::move(others));
   return apart;
 }
 
 void lower_counting(Frame& frame, Loop& loop, uint64_t count) {
-  std::vector<Rounds> all = split(frame, loop, count);
+  std::vector<Iterations> all = split(frame, loop, count);
   std::erase_if(loop.changing, [&](size_t i) {
-    return std::ranges::all_of(all, [&](const Rounds& rounds) { return rounds.induction().is_only_counted(i); });
+    return std::ranges::all_of(all,
+                               [&](const Iterations& iterations) { return iterations.induction().is_only_counted(i); });
   });
   const Views state = duplicated_state(frame, loop);
-  for (Rounds& rounds : all) rounds.lower(state);
+  for (Iterations& iterations : all) iterations.lower(state);
   set_results(frame, loop, state);
   for (size_t i = 0; i < loop.op.operands.size(); ++i) {
     const std::optional<Counter> counter = all[0].induction().counter(i);
     if (!counter || loop.changes(i)) continue;
     const mydev_dtype dtype = frame.view(loop.op.operand(i)).dtype;
-    frame.set(loop.op.result(i), frame.emit.integer_splat(dtype, {}, counter->known_in_round(count)));
+    frame.set(loop.op.result(i), frame.emit.integer_splat(dtype, {}, counter->known_in_iteration(count)));
   }
 }
 

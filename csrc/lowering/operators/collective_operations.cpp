@@ -66,36 +66,37 @@ void require_parts(const Operation& op, const Type& whole, const Type& part, std
 }
 
 // Notes a rendezvous: the operands of the devices and how they are combined, but not which of the devices this is.
-void note_meeting(Context& context, const Operation& op) {
-  context.meetings += op.name();
+void note_collective(Context& context, const Operation& op) {
+  context.collectives_text += op.name();
   for (const NamedAttribute& attribute : op.attributes) {
-    context.meetings += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
+    context.collectives_text += ' ' + std::string(attribute.name) + '=' + print(*attribute.value);
   }
-  for (const Value* operand : op.operands) context.meetings += ' ' + operand->type->text();
+  for (const Value* operand : op.operands) context.collectives_text += ' ' + operand->type->text();
   for (const Region* region : op.regions) {
-    for (const Operation* inner : region->body().operations) context.meetings += ' ' + std::string(inner->name());
+    for (const Operation* inner : region->body().operations)
+      context.collectives_text += ' ' + std::string(inner->name());
   }
-  context.meetings += '\n';
+  context.collectives_text += '\n';
 }
 
 // `bytes`: the size of each operand.
-void lower_meeting(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
-                   std::vector<program::Operand> results, std::vector<program::Operand> operands,
-                   std::vector<size_t> bytes) {
+void lower_collective(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
+                      std::vector<program::Operand> results, std::vector<program::Operand> operands,
+                      std::vector<size_t> bytes) {
   Context& context = frame.context;
   const int64_t device = context.placement.device();
   const auto rank = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
   Evaluation evaluation = [collectives = context.placement.collectives, device, number = ++context.collectives,
                            name = std::string(name), group = std::move(group), bytes = std::move(bytes), rank,
                            combine](auto given, auto results) {
-    collectives->meet(device, {number, name, group, bytes}, Pointers(given.begin(), given.end()),
+    collectives->join(device, {number, name, group, bytes}, Pointers(given.begin(), given.end()),
                       [&](std::span<const Pointers> members) { combine(members, rank, results); });
   };
   context.host.launch(frame.emit, name, std::move(evaluation), std::move(results), std::move(operands));
 }
 
 void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combination& combine) {
-  note_meeting(frame.context, op);
+  note_collective(frame.context, op);
   std::vector<program::Operand> results, operands;
   std::vector<size_t> bytes;
   for (const Value* operand : op.operands) {
@@ -106,7 +107,8 @@ void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combi
     results.push_back(frame.result_of(*result));
     frame.set(*result, {results.back(), std::nullopt});
   }
-  lower_meeting(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands), std::move(bytes));
+  lower_collective(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands),
+                   std::move(bytes));
 }
 
 // Reduces elements [begin, end) of the members' k-th operands into `result`.
@@ -258,21 +260,21 @@ void lower_broadcast(Frame& frame, const Operation& op) {
 Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, const Type& whole,
                 const std::string& what) {
   frame.context.gathered.push_back(what + ", " + whole.text());
-  frame.context.meetings += "gather of parts " + whole.text() + '\n';
+  frame.context.collectives_text += "gather of parts " + whole.text() + '\n';
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
   Sizes group(static_cast<size_t>(sharding.devices()));
   for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
   int64_t bytes = element_bytes(whole.element);
   for (const int64_t size : sharding.part_sizes(whole.dims)) bytes *= size;
-  lower_meeting(frame, "gather of parts", std::move(group),
-                [sharding, &whole](auto members, size_t rank, auto results) {
-                  const Sizes box = sharding.part_sizes(whole.dims);
-                  for (const int64_t device : sharding.holders(static_cast<int64_t>(rank))) {
-                    move_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
-                             sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
-                  }
-                },
-                {result}, {part.view}, {static_cast<size_t>(bytes)});
+  lower_collective(frame, "gather of parts", std::move(group),
+                   [sharding, &whole](auto members, size_t rank, auto results) {
+                     const Sizes box = sharding.part_sizes(whole.dims);
+                     for (const int64_t device : sharding.holders(static_cast<int64_t>(rank))) {
+                       move_box(box, box, Sizes(box.size(), 0), members[static_cast<size_t>(device)][0], whole.dims,
+                                sharding.part_start(whole.dims, device), results[0], element_bytes(whole.element));
+                     }
+                   },
+                   {result}, {part.view}, {static_cast<size_t>(bytes)});
   return {result, std::nullopt};
 }
 

@@ -89,7 +89,7 @@ Failure failure_of_inputs(const Submission& submission) {
 void finish(Submission& submission, Failure failure) {
   if (!failure.failed()) failure = failure_of_inputs(submission);
   if (!failure.failed() && submission.after) failure = failure_of(submission.after);
-  if (failure.failed() && submission.abandon) submission.abandon(failure);
+  if (failure.failed() && submission.cancel) submission.cancel(failure);
   submission.storages.clear();
   if (submission.completion != nullptr) {
     submission.completion->set(std::move(failure));

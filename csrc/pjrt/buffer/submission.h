@@ -23,11 +23,11 @@ namespace mydev::pjrt {
 struct Submission {
   const char* name = "";  // in errors; lives as long as the process
   std::function<void(Stream& stream)> submit;
-  std::function<void()> after;                          // the host's part, once the device is done; or nothing
-  std::function<void(const Failure& failure)> abandon;  // an input, `submit` or the work failed; or nothing
-  std::vector<SharedCompletion> inputs;                 // of the same device
-  std::vector<SharedStorage> storages;                  // that it uses
-  SharedCompletion completion;                          // which it sets; nullptr: one is made where it is needed
+  std::function<void()> after;                         // the host's part, once the device is done; or nothing
+  std::function<void(const Failure& failure)> cancel;  // an input, `submit` or the work failed; or nothing
+  std::vector<SharedCompletion> inputs;                // of the same device
+  std::vector<SharedStorage> storages;                 // that it uses
+  SharedCompletion completion;                         // which it sets; nullptr: one is made where it is needed
 };
 
 // Gives the submission's completion: one that is ready where the work was done at once.

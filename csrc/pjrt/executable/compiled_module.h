@@ -64,7 +64,7 @@ class ModuleInstance {
   virtual std::optional<uint64_t> run_of_its_own() { return std::nullopt; }
   // The part will not come to its end: an argument failed, or run() did. Others of the same run, on other devices, may
   // wait for it. Must not throw.
-  virtual void abandon(uint64_t run_id, const Failure& failure) {}
+  virtual void cancel(uint64_t run_id, const Failure& failure) {}
 };
 
 // Where an instance is loaded.

@@ -110,8 +110,8 @@ class Part {
       instance->run({stream, run_id, arguments, results});
     };
     // Without a hold on the instance: who drops the last one waits for its work, which no thread of a stream may do.
-    work.abandon = [instance = std::weak_ptr(instance_), run_id](const Failure& failure) {
-      if (const auto held = instance.lock()) held->abandon(run_id, failure);
+    work.cancel = [instance = std::weak_ptr(instance_), run_id](const Failure& failure) {
+      if (const auto held = instance.lock()) held->cancel(run_id, failure);
     };
     SharedCompletion completion =
         on_thread ? submit_on_thread(device_, std::move(work)) : pjrt::submit(device_, std::move(work));

@@ -101,11 +101,11 @@ class StablehloInstance final : public ModuleInstance {
     instance_->run(run);
   }
   std::optional<uint64_t> run_of_its_own() override {
-    if (compiled_.lowered.meetings.empty()) return std::nullopt;
+    if (compiled_.lowered.collectives_text.empty()) return std::nullopt;
     return placement_.collectives->next_run(placement_.device());
   }
-  void abandon(uint64_t run_id, const Failure& failure) override {
-    placement_.collectives->abandon(run_id, failure.message);
+  void cancel(uint64_t run_id, const Failure& failure) override {
+    placement_.collectives->cancel(run_id, failure.message);
   }
 
  private:
@@ -124,7 +124,7 @@ class StablehloModule final : public CompiledModule {
     stablehlo::verify(*module_);
     const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
     placement_.collectives =
-        lowering::Collectives::shared(serialize_device_assignment(options.device_assignment) + first.meetings,
+        lowering::Collectives::shared(serialize_device_assignment(options.device_assignment) + first.collectives_text,
                                       placement_.devices(), processes_of(options.device_assignment));
     description_ = ProgramModule(first.program).description();
     log_gathers(description_.name, placement_.devices(), first.gathered);

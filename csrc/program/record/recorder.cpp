@@ -49,7 +49,7 @@ uint32_t Recorder::join(Stream& stream) {
   return static_cast<uint32_t>(lanes_.size() - 1);
 }
 
-void Recorder::abandon() noexcept {
+void Recorder::cancel() noexcept {
   for (const Lane& lane : lanes_) lane.stream->end_capture();
   lanes_.clear();
   steps_.clear();

@@ -59,13 +59,13 @@ class Recorder final : public Capture, public HostFunctionCapture {
   // For the devices's streams; memory comes from the pool, which lives as long as the recorder.
   Recorder(std::string name, std::shared_ptr<MemoryPool> pool, HostFunctions host_functions = HostFunctions::kRefused)
       : name_(std::move(name)), pool_(std::move(pool)), host_functions_(host_functions) {}
-  ~Recorder() override { abandon(); }
+  ~Recorder() override { cancel(); }
 
   // The first lane. Raises FAILED_PRECONDITION if the stream captures already.
   void begin(Stream& stream);
   // No stream captures any more. Raises FAILED_PRECONDITION, naming the stream, if one that joined was not waited for.
   Recording end(const Signature& signature = {});
-  void abandon() noexcept;
+  void cancel() noexcept;
 
   void launch(Stream& stream, const mydev_kernel& kernel, const mydev_frame& frame,
               const CompiledLaunch* compiled) override;

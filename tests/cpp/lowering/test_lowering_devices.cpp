@@ -24,7 +24,7 @@ TEST(Collectives, CombineWhatAllBring) {
       collectives.begin(device, 5);
       for (int round = 0; round < 100; ++round) {
         const auto at = static_cast<size_t>(device);
-        collectives.meet(device, {1, "sum", group, {}}, {reinterpret_cast<const std::byte*>(&brought[at])},
+        collectives.join(device, {1, "sum", group, {}}, {reinterpret_cast<const std::byte*>(&brought[at])},
                          [&](auto members) {
                            sums[at] = 0;
                            for (const auto& member : members) sums[at] += *reinterpret_cast<const int*>(member[0]);
@@ -42,8 +42,8 @@ TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
   Collectives collectives(2);
   const std::vector<int64_t> group = {0, 1};
   collectives.begin(0, 7);
-  std::thread other([&] { collectives.abandon(7, "device 1 failed"); });
-  expect_error(error_of([&] { collectives.meet(0, {1, "sum", group, {}}, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
+  std::thread other([&] { collectives.cancel(7, "device 1 failed"); });
+  expect_error(error_of([&] { collectives.join(0, {1, "sum", group, {}}, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
                "the other devices of this run were waited for in vain: device 1 failed");
   other.join();
 }

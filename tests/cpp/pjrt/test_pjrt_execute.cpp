@@ -379,9 +379,9 @@ TEST_F(PjrtExecute, RunsPartsOfAProgramOnSeveralDevicesAtOnce) {
   }
 }
 
-TEST_F(PjrtExecute, TellsAPartOfAProgramThatItIsAbandoned) {
+TEST_F(PjrtExecute, TellsAPartOfAProgramThatItIsCancelled) {
   const SharedCompletion failed = Completion::failed({MYDEV_ABORTED, "an argument was never made"});
-  std::atomic<int> submitted{0}, abandoned{0};
+  std::atomic<int> submitted{0}, cancelled{0};
   for (const bool input_fails : {true, false}) {
     Submission part{.name = "part"};
     if (input_fails) part.inputs = {failed};
@@ -389,13 +389,13 @@ TEST_F(PjrtExecute, TellsAPartOfAProgramThatItIsAbandoned) {
       ++submitted;
       raise(MYDEV_ABORTED, "no such kernel");
     };
-    part.abandon = [&](const Failure&) { ++abandoned; };
+    part.cancel = [&](const Failure&) { ++cancelled; };
     const SharedCompletion end = submit_on_thread(Platform::get().local(*device()), std::move(part));
     end->wait();
     EXPECT_TRUE(end->has_failed());
   }
   EXPECT_EQ(submitted, 1);
-  EXPECT_EQ(abandoned, 2);
+  EXPECT_EQ(cancelled, 2);
 }
 
 TEST_F(PjrtExecute, CallsContinuationsBeforeAClientIsDestroyed) {

@@ -169,7 +169,7 @@ TEST_F(RecorderTest, MemoryOfTheCaptureIsItsPools) {
   Block* second = allocate(stream_, 4096);
   EXPECT_EQ(second->data, data);  // reused, in the order of the capture
   release(*second);
-  recorder_->abandon();
+  recorder_->cancel();
   Block* outside = allocate(stream_, 4096);
   EXPECT_NE(outside->data, data);
   release(*outside);

@@ -113,28 +113,28 @@ TEST(Processes, SayThatTheyRunDifferentPrograms) {
       {"device 0 came to all_reduce (operation 3 of run 1 of its program), and device 1, of process 1 of 2 (",
        "to all_gather (operation 1 of run 2 of its program) of another: all processes must run the same"});
   // The error is the same if the other process has cancelled already.
-  processes[0]->abandon(7, 1, "another program");
+  processes[0]->cancel(7, 1, "another program");
   send(*processes[0], subject(0, 1, 1, 5), "next");
   EXPECT_EQ(error_of([&] { processes[1]->receive({8, 2, 1, 0, 1, "all_gather"}); }).code(), MYDEV_FAILED_PRECONDITION);
-  processes[1]->abandon(8, 2, "another program");
+  processes[1]->cancel(8, 2, "another program");
   // A later run works as usual.
   EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 5)), "next");
   send(*processes[1], subject(1, 0, 1, 5), "as well");
   EXPECT_EQ(received(*processes[0], subject(1, 0, 1, 5)), "as well");
 }
 
-TEST(Processes, TellTheOthersOfARunThatIsAbandoned) {
+TEST(Processes, TellTheOthersOfARunThatIsCancelled) {
   const auto processes = joined({1, 1});
   send(*processes[1], subject(1, 0), "of no use");
-  std::thread other([&] { processes[0]->abandon(7, 1, "device 0 failed"); });
+  std::thread other([&] { processes[0]->cancel(7, 1, "device 0 failed"); });
   expect_mentions(error_of([&] { processes[1]->receive(subject(0, 1)); }), MYDEV_ABORTED,
                   {"all_reduce waited for process 0 of 2 (", "in vain: in process 0 of 2 (", "): device 0 failed"});
   other.join();
   // The error is the same if the other process has gone on to something else already.
   send(*processes[0], subject(0, 1, 1, 1, 9), "something else");
   EXPECT_EQ(error_of([&] { processes[1]->receive(subject(0, 1)); }).code(), MYDEV_ABORTED);
-  processes[1]->abandon(7, 1, "device 1 failed for that");
-  processes[0]->abandon(7, 1, "once more");
+  processes[1]->cancel(7, 1, "device 1 failed for that");
+  processes[0]->cancel(7, 1, "once more");
   EXPECT_EQ(received(*processes[1], subject(0, 1, 1, 1, 9)), "something else");
   // The next run works as usual.
   for (size_t p : {0, 1})
@@ -249,7 +249,7 @@ TEST(Socket, LetsGoOfWhoDoesNotKnowTheToken) {
 // --- collectives -----------------------------------------------------------------------------------------------------
 
 using lowering::Collectives;
-using lowering::MeetingPoint;
+using lowering::RendezvousKey;
 
 // Calls `body` for each device, on a thread of its own.
 void on_all_devices(size_t count, const std::function<void(int64_t device)>& body) {
@@ -264,7 +264,7 @@ std::vector<float> sums(Collectives& collectives, int64_t device, std::span<cons
   std::vector<float> result(brought.size());
   const std::vector<size_t> bytes = {brought.size() * sizeof(float)};
   const auto* data = reinterpret_cast<const std::byte*>(brought.data());
-  collectives.meet(device, {operation, "all_reduce", group, bytes}, {data}, [&](auto members) {
+  collectives.join(device, {operation, "all_reduce", group, bytes}, {data}, [&](auto members) {
     for (const auto& member : members) {
       const auto* values = reinterpret_cast<const float*>(member[0]);
       for (size_t i = 0; i < result.size(); ++i) result[i] += values[i];
@@ -308,11 +308,11 @@ TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
     Collectives& own = device == 2 ? there : here;
     const uint64_t run = own.next_run(device);
     own.begin(device, run);
-    if (device == 2) return own.abandon(run, "device 2 failed");
+    if (device == 2) return own.cancel(run, "device 2 failed");
     const Error error = error_of([&] { sums(own, device, all, {1.0F}); });
     EXPECT_EQ(error.code(), MYDEV_ABORTED);
     messages[static_cast<size_t>(device)] = error.what();
-    own.abandon(run, error.what());  // as the executable does, which releases the other device of the process
+    own.cancel(run, error.what());  // as the executable does, which releases the other device of the process
   });
   for (const std::string& message : messages) EXPECT_NE(message.find("device 2 failed"), std::string::npos) << message;
 }

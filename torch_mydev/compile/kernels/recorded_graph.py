@@ -78,7 +78,7 @@ class RecordedGraph:
             self._records = False
             return False
         finally:
-            recorder.abandon()
+            recorder.cancel()
         template = [... if isinstance(value, torch.Tensor) else value for value in results]
         self._functions.add(arguments, function, template)
         return True

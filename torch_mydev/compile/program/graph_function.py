@@ -279,7 +279,7 @@ class _RecordedTurn(_Turn):
                 except RuntimeError as error:  # what it reads was never written, as of torch.empty
                     raise _Unrecordable(None, str(error)) from error
         finally:
-            recorder.abandon()
+            recorder.cancel()
         template = [... if isinstance(value, torch.Tensor) else value for value in results]
         self._functions.add(arguments, function, template)
 
