@@ -63,7 +63,7 @@ void make_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
     };
   }
   SharedStorage storage = Storage::of_others(args.device_buffer_ptr, shape->bytes, std::move(release));
-  // What the device's order has been made to wait for (python/sharing.cpp) may be still to fill it.
+  // Work that the device's order has been made to wait for (python/sharing.cpp) may still have to fill the memory.
   SharedCompletion ready = Completion::ready();
   if (memory.device->stream.asynchronous()) {
     check_not_awaited(*memory.device, "a view of its memory");
@@ -121,7 +121,7 @@ void get_memory(PJRT_Buffer_Memory_Args& args) {
 void is_deleted(PJRT_Buffer_IsDeleted_Args& args) {
   args.is_deleted = buffer_of(args.buffer).deleted();
 }
-// Of buffers whose memory the client may read in place as soon as they are ready, without asking the device for access.
+// True for buffers whose memory the client may read in place once they are ready, without asking the device for access.
 void is_on_cpu(PJRT_Buffer_IsOnCpu_Args& args) {
   args.is_on_cpu = buffer_of(args.buffer).memory.on_host();
 }
@@ -129,7 +129,7 @@ void get_ready_event(PJRT_Buffer_ReadyEvent_Args& args) {
   args.event = new PJRT_Event{buffer_of(args.buffer).ready};
 }
 
-// --- let go ----------------------------------------------------------------------------------------------------------
+// --- released --------------------------------------------------------------------------------------------------------
 
 void destroy(PJRT_Buffer_Destroy_Args& args) {
   delete args.buffer;

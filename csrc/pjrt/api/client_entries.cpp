@@ -22,7 +22,8 @@ Platform& platform_of(PJRT_Client* client) {
   return required(client, "the client").platform;
 }
 
-// The option "driver", in the words of MYDEV_DRIVER. A process has one, whoever asks first.
+// Sets the driver from the option "driver", which has the form of MYDEV_DRIVER. A process has one driver, chosen by
+// whoever asks first.
 void choose_driver(const std::string& driver) {
   if (!driver_loaded()) {
     ::setenv("MYDEV_DRIVER", driver.c_str(), /*overwrite=*/1);  // NOLINT(concurrency-mt-unsafe): see config.h
@@ -165,8 +166,8 @@ void get_default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args& arg
   for (int64_t i = 0; i < wanted; ++i) args.default_assignment[i] = static_cast<int>(i);
 }
 
-// What the client hears of other processes. The connections between the processes tell it sooner, and clients take an
-// error here for a reason to end the process.
+// Ignores the client's news of other processes. The connections between the processes report them sooner, and clients
+// take an error here for a reason to end the process.
 void update_processes(PJRT_Client_UpdateGlobalProcessInfo_Args&) {}
 
 void get_topology(PJRT_Client_TopologyDescription_Args& args) {

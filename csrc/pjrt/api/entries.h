@@ -1,4 +1,4 @@
-// The parts of the table of functions. Each file of entries fills in its own; what nobody fills in answers
+// The parts of the table of functions. Each file of entries fills in its own slots. A slot that nobody fills in returns
 // UNIMPLEMENTED with the function's name (table.cpp).
 #pragma once
 

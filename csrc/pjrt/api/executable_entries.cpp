@@ -22,7 +22,7 @@ PJRT_LoadedExecutable& loaded(PJRT_LoadedExecutable* executable) {
   return required(executable, "the executable");
 }
 
-// Bytes that the client owns with their deleter.
+// Gives the client bytes that it owns, with their deleter.
 template <typename Owner>
 void give_bytes(std::string bytes, const char*& out_data, size_t& out_size, Owner*& out_owner,
                 void (*&out_deleter)(Owner*)) {
@@ -74,7 +74,7 @@ void get_num_outputs(PJRT_Executable_NumOutputs_Args& args) {
 void get_code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args& args) {
   args.size_in_bytes = info_of(args.executable).module->description().memory.code;
 }
-// By XLA's names.
+// Gives the costs by XLA's names.
 void get_cost_analysis(PJRT_Executable_GetCostAnalysis_Args& args) {
   std::vector<PJRT_NamedValue>& properties = required(args.executable, "the executable").cost;
   Cost cost;
@@ -194,7 +194,7 @@ void get_logical_ids(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args& arg
   args.addressable_device_logical_ids = ids.data();
   args.num_addressable_device_logical_ids = ids.size();
 }
-// No bytes say that it is portable.
+// Gives no bytes for a portable executable.
 void get_device_assignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args& args) {
   const auto& assignment = loaded(args.executable).device_assignment();
   give_bytes(assignment.empty() ? std::string() : serialize_device_assignment(assignment), args.serialized_bytes,

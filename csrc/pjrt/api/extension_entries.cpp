@@ -46,7 +46,7 @@ void get_buffer_layout(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args& args) {
   args.layout = row_major(required(args.buffer, "the buffer").shape->sizes.size());
 }
 
-// The arrays are the executable's, the layouts in them the client's.
+// The executable owns the arrays, the client owns the layouts in them.
 PJRT_Layouts_MemoryLayout** layouts_of(std::span<const ValueDescription> values, std::vector<void*>& array) {
   array.clear();
   for (const ValueDescription& value : values) array.push_back(row_major(value.shape->sizes.size()));

@@ -60,7 +60,7 @@ PLUGIN_Profiler_Error* start(PLUGIN_Profiler_Start_Args* args) {
 PLUGIN_Profiler_Error* stop(PLUGIN_Profiler_Stop_Args* args) {
   return profiler_guarded([&] { stop(required(args->profiler, "the profiler")); });
 }
-// Clients take the data where they are; one that asks a second time, with a place for them, has them copied there.
+// Clients take the data where they lie. If a client asks a second time, with a buffer, the data are copied there.
 PLUGIN_Profiler_Error* collect(PLUGIN_Profiler_CollectData_Args* args) {
   return profiler_guarded([&] {
     std::string& data = required(args->profiler, "the profiler").data;

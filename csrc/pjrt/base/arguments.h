@@ -1,7 +1,7 @@
 // Argument structs of the C API, of which a caller may pass a prefix (c_api/base.h).
 //
-// An entry needs its struct up to one field, which its row in the table names; a caller whose struct ends before that
-// is refused with the sizes. What an entry would like to have beyond it, it asks for with MYDEV_PJRT_HAS.
+// An entry needs its struct up to one field, which its row in the table names. A caller whose struct ends before that
+// is refused with the sizes. An entry checks for optional fields beyond it with MYDEV_PJRT_HAS.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 #include "pjrt/base/error.h"
 
-// Where a field ends, in bytes from where its struct begins.
+// The end of a field, in bytes from the beginning of its struct.
 #define MYDEV_PJRT_END_OF(type, field) (offsetof(type, field) + ::mydev::pjrt::size_of_field(&type::field))
 
 // Whether the caller's struct has the field.
@@ -33,7 +33,7 @@ constexpr size_t size_of_field(Field Struct::*) noexcept {
   return sizeof(Field);
 }
 
-// `args` begins with its size. Raises INVALID_ARGUMENT for nullptr and for one that is too small.
+// `args` begins with its size. Raises INVALID_ARGUMENT for nullptr and for a struct that is too small.
 inline void check_arguments(const char* name, const void* args, size_t needed) {
   MYDEV_CHECK(args != nullptr, MYDEV_INVALID_ARGUMENT, name, ": the arguments are NULL");
   const size_t given = *static_cast<const size_t*>(args);
@@ -48,11 +48,11 @@ T& required(T* pointer, const char* what) {
   return *pointer;
 }
 
-// Text of the client's.
+// Returns text of the client.
 inline std::string_view text_of(const char* data, size_t size) noexcept {
   return data == nullptr ? std::string_view() : std::string_view(data, size);
 }
-// Text for the client, which borrows it.
+// Gives the client text, which it borrows.
 inline void give_text(std::string_view text, const char*& out_data, size_t& out_size) noexcept {
   out_data = text.data();
   out_size = text.size();

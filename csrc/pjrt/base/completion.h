@@ -1,8 +1,9 @@
-// The end of asynchronous work: not there yet, reached, or failed. What events of the C API are made of.
+// The end of asynchronous work: not there yet, reached, or failed. Events of the C API are made of completions.
 //
-// One is set once, by whoever does the work, and read by any number of threads. Thread-safe. A continuation is called
-// exactly once: by on_ready() on its own thread where the end is there already, else by the thread that sets it, which
-// holds no lock of this library then. It may call the plugin, and must not wait for work of it.
+// A completion is set once, by the thread that does the work, and read by any number of threads. Thread-safe. A
+// continuation is called exactly once. If the end is there already, on_ready() calls it on its own thread; else the
+// thread that sets the completion does, which then holds no lock of this library. A continuation may call the plugin,
+// but must not wait for the plugin's work.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ class Completion {
  public:
   using Continuation = std::function<void(const Failure& failure)>;
 
-  // One that was reached without an error. All work that is done when it is submitted shares it.
+  // Returns a completion that was reached without an error. All work that is done when it is submitted shares it.
   static const SharedCompletion& ready();
   static SharedCompletion failed(Failure failure);
 
@@ -36,7 +37,7 @@ class Completion {
   // Only once it is ready.
   const Failure& failure() const noexcept { return failure_; }
   bool has_failed() const noexcept { return is_ready() && failure_.failed(); }
-  // Raises INTERNAL if it was set before.
+  // Raises FAILED_PRECONDITION if it was set before.
   void set(Failure failure = {});
   void wait();
   void on_ready(Continuation continuation);

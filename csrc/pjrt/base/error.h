@@ -1,5 +1,5 @@
-// Errors on both sides of the C API: Failure is a value that travels with asynchronous work, PJRT_Error what the client
-// owns.
+// Errors on both sides of the C API: a Failure is a value that travels with asynchronous work, a PJRT_Error is an
+// object that the client owns.
 //
 // Nothing is thrown across the C API: entries run in guarded(), which turns what they throw into a PJRT_Error. Codes
 // are the 16 canonical ones, which have the same numbers on both sides.
@@ -26,9 +26,9 @@ struct Failure {
   bool failed() const noexcept { return code != MYDEV_OK; }
 };
 
-// Of the exception that is being handled.
+// Returns the failure of the exception that is being handled.
 Failure current_failure() noexcept;
-// What body() throws; none where it does not.
+// Runs body() and returns what it throws as a failure; none if it throws nothing.
 template <typename Body>
 Failure failure_of(const Body& body) noexcept {
   const RaiserBypass bypass;
@@ -40,10 +40,10 @@ Failure failure_of(const Body& body) noexcept {
   }
 }
 
-// nullptr for none. The receiver destroys it.
+// Returns nullptr for no failure. The receiver destroys the error.
 PJRT_Error* to_error(Failure failure) noexcept;
 
-// Runs the body of an entry, which gives nothing or an error of its own.
+// Runs the body of an entry, which returns nothing or an error of its own.
 template <typename Body>
 PJRT_Error* guarded(const Body& body) noexcept {
   const RaiserBypass bypass;

@@ -1,4 +1,5 @@
-// A 64-bit FNV-1a hash of what something is made of: the same in every process. Not against those who mean harm.
+// A 64-bit FNV-1a hash of the data that something is made of: the same in every process. It gives no protection against
+// attacks.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ class Fingerprint {
   void add(uint64_t number) noexcept {
     for (int i = 0; i < 8; ++i) add_byte(static_cast<uint8_t>(number >> (8 * i)));
   }
-  // With its length, so that what stands beside each other is not run together.
+  // Adds the text with its length, so that neighbouring texts are told apart.
   void add(std::string_view text) noexcept {
     add(uint64_t{text.size()});
     for (const char c : text) add_byte(static_cast<uint8_t>(c));

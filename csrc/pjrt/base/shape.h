@@ -1,7 +1,7 @@
 // Element types of the C API, and shapes: a type and sizes, dense and row-major.
 //
-// Types that kernels do not know (mydev_dtype INVALID) can still be held, copied and read back; those below a byte have
-// a byte for each element. Shapes do not change, and buffers share them.
+// Types that kernels do not know (mydev_dtype INVALID) can still be held, copied and read back; types smaller than a
+// byte have a byte for each element. Shapes do not change, and buffers share them.
 #pragma once
 
 #include <cstdint>

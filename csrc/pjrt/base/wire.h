@@ -1,6 +1,6 @@
 // The wire format of protocol buffers, as far as this plugin reads and writes it: numbers, bytes, nested messages.
 //
-// Reading is bounds-checked; a field that is not asked for is skipped. What is malformed raises INVALID_ARGUMENT.
+// Reading is bounds-checked; a field that is not asked for is skipped. Malformed messages raise INVALID_ARGUMENT.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,7 @@ class WireReader {
 
   explicit WireReader(std::string_view data) noexcept : rest_(data) {}
 
-  // The next field; false at the end. Its value is then one of those below, by its type.
+  // Goes to the next field; false at the end. One of the functions below returns its value, by its type.
   bool next() {
     if (rest_.empty()) return false;
     const uint64_t tag = varint();
@@ -59,7 +59,7 @@ class WireReader {
     return bytes_;
   }
   WireReader message() const { return WireReader(bytes()); }
-  // Of a repeated field, which may be packed: appends the field's numbers.
+  // Appends the numbers of a repeated field, which may be packed.
   void append_numbers(std::vector<int64_t>& out) const {
     if (type_ != Type::kBytes) {
       out.push_back(number());

@@ -24,15 +24,15 @@ struct PJRT_Buffer {
   const mydev::pjrt::SharedCompletion ready;
   mydev::pjrt::LocalDevice& device() const noexcept { return *memory.device; }
 
-  // A reference for work. Raises INVALID_ARGUMENT, naming `what` and the buffer, where it is deleted or donated.
+  // Returns a reference for work. Raises INVALID_ARGUMENT, naming `what` and the buffer, if it is deleted or donated.
   mydev::pjrt::SharedStorage hold(const char* what) const;
-  // The storage, where it is the allocator's or the host's, has no external reference and is not lent: the buffer is
-  // donated then, `reason` says to what. Else nullptr, and the buffer keeps it.
+  // Donates the buffer and returns its storage, if this is the allocator's or the host's, has no external reference and
+  // is not lent. `reason` says what the buffer is donated to. Else returns nullptr, and the buffer keeps its storage.
   mydev::pjrt::SharedStorage donate(const std::string& reason);
-  // Like hold(), for someone who uses it in place and not in the device's order: it is lent (storage.h), and not
+  // Like hold(), for a user that uses it in place and not in the device's order: it is lent (storage.h), and not
   // donated.
   mydev::pjrt::SharedStorage lend(const char* what) const;
-  // Without storage from now on; external references keep it.
+  // Gives up the storage; external references keep it.
   void drop(std::string reason) noexcept;
   bool deleted() const;
 

@@ -8,7 +8,7 @@ namespace mydev::pjrt {
 
 namespace {
 
-// A row of the innermost dimension.
+// Copies a row of the innermost dimension.
 template <size_t kBytes>
 void copy_row(std::byte* dst, int64_t dst_stride, const std::byte* src, int64_t src_stride, int64_t count) {
   for (int64_t i = 0; i < count; ++i) std::memcpy(dst + i * dst_stride, src + i * src_stride, kBytes);
@@ -58,7 +58,7 @@ void copy_elements(const Shape& shape, std::byte* dst, const ByteStrides& dst_st
   }
 }
 
-// Dimensions in the order in which the layout names them, the one that varies fastest first.
+// The layout names the dimensions in `minor_to_major`, the one that varies fastest first.
 ByteStrides strides_in_order(const Shape& shape, std::span<const int64_t> minor_to_major) {
   const size_t rank = shape.sizes.size();
   MYDEV_CHECK(minor_to_major.size() == rank, MYDEV_INVALID_ARGUMENT, "the layout has ", minor_to_major.size(),

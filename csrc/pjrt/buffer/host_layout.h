@@ -1,4 +1,5 @@
-// How elements lie in the host's memory: with strides of any sign, in bytes, where a buffer's are dense and row-major.
+// The layout of elements in the host's memory: strides of any sign, in bytes. A buffer's own elements are dense and
+// row-major.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,17 @@ namespace mydev::pjrt {
 using ByteStrides = std::vector<int64_t>;
 
 ByteStrides dense_strides(const Shape& shape);
-// Nothing where the strides are those of a dense row-major array, as far as there are elements.
+// Returns nothing if the strides are those of a dense row-major array, as far as there are elements.
 std::optional<ByteStrides> strides_unless_dense(const Shape& shape, std::span<const int64_t> byte_strides);
-// Of a layout that the client gives, which may be NULL: dense. Raises INVALID_ARGUMENT for one that does not fit the
-// shape, UNIMPLEMENTED for tiles.
+// Returns the strides of a layout that the client gives; nothing if it is dense, as NULL is. Raises INVALID_ARGUMENT
+// for one that does not fit the shape, UNIMPLEMENTED for tiles.
 std::optional<ByteStrides> strides_of(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape);
-// Raises UNIMPLEMENTED unless the layout, which may be NULL, is dense and row-major: of device memory.
+// Checks a layout of device memory: raises UNIMPLEMENTED unless it is NULL or dense and row-major.
 void check_dense(const PJRT_Buffer_MemoryLayout* layout, const Shape& shape);
-// Bytes from the first element to behind the last one; strides must not be negative.
+// Returns the bytes from the first element to the end of the last one. Strides must not be negative.
 uint64_t extent(const Shape& shape, const ByteStrides& strides);
 
-// To dense memory, and from it. No overlap.
+// Copy to dense memory, and from it. The memories must not overlap.
 void pack(const Shape& shape, void* dense, const void* strided, const ByteStrides& strides);
 void unpack(const Shape& shape, void* strided, const ByteStrides& strides, const void* dense);
 

@@ -1,7 +1,7 @@
 // Memory of buffers: the allocator's, pinned or ordinary memory of the host, or someone else's.
 //
 // It is released when the last reference is gone. The allocator's memory is then free for later work of its stream, so
-// that work which was submitted needs no reference; all other memory must be held until the work is done.
+// that submitted work needs no reference. All other memory must be held until the work is done.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class Storage {
 
   // Others in the process use it in place until they give it back, whatever becomes of its buffers. Thread-safe.
   void lend() noexcept { loans_.fetch_add(1, std::memory_order_relaxed); }
-  // Release, for lent(): what the borrower did comes before what the next writer does.
+  // Release, for lent(): the borrower's accesses come before those of the next writer.
   void take_back() noexcept { loans_.fetch_sub(1, std::memory_order_release); }
   bool lent() const noexcept { return loans_.load(std::memory_order_acquire) != 0; }  // the memory has its own order
   // Work of another stream uses it: the allocator's memory is not reused before that is done.
@@ -52,8 +52,8 @@ class Storage {
   std::atomic<int> loans_{0};
 };
 
-// Host memory that the device's driver copies from and to without waiting, where it has such; page-aligned or to 64
-// bytes. Kept for the next time, up to a limit. Raises RESOURCE_EXHAUSTED. Thread-safe.
+// Returns host memory that the device's driver copies from and to without waiting, if it has such. It is aligned to
+// pages or to 64 bytes. The memory is kept for the next time, up to a limit. Raises RESOURCE_EXHAUSTED. Thread-safe.
 std::shared_ptr<void> pinned_memory(const mydev::Device& device, uint64_t bytes);
 
 }  // namespace mydev::pjrt

@@ -62,18 +62,18 @@ class CallingThread {
   bool started_ = false;
 };
 
-// Where continuations are called.
+// The thread that calls continuations.
 CallingThread& completion_thread() {
   static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-end");
   return thread;
 }
-// Where drivers are asked how work ended.
+// The thread that asks drivers how work ended.
 CallingThread& status_thread() {
   static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-sts");
   return thread;
 }
 
-// Where programs are let go.
+// The thread that releases programs.
 CallingThread& dropping_thread() {
   static CallingThread& thread = *new CallingThread(MYDEV_DEVICE_NAME "-pjrt-del");
   return thread;
@@ -100,7 +100,7 @@ void finish(Submission& submission, Failure failure) {
   }
 }
 
-// Where work is given, and whether that is the device's order.
+// The device and the stream that work is given to, and whether it is in the device's order.
 struct Place {
   LocalDevice& device;
   Stream& stream;
@@ -119,16 +119,16 @@ struct Place {
   }
 };
 
-// On a thread of the driver's, in the order of the stream: work behind this waits, so that what failed is this
-// submission and none after it. A driver that tells failures with the stream's status is asked on another thread, since
-// here it must not be called.
+// Runs on a thread of the driver, in the order of the stream. Later work waits, so that a failure belongs to this
+// submission and to none after it. A driver that reports failures with the stream's status is asked on another thread,
+// since it must not be called on this one.
 void take_end(const Place& place, const std::shared_ptr<Submission>& submission) {
   Stream& stream = place.stream;
   Failure failure;
   if (stream.device().driver->stream_status == nullptr) {
     failure = failure_of([&stream] { stream.raise_error_if_any(); });
   } else {
-    auto asked = std::make_shared<Completion>();  // whose other side may be in set() when this one goes on
+    auto asked = std::make_shared<Completion>();  // the other thread may still be in set() when this one goes on
     status_thread().post([&failure, &stream, asked] {
       failure = failure_of([&stream] {
         stream.collect_status();
@@ -142,7 +142,7 @@ void take_end(const Place& place, const std::shared_ptr<Submission>& submission)
   completion_thread().post([submission, failure = std::move(failure)] { finish(*submission, failure); });
 }
 
-// In the device's turn, or beside it. Gives the completion, which may be still to come.
+// Submits in the device's turn, or beside it. Returns the completion, which may not be ready yet.
 SharedCompletion submit_now(const Place& place, Submission submission) {
   Stream& stream = place.stream;
   Failure failure = failure_of_inputs(submission);
@@ -171,8 +171,8 @@ bool all_ready(const std::vector<SharedCompletion>& inputs) {
   return std::ranges::all_of(inputs, [](const SharedCompletion& input) { return input->is_ready(); });
 }
 
-// On the thread of readings. If it is `awaited`, the device waits for the callback that asks: what was computed before
-// the callback's program is ready once what the streams have told so far is known.
+// Runs on the thread of readings. If `awaited`, the device waits for the callback that asks. Data that were computed
+// before the callback's program are ready once the reports of the streams so far were handled.
 void read_when_ready(LocalDevice& device, bool awaited, const std::shared_ptr<Submission>& reading) {
   if (awaited) wait_for_completions();
   const auto pending =

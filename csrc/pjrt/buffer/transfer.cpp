@@ -14,7 +14,7 @@ namespace {
 
 constexpr uintptr_t kZeroCopyAlignment = 64;  // what kernels and clients count on
 
-// A copy within a device and its host memories, on its stream.
+// Copies within a device and its host memories, on its stream.
 void copy_on(Stream& stream, void* dst, bool dst_on_host, const void* src, bool src_on_host, uint64_t bytes) {
   if (bytes == 0) return;
   if (dst_on_host && src_on_host) {
@@ -54,7 +54,7 @@ void read_host(const HostArray& array, void* dense) {
   }
 }
 
-// Directly from the host's memory. Nothing where the device is not idle.
+// Uploads directly from the host's memory. Returns nothing if the device is not idle.
 std::optional<SharedCompletion> upload_at_once(LocalDevice& device, const HostArray& array, const Storage& storage) {
   std::optional<SharedCompletion> completion;
   device.queue.run_if_idle([&] {
@@ -78,21 +78,21 @@ SharedCompletion upload_staged(PJRT_Memory& memory, const HostArray& array, Shar
   return submit(device, std::move(work));
 }
 
-// Lent as long as someone holds it.
+// Returns the storage, which is lent as long as someone holds it.
 SharedStorage loan_of(const PJRT_Buffer& buffer, const char* what) {
   SharedStorage storage = buffer.lend(what);
   Storage* lent = storage.get();
   return {lent, [storage = std::move(storage)](Storage* storage_of_loan) { storage_of_loan->take_back(); }};
 }
 
-// Work that reads a buffer: in the device's order, or, in callbacks and where the work says so, beside it.
+// Work that reads a buffer: in the device's order, or beside it in callbacks and if the work says so.
 class Reading {
  public:
   Reading(const PJRT_Buffer& buffer, const char* what, bool beside)
       : buffer_(buffer),
         beside_(beside || CallbackScope::waiting_device()),
         storage_(beside_ ? loan_of(buffer, what) : buffer.hold(what)) {}
-  // For the client, who may share what it has asked for with a callback of a program that comes in between.
+  // For the client, which may share the data that it has asked for with a callback of a program that comes in between.
   static Reading to_client(const PJRT_Buffer& buffer) {
     return Reading(buffer, "a transfer to the host", /*beside=*/true);
   }
@@ -111,7 +111,7 @@ class Reading {
   SharedStorage storage_;
 };
 
-// To host memory that the driver knows, or through such, and from there by `deliver`.
+// Copies to host memory that the driver knows, and from there by `deliver`.
 SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_t bytes,
                              std::function<void(const void* dense)> deliver) {
   Reading reading = Reading::to_client(buffer);
@@ -131,7 +131,7 @@ SharedCompletion download_by(const PJRT_Buffer& buffer, uint64_t offset, uint64_
   return reading.submit(std::move(work));
 }
 
-// To host memory of the device.
+// Copies to host memory of the device.
 std::unique_ptr<PJRT_Buffer> copy_to_host_memory(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
   const uint64_t bytes = buffer.shape->bytes;
   Reading reading(buffer, "a copy", /*beside=*/false);
@@ -146,7 +146,7 @@ std::unique_ptr<PJRT_Buffer> copy_to_host_memory(const PJRT_Buffer& buffer, PJRT
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
 }
 
-// To the device's own memory.
+// Copies to the device's own memory.
 std::unique_ptr<PJRT_Buffer> copy_to_device_memory(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
   check_not_awaited(*destination.device, "a copy of " + describe(buffer));
   const uint64_t bytes = buffer.shape->bytes;

@@ -2,7 +2,7 @@
 //
 // On an inline device that is idle the driver copies directly. Else the host's side is staged in pinned memory, so that
 // no call waits for the device. Between devices a copy goes through pinned memory: the source's queue fills it, and the
-// destination's waits for that. Each raises at once what is wrong with its arguments; failures of copies reach the
+// destination's waits for that. Each function raises errors of its arguments at once. Failures of copies reach the
 // completion, and through it the buffer.
 #pragma once
 
@@ -24,7 +24,7 @@ struct UploadedBuffer {
 };
 
 UploadedBuffer upload(PJRT_Memory& memory, const HostArray& array);
-// `bytes` from `offset`, as they lie, or elements with strides. Gives the completion of dst.
+// Copies `bytes` from `offset`, as they lie, or elements with strides. Returns the completion of dst.
 SharedCompletion download(const PJRT_Buffer& buffer, void* dst, uint64_t offset, uint64_t bytes);
 SharedCompletion download_strided(const PJRT_Buffer& buffer, void* dst, const ByteStrides& strides);
 std::unique_ptr<PJRT_Buffer> copy(const PJRT_Buffer& buffer, PJRT_Memory& destination);

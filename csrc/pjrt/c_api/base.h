@@ -40,7 +40,7 @@ typedef struct PJRT_Extension_Base {
   struct PJRT_Extension_Base* next;
 } PJRT_Extension_Base;
 
-// What most structs begin with.
+// Most structs begin with these fields.
 #define PJRT_STRUCT_HEAD \
   size_t struct_size;    \
   PJRT_Extension_Base* extension_start

@@ -9,8 +9,8 @@ extern "C" {
 
 // --- clients ---------------------------------------------------------------------------------------------------------
 
-// The client's key-value store, for clients of one job in several processes. What goes wrong in it is an error that it
-// has the plugin make.
+// The client's key-value store, for clients of one job in several processes. If a call of it fails, it returns an error
+// that it has the plugin make.
 
 typedef PJRT_Error* (*PJRT_CallbackError)(PJRT_Error_Code code, const char* message, size_t message_size);
 

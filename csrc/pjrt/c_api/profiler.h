@@ -1,5 +1,5 @@
-// The profiler extension, and the interface of profilers that it points to: what jax.profiler asks plugins by. A
-// profiler gives a serialized XSpace.
+// The profiler extension, and the interface of profilers that it points to. jax.profiler asks plugins by it. A profiler
+// gives a serialized XSpace.
 #pragma once
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
 // The order in which a device is given work.
 //
-// Work is submitted on the thread that brings it while nothing else waits, which costs a lock and no hop; else by the
-// queue's own thread, in order. Submitting is all that happens here: on an asynchronous stream it is short, on an
-// inline one it is the work itself. The thread is started at its first need. Work must not throw, and may bring more
-// work. Thread-safe. Queues live as long as the process: their threads end with it.
+// If nothing else waits, work is submitted on the thread that brings it, which costs a lock and no switch of threads.
+// Else the queue's own thread submits it, in order. Submitting is all that happens here: on an asynchronous stream it
+// is short, on an inline one it is the work itself. The thread is started at its first need. Work must not throw, and
+// may bring more work. Thread-safe. Queues live as long as the process: their threads end with it.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@ class DeviceQueue {
   DeviceQueue(const DeviceQueue&) = delete;
   DeviceQueue& operator=(const DeviceQueue&) = delete;
 
-  // Runs it now and gives true; false where other work is before it.
+  // Runs it now and returns true; returns false if other work is before it.
   template <typename Function>
   bool run_if_idle(const Function& function) {
     if (!begin()) return false;
@@ -31,13 +31,13 @@ class DeviceQueue {
     end();
     return true;
   }
-  // For the queue's thread: of work that waits for other devices.
+  // Leaves the work to the queue's thread: for work that waits for other devices.
   void enqueue(Work work);
-  // Now, or in its turn.
+  // Submits the work now, or in its turn.
   void submit(Work work) {
     if (!run_if_idle(work)) enqueue(std::move(work));
   }
-  // In its turn, and waits for that. Not for work.
+  // Runs the work in its turn, and waits for it. Work must not call it.
   void run(const Work& work);
   // Waits until all work brought so far was submitted.
   void drain();

@@ -1,7 +1,7 @@
-// What the driver's devices are to a PJRT client: devices, their memories, a topology; and the devices of the other
-// processes of the job, which only their description is known of. Made at the first client, from the driver that
-// MYDEV_DRIVER names, and alive as long as the process, so that handles that outlive their client, as Python's may at
-// exit, do no harm. Nothing changes once it is made.
+// The driver's devices as a PJRT client sees them: devices, their memories, a topology. It also has the devices of the
+// other processes of the job, of which only the description is known. The platform is made at the first client, from
+// the driver that MYDEV_DRIVER names. It lives as long as the process, so that handles that outlive their client, as
+// Python's may at exit, do no harm. Nothing changes once it is made.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct PJRT_DeviceDescription {
   std::vector<PJRT_NamedValue> attributes;
 };
 
-// Of any process.
+// A device of any process.
 struct PJRT_Device {
   PJRT_DeviceDescription description;
 
@@ -59,7 +59,7 @@ struct PJRT_TopologyDescription {
 
 namespace mydev::pjrt {
 
-// A device of this process: what can be given work.
+// A device of this process, which can be given work.
 class LocalDevice : public PJRT_Device {
  public:
   LocalDevice(mydev::Device& device, int id, int process);
@@ -70,7 +70,7 @@ class LocalDevice : public PJRT_Device {
   std::array<PJRT_Memory*, kMemoryKinds> memory_handles;
   PJRT_Device* handle;  // itself: what a memory is addressable by
   DeviceQueue queue;
-  // Of what callbacks read (CallbackScope): their threads are the driver's, and must not use it.
+  // The queue for the reads of callbacks (CallbackScope): their threads belong to the driver, and must not use it.
   DeviceQueue readings;
   // Work in the queue's order that the stream has not done yet.
   std::atomic<int64_t> unfinished{0};
@@ -78,7 +78,7 @@ class LocalDevice : public PJRT_Device {
   PJRT_Memory& default_memory() noexcept { return memories[0]; }
 };
 
-// Which of how many processes a client is in, and where they find each other.
+// The process of a client, the number of processes, and the store by which they find each other.
 struct ProcessPlace {
   int index = 0, count = 1;
   // The one device of the driver that this process uses, modulo how many there are; none: all of them.
@@ -88,10 +88,10 @@ struct ProcessPlace {
 
 class Platform {
  public:
-  // The platform as one of the job's processes: joins them, the first time. Raises what keeps the driver from loading,
-  // what Processes::join() raises, and FAILED_PRECONDITION where this process is another one already.
+  // Returns the platform as one of the job's processes, and joins them the first time. Raises the errors of loading the
+  // driver and of Processes::join(), and FAILED_PRECONDITION if this process is another one already.
   static Platform& open(const ProcessPlace& place);
-  // The one that was opened; a process by itself where none was.
+  // Returns the platform that was opened; if none was, opens it for a process by itself.
   static Platform& get();
 
   const std::vector<PJRT_Device*>& devices() const noexcept { return handles_; }  // of all processes
@@ -101,14 +101,16 @@ class Platform {
   const std::string& version() const noexcept { return version_; }
   uint64_t fingerprint() const noexcept { return fingerprint_; }
   int process() const noexcept { return processes_ == nullptr ? 0 : processes_->index(); }
-  // nullptr: there is this one alone.
+  // Returns nullptr if there is only this process.
   const std::shared_ptr<transport::Processes>& processes() const noexcept { return processes_; }
-  // Raise INVALID_ARGUMENT naming the valid range; for a device of another process, what that means.
+  // Raise INVALID_ARGUMENT if there is no such device, with the number of devices, and for a device of another process,
+  // with its meaning.
   PJRT_Device& device(int64_t id) const;
   LocalDevice& local_device(int64_t index) const;  // of the driver's
   LocalDevice& local(PJRT_Device& device) const;
   bool is_local(const PJRT_Device& device) const noexcept { return device.description.process == process(); }
-  // Waits until all devices have submitted and done what they were given; their errors stay with who asks for them.
+  // Waits until all devices have submitted and done their work. Their errors are left for later callers that ask for
+  // them.
   void wait_for_devices() noexcept;
 
  private:
@@ -124,8 +126,8 @@ class Platform {
   uint64_t fingerprint_ = 0;
 };
 
-// Where a buffer shall be: in a memory, or in a device's default one. Raises INVALID_ARGUMENT where neither is given,
-// and for a device of another process.
+// Returns the memory for a buffer: the given memory, or the device's default one. Raises INVALID_ARGUMENT if neither is
+// given, and for a device of another process.
 PJRT_Memory& chosen_memory(PJRT_Device* device, PJRT_Memory* memory);
 
 }  // namespace mydev::pjrt

@@ -79,7 +79,7 @@ void read_build_options(WireReader message, CompileOptions& options) {
   }
 }
 
-// XLA's: fields of its DebugOptions, and what it takes beside them.
+// True for XLA's options: fields of its DebugOptions, and the others that it takes.
 bool is_option_of_xla(std::string_view name) noexcept {
   constexpr std::array<std::string_view, 4> kOthers = {"exec_time_optimization_effort", "memory_fitting_effort",
                                                        "memory_fitting_level", "optimization_level"};

@@ -1,4 +1,4 @@
-// What a client says when it compiles: CompileOptionsProto, as far as it matters here. The rest of it is about XLA's
+// The options of a client that compiles: CompileOptionsProto, as far as it matters here. The rest of it is about XLA's
 // own compilers.
 #pragma once
 
@@ -22,9 +22,9 @@ struct CompileOptions {
   std::vector<std::string> overridden;  // the names of options
 };
 
-// Raises INVALID_ARGUMENT, "<entry>: failed to deserialize CompileOptionsProto: ...", for bytes that are none, and for
-// counts that contradict the device assignment. Of the options that a client overrides, as jax.jit does with
-// compiler_options, XLA's own have no effect; it raises INVALID_ARGUMENT for others.
+// Raises INVALID_ARGUMENT, "<entry>: failed to deserialize CompileOptionsProto: ...", for other bytes, and for counts
+// that contradict the device assignment. A client may override options, as jax.jit does with compiler_options: XLA's
+// own have no effect, others raise INVALID_ARGUMENT.
 CompileOptions parse_compile_options(std::string_view serialized, const char* entry);
 
 // A DeviceAssignmentProto.

@@ -1,9 +1,9 @@
-// What a compiler makes of a program that a client gives: a description, and instances that run it on a device.
+// The product of a compiler, made from a client's program: a description, and instances that run it on a device.
 //
-// A CompiledModule does not change and may be read by any thread. It knows no buffers: it is given addresses, of memory
-// whose life and events the executable sees to. An instance belongs to one device. It is loaded at any time, whatever
-// the device is busy with; the executable runs it in that device's turn, one run at a time, and parts of one run on
-// several devices at the same time, each on a thread of its own, so that they may wait for each other.
+// A CompiledModule does not change and may be read by any thread. It knows no buffers: it is given addresses, and the
+// executable takes care of the memory and its events. An instance belongs to one device. It is loaded at any time,
+// whatever the device is busy with. The executable runs it in that device's turn, one run at a time. If a run needs
+// several devices, they run at the same time, each on a thread of its own, so that they may wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ namespace mydev::pjrt {
 
 struct ValueDescription {
   SharedShape shape;  // of what one device holds
-  // A serialized OpSharding; none: not known, which JAX accepts where there is one device, or the caller says it.
+  // A serialized OpSharding; none: not known, which JAX accepts if there is one device, or if the caller gives it.
   std::optional<std::string> sharding;
   bool donated = false;  // of a parameter: a run may write it where it is the device's, and takes it from the caller
   MemoryKind memory = MemoryKind::kDevice;
 };
 
-// In bytes, of one device.
+// Memory in bytes, on one device.
 struct ModuleMemory {
   int64_t code = 0, temporaries = 0;
 };
@@ -40,8 +40,8 @@ struct ModuleMemory {
 struct ModuleDescription {
   std::string name;
   std::vector<ValueDescription> parameters, results;
-  // For each result: the parameter in whose memory it is computed, a copy of the argument where that is not donated;
-  // none: it has memory of its own. No parameter twice.
+  // For each result, the parameter in whose memory it is computed; none: it has memory of its own. If the argument is
+  // not donated, a copy of it is used. No parameter occurs twice.
   std::vector<std::optional<size_t>> in_place_of;
   ModuleMemory memory;
 };
@@ -50,24 +50,24 @@ struct ModuleDescription {
 struct ModuleRun {
   Stream& stream;
   uint64_t run_id;  // the same for all devices of one execution, and for no other
-  // Of each parameter and each result. Memory of a result that is computed in place is its parameter's.
+  // The memory of each parameter and each result. A result that is computed in place has its parameter's memory.
   std::span<const program::Binding> arguments, results;
 };
 
 class ModuleInstance {
  public:
   virtual ~ModuleInstance() = default;
-  // Submits the work; what it raises is the run's failure. Later failures stick to the stream.
+  // Submits the work; an error that it raises is the run's failure. Later failures stick to the stream.
   virtual void run(const ModuleRun& run) = 0;
-  // The number of a run that this device does by itself, while other devices' parts are started by calls of their own;
-  // none: it needs none of them.
+  // Returns the number of a run in which the other devices are started by calls of their own; none: the run needs no
+  // other device.
   virtual std::optional<uint64_t> run_of_its_own() { return std::nullopt; }
-  // The part will not come to its end: an argument failed, or run() did. Others of the same run, on other devices, may
-  // wait for it. Must not throw.
+  // Cancels the run on this device, since an argument or run() failed. The other devices of the run may wait for it.
+  // Must not throw.
   virtual void cancel(uint64_t run_id, const Failure& failure) {}
 };
 
-// Where an instance is loaded.
+// The stream, replica and partition that an instance is loaded for.
 struct ModulePlace {
   Stream& stream;  // of its device: for what loading copies; runs have theirs
   int64_t replica = 0, partition = 0;
@@ -77,12 +77,13 @@ class CompiledModule {
  public:
   virtual ~CompiledModule() = default;
   virtual const ModuleDescription& description() const = 0;
-  // For a device: kernels are asked, constants uploaded, and waited for. Raises UNIMPLEMENTED, with reasons, where the
-  // device cannot.
+  // Loads an instance for a device: asks the kernels, uploads constants and waits for them. Raises UNIMPLEMENTED, with
+  // reasons, if the device cannot run it.
   virtual std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const = 0;
   // Shows the program that the first device runs, for people and estimates.
   virtual void show(const std::function<void(const program::Program&)>& look) const = 0;
-  // What each of several devices computes, in the format that the module came in; nullopt: what came.
+  // Returns the program of each of several devices, in the format that the module came in; nullopt: the program that
+  // came.
   virtual std::optional<std::string> text() const { return std::nullopt; }
 };
 using SharedModule = std::shared_ptr<const CompiledModule>;

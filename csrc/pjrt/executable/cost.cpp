@@ -41,14 +41,15 @@ bool is_transposed(const Step& step) {
   });
 }
 
-// Multiplications and additions for each element of the smaller image's side of a convolution: a weight's row.
+// Returns the multiplications and additions of a convolution: each element of the image without padding needs a row of
+// the weight.
 double convolution_flops(const Operand& unpadded, const Operand& weight) {
   return weight.sizes.empty() || weight.sizes[0] == 0
              ? 0
              : 2 * elements_of(unpadded) * elements_of(weight) / static_cast<double>(weight.sizes[0]);
 }
 
-// Of kernels whose contract has no expression.
+// Returns the operations of kernels whose contract has no expression.
 double product_flops(const Step& step) {
   const std::vector<Operand>&in = step.operands, &out = step.results;
   if (step.name == "mydev.matmul") return 2 * elements_of(out[0]) * static_cast<double>(in[0].sizes.back());

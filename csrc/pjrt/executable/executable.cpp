@@ -130,7 +130,7 @@ ProgramSource deserialize(std::string_view bytes) {
 
 namespace {
 
-// What is compiled and still there, by fingerprints.
+// The compiled executables that still exist, by fingerprint.
 class Known {
  public:
   void add(const SharedExecutableInfo& info) {
@@ -157,7 +157,7 @@ Known& known() {
   return known;
 }
 
-// Where the client names no devices: one of this process, or those of all processes in their order.
+// If the client names no devices, assigns one of this process, or those of all processes in their order.
 void assign_devices(const Platform& platform, CompileOptions& options) {
   const auto replicas = static_cast<size_t>(options.num_replicas),
              partitions = static_cast<size_t>(options.num_partitions);
@@ -211,8 +211,8 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(Platform& platform, ProgramSource s
       logical_ids.push_back({static_cast<int>(r), static_cast<int>(p)});
     }
   }
-  // Clients that have a thread for each device may compile for all of them in each, and run one: several are loaded on
-  // when they first execute.
+  // Clients that have a thread for each device may compile for all devices in each thread, and run one. So an
+  // executable for several devices is loaded on them when they first execute.
   if (device_count() == 1 && !devices.empty()) instance(*devices.front());
 }
 
@@ -230,7 +230,7 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& dev
     place.replica = logical_ids[i].replica;
     place.partition = logical_ids[i].partition;
   }
-  // Not in the device's turn, which may wait for a device that this very thread is to start next.
+  // Loading does not wait for the device's turn, which may wait for a device that this very thread is to start next.
   const std::unique_lock loading = mydev::lock_loading(device.device.index);
   return instances_.emplace(&device, info->module->load(place)).first->second;
 }

@@ -1,4 +1,4 @@
-// Executables of the C API: what was compiled, and what is loaded on devices.
+// Executables of the C API: compiled ones, and those that are loaded on devices.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace mydev::pjrt {
 
-// What a client gave to be compiled.
+// A program as a client gave it to be compiled.
 struct ProgramSource {
   std::string format, code, options;  // options: a serialized CompileOptionsProto
 };
@@ -38,7 +38,7 @@ class TextArray {
   std::vector<size_t> sizes_;
 };
 
-// All that can be asked about an executable. Does not change; shared by handles and by what is loaded.
+// All that can be asked about an executable. It does not change; handles and loaded executables share it.
 struct ExecutableInfo {
   ExecutableInfo(ProgramSource source, CompileOptions options, SharedModule module);
 
@@ -54,10 +54,10 @@ struct ExecutableInfo {
 };
 using SharedExecutableInfo = std::shared_ptr<const ExecutableInfo>;
 
-// One that was compiled and is still there, by its fingerprint; nullptr if none is.
+// Finds a compiled executable that still exists by its fingerprint; nullptr if there is none.
 SharedExecutableInfo find_executable(std::string_view fingerprint);
 
-// Source and options, from which an executable is compiled anew.
+// Serializes source and options, from which an executable is compiled anew.
 std::string serialize(const ExecutableInfo& info);
 // Raises INVALID_ARGUMENT for bytes that serialize() did not give.
 ProgramSource deserialize(std::string_view bytes);
@@ -72,14 +72,15 @@ struct PJRT_Executable {
 
 struct PJRT_LoadedExecutable {
  public:
-  // Compiles, for the devices that the options name. Several are loaded on when they first execute.
+  // Compiles for the devices that the options name. If there are several, the executable is loaded on them when they
+  // first execute.
   PJRT_LoadedExecutable(mydev::pjrt::Platform& platform, mydev::pjrt::ProgramSource source);
   ~PJRT_LoadedExecutable() { drop(); }
   PJRT_LoadedExecutable(const PJRT_LoadedExecutable&) = delete;
   PJRT_LoadedExecutable& operator=(const PJRT_LoadedExecutable&) = delete;
 
   const mydev::pjrt::SharedExecutableInfo info;
-  // Those of this process: one for each replica and partition, partitions of the first replica first.
+  // The devices of this process: one for each replica and partition, partitions of the first replica first.
   std::vector<mydev::pjrt::LocalDevice*> devices;
   std::vector<PJRT_Device*> device_handles;
   std::vector<PJRT_LogicalDeviceIds> logical_ids;
@@ -88,12 +89,12 @@ struct PJRT_LoadedExecutable {
   const std::vector<std::vector<int64_t>>& device_assignment() const noexcept {
     return info->options.device_assignment;
   }
-  // Of all processes.
+  // Returns the number of devices in all processes.
   size_t device_count() const noexcept {
     return device_assignment().empty() ? 1 : device_assignment().size() * device_assignment()[0].size();
   }
 
-  // Raises FAILED_PRECONDITION where it was deleted.
+  // Raises FAILED_PRECONDITION if it was deleted.
   std::shared_ptr<mydev::pjrt::ModuleInstance> instance(mydev::pjrt::LocalDevice& device);
   void drop();  // does not wait for runs
   bool deleted() const;

@@ -1,8 +1,7 @@
 // Executing: arguments checked, memory found for results, a submission for each device.
 //
-// Memory. A result that is computed in place of a donated argument takes over its memory. Where the argument lives on
-// (the client says so, or its memory is not the allocator's, or has external references), what the program writes is a
-// copy of it.
+// Memory. A result that is computed in place of a donated argument takes over its memory. If the argument lives on (the
+// client says so, or its memory is not the allocator's, or has external references), the program writes a copy of it.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -25,7 +24,7 @@ uint64_t next_run_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;  // a number of its own is all that is asked for
 }
 
-// Which parameters a call donates.
+// Returns for each parameter whether the call donates it.
 std::vector<bool> donated_parameters(const ModuleDescription& module, const PJRT_ExecuteOptions* options) {
   std::vector<bool> donated;
   donated.reserve(module.parameters.size());
@@ -40,7 +39,7 @@ std::vector<bool> donated_parameters(const ModuleDescription& module, const PJRT
   return donated;
 }
 
-// What one device shall do. Built by one thread, then given to the device.
+// The work of one device in an execution. One thread builds it, then gives it to the device.
 class Part {
  public:
   Part(PJRT_LoadedExecutable& executable, LocalDevice& device, std::span<PJRT_Buffer* const> arguments)
@@ -67,7 +66,7 @@ class Part {
     }
   }
 
-  // Memory for results, while a lack of it harms nobody.
+  // Allocates memory for results, while a lack of it harms nobody.
   void allocate_results() {
     for (size_t i = 0; i < module_.results.size(); ++i) {
       const bool in_place = module_.in_place_of[i].has_value();
@@ -97,7 +96,7 @@ class Part {
 
   std::optional<uint64_t> run_of_its_own() const { return instance_->run_of_its_own(); }
 
-  // Submits the work, and gives the results' buffers.
+  // Submits the work, and makes the results' buffers.
   SharedCompletion submit(uint64_t run_id, bool on_thread, PJRT_Buffer** out_results) {
     Submission work{.name = "execution of a program"};
     work.inputs = std::move(inputs_);
@@ -109,7 +108,8 @@ class Part {
       for (const Copy& copy : copies) copy_bytes(stream, copy.dst, copy.src, copy.bytes, MYDEV_COPY_DEVICE_TO_DEVICE);
       instance->run({stream, run_id, arguments, results});
     };
-    // Without a hold on the instance: who drops the last one waits for its work, which no thread of a stream may do.
+    // This holds no reference to the instance: dropping the last one waits for its work, which no thread of a stream
+    // may do.
     work.cancel = [instance = std::weak_ptr(instance_), run_id](const Failure& failure) {
       if (const auto held = instance.lock()) held->cancel(run_id, failure);
     };
@@ -147,7 +147,7 @@ class Part {
                 describe(buffer), ", has been deleted or donated");
   }
 
-  // Parameters that the program may write, whatever the call says.
+  // Returns for each parameter whether the program may write it, whatever the call says.
   std::vector<bool> donated_by_module() const {
     std::vector<bool> written;
     written.reserve(module_.parameters.size());
@@ -183,7 +183,7 @@ class Part {
   std::vector<SharedCompletion> inputs_;
 };
 
-// Whose part is which.
+// Returns the device of each list of arguments.
 std::vector<LocalDevice*> devices_of(const PJRT_LoadedExecutable& executable,
                                      const PJRT_LoadedExecutable_Execute_Args& args) {
   PJRT_Device* single = MYDEV_PJRT_HAS(args, execute_device) ? args.execute_device : nullptr;
@@ -228,9 +228,9 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     parts.back().allocate_results();
   }
   for (Part& part : parts) part.take_arguments(donated);
-  // Parts wait for each other, so each device must come to the executions in the same order, in which they are
-  // numbered. Other parts may be started by calls of their own, as clients do that have a thread for each device, and
-  // by other processes.
+  // Devices of one execution wait for each other. So each device must come to the executions in the same order, in
+  // which they are numbered. Other devices may be started by calls of their own, if the client has a thread for each
+  // device, and by other processes.
   static std::mutex& order = *new std::mutex();
   std::unique_lock ordered(order, std::defer_lock);
   if (executable.device_count() > 1) ordered.lock();

@@ -1,4 +1,4 @@
-// StableHLO, as the layers below read and lower it.
+// The compiler of StableHLO: the layers below read and lower it.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ namespace mydev::pjrt {
 
 namespace {
 
-// As a serialized OpSharding.
+// Returns the sharding as a serialized OpSharding.
 std::string serialized(const lowering::Sharding& sharding) {
   constexpr uint32_t kType = 1, kTileDimensions = 3, kTileDevices = 4, kReplicatedLastDimension = 6,
                      kLastDimensions = 8;
@@ -55,7 +55,8 @@ MemoryKind memory_named(const std::string& name) {
   return static_cast<MemoryKind>(found - kMemoryKindNames.begin());
 }
 
-// What is computed from more than a device's part of it, for people who look for what partitioning does not do.
+// Logs the values that are computed from more than a device's shard, for people who look for the limits of
+// partitioning.
 void log_gathers(const std::string& program, int64_t devices, std::span<const std::string> gathered) {
   if (gathered.empty()) return;
   std::string message = "program '" + program + "' for " + std::to_string(devices) + " devices gathers parts of ";
@@ -63,7 +64,7 @@ void log_gathers(const std::string& program, int64_t devices, std::span<const st
   log(MYDEV_LOG_DEBUG, message.c_str());
 }
 
-// Those that the devices are of; nothing where that is this one alone.
+// Returns the devices, and their processes unless all are of this process.
 lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>& assignment) {
   const Platform& platform = Platform::get();
   lowering::SeveralProcesses several;
@@ -78,7 +79,7 @@ lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>&
   return several;
 }
 
-// What an instance is made of, in the order in which it must go.
+// The data of an instance. The order matters: the lowered program is destroyed before the module.
 struct Compiled {
   std::shared_ptr<const stablehlo::Module> module;
   lowering::LoweredProgram lowered;
@@ -114,7 +115,7 @@ class StablehloInstance final : public ModuleInstance {
   std::unique_ptr<ModuleInstance> instance_;
 };
 
-// Lowered for each device anew, since a device knows which it is.
+// The module is lowered anew for each device, since its program knows the device's replica and partition.
 class StablehloModule final : public CompiledModule {
  public:
   StablehloModule(stablehlo::Module module, const CompileOptions& options)
@@ -155,7 +156,7 @@ class StablehloModule final : public CompiledModule {
   }
 
  private:
-  // With the element types of the program, which kernels may not know.
+  // Describes values with the element types of the program, which kernels may not know.
   void describe(std::span<const stablehlo::Type* const> types, std::span<const lowering::Sharding> shardings,
                 std::span<const std::string> kinds, std::vector<ValueDescription>& values) const {
     for (size_t i = 0; i < types.size(); ++i) {

@@ -14,7 +14,7 @@ struct Row {
   DlType dl;
 };
 
-// Those below a byte are left out: DLPack packs them, and buffers have a byte for each element.
+// Types smaller than a byte are left out: DLPack packs them, and buffers have a byte for each element.
 constexpr uint8_t kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6;
 constexpr std::array kRows = {
     Row{PJRT_Buffer_Type_PRED, {kBool, 8, 1}},      Row{PJRT_Buffer_Type_S8, {kInt, 8, 1}},

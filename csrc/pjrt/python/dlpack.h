@@ -1,5 +1,5 @@
-// The struct of DLPack (version 0.x, which capsules named "dltensor" hold), in our words: what libraries of arrays in
-// one process hand each other. Layouts are fixed by the standard.
+// The struct of DLPack (version 0.x, which capsules named "dltensor" hold), in our words. Array libraries in one
+// process pass it to each other. The standard fixes the layouts.
 #pragma once
 
 #include <cstdint>

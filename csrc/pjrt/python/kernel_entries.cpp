@@ -1,7 +1,7 @@
-// What pjrt_mydev's Python asks of kernels: their records as JSON, the shapes of their results, libraries of them; and
-// which of them a program launches.
+// Functions about kernels for pjrt_mydev's Python: their records as JSON, the shapes of their results, libraries of
+// them, and the kernels that a program launches.
 //
-// Functions return a mydev_code; a text, which is the answer or what is wrong, is valid until this thread's next call.
+// Functions return a mydev_code and a text: the answer, or what is wrong. It is valid until this thread's next call.
 // Thread-safe.
 #include <array>
 #include <charconv>
@@ -120,13 +120,13 @@ const mydev_kernel& found(const char* name) {
 
 }  // namespace mydev::pjrt
 
-// Loads a library, and gives its file.
+// Loads a library, and returns its file.
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_load_kernels(const char* file,
                                                                                   const char** out_text) {
   return mydev::pjrt::answer(out_text, [&] { return mydev::load_kernel_library(file).file; });
 }
 
-// What the kernel's record says.
+// Returns the kernel's record as JSON.
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_describe_kernel(const char* name,
                                                                                      const char** out_text) {
   return mydev::pjrt::answer(out_text, [&] {
@@ -137,7 +137,7 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_describe_ke
   });
 }
 
-// The number of each type of elements, by the name that NumPy has for it.
+// Returns the number of each element type, by NumPy's name for it.
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_dtypes(const char** out_text) {
   return mydev::pjrt::answer(out_text, [] {
     mydev::Description::Dictionary numbers;
@@ -150,7 +150,7 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_dtypes(cons
   });
 }
 
-// The program of kernels that an executable of that fingerprint is, as text (program/text/text.h).
+// Returns the program of the executable with that fingerprint as text (program/text/text.h).
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program_text(const char* fingerprint,
                                                                                   const char** out_text) {
   return mydev::pjrt::answer(out_text, [&] {
@@ -163,8 +163,8 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_program_tex
   });
 }
 
-// The results of a kernel with a signature, for operands of which the data are not looked at, and all attributes in the
-// signature's order. There is room for `capacity` results.
+// Infers the results of a kernel with a signature. The operands' data are not looked at, and all attributes are given
+// in the signature's order. There is room for `capacity` results.
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_infer_results(
     const char* name, const mydev_buffer* operands, uint32_t num_operands, const mydev_attribute* attributes,
     uint32_t num_attributes, mydev_shape* results, uint32_t capacity, uint32_t* out_count, const char** out_text) {

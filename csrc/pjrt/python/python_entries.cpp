@@ -1,4 +1,5 @@
-// What pjrt_mydev's Python asks of the library beyond the C API: functions of C that programs call by a target's name.
+// The library's functions for pjrt_mydev's Python beyond the C API: they register C functions that programs call by a
+// target's name.
 #include "pjrt/python/python_entries.h"
 
 #include <array>
@@ -14,7 +15,7 @@ namespace {
 
 thread_local std::string last_message;
 
-// Given a function's number, and the memory of operands and results. 0; else it writes what is wrong, with a NUL.
+// Takes a function's number, and the memory of operands and results. Returns 0, or writes what is wrong, with a NUL.
 using Callback = int (*)(int64_t number, void** operands, void** results, char* message, size_t size);
 constexpr size_t kMessageBytes = 4096;
 std::atomic<Callback> callback{nullptr};
@@ -47,18 +48,18 @@ void mydev::pjrt::prepare_to_load() {
   if (const Preparation function = preparation.load()) function();
 }
 
-// What calls Python functions, for good. Thread-safe.
+// Sets, for good, the function that calls Python functions. Thread-safe.
 extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_callback(Callback function) {
   callback.store(function);
   mydev::register_kernel(kCallback);
 }
 
-// What is called before serialized executables are loaded, for good. Thread-safe.
+// Sets, for good, the function that is called before serialized executables are loaded. Thread-safe.
 extern "C" __attribute__((visibility("default"))) void mydev_pjrt_set_preparation(Preparation function) {
   preparation.store(function);
 }
 
-// Registers a target of custom calls for all devices: `kind` is a mydev_kernel_kind, the functions are of that kind, or
+// Registers a target of custom calls for all devices. `kind` is a mydev_kernel_kind; the functions are of that kind, or
 // NULL. Returns NULL, or what is wrong, valid until this thread's next call. Thread-safe.
 extern "C" __attribute__((visibility("default"))) const char* mydev_pjrt_register_target(
     const char* name, int32_t kind, uint32_t traits, mydev_function execute, mydev_function instantiate,

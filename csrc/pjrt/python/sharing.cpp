@@ -16,7 +16,7 @@ namespace {
 
 thread_local std::string last_message;
 
-// The code of what body() raised, and its message.
+// Returns the code of the error that body() raised, and its message.
 template <typename Body>
 int32_t code_of(const char** out_message, const Body& body) {
   Failure failure = failure_of(body);
@@ -125,7 +125,7 @@ void note_address(PJRT_Buffer& buffer) {
 
 namespace {
 
-// `stream` has work on memory that the device is about to use.
+// Makes the device wait for `stream`, which has work on memory that the device is about to use.
 void wait_for_stream(LocalDevice& device, Stream& stream) {
   Loan::check_captures_nothing(stream);
   if (&stream == &device.stream || !stream.asynchronous()) return;
@@ -142,16 +142,16 @@ void wait_for_stream(LocalDevice& device, Stream& stream) {
 
 using mydev::pjrt::DlManagedTensor;
 
-// Functions that pjrt_mydev's Python calls. Those with a message return a mydev_code; the message is valid until this
-// thread's next call. Streams are told by the number that the runtime has for them.
+// Functions that pjrt_mydev's Python calls. Functions with a message return a mydev_code; the message is valid until
+// this thread's next call. Streams are given by the runtime's number for them.
 
-// Whether this thread wants the next buffer whose address it asks for; what it has is dropped.
+// Says whether this thread wants the next buffer whose address it asks for. A buffer noted before is dropped.
 extern "C" __attribute__((visibility("default"))) void mydev_pjrt_want_buffer(bool wanted) {
   mydev::pjrt::noted.reset();
   mydev::pjrt::wanted = wanted;
 }
 
-// Lends the buffer that came, to work of the stream.
+// Lends the noted buffer to work of the stream.
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_lend(int64_t stream, DlManagedTensor** out_tensor,
                                                                           const char** out_message) {
   return mydev::pjrt::code_of(out_message, [&] {
@@ -165,7 +165,7 @@ extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_lend(int64_
   });
 }
 
-// What the device is given from now on waits for what the stream was given so far.
+// Makes the device's work from now on wait for the stream's work so far.
 extern "C" __attribute__((visibility("default"))) int32_t mydev_pjrt_wait_for_stream(int64_t device, int64_t stream,
                                                                                      const char** out_message) {
   return mydev::pjrt::code_of(out_message, [&] {

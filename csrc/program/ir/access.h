@@ -1,4 +1,5 @@
-// What a step does to its operands, and which operand of a contract each of them is: for the verifier and the planner.
+// The accesses of a step to its operands, and the position of each operand in a contract. The verifier and the planner
+// use them.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +14,31 @@ struct Access {
   const Operand* operand;
   bool reads, writes;
 };
-// Of the views of a step: results, operands, predicate. Of a result's old value only the kernel knows whether it is
-// read (mydev.matmul reads it unless `beta` is 0); it is not said here.
+// Returns the accesses to the views of a step: results, operands, predicate. `reads` is false for results: only the
+// kernel knows whether it reads a result's old value (mydev.matmul reads it unless `beta` is 0).
 std::vector<Access> accesses_of(const Step& step);
 
-// Which of a contract's results or operands a buffer is; of lists, also which entry.
+// The position of a buffer in a contract: its result or operand, and in a list also the entry.
 struct ContractPosition {
   size_t operand;
   size_t entry;
 };
-// For each of a launch's results, then its operands; empty where their number does not fit the contract.
+// Returns the positions of a launch's results, then of its operands; empty if their number does not fit the contract.
 std::vector<ContractPosition> contract_positions(const KernelContract& contract, const Step& step);
 
-// The parameter of the called program that is donated and no result: what is given for it is lost.
+// True if the parameter of a called program is donated and no result: the value that a call gives for it is lost.
 inline bool is_consumed(const Program& program, size_t parameter) {
   const SlotIndex slot = program.parameters()[parameter];
   return program.slots()[slot].donated && !program.is_result(slot);
 }
 
-// Whether the contract lets a result be this operand's memory.
+// True if the contract lets the result use this operand's memory.
 bool may_be(const KernelContract& contract, const ContractPosition& result, const ContractPosition& operand) noexcept;
 
-// Views of one slot, of the same sizes, whose elements lie in the same places.
+// True for views of one slot, of the same sizes, whose elements lie in the same places.
 bool same_place(const Operand& a, const Operand& b) noexcept;
-// Views that have bytes in common; not of those that have gaps and may lie in each other's.
+// True for views that surely have bytes in common. False for different views with gaps, which may lie in each other's
+// gaps.
 bool surely_overlap(const Operand& a, const Operand& b) noexcept;
 bool is_dense(const Operand& view) noexcept;
 

@@ -1,7 +1,7 @@
 // Building a program, step by step.
 //
-// Functions that add a slot or a step give its index. Names that are "" are made: p0, c0, t0. A builder belongs to one
-// thread, and is spent once it has built.
+// Functions that add a slot or a step return its index. A name of "" is replaced by a generated one: p0, c0, t0. A
+// builder belongs to one thread, and is spent once it has built.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace mydev::program {
 
-// On which lane a step runs, and which earlier steps it waits for.
+// The lane of a step, and the earlier steps that it waits for.
 struct Order {
   uint32_t lane = 0;
   std::vector<StepIndex> after;
@@ -32,19 +32,20 @@ class ProgramBuilder {
                      std::string name = "");
   SlotIndex temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name = "");
   void donate(SlotIndex parameter);
-  // The slot, a parameter or one that will be returned, is memory of the host.
+  // Places the slot, a parameter or a future result, in memory of the host.
   void place_on_host(SlotIndex slot);
-  // Appends to the results: a temporary, whose memory is then given at each run, or a parameter.
+  // Appends a slot to the results: a parameter, or a temporary, whose memory is then given at each run.
   void returns(SlotIndex slot);
-  // The slots so far, as they are.
+  // Returns the slots so far.
   std::span<const Slot> slots() const noexcept { return slots_; }
   StepIndex num_steps() const noexcept { return static_cast<StepIndex>(steps_.size()); }
 
-  // The whole slot.
+  // Returns a view of the whole slot.
   Operand view(SlotIndex slot) const;
-  // A buffer whose first element lies `offset` bytes behind the slot's beginning; its data is not looked at.
+  // Returns a view like the buffer, whose first element lies `offset` bytes behind the slot's beginning. The buffer's
+  // data is not looked at.
   static Operand view(SlotIndex slot, uint64_t offset, const mydev_buffer& buffer);
-  // A buffer with MYDEV_BUFFER_SCALAR, whose number is copied.
+  // Returns the number of a buffer with MYDEV_BUFFER_SCALAR, which is copied.
   static Operand number(const mydev_buffer& buffer);
   static Operand number(mydev_dtype dtype, mydev_scalar value);
   static Operand absent() { return {}; }
@@ -57,7 +58,8 @@ class ProgramBuilder {
   StepIndex host_call(std::string name, HostFunction function, std::vector<Operand> results,
                       std::vector<Operand> operands, Order order = {});
   StepIndex call(SharedProgram program, std::vector<Operand> results, std::vector<Operand> operands, Order order = {});
-  // Loops: what a round leaves to the next is in parameters that are donated and results, of which there are no others.
+  // Loops. An iteration passes values to the next in parameters that are donated and results. There are no other
+  // results.
   StepIndex repeat(uint64_t count, SharedProgram body, std::vector<Operand> operands,
                    std::vector<int64_t> advances = {}, Order order = {});
   StepIndex loop_while(Operand predicate, SharedProgram body, std::vector<Operand> operands, Order order = {});

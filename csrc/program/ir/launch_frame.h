@@ -1,5 +1,5 @@
-// The frame of a launch step: its operands as buffers, results first. What it is made of stays where it is, so that
-// addresses may be written into it later.
+// The frame of a launch step: its operands as buffers, results first. The buffers stay where they are, so that
+// addresses may be written into them later.
 #pragma once
 
 #include <span>
@@ -11,13 +11,13 @@ namespace mydev::program {
 
 class LaunchFrame {
  public:
-  // Borrows the step. Views have pretended addresses, for those who are asked about the frame before there is memory:
-  // they must not be read, but tell which operands are one, since slots lie apart, but for those of which `memory`
-  // gives the same slot (plan/lives.h, shared_memory).
+  // Borrows the step. Views have pretended addresses, for questions about the frame before there is memory. These
+  // addresses must not be read, but they tell which operands share memory. Slots lie apart, except slots for which
+  // `memory` gives the same slot (plan/lives.h, shared_memory).
   explicit LaunchFrame(const Step& step, std::span<const SlotIndex> memory = {});
 
   mydev_frame& frame() noexcept { return frame_; }
-  // The results' buffers, then the operands'.
+  // Returns the results' buffers, then the operands'.
   std::span<mydev_buffer> buffers() noexcept { return buffers_; }
 
  private:

@@ -1,22 +1,22 @@
-// Programs: what a device is asked to do, as data. Commands over slots, in an order that is right.
+// A program describes work of a device as data: commands over slots, in a valid order.
 //
-// A *slot* is memory that a program speaks of: a parameter (given at each run), a constant (the program's own bytes), a
-// temporary (planned into one arena), or a result (memory that the caller gives at each run, to be filled). A
-// *step* is a command over views of slots: a launch, a copy, a fill, a host call, or a call of another program, once,
-// some times, while a byte is not zero, or by one.
+// A *slot* is memory that a program names: a parameter (given at each run), a constant (the program's own bytes), a
+// temporary (planned into one arena), or a result (memory that the caller gives at each run, to be filled). A *step* is
+// a command over views of slots: a launch, a copy, a fill, a host call, or a call of another program: once, a number of
+// times, while a byte is not zero, or depending on a byte.
 //
-// Donation. A parameter that is donated may be written, by steps and, once the program has no further use for it, by
-// temporaries that are planned into its memory: after a run it holds what the program left there. One that is donated
-// and also a result is updated in place: it holds that result.
+// Donation. A parameter that is donated may be written: by steps, and after its last use by temporaries that are
+// planned into its memory. After a run it holds what the program left there. A donated parameter that is also a result
+// is updated in place: it holds that result.
 //
-// Host memory. Parameters and results may be memory of the host. Copies alone read and write it, between it and the
-// device's memory, so that the device needs memory for it only as long as steps use it.
+// Host memory. Parameters and results may be memory of the host. Only copies between it and the device's memory read
+// and write it. So the device needs memory for its data only as long as steps use them.
 //
-// Lanes. Steps that were given to several streams keep which (`lane`) and which steps of others they wait for
-// (`after`). The order of the steps agrees with all waits, so that one stream may run them as they come.
+// Lanes. A step records its stream, if there were several (`lane`), and the steps of other lanes that it waits for
+// (`after`). The order of the steps agrees with all waits, so that one stream may run them in order.
 //
-// A Program does not change once it is built (builder.h) and is structurally right: verify.h has the rules. Share it by
-// shared_ptr; any thread may read it. Text of one, and one of text: text/text.h.
+// A Program does not change once it is built (builder.h), and its structure is valid: verify.h has the rules. Share it
+// by shared_ptr; any thread may read it. text/text.h prints and parses programs.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct Slot {
   SlotKind kind = SlotKind::kTemporary;
   bool donated = false;  // of a parameter
   bool on_host = false;  // of a parameter that is not donated, or of a result
-  // What it holds, dense and row-major. Views may see its bytes otherwise.
+  // The elements of the slot, dense and row-major. Views may see its bytes otherwise.
   mydev_dtype dtype = MYDEV_U8;
   std::vector<int64_t> sizes;
   std::vector<std::byte> data;  // of a constant: all its bytes
@@ -58,7 +58,7 @@ struct Slot {
   uint64_t bytes() const noexcept;
 };
 
-// What a step reads or writes.
+// An operand or a result of a step.
 struct Operand {
   enum Kind : uint8_t {
     kView,    // elements of a slot
@@ -73,13 +73,14 @@ struct Operand {
   mydev_scalar number{};
 };
 
-// Of a view. One that a reduction over nothing writes has a dimension of size 0 and stride 0, and an element there.
+// True if a view has elements. The result of a reduction over no elements has a dimension of size 0 and stride 0, and
+// an element there.
 bool has_elements(const Operand& view) noexcept;
-// The operand as a kernel is given it; `memory` is where its slot begins, and is looked at for views only. Borrows the
-// operand's sizes, strides and number.
+// Returns the operand as the buffer that a kernel is given. `memory` is the beginning of its slot, and matters for
+// views only. Borrows the operand's sizes, strides and number.
 mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept;
-// Bytes of the slot that a view touches, [first, second), counted from where the slot begins; may be negative. Empty
-// for what is no view or has no elements.
+// Returns the bytes of the slot that a view touches, [first, second), counted from the slot's beginning; may be
+// negative. Empty for operands that are no views or have no elements.
 std::pair<int64_t, int64_t> bytes_touched(const Operand& operand) noexcept;
 
 // A copy of attributes, with their names, arrays and dictionaries. Copies of it share it.
@@ -93,8 +94,9 @@ class Attributes {
   std::shared_ptr<const mydev_frame> frame_;  // without buffers
 };
 
-// Called when the stream comes to the step, with the results' buffers, then the operands'. What it throws is the step's
-// failure. It must not give work to a device; on a device whose memory is guarded it asks for access (HostAccess).
+// Called when the stream comes to the step, with the results' buffers, then the operands'. An exception that it throws
+// is the step's failure. It must not give work to a device; on a device whose memory is guarded it asks for access
+// (HostAccess).
 using HostFunction = std::function<void(std::span<const mydev_buffer> buffers)>;
 
 enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCall, kFused, kRepeat, kWhile, kIf };
@@ -103,8 +105,8 @@ struct Step {
   StepKind kind = StepKind::kLaunch;
   std::string name;  // kLaunch: the kernel; kHostCall: what errors call it
   // kCopy: one of each, of the same dtype and sizes. kFill: one result, without gaps. Calls: `operands` for the
-  // program's parameters and `results` for those of its results that are no parameters, each without gaps; what is
-  // given for a donated parameter is written.
+  // program's parameters and `results` for its results that are no parameters, each without gaps. The operand of a
+  // donated parameter is written.
   std::vector<Operand> results, operands;
   Attributes attributes;                           // kLaunch, in the order of the kernel
   std::shared_ptr<const CompiledLaunch> compiled;  // kLaunch of a kernel that was compiled at run time: compiled_step.h
@@ -113,8 +115,8 @@ struct Step {
   SharedProgram program;                           // calls: what is called; kIf: if the byte is not zero
   SharedProgram otherwise;                         // kIf: if it is, or nullptr: then nothing is
   uint64_t count = 0;                              // kRepeat
-  // kRepeat: by how many bytes each operand moves from round to round; empty: none does. What a round writes no other
-  // operand sees in the same round.
+  // kRepeat: by how many bytes each operand moves from iteration to iteration; empty: none moves. No operand sees what
+  // the same iteration writes through another operand.
   std::vector<int64_t> advances;
   Operand predicate;  // kWhile, kIf: one byte, which the host waits for
   uint32_t lane = 0;
@@ -130,7 +132,7 @@ class Program {
   const std::vector<Step>& steps() const noexcept { return steps_; }
   const std::vector<SlotIndex>& parameters() const noexcept { return parameters_; }  // in the order of a run's
   const std::vector<SlotIndex>& results() const noexcept { return results_; }        // of kind kResult or kParameter
-  // Those of kind kResult, in the order of results(): what a run is given memory for.
+  // The results of kind kResult, in the order of results(). A run is given memory for them.
   const std::vector<SlotIndex>& own_results() const noexcept { return own_results_; }
   bool is_result(SlotIndex slot) const noexcept;
 
@@ -144,7 +146,7 @@ class Program {
   std::vector<SlotIndex> parameters_, results_, own_results_;
 };
 
-// The program and all that it calls, each once, and before those that call it.
+// Returns the program and all programs that it calls, each once, and before the programs that call it.
 std::vector<const Program*> programs_of(const Program& program);
 const char* step_kind_name(StepKind kind) noexcept;  // as the text has it: "launch", "copy", "fill", "host", ...
 // "step 3 of program 'main' (launch mydev.add)", for errors.

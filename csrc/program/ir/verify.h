@@ -1,8 +1,8 @@
-// What is wrong with a program, and where.
+// Checks of a program, with errors that name the step.
 //
-// verify_structure asks what can be asked of the program alone; each Program has passed it. verify_kernels asks the
-// kernels too: it needs the registry and, for what a driver brings, a device; each Executor's program has passed it.
-// Both raise INVALID_ARGUMENT (a kernel that is not there: NOT_FOUND), and begin with the step. Thread-safe.
+// verify_structure checks the program by itself; each Program has passed it. verify_kernels checks it against the
+// kernels: it needs the registry and, for kernels of a driver, a device. Each Executor's program has passed it. Both
+// raise INVALID_ARGUMENT (NOT_FOUND if there is no such kernel), with a message that begins with the step. Thread-safe.
 #pragma once
 
 #include "program/ir/program.h"

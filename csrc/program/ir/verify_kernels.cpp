@@ -1,4 +1,4 @@
-// What can be asked of a program's kernels.
+// The checks of a program against its kernels.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -61,7 +61,7 @@ class KernelCheck {
     if (record != nullptr && compiled_signature(*record) != nullptr) check_signature(*record, step);
   }
 
-  // Results of the contract may be some of its operands; otherwise memory is not shared.
+  // Results may use the memory of operands if the contract allows it; otherwise memory is not shared.
   void check_shared_memory(const KernelContract& contract, const Step& step) const {
     const std::vector<ContractPosition> positions = contract_positions(contract, step);
     for (size_t r = 0; r < step.results.size(); ++r) {

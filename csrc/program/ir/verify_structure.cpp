@@ -1,4 +1,4 @@
-// What can be asked of a program alone.
+// The checks of a program by itself.
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -43,7 +43,7 @@ class StructureCheck {
   }
 
  private:
-  // Raises unless it holds: the step comes first, if it is about one.
+  // Raises unless `holds`. The message begins with the step, if it is about one.
   template <typename... Parts>
   void require(bool holds, const Parts&... what) const {
     if (holds) [[likely]]
@@ -211,7 +211,7 @@ class StructureCheck {
             " bytes; give one byte, as of pred[]");
   }
 
-  // What is called takes these operands and gives these results.
+  // The called program takes these operands and gives these results.
   void check_call(const Step& step) const {
     require(step.program != nullptr, "there is no program to call");
     const Program& called = *step.program;
@@ -228,7 +228,8 @@ class StructureCheck {
     }
   }
 
-  // Views of results or operands of a step that calls. What moves alike meets in the first round or never.
+  // True if two results or operands of a call may overlap in an iteration. Views that move by the same bytes overlap in
+  // the first iteration or never.
   static bool meet_in_a_round(const Step& step, const Operand& a, const Operand& b) {
     const int64_t advance_a = advance_of(step, a), advance_b = advance_of(step, b);
     if (advance_a == advance_b) return surely_overlap(a, b);
@@ -241,7 +242,7 @@ class StructureCheck {
     const bool is_operand = &operand >= first && &operand < first + step.operands.size();
     return is_operand ? step.advance(static_cast<size_t>(&operand - first)) : 0;
   }
-  // Of the slot, in all rounds. The advance has been checked.
+  // Returns the bytes of the slot that the operand touches in all iterations. The advance has been checked.
   static std::pair<int64_t, int64_t> bytes_in_rounds(const Step& step, const Operand& operand, int64_t advance) {
     const auto [begin, end] = bytes_touched(operand);
     const int64_t moved = step.count > 1 ? advance * static_cast<int64_t>(step.count - 1) : 0;

@@ -11,12 +11,12 @@ namespace mydev::program {
 
 namespace {
 
-// Finds results that take the place of an operand.
+// Finds results that take over the memory of an operand.
 class InPlace {
  public:
   InPlace(const Program& program, const std::vector<Life>& lives) : program_(program), lives_(lives) {}
 
-  // For each slot the one that it takes the place of, or itself.
+  // Returns for each slot the slot whose memory it takes over, or itself.
   std::vector<SlotIndex> run() {
     origin_.resize(program_.slots().size());
     std::iota(origin_.begin(), origin_.end(), 0);
@@ -49,8 +49,8 @@ class InPlace {
     }
   }
 
-  // A fused step may be computed part by part. A result may be an operand of which a part reads only those elements
-  // that it then writes.
+  // A fused step may be computed tile by tile. So a result may take over the memory of an operand only if a tile reads
+  // no elements of it but those that the tile then writes.
   void check_fused(const Step& step) {
     const std::optional<FusibleRun> run = FusibleRun::of(*step.program);
     if (!run) return;
@@ -71,7 +71,7 @@ class InPlace {
     }
   }
 
-  // In a fused program, nothing of the parameter is read once the result is written, and both are the same elements.
+  // True if a fused program reads nothing of the parameter once the result is written, and both are the same elements.
   static bool is_read_before(const Program& body, const FusibleRun& run, size_t parameter, size_t result) {
     const SlotIndex read = body.parameters()[parameter], written = body.own_results()[result];
     const auto reads = run.uses().find(read), writes = run.uses().find(written);
@@ -102,7 +102,7 @@ class InPlace {
     return true;
   }
 
-  // The result is the first that is known of a temporary.
+  // True if this result is the first access to a temporary.
   bool begins(const Step& step, size_t result) const {
     const Operand& view = step.results[result];
     if (view.kind != Operand::kView || program_.slots()[view.slot].kind != SlotKind::kTemporary) return false;
@@ -110,7 +110,7 @@ class InPlace {
     return lives_[view.slot].first == step_ && std::ranges::count_if(accesses_of(step), touches) == 1;
   }
 
-  // The operand's slot is needed no more, and holds the result's.
+  // True if the operand's slot dies in this step, and is large enough for the result's slot.
   bool fits(const Operand& result, const Operand& operand) const {
     if (operand.kind != Operand::kView || lives_[operand.slot].last != step_) return false;
     const Slot &slot = program_.slots()[operand.slot], &placed = program_.slots()[result.slot];
@@ -121,14 +121,15 @@ class InPlace {
     return same_place(there, operand) && placed.bytes() <= home_bytes(operand.slot);
   }
 
-  // Of an operand in a parameter's memory the parameter's; temporaries grow with what takes their place.
+  // Returns the bytes of the parameter in whose memory the slot lies. Temporaries have no limit: they grow with the
+  // slots that take over their memory.
   uint64_t home_bytes(SlotIndex slot) const {
     while (origin_[slot] != slot) slot = origin_[slot];
     const Slot& home = program_.slots()[slot];
     return home.kind == SlotKind::kParameter ? home.bytes() : UINT64_MAX;
   }
 
-  // What else the step does with the dying slot is to read the very same elements, as the contract allows.
+  // True if all other accesses of the step to the dying slot read the very same elements, as the contract allows.
   bool read_in_place_only(const Step& step, const KernelContract& contract,
                           const std::vector<ContractPosition>& positions, size_t result, SlotIndex dying) const {
     for (size_t o = 0; o < step.operands.size(); ++o) {

@@ -1,4 +1,4 @@
-// When the slots of a program live, and which results take the place of an operand.
+// The live ranges of a program's slots, and the results that take over the memory of an operand.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,21 @@
 
 namespace mydev::program {
 
-// Steps from the first to the last that touches a value; none if last < first.
+// A live range: the steps from the first to the last that touches a value; empty if last < first.
 struct Life {
   int64_t first = 0, last = -1;
   bool meets(const Life& other) const noexcept { return first <= other.last && other.first <= last; }
   int64_t length() const noexcept { return last - first + 1; }
 };
 
-// Of each slot; of a parameter from the beginning, of a result to the end.
+// Returns the live range of each slot. The range of a parameter starts at the beginning, that of a result lasts to the
+// end.
 std::vector<Life> lives_of(const Program& program);
 
-// For each slot the one whose memory it takes over, or itself: a temporary whose first step is a launch that may, by
-// the contract of its kernel, write it over an operand that dies there.
+// Returns for each slot the slot whose memory it takes over, or itself. A temporary takes over the memory of an operand
+// that dies in its first step. The step is a launch whose kernel's contract allows it, or a fused step.
 std::vector<SlotIndex> places_taken(const Program& program, const std::vector<Life>& lives);
-// The slot at the beginning of that chain, for each slot: slots of one have one memory.
+// Returns for each slot the first slot of that chain. All slots of a chain share one memory.
 std::vector<SlotIndex> shared_memory(const Program& program);
 
 }  // namespace mydev::program

@@ -15,7 +15,7 @@ namespace mydev::program {
 
 namespace {
 
-// Temporaries that share one place since each is computed in the place of the one before it.
+// Temporaries that share memory, since each is computed in the memory of the one before it.
 struct Value {
   uint64_t bytes = 0;
   Life life;
@@ -24,7 +24,7 @@ struct Value {
   std::optional<SlotIndex> home;       // the parameter or result
 };
 
-// Bytes that are there at each step, and the most of them in some steps: a tree of halves.
+// The bytes in use at each step, and their maximum over a range of steps: a tree that halves the steps.
 class Profile {
  public:
   explicit Profile(size_t steps) : steps_(std::bit_ceil(std::max<size_t>(steps, 1))), nodes_(2 * steps_) {}
@@ -166,7 +166,7 @@ class Planner {
     }
   }
 
-  // Of a home, or of an arena's block that there is or would be.
+  // Returns the bytes of a home: a slot, or a block of the arena; 0 for a block that does not exist yet.
   uint64_t bytes_of(SlotIndex home) const {
     if (home < Placement::kArena) return round_up(program_.slots()[home].bytes());
     const size_t block = home - Placement::kArena;
@@ -178,14 +178,14 @@ class Planner {
     return block < plan_.arena.size() ? plan_.arena[block].needed : Life{};
   }
 
-  // Steps in which a home is needed for this alone.
+  // Returns the steps in which a home would be needed for this live range alone.
   std::array<Life, 2> longer_need(SlotIndex home, const Life& life) const {
     const Life needed = needed_of(home);
     if (needed.length() <= 0) return {life, {}};
     return {{{life.first, needed.first - 1}, {needed.last + 1, life.last}}};
   }
 
-  // By how much the peak rises if a value of this life is put there, to end at `end`.
+  // Returns by how much the peak rises if a value of this live range is put there, to end at `end`.
   uint64_t cost_of(SlotIndex home, uint64_t end, const Life& life) const {
     const uint64_t bytes = std::max(bytes_of(home), end), more = bytes - bytes_of(home);
     uint64_t most = more != 0 ? there_.most(needed_of(home)) + more : 0;
@@ -195,15 +195,15 @@ class Planner {
     return most > there_.most() ? most - there_.most() : 0;
   }
 
-  // Whether more is there in any step if a value of this life is put there, to end at `end`.
+  // True if any step needs more memory once a value of this live range is put there, to end at `end`.
   bool adds(SlotIndex home, uint64_t end, const Life& life) const {
     return end > bytes_of(home) ||
            std::ranges::any_of(longer_need(home, life), [](const Life& longer) { return longer.length() > 0; });
   }
 
-  // The least gap that holds the value among those of the least cost, in memory that is there anyway if it can be: the
-  // caller's other memory may make a peak of any step. In what the caller gives, and in the arena. A block of the arena
-  // ends where it is needed.
+  // Puts the value into a gap that holds it, in the caller's memory or in the arena. The gap has the least cost, then
+  // it adds no memory if possible, then it is the smallest: the caller's other memory may make a peak of any step. A
+  // block of the arena grows as it is needed.
   void place(const Value& value) {
     struct Gap {
       uint64_t bytes, offset;
@@ -277,7 +277,7 @@ MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<con
 
 namespace {
 
-// Something that has a place: a temporary, a parameter, a result, or the workspace of a step.
+// A value that has a placement: a temporary, a parameter, a result, or the workspace of a step.
 struct Occupant {
   std::string name;
   Placement placement;
@@ -307,7 +307,7 @@ std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, 
   return all;
 }
 
-// Memory of the caller's, which is there before a run and after it.
+// True for memory of the caller, which exists before a run and after it.
 bool is_kept(const Program& program, SlotIndex home) {
   if (home >= Placement::kArena) return false;
   if (program.slots()[home].on_host) return true;

@@ -1,16 +1,17 @@
-// Where the temporaries of a program lie.
+// The memory plan of a program: where its temporaries lie.
 //
-// A temporary lives from the first step that touches it to the last. Those whose lives do not meet may share memory:
-// offsets are found greedily by size, each where it fits best between what is placed already and lives at the same time
-// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, algorithm 3). A result takes
-// the very place of an operand that dies in its step where the kernel's contract lets it be that operand. Parameters
-// that are donated, and no results, are places too, after their last use, and results before they are first written.
+// A temporary lives from the first step that touches it to the last. Temporaries whose live ranges do not overlap may
+// share memory. Offsets are found greedily by size: each temporary goes where it fits best between those that are
+// placed already and live at the same time (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+// Inference", 2020, algorithm 3). A result takes over the memory of an operand that dies in its step if the kernel's
+// contract allows it. Temporaries may also lie in donated parameters that are no results, after their last use, and in
+// results before they are first written.
 //
-// Where that memory comes when it is needed and goes when it is not, a place in it is no gain by itself: a home that
-// stays for the sake of a temporary adds to what is there at once. Then the least increase of the peak decides, then
-// whether anything is added in any step, before the fit.
+// If that memory comes when it is needed and goes when it is not, placing a temporary in it is no gain by itself: a
+// home that stays for the sake of a temporary adds to the memory in use. Then the least increase of the peak decides,
+// then whether memory is added in any step, and only then the fit.
 //
-// A plan is data about a program, of its steps in order on one stream. Thread-safe.
+// A plan is data about a program whose steps run in order on one stream. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ struct Placement {
   uint64_t offset = 0;
 };
 
-// The arena is one block, or with kWhenNeeded some, each of which is there while something lives in it.
+// The arena is one block. With kWhenNeeded it may be several, each of which exists while something lives in it.
 struct ArenaBlock {
   uint64_t bytes = 0;
   Life needed;
@@ -57,9 +58,8 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {},
                        Given given = Given::kWhole);
 
-// Raises INTERNAL, naming them, if values that live at the same time overlap, or one lies beyond its home, or lives
-// when that is not needed. For tests,
-// and for plans that come from elsewhere.
+// Raises INTERNAL, naming the values, if two that live at the same time overlap, if one lies beyond its home, or if one
+// lives while its home is not needed. For tests, and for plans that come from elsewhere.
 void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace = {});
 
 }  // namespace mydev::program

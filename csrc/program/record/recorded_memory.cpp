@@ -21,7 +21,7 @@ void for_each_operand(std::vector<Step>& steps, const Visit& visit) {
   }
 }
 
-// Whether a step is known not to look at what its results held before.
+// True if a step is known not to read the old values of its results.
 bool only_writes(const Step& step) {
   if (step.kind == StepKind::kCopy || step.kind == StepKind::kFill) return true;
   if (step.compiled != nullptr) return step.compiled->kernel->parameters().updated == 0;
@@ -88,7 +88,7 @@ std::optional<size_t> RecordedMemory::range_of(const Operand& operand) const {
   return static_cast<size_t>(after - ranges_.begin()) - 1;
 }
 
-// Nothing but the program sees it.
+// True if only the program sees the operand's memory.
 bool RecordedMemory::is_private(const Operand& operand) const {
   const std::optional<size_t> range = range_of(operand);
   return range && !ranges_[*range].given;
@@ -149,7 +149,7 @@ SharedProgram RecordedMemory::build(const std::string& name) {
   return std::move(builder).build();
 }
 
-// What is not reserved lies where it lay while it was recorded.
+// Memory that is not reserved stays at the address that it had during the recording.
 void RecordedMemory::add_slots(ProgramBuilder& builder) {
   slots_.assign(ranges_.size(), kNone);
   const auto index_of = [&](const void* data) { return static_cast<size_t>(&range_of(data) - ranges_.data()); };
@@ -191,7 +191,7 @@ void RecordedMemory::add_parameter(ProgramBuilder& builder, size_t index, bool d
   if (is_returned) builder.returns(slots_[index]);
 }
 
-// Makes the operand, of which the offset is an address, a view of its slot.
+// Turns the operand, whose offset is an address, into a view of its slot.
 void RecordedMemory::bind(Operand& operand) const {
   if (const std::optional<size_t> range = range_of(operand)) {
     operand.slot = slots_[*range];

@@ -1,4 +1,4 @@
-// From recorded steps, whose views are addresses, to a program, whose views are of slots. A part of the recorder.
+// Turns recorded steps, whose views are addresses, into a program, whose views are of slots. A part of the recorder.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mydev::program {
 
-// Which of the addresses that a function was recorded with each run is given memory for, in order.
+// The addresses that a function was recorded with, and those of them for which each run is given memory, in order.
 struct Signature {
   std::vector<Reservation> reserved;  // all of them, by address
   std::vector<const void*> parameters, results;
@@ -25,8 +25,8 @@ class RecordedMemory {
   // Operands of the steps are views of slot 0, which begins at address 0.
   RecordedMemory(std::vector<Step> steps, const Signature& signature);
 
-  // Once. Steps that change nothing that is read later are left out, as are those that read only what was never
-  // written: both come of operators that give a value to all of a tensor's elements in two goes.
+  // To be called once. It leaves out steps that change nothing that is read later, and steps that read only memory that
+  // was never written. Both come from operators that set all of a tensor's elements in two steps.
   SharedProgram build(const std::string& name);
   // After build(): see Recording.
   const std::vector<Binding>& other_parameters() const noexcept { return other_parameters_; }
@@ -43,7 +43,7 @@ class RecordedMemory {
 
   void find_ranges();
   Range& range_of(const void* data);
-  // Of a view with elements.
+  // Returns the index of the range that the operand touches; nothing unless it is a view with elements.
   std::optional<size_t> range_of(const Operand& operand) const;
   bool is_private(const Operand& operand) const;
   void drop_undefined_steps();

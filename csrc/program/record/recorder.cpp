@@ -85,7 +85,7 @@ Recording Recorder::end(const Signature& signature) {
   return recording;
 }
 
-// --- what comes ------------------------------------------------------------------------------------------------------
+// --- commands --------------------------------------------------------------------------------------------------------
 
 uint32_t Recorder::lane_of(const Stream& stream) const {
   const auto found =

@@ -1,14 +1,15 @@
-// Recording a program: what streams are given while they capture becomes steps.
+// Recording a program: the commands that streams are given while they capture become steps.
 //
-// An operator's own code is so its lowering. Memory is told apart by its addresses: each range of memory that steps
-// touch is a parameter of the program, donated and a result where it is written, and the recording says where it lies.
-// Memory that the streams' pool gave out during the capture is reused by later steps as the allocator reuses it; other
-// blocks are held, so that they outlive the capture and the recording. A host function is a step without operands.
+// So an operator's own code is its lowering. Memory is identified by its addresses. Each range of memory that steps
+// touch is a parameter of the program; if it is written, it is donated and a result. The recording says where the range
+// lies. Memory that the streams' pool gave out during the capture is reused by later steps as the allocator reuses it;
+// other blocks are held, so that they outlive the capture and the recording. A host function is a step without
+// operands.
 //
 // A function is recorded with addresses alone (runtime/memory/address_space.h): the caller says which of them are
 // parameters and results, and all others become temporaries of the program.
 //
-// Lanes: each captured stream is one. At the end all others must have been waited for by the first. Thread-safe.
+// Lanes: each captured stream is one. At the end the first must have waited for all others. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -45,25 +46,28 @@ class HeldBlocks {
 
 struct Recording {
   SharedProgram program;
-  // Where the parameters lay that the signature does not name; in the program they come behind those that it does.
+  // The memory of the parameters that the signature does not name. In the program they follow the parameters that it
+  // names.
   std::vector<Binding> parameters;
   std::vector<size_t> results;  // which of the signature's results the program writes: its own results, in order
   HeldBlocks memory;            // of the parameters, but for what the pool has
 };
 
-// What becomes of the user's functions that a captured stream is to call on the host (runtime/command/host_function.h).
+// Whether the user's functions that a captured stream is to call on the host are refused or recorded
+// (runtime/command/host_function.h).
 enum class HostFunctions : uint8_t { kRefused, kRecorded };
 
 class Recorder final : public Capture, public HostFunctionCapture {
  public:
-  // For the devices's streams; memory comes from the pool, which lives as long as the recorder.
+  // For the device's streams. Memory comes from the pool, which lives as long as the recorder.
   Recorder(std::string name, std::shared_ptr<MemoryPool> pool, HostFunctions host_functions = HostFunctions::kRefused)
       : name_(std::move(name)), pool_(std::move(pool)), host_functions_(host_functions) {}
   ~Recorder() override { cancel(); }
 
-  // The first lane. Raises FAILED_PRECONDITION if the stream captures already.
+  // Begins the capture of the first lane. Raises FAILED_PRECONDITION if the stream captures already.
   void begin(Stream& stream);
-  // No stream captures any more. Raises FAILED_PRECONDITION, naming the stream, if one that joined was not waited for.
+  // Ends the capture of all streams. Raises FAILED_PRECONDITION, naming the stream, if one that joined was not waited
+  // for.
   Recording end(const Signature& signature = {});
   void cancel() noexcept;
 

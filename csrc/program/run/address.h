@@ -1,5 +1,5 @@
-// Addresses that are known later: offsets from memory that an executor has not yet, or that each run brings.
-// One thread at a time.
+// The binding table: addresses that are known later, as offsets from memory that an executor does not have yet, or that
+// each run brings. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace mydev::program {
 
-// The arena's first block, the constants, what a run binds, the arena's other blocks; then what moves from round to
-// round of a loop.
+// An index into the binding table: the arena's first block, the constants, the memory that a run binds, the arena's
+// other blocks; then operands that move from iteration to iteration of a loop.
 using BaseIndex = uint32_t;
 inline constexpr BaseIndex kArenaBase = 0, kConstantsBase = 1, kFirstBoundBase = 2;
 
@@ -18,7 +18,8 @@ struct Address {
   uint64_t offset = 0;
 };
 
-// Pointers that follow a base: written when its memory is set, and whenever that is another.
+// Pointers that follow an entry of the binding table. They are written when the entry's memory is set, and whenever it
+// changes.
 class Bases {
  public:
   explicit Bases(size_t count) : bases_(count) {}
@@ -28,7 +29,7 @@ class Bases {
     return static_cast<BaseIndex>(bases_.size() - 1);
   }
 
-  // `pointer` stays in place as long as this lives, and its base has no memory yet.
+  // `pointer` must stay in place as long as this lives. Its base has no memory yet.
   void follow(void*& pointer, const Address& address) {
     bases_[address.base].pointers.push_back({&pointer, address.offset});
   }
@@ -39,7 +40,7 @@ class Bases {
     base.memory = memory;
     for (const Pointer& pointer : base.pointers) *pointer.where = static_cast<char*>(memory) + pointer.offset;
   }
-  // Of the first so many.
+  // Gets the memory of the first `count` bases.
   void memory_of(size_t count, std::vector<void*>& memory) const {
     memory.resize(count);
     for (size_t i = 0; i < count; ++i) memory[i] = bases_[i].memory;

@@ -38,7 +38,7 @@ uint64_t bytes_of(const Operand& dense_view) {
   return static_cast<uint64_t>(end - begin);
 }
 
-// The pointers of buffers for a step's results, then its operands.
+// Follows the addresses of a step's results, then of its operands, with the pointers of `buffers`.
 void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffers) {
   size_t i = 0;
   for (const Operand& result : step.results) places.follow(buffers[i++].data, result);
@@ -51,7 +51,7 @@ void place_launch(Places& places, const Step& step, LaunchFrame& made, const Pre
   if (launch.scratch_bytes() != 0) places.bases.follow(made.frame().scratch, places.workspace);
 }
 
-// Which of the step's buffers are constants, as mydev_plan says it.
+// Returns a bit for each of the step's buffers that is a constant, as in mydev_plan.
 uint64_t constant_buffers(const Step& step, const SlotFacts& slots) {
   uint64_t constants = 0;
   size_t buffer = step.results.size();
@@ -125,7 +125,7 @@ class FillCommand final : public Command {
   void* to_ = nullptr;
 };
 
-// What the stream comes to later has a copy of the buffers, since the next run may bind others.
+// An asynchronous stream calls the function later, with a copy of the buffers, since the next run may bind others.
 class HostCommand final : public Command {
  public:
   explicit HostCommand(const Step& step) : step_(step), name_(kept_text(step.name)) {
@@ -189,7 +189,8 @@ class FusedCommand final : public Command {
   PreparedLaunch launch_;
 };
 
-// The host's record computes with the host's kernels, and so where no other is in their place.
+// The host's record of the fused kernel computes with the host's kernels. So it fits only if no other kernel takes
+// their place.
 bool runs_hosts_kernels(const Step& step, const Device& device) {
   return std::ranges::all_of(step.program->steps(), [&](const Step& launch) {
     const mydev_kernel* kernel = resolve_kernel(device, launch.name.c_str());

@@ -1,5 +1,5 @@
-// The constants of a program and of those that it calls, as one piece of memory: each program's once, however often it
-// is called.
+// The constants of a program and of the programs that it calls, as one piece of memory. It has each program's constants
+// once, however often the program is called.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ namespace mydev::program {
 
 namespace {
 
-// What body() raises, with the step that it was at.
+// Runs body(). An error that it raises is raised again, with the step that it was at.
 template <typename Body>
 void with_place(const char* const& where, const Body& body) {
   mydev_code code = MYDEV_UNIMPLEMENTED;
@@ -143,7 +143,7 @@ class Executor::Prepared {
     }
   }
 
-  // Of the memory of a run that is given while it goes on.
+  // A change of the memory that a run is given or gives back between its steps.
   struct Change {
     StepIndex before;
     enum Kind : uint8_t { kReleaseArena, kReleaseParameter, kArena, kResult } kind;
@@ -216,7 +216,7 @@ class Executor::Prepared {
     return kFirstBoundBase + static_cast<BaseIndex>(program_->parameters().size());
   }
 
-  // Blocks behind the first lie behind what is bound.
+  // In the binding table, blocks after the first follow the memory that a run binds.
   BaseIndex arena_base(size_t block) const noexcept {
     if (block == 0) return kArenaBase;
     return first_result() + static_cast<BaseIndex>(program_->own_results().size() + block - 1);

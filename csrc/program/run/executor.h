@@ -1,20 +1,20 @@
 // A program made ready for a device: kernels looked up and asked, frames built, memory planned, constants uploaded.
 //
-// A run binds the caller's memory and submits each step by the runtime's own launch, copies, fills and host calls, so
-// hooks, traces and errors see them as they see all others. It allocates nothing, except what submitting does on an
+// A run binds the caller's memory and submits each step by the runtime's own launch, copies, fills and host calls. So
+// hooks, traces and errors treat them like all others. It allocates nothing, except what submitting does on an
 // asynchronous device, host calls, and kernels that have to be asked at each launch (host records where the host does
-// not reach the memory, driver records without a plan). It calls the driver for nothing but the commands, except that
-// loops and conditions on a byte wait for it, and that a run on another asynchronous stream than the last one waits for
-// that one, since the arena is the same.
+// not reach the memory, driver records without a plan). It calls the driver only for the commands, with two exceptions.
+// Loops and conditions on a byte wait for it. And a run on another asynchronous stream than the last run's waits for
+// that stream, since the arena is the same.
 //
 // Lanes: all steps run on the one stream, in order.
 //
-// A driver that records graphs is given the steps once and then launches them as one (graph_instances.h), of executors
-// that keep their arena.
+// If the driver records graphs and the executor keeps its arena, the steps are recorded once and then launched as one
+// (graph_instances.h).
 //
-// Errors. What a step raises names the step, its program and the kernel; steps behind it have not been submitted, and
-// the executor may run again. On an asynchronous stream the failure sticks to the stream, as each launch's does, and
-// names the step as the place where it was submitted.
+// Errors. An error that a step raises names the step, its program and the kernel. Later steps have not been submitted,
+// and the executor may run again. On an asynchronous stream the failure sticks to the stream, as each launch's does,
+// and names the step as the place where it was submitted.
 //
 // One thread at a time. The destructor waits for the last run, on a stream that must still be there.
 #pragma once
@@ -36,18 +36,19 @@ struct Binding {
   uint64_t bytes = 0;    // at least the slot's
 };
 
-// Device memory of so many bytes (never 0), aligned as the device's allocations are, which is free again when the last
-// reference is gone. What it raises is passed on. Called in the executor's constructor: for an arena, for constants.
+// Allocates device memory of so many bytes (never 0), aligned as the device's allocations are. It is free again when
+// the last reference is gone. Errors are passed on. Called in the executor's constructor, for an arena and for
+// constants.
 using AllocateMemory = std::function<std::shared_ptr<void>(uint64_t bytes)>;
-// From the caching allocator, for that stream.
+// Allocates from the caching allocator, for that stream.
 AllocateMemory caching_allocator_for(Stream& stream);
 
-// Where temporaries lie: in memory that the executor keeps, or in what each run is given.
+// Whether temporaries lie in memory that the executor keeps, or in memory that each run is given.
 enum class Arena : uint8_t { kKept, kGiven };
 
-// The memory of a run with Arena::kGiven: it comes when it is needed, and goes when it is not, so that what the program
-// reads can make room for what it gives. Called between steps, in the order of the steps as they are submitted: memory
-// that is released is free for later work of the stream. What these raise is passed on, and the run ends there.
+// The memory of a run with Arena::kGiven. It comes when it is needed, and goes when it is not, so that parameters can
+// make room for results. The functions are called between steps, in the order of the steps as they are submitted:
+// memory that is released is free for later work of the stream. Their errors are passed on, and the run ends there.
 class RunMemory {
  public:
   virtual ~RunMemory() = default;

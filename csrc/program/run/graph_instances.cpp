@@ -14,7 +14,7 @@ namespace mydev::program {
 
 namespace {
 
-// nullptr: there are none that a stream can be recorded into.
+// Returns nullptr if the driver has no graphs that a stream can be recorded into.
 const mydev_graph_extension* graphs_of(const Device& device) {
   const auto* graphs = extension_of<mydev_graph_extension>(*device.driver, MYDEV_GRAPH_EXTENSION);
   return graphs != nullptr && graphs->capture_begin != nullptr ? graphs : nullptr;
@@ -64,7 +64,7 @@ bool GraphInstances::run(Stream& stream, const std::vector<void*>& memory, const
   return true;
 }
 
-// nullptr: the driver refuses.
+// Returns nullptr if the driver refuses.
 mydev_graph_exec GraphInstances::record(int device, const std::function<void(Stream&)>& submit) {
   const auto lock = lock_recording();
   Stream& stream = recording_stream(device);

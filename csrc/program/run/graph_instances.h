@@ -1,11 +1,12 @@
-// A program as graphs of its driver (mydev/driver_extensions.h, `graph`): what a run gives to the device, recorded once
-// for the memory that it runs on, then launched as one.
+// A program as graphs of its driver (mydev/driver_extensions.h, `graph`): the commands of a run, recorded once for the
+// memory that it runs on, then launched as one.
 //
-// Recorded at the second run in a row on the same memory, since what is run once is not worth it, and on a stream of
-// its own (recording_stream.h). Of several sets of memory a few are kept; the one that was launched longest ago goes. A
-// driver that refuses to record is not asked again: steps are submitted then, which is what the program means. So they
-// are while somebody watches single commands (command_hooks.h), while the stream captures, and on asynchronous streams
-// of drivers that have no stream_status to tell failures with. One thread at a time; the runs are ordered by who calls.
+// A graph is recorded at the second run in a row on the same memory, since a single run is not worth it. It is recorded
+// on a stream of its own (recording_stream.h). The graphs of up to kMost sets of memory are kept; the one that was
+// launched longest ago goes. A driver that refuses to record is not asked again: the steps are then submitted, with the
+// same meaning. They are also submitted while somebody watches single commands (command_hooks.h), while the stream
+// captures, and on asynchronous streams of drivers that have no stream_status to report failures with. One thread at a
+// time; the caller orders the runs.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,16 @@ class GraphInstances {
  public:
   static constexpr size_t kMost = 4;
 
-  // Of a program whose commands are repeatable (command.h). nullptr: the device's driver records nothing.
+  // For a program whose commands are repeatable (command.h). Returns nullptr if the device's driver records nothing, or
+  // the program has no steps.
   static std::unique_ptr<GraphInstances> make(const Program& program, const Device& device);
   ~GraphInstances();
   GraphInstances(const GraphInstances&) = delete;
   GraphInstances& operator=(const GraphInstances&) = delete;
 
-  // Launches the graph for that memory. False: the steps are to be submitted. `submit` submits them to a stream, and is
-  // called to record them. Raises what launching a graph failed with. What fails later is told with the program's name.
+  // Launches the graph for that memory. Returns false if the steps are to be submitted instead. `submit` submits them
+  // to a stream, and is called to record them. Raises the error of the launch. Later failures are reported with the
+  // program's name.
   bool run(Stream& stream, const std::vector<void*>& memory, const std::function<void(Stream&)>& submit);
 
  private:

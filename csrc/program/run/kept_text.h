@@ -1,4 +1,5 @@
-// Texts that live as long as the process, as those want them who tell of failures later. Each text once. Thread-safe.
+// Interned strings: they live as long as the process, for failures that are reported later. Each is stored once.
+// Thread-safe.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ std::vector<Address> addresses_of(const Places& places, const std::vector<Operan
   return addresses;
 }
 
-// Of each operand: whether it is a constant that stays where it is.
+// Returns for each operand whether it is a constant that does not move.
 std::vector<bool> constants_of(const Step& step, const SlotFacts& slots) {
   std::vector<bool> constants(step.operands.size());
   for (size_t i = 0; i < constants.size(); ++i) {
@@ -30,7 +30,7 @@ std::vector<bool> constants_of(const Step& step, const SlotFacts& slots) {
   return constants;
 }
 
-// A step that calls: once, some times, while a byte is not zero, or by one.
+// A step that calls a program: once, a number of times, while a byte is not zero, or depending on a byte.
 class CallCommand final : public Command {
  public:
   CallCommand(const Step& step, const SlotFacts& slots, Preparation& preparation, const char* where)
@@ -88,11 +88,11 @@ class CallCommand final : public Command {
   }
 
  private:
-  // What moves from round to round is a base of its own.
+  // An operand that moves from iteration to iteration has an entry of its own in the binding table.
   struct Moving {
     BaseIndex base;
     int64_t advance;
-    void* start;  // where it is in the first round
+    void* start;  // where it is in the first iteration
   };
   void follow_moving(Places& places, std::vector<Address>& parameters) {
     bases_ = &places.bases;
@@ -108,7 +108,7 @@ class CallCommand final : public Command {
     }
   }
 
-  // Waits, and raises what the stream's work failed with: the byte would be wrong then.
+  // Waits for the byte. Raises the error of the stream's work if it failed: the byte would be wrong then.
   bool is_set(Stream& stream) const {
     uint8_t byte = 0;
     copy_bytes(stream, &byte, predicate_, 1, MYDEV_COPY_DEVICE_TO_HOST);

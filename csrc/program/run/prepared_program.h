@@ -1,7 +1,7 @@
 // A program as commands with a memory plan, and the programs that it calls inside them.
 //
-// Made from the inside out, since the arena of what is called is workspace of the step that calls it; placed from the
-// outside in. One thread at a time.
+// Called programs are prepared before their callers, since their arena is workspace of the step that calls them.
+// Callers are placed before the programs that they call. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace mydev::program {
 
-// What preparing knows and gathers, of all programs.
+// The state of a preparation, for a program and all programs that it calls.
 struct Preparation {
   Stream& stream;
   ConstantPool constants;
@@ -28,15 +28,16 @@ struct Preparation {
 
 class PreparedProgram {
  public:
-  // Borrows the program. `called_by` is a step, or "": then its parameters will be aligned as the device's memory is.
-  // `constant_parameters`: of each, whether it holds the same bytes whenever the program runs; {}: none does.
+  // Borrows the program. `called_by` is a step, or "": then the program's parameters will be aligned as the device's
+  // memory is. `constant_parameters`: of each, whether it holds the same bytes whenever the program runs; {}: none
+  // does.
   PreparedProgram(const Program& program, Preparation& preparation, const char* called_by = "",
                   const std::vector<bool>& constant_parameters = {});
 
   const MemoryPlan& plan() const noexcept { return plan_; }
   bool is_repeatable() const noexcept;  // all commands are
-  // `parameters` and `results` in the order of the program's parameters() and own_results(); where each block of the
-  // arena lies.
+  // `parameters` and `results` are in the order of the program's parameters() and own_results(). `arena` says where
+  // each block of the arena lies.
   void place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
              std::span<const Address> results, std::span<const Address> arena);
   void run(Stream& stream, const char*& where) { run(stream, where, 0, static_cast<StepIndex>(commands_.size())); }
@@ -46,7 +47,7 @@ class PreparedProgram {
   const Program& program_;
   MemoryPlan plan_;
   std::vector<std::unique_ptr<Command>> commands_;  // of each step
-  std::vector<const char*> where_;                  // of each step: texts that live as long as the process
+  std::vector<const char*> where_;                  // of each step: interned strings (kept_text.h)
 };
 
 }  // namespace mydev::program

@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-// Who wrote which bytes of a slot, since the last write of all of them.
+// A write to bytes of a slot, since the last write of all of them.
 struct Write {
   std::pair<int64_t, int64_t> bytes;
   StepIndex step;

@@ -7,8 +7,8 @@
 
 namespace mydev::program {
 
-// The text of a digraph: a box for each step, an ellipse for each parameter and constant that is read, an edge from who
-// wrote memory last to who reads or writes it next, and a dashed one for each wait between lanes.
+// The text of a digraph: a box for each step, an ellipse for each parameter and constant that is read, an edge from the
+// last writer of memory to its next reader or writer, and a dashed one for each wait between lanes.
 std::string dot_of(const Program& program);
 
 }  // namespace mydev::program

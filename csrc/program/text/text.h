@@ -11,7 +11,8 @@
 //     state = launch mydev.add(state, y+40 f32[10]; alpha=1.0)
 //   }
 //
-// The first line has the version. Programs follow; one calls those before it, and the last is what the text is about.
+// The first line has the version. Programs follow. A program calls programs before it, and the last one is the text's
+// program.
 //
 //   program = "program" name "(" [ slot { "," slot } ] ")" "->" "(" [ result { "," result } ] ")" "{" lines "}"
 //   slot    = [ "donated" ] name ":" type            result = name ":" type | a parameter's name
@@ -32,7 +33,7 @@
 // step has a number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of
 // floats is "[.]". "#" begins a comment. One line is one step; lines may not be broken.
 //
-// print(parse(text)) is the text again, where text is what print gave. Thread-safe.
+// If print gave the text, print(parse(text)) gives it again. Thread-safe.
 #pragma once
 
 #include <string>
@@ -44,8 +45,8 @@ namespace mydev::program {
 
 inline constexpr int kTextVersion = 1;
 
-// With the programs that it calls. Of a host call there is only the name: what parse would make of it would not be the
-// program, so that it refuses such text.
+// Prints the program with the programs that it calls. The text has only the name of a host call. So parse could not
+// make the same program of it, and refuses such text.
 std::string print(const Program& program);
 // Raises INVALID_ARGUMENT: "line 4, column 9: found 'w2', expected the name of a slot"; and what verify_structure
 // finds.

@@ -18,7 +18,7 @@ constexpr int kDeepestDictionary = 8;  // as custom_call.h has it
 // Attributes with all that they point to.
 struct ParsedAttributes {
   std::vector<mydev_attribute> attributes;
-  // What they point to: lists, since it does not move while they grow.
+  // The data that the attributes point to. These do not move while the lists grow.
   std::vector<std::unique_ptr<std::string>> texts;
   std::vector<std::unique_ptr<std::vector<int64_t>>> ints;
   std::vector<std::unique_ptr<std::vector<double>>> floats;
@@ -56,7 +56,7 @@ class ProgramParser {
   }
 
  private:
-  // Things that commas separate, up to the token.
+  // Parses things that commas separate, up to the token.
   template <typename Parse>
   void parse_list(std::string_view end, const Parse& parse) {
     if (reader_.take(end)) return;

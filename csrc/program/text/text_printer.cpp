@@ -39,7 +39,7 @@ void print_string(std::ostream& out, std::string_view text) {
   out << '"';
 }
 
-// The shortest digits that give the value again, never those of an integer.
+// Returns the shortest digits that give the value again, in a form that no integer has.
 void print_float(std::ostream& out, double value) {
   char digits[32];
   const auto [end, problem] = std::to_chars(digits, digits + sizeof digits, value);

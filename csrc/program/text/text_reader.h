@@ -1,4 +1,5 @@
-// The characters of a program's text, and where the reader stands. Not thread-safe: of one call of parse().
+// The characters of a program's text, and the position of the reader. Not thread-safe: a reader belongs to one call of
+// parse().
 #pragma once
 
 #include <cstddef>
@@ -15,24 +16,24 @@ class TextReader {
 
   // Raises INVALID_ARGUMENT: "line 4, column 9: found 'w2', expected the name of a slot".
   [[noreturn]] void fail(const std::string& expected);
-  // The same of what was read last.
+  // Raises the same for the token that was read last.
   [[noreturn]] void fail_before(const std::string& expected);
 
-  // '\0' at the end of the text, '\n' at that of a line. Spaces and comments are nothing.
+  // Returns the next character, '\0' at the end of the text, '\n' at the end of a line. Skips spaces and comments.
   char peek();
   bool take(std::string_view token);
   void expect(std::string_view token);
-  // What looks like a name; "" if there is none. It stays.
+  // Returns the next word if it looks like a name, else "". Does not consume it.
   std::string_view next_word();
   bool take_word(std::string_view wanted);
   std::string_view word(const std::string& expected);
-  // As long as the characters are letters, digits or among `others`.
+  // Reads characters as long as they are letters, digits or among `others`.
   std::string_view run_of(std::string_view others, const std::string& expected);
 
   bool at_number();
   int64_t integer(const std::string& expected);
   double floating(const std::string& expected);
-  // A number with a point or an exponent, or nan or inf.
+  // True at a number with a point or an exponent, or at nan or inf.
   bool at_floating();
   std::string string();
   std::vector<std::byte> hex();  // after the word

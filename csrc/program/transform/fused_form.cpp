@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
 
-// What the called program writes is given to it once, and moves beyond itself or not at all.
+// True if each operand that the called program writes is given to it once, and moves by at least its size or not at
+// all.
 bool has_rounds_apart(const Step& step) {
   const Program& program = *step.program;
   for (size_t i = 0; i < step.operands.size(); ++i) {
@@ -47,7 +48,7 @@ mydev_attribute number_attribute(const Operand& operand) {
   }
 }
 
-// Where each slot of the called program lies.
+// The index of each slot of the called program: first its own results, then its parameters, then its temporaries.
 class SlotPlaces {
  public:
   explicit SlotPlaces(const Program& program) : of_(program.slots().size()) {

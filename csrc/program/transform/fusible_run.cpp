@@ -11,7 +11,7 @@ namespace mydev::program {
 
 namespace {
 
-// With fewer, rows that are kLongestRow together are the kernel's to cut.
+// With fewer rows, the kernel cuts them itself if they have kLongestRow elements together.
 constexpr int64_t kFewRows = 16;
 
 bool is_plain(const ContractOperand& operand) {
@@ -19,14 +19,14 @@ bool is_plain(const ContractOperand& operand) {
          (operand.layout == ContractLayout::kStrided || operand.layout == ContractLayout::kReduced);
 }
 
-// Whether a result is a position along one dimension, which must not be split.
+// True if a result is a position along one dimension, which must not be split.
 bool gives_positions(const Expression& expression) {
   return std::ranges::any_of(expression.nodes(), [](const Expression::Node& node) {
     return node.function != nullptr && std::string_view(node.function->name).starts_with("arg");
   });
 }
 
-// nullptr: the step is none that goes with others.
+// Returns nullptr if the step cannot go with others.
 const KernelContract* contract_of(const Step& step) {
   if (step.kind != StepKind::kLaunch || step.lane != 0 || !step.after.empty()) return nullptr;
   const KernelContract* contract = builtin_contract(step.name);
@@ -38,7 +38,7 @@ const KernelContract* contract_of(const Step& step) {
   return reduces || contract->is_pointwise() ? contract : nullptr;
 }
 
-// The sizes that all operands of the step have that are there; nullptr where they differ.
+// Returns the sizes of all operands of the step that are present; nullptr if they differ.
 const std::vector<int64_t>* sizes_of(const Step& step) {
   const std::vector<int64_t>* sizes = nullptr;
   for (const auto* operands : {&step.results, &step.operands}) {
@@ -51,7 +51,7 @@ const std::vector<int64_t>* sizes_of(const Step& step) {
   return sizes;
 }
 
-// How many elements go into each result of a reduction; 0 where they are not those of the last dimensions.
+// Returns how many elements go into each result of a reduction; 0 if the reduced dimensions are not the last ones.
 int64_t reduced_elements(const Operand& result) {
   int64_t count = 1;
   size_t d = result.sizes.size();
@@ -62,7 +62,7 @@ int64_t reduced_elements(const Operand& result) {
   return count;
 }
 
-// Rows without gaps, which need not follow each other.
+// True if the view has rows without gaps, which need not follow each other.
 bool has_dense_rows(const Operand& view, size_t kept) {
   int64_t expected = 1;
   for (size_t d = view.sizes.size(); d-- > kept; expected *= view.sizes[d]) {
@@ -83,7 +83,7 @@ std::optional<FusibleRun> FusibleRun::of(const Program& program) {
 bool FusibleRun::add(const Step& step) {
   const KernelContract* contract = contract_of(step);
   if (!is_open_ || contract == nullptr || sizes_of(step) == nullptr) return false;
-  // What the step may change, to put it back.
+  // The step may change these. They are saved to restore them.
   const std::vector<int64_t> sizes = sizes_;
   const size_t kept = kept_;
   std::map<SlotIndex, Use> uses;
@@ -136,7 +136,8 @@ bool FusibleRun::add_reduction(const Step& step) {
   return std::ranges::all_of(step.operands, is_read) && std::ranges::all_of(step.results, is_written);
 }
 
-// Splits the run's dimensions so that these sizes can be said in them, as all of the shape or as the kept part of it.
+// Splits the run's dimensions so that these sizes can be expressed in them, as the whole shape or as its outer
+// dimensions.
 bool FusibleRun::refine(const std::vector<int64_t>& sizes) {
   if (steps_ == 0 && sizes_.empty()) {
     sizes_ = without_ones(sizes);
@@ -172,7 +173,8 @@ bool FusibleRun::use(const Operand& operand, bool writes) {
   use.read_first = use.read_first || (!writes && !use.written);
   use.written = use.written || writes;
   use.view = std::move(view);
-  // What is written is the same elements for all, and all of the slot, unless the slot has held something before.
+  // All steps must use the same elements of a slot that is written. They must be all of it, unless it is a parameter,
+  // which held something before.
   const Slot& slot = program_->slots()[operand.slot];
   const auto [begin, end] = bytes_touched(operand);
   const bool covers = is_dense(operand) && end - begin == static_cast<int64_t>(slot.bytes());

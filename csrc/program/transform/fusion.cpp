@@ -20,7 +20,7 @@ class Fusion {
   Fusion(const Program& program, std::map<const Program*, SharedProgram>& fused, std::set<std::string>& names)
       : program_(program), builder_(program.name()), fused_(fused), names_(names) {}
 
-  // nullptr: nothing is fused.
+  // Returns nullptr if nothing is fused.
   SharedProgram run() {
     find_runs();
     const bool changes =
@@ -51,7 +51,7 @@ class Fusion {
     return found != fused_.end() ? found->second : called;
   }
 
-  // Each step is of a run, if only of one of a single step.
+  // Each step belongs to a run, which may have a single step.
   void find_runs() {
     for (const Step& step : program_.steps()) {
       if (!runs_.empty() && runs_.back().add(step)) continue;
@@ -59,7 +59,7 @@ class Fusion {
     }
   }
 
-  // Temporaries that no step of another run touches.
+  // Finds temporaries that no step of another run touches.
   void find_inner_temporaries() {
     std::vector<std::set<size_t>> runs_of(program_.slots().size());
     StepIndex step = 0;
@@ -114,7 +114,7 @@ class Fusion {
     builder_.add(std::move(copy));
   }
 
-  // The run as a program, and the step that calls it.
+  // Adds the step that calls the run, as a program of its own.
   void add_fused(const FusibleRun& run, StepIndex first) {
     std::string name;
     for (int number = 0; name.empty() || !names_.insert(name).second; ++number) {
@@ -160,7 +160,7 @@ SharedProgram fuse(const SharedProgram& program) {
   std::set<std::string> names;
   const std::vector<const Program*> programs = programs_of(*program);
   for (const Program* each : programs) names.insert(each->name());
-  // Executors take such a body as they take a fused step's.
+  // Executors treat such a body like that of a fused step.
   const auto is_one_run = [](const Program& body) {
     return FusibleRun::of(body) && std::ranges::count(body.slots(), SlotKind::kConstant, &Slot::kind) == 0;
   };

@@ -11,7 +11,7 @@ namespace mydev::program {
 
 namespace {
 
-// All elements in their order, if in other sizes.
+// True if the view has all elements of the slot in order, in whatever sizes.
 bool is_whole(const Operand& view, const Slot& slot) {
   return view.kind == Operand::kView && view.offset == 0 && view.dtype == slot.dtype && is_dense(view) &&
          bytes_touched(view) == std::pair<int64_t, int64_t>(0, static_cast<int64_t>(slot.bytes()));
@@ -43,7 +43,7 @@ class Simplification {
  private:
   bool is_temporary(SlotIndex slot) const { return program_.slots()[slot].kind == SlotKind::kTemporary; }
 
-  // Writes nothing that is read later, but temporaries.
+  // True if the step has no effect but the writing of its results.
   bool is_plain(const Step& step) const {
     if (step.kind == StepKind::kCopy || step.kind == StepKind::kFill) return true;
     return step.kind == StepKind::kLaunch && step.compiled == nullptr && builtin_contract(step.name) != nullptr;
@@ -71,7 +71,7 @@ class Simplification {
            is_of(step.predicate);
   }
 
-  // Whether the step may write to the parameter what it writes to the temporary, though it reads the parameter.
+  // True if the step may write to the parameter what it writes to the temporary, even if it reads the parameter.
   bool may_write_over(const Step& step, SlotIndex temporary, SlotIndex parameter) const {
     const KernelContract* contract = step.kind == StepKind::kLaunch ? builtin_contract(step.name) : nullptr;
     const std::vector<ContractPosition> positions =
@@ -95,7 +95,7 @@ class Simplification {
     });
   }
 
-  // `parameter = copy temporary`, of the whole of both.
+  // True for `parameter = copy temporary`, of the whole of both.
   bool is_copy_to_parameter(size_t copy) const {
     const Step& last = steps_[copy];
     if (removed_[copy] || last.kind != StepKind::kCopy) return false;
@@ -105,7 +105,7 @@ class Simplification {
            is_whole(last.results[0], parameter) && is_whole(last.operands[0], temporary);
   }
 
-  // Whatever touches the temporary touches the parameter instead. False where the copy must stay.
+  // Makes all steps that touch the temporary touch the parameter instead. Returns false if the copy must stay.
   bool remove_copy(size_t copy) {
     const SlotIndex to = steps_[copy].results[0].slot, from = steps_[copy].operands[0].slot;
     if (std::ranges::count(returned_, from) != 0) return false;
@@ -132,7 +132,8 @@ class Simplification {
     return true;
   }
 
-  // The temporary is the result that the parameter was, if both are of one form and no later step is about them.
+  // Returns the temporary as the result that the parameter was, if both have one type and sizes and no later step
+  // touches them.
   void return_instead(size_t copy) {
     const SlotIndex to = steps_[copy].results[0].slot, from = steps_[copy].operands[0].slot;
     const Slot &parameter = program_.slots()[to], &temporary = program_.slots()[from];
@@ -153,7 +154,7 @@ class Simplification {
     return false;
   }
 
-  // Whether the step, a launch that writes the temporary alone, computes the same just before the later one.
+  // True if the step is a launch that writes the temporary alone, and computes the same just before the later one.
   bool can_move(size_t step, size_t later, SlotIndex temporary) const {
     const Step& moved = steps_[step];
     if (moved.kind != StepKind::kLaunch || !is_plain(moved) || moved.results.size() != 1 ||
@@ -178,7 +179,7 @@ class Simplification {
     rename_in(step.predicate);
   }
 
-  // Slots that nothing touches any more are left out, but for parameters and results.
+  // Builds the program anew. Slots that nothing touches any more are left out, except parameters and results.
   SharedProgram rebuilt() {
     std::vector<bool> is_touched(program_.slots().size());
     for (size_t step = 0; step < steps_.size(); ++step) {
