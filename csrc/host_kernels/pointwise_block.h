@@ -79,9 +79,9 @@ struct PointwiseBlock {
   // set. The frame gives the attributes. False: they failed, and the frame has a message.
   bool (*run)(const PointwiseBlock& block, const mydev_frame& frame, void* out, const void* const* in, int64_t n,
               bool by_one);
-  // Runs all calls on n values, one after the other, `rounds` times. Returns the call whose attributes failed, and its
-  // frame has a message; nullptr: none failed. Any of the blocks will do: they are of one instruction set.
-  const PointwiseCall* (*run_rounds)(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds);
+  // Runs all calls on n values, one after the other, `iterations` times. Returns the call whose attributes failed, and
+  // its frame has a message; nullptr: none failed. Any of the blocks will do: they are of one instruction set.
+  const PointwiseCall* (*run_iterations)(std::span<PointwiseCall> calls, int64_t n, uint64_t iterations);
   // Fills in n times the number that the operand is, as the kernel computes with it; operand 0 is the result.
   void (*fill)(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n);
   // Passes lines through all calls, each as the call's block computes it. Addresses are those of the first line. Any of

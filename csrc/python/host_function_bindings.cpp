@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "program/run/kept_text.h"
+#include "program/run/interned_string.h"
 #include "python/bindings.h"
 #include "python/interpreter.h"
 #include "runtime/base/blocking_call.h"
@@ -67,7 +67,7 @@ void bind_host_functions(pybind11::module_& m) {
           Stream& stream = stream_by_id(device, stream_id);
           auto kept = std::make_shared<const PythonFunction>(std::move(function));
           const pybind11::gil_scoped_release no_gil;
-          launch_host_function(stream, program::kept_text(name), [kept = std::move(kept)] { (*kept)(); });
+          launch_host_function(stream, program::interned_string(name), [kept = std::move(kept)] { (*kept)(); });
         }));
 }
 

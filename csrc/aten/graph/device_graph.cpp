@@ -11,7 +11,7 @@
 #include "aten/core/device_type.h"
 #include "aten/device/generator.h"
 #include "aten/memory/storage.h"
-#include "program/text/drawing.h"
+#include "program/text/graphviz.h"
 #include "program/text/text.h"
 #include "program/transform/fusion.h"
 #include "runtime/base/blocking_call.h"

@@ -121,22 +121,22 @@ FusedTiles::Refusal FusedTiles::read(const mydev_frame& frame) {
 void FusedTiles::read_head(const mydev_frame& frame) {
   const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
   const std::span<const int64_t> sizes = ints_of(form, "sizes"), advances = ints_of(form, "advances");
-  const int64_t kept = find(form, "kept", MYDEV_ATTRIBUTE_INT).value.i;
-  const int64_t rounds = find(form, "rounds", MYDEV_ATTRIBUTE_INT).value.i;
+  const int64_t outer_rank = find(form, "outer_rank", MYDEV_ATTRIBUTE_INT).value.i;
+  const int64_t iterations = find(form, "iterations", MYDEV_ATTRIBUTE_INT).value.i;
   const size_t num_buffers = frame.num_outputs + frame.num_inputs;
   int64_t elements = 1;
   for (const int64_t size : sizes) {
     check(size >= 0 && !__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements),
           "a size of the body of mydev.fused is ", size, ", of ", sizes.size(), " sizes; they are no array's");
   }
-  check(kept >= 0 && kept <= static_cast<int64_t>(sizes.size()), "mydev.fused keeps ", kept, " dimensions, of ",
-        sizes.size());
-  check(rounds >= 0, "mydev.fused has ", rounds, " rounds");
+  check(outer_rank >= 0 && outer_rank <= static_cast<int64_t>(sizes.size()), "mydev.fused keeps ", outer_rank,
+        " dimensions, of ", sizes.size());
+  check(iterations >= 0, "mydev.fused has ", iterations, " iterations");
   check(advances.empty() || advances.size() == num_buffers, "mydev.fused says of ", advances.size(),
         " buffers how they move, and has ", num_buffers);
   sizes_.assign(sizes.begin(), sizes.end());
-  kept_ = static_cast<size_t>(kept);
-  rounds_ = static_cast<uint64_t>(rounds);
+  outer_rank_ = static_cast<size_t>(outer_rank);
+  iterations_ = static_cast<uint64_t>(iterations);
   apart_ = find(form, "apart", MYDEV_ATTRIBUTE_BOOL).value.i != 0;
   advances_.assign(advances.begin(), advances.end());
 }
@@ -161,7 +161,7 @@ void FusedTiles::add_step(const mydev_attribute& form, const mydev_frame& frame)
   Step& step = steps_.emplace_back();
   step.record = record;
   step.num_outputs = static_cast<uint32_t>(results);
-  step.of_kept = find(entries, "of_kept", MYDEV_ATTRIBUTE_BOOL).value.i != 0;
+  step.is_outer = find(entries, "is_outer", MYDEV_ATTRIBUTE_BOOL).value.i != 0;
   step.attributes = clone_frame(make_frame({}, 0, entries_of(find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY))));
   for (size_t i = 0; i < count; ++i) read_operand(form, i, frame);
   check_contract(step);
@@ -197,14 +197,14 @@ void FusedTiles::read_operand(const mydev_attribute& form, size_t i, const mydev
     operand.index = static_cast<size_t>(found - temporaries_.begin());
     const size_t now = steps_.size() - 1;
     const int64_t bytes = dtype_size(operand.dtype);
-    const bool kept_alone = kept_ < rank && strides.back() == 0;
+    const bool outer_alone = outer_rank_ < rank && strides.back() == 0;
     check(offset == 0, "operand ", i, " begins ", offset, " bytes into a temporary");
     if (found == temporaries_.end()) {
       check(is_result, "operand ", i, " reads place ", place,
             ", which no step before has written; the buffers are those below ", num_buffers);
-      temporaries_.push_back({place, bytes, kept_alone, false, now, now});
+      temporaries_.push_back({place, bytes, outer_alone, false, now, now});
     } else {
-      check(found->bytes == bytes && found->of_kept == kept_alone, "operand ", i, " is not of the size of place ",
+      check(found->bytes == bytes && found->is_outer == outer_alone, "operand ", i, " is not of the size of place ",
             place, ", which a step before has written");
     }
     temporaries_[operand.index].last = now;
@@ -233,7 +233,7 @@ void FusedTiles::check_in_buffer(const Operand& operand, const mydev_buffer& buf
 void FusedTiles::check_contract(const Step& step) const {
   const KernelContract* contract = builtin_contract(step.record->name);
   if (contract == nullptr) return;
-  const size_t rank = step.of_kept ? kept_ : sizes_.size();
+  const size_t rank = step.is_outer ? outer_rank_ : sizes_.size();
   std::vector<mydev_buffer> buffers;
   for (const Operand& operand : step.operands) {
     mydev_buffer& buffer = buffers.emplace_back();

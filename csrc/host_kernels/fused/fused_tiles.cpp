@@ -67,7 +67,7 @@ std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Ref
   tiles->find_chains();
   tiles->choose_tile();
   if (!tiles->apart_ && tiles->count_ > 1) {
-    why = {MYDEV_UNIMPLEMENTED, "rounds of several tiles see what others write"};
+    why = {MYDEV_UNIMPLEMENTED, "iterations of several tiles see what others write"};
     return nullptr;
   }
   if (tiles->needs_scratch()) {
@@ -80,7 +80,7 @@ std::unique_ptr<const FusedTiles> FusedTiles::make(const mydev_frame& frame, Ref
 // Makes one dimension of two if all views go through both as through one, and none or both are reduced.
 void FusedTiles::merge_dimensions() {
   for (size_t d = sizes_.size(); d-- > 1;) {
-    if (d == kept_) continue;
+    if (d == outer_rank_) continue;
     const auto continues = [&](const Operand& operand) {
       return operand.kind == Operand::kTemporary || operand.strides[d - 1] == operand.strides[d] * sizes_[d];
     };
@@ -94,10 +94,10 @@ void FusedTiles::merge_dimensions() {
         operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(d) - 1);
       }
     }
-    if (d < kept_) --kept_;
+    if (d < outer_rank_) --outer_rank_;
   }
-  if (kept_ != 0) return;
-  kept_ = 1;
+  if (outer_rank_ != 0) return;
+  outer_rank_ = 1;
   sizes_.insert(sizes_.begin(), 1);
   for (Step& step : steps_) {
     for (Operand& operand : step.operands) operand.strides.insert(operand.strides.begin(), 0);
@@ -107,20 +107,20 @@ void FusedTiles::merge_dimensions() {
 // Entries of the outer dimensions.
 int64_t FusedTiles::entries() const {
   int64_t entries = 1;
-  for (size_t d = 0; d < kept_; ++d) entries *= sizes_[d];
+  for (size_t d = 0; d < outer_rank_; ++d) entries *= sizes_[d];
   return entries;
 }
 
 // Elements that are reduced into one.
 int64_t FusedTiles::row() const {
   int64_t elements = 1;
-  for (size_t d = kept_; d < sizes_.size(); ++d) elements *= sizes_[d];
+  for (size_t d = outer_rank_; d < sizes_.size(); ++d) elements *= sizes_[d];
   return elements;
 }
 
 // Returns the end of the dimensions that the step's elements have.
 size_t FusedTiles::end_of(const Step& step) const {
-  return step.of_kept ? kept_ : sizes_.size();
+  return step.is_outer ? outer_rank_ : sizes_.size();
 }
 
 // True if the step's kernel fills in `decision`: the block or the row reduction that computes a part of it.
@@ -146,7 +146,7 @@ bool FusedTiles::has_block(Step& step) const {
   if (!is_of_pointwise_table(step.record->name)) return false;
   const size_t last = end_of(step) - 1;
   const bool is_one_line = std::ranges::all_of(std::span(sizes_).first(last), [](int64_t size) { return size == 1; });
-  if (!step.of_kept && sizes_[last] < kShortestLine && !is_one_line) return false;
+  if (!step.is_outer && sizes_[last] < kShortestLine && !is_one_line) return false;
   for (const Operand& operand : step.operands) {
     if (operand.kind == Operand::kAbsent) return false;
     if (operand.kind != Operand::kMemory || operand.strides[last] == 1 || sizes_[last] == 1) continue;
@@ -160,13 +160,14 @@ bool FusedTiles::has_rows(Step& step) const {
   if (step.operands.size() != 2 || !is_of_reduction_table(step.record->name)) return false;
   const Operand &out = step.operands[0], &in = step.operands[1];
   int64_t stride = 1;
-  for (size_t d = sizes_.size(); d-- > kept_; stride *= sizes_[d]) {
+  for (size_t d = sizes_.size(); d-- > outer_rank_; stride *= sizes_[d]) {
     if (out.strides[d] != 0 || (in.kind == Operand::kMemory && in.strides[d] != stride)) return false;
   }
   const auto is_there = [](const Operand& operand) {
     return operand.kind == Operand::kMemory || operand.kind == Operand::kTemporary;
   };
-  return kept_ < sizes_.size() && !step.of_kept && is_there(out) && is_there(in) && describes(step, &step.reduction);
+  return outer_rank_ < sizes_.size() && !step.is_outer && is_there(out) && is_there(in) &&
+         describes(step, &step.reduction);
 }
 
 // Finds how each step runs, which consecutive steps go block by block together, and which temporaries only these need.
@@ -176,7 +177,7 @@ void FusedTiles::find_groups() {
   }
   for (size_t first = 0; first < steps_.size();) {
     size_t end = first;
-    while (end < steps_.size() && steps_[end].way == Step::kBlocks && steps_[end].of_kept == steps_[first].of_kept) {
+    while (end < steps_.size() && steps_[end].way == Step::kBlocks && steps_[end].is_outer == steps_[first].is_outer) {
       ++end;
     }
     for (size_t i = first; i < end; ++i) steps_[i].end_of_group = end;
@@ -225,11 +226,11 @@ void FusedTiles::find_chains() {
 
 // True if the step sums rows, each a block, of a temporary that the step before it computes.
 bool FusedTiles::is_sum_of(size_t step, const Step& before) const {
-  if (step == steps_.size() || steps_[step].way != Step::kRows || rounds_ > 1) return false;
+  if (step == steps_.size() || steps_[step].way != Step::kRows || iterations_ > 1) return false;
   const Operand &value = before.operands[0], &in = steps_[step].operands[1];
   const bool is_value = value.kind == Operand::kTemporary && in.kind == value.kind && in.index == value.index;
-  return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.of_kept &&
-         sizes_.size() == kept_ + 1 && row() >= kShortestSum && row() <= kBlockValues;
+  return steps_[step].reduction.total != RowReduction::kOther && is_value && !before.is_outer &&
+         sizes_.size() == outer_rank_ + 1 && row() >= kShortestSum && row() <= kBlockValues;
 }
 
 // Makes the lines of each group as long as possible: over all dimensions that its operands go through in a tile as
@@ -261,7 +262,7 @@ std::vector<FusedTiles::Memory> FusedTiles::share_memory() {
   std::vector<Memory> memories;
   for (Temporary& temporary : temporaries_) {  // in the order of their first steps
     const bool in_block = temporary.in_block;
-    const int64_t bytes = temporary.bytes * (temporary.of_kept || in_block ? 1 : row());
+    const int64_t bytes = temporary.bytes * (temporary.is_outer || in_block ? 1 : row());
     // A step that goes block by block may write over its operands.
     const bool in_place = steps_[temporary.first].way == Step::kBlocks;
     const auto free = std::ranges::find_if(memories, [&](const Memory& memory) {
@@ -280,7 +281,8 @@ int64_t FusedTiles::bytes_of_buffers() const {
   std::map<size_t, int64_t> of_buffer;
   for (const Step& step : steps_) {
     for (const Operand& operand : step.operands) {
-      if (operand.kind != Operand::kMemory || operand.strides.back() == 0 || operand.strides[kept_ - 1] == 0) continue;
+      if (operand.kind != Operand::kMemory || operand.strides.back() == 0 || operand.strides[outer_rank_ - 1] == 0)
+        continue;
       of_buffer[operand.index] = dtype_size(operand.dtype) * row();
     }
   }
@@ -293,12 +295,12 @@ void FusedTiles::choose_tile() {
   const std::vector<Memory> memories = share_memory();
   int64_t bytes = bytes_of_buffers();
   for (const Memory& memory : memories) bytes += memory.in_block ? 0 : memory.bytes;
-  const bool reduces = kept_ < sizes_.size();
+  const bool reduces = outer_rank_ < sizes_.size();
   const bool by_kernels = std::ranges::count(steps_, Step::kKernel, &Step::way) != 0;
   const int64_t budget = !reduces ? kTileBytes : by_kernels ? kTileBytesOfKernels : kTileBytesOfRows;
   int64_t most = budget / std::max<int64_t>(1, bytes);
   if (reduces) most = std::min(most, kMostReduced / row());
-  split_ = kept_ - 1;
+  split_ = outer_rank_ - 1;
   while (split_ > 0 && inner_ * sizes_[split_] <= most) inner_ *= sizes_[split_--];
   const int64_t size = std::max<int64_t>(1, sizes_[split_]);
   chunk_ = std::clamp<int64_t>(most / std::max<int64_t>(1, inner_), 1, size);
@@ -314,7 +316,7 @@ void FusedTiles::choose_tile() {
 // Finds the operands that are so large that no cache holds them. Prefetched operands come while the steps compute.
 // Results go past the caches: a cache reads a line before it writes it, which would be late and for nothing.
 void FusedTiles::find_traffic() {
-  if (rounds_ > 1 || bytes_of_buffers() * entries() < kReadFromMemory) return;
+  if (iterations_ > 1 || bytes_of_buffers() * entries() < kReadFromMemory) return;
   std::map<size_t, std::vector<Operand*>> uses;
   for (Step& step : steps_) {
     for (Operand& operand : step.operands) {
@@ -331,7 +333,7 @@ void FusedTiles::find_traffic() {
     for (Operand& operand : step.operands) {
       if (operand.kind != Operand::kMemory || !is_everywhere(operand)) continue;
       const bool is_result = &operand == step.operands.data();
-      operand.ahead = !is_result && kept_ < sizes_.size() && uses[operand.index].front() == &operand;
+      operand.ahead = !is_result && outer_rank_ < sizes_.size() && uses[operand.index].front() == &operand;
       operand.streamed = is_result && step.block.chain_operation != 0 && uses[operand.index].size() == 1 &&
                          entries() * row() * dtype_size(operand.dtype) >= kStreamed;
     }
@@ -353,7 +355,7 @@ void FusedTiles::place_temporaries(const std::vector<Memory>& memories) {
       if (operand.kind != Operand::kTemporary) continue;
       const Temporary& temporary = temporaries_[operand.index];
       operand.offset = offsets[temporary.memory];
-      operand.strides = dense_strides(temporary.of_kept ? sizes.first(kept_ - split_) : sizes, sizes.size());
+      operand.strides = dense_strides(temporary.is_outer ? sizes.first(outer_rank_ - split_) : sizes, sizes.size());
     }
   }
 }
@@ -366,8 +368,9 @@ bool FusedTiles::needs_scratch() const {
 
 mydev_code FusedTiles::run(const mydev_frame& frame) const noexcept {
   std::atomic<int> failure{MYDEV_OK};
-  const auto rounds = static_cast<int64_t>(std::min<uint64_t>(rounds_, kGrainCheap));  // more do not matter here
-  const int64_t work = chunk_ * inner_ * row() * static_cast<int64_t>(steps_.size()) * rounds;
+  const auto iterations =
+      static_cast<int64_t>(std::min<uint64_t>(iterations_, kGrainCheap));  // more do not matter here
+  const int64_t work = chunk_ * inner_ * row() * static_cast<int64_t>(steps_.size()) * iterations;
   parallel_for(count_, std::max<int64_t>(1, kGrainCheap / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
     static thread_local Worker worker;
     mydev_code code = MYDEV_OK;

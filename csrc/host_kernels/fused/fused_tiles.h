@@ -50,7 +50,7 @@ class FusedTiles {
     enum Way : uint8_t { kKernel, kBlocks, kRows };
     const mydev_kernel* record;
     uint32_t num_outputs;
-    bool of_kept;  // over the outer dimensions alone
+    bool is_outer;  // over the outer dimensions alone
     std::vector<Operand> operands;
     OwnedFrame attributes;  // without buffers
     Way way = kKernel;
@@ -67,7 +67,7 @@ class FusedTiles {
   struct Temporary {
     int64_t place;  // in the form
     int64_t bytes;  // of an element
-    bool of_kept;
+    bool is_outer;
     bool in_block = false;  // needed within one block only
     size_t first, last;
     size_t memory = 0;  // which of the memories that temporaries take turns in
@@ -106,11 +106,11 @@ class FusedTiles {
   bool needs_scratch() const;
 
   uint64_t id_ = 0;  // which no other has had or will have
-  uint64_t rounds_ = 1;
+  uint64_t iterations_ = 1;
   bool apart_ = true;              // the iterations
   std::vector<int64_t> advances_;  // of the frame's buffers from iteration to iteration, in bytes; empty: none moves
   std::vector<int64_t> sizes_;
-  size_t kept_ = 0;  // outer dimensions, at least one; the dimensions behind are reduced
+  size_t outer_rank_ = 0;  // outer dimensions, at least one; the dimensions behind are reduced
   std::vector<Step> steps_;
   std::vector<Temporary> temporaries_;
   // A tile has up to chunk_ entries of the outer dimension split_, all of the dimensions behind it (inner_ entries of

@@ -36,8 +36,8 @@ mydev_code FusedTiles::Worker::run(int64_t tile) {
     return MYDEV_OK;
   }
   place(tile);
-  if (tiles_->rounds_ > 1 && has_calls()) return run_rounds();
-  for (uint64_t round = 0; round < tiles_->rounds_; ++round) {
+  if (tiles_->iterations_ > 1 && has_calls()) return run_iterations();
+  for (uint64_t iteration = 0; iteration < tiles_->iterations_; ++iteration) {
     for (size_t step = 0; step < frames_.size();) {
       if (const mydev_code code = run_step(step); code != MYDEV_OK) [[unlikely]]
         return code;
@@ -53,7 +53,7 @@ mydev_code FusedTiles::Worker::run(int64_t tile) {
 
 // True if the calls that ran the tile can run any other of its size once their addresses have moved, all alike.
 bool FusedTiles::Worker::goes_further() const {
-  if (tiles_->rounds_ > 1 || !moving_.empty()) return false;
+  if (tiles_->iterations_ > 1 || !moving_.empty()) return false;
   for (size_t step = 0; step < frames_.size(); ++step) {
     const Step& what = tiles_->steps_[step];
     if (what.way == Step::kBlocks) {
@@ -159,7 +159,7 @@ bool FusedTiles::Worker::has_calls() const {
 }
 
 // Runs iterations of few values: all but the computation itself is done once.
-mydev_code FusedTiles::Worker::run_rounds() {
+mydev_code FusedTiles::Worker::run_iterations() {
   calls_.clear();
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
@@ -175,15 +175,15 @@ mydev_code FusedTiles::Worker::run_rounds() {
     }
   }
   const int64_t values = elements(tiles_->split_, tiles_->end_of(tiles_->steps_[0]));
-  const PointwiseCall* failed = calls_[0].block->run_rounds(calls_, values, tiles_->rounds_);
+  const PointwiseCall* failed = calls_[0].block->run_iterations(calls_, values, tiles_->iterations_);
   return failed == nullptr ? MYDEV_OK : fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
 }
 
 // Reduces each row of the tile into one element.
 void FusedTiles::Worker::run_rows(size_t step) {
   const mydev_buffer &out = buffers_[first_buffer_[step]], &in = buffers_[first_buffer_[step] + 1];
-  const size_t last = tiles_->kept_ - tiles_->split_ - 1;  // of the outer dimensions
-  const int64_t lines = elements(tiles_->split_, tiles_->kept_ - 1);
+  const size_t last = tiles_->outer_rank_ - tiles_->split_ - 1;  // of the outer dimensions
+  const int64_t lines = elements(tiles_->split_, tiles_->outer_rank_ - 1);
   const int64_t out_size = streams_[first_buffer_[step]].value_bytes,
                 in_size = streams_[first_buffer_[step] + 1].value_bytes;
   ask_for_rows(step, static_cast<const char*>(in.data), sizes_[last] * lines);
@@ -271,7 +271,7 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
       const bool by_one = streams[step.block.inputs].is_one;
       if (!step.block.run(step.block, frames_[i], values_at(streams[0], begin, n), in, n, by_one)) [[unlikely]]
         return fail(frames_[i], MYDEV_FAILED_PRECONDITION);
-      if (!step.of_kept) lookahead_.ask(n * streams[0].value_bytes / passes_);
+      if (!step.is_outer) lookahead_.ask(n * streams[0].value_bytes / passes_);
       ++i;
     }
   }
@@ -339,7 +339,7 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
     first_buffer_.push_back(buffers_.size());
     for (const Operand& operand : step.operands) {
       const bool is_temporary = operand.kind == Operand::kTemporary;
-      const size_t rank = (step.of_kept ? tiles.kept_ : tiles.sizes_.size()) - tiles.split_;
+      const size_t rank = (step.is_outer ? tiles.outer_rank_ : tiles.sizes_.size()) - tiles.split_;
       mydev_buffer buffer{is_temporary ? memory + operand.offset : nullptr,
                           sizes_.data(),
                           operand.strides.data() + (is_temporary ? 0 : tiles.split_),
@@ -378,7 +378,7 @@ void FusedTiles::Worker::allocate(const FusedTiles& tiles) {
 void FusedTiles::Worker::make_streams() {
   streams_.assign(buffers_.size(), Stream{});
   for (const Placed& placed : placed_buffers_) streams_[placed.buffer].tile_bytes = placed.tile_bytes;
-  passes_ = std::max<int64_t>(1, std::ranges::count(tiles_->steps_, false, &Step::of_kept));
+  passes_ = std::max<int64_t>(1, std::ranges::count(tiles_->steps_, false, &Step::is_outer));
   size_t repeated = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     const Step& step = tiles_->steps_[i];
@@ -387,7 +387,7 @@ void FusedTiles::Worker::make_streams() {
         Stream& stream = streams_[first_buffer_[i] + k];
         stream.value_bytes = dtype_size(step.operands[k].dtype);
         stream.line_bytes =
-            buffers_[first_buffer_[i] + k].strides[tiles_->kept_ - tiles_->split_ - 1] * stream.value_bytes;
+            buffers_[first_buffer_[i] + k].strides[tiles_->outer_rank_ - tiles_->split_ - 1] * stream.value_bytes;
       }
     }
     streams_[first_buffer_[i]].moves = step.way == Step::kRows && step.end_of_group != 0;  // the sum that a chain makes
@@ -464,7 +464,7 @@ FusedTiles::Worker::Chain FusedTiles::Worker::make_chain(size_t first) {
   int64_t passes = 0;
   for (size_t i = first; i < end; ++i) {
     const Step& step = tiles_->steps_[i];
-    passes += step.of_kept ? 0 : 1;
+    passes += step.is_outer ? 0 : 1;
     if (step.way == Step::kRows) {  // the sum of what the others compute
       chain.totals = first_buffer_[i];
       chain.lines.total_step = step_of(streams_[*chain.totals]);

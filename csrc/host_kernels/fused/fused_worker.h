@@ -91,7 +91,7 @@ class FusedTiles::Worker {
 
   int64_t elements(size_t first, size_t end) const;
   bool has_calls() const;
-  mydev_code run_rounds();
+  mydev_code run_iterations();
   void place(int64_t tile);
   mydev_code run_step(size_t& step);
   mydev_code run_kernel(size_t step);

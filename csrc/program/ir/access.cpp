@@ -76,8 +76,8 @@ bool surely_overlap(const Operand& a, const Operand& b) noexcept {
   if (a.kind != Operand::kView || b.kind != Operand::kView || a.slot != b.slot) return false;
   const auto [a_begin, a_end] = bytes_touched(a);
   const auto [b_begin, b_end] = bytes_touched(b);
-  const bool meet = a_begin < b_end && b_begin < a_end && a_begin != a_end && b_begin != b_end;
-  return meet && (same_place(a, b) || (is_dense(a) && is_dense(b)));
+  const bool overlap = a_begin < b_end && b_begin < a_end && a_begin != a_end && b_begin != b_end;
+  return overlap && (same_place(a, b) || (is_dense(a) && is_dense(b)));
 }
 
 bool is_dense(const Operand& view) noexcept {

@@ -32,7 +32,7 @@ class ProgramBuilder {
                      std::string name = "");
   SlotIndex temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name = "");
   void donate(SlotIndex parameter);
-  // Places the slot, a parameter or a future result, in memory of the host.
+  // Relocations the slot, a parameter or a future result, in memory of the host.
   void place_on_host(SlotIndex slot);
   // Appends a slot to the results: a parameter, or a temporary, whose memory is then given at each run.
   void returns(SlotIndex slot);

@@ -13,7 +13,7 @@ class LaunchFrame {
  public:
   // Borrows the step. Views have pretended addresses, for questions about the frame before there is memory. These
   // addresses must not be read, but they tell which operands share memory. Slots lie apart, except slots for which
-  // `memory` gives the same slot (plan/lives.h, shared_memory).
+  // `memory` gives the same slot (plan/live_ranges.h, shared_memory).
   explicit LaunchFrame(const Step& step, std::span<const SlotIndex> memory = {});
 
   mydev_frame& frame() noexcept { return frame_; }

@@ -139,7 +139,7 @@ class StructureCheck {
       require(earlier < step_, "it waits for step ", earlier, ", which is not before it: waits would go in a circle");
     }
     require(step.kind == StepKind::kRepeat || step.advances.empty(),
-            "operands move from round to round, and there are ", "no rounds that are counted");
+            "operands move from iteration to iteration, and there are ", "no iterations that are counted");
     check_kind(step);
     for (const Access& access : accesses_of(step)) check_access(step, access);
     for (size_t i = 0; step.program != nullptr && i < step.operands.size(); ++i) {
@@ -222,7 +222,7 @@ class StructureCheck {
       for (size_t j = 0; j < accesses.size(); ++j) {
         const bool predicate = accesses[j].operand == &step.predicate || accesses[i].operand == &step.predicate;
         require(i == j || predicate || !accesses[i].writes ||
-                    !meet_in_a_round(step, *accesses[i].operand, *accesses[j].operand),
+                    !overlap_in_an_iteration(step, *accesses[i].operand, *accesses[j].operand),
                 quoted(slot_of(*accesses[i].operand).name), " is given twice, and written");
       }
     }
@@ -230,11 +230,11 @@ class StructureCheck {
 
   // True if two results or operands of a call may overlap in an iteration. Views that move by the same bytes overlap in
   // the first iteration or never.
-  static bool meet_in_a_round(const Step& step, const Operand& a, const Operand& b) {
+  static bool overlap_in_an_iteration(const Step& step, const Operand& a, const Operand& b) {
     const int64_t advance_a = advance_of(step, a), advance_b = advance_of(step, b);
     if (advance_a == advance_b) return surely_overlap(a, b);
-    const auto [a_begin, a_end] = bytes_in_rounds(step, a, advance_a);
-    const auto [b_begin, b_end] = bytes_in_rounds(step, b, advance_b);
+    const auto [a_begin, a_end] = bytes_in_iterations(step, a, advance_a);
+    const auto [b_begin, b_end] = bytes_in_iterations(step, b, advance_b);
     return a.slot == b.slot && a_begin < b_end && b_begin < a_end;
   }
   static int64_t advance_of(const Step& step, const Operand& operand) {
@@ -243,7 +243,7 @@ class StructureCheck {
     return is_operand ? step.advance(static_cast<size_t>(&operand - first)) : 0;
   }
   // Returns the bytes of the slot that the operand touches in all iterations. The advance has been checked.
-  static std::pair<int64_t, int64_t> bytes_in_rounds(const Step& step, const Operand& operand, int64_t advance) {
+  static std::pair<int64_t, int64_t> bytes_in_iterations(const Step& step, const Operand& operand, int64_t advance) {
     const auto [begin, end] = bytes_touched(operand);
     const int64_t moved = step.count > 1 ? advance * static_cast<int64_t>(step.count - 1) : 0;
     return {begin + std::min<int64_t>(moved, 0), end + std::max<int64_t>(moved, 0)};
@@ -257,7 +257,7 @@ class StructureCheck {
       const Operand& operand = step.operands[i];
       const int64_t advance = step.advances[i];
       if (advance == 0) continue;
-      require(operand.kind == Operand::kView, "an operand that is no view moves from round to round");
+      require(operand.kind == Operand::kView, "an operand that is no view moves from iteration to iteration");
       const Slot& slot = slot_of(operand);
       require(advance % std::min<int64_t>(dtype_row(operand.dtype).size, 8) == 0, "the view of ", quoted(slot.name),
               " moves by ", advance, " bytes, to where no ", dtype_row(operand.dtype).name, " may lie");
@@ -265,9 +265,9 @@ class StructureCheck {
       const uint64_t moves = step.count == 0 ? 0 : step.count - 1;
       require(!__builtin_mul_overflow(advance, moves, &moved) && std::abs(moved) <= kMostBytes, "the view of ",
               quoted(slot.name), " moves further than any memory");
-      const auto [begin, end] = bytes_in_rounds(step, operand, advance);
+      const auto [begin, end] = bytes_in_iterations(step, operand, advance);
       require(begin == end || (begin >= 0 && end <= static_cast<int64_t>(slot.bytes())), "the view touches bytes ",
-              begin, " to ", end, " of ", quoted(slot.name), " in its rounds, which has ", slot.bytes());
+              begin, " to ", end, " of ", quoted(slot.name), " in its iterations, which has ", slot.bytes());
     }
   }
 

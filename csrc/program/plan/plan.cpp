@@ -18,7 +18,7 @@ namespace {
 // Temporaries that share memory, since each is computed in the memory of the one before it.
 struct Value {
   uint64_t bytes = 0;
-  Life life;
+  LiveRange range;
   std::vector<SlotIndex> slots;        // temporaries, and at most one parameter; or a result
   std::optional<StepIndex> workspace;  // of this step, and of no slot
   std::optional<SlotIndex> home;       // the parameter or result
@@ -29,10 +29,10 @@ class Profile {
  public:
   explicit Profile(size_t steps) : steps_(std::bit_ceil(std::max<size_t>(steps, 1))), nodes_(2 * steps_) {}
 
-  void add(const Life& life, uint64_t bytes) {
-    if (life.length() > 0) add(1, {0, last()}, life, bytes);
+  void add(const LiveRange& range, uint64_t bytes) {
+    if (range.length() > 0) add(1, {0, last()}, range, bytes);
   }
-  uint64_t most(const Life& life) const { return life.length() > 0 ? most(1, {0, last()}, life) : 0; }
+  uint64_t most(const LiveRange& range) const { return range.length() > 0 ? most(1, {0, last()}, range) : 0; }
   uint64_t most() const { return nodes_[1].most; }
 
  private:
@@ -41,36 +41,36 @@ class Profile {
     uint64_t most = 0;   // with that
   };
   int64_t last() const { return static_cast<int64_t>(steps_) - 1; }
-  static std::pair<Life, Life> halves(const Life& steps) {
+  static std::pair<LiveRange, LiveRange> halves(const LiveRange& steps) {
     const int64_t middle = (steps.first + steps.last) / 2;
     return {{steps.first, middle}, {middle + 1, steps.last}};
   }
 
-  void add(size_t node, const Life& steps, const Life& life, uint64_t bytes) {
-    if (!steps.meets(life)) return;
-    if (life.first <= steps.first && steps.last <= life.last) {
+  void add(size_t node, const LiveRange& steps, const LiveRange& range, uint64_t bytes) {
+    if (!steps.meets(range)) return;
+    if (range.first <= steps.first && steps.last <= range.last) {
       nodes_[node].added += bytes;
       nodes_[node].most += bytes;
       return;
     }
     const auto [first, second] = halves(steps);
-    add(2 * node, first, life, bytes);
-    add(2 * node + 1, second, life, bytes);
+    add(2 * node, first, range, bytes);
+    add(2 * node + 1, second, range, bytes);
     nodes_[node].most = nodes_[node].added + std::max(nodes_[2 * node].most, nodes_[2 * node + 1].most);
   }
 
-  uint64_t most(size_t node, const Life& steps, const Life& life) const {
-    if (!steps.meets(life)) return 0;
-    if (life.first <= steps.first && steps.last <= life.last) return nodes_[node].most;
+  uint64_t most(size_t node, const LiveRange& steps, const LiveRange& range) const {
+    if (!steps.meets(range)) return 0;
+    if (range.first <= steps.first && steps.last <= range.last) return nodes_[node].most;
     const auto [first, second] = halves(steps);
-    return nodes_[node].added + std::max(most(2 * node, first, life), most(2 * node + 1, second, life));
+    return nodes_[node].added + std::max(most(2 * node, first, range), most(2 * node + 1, second, range));
   }
 
   size_t steps_;
   std::vector<Node> nodes_;
 };
 
-Life both(const Life& a, const Life& b) {
+LiveRange both(const LiveRange& a, const LiveRange& b) {
   if (a.length() <= 0) return b;
   if (b.length() <= 0) return a;
   return {std::min(a.first, b.first), std::max(a.last, b.last)};
@@ -85,7 +85,7 @@ class Planner {
       : program_(program),
         workspace_(workspace),
         given_(given),
-        lives_(lives_of(program)),
+        live_ranges_(live_ranges_of(program)),
         there_(program.steps().size() + 1) {
     plan_.alignment = alignment;
     plan_.needed.resize(program.slots().size());
@@ -96,7 +96,7 @@ class Planner {
   MemoryPlan run() {
     make_values();
     std::ranges::stable_sort(values_, [](const Value& a, const Value& b) {
-      return std::pair(a.bytes, a.life.length()) > std::pair(b.bytes, b.life.length());
+      return std::pair(a.bytes, a.range.length()) > std::pair(b.bytes, b.range.length());
     });
     for (const Value& value : values_) {
       if (value.home) put(value, *value.home, 0);
@@ -112,20 +112,20 @@ class Planner {
  private:
   struct Placed {
     uint64_t begin, end;
-    Life life;
+    LiveRange range;
   };
 
   uint64_t round_up(uint64_t bytes) const { return (bytes + plan_.alignment - 1) / plan_.alignment * plan_.alignment; }
 
   void make_values() {
-    const std::vector<SlotIndex> origin = places_taken(program_, lives_);
+    const std::vector<SlotIndex> origin = in_place_reuse(program_, live_ranges_);
     std::map<SlotIndex, Value> by_origin;
     for (SlotIndex index = 0; index < origin.size(); ++index) {
       const Slot& slot = program_.slots()[index];
       const bool home =
           !slot.on_host && (slot.kind == SlotKind::kResult ||
                             (slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(index)));
-      const bool planned = slot.kind == SlotKind::kTemporary && lives_[index].length() > 0;
+      const bool planned = slot.kind == SlotKind::kTemporary && live_ranges_[index].length() > 0;
       if (!home && !planned) continue;
       if (planned) plan_.unplanned_bytes += round_up(slot.bytes());
       SlotIndex first = index;
@@ -134,8 +134,8 @@ class Planner {
       const bool empty = value.slots.empty();
       value.slots.push_back(index);
       value.bytes = std::max(value.bytes, slot.bytes());
-      value.life.first = empty ? lives_[index].first : std::min(value.life.first, lives_[index].first);
-      value.life.last = empty ? lives_[index].last : std::max(value.life.last, lives_[index].last);
+      value.range.first = empty ? live_ranges_[index].first : std::min(value.range.first, live_ranges_[index].first);
+      value.range.last = empty ? live_ranges_[index].last : std::max(value.range.last, live_ranges_[index].last);
       if (home) value.home = index;
     }
     for (auto& [first, value] : by_origin) values_.push_back(std::move(value));
@@ -151,13 +151,13 @@ class Planner {
       if (program_.slots()[slot].kind == SlotKind::kTemporary) plan_.slots[slot] = {home, offset};
     }
     if (value.workspace) plan_.workspace[*value.workspace] = {home, offset};
-    const Placed placed{offset, offset + round_up(value.bytes), value.life};
+    const Placed placed{offset, offset + round_up(value.bytes), value.range};
     std::vector<Placed>& all = homes_[home];
     all.insert(std::ranges::upper_bound(all, offset, {}, &Placed::begin), placed);
     const uint64_t bytes = std::max(bytes_of(home), placed.end);
-    const Life needed = both(needed_of(home), value.life);
+    const LiveRange needed = both(needed_of(home), value.range);
     there_.add(needed_of(home), bytes - bytes_of(home));
-    for (const Life& longer : longer_need(home, value.life)) there_.add(longer, bytes);
+    for (const LiveRange& longer : longer_need(home, value.range)) there_.add(longer, bytes);
     if (home < Placement::kArena) {
       plan_.needed[home] = needed;
     } else {
@@ -172,33 +172,33 @@ class Planner {
     const size_t block = home - Placement::kArena;
     return block < plan_.arena.size() ? plan_.arena[block].bytes : 0;
   }
-  Life needed_of(SlotIndex home) const {
+  LiveRange needed_of(SlotIndex home) const {
     if (home < Placement::kArena) return plan_.needed[home];
     const size_t block = home - Placement::kArena;
-    return block < plan_.arena.size() ? plan_.arena[block].needed : Life{};
+    return block < plan_.arena.size() ? plan_.arena[block].needed : LiveRange{};
   }
 
   // Returns the steps in which a home would be needed for this live range alone.
-  std::array<Life, 2> longer_need(SlotIndex home, const Life& life) const {
-    const Life needed = needed_of(home);
-    if (needed.length() <= 0) return {life, {}};
-    return {{{life.first, needed.first - 1}, {needed.last + 1, life.last}}};
+  std::array<LiveRange, 2> longer_need(SlotIndex home, const LiveRange& range) const {
+    const LiveRange needed = needed_of(home);
+    if (needed.length() <= 0) return {range, {}};
+    return {{{range.first, needed.first - 1}, {needed.last + 1, range.last}}};
   }
 
   // Returns by how much the peak rises if a value of this live range is put there, to end at `end`.
-  uint64_t cost_of(SlotIndex home, uint64_t end, const Life& life) const {
+  uint64_t cost_of(SlotIndex home, uint64_t end, const LiveRange& range) const {
     const uint64_t bytes = std::max(bytes_of(home), end), more = bytes - bytes_of(home);
     uint64_t most = more != 0 ? there_.most(needed_of(home)) + more : 0;
-    for (const Life& longer : longer_need(home, life)) {
+    for (const LiveRange& longer : longer_need(home, range)) {
       if (longer.length() > 0) most = std::max(most, there_.most(longer) + bytes);
     }
     return most > there_.most() ? most - there_.most() : 0;
   }
 
   // True if any step needs more memory once a value of this live range is put there, to end at `end`.
-  bool adds(SlotIndex home, uint64_t end, const Life& life) const {
+  bool adds(SlotIndex home, uint64_t end, const LiveRange& range) const {
     return end > bytes_of(home) ||
-           std::ranges::any_of(longer_need(home, life), [](const Life& longer) { return longer.length() > 0; });
+           std::ranges::any_of(longer_need(home, range), [](const LiveRange& longer) { return longer.length() > 0; });
   }
 
   // Puts the value into a gap that holds it, in the caller's memory or in the arena. The gap has the least cost, then
@@ -218,8 +218,8 @@ class Planner {
       if (best.rank() <= std::tuple(0, false, gap.bytes)) return;
       if (given_ == Given::kWhenNeeded) {
         const uint64_t end = gap.offset + round_up(value.bytes);
-        gap.cost = cost_of(gap.home, end, value.life);
-        gap.adds = adds(gap.home, end, value.life);
+        gap.cost = cost_of(gap.home, end, value.range);
+        gap.adds = adds(gap.home, end, value.range);
       }
       if (gap.rank() < best.rank()) best = gap;
     };
@@ -227,7 +227,7 @@ class Planner {
       if (given_ == Given::kUnaligned && home < Placement::kArena) continue;
       uint64_t free = 0;  // nothing that lives at the same time lies behind it, so far
       for (const Placed& other : placed) {
-        if (!other.life.meets(value.life)) continue;
+        if (!other.range.meets(value.range)) continue;
         if (other.begin > free) offer({other.begin - free, free, home});
         free = std::max(free, other.end);
       }
@@ -247,8 +247,8 @@ class Planner {
       if (home < Placement::kArena) continue;
       for (const Placed& value : placed) {
         const auto bytes = static_cast<int64_t>(value.end - value.begin);
-        change[static_cast<size_t>(value.life.first)] += bytes;
-        change[static_cast<size_t>(value.life.last) + 1] -= bytes;
+        change[static_cast<size_t>(value.range.first)] += bytes;
+        change[static_cast<size_t>(value.range.last) + 1] -= bytes;
       }
     }
     int64_t live = 0, most = 0;
@@ -259,7 +259,7 @@ class Planner {
   const Program& program_;
   std::span<const uint64_t> workspace_;
   Given given_;
-  std::vector<Life> lives_;
+  std::vector<LiveRange> live_ranges_;
   Profile there_;  // of homes and the arena's blocks, while they are needed
   std::vector<Value> values_;
   std::map<SlotIndex, std::vector<Placed>> homes_;  // what lies there, by offset
@@ -282,19 +282,19 @@ struct Occupant {
   std::string name;
   Placement placement;
   uint64_t bytes;
-  Life life;
+  LiveRange range;
   std::optional<SlotIndex> slot;
 };
 
 std::vector<Occupant> occupants(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace) {
-  const std::vector<Life> lives = lives_of(program);
+  const std::vector<LiveRange> live_ranges = live_ranges_of(program);
   std::vector<Occupant> all;
-  for (SlotIndex index = 0; index < lives.size(); ++index) {
+  for (SlotIndex index = 0; index < live_ranges.size(); ++index) {
     const Slot& slot = program.slots()[index];
     const bool given = slot.kind == SlotKind::kParameter || slot.kind == SlotKind::kResult;
     const Placement placement = given ? Placement{index, 0} : plan.slots[index];
-    if (placement.home == Placement::kNowhere || lives[index].length() <= 0) continue;
-    all.push_back({"'" + slot.name + "'", placement, slot.bytes(), lives[index], index});
+    if (placement.home == Placement::kNowhere || live_ranges[index].length() <= 0) continue;
+    all.push_back({"'" + slot.name + "'", placement, slot.bytes(), live_ranges[index], index});
   }
   for (StepIndex step = 0; step < workspace.size(); ++step) {
     if (workspace[step] == 0) continue;
@@ -318,10 +318,10 @@ bool is_kept(const Program& program, SlotIndex home) {
 }  // namespace
 
 void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace) {
-  const std::vector<Life> lives = lives_of(program);
-  const std::vector<SlotIndex> origin = places_taken(program, lives);
+  const std::vector<LiveRange> live_ranges = live_ranges_of(program);
+  const std::vector<SlotIndex> origin = in_place_reuse(program, live_ranges);
   const auto is_origin = [&](const Occupant& a, const Occupant& b) {
-    return a.slot && b.slot && origin[*b.slot] == *a.slot && a.life.last == b.life.first &&
+    return a.slot && b.slot && origin[*b.slot] == *a.slot && a.range.last == b.range.first &&
            a.placement.offset == b.placement.offset;
   };
   const std::vector<Occupant> all = occupants(program, plan, workspace);
@@ -332,13 +332,13 @@ void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const
     const uint64_t room = in_arena ? block.bytes : program.slots()[at.home].bytes();
     MYDEV_CHECK(at.offset + one.bytes <= room && at.offset % plan.alignment == 0, MYDEV_INTERNAL, "program '",
                 program.name(), "': ", one.name, " of ", one.bytes, " bytes lies at ", at.offset, " of ", room);
-    const Life& needed = in_arena ? block.needed : plan.needed[at.home];
-    const bool is_there = needed.first <= one.life.first && one.life.last <= needed.last;
+    const LiveRange& needed = in_arena ? block.needed : plan.needed[at.home];
+    const bool is_there = needed.first <= one.range.first && one.range.last <= needed.last;
     MYDEV_CHECK(is_there || is_kept(program, at.home), MYDEV_INTERNAL, "program '", program.name(), "': ", one.name,
-                " lives from step ", one.life.first, " to ", one.life.last, ", and its memory is there from ",
+                " lives from step ", one.range.first, " to ", one.range.last, ", and its memory is there from ",
                 needed.first, " to ", needed.last);
     for (const Occupant& other : all) {
-      const bool apart = &one == &other || at.home != other.placement.home || !one.life.meets(other.life) ||
+      const bool apart = &one == &other || at.home != other.placement.home || !one.range.meets(other.range) ||
                          at.offset + one.bytes <= other.placement.offset ||
                          other.placement.offset + other.bytes <= at.offset;
       MYDEV_CHECK(apart || is_origin(one, other) || is_origin(other, one), MYDEV_INTERNAL, "program '", program.name(),

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "program/ir/program.h"
-#include "program/plan/lives.h"
+#include "program/plan/live_ranges.h"
 
 namespace mydev::program {
 
@@ -40,7 +40,7 @@ struct Placement {
 // The arena is one block. With kWhenNeeded it may be several, each of which exists while something lives in it.
 struct ArenaBlock {
   uint64_t bytes = 0;
-  Life needed;
+  LiveRange needed;
 };
 
 struct MemoryPlan {
@@ -48,10 +48,10 @@ struct MemoryPlan {
   std::vector<Placement> slots;      // of each slot; kNowhere but for temporaries
   std::vector<Placement> workspace;  // of each step, for what it was said to need
   std::vector<ArenaBlock> arena;
-  uint64_t arena_bytes = 0;      // of all its blocks
-  uint64_t live_bytes = 0;       // the most that lives in the arena at once: no plan needs less
-  uint64_t unplanned_bytes = 0;  // each temporary and workspace in memory of its own
-  std::vector<Life> needed;      // of each slot: steps while memory that is given for it holds a value
+  uint64_t arena_bytes = 0;       // of all its blocks
+  uint64_t live_bytes = 0;        // the most that lives in the arena at once: no plan needs less
+  uint64_t unplanned_bytes = 0;   // each temporary and workspace in memory of its own
+  std::vector<LiveRange> needed;  // of each slot: steps while memory that is given for it holds a value
 };
 
 // `workspace`: bytes that each step needs while it runs (scratch of its kernel, arena of what it calls); empty: none.

@@ -14,21 +14,21 @@
 #include "program/ir/access.h"
 #include "program/ir/compiled_step.h"
 #include "program/ir/launch_frame.h"
-#include "program/run/kept_text.h"
+#include "program/run/interned_string.h"
 #include "program/transform/fused_form.h"
-#include "runtime/base/device_name.h"
-#include "runtime/base/status.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
 
 namespace mydev::program {
 
-void Places::follow(void*& pointer, const Operand& view) {
+void Relocations::follow(void*& pointer, const Operand& view) {
   const auto [begin, end] = bytes_touched(view);
   if (begin == end) return;
   const Address& slot = slots[view.slot];
-  bases.follow(pointer, {slot.base, slot.offset + view.offset});
+  table.follow(pointer, {slot.entry, slot.offset + view.offset});
 }
 
 namespace {
@@ -39,16 +39,16 @@ uint64_t bytes_of(const Operand& dense_view) {
 }
 
 // Follows the addresses of a step's results, then of its operands, with the pointers of `buffers`.
-void follow_all(Places& places, const Step& step, std::span<mydev_buffer> buffers) {
+void follow_all(Relocations& relocations, const Step& step, std::span<mydev_buffer> buffers) {
   size_t i = 0;
-  for (const Operand& result : step.results) places.follow(buffers[i++].data, result);
-  for (const Operand& operand : step.operands) places.follow(buffers[i++].data, operand);
+  for (const Operand& result : step.results) relocations.follow(buffers[i++].data, result);
+  for (const Operand& operand : step.operands) relocations.follow(buffers[i++].data, operand);
 }
 
-void place_launch(Places& places, const Step& step, LaunchFrame& made, const PreparedLaunch& launch) {
-  follow_all(places, step, made.buffers());
+void place_launch(Relocations& relocations, const Step& step, LaunchFrame& made, const PreparedLaunch& launch) {
+  follow_all(relocations, step, made.buffers());
   made.frame().scratch_bytes = launch.scratch_bytes();
-  if (launch.scratch_bytes() != 0) places.bases.follow(made.frame().scratch, places.workspace);
+  if (launch.scratch_bytes() != 0) relocations.table.follow(made.frame().scratch, relocations.workspace);
 }
 
 // Returns a bit for each of the step's buffers that is a constant, as in mydev_plan.
@@ -69,7 +69,7 @@ class LaunchCommand final : public Command {
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   bool is_repeatable() const noexcept override { return launch_.is_decided() && !launch_.enqueues(); }
-  void place(Places& places) override { place_launch(places, step_, made_, launch_); }
+  void place(Relocations& relocations) override { place_launch(relocations, step_, made_, launch_); }
   void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
  private:
@@ -82,9 +82,9 @@ class CopyCommand final : public Command {
  public:
   CopyCommand(const Step& step, mydev_copy_kind kind) : step_(step), kind_(kind), bytes_(bytes_of(step.results[0])) {}
 
-  void place(Places& places) override {
-    places.follow(to_, step_.results[0]);
-    places.follow(from_, step_.operands[0]);
+  void place(Relocations& relocations) override {
+    relocations.follow(to_, step_.results[0]);
+    relocations.follow(from_, step_.operands[0]);
   }
   void submit(Stream& stream, const char*& /*where*/) override { copy_bytes(stream, to_, from_, bytes_, kind_); }
 
@@ -100,7 +100,7 @@ class StridedCopyCommand final : public Command {
   explicit StridedCopyCommand(const Step& step)
       : step_(step), buffers_{buffer_of(step.results[0], nullptr), buffer_of(step.operands[0], nullptr)} {}
 
-  void place(Places& places) override { follow_all(places, step_, buffers_); }
+  void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
     copy_views(stream, buffers_[0], buffers_[1], MYDEV_COPY_DEVICE_TO_DEVICE);
   }
@@ -114,7 +114,7 @@ class FillCommand final : public Command {
  public:
   explicit FillCommand(const Step& step) : step_(step), bytes_(bytes_of(step.results[0])) {}
 
-  void place(Places& places) override { places.follow(to_, step_.results[0]); }
+  void place(Relocations& relocations) override { relocations.follow(to_, step_.results[0]); }
   void submit(Stream& stream, const char*& /*where*/) override {
     fill_bytes(stream, to_, bytes_, step_.pattern.data(), static_cast<uint32_t>(step_.pattern.size()));
   }
@@ -128,14 +128,14 @@ class FillCommand final : public Command {
 // An asynchronous stream calls the function later, with a copy of the buffers, since the next run may bind others.
 class HostCommand final : public Command {
  public:
-  explicit HostCommand(const Step& step) : step_(step), name_(kept_text(step.name)) {
+  explicit HostCommand(const Step& step) : step_(step), name_(interned_string(step.name)) {
     for (const auto* operands : {&step.results, &step.operands}) {
       for (const Operand& operand : *operands) buffers_.push_back(buffer_of(operand, nullptr));
     }
   }
 
   bool is_repeatable() const noexcept override { return false; }
-  void place(Places& places) override { follow_all(places, step_, buffers_); }
+  void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
     if (stream.asynchronous()) {
       submit_host_call(stream, name_, [function = step_.function, buffers = buffers_] { (*function)(buffers); });
@@ -172,7 +172,7 @@ class FusedCommand final : public Command {
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   bool is_repeatable() const noexcept override { return !launch_.enqueues(); }
-  void place(Places& places) override { place_launch(places, step_, made_, launch_); }
+  void place(Relocations& relocations) override { place_launch(relocations, step_, made_, launch_); }
   void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
  private:
@@ -204,7 +204,7 @@ class CompiledCommand final : public Command {
     keep_given_operands(step, made_.frame());
   }
 
-  void place(Places& places) override { follow_all(places, step_, made_.buffers()); }
+  void place(Relocations& relocations) override { follow_all(relocations, step_, made_.buffers()); }
   void submit(Stream& stream, const char*& /*where*/) override {
     launch_compiled(*step_.compiled, made_.frame(), stream);
   }

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "program/ir/program.h"
-#include "program/run/address.h"
+#include "program/run/binding_table.h"
 #include "program/run/constant_pool.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev::program {
 
 // The addresses of one program's slots, in the binding table.
-struct Places {
-  Bases& bases;
+struct Relocations {
+  BindingTable& table;
   const ConstantPool& constants;
   std::vector<Address> slots;
   Address workspace;  // of the command that is being placed
@@ -39,7 +39,7 @@ class Command {
   // True if the command gives the driver the same work each time, as long as its placement stays, and waits for
   // nothing.
   virtual bool is_repeatable() const noexcept { return true; }
-  virtual void place(Places& places) = 0;
+  virtual void place(Relocations& relocations) = 0;
   // `where` says which step is being submitted, for errors: a command that submits others changes it.
   virtual void submit(Stream& stream, const char*& where) = 0;
 };
@@ -48,7 +48,7 @@ class Command {
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream);
 // The facts about a program's slots that are known before there is memory.
 struct SlotFacts {
-  std::vector<SlotIndex> memory;  // which slots share memory: shared_memory() (plan/lives.h)
+  std::vector<SlotIndex> memory;  // which slots share memory: shared_memory() (plan/live_ranges.h)
   std::vector<bool> constant;     // of each slot: it holds the same bytes whenever the program runs
   std::vector<bool> on_host;      // of each slot
 

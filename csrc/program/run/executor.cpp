@@ -8,13 +8,13 @@
 
 #include "kernels/launch/kernel_launch.h"
 #include "program/ir/verify.h"
-#include "program/plan/lives.h"
+#include "program/plan/live_ranges.h"
 #include "program/run/graph_instances.h"
 #include "program/run/prepared_program.h"
+#include "runtime/command/transfer.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/one_thread.h"
 #include "runtime/base/status.h"
-#include "runtime/command/transfer.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/event.h"
 
@@ -90,8 +90,8 @@ class Executor::Prepared {
     MYDEV_ASSERT(!arena_is_given_);
     check("result", program_->own_results(), results);
     begin(stream, parameters);
-    BaseIndex base = first_result();
-    for (const Binding& binding : results) bases_.set(base++, binding.data);
+    BindingIndex entry = first_result();
+    for (const Binding& binding : results) table_.set(entry++, binding.data);
     if (graphs_ != nullptr && run_as_graph(stream)) return;
     run_steps(stream, 0, num_steps());
   }
@@ -126,16 +126,16 @@ class Executor::Prepared {
   }
 
   void place(const ConstantPool& constants) {
-    bases_ = Bases(first_result() + program_->own_results().size() + plan().arena.size());
+    table_ = BindingTable(first_result() + program_->own_results().size() + plan().arena.size());
     std::vector<Address> parameters, results;
-    BaseIndex base = kFirstBoundBase;
-    while (parameters.size() < program_->parameters().size()) parameters.push_back({base++, 0});
-    while (results.size() < program_->own_results().size()) results.push_back({base++, 0});
+    BindingIndex entry = kFirstRunBinding;
+    while (parameters.size() < program_->parameters().size()) parameters.push_back({entry++, 0});
+    while (results.size() < program_->own_results().size()) results.push_back({entry++, 0});
     std::vector<Address> arena(plan().arena.size());
-    for (size_t i = 0; i < arena.size(); ++i) arena[i] = {arena_base(i), 0};
-    prepared_->place(bases_, constants, parameters, results, arena);
-    bases_.set(kArenaBase, arena_.get());
-    bases_.set(kConstantsBase, constants_.get());
+    for (size_t i = 0; i < arena.size(); ++i) arena[i] = {arena_binding(i), 0};
+    prepared_->place(table_, constants, parameters, results, arena);
+    table_.set(kArenaBinding, arena_.get());
+    table_.set(kConstantsBinding, constants_.get());
     for (const std::vector<Placement>* placed : {&plan().slots, &plan().workspace}) {
       for (const Placement& placement : *placed) {
         if (placement.home < is_home_.size()) is_home_[placement.home] = true;
@@ -160,11 +160,11 @@ class Executor::Prepared {
       add(memory.arena[i].needed.first, Change::kArena, i);
       add(memory.arena[i].needed.last + 1, Change::kReleaseArena, i);
     }
-    const std::vector<Life> lives = lives_of(*program_);
+    const std::vector<LiveRange> live_ranges = live_ranges_of(*program_);
     for (size_t i = 0; i < program_->parameters().size(); ++i) {
       const SlotIndex slot = program_->parameters()[i];
       if (program_->is_result(slot)) continue;
-      add(std::max(lives[slot].last, memory.needed[slot].last) + 1, Change::kReleaseParameter, i);
+      add(std::max(live_ranges[slot].last, memory.needed[slot].last) + 1, Change::kReleaseParameter, i);
     }
     for (size_t i = 0; i < program_->own_results().size(); ++i) {
       add(memory.needed[program_->own_results()[i]].first, Change::kResult, i);
@@ -184,12 +184,12 @@ class Executor::Prepared {
         const uint64_t bytes = plan().arena[change.index].bytes;
         const Binding block = memory.arena(change.index, bytes);
         check_arena(block, bytes);
-        return bases_.set(arena_base(change.index), block.data);
+        return table_.set(arena_binding(change.index), block.data);
       }
       case Change::kResult: {
         const Binding result = memory.result(change.index);
         check("result", program_->own_results()[change.index], result);
-        return bases_.set(first_result() + static_cast<BaseIndex>(change.index), result.data);
+        return table_.set(first_result() + static_cast<BindingIndex>(change.index), result.data);
       }
     }
   }
@@ -197,12 +197,12 @@ class Executor::Prepared {
   void begin(Stream& stream, std::span<const Binding> parameters) {
     check("parameter", program_->parameters(), parameters);
     if (last_stream_ != &stream) continue_on(stream);
-    BaseIndex base = kFirstBoundBase;
-    for (const Binding& binding : parameters) bases_.set(base++, binding.data);
+    BindingIndex entry = kFirstRunBinding;
+    for (const Binding& binding : parameters) table_.set(entry++, binding.data);
   }
 
   bool run_as_graph(Stream& stream) {
-    bases_.memory_of(first_result() + program_->own_results().size(), memory_);
+    table_.memory_of(first_result() + program_->own_results().size(), memory_);
     return graphs_->run(stream, memory_, [&](Stream& recorded) { run_steps(recorded, 0, num_steps()); });
   }
 
@@ -212,14 +212,14 @@ class Executor::Prepared {
   }
 
   StepIndex num_steps() const noexcept { return static_cast<StepIndex>(program_->steps().size()); }
-  BaseIndex first_result() const noexcept {
-    return kFirstBoundBase + static_cast<BaseIndex>(program_->parameters().size());
+  BindingIndex first_result() const noexcept {
+    return kFirstRunBinding + static_cast<BindingIndex>(program_->parameters().size());
   }
 
   // In the binding table, blocks after the first follow the memory that a run binds.
-  BaseIndex arena_base(size_t block) const noexcept {
-    if (block == 0) return kArenaBase;
-    return first_result() + static_cast<BaseIndex>(program_->own_results().size() + block - 1);
+  BindingIndex arena_binding(size_t block) const noexcept {
+    if (block == 0) return kArenaBinding;
+    return first_result() + static_cast<BindingIndex>(program_->own_results().size() + block - 1);
   }
 
   void check(const char* what, const std::vector<SlotIndex>& slots, std::span<const Binding> bindings) const {
@@ -260,7 +260,7 @@ class Executor::Prepared {
   SharedProgram program_;
   Device& device_;
   const bool arena_is_given_;
-  Bases bases_{0};
+  BindingTable table_{0};
   std::vector<uint64_t> bytes_ = bytes_of_slots(*program_);
   std::unique_ptr<PreparedProgram> prepared_;
   std::shared_ptr<void> arena_, constants_;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string>
 
-#include "program/run/kept_text.h"
-#include "runtime/base/source_location.h"
-#include "runtime/base/status.h"
+#include "program/run/interned_string.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/driver/driver_life_cycle.h"
+#include "runtime/base/source_location.h"
+#include "runtime/base/status.h"
 #include "runtime/stream/recording_stream.h"
 
 namespace mydev::program {
@@ -31,8 +31,8 @@ std::unique_ptr<GraphInstances> GraphInstances::make(const Program& program, con
 GraphInstances::GraphInstances(const Program& program, const mydev_graph_extension& graphs)
     : program_(program),
       graphs_(graphs),
-      name_(kept_text("the graph of program '" + program.name() + "' (" + std::to_string(program.steps().size()) +
-                      (program.steps().size() == 1 ? " step)" : " steps)"))) {}
+      name_(interned_string("the graph of program '" + program.name() + "' (" + std::to_string(program.steps().size()) +
+                            (program.steps().size() == 1 ? " step)" : " steps)"))) {}
 
 GraphInstances::~GraphInstances() {
   if (!driver_loaded()) return;

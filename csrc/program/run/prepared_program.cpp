@@ -2,21 +2,21 @@
 
 #include <algorithm>
 
-#include "program/plan/lives.h"
-#include "program/run/kept_text.h"
+#include "program/plan/live_ranges.h"
+#include "program/run/interned_string.h"
+#include "runtime/command/transfer.h"
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
-#include "runtime/command/transfer.h"
 
 namespace mydev::program {
 
 namespace {
 
-std::vector<Address> addresses_of(const Places& places, const std::vector<Operand>& views) {
+std::vector<Address> addresses_of(const Relocations& relocations, const std::vector<Operand>& views) {
   std::vector<Address> addresses;
   for (const Operand& view : views) {
-    const Address& slot = places.slots[view.slot];
-    addresses.push_back({slot.base, slot.offset + view.offset});
+    const Address& slot = relocations.slots[view.slot];
+    addresses.push_back({slot.entry, slot.offset + view.offset});
   }
   return addresses;
 }
@@ -48,14 +48,14 @@ class CallCommand final : public Command {
     return step_.kind != StepKind::kWhile && step_.kind != StepKind::kIf && then_.is_repeatable();
   }
 
-  void place(Places& places) override {
-    std::vector<Address> parameters = addresses_of(places, step_.operands);
-    const std::vector<Address> results = addresses_of(places, step_.results);
-    const std::span<const Address> arena(&places.workspace, 1);
-    places.follow(predicate_, step_.predicate);
-    follow_moving(places, parameters);
-    then_.place(places.bases, places.constants, parameters, results, arena);
-    if (otherwise_ != nullptr) otherwise_->place(places.bases, places.constants, parameters, results, arena);
+  void place(Relocations& relocations) override {
+    std::vector<Address> parameters = addresses_of(relocations, step_.operands);
+    const std::vector<Address> results = addresses_of(relocations, step_.results);
+    const std::span<const Address> arena(&relocations.workspace, 1);
+    relocations.follow(predicate_, step_.predicate);
+    follow_moving(relocations, parameters);
+    then_.place(relocations.table, relocations.constants, parameters, results, arena);
+    if (otherwise_ != nullptr) otherwise_->place(relocations.table, relocations.constants, parameters, results, arena);
   }
 
   void submit(Stream& stream, const char*& where) override {
@@ -64,7 +64,7 @@ class CallCommand final : public Command {
       case StepKind::kRepeat:
         for (uint64_t round = 0; round < step_.count; ++round) {
           for (const Moving& moving : moving_) {
-            bases_->set(moving.base, static_cast<char*>(moving.start) + moving.advance * static_cast<int64_t>(round));
+            table_->set(moving.entry, static_cast<char*>(moving.start) + moving.advance * static_cast<int64_t>(round));
           }
           then_.run(stream, where);
         }
@@ -90,20 +90,20 @@ class CallCommand final : public Command {
  private:
   // An operand that moves from iteration to iteration has an entry of its own in the binding table.
   struct Moving {
-    BaseIndex base;
+    BindingIndex entry;
     int64_t advance;
     void* start;  // where it is in the first iteration
   };
-  void follow_moving(Places& places, std::vector<Address>& parameters) {
-    bases_ = &places.bases;
+  void follow_moving(Relocations& relocations, std::vector<Address>& parameters) {
+    table_ = &relocations.table;
     for (const int64_t advance : step_.advances) {
-      if (advance != 0) moving_.push_back({places.bases.add(), advance, nullptr});
+      if (advance != 0) moving_.push_back({relocations.table.add(), advance, nullptr});
     }
     auto moving = moving_.begin();  // they stay where they are from here on
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (step_.advance(i) == 0) continue;
-      places.bases.follow(moving->start, parameters[i]);
-      parameters[i] = {moving->base, 0};
+      relocations.table.follow(moving->start, parameters[i]);
+      parameters[i] = {moving->entry, 0};
       ++moving;
     }
   }
@@ -120,7 +120,7 @@ class CallCommand final : public Command {
   PreparedProgram then_;
   std::unique_ptr<PreparedProgram> otherwise_;
   void* predicate_ = nullptr;
-  Bases* bases_ = nullptr;
+  BindingTable* table_ = nullptr;
   std::vector<Moving> moving_;
 };
 
@@ -144,7 +144,7 @@ PreparedProgram::PreparedProgram(const Program& program, Preparation& preparatio
     const Step& step = program.steps()[index];
     std::string where = describe_step(program, index);
     if (*called_by != '\0') where += ", called by " + std::string(called_by);
-    where_.push_back(kept_text(where));
+    where_.push_back(interned_string(where));
     preparation.where = where_.back();
     std::unique_ptr<Command> command = step.program == nullptr ? make_command(step, slots, preparation.stream)
                                                                : make_fused_command(step, preparation.stream);
@@ -160,27 +160,27 @@ bool PreparedProgram::is_repeatable() const noexcept {
   return std::ranges::all_of(commands_, [](const auto& command) { return command->is_repeatable(); });
 }
 
-void PreparedProgram::place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
+void PreparedProgram::place(BindingTable& table, const ConstantPool& constants, std::span<const Address> parameters,
                             std::span<const Address> results, std::span<const Address> arena) {
-  Places places{bases, constants, std::vector<Address>(program_.slots().size()), {}};
-  for (size_t i = 0; i < parameters.size(); ++i) places.slots[program_.parameters()[i]] = parameters[i];
-  for (size_t i = 0; i < results.size(); ++i) places.slots[program_.own_results()[i]] = results[i];
+  Relocations relocations{table, constants, std::vector<Address>(program_.slots().size()), {}};
+  for (size_t i = 0; i < parameters.size(); ++i) relocations.slots[program_.parameters()[i]] = parameters[i];
+  for (size_t i = 0; i < results.size(); ++i) relocations.slots[program_.own_results()[i]] = results[i];
   const auto address_of = [&](const Placement& placement) {
     if (placement.home == Placement::kNowhere) return Address{};
     const bool in_arena = placement.home >= Placement::kArena;
-    const Address& home = in_arena ? arena[placement.home - Placement::kArena] : places.slots[placement.home];
-    return Address{home.base, home.offset + placement.offset};
+    const Address& home = in_arena ? arena[placement.home - Placement::kArena] : relocations.slots[placement.home];
+    return Address{home.entry, home.offset + placement.offset};
   };
   for (SlotIndex index = 0; index < program_.slots().size(); ++index) {
     const SlotKind kind = program_.slots()[index].kind;
-    if (kind == SlotKind::kTemporary) places.slots[index] = address_of(plan_.slots[index]);
+    if (kind == SlotKind::kTemporary) relocations.slots[index] = address_of(plan_.slots[index]);
     if (kind == SlotKind::kConstant) {
-      places.slots[index] = {kConstantsBase, constants.offset_of(program_, index)};
+      relocations.slots[index] = {kConstantsBinding, constants.offset_of(program_, index)};
     }
   }
   for (size_t step = 0; step < commands_.size(); ++step) {
-    places.workspace = address_of(plan_.workspace[step]);
-    commands_[step]->place(places);
+    relocations.workspace = address_of(plan_.workspace[step]);
+    commands_[step]->place(relocations);
   }
 }
 

@@ -11,7 +11,7 @@
 
 #include "program/ir/program.h"
 #include "program/plan/plan.h"
-#include "program/run/address.h"
+#include "program/run/binding_table.h"
 #include "program/run/command.h"
 #include "program/run/constant_pool.h"
 #include "runtime/stream/stream.h"
@@ -38,7 +38,7 @@ class PreparedProgram {
   bool is_repeatable() const noexcept;  // all commands are
   // `parameters` and `results` are in the order of the program's parameters() and own_results(). `arena` says where
   // each block of the arena lies.
-  void place(Bases& bases, const ConstantPool& constants, std::span<const Address> parameters,
+  void place(BindingTable& table, const ConstantPool& constants, std::span<const Address> parameters,
              std::span<const Address> results, std::span<const Address> arena);
   void run(Stream& stream, const char*& where) { run(stream, where, 0, static_cast<StepIndex>(commands_.size())); }
   void run(Stream& stream, const char*& where, StepIndex first, StepIndex end);
@@ -47,7 +47,7 @@ class PreparedProgram {
   const Program& program_;
   MemoryPlan plan_;
   std::vector<std::unique_ptr<Command>> commands_;  // of each step
-  std::vector<const char*> where_;                  // of each step: interned strings (kept_text.h)
+  std::vector<const char*> where_;                  // of each step: interned strings (interned_string.h)
 };
 
 }  // namespace mydev::program

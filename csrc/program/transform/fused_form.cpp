@@ -74,7 +74,7 @@ struct StepForm {
   std::vector<mydev_attribute> numbers, own, entries;
 
   StepForm(const Step& step, const SlotPlaces& slots, size_t rank) {
-    bool of_kept = false;
+    bool is_outer = false;
     for (const auto* operands : {&step.results, &step.operands}) {
       for (const Operand& operand : *operands) {
         places.push_back(slots.of(operand));
@@ -84,12 +84,12 @@ struct StepForm {
         full.resize(rank);
         strides.insert(strides.end(), full.begin(), full.end());
         if (operand.kind == Operand::kNumber) numbers.push_back(number_attribute(operand));
-        of_kept = of_kept || (operand.kind != Operand::kAbsent && operand.sizes.size() < rank);
+        is_outer = is_outer || (operand.kind != Operand::kAbsent && operand.sizes.size() < rank);
       }
     }
     own.assign(step.attributes.get().begin(), step.attributes.get().end());
     entries = {int_attribute("results", static_cast<int64_t>(step.results.size())),
-               bool_attribute("of_kept", of_kept),
+               bool_attribute("is_outer", is_outer),
                int_array_attribute("places", places),
                int_array_attribute("dtypes", dtypes),
                int_array_attribute("offsets", offsets),
@@ -124,8 +124,8 @@ std::optional<Attributes> fused_form(const Step& step) {
   const std::vector<mydev_attribute> attributes = {
       text,
       int_array_attribute("sizes", run->sizes()),
-      int_attribute("kept", static_cast<int64_t>(run->kept())),
-      int_attribute("rounds", repeats ? static_cast<int64_t>(step.count) : 1),
+      int_attribute("outer_rank", static_cast<int64_t>(run->outer_rank())),
+      int_attribute("iterations", repeats ? static_cast<int64_t>(step.count) : 1),
       int_array_attribute("advances", step.advances),
       bool_attribute("apart", !repeats || has_rounds_apart(step)),
       dictionary("steps", steps)};

@@ -2,13 +2,13 @@
 //
 //   body    text, for people: "t = launch mydev.mul(x, w); y = launch mydev.relu(t)"
 //   sizes   the shape, in the fewest dimensions that all steps can be said in; none is 1
-//   kept    the number of outer dimensions: the first ones, which no step reduces
-//   rounds  the trip count: how often all steps are run, one after the other
+//   outer_rank    the number of outer dimensions: the first ones, which no step reduces
+//   iterations  the trip count: how often all steps are run, one after the other
 //   advances  by how many bytes each buffer of the frame moves from iteration to iteration; empty: none moves
 //   apart   whether no iteration finds at one element what another iteration writes at another element
 //   steps   a dictionary with an entry for each step, by its kernel's name, itself a dictionary:
 //     results     how many of its operands, the first ones, it writes
-//     of_kept     whether it has operands over the outer dimensions alone
+//     is_outer     whether it has operands over the outer dimensions alone
 //     places      for each operand an index: below the number of the frame's buffers, that buffer; from there on, a
 //                 temporary of the body alone; -1: a number; -2: absent
 //     dtypes, offsets  for each operand, its mydev_dtype and the bytes from the beginning of that memory

@@ -63,13 +63,13 @@ int64_t reduced_elements(const Operand& result) {
 }
 
 // True if the view has rows without gaps, which need not follow each other.
-bool has_dense_rows(const Operand& view, size_t kept) {
+bool has_dense_rows(const Operand& view, size_t outer_rank) {
   int64_t expected = 1;
-  for (size_t d = view.sizes.size(); d-- > kept; expected *= view.sizes[d]) {
+  for (size_t d = view.sizes.size(); d-- > outer_rank; expected *= view.sizes[d]) {
     if (view.strides[d] != expected) return false;
   }
-  return std::find(view.strides.begin(), view.strides.begin() + static_cast<std::ptrdiff_t>(kept), 0) ==
-         view.strides.begin() + static_cast<std::ptrdiff_t>(kept);
+  return std::find(view.strides.begin(), view.strides.begin() + static_cast<std::ptrdiff_t>(outer_rank), 0) ==
+         view.strides.begin() + static_cast<std::ptrdiff_t>(outer_rank);
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ bool FusibleRun::add(const Step& step) {
   if (!is_open_ || contract == nullptr || sizes_of(step) == nullptr) return false;
   // The step may change these. They are saved to restore them.
   const std::vector<int64_t> sizes = sizes_;
-  const size_t kept = kept_;
+  const size_t outer_rank = outer_rank_;
   std::map<SlotIndex, Use> uses;
   for (const Access& access : accesses_of(step)) {
     const auto found = uses_.find(access.operand->slot);
@@ -98,7 +98,7 @@ bool FusibleRun::add(const Step& step) {
   for (const Access& access : accesses_of(step)) uses_.erase(access.operand->slot);
   uses_.merge(uses);
   sizes_ = sizes;
-  kept_ = kept;
+  outer_rank_ = outer_rank;
   return false;
 }
 
@@ -126,11 +126,12 @@ bool FusibleRun::add_reduction(const Step& step) {
     row = reduced_elements(result);
   }
   if (count == 0 || row < 2 || row >= kLongestRow || (count / row < kFewRows && count >= kLongestRow)) return false;
-  if (reduces() && kept_elements() != count / row) return false;
+  if (reduces() && outer_elements() != count / row) return false;
   if (!refine(sizes) || !refine({count / row, row})) return false;
   keep(count / row);
   const auto is_read = [&](const Operand& operand) {
-    return operand.kind == Operand::kView && has_dense_rows(reshaped(operand, sizes_), kept_) && use(operand, false);
+    return operand.kind == Operand::kView && has_dense_rows(reshaped(operand, sizes_), outer_rank_) &&
+           use(operand, false);
   };
   const auto is_written = [&](const Operand& result) { return use(without_reduced(result), true); };
   return std::ranges::all_of(step.operands, is_read) && std::ranges::all_of(step.results, is_written);
@@ -141,23 +142,24 @@ bool FusibleRun::add_reduction(const Step& step) {
 bool FusibleRun::refine(const std::vector<int64_t>& sizes) {
   if (steps_ == 0 && sizes_.empty()) {
     sizes_ = without_ones(sizes);
-    kept_ = sizes_.size();
+    outer_rank_ = sizes_.size();
     return true;
   }
-  const bool of_kept = reduces() && count_elements(sizes) == kept_elements();
-  std::optional<std::vector<int64_t>> refined = common_refinement(of_kept ? kept_sizes() : sizes_, sizes);
+  const bool is_outer = reduces() && count_elements(sizes) == outer_elements();
+  std::optional<std::vector<int64_t>> refined = common_refinement(is_outer ? outer_sizes() : sizes_, sizes);
   if (!refined) return false;
-  if (of_kept) refined->insert(refined->end(), sizes_.begin() + static_cast<std::ptrdiff_t>(kept_), sizes_.end());
-  const int64_t kept = kept_elements();
+  if (is_outer)
+    refined->insert(refined->end(), sizes_.begin() + static_cast<std::ptrdiff_t>(outer_rank_), sizes_.end());
+  const int64_t outer_rank = outer_elements();
   const bool reduced = reduces();
   sizes_ = std::move(*refined);
-  kept_ = sizes_.size();
-  if (reduced) keep(kept);
+  outer_rank_ = sizes_.size();
+  if (reduced) keep(outer_rank);
   return true;
 }
 
 void FusibleRun::keep(int64_t elements) {
-  for (kept_ = 0; kept_elements() != elements;) ++kept_;
+  for (outer_rank_ = 0; outer_elements() != elements;) ++outer_rank_;
 }
 
 bool FusibleRun::use(const Operand& operand, bool writes) {
@@ -193,21 +195,21 @@ Step FusibleRun::in_its_sizes(const Step& step) const {
 Operand FusibleRun::without_reduced(const Operand& result) const {
   Operand view = reshaped(result, sizes_);
   if (view.kind == Operand::kAbsent) return view;
-  view.sizes.resize(kept_);
-  view.strides.resize(kept_);
+  view.sizes.resize(outer_rank_);
+  view.strides.resize(outer_rank_);
   return view;
 }
 
-int64_t FusibleRun::kept_elements() const {
-  return count_elements(kept_sizes());
+int64_t FusibleRun::outer_elements() const {
+  return count_elements(outer_sizes());
 }
 
-std::vector<int64_t> FusibleRun::kept_sizes() const {
-  return {sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(kept_)};
+std::vector<int64_t> FusibleRun::outer_sizes() const {
+  return {sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(outer_rank_)};
 }
 
 std::vector<int64_t> FusibleRun::shape_of(const Operand& operand) const {
-  return count_elements(operand.sizes) == count_elements(sizes_) ? sizes_ : kept_sizes();
+  return count_elements(operand.sizes) == count_elements(sizes_) ? sizes_ : outer_sizes();
 }
 
 }  // namespace mydev::program

@@ -48,7 +48,7 @@ class FusibleRun {
   // Returns the sizes of the run; none is 1.
   const std::vector<int64_t>& sizes() const noexcept { return sizes_; }
   // Returns the number of outer dimensions: the first ones, which are not reduced.
-  size_t kept() const noexcept { return kept_; }
+  size_t outer_rank() const noexcept { return outer_rank_; }
   // Returns a step of the run with views of sizes(), or of the outer ones of these.
   Step in_its_sizes(const Step& step) const;
 
@@ -58,16 +58,16 @@ class FusibleRun {
   bool refine(const std::vector<int64_t>& sizes);
   void keep(int64_t elements);
   bool use(const Operand& operand, bool writes);
-  bool reduces() const noexcept { return kept_ < sizes_.size(); }
+  bool reduces() const noexcept { return outer_rank_ < sizes_.size(); }
   Operand without_reduced(const Operand& result) const;
-  int64_t kept_elements() const;
-  std::vector<int64_t> kept_sizes() const;
+  int64_t outer_elements() const;
+  std::vector<int64_t> outer_sizes() const;
   std::vector<int64_t> shape_of(const Operand& operand) const;  // sizes(), or the outer ones
 
   const Program* program_;
   std::map<SlotIndex, Use> uses_;
   std::vector<int64_t> sizes_;
-  size_t kept_ = 0;
+  size_t outer_rank_ = 0;
   size_t steps_ = 0;
   bool is_open_ = true;  // for more
 };

@@ -14,12 +14,12 @@ namespace {
 // y = -exp(x), then m = the sums of its rows. The binding table: y, m, x, a temporary.
 constexpr const char* kGood =
     R"(program p(x: f32[4,8]) -> (y: f32[4,8], m: f32[4]) {
-  y, m = launch mydev.fused(x; body="b", sizes=[4, 8], kept=1, rounds=1, advances=[], apart=true, steps={)"
-    R"("mydev.exp"={results=1, of_kept=false, places=[3, 2], dtypes=[11, 11], offsets=[0, 0], strides=[8, 1, 8, 1], )"
+  y, m = launch mydev.fused(x; body="b", sizes=[4, 8], outer_rank=1, iterations=1, advances=[], apart=true, steps={)"
+    R"("mydev.exp"={results=1, is_outer=false, places=[3, 2], dtypes=[11, 11], offsets=[0, 0], strides=[8, 1, 8, 1], )"
     R"(numbers={}, attributes={}}, )"
-    R"("mydev.mul"={results=1, of_kept=false, places=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], )"
+    R"("mydev.mul"={results=1, is_outer=false, places=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], )"
     R"(strides=[8, 1, 8, 1, 0, 0], numbers={number=-1.0}, attributes={}}, )"
-    R"("mydev.sum"={results=1, of_kept=false, places=[1, 0], dtypes=[11, 11], offsets=[0, 0], strides=[1, 0, 8, 1], )"
+    R"("mydev.sum"={results=1, is_outer=false, places=[1, 0], dtypes=[11, 11], offsets=[0, 0], strides=[1, 0, 8, 1], )"
     R"(numbers={}, attributes={}}})
 })";
 
@@ -60,9 +60,9 @@ constexpr Mistake kMistakes[] = {
     {"NegativeSize", "sizes=[4, 8]", "sizes=[4, -8]", MYDEV_INVALID_ARGUMENT,
      "a size of the body of mydev.fused is -8"},
     {"TooManyElements", "sizes=[4, 8]", "sizes=[4611686018427387904, 8]", MYDEV_INVALID_ARGUMENT, "no array's"},
-    {"ReducesAMissingDimension", "kept=1", "kept=3", MYDEV_INVALID_ARGUMENT, "keeps 3 dimensions, of 2"},
-    {"KeepsLessThanNone", "kept=1", "kept=-1", MYDEV_INVALID_ARGUMENT, "keeps -1 dimensions, of 2"},
-    {"NegativeRounds", "rounds=1", "rounds=-5", MYDEV_INVALID_ARGUMENT, "-5 rounds"},
+    {"ReducesAMissingDimension", "outer_rank=1", "outer_rank=3", MYDEV_INVALID_ARGUMENT, "keeps 3 dimensions, of 2"},
+    {"KeepsLessThanNone", "outer_rank=1", "outer_rank=-1", MYDEV_INVALID_ARGUMENT, "keeps -1 dimensions, of 2"},
+    {"NegativeIterations", "iterations=1", "iterations=-5", MYDEV_INVALID_ARGUMENT, "-5 iterations"},
     {"TooFewAdvances", "advances=[]", "advances=[4]", MYDEV_INVALID_ARGUMENT, "of 1 buffers how they move, and has 3"},
     {"UnknownKernel", "mydev.exp\"=", "mydev.expo\"=", MYDEV_UNIMPLEMENTED, "step 0 of mydev.fused (mydev.expo)"},
     {"StepThatIsNoDictionary", "steps={", "steps={\"mydev.neg\"=1, ", MYDEV_INVALID_ARGUMENT,
@@ -77,11 +77,11 @@ constexpr Mistake kMistakes[] = {
     {"TooManyNumbers", "numbers={}, attributes={}}, \"mydev.mul", "numbers={number=1.0}, attributes={}}, \"mydev.mul",
      MYDEV_INVALID_ARGUMENT, "0 operands are numbers, and there are 1"},
     {"NumberThatIsText", "number=-1.0", "number=\"-1\"", MYDEV_INVALID_ARGUMENT, "a number is none"},
-    {"NoResults", "{results=1, of_kept=false, places=[3", "{results=0, of_kept=false, places=[3",
+    {"NoResults", "{results=1, is_outer=false, places=[3", "{results=0, is_outer=false, places=[3",
      MYDEV_INVALID_ARGUMENT, "writes 0 of its 2 operands"},
-    {"MoreResultsThanOperands", "{results=1, of_kept=false, places=[3", "{results=3, of_kept=false, places=[3",
+    {"MoreResultsThanOperands", "{results=1, is_outer=false, places=[3", "{results=3, is_outer=false, places=[3",
      MYDEV_INVALID_ARGUMENT, "writes 3 of its 2 operands"},
-    {"MoreResultsThanTheKernelHas", "{results=1, of_kept=false, places=[0", "{results=2, of_kept=false, places=[0",
+    {"MoreResultsThanTheKernelHas", "{results=1, is_outer=false, places=[0", "{results=2, is_outer=false, places=[0",
      MYDEV_INVALID_ARGUMENT, "step 1 of mydev.fused (mydev.mul)"},
     {"FewerOperandsThanTheKernelTakes",
      "places=[0, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], strides=[8, 1, 8, 1, 0, 0], numbers={number=-1.0}",

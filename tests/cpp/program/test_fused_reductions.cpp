@@ -257,10 +257,10 @@ class RandomProgram {
     while (count_elements(sizes_) > 200000) sizes_.pop_back();
     if (below(random_, 20) == 0) sizes_.push_back(0);
     reduced_ = static_cast<size_t>(below(random_, static_cast<int64_t>(sizes_.size()) + 1));
-    kept_sizes_ = {sizes_.begin(), sizes_.end() - static_cast<std::ptrdiff_t>(reduced_)};
+    outer_sizes_ = {sizes_.begin(), sizes_.end() - static_cast<std::ptrdiff_t>(reduced_)};
     for (int i = 0; i < 2; ++i) whole_.push_back(builder_.parameter(dtype_, sizes_));
     row_ = builder_.parameter(dtype_, {sizes_.end() - static_cast<std::ptrdiff_t>(reduced_), sizes_.end()});
-    column_ = builder_.parameter(dtype_, kept_sizes_);
+    column_ = builder_.parameter(dtype_, outer_sizes_);
     for (int64_t steps = 2 + below(random_, 10); steps > 0; --steps) add_step();
     for (const SlotIndex slot : made_) {
       if (slot == made_.back() || below(random_, 4) == 0) builder_.returns(slot);
@@ -349,7 +349,7 @@ class RandomProgram {
     note(values, result.slot);
   }
   void add_whole() { add_pointwise(whole_, sizes_); }
-  void add_of_columns() { add_pointwise(columns_, kept_sizes_); }
+  void add_of_columns() { add_pointwise(columns_, outer_sizes_); }
 
   void add_broadcast() {
     const Operand a = builder_.view(one_of(random_, whole_));
@@ -369,7 +369,7 @@ class RandomProgram {
 
   void add_reduction() {
     const Operand in = builder_.view(one_of(random_, whole_));
-    const SlotIndex slot = make(columns_, kept_sizes_);
+    const SlotIndex slot = make(columns_, outer_sizes_);
     note(columns_, slot);
     if (is_floating() && below(random_, 4) == 0) return add_variance(slot, in);
     builder_.launch(one_of(random_, std::vector<const char*>{"mydev.sum", "mydev.amax", "mydev.prod"}),
@@ -383,7 +383,7 @@ class RandomProgram {
     attributes[1] = {"take_root", MYDEV_ATTRIBUTE_BOOL, 0, 0, {.i = below(random_, 2)}};
     Operand mean = ProgramBuilder::absent();
     if (below(random_, 2) == 0) {
-      const SlotIndex means = builder_.temporary(dtype_, kept_sizes_);
+      const SlotIndex means = builder_.temporary(dtype_, outer_sizes_);
       made_.push_back(means);
       note(columns_, means);
       mean = broadcast(means, false);
@@ -398,7 +398,7 @@ class RandomProgram {
   Random& random_;
   ProgramBuilder builder_;
   mydev_dtype dtype_;
-  Sizes sizes_, kept_sizes_;
+  Sizes sizes_, outer_sizes_;
   size_t reduced_;
   std::vector<SlotIndex> whole_, columns_, made_;
   SlotIndex row_, column_;

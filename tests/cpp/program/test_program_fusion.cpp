@@ -333,7 +333,7 @@ TEST(TiledStep, IsOneLaunchThatSaysWhatItComputes) {
 
 TEST(TiledStep, IsWhatRepeatsOneRun) {
   // Each iteration leaves x to the next; x is larger than a tile.
-  const SharedProgram program = fuse(parsed(R"(program round(donated x: f32[50000], w: f32[50000]) -> (x) {
+  const SharedProgram program = fuse(parsed(R"(program iteration(donated x: f32[50000], w: f32[50000]) -> (x) {
   temporary t: f32[50000]
   t = launch mydev.mul(x, w)
   x = launch mydev.add(t, f32[50000] 1.0)
@@ -341,12 +341,12 @@ TEST(TiledStep, IsWhatRepeatsOneRun) {
 
 program p(v: f32[50000], w: f32[50000]) -> (x: f32[50000]) {
   x = copy v
-  repeat 5 round(x, w)
+  repeat 5 iteration(x, w)
 })"));
   Values expected = some_values(50000);
   const Values w = some_values(50000);
   const Floats v(expected), factors(w), x(Values(50000, 0));
-  for (int round = 0; round < 5; ++round) {
+  for (int iteration = 0; iteration < 5; ++iteration) {
     for (size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] * w[i] + 1;
   }
   Executor executor = executor_of(program);
@@ -366,17 +366,17 @@ TEST_P(TiledLoop, MovesOverRows) {
   const int64_t step = GetParam(), all = kRow + 3 * step;
   const std::string size = std::to_string(all), by = std::to_string(4 * step);
   const SharedProgram program = fuse(parsed(
-      "program round(donated y: f32[20000], x: f32[20000]) -> (y) {\n  y = launch mydev.add(y, x; alpha=1.0)\n}\n"
+      "program iteration(donated y: f32[20000], x: f32[20000]) -> (y) {\n  y = launch mydev.add(y, x; alpha=1.0)\n}\n"
       "program p(v: f32[" +
       size + "]) -> (y: f32[" + size +
       "]) {\n  y = copy v\n"
-      "  repeat 4 round(y f32[20000] by " +
+      "  repeat 4 iteration(y f32[20000] by " +
       by + ", v f32[20000] by " + by + ")\n}"));
   const Values values = some_values(static_cast<size_t>(all));
   Values expected = values;
-  for (int64_t round = 0; round < 4; ++round) {
+  for (int64_t iteration = 0; iteration < 4; ++iteration) {
     for (int64_t i = 0; i < kRow; ++i) {
-      expected[static_cast<size_t>(round * step + i)] += values[static_cast<size_t>(round * step + i)];
+      expected[static_cast<size_t>(iteration * step + i)] += values[static_cast<size_t>(iteration * step + i)];
     }
   }
   Executor executor = executor_of(program);
@@ -391,21 +391,21 @@ TEST_P(TiledLoop, MovesOverRows) {
 INSTANTIATE_TEST_SUITE_P(Rows, TiledLoop, testing::Values(20000, 20007, 1, 10000));
 
 // Iterations on few values, over rows that move; 513 values are more than go through all steps at once.
-class ShortRounds : public testing::TestWithParam<size_t> {};
+class ShortIterations : public testing::TestWithParam<size_t> {};
 
-TEST_P(ShortRounds, ComputeOneAfterTheOther) {
-  constexpr size_t kRounds = 9;
+TEST_P(ShortIterations, ComputeOneAfterTheOther) {
+  constexpr size_t kIterations = 9;
   const size_t size = GetParam();
-  const std::string n = std::to_string(size), all = std::to_string(size * kRounds), by = std::to_string(4 * size);
+  const std::string n = std::to_string(size), all = std::to_string(size * kIterations), by = std::to_string(4 * size);
   const SharedProgram program =
-      fuse(parsed("program round(donated y: f32[" + n + "], donated out: f32[" + n + "], x: f32[" + n +
+      fuse(parsed("program iteration(donated y: f32[" + n + "], donated out: f32[" + n + "], x: f32[" + n +
                   "]) -> (y, out) {\n" + "  temporary t: f32[" + n + "]\n  t = launch mydev.mul(y, f32[" + n +
                   "] 0.5)\n" + "  y = launch mydev.add(t, x; alpha=1.0)\n  out = launch mydev.neg(y)\n}\n" +
                   "program p(v: f32[" + n + "], rows: f32[" + all + "]) -> (y: f32[" + n + "], out: f32[" + all +
-                  "]) {\n  y = copy v\n" + "  out = fill hex \"00\"\n  repeat 9 round(y, out f32[" + n + "] by " + by +
-                  ", rows f32[" + n + "] by " + by + ")\n}"));
+                  "]) {\n  y = copy v\n" + "  out = fill hex \"00\"\n  repeat 9 iteration(y, out f32[" + n + "] by " +
+                  by + ", rows f32[" + n + "] by " + by + ")\n}"));
   Values y = some_values(size), out;
-  const Values rows = some_values(size * kRounds);
+  const Values rows = some_values(size * kIterations);
   const Floats v(y), given(rows), last(Values(size, 0)), written(Values(rows.size(), 0));
   for (size_t i = 0; i < rows.size(); ++i) {
     y[i % size] = y[i % size] * 0.5F + rows[i];
@@ -420,16 +420,16 @@ TEST_P(ShortRounds, ComputeOneAfterTheOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Values, ShortRounds, testing::Values(1, 7, 64, 512, 513));
+INSTANTIATE_TEST_SUITE_P(Values, ShortIterations, testing::Values(1, 7, 64, 512, 513));
 
 TEST(TiledStep, SeesInEachRoundWhatIsOneValueForAll) {
-  const SharedProgram program = fuse(parsed(R"(program round(donated x: f32[64], w: f32[1]) -> (x) {
+  const SharedProgram program = fuse(parsed(R"(program iteration(donated x: f32[64], w: f32[1]) -> (x) {
   x = launch mydev.add(x, w f32[64]{0}; alpha=1.0)
 }
 
 program p(v: f32[64], w: f32[5]) -> (x: f32[64]) {
   x = copy v
-  repeat 5 round(x, w f32[1] by 4)
+  repeat 5 iteration(x, w f32[1] by 4)
 })"));
   Values expected = some_values(64);
   const Values w = some_values(5);
@@ -444,13 +444,13 @@ program p(v: f32[64], w: f32[5]) -> (x: f32[64]) {
 
 TEST(TiledStep, FailsInTheRoundThatItsKernelFailsIn) {
   if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
-  Executor executor = executor_of(fuse(parsed(R"(program round(donated y: s64[8], x: s64[8]) -> (y) {
+  Executor executor = executor_of(fuse(parsed(R"(program iteration(donated y: s64[8], x: s64[8]) -> (y) {
   y = launch mydev.div_trunc(y, x)
 }
 
 program p(v: s64[8], x: s64[24]) -> (y: s64[8]) {
   y = copy v
-  repeat 3 round(y, x s64[8] by 64)
+  repeat 3 iteration(y, x s64[8] by 64)
 })")));
   std::vector<int64_t> divisors(24, 2);
   divisors[20] = 0;

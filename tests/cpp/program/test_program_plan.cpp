@@ -13,7 +13,7 @@
 
 #include "fuzz.h"
 #include "program/ir/launch_frame.h"
-#include "program/plan/lives.h"
+#include "program/plan/live_ranges.h"
 #include "program/transform/fusion.h"
 #include "program_fixture.h"
 
@@ -41,8 +41,8 @@ class Planned {
   std::string workspace_of(StepIndex step) const { return text_of(plan_.workspace[step]); }
   // "1 to 3": the steps for which the slot's memory is needed.
   std::string needed(const std::string& name) const {
-    const Life& life = plan_.needed[slot_named(*program_, name)];
-    return std::to_string(life.first) + " to " + std::to_string(life.last);
+    const LiveRange& range = plan_.needed[slot_named(*program_, name)];
+    return std::to_string(range.first) + " to " + std::to_string(range.last);
   }
 
  private:

@@ -80,7 +80,7 @@ constexpr WrongProgram kWrongStructures[] = {
     {"LoopWithResults", COMPUTE PROGRAM("y = repeat 2 compute(d, x)"),
      "the body of a loop may not run at all, so that it has no results of its own; give 'c' as a parameter"},
     {"OperandThatMovesOutOfItsSlot", UPDATE PROGRAM("repeat 2 update(d, x by 8)"),
-     "the view touches bytes 0 to 32 of 'x' in its rounds, which has 24"},
+     "the view touches bytes 0 to 32 of 'x' in its iterations, which has 24"},
     {"OperandThatMovesBeforeItsSlot", UPDATE PROGRAM("repeat 3 update(d, x by -4)"), "touches bytes -8 to 24 of 'x'"},
     {"OperandThatMovesTooFar", UPDATE PROGRAM("repeat 4611686018427387904 update(d, x by 4611686018427387904)"),
      "the view of 'x' moves further than any memory"},

@@ -5,7 +5,7 @@
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "program/record/recorder.h"
-#include "program/text/drawing.h"
+#include "program/text/graphviz.h"
 #include "program_fixture.h"
 #include "runtime/command/host_function.h"
 #include "runtime/command/host_work.h"

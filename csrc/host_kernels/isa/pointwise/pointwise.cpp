@@ -281,9 +281,9 @@ bool run_block(const PointwiseBlock& block, const mydev_frame& frame, void* out,
   return false;
 }
 
-// Runs the calls one after the other, `rounds` times, and advances the operands of those that move.
-const PointwiseCall* run_rounds(std::span<PointwiseCall> calls, int64_t n, uint64_t rounds) {
-  for (uint64_t round = 0; round < rounds; ++round) {
+// Runs the calls one after the other, `iterations` times, and advances the operands of those that move.
+const PointwiseCall* run_iterations(std::span<PointwiseCall> calls, int64_t n, uint64_t iterations) {
+  for (uint64_t iteration = 0; iteration < iterations; ++iteration) {
     for (PointwiseCall& call : calls) {
       const Params params(call.frame->attributes, call.frame->num_attributes);
       const auto apply = call.by_one ? call.block->apply_by_one : call.block->apply;
@@ -315,7 +315,7 @@ mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& fram
   const bool is_exact = params.get<double>(0, 1.0) == 1.0;
   const Apply by_one = is_exact ? kernel.by_one.*compute.apply : nullptr;
   block = {run_block,
-           run_rounds,
+           run_iterations,
            fill_block,
            run_chain,
            joined_operation,

@@ -1,4 +1,4 @@
-#include "program/text/drawing.h"
+#include "program/text/graphviz.h"
 
 #include <map>
 #include <set>

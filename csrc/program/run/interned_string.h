@@ -6,6 +6,6 @@
 
 namespace mydev::program {
 
-const char* kept_text(const std::string& text);
+const char* interned_string(const std::string& text);
 
 }  // namespace mydev::program

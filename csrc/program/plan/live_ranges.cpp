@@ -1,4 +1,4 @@
-#include "program/plan/lives.h"
+#include "program/plan/live_ranges.h"
 
 #include <algorithm>
 #include <numeric>
@@ -14,7 +14,8 @@ namespace {
 // Finds results that take over the memory of an operand.
 class InPlace {
  public:
-  InPlace(const Program& program, const std::vector<Life>& lives) : program_(program), lives_(lives) {}
+  InPlace(const Program& program, const std::vector<LiveRange>& live_ranges)
+      : program_(program), live_ranges_(live_ranges) {}
 
   // Returns for each slot the slot whose memory it takes over, or itself.
   std::vector<SlotIndex> run() {
@@ -107,12 +108,12 @@ class InPlace {
     const Operand& view = step.results[result];
     if (view.kind != Operand::kView || program_.slots()[view.slot].kind != SlotKind::kTemporary) return false;
     const auto touches = [&](const Access& access) { return access.operand->slot == view.slot; };
-    return lives_[view.slot].first == step_ && std::ranges::count_if(accesses_of(step), touches) == 1;
+    return live_ranges_[view.slot].first == step_ && std::ranges::count_if(accesses_of(step), touches) == 1;
   }
 
   // True if the operand's slot dies in this step, and is large enough for the result's slot.
   bool fits(const Operand& result, const Operand& operand) const {
-    if (operand.kind != Operand::kView || lives_[operand.slot].last != step_) return false;
+    if (operand.kind != Operand::kView || live_ranges_[operand.slot].last != step_) return false;
     const Slot &slot = program_.slots()[operand.slot], &placed = program_.slots()[result.slot];
     const bool consumed = slot.kind == SlotKind::kParameter && slot.donated && !program_.is_result(operand.slot);
     if (slot.kind != SlotKind::kTemporary && !consumed) return false;
@@ -145,33 +146,34 @@ class InPlace {
   }
 
   const Program& program_;
-  const std::vector<Life>& lives_;
+  const std::vector<LiveRange>& live_ranges_;
   std::vector<SlotIndex> origin_;
   StepIndex step_ = 0;
 };
 
 }  // namespace
 
-std::vector<Life> lives_of(const Program& program) {
-  std::vector<Life> lives(program.slots().size());
+std::vector<LiveRange> live_ranges_of(const Program& program) {
+  std::vector<LiveRange> live_ranges(program.slots().size());
   for (StepIndex step = 0; step < program.steps().size(); ++step) {
     for (const Access& access : accesses_of(program.steps()[step])) {
-      Life& life = lives[access.operand->slot];
-      if (life.last < life.first) life.first = step;
-      life.last = step;
+      LiveRange& range = live_ranges[access.operand->slot];
+      if (range.last < range.first) range.first = step;
+      range.last = step;
     }
   }
-  for (const SlotIndex parameter : program.parameters()) lives[parameter].first = 0;
-  for (const SlotIndex result : program.results()) lives[result].last = static_cast<int64_t>(program.steps().size());
-  return lives;
+  for (const SlotIndex parameter : program.parameters()) live_ranges[parameter].first = 0;
+  for (const SlotIndex result : program.results())
+    live_ranges[result].last = static_cast<int64_t>(program.steps().size());
+  return live_ranges;
 }
 
-std::vector<SlotIndex> places_taken(const Program& program, const std::vector<Life>& lives) {
-  return InPlace(program, lives).run();
+std::vector<SlotIndex> in_place_reuse(const Program& program, const std::vector<LiveRange>& live_ranges) {
+  return InPlace(program, live_ranges).run();
 }
 
 std::vector<SlotIndex> shared_memory(const Program& program) {
-  const std::vector<SlotIndex> taken = places_taken(program, lives_of(program));
+  const std::vector<SlotIndex> taken = in_place_reuse(program, live_ranges_of(program));
   std::vector<SlotIndex> first(taken.size());
   for (SlotIndex slot = 0; slot < first.size(); ++slot) {
     first[slot] = slot;

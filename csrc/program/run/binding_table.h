@@ -10,40 +10,40 @@ namespace mydev::program {
 
 // An index into the binding table: the arena's first block, the constants, the memory that a run binds, the arena's
 // other blocks; then operands that move from iteration to iteration of a loop.
-using BaseIndex = uint32_t;
-inline constexpr BaseIndex kArenaBase = 0, kConstantsBase = 1, kFirstBoundBase = 2;
+using BindingIndex = uint32_t;
+inline constexpr BindingIndex kArenaBinding = 0, kConstantsBinding = 1, kFirstRunBinding = 2;
 
 struct Address {
-  BaseIndex base = 0;
+  BindingIndex entry = 0;
   uint64_t offset = 0;
 };
 
 // Pointers that follow an entry of the binding table. They are written when the entry's memory is set, and whenever it
 // changes.
-class Bases {
+class BindingTable {
  public:
-  explicit Bases(size_t count) : bases_(count) {}
+  explicit BindingTable(size_t count) : entries_(count) {}
 
-  BaseIndex add() {
-    bases_.emplace_back();
-    return static_cast<BaseIndex>(bases_.size() - 1);
+  BindingIndex add() {
+    entries_.emplace_back();
+    return static_cast<BindingIndex>(entries_.size() - 1);
   }
 
-  // `pointer` must stay in place as long as this lives. Its base has no memory yet.
+  // `pointer` must stay in place as long as this lives. Its entry has no memory yet.
   void follow(void*& pointer, const Address& address) {
-    bases_[address.base].pointers.push_back({&pointer, address.offset});
+    entries_[address.entry].pointers.push_back({&pointer, address.offset});
   }
-  void set(BaseIndex index, void* memory) noexcept {
-    Base& base = bases_[index];
-    if (base.memory == memory) [[likely]]
+  void set(BindingIndex index, void* memory) noexcept {
+    Entry& entry = entries_[index];
+    if (entry.memory == memory) [[likely]]
       return;
-    base.memory = memory;
-    for (const Pointer& pointer : base.pointers) *pointer.where = static_cast<char*>(memory) + pointer.offset;
+    entry.memory = memory;
+    for (const Pointer& pointer : entry.pointers) *pointer.where = static_cast<char*>(memory) + pointer.offset;
   }
-  // Gets the memory of the first `count` bases.
+  // Gets the memory of the first `count` entries.
   void memory_of(size_t count, std::vector<void*>& memory) const {
     memory.resize(count);
-    for (size_t i = 0; i < count; ++i) memory[i] = bases_[i].memory;
+    for (size_t i = 0; i < count; ++i) memory[i] = entries_[i].memory;
   }
 
  private:
@@ -51,11 +51,11 @@ class Bases {
     void** where;
     uint64_t offset;
   };
-  struct Base {
+  struct Entry {
     void* memory = nullptr;
     std::vector<Pointer> pointers;
   };
-  std::vector<Base> bases_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace mydev::program

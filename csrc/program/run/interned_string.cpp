@@ -1,11 +1,11 @@
-#include "program/run/kept_text.h"
+#include "program/run/interned_string.h"
 
 #include <mutex>
 #include <set>
 
 namespace mydev::program {
 
-const char* kept_text(const std::string& text) {
+const char* interned_string(const std::string& text) {
   static auto& mutex = *new std::mutex;
   static auto& texts = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
