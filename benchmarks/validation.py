@@ -1,4 +1,4 @@
-"""What the validation layer costs: a launch, and a training step, with and without it.
+"""The cost of the validation layer: a launch, and a training step, with and without it.
 
 python benchmarks/validation.py [--rounds N]
 

@@ -22,8 +22,8 @@ _WIDTH = 116
 _INTRODUCTION = f"""\
 # Contracts of the built-in kernels
 
-Written by `python tools/list_kernels.py`; do not edit. What each kernel's frame holds, the results first, and what is
-computed of it. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use them](../kernels.md).
+Written by `python tools/list_kernels.py`; do not edit. This page lists the operands of each kernel's frame, the results
+first, and what is computed. `{DEVICE_NAME} kernels info NAME` shows one of them. [How to use them](../kernels.md).
 
 | text | meaning |
 | --- | --- |

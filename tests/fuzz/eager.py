@@ -362,7 +362,7 @@ class GradientProgram(EagerProgram):
     """A program that writes nothing in place, of which each tensor that depends on the leaves is differentiated."""
 
     tolerance = (1e-3, 1e-4)  # differences grow from line to line
-    # What makes much of small differences.
+    # These parts make much of small differences.
     avoided = ("rounding_mode", "floor", "ceil", "round", "trunc", "frac", "remainder", "fmod", "sgn", "sign(")
     numbers = tuple(number for number in NUMBERS if isinstance(number, int | float) and abs(number) < 10)
 

@@ -156,7 +156,7 @@ MYDEV_EXPORT_SYMBOL const char mydev_kernel_target[] = MYDEV_KERNEL_TARGET;
                     mydev_end = mydev::at_most(mydev_call.end * std::int64_t(mydev_call.group[0]), count); \
        i < mydev_end; ++i)
 
-// The groups of this call. What each needs for itself lies in mydev_call.local_memory.
+// The groups of this call. The memory that each needs for itself lies in mydev_call.local_memory.
 #define MYDEV_FOR_GROUPS(g)                                                                      \
   for (std::int64_t mydev_group = mydev_call.begin; mydev_group < mydev_call.end; ++mydev_group) \
     if (const mydev::Group g = mydev::group_at(mydev_call, mydev_group); true)

@@ -20,25 +20,25 @@ constexpr char kArgNotes[] =
 
 constexpr ContractRow kReductionRows[] = {
     {"mydev.sum", kReduction, kNumberFromAny, "sum(in)",
-     "elements are read as s64 or floats, by T, and added in s64, which wraps round, or in double; of nothing: 0"},
-    {"mydev.mean", kReduction, kFloatFromAny, "mean(in)", "of nothing: NaN"},
-    {"mydev.prod", kReduction, kNumberFromAny, "prod(in)", "as mydev.sum; of nothing: 1"},
+     "elements are read as s64 or floats, by T, and added in s64, which wraps round, or in double; no elements give 0"},
+    {"mydev.mean", kReduction, kFloatFromAny, "mean(in)", "no elements give NaN"},
+    {"mydev.prod", kReduction, kNumberFromAny, "prod(in)", "the same as mydev.sum; no elements give 1"},
     {"mydev.amax", kSameReduction, kWithPred, "amax(in)",
-     "NaN if an element is; of nothing: -inf, integers and pred undefined"},
+     "NaN if an element is; no elements give -inf, integers and pred undefined"},
     {"mydev.amin", kSameReduction, kWithPred, "amin(in)",
-     "NaN if an element is; of nothing: inf, integers and pred undefined"},
-    {"mydev.any", kReduction, kTruthFromAny, "any(in)", "1 or 0; NaN is true; of nothing: 0"},
-    {"mydev.all", kReduction, kTruthFromAny, "all(in)", "1 or 0; NaN is true; of nothing: 1"},
-    {"mydev.norm1", kReduction, kFloatFromAny, "sum(abs(in))", "of nothing: 0"},
-    {"mydev.norm2", kReduction, kFloatFromAny, "sqrt(sum(in * in))", "of nothing: 0"},
-    {"mydev.norm_inf", kReduction, kFloatFromAny, "max(amax(abs(in)), 0)", "of nothing: 0"},
+     "NaN if an element is; no elements give inf, integers and pred undefined"},
+    {"mydev.any", kReduction, kTruthFromAny, "any(in)", "1 or 0; NaN is true; no elements give 0"},
+    {"mydev.all", kReduction, kTruthFromAny, "all(in)", "1 or 0; NaN is true; no elements give 1"},
+    {"mydev.norm1", kReduction, kFloatFromAny, "sum(abs(in))", "no elements give 0"},
+    {"mydev.norm2", kReduction, kFloatFromAny, "sqrt(sum(in * in))", "no elements give 0"},
+    {"mydev.norm_inf", kReduction, kFloatFromAny, "max(amax(abs(in)), 0)", "no elements give 0"},
     {"mydev.max_with_index", kArgReduction, kWithPred, "values = amax(in); indices = argmax(in)", kArgNotes},
     {"mydev.min_with_index", kArgReduction, kWithPred, "values = amin(in); indices = argmin(in)", kArgNotes},
     {"mydev.variance",
      "(var reduced T, mean? reduced T) <- (in T; correction: float, take_root: bool) where ...: 0..16", kFloats,
      "mean = mean(in); v = sum((in - mean) * (in - mean)) / max(count(in) - correction, 0); "
      "var = where(take_root, sqrt(v), v)",
-     "in double; the results have the same strides; of nothing: NaN"},
+     "in double; the results have the same strides; no elements give NaN"},
 };
 
 constexpr ContractRow kIndexRows[] = {
@@ -74,13 +74,13 @@ constexpr ContractRow kSliceRows[] = {
      "order of i; one that would not lie within is moved there with clamp, else left out; from_end, dims and w as for "
      "mydev.gather_slices"},
     {"mydev.scatter_slices_add", kScatterSlices, "T: pred ints floats complex; I: s32 s64", "",
-     "as mydev.scatter_slices, but values are added, rounded each time; pred: or; integers wrap round"},
+     "the same as mydev.scatter_slices, but values are added, rounded each time; pred: or; integers wrap round"},
     {"mydev.scatter_slices_mul", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
-     "as mydev.scatter_slices, but multiplied by values, rounded each time; pred: and; integers wrap round"},
+     "the same as mydev.scatter_slices, but multiplied by values, rounded each time; pred: and; integers wrap round"},
     {"mydev.scatter_slices_max", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
-     "as mydev.scatter_slices, but the larger of both; NaN if either is"},
+     "the same as mydev.scatter_slices, but the larger of both; NaN if either is"},
     {"mydev.scatter_slices_min", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
-     "as mydev.scatter_slices, but the smaller of both; NaN if either is"},
+     "the same as mydev.scatter_slices, but the smaller of both; NaN if either is"},
 };
 
 constexpr ContractRow kSortRows[] = {
@@ -116,7 +116,7 @@ constexpr ContractRow kIndexWriteRows[] = {
 
 constexpr char kCumulative[] = "(out T[s...]) <- (in T[s...]; dim: int 0..15) where s: 1..16, out may be in";
 constexpr char kCumulativeNotes[] =
-    "of the elements up to each along dim; integers wrap round; half precision in float, floats in double";
+    "covers the elements up to each along dim; integers wrap round; half precision in float, floats in double";
 constexpr ContractRow kCumulativeRows[] = {
     {"mydev.cumsum", kCumulative, "T: ints floats", "", kCumulativeNotes},
     {"mydev.cumprod", kCumulative, "T: ints floats", "", kCumulativeNotes},
@@ -189,9 +189,9 @@ constexpr ContractRow kForeachRows[] = {
     {"mydev.foreach_reciprocal", kPlainList, kFloats, "1 / x", kUnused},
     {"mydev.foreach_copy", kPlainList, kFloats, "x", kUnused},
     {"mydev.foreach_fill", "packed (out... T) <- (; scalars: floats[])", kFloats, "scalars", kScalars},
-    {"mydev.foreach_norm1", kNormList, kFloats, "sum(abs(x))", "of nothing: 0"},
-    {"mydev.foreach_norm2", kNormList, kFloats, "sqrt(sum(x * x))", "of nothing: 0"},
-    {"mydev.foreach_norm_inf", kNormList, kFloats, "max(amax(abs(x)), 0)", "of nothing: 0"},
+    {"mydev.foreach_norm1", kNormList, kFloats, "sum(abs(x))", "no elements give 0"},
+    {"mydev.foreach_norm2", kNormList, kFloats, "sqrt(sum(x * x))", "no elements give 0"},
+    {"mydev.foreach_norm_inf", kNormList, kFloats, "max(amax(abs(x)), 0)", "no elements give 0"},
 };
 
 constexpr char kOptimizerTypes[] = "T: floats; L: f32 f64; G: f32 f64; F: f32 f64";

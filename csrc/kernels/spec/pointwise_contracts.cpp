@@ -55,7 +55,7 @@ constexpr ContractRow kUnaryRows[] = {
     {"mydev.round", kUnary, kFloats, "round(in)", "halves go to even"},
     {"mydev.trunc", kUnary, kFloats, "trunc(in)", ""},
     {"mydev.frac", kUnary, kFloats, "in - trunc(in)", ""},
-    {"mydev.sign", kUnary, kNumbers, "sign(in)", "of NaN: 0"},
+    {"mydev.sign", kUnary, kNumbers, "sign(in)", "NaN gives 0"},
     {"mydev.relu", kUnary, kNumbers, "where(in < 0, 0, in)", "NaN stays"},
     {"mydev.abs", kUnary, kNumbers, "abs(in)", kWraps},
     {"mydev.neg", kUnary, "T: ints floats complex", "-in", kWraps},

@@ -16,11 +16,11 @@
 #include "program/ir/launch_frame.h"
 #include "program/run/interned_string.h"
 #include "program/transform/fused_form.h"
+#include "runtime/base/device_name.h"
+#include "runtime/base/status.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
-#include "runtime/base/device_name.h"
-#include "runtime/base/status.h"
 
 namespace mydev::program {
 

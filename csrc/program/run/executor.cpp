@@ -11,10 +11,10 @@
 #include "program/plan/live_ranges.h"
 #include "program/run/graph_instances.h"
 #include "program/run/prepared_program.h"
-#include "runtime/command/transfer.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/one_thread.h"
 #include "runtime/base/status.h"
+#include "runtime/command/transfer.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/event.h"
 

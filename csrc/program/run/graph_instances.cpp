@@ -4,10 +4,10 @@
 #include <string>
 
 #include "program/run/interned_string.h"
-#include "runtime/command/command_hooks.h"
-#include "runtime/driver/driver_life_cycle.h"
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/driver/driver_life_cycle.h"
 #include "runtime/stream/recording_stream.h"
 
 namespace mydev::program {

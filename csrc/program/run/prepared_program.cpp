@@ -4,9 +4,9 @@
 
 #include "program/plan/live_ranges.h"
 #include "program/run/interned_string.h"
-#include "runtime/command/transfer.h"
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
+#include "runtime/command/transfer.h"
 
 namespace mydev::program {
 
