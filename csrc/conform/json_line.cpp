@@ -1,40 +1,21 @@
 #include "conform/json_line.h"
 
 #include <cstdio>
-#include <iterator>
 
+#include "runtime/base/json.h"
 #include "runtime/base/utf8.h"
 
 namespace mydev::conform {
 
-namespace {
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char character : to_utf8(text)) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte < 0x20) {
-      char escape[8];
-      std::snprintf(escape, std::size(escape), "\\u%04x", byte);
-      out += escape;
-      continue;
-    }
-    if (character == '"' || character == '\\') out += '\\';
-    out += character;
-  }
-  return out + '"';
-}
-
-}  // namespace
-
 void JsonLine::begin(std::string_view key) {
   if (!body_.empty()) body_ += ", ";
-  body_ += quoted(key) + ": ";
+  append_json(body_, key);
+  body_ += ": ";
 }
 
 JsonLine& JsonLine::text(std::string_view key, std::string_view value) {
   begin(key);
-  body_ += quoted(value);
+  append_json(body_, to_utf8(value));
   return *this;
 }
 
@@ -55,7 +36,7 @@ JsonLine& JsonLine::texts(std::string_view key, std::span<const std::string> val
   body_ += '[';
   for (const std::string& value : values) {
     if (body_.back() != '[') body_ += ", ";
-    body_ += quoted(value);
+    append_json(body_, to_utf8(value));
   }
   body_ += ']';
   return *this;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 
 namespace mydev::lowering {
@@ -11,17 +12,10 @@ namespace mydev::lowering {
 namespace {
 constexpr size_t kMostCancelled = 64;                  // that are remembered: runs follow each other
 constexpr uint64_t kStartedAlone = uint64_t{1} << 63;  // in the numbers of such runs
-
-// The same in every process. FNV-1a.
-uint64_t number_of(std::string_view key) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : key) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return hash;
-}
 }  // namespace
 
 Collectives::Collectives(const std::string& key, SeveralProcesses several)
-    : several_(std::move(several)), program_(number_of(key)), runs_(several_.devices.size(), 0) {}
+    : several_(std::move(several)), program_(fnv1a(key)), runs_(several_.devices.size(), 0) {}
 
 std::shared_ptr<Collectives> Collectives::shared(const std::string& key, int64_t devices, SeveralProcesses several) {
   static std::mutex& mutex = *new std::mutex();
@@ -55,8 +49,11 @@ void Collectives::cancel(uint64_t run, const std::string& why) {
     several_.processes->cancel(program_, run & ~kStartedAlone, why);
   }
   const std::lock_guard lock(mutex_);
-  cancelled_.emplace(run, why);
-  if (cancelled_.size() > kMostCancelled) cancelled_.erase(cancelled_.begin());
+  if (cancelled_.emplace(run, why).second) cancelled_in_order_.push_back(run);
+  if (cancelled_in_order_.size() > kMostCancelled) {
+    cancelled_.erase(cancelled_in_order_.front());
+    cancelled_in_order_.pop_front();
+  }
   for (const auto& [key, rendezvous] : rendezvous_) {
     if (std::get<0>(key) == run) rendezvous->changed.notify_all();
   }

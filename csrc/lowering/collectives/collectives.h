@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -92,6 +93,7 @@ class Collectives {
   std::vector<uint64_t> started_;  // by device: how many of its runs were started by themselves
   std::map<Key, std::shared_ptr<Rendezvous>> rendezvous_;
   std::map<uint64_t, std::string> cancelled_;  // runs, and why
+  std::deque<uint64_t> cancelled_in_order_;    // the oldest is forgotten first
 };
 
 }  // namespace mydev::lowering

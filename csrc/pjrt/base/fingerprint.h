@@ -7,30 +7,30 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/hash.h"
+
 namespace mydev::pjrt {
 
 class Fingerprint {
  public:
   void add(uint64_t number) noexcept {
-    for (int i = 0; i < 8; ++i) add_byte(static_cast<uint8_t>(number >> (8 * i)));
+    for (int i = 0; i < 8; ++i) hash_.add(static_cast<uint8_t>(number >> (8 * i)));
   }
   // Adds the text with its length, so that neighbouring texts are told apart.
   void add(std::string_view text) noexcept {
     add(uint64_t{text.size()});
-    for (const char c : text) add_byte(static_cast<uint8_t>(c));
+    hash_.add(text);
   }
-  uint64_t value() const noexcept { return hash_; }
+  uint64_t value() const noexcept { return hash_.value(); }
   std::string text() const {
     std::string digits(17, '\0');  // with the NUL that snprintf writes
-    std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash_));
+    std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(value()));
     digits.pop_back();
     return digits;
   }
 
  private:
-  void add_byte(uint8_t byte) noexcept { hash_ = (hash_ ^ byte) * 0x100000001b3; }
-
-  uint64_t hash_ = 0xcbf29ce484222325;
+  Fnv1a hash_;
 };
 
 }  // namespace mydev::pjrt

@@ -16,28 +16,13 @@
 #include "pjrt/base/error.h"
 #include "pjrt/executable/executable.h"
 #include "program/text/text.h"
+#include "runtime/base/json.h"
 #include "runtime/base/utf8.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::pjrt {
 
 namespace {
-
-void append_json(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      (out += '\\') += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      const auto byte = static_cast<unsigned char>(c);
-      ((out += "\\u00") += kDigits[byte >> 4]) += kDigits[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
 
 // Text of no UTF-8 has a character for each byte.
 std::string as_utf8(const std::string& text) {

@@ -4,24 +4,18 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 
 namespace mydev {
 
 namespace {
 
-// FNV-1a.
-uint64_t hash_of(std::string_view text, uint64_t seed) {
-  uint64_t hash = 0xcbf29ce484222325U ^ seed;
-  for (const char character : text) hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3U;
-  return hash;
-}
-
 // Makes the UUID of a device that has none. It is of version 8 of RFC 9562, which leaves the other bits free.
 void make_uuid(mydev_device_properties& properties, const char* driver, int32_t index) {
   const std::string text = std::string(driver) + "/" + properties.name + "/" + std::to_string(index);
   for (size_t i = 0; i < std::size(properties.uuid); ++i) {
-    properties.uuid[i] = static_cast<uint8_t>(hash_of(text, i / 8) >> (i % 8 * 8));
+    properties.uuid[i] = static_cast<uint8_t>(fnv1a(text, i / 8) >> (i % 8 * 8));
   }
   properties.uuid[6] = static_cast<uint8_t>(0x80U | (properties.uuid[6] & 0x0fU));
   properties.uuid[8] = static_cast<uint8_t>(0x80U | (properties.uuid[8] & 0x3fU));

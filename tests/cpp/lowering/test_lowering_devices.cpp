@@ -48,6 +48,16 @@ TEST(Collectives, RaiseWhereADeviceDoesNotCome) {
   other.join();
 }
 
+TEST(Collectives, RememberTheRunThatWasCancelledLast) {
+  Collectives collectives(2);
+  const std::vector<int64_t> group = {0, 1};
+  for (int i = 0; i < 100; ++i) collectives.cancel(collectives.next_run(0), "another run");
+  collectives.begin(0, 7);  // the number of a client, less than those of runs that a device starts by itself
+  collectives.cancel(7, "device 1 failed");
+  expect_error(error_of([&] { collectives.join(0, {1, "sum", group, {}}, {nullptr}, [](auto) {}); }), MYDEV_ABORTED,
+               "device 1 failed");
+}
+
 TEST(Collectives, AreSharedWhereDevicesMeetForTheSame) {
   const auto first = Collectives::shared("devices 0 and 1, a sum of f32[4]", 2);
   EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", 2), first);
