@@ -173,7 +173,7 @@ void lower_operation(Frame& frame, const Operation& op) {
 void require_same_types(const Operation& op) {
   const auto is_same = [](const Value* result, const Value* operand) { return *result->type == *operand->type; };
   if (std::ranges::equal(op.results, op.operands, is_same)) return;
-  op.fail(MYDEV_INVALID_ARGUMENT, "its results are not of the types of its operands, which they are");
+  op.fail(MYDEV_INVALID_ARGUMENT, "its results must have the types of its operands, one by one");
 }
 
 void lower_to_host(Frame& frame, const Operation& op) {

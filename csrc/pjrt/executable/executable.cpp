@@ -167,7 +167,12 @@ void assign_devices(const Platform& platform, CompileOptions& options) {
     options.device_assignment.clear();
   } else if (options.device_assignment.empty()) {
     int64_t next = std::max<int64_t>(options.device_ordinal, 0);
-    if (replicas * partitions == 1) next = platform.local_devices().at(static_cast<size_t>(next))->id();
+    if (replicas * partitions == 1) {
+      const auto& here = platform.local_devices();
+      MYDEV_CHECK(next < static_cast<int64_t>(here.size()), MYDEV_INVALID_ARGUMENT, "device_ordinal is ", next,
+                  "; this process has ", here.size(), " devices: give one from 0 to ", here.size() - 1);
+      next = here[static_cast<size_t>(next)]->id();
+    }
     options.device_assignment.assign(replicas, std::vector<int64_t>(partitions));
     for (std::vector<int64_t>& replica : options.device_assignment) {
       for (int64_t& id : replica) id = next++;

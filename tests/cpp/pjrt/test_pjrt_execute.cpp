@@ -98,6 +98,14 @@ TEST_F(PjrtExecute, RefusesDevicesThatAreNotThere) {
                "No matching device found for device_id 99");
 }
 
+TEST_F(PjrtExecute, RefusesAnOrdinalThatIsNotThere) {
+  WireWriter build, options;
+  build.number(1, 99);  // device_ordinal
+  options.bytes(3, std::move(build).take());
+  expect_error(error_of([&] { compile(kAddOne, std::move(options).take()); }), MYDEV_INVALID_ARGUMENT,
+               "device_ordinal is 99");
+}
+
 TEST_F(PjrtExecute, DescribesWhatWasCompiled) {
   const LoadedHandle loaded = compile(kUpdate);
   const ExecutableHandle executable = executable_of(loaded.get());
