@@ -1,6 +1,6 @@
 """A graph of AOTAutograd's as a function that runs programs of the device.
 
-The calls of the graph are partitioned into turns (schedule.py). The calls of a recorded turn become a program when it
+schedule.py divides the calls of the graph into partitions. The calls of a recorded partition become a program when it
 first runs with arguments of some sizes and strides. Its operators are called while a recorder takes what they launch
 (csrc/aten/graph/recorded_function.h), so each operator's own code is its lowering. If an operator cannot be recorded,
 its PyTorch decomposition is recorded. If that fails too, the operator runs outside of programs, as in eager mode. An
@@ -34,11 +34,11 @@ Values = dict[Node, Any]
 
 
 class _Unrecordable(Exception):
-    """A call of a recorded turn has to run outside of it."""
+    """A call of a recorded partition has to run outside of it."""
 
     def __init__(self, node: Node | None, reason: str) -> None:
         super().__init__(reason if node is None else f"{node.target}: {reason}")
-        self.node = node  #: None: all calls of the turn have to
+        self.node = node  #: None: all calls of the partition have to
 
 
 class GraphFunction:
@@ -59,7 +59,7 @@ class GraphFunction:
         self._results = list(cast("Sequence[Any]", graph.graph.output_node().args[0]))
         calls = [node for node in graph.graph.nodes if node.op == "call_function"]
         recordable = {node for node in calls if schedule.is_recordable(node, device)}
-        self._turns: list[_Turn] = self._arrange(list(schedule.schedule(calls, recordable)))
+        self._partitions: list[_Partition] = self._arrange(list(schedule.schedule(calls, recordable)))
         self._update_report()
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
@@ -74,45 +74,45 @@ class GraphFunction:
         return [values[result] if isinstance(result, Node) else result for result in self._results]
 
     def _run(self, values: Values) -> None:
-        turns = self._turns
+        partitions = self._partitions
         index = 0
-        while index < len(turns):
-            turn = turns[index]
+        while index < len(partitions):
+            partition = partitions[index]
             try:
-                turn.run(values)
+                partition.run(values)
             except _Unrecordable as problem:
-                turns = self._split(turns, index, problem)
+                partitions = self._split(partitions, index, problem)
                 continue
-            for node in turn.dead:
+            for node in partition.dead:
                 values.pop(node, None)
             index += 1
 
     def programs(self) -> list[str]:
         """The text of each program that there is by now."""
-        return [text for turn in self._turns for text in turn.programs()]
+        return [text for partition in self._partitions for text in partition.programs()]
 
-    def _arrange(self, parts: Sequence[tuple[bool, list[Node]]]) -> list[_Turn]:
-        """Turns, with what each has to give to later ones."""
+    def _arrange(self, parts: Sequence[tuple[bool, list[Node]]]) -> list[_Partition]:
+        """Partitions, with what each has to give to later ones."""
         needed = {result for result in self._results if isinstance(result, Node)}
-        turns: list[_Turn] = []
+        partitions: list[_Partition] = []
         for recorded, nodes in reversed(parts):
-            turn = _RecordedTurn if recorded and any(map(_is_work, nodes)) else _EagerTurn
+            partition = _RecordedPartition if recorded and any(map(_is_work, nodes)) else _EagerPartition
             used = {source for node in nodes for source in node.all_input_nodes} - set(nodes)
             results = [node for node in nodes if node in needed]
-            dead = used.difference(needed) if turn.recorded else used.union(nodes) - needed
+            dead = used.difference(needed) if partition.recorded else used.union(nodes) - needed
             kept = {storage for node in needed for storage in schedule.storages_of(node)} if self._donated else set()
             donated = {node for node in dead & self._donated if not schedule.storages_of(node) & kept}
-            turns.append(turn(nodes, results, dead, donated, self._device, self._report))
+            partitions.append(partition(nodes, results, dead, donated, self._device, self._report))
             needed |= used
-        turns.reverse()
-        return turns
+        partitions.reverse()
+        return partitions
 
-    def _split(self, turns: list[_Turn], index: int, problem: _Unrecordable) -> list[_Turn]:
-        """The turns, after a call of one of them was taken out of it."""
+    def _split(self, partitions: list[_Partition], index: int, problem: _Unrecordable) -> list[_Partition]:
+        """The partitions, after a call of one of them was taken out of it."""
         log.info("torch.compile: runs outside of programs: %s", problem)
-        nodes = turns[index].nodes
+        nodes = partitions[index].nodes
         if problem.node is None:
-            return self._replace(turns, index, [(False, nodes)])
+            return self._replace(partitions, index, [(False, nodes)])
         place = nodes.index(problem.node)
         before, after = nodes[:place], nodes[place + 1 :]
         # The calls that take a list apart stay with the call that made it.
@@ -120,23 +120,25 @@ class GraphFunction:
         taken = [node for node in after if _source(node) is problem.node and node.target is operator.getitem]
         rest = [node for node in after if node not in {*apart, *taken}]
         parts = [(True, before + apart), (False, [problem.node, *taken]), (True, rest)]
-        return self._replace(turns, index, [part for part in parts if part[1]])
+        return self._replace(partitions, index, [part for part in parts if part[1]])
 
-    def _replace(self, turns: list[_Turn], index: int, parts: list[tuple[bool, list[Node]]]) -> list[_Turn]:
-        before, after = turns[:index], turns[index + 1 :]
-        others = [[(turn.recorded, turn.nodes) for turn in some] for some in (before, after)]
+    def _replace(
+        self, partitions: list[_Partition], index: int, parts: list[tuple[bool, list[Node]]]
+    ) -> list[_Partition]:
+        before, after = partitions[:index], partitions[index + 1 :]
+        others = [[(partition.recorded, partition.nodes) for partition in some] for some in (before, after)]
         with self._lock:
-            self._turns = self._arrange([*others[0], *parts, *others[1]])
-            # The turns that have not changed keep their programs.
-            self._turns[: len(before)] = before
+            self._partitions = self._arrange([*others[0], *parts, *others[1]])
+            # The partitions that have not changed keep their programs.
+            self._partitions[: len(before)] = before
             if after:
-                self._turns[-len(after) :] = after
+                self._partitions[-len(after) :] = after
             self._update_report()
-            return self._turns
+            return self._partitions
 
     def _update_report(self) -> None:
-        outside = [turn.nodes for turn in self._turns if not turn.recorded]
-        self._report.ops = sum(len(turn.nodes) for turn in self._turns if turn.recorded)
+        outside = [partition.nodes for partition in self._partitions if not partition.recorded]
+        self._report.ops = sum(len(partition.nodes) for partition in self._partitions if partition.recorded)
         self._report.calls = [str(node.target) for nodes in outside for node in nodes if _is_work(node)]
 
 
@@ -155,7 +157,7 @@ def _is_work(node: Node) -> bool:
     )
 
 
-class _Turn:
+class _Partition:
     """Calls of a graph that run together."""
 
     recorded = False
@@ -177,14 +179,14 @@ class _Turn:
         self._report = report
 
     def run(self, values: Values) -> None:
-        """Reads the values of other turns' nodes, and adds its own."""
+        """Reads the values of other partitions' nodes, and adds its own."""
         raise NotImplementedError
 
     def programs(self) -> list[str]:
         return []
 
 
-class _EagerTurn(_Turn):
+class _EagerPartition(_Partition):
     """Calls that run outside of programs."""
 
     def run(self, values: Values) -> None:
@@ -192,7 +194,7 @@ class _EagerTurn(_Turn):
             values[node] = schedule.evaluate(node, values)
 
 
-class _RecordedTurn(_Turn):
+class _RecordedPartition(_Partition):
     """Calls that become a program, one for each signature of their arguments."""
 
     recorded = True

@@ -117,7 +117,7 @@ def _predecessors(nodes: Sequence[Node]) -> dict[Node, set[Node]]:
 
 
 def schedule(nodes: Sequence[Node], recordable: set[Node]) -> Iterator[tuple[bool, list[Node]]]:
-    """Partitions the calls of a graph into turns: whether each is recorded, and its calls, in their order."""
+    """Divides the calls of a graph into partitions: whether each is recorded, and its calls, in their order."""
     waiting = _predecessors(nodes)
     followers: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node, earlier in waiting.items():
@@ -130,16 +130,16 @@ def schedule(nodes: Sequence[Node], recordable: set[Node]) -> Iterator[tuple[boo
             heapq.heappush(ready[node in recordable], place[node])
     recorded = False
     while ready[False] or ready[True]:
-        turn: list[Node] = []
+        partition: list[Node] = []
         while ready[recorded]:
             node = nodes[heapq.heappop(ready[recorded])]
-            turn.append(node)
+            partition.append(node)
             for follower in followers[node]:
                 waiting[follower].discard(node)
                 if not waiting[follower]:
                     heapq.heappush(ready[follower in recordable], place[follower])
-        if turn:
-            yield recorded, turn
+        if partition:
+            yield recorded, partition
         recorded = not recorded
 
 
