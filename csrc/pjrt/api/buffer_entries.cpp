@@ -63,6 +63,7 @@ void make_view(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
     };
   }
   SharedStorage storage = Storage::of_others(args.device_buffer_ptr, shape->bytes, std::move(release));
+  storage->lend();  // for good: its owner may write it, in the device's order
   // Work that the device's order has been made to wait for (python/sharing.cpp) may still have to fill the memory.
   SharedCompletion ready = Completion::ready();
   if (memory.device->stream.asynchronous()) {

@@ -93,8 +93,10 @@ class Reading {
         beside_(beside || CallbackScope::waiting_device()),
         storage_(beside_ ? loan_of(buffer, what) : buffer.hold(what)) {}
   // For the client, which may share the data that it has asked for with a callback of a program that comes in between.
+  // Memory that others use as well is read in the device's order, in which they write it.
   static Reading to_client(const PJRT_Buffer& buffer) {
-    return Reading(buffer, "a transfer to the host", /*beside=*/true);
+    constexpr const char* kWhat = "a transfer to the host";
+    return Reading(buffer, kWhat, /*beside=*/!buffer.hold(kWhat)->lent());
   }
 
   const std::byte* data() const noexcept { return static_cast<const std::byte*>(storage_->data()); }
