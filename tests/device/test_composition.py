@@ -97,7 +97,7 @@ def has_composition(op: str) -> bool:
     )
 
 
-def room_of_kernel(op: str) -> str | None:
+def folder_of_kernel(op: str) -> str | None:
     """Returns the folder in which the device's kernel was registered: "ops", or "host" for a fallback."""
     found = re.search(r"^PrivateUse1: .*/aten/(\w+)/", torch._C._dispatch_dump(op), re.MULTILINE)
     return found.group(1) if found else None
@@ -149,14 +149,14 @@ def test_each_form_of_an_operator_with_an_out_kernel_has_a_kernel() -> None:
     native_outs = {
         (op.split(".")[0], tuple(without_out(schema.arguments)))
         for op, schema in schemas.items()
-        if any(argument.is_out for argument in schema.arguments) and room_of_kernel(op) == "ops"
+        if any(argument.is_out for argument in schema.arguments) and folder_of_kernel(op) == "ops"
     }
     forgotten = [
         op
         for op, schema in schemas.items()
         if torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeExplicitAutogradNonFunctional")
         and (op.split(".")[0].removesuffix("_"), tuple(without_out(schema.arguments))) in native_outs
-        and room_of_kernel(op) != "ops"
+        and folder_of_kernel(op) != "ops"
     ]
     assert forgotten == []
 
