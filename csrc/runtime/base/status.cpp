@@ -26,7 +26,9 @@ const char* code_name(mydev_code code) noexcept {
   return index < kCodeNames.size() ? kCodeNames[index] : "UNKNOWN";
 }
 
-void raise(mydev_code code, const std::string& given, ErrorOwner owner) {
+void raise(mydev_code given_code, const std::string& given, ErrorOwner owner) {
+  // A vendor's function can return any number, and an Error that held one beyond the enum could not be copied.
+  const mydev_code code = static_cast<size_t>(given_code) < kCodeNames.size() ? given_code : MYDEV_UNKNOWN;
   const std::string message = to_utf8(given);
   if (const Raiser raiser = installed_raiser.load(std::memory_order_acquire); raiser != nullptr && !raiser_bypassed) {
     raiser(code, message, owner);

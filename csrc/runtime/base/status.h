@@ -31,7 +31,8 @@ const char* code_name(mydev_code code) noexcept;
 // The owner of an error. The same code of a user's kernel, or of a driver, may be another exception to the layer above.
 enum class ErrorOwner : uint8_t { kRuntime, kCustomCall, kDriver };
 
-// Throws, through the raiser if one is installed. Never returns. Bytes of the message that are not UTF-8 are replaced.
+// Throws, through the raiser if one is installed. Never returns. Bytes of the message that are not UTF-8 are
+// replaced. A number that is no code becomes MYDEV_UNKNOWN.
 [[noreturn]] void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);
 
 // The raiser must throw. Set once, before any other thread runs.

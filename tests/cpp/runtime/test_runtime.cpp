@@ -46,6 +46,17 @@ TEST(Status, ACheckRaisesItsCodeAndItsMessage) {
   }
 }
 
+TEST(Status, ANumberThatIsNoCodeIsUnknown) {
+  for (const int number : {-1, 17, 99}) {
+    try {
+      raise(static_cast<mydev_code>(number), "a vendor's function gave it");
+    } catch (const Error& error) {
+      const Error copied = error;
+      EXPECT_EQ(copied.code(), MYDEV_UNKNOWN) << number;
+    }
+  }
+}
+
 struct Text {
   const char* name;
   std::string given, message;
