@@ -149,7 +149,7 @@ void DeviceWork::complete(std::exception_ptr error) noexcept {
     if (completed_) return;
     completed_ = true;
     exception_ = error;
-    future = future_;
+    if (waiting_stream_ == nullptr) future = future_;
     access.swap(access_);
   }
   access.reset();
@@ -291,7 +291,22 @@ bool DeviceWork::wait(milliseconds timeout) {
       throw Error(MYDEV_ABORTED, message_of(std::current_exception()));
     }
   });
+  complete_future_after(stream);
   return true;
+}
+
+// What comes after wait() may read the future's value. The stream waits, so the value is there in its order.
+void DeviceWork::complete_future_after(Stream& stream) {
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_ || waiting_stream_ != nullptr) return;
+    waiting_stream_ = &stream;
+    future = future_;
+  }
+  if (future == nullptr) return;
+  const StreamScope scope(stream);
+  future->markCompleted(outputs_);
 }
 
 void DeviceWork::synchronize() {
@@ -341,14 +356,19 @@ void DeviceWork::abort() {
 
 c10::intrusive_ptr<Future> DeviceWork::getFuture() {
   bool watch = false;
+  Stream* waiting_stream = nullptr;
   {
     const std::lock_guard lock(mutex_);
     if (future_ != nullptr) return future_;
     future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
                                           std::vector{torch_device(stages_.copies().device().index)});
+    if (!completed_) waiting_stream = waiting_stream_;
     watch = !completed_ && (issued_ || is_transfer());
   }
-  if (watch) {
+  if (waiting_stream != nullptr) {
+    const StreamScope scope(*waiting_stream);
+    future_->markCompleted(outputs_);
+  } else if (watch) {
     begin_watching();
   } else if (isCompleted()) {
     if (exception_ != nullptr) {

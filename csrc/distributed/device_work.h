@@ -4,9 +4,10 @@
 // operands stay alive, and device memory open to the host, until the engine is done, whoever drops the Work.
 //
 // Waiting. On a synchronous stream wait() blocks the caller. On an asynchronous one it makes the current stream wait,
-// as NCCL's does, and a failure is raised by the next wait for that stream; with a timeout, for a barrier, for a
-// receive from any source, for sparse tensors, and where the device cannot run host code in a stream, it blocks the
-// caller. Failures carry the collective's name and rank and are torch.distributed.DistBackendError. Thread-safe.
+// as NCCL's does: the future is then complete in that stream's order, and a failure is raised by the next wait for that
+// stream. With a timeout, for a barrier, for a receive from any source, for sparse tensors, and where the device cannot
+// run host code in a stream, it blocks the caller. Failures carry the collective's name and rank and are
+// torch.distributed.DistBackendError. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -67,6 +68,7 @@ class DeviceWork final : public c10d::Work {
   void set_issued(bool watch);
   void stage_done(Stage& stage, const std::exception_ptr& error) noexcept;
   void complete(std::exception_ptr error) noexcept;
+  void complete_future_after(Stream& stream);
   void block(std::chrono::milliseconds timeout);
   void wait_for_profiler();
   void wait_for_engine(std::chrono::milliseconds timeout);
@@ -96,6 +98,7 @@ class DeviceWork final : public c10d::Work {
   bool watched_ = false;  // the end comes by itself
   size_t pending_stages_ = 0;
   std::exception_ptr stage_error_;  // the first
+  Stream* waiting_stream_ = nullptr;  // the first on which wait() left the waiting to the stream
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::jthread watcher_;
 };

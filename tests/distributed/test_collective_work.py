@@ -141,6 +141,23 @@ def test_futures_carry_results_on_the_device(group: Ranks, length: int, op: str,
     cases.run(group, chain_futures, length=length, op=op, wait_first=wait_first)
 
 
+def read_future_after_wait(rank: int, size: int, length: int, early: bool) -> None:
+    tensor = torch.ones(length, device=device())
+    work = dist.all_reduce(tensor, async_op=True)
+    future = work.get_future() if early else None
+    work.wait()
+    future = future or work.get_future()
+    assert future.done()
+    cases.check(future.value()[0], torch.full((length,), float(size)))
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("length", cases.LENGTHS)
+def test_the_future_is_complete_after_wait(group: Ranks, length: int, early: bool) -> None:
+    """The reducer of DDP reads the value without waiting for the future."""
+    cases.run(group, read_future_after_wait, length=length, early=early)
+
+
 def wait_in_callbacks(rank: int, size: int, length: int) -> None:
     first, second = torch.ones(length, device=device()), torch.ones(length, device=device())
 

@@ -193,10 +193,10 @@ def test_low_rank_hook_agrees_with_the_cpu(two: Ranks) -> None:
         assert_equal_training([results[rank]], expected[rank])
 
 
-def train_uneven(counts: list[int]) -> dict[str, Tensor]:
+def train_uneven(counts: list[int], divide: bool) -> dict[str, Tensor]:
     model = DistributedDataParallel(Network().to(ranks.device()))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with Join([model]):
+    with Join([model], divide_by_initial_world_size=divide):
         for step in range(counts[dist.get_rank()]):
             optimize(model, optimizer, *share(step))
     return on_cpu(model.module.state_dict())
@@ -204,8 +204,10 @@ def train_uneven(counts: list[int]) -> dict[str, Tensor]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_ddp_with_uneven_inputs(group: Ranks, seed: int) -> None:
-    """A rank without inputs adds nothing to the gradient, which is divided by the ranks that there are."""
+@pytest.mark.parametrize("divide", [True, False], ids=["by all", "by those with inputs"])
+def test_ddp_with_uneven_inputs(group: Ranks, seed: int, divide: bool) -> None:
+    """A rank without inputs adds nothing to the gradient, which is divided by the ranks that there are, or by those
+    that have inputs."""
     counts = [random.Random(10 * seed + rank).randint(0 if rank else 1, 4) for rank in range(group.size)]
     network = Network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
@@ -215,9 +217,9 @@ def test_ddp_with_uneven_inputs(group: Ranks, seed: int) -> None:
         optimizer.zero_grad()
         for inputs, targets in active:
             loss = nn.functional.cross_entropy(network(inputs), targets)
-            (loss / group.size).backward()
+            (loss / (group.size if divide else len(active))).backward()
         optimizer.step()
-    for state in group.run(train_uneven, counts):
+    for state in group.run(train_uneven, counts, divide):
         torch.testing.assert_close(state, dict(network.state_dict()))
 
 
