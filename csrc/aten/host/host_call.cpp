@@ -22,6 +22,12 @@ c10::Device HostCall::device() const {
   return device_.has_index() ? device_ : torch_device(current_device());
 }
 
+// Copies of operands would be refused as well, but without the operator's name.
+void HostCall::check_not_captured() const {
+  const Stream& stream = current_stream(device().index());
+  if (C10_UNLIKELY(stream.capture() != nullptr)) raise_not_captured(stream, record_.name().c_str());
+}
+
 void HostCall::refuse(size_t argument, c10::Device found) const {
   raise_device_mismatch(record_.name(), device(), argument_name(record_.name(), argument), found);
 }
@@ -38,9 +44,15 @@ at::Tensor HostCall::operand(const at::Tensor& tensor, bool written) {
   }
   if (!device_.has_index()) device_ = tensor.device();
   if (C10_UNLIKELY(tensor.device() != device_)) refuse(arguments_ - 1, tensor.device());
+  for (Operand& known : operands_) {
+    if (!known.origin.is_same(tensor)) continue;
+    known.written |= written;
+    return known.host;
+  }
   if (C10_UNLIKELY(has_components(tensor))) return composed_operand(tensor, written);
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), record_.name(), ": a tensor of layout ", tensor.layout(), " on ",
                               tensor.device(), " cannot fall back to the CPU; convert it to a strided tensor first");
+  if (!aliasing()) check_not_captured();
   operands_.push_back({stage(tensor, copies_), written});
   return operands_.back().host;
 }

@@ -38,8 +38,8 @@ class HostCall {
   // Lets the op take any tensor from the CPU, as indexing does; most ops take only scalars from there.
   void allow_cpu_operands() { cpu_operands_allowed_ = true; }
 
-  // The staging tensor of `tensor`; itself if it is not on the device. `written`: the kernel writes it, and
-  // may resize it or give it another storage.
+  // The staging tensor of `tensor`, the same for each argument that is this tensor; itself if it is not on the device.
+  // `written`: the kernel writes it, and may resize it or give it another storage.
   at::Tensor operand(const at::Tensor& tensor, bool written);
   c10::Storage operand(const c10::Storage& storage);
   // Returns a CPU generator that continues the device's random state. Call it after all other operands and set_device:
@@ -82,6 +82,7 @@ class HostCall {
   };
   bool aliasing() const;
   [[noreturn]] void refuse(size_t argument, c10::Device found) const;  // an operand on another device
+  void check_not_captured() const;
   void mark_requires_grad();
   at::Tensor composed_operand(const at::Tensor& tensor, bool written);
   Components components_to_device(const at::Tensor& host);
