@@ -109,6 +109,22 @@ def test_mean_of_more_halves_than_the_type_counts(device: torch.device, dtype: t
     assert_close(torch.nanmean(x.to(device)).cpu(), torch.nanmean(x))
 
 
+@pytest.mark.parametrize("sizes", [(7,), (3, 4)], ids=str)
+@pytest.mark.parametrize("alpha", [1e-9, 1.0004, 65519.0])
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_alpha_is_rounded_to_half_precision(
+    device: torch.device, name: str, alpha: float, sizes: tuple[int, ...]
+) -> None:
+    """An alpha that rounds to 0 makes infinity not a number."""
+    left = torch.zeros(sizes, dtype=torch.float16)
+    for right in (torch.full(sizes, float("inf")).half(), torch.full(sizes, 1000.0).half()):
+        expected = getattr(torch, name)(left, right, alpha=alpha)
+        wide = torch.stack([right.to(device)] * 2, -1)[..., 0]  # not contiguous
+        for moved in (right.to(device), wide):
+            actual = getattr(torch, name)(left.to(device), moved, alpha=alpha)
+            torch.testing.assert_close(actual.cpu(), expected, equal_nan=True, rtol=0, atol=0)
+
+
 def test_alpha_scales_the_second_operand(device: torch.device) -> None:
     check(device, lambda a, b: torch.add(a, b, alpha=2.5), values(50), values(50, seed=1))
     check(device, lambda a: torch.sub(a, 1.5, alpha=2), values(50))

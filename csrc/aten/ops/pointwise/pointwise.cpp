@@ -67,10 +67,12 @@ bool PointwiseCall::fit(int number_index, ScalarType common) {
   return fit_number(number_, common, /*round=*/!(row_.wide_number && number_index > 0));
 }
 
-bool PointwiseCall::arguments_fit(ScalarType common) const {
+bool PointwiseCall::fit_arguments(ScalarType common) {
   for (uint32_t left = number_arguments_; left != 0; left &= left - 1) {
-    mydev_attribute number = attributes_[static_cast<size_t>(__builtin_ctz(left))];
+    mydev_attribute& given = attributes_[static_cast<size_t>(__builtin_ctz(left))];
+    mydev_attribute number = given;
     if (!fit_number(number, common, /*round=*/true)) return false;
+    if (row_.rounds_arguments) given = number;
   }
   return true;
 }
@@ -191,7 +193,7 @@ class PointwiseCall::ContiguousPath {
       return false;
     }
     if (row.check != nullptr && !row.check(common_, given_, call_.attributes_.data())) return false;
-    return call_.arguments_fit(common_);
+    return call_.fit_arguments(common_);
   }
 
   C10_ALWAYS_INLINE bool broadcast(ContiguousShape& shape) const {
@@ -334,7 +336,7 @@ class PointwiseCall::StridedPath {
     if (!row.promotes && given_tensors != dtypes(common_)) return false;
     if (!call_.covers(common_)) return false;
     if (row.check != nullptr && !row.check(common_, given, call_.attributes_.data())) return false;
-    if (!call_.arguments_fit(common_)) return false;
+    if (!call_.fit_arguments(common_)) return false;
     if (row.wide_number && is_wide_scalar(1)) narrow_ = std::exchange(common_, ScalarType::Float);
     return true;
   }

@@ -55,6 +55,7 @@ struct PointwiseRow {
   bool number_is_operand = false;  // number arguments are operands (eq.Scalar), not attributes
   bool wide_number = false;        // a number after the first operand is not rounded to half precision operands' type,
                                    // and may lie beyond it
+  bool rounds_arguments = false;   // numbers that are attributes are rounded to half precision operands' type
   bool condition_first = false;    // the first operand is a bool that takes no part in promotion
   bool promotes = true;            // false: all operands have one dtype
   bool casts_out = true;           // false: out= has the result's dtype
@@ -98,8 +99,9 @@ class PointwiseCall {
   class StridedPath;
   // Converts the number operand to the type that is computed in; false if it has no value there.
   bool fit(int number_index, c10::ScalarType common);
-  // Whether the arguments that are numbers have values in that type. The CPU decides whether others are errors.
-  bool arguments_fit(c10::ScalarType common) const;
+  // Rounds the arguments that are numbers, if the row says so. False if one has no value in that type: the CPU decides
+  // whether that is an error.
+  bool fit_arguments(c10::ScalarType common);
   bool is_condition(int index) const { return row_.condition_first && index == 0; }
   const at::Tensor* input(int index) const { return inputs_[static_cast<size_t>(index)]; }
   bool covers(c10::ScalarType common) const { return (row_.dtypes >> static_cast<int>(common) & 1) != 0; }

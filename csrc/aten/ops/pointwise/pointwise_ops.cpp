@@ -55,11 +55,13 @@ bool check_difference(c10::ScalarType common, DtypeSet given, const mydev_attrib
   return check_alpha(common, given, arguments);
 }
 
-PointwiseRow add_row = {.kernel = KernelRef("mydev.add"), .attributes = {"alpha"}, .check = check_alpha};
+PointwiseRow add_row = {
+    .kernel = KernelRef("mydev.add"), .attributes = {"alpha"}, .rounds_arguments = true, .check = check_alpha};
 // Bools are let in for the check to refuse them.
 PointwiseRow sub_row = {.kernel = KernelRef("mydev.sub"),
                         .dtypes = kNumbers | kBools | kComplexes,
                         .attributes = {"alpha"},
+                        .rounds_arguments = true,
                         .check = check_difference};
 PointwiseRow mul_row = {.kernel = KernelRef("mydev.mul"), .wide_number = true};
 PointwiseRow div_row = {.kernel = KernelRef("mydev.div"), .result = ResultDtype::kFloat, .wide_number = true};
