@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Texts, ExpressionMistake, testing::ValuesIn(kBadExpress
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ExpressionMistake, OfTooManyPartsIsRefused) {
-  const Error error = error_of([] { Expression(std::string(1000, '(') + "x", {"x"}, {}); });
+  const Error error = error_of([] { Expression(std::string(1000, '(').append("x"), {"x"}, {}); });
   EXPECT_NE(std::string(error.what()).find("inside one another"), std::string::npos) << error.what();
 }
 
