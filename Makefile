@@ -46,7 +46,7 @@ demo-distributed: setup-demo build
 	  examples/train_digits_distributed.py
 
 demo-jax: setup-jax build
-	@MYDEV_DRIVER=host:devices=4 PYTHONPATH=$(CURDIR) $(PYTHON) examples/train_digits_jax.py
+	@MYDEV_DRIVER=$${MYDEV_DRIVER:-host:devices=4} PYTHONPATH=$(CURDIR) $(PYTHON) examples/train_digits_jax.py
 
 demo-torch-xla: setup-build build
 	@tools/setup_torch_xla.sh

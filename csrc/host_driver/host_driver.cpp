@@ -70,7 +70,7 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     self.options = parse_host_options(options);
     self.host = host;
     self.faults.configure(self.options.faults);
-    if (self.options.remote) load_remote_kernels();
+    if (self.options.remote && self.options.kernels) load_remote_kernels();
     const auto physical =
         static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;

@@ -9,7 +9,7 @@ namespace mydev::host_driver {
 
 namespace {
 
-constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded, remote, faults[=SEED][:KIND@N]";
+constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded, remote, kernels=all|none, faults[=SEED][:KIND@N]";
 constexpr const char* kWantedSize = "a size such as 512M: bytes, or a number with suffix K, M or G";
 
 struct Option {
@@ -61,6 +61,12 @@ bool parse_switch(const Option& option) {
   return true;
 }
 
+bool parse_kernels(const Option& option) {
+  require(option.value == "all" || option.value == "none", MYDEV_INVALID_ARGUMENT, "option '", option.text,
+          "' of the host driver: a remote device brings all of the host's kernels as its own, or none");
+  return option.value == "all";
+}
+
 // One entry of faults=: "7", a seed, or "copy@3".
 void parse_fault(const Option& option, std::string_view text, FaultPlan& plan) {
   constexpr const char* kWanted =
@@ -107,6 +113,8 @@ HostOptions parse_host_options(std::string_view text) {
       options.guarded = parse_switch(option);
     } else if (option.name == "remote") {
       options.remote = parse_switch(option);
+    } else if (option.name == "kernels") {
+      options.kernels = parse_kernels(option);
     } else if (option.name == "faults") {
       options.faults = parse_faults(option);
     } else {

@@ -15,7 +15,8 @@ struct HostOptions {
   uint64_t memory = 0;        // memory=SIZE: bytes of each device; 0: the machine's physical memory
   bool asynchronous = false;  // async: each stream is a thread
   bool guarded = false;       // guarded: device memory is inaccessible outside launches, copies and host access
-  bool remote = false;        // remote: the host has no access to device memory; all kernels are the driver's own
+  bool remote = false;        // remote: the host has no access to device memory
+  bool kernels = true;        // kernels=all|none: whether a remote device brings the host's kernels as its own
   FaultPlan faults;           // faults[=[SEED][:KIND@N]...]: a seed, or nothing at all, asks for delays
 };
 

@@ -16,8 +16,8 @@ import pytest
 import pjrt_mydev
 from support.checkout import environment
 
-#: Inline and asynchronous, within and beyond the host's reach, one device and several.
-DRIVERS = ["host", "host:async", "host:remote", "host:devices=4", "host:remote,async,guarded,devices=2"]
+#: Inline and asynchronous, within and beyond the host's reach, with kernels and without, one device and several.
+DRIVERS = ["host", "host:async", "host:remote", "host:devices=4", "host:remote,async,guarded,devices=2,kernels=none"]
 
 
 def require(module: str, requirement: str) -> None:

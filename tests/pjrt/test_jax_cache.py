@@ -51,7 +51,7 @@ def start(directory: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
+@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded,kernels=none"])
 def test_a_second_process_takes_programs_from_the_cache(tmp_path: Path, driver: str) -> None:
     code = start(tmp_path) + CACHED
     assert output_of(code, driver).splitlines()[-1] == "hits 0 misses 1"
@@ -81,7 +81,7 @@ print(scaled(jax.device_put(np.float32(1.5), jax.devices("mydev")[0])))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
+@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded,kernels=none"])
 def test_an_executable_is_written_and_loaded_in_another_process(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "executable"
     write = """

@@ -9,7 +9,7 @@ import pytest
 
 from pjrt.clients import output_of, require
 
-DRIVERS = ["host", "host:remote,async,guarded,devices=2"]
+DRIVERS = ["host", "host:remote,async,guarded,devices=2,kernels=none"]
 
 PROGRAM = """
 import json

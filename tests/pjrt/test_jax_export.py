@@ -39,7 +39,7 @@ device, cpu = jax.devices("mydev")[0], jax.devices("cpu")[0]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
+@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded,kernels=none"])
 def test_sizes_are_those_of_the_arrays(driver: str) -> None:
     require("jax", "jax==0.10.2")
     code = """

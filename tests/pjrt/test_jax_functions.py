@@ -13,7 +13,7 @@ COMPARISON = Path(__file__).with_name("jax_comparison.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
+@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded,kernels=none"])
 def test_results_are_those_of_the_cpu(driver: str) -> None:
     require("jax", "jax==0.10.2")
     code = f"""

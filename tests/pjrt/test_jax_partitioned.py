@@ -10,7 +10,7 @@ import pytest
 from pjrt.clients import output_of, require
 
 PROGRAMS = Path(__file__).with_name("jax_partitioned.py")
-DRIVERS = ["host:devices=4", "host:remote,async,guarded,devices=4"]
+DRIVERS = ["host:devices=4", "host:remote,async,guarded,devices=4,kernels=none"]
 
 
 def run(program: Path, driver: str, *arguments: str, **variables: str) -> object:

@@ -13,7 +13,7 @@ TRAINING = Path(__file__).with_name("jax_training.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
+@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded,kernels=none"])
 def test_programs_compute_what_the_cpu_computes(driver: str) -> None:
     require("jax", "jax==0.10.2")
     require("optax", "optax==0.2.8")

@@ -25,9 +25,9 @@ FallbackMode = Literal["allow", "warn", "error"]
 
 @dataclass(frozen=True)
 class FallbackRow:
-    """One operator's fallbacks."""
+    """One operator's fallbacks, or one kernel's: those of captured graphs and programs, which know kernels only."""
 
-    op: str  #: full name, e.g. ``aten::sort.stable``
+    op: str  #: full name, e.g. ``aten::sort.stable``; a kernel's, e.g. ``mydev.sort``, if the host's ran on copies
     calls: int
     bytes_copied: int  #: to the CPU and back; 0 where the host works on the device's memory
     seconds: float  #: of the calls: the CPU kernel, and the copies and the waiting before and after it
@@ -36,10 +36,15 @@ class FallbackRow:
     declined: str  #: why a kernel of the device did not take the operands, the first time; empty if there is none
 
     @property
+    def staged(self) -> bool:
+        """Whether the calls are launches of the host's kernel, on copies of the operands."""
+        return "::" not in self.op
+
+    @property
     def kernel(self) -> str:
         """The kernel whose contract a driver would fulfil to take this over, e.g. ``mydev.sort``; empty if there is
         none, and an operator of one's own is the way."""
-        return _kernel_of(self.op)
+        return self.op if self.staged else _kernel_of(self.op)
 
 
 def _rows() -> dict[str, FallbackRow]:
@@ -127,6 +132,11 @@ class FallbackCensus:
     def total_calls(self) -> int:
         """Number of calls that fell back."""
         return sum(row.calls for row in self.rows)
+
+    @property
+    def staged_calls(self) -> int:
+        """How many of them were launches of the host's kernels on copies: steps of captured graphs and programs."""
+        return sum(row.calls for row in self.rows if row.staged)
 
     def reset(self) -> None:
         """Sets every count of the process to zero."""

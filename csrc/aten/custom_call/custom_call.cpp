@@ -3,6 +3,7 @@
 #include <map>
 
 #include "aten/host/census.h"
+#include "kernels/launch/staged_launch.h"
 #include "runtime/base/status.h"
 #include "runtime/stream/stream_table.h"
 
@@ -18,9 +19,13 @@ std::atomic<uint64_t>& dense_copy_counter(const std::string& kernel) {
   return counters[kernel];
 }
 
-// A user's kernel that runs on copies is a fallback like an operator's.
+// A kernel that runs on copies is a fallback like an operator's.
 constexpr StagingCounter kCensus = {
-    [](const char* kernel) { fallback_record(std::string(kernel)).enter(); },
+    [](const char* kernel, const std::string& declined) {
+      FallbackRecord& record = fallback_record(std::string(kernel));
+      if (!declined.empty()) record.note_declined(declined.c_str());
+      record.enter();
+    },
     [](const char* kernel, int64_t nanoseconds, uint64_t bytes_copied) {
       fallback_record(std::string(kernel)).leave(nanoseconds, 0, bytes_copied);
     },

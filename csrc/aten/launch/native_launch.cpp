@@ -10,19 +10,21 @@
 namespace mydev {
 
 const mydev_kernel KernelRef::absent_{};
-const mydev_kernel KernelRef::aliased_{};
+const mydev_kernel KernelRef::absent_now_{};
 
 const mydev_kernel* KernelRef::resolve(int device_index) {
   const Device& on = device(device_index);
   std::atomic<const mydev_kernel*>& resolved = resolved_[static_cast<size_t>(device_index)];
   if (resolved.load(std::memory_order_acquire) == nullptr) {
     const bool aliased = runs_ == BuiltinRuns::kWithoutHostAccess && on.host_accessible();
-    const mydev_kernel* kernel = aliased ? resolve_drivers_kernel(on, name_) : resolve_kernel(on, name_);
-    const mydev_kernel* none = aliased ? &aliased_ : &absent_;
+    const mydev_kernel* kernel = aliased                           ? resolve_drivers_kernel(on, name_)
+                                 : runs_ == BuiltinRuns::kOnCopies ? resolve_step(on, name_)
+                                                                   : resolve_kernel(on, name_);
+    const mydev_kernel* none = aliased || !on.host_accessible() ? &absent_now_ : &absent_;
     resolved.store(kernel == nullptr ? none : kernel, std::memory_order_release);
-    if (kernel != nullptr || !aliased) return kernel;
+    if (kernel != nullptr) return kernel;
   }
-  return current_stream(device_index).capture() == nullptr ? nullptr : resolve_kernel(on, name_);
+  return current_stream(device_index).capture() == nullptr ? nullptr : resolve_step(on, name_);
 }
 
 namespace {

@@ -32,6 +32,9 @@ enum class BuiltinRuns : uint8_t {
   // elsewhere the operator takes its alias (host/alias.h), as if there were no kernel. A driver's own record of the
   // name is launched on any device. So is the host's record while a graph is captured, since a capture takes no alias.
   kWithoutHostAccess,
+  // Anywhere, and on copies where the host does not reach the memory. This is for kernels that draw random numbers: these
+  // are the same on every device, and the same whether a graph is captured or not.
+  kOnCopies,
 };
 
 // A kernel of the registry by name, resolved once per device.
@@ -41,19 +44,24 @@ class KernelRef {
       : name_(name), runs_(runs) {}
   const char* name() const noexcept { return name_; }
 
-  // Returns the record, or the choice of several, to launch on this device; nullptr if it has none.
+  // Returns the record, or the choice of several, to launch on this device; nullptr if it has none. While the current
+  // stream captures, the host's record is there for every device.
   const mydev_kernel* on(int device) {
     const mydev_kernel* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
-    if (__builtin_expect(static_cast<int>(kernel == nullptr) | static_cast<int>(kernel == &aliased_), 0)) {
+    if (__builtin_expect(static_cast<int>(kernel == nullptr) | static_cast<int>(kernel == &absent_now_), 0)) {
       return resolve(device);
     }
     return kernel == &absent_ ? nullptr : kernel;
   }
   const mydev_kernel* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
+  // Whether the record that on() returned runs on copies because a graph is captured.
+  bool runs_on_copies(int device) const {
+    return resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire) == &absent_now_;
+  }
 
  private:
   const mydev_kernel* resolve(int device);
-  static const mydev_kernel absent_, aliased_;
+  static const mydev_kernel absent_, absent_now_;  // the latter: a graph that is captured may have it
   const char* name_;
   BuiltinRuns runs_;
   std::array<std::atomic<const mydev_kernel*>, kMaxDevices> resolved_{};

@@ -1,12 +1,10 @@
 #include "kernels/launch/kernel_launch.h"
 
-#include <atomic>
-#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "kernels/launch/launch_plan.h"
-#include "kernels/launch/staged_frame.h"
+#include "kernels/launch/staged_launch.h"
 #include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/base/status.h"
@@ -37,32 +35,20 @@ class Scratch {
   Block* block_ = nullptr;
 };
 
-std::atomic<const StagingCounter*> staging_counter{nullptr};
-
-// Runs a host's record on copies of the operands, now. Afterwards only the copies of results are left to wait for.
-std::optional<std::string> launch_staged(const KernelCandidate& candidate, const mydev_frame& frame, Stream& stream,
-                                         uint64_t scratch_bytes, Decision decision) {
-  const StagingCounter* counter = staging_counter.load(std::memory_order_acquire);
-  if (counter != nullptr) counter->begin(candidate.record->name);
-  const auto begin = std::chrono::steady_clock::now();
-  StagedFrame staged(frame, stream);
-  with_scratch_errors(
-      *candidate.record, frame, [&] { return candidate.owner; }, [&] { staged.set_scratch(scratch_bytes); });
-  LaunchMode mode{.enqueues = true, .may_decline = false, .of_driver = false, .decision = std::move(decision)};
-  std::optional<std::string> refusal = launch_or_decline(*candidate.record, staged.frame(), stream, std::move(mode));
-  staged.copy_back(stream);
-  if (counter != nullptr) {
-    const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begin;
-    counter->end(candidate.record->name, elapsed.count(), staged.bytes_copied());
-  }
-  return refusal;
-}
-
-// Returns nothing, or why the candidate declined.
-std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev_frame& frame, Stream& stream) {
+// Returns nothing, or why the candidate declined. `declined`: why those before it did.
+std::optional<std::string> try_candidate(const KernelCandidate& candidate, const std::string& declined,
+                                         mydev_frame& frame, Stream& stream) {
   LaunchPlan plan = plan_launch(candidate, frame, stream);
   if (plan.refusal) return std::move(plan.refusal);
-  if (candidate.staged) return launch_staged(candidate, frame, stream, plan.scratch_bytes, std::move(plan.decision));
+  if (candidate.staged && stream.capture() != nullptr) {
+    launch(*candidate.record, frame, stream);
+    return std::nullopt;
+  }
+  if (candidate.staged) {
+    const std::vector<BufferUse> uses = buffer_uses(*candidate.record, frame);
+    launch_staged({candidate, uses, declined, plan.scratch_bytes, std::move(plan.decision)}, frame, stream);
+    return std::nullopt;
+  }
   Scratch scratch;
   with_scratch_errors(
       *candidate.record, frame, [&] { return candidate.owner; },
@@ -83,10 +69,6 @@ std::optional<std::string> try_candidate(const KernelCandidate& candidate, mydev
 KernelDeclined::KernelDeclined(const char* kernel, std::string reasons)
     : message_(std::string(kernel) + ": " + std::move(reasons)) {}
 
-void set_staging_counter(const StagingCounter& counter) {
-  staging_counter.store(&counter, std::memory_order_release);
-}
-
 void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
   const KernelChoice* choice = as_choice(kernel);
   if (choice == nullptr) {
@@ -101,11 +83,15 @@ void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
   }
   std::string reasons;
   for (const KernelCandidate& candidate : choice->candidates) {
-    const std::optional<std::string> refusal = try_candidate(candidate, frame, stream);
+    const std::optional<std::string> refusal = try_candidate(candidate, reasons, frame, stream);
     if (!refusal) return;
     reasons += (reasons.empty() ? "" : "; ") + candidate.owner + " " + *refusal;
     frame.scratch = nullptr;
     frame.scratch_bytes = 0;
+  }
+  if (stream.capture() != nullptr) {
+    const mydev_kernel* step = resolve_step(stream.device(), kernel.name);
+    if (step != nullptr && step != &kernel) return launch_kernel(*step, frame, stream);
   }
   throw KernelDeclined(kernel.name, std::move(reasons));
 }

@@ -21,16 +21,9 @@ class KernelDeclined : public std::exception {
   std::string message_;  // "mydev.add: driver 'x' takes f32, and operand 1 is s64"
 };
 
-// Runs `kernel`, a record or a choice of several, on a frame without scratch. Throws KernelDeclined if each record
-// declines. Raises the error of a plan or a launch that fails, and the allocator's if there is no memory for scratch,
+// Runs `kernel`, a record or a choice of several, on a frame without scratch. A stream that captures is also given what
+// resolve_step finds. Throws KernelDeclined if each record declines. Raises the error of a plan or a launch that fails, and the allocator's if there is no memory for scratch,
 // with the kernel's name and operands.
 void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
-
-// Counts launches of host records on copies (staged_frame.h). `begin` may refuse one by throwing.
-struct StagingCounter {
-  void (*begin)(const char* kernel);
-  void (*end)(const char* kernel, int64_t nanoseconds, uint64_t bytes_copied);
-};
-void set_staging_counter(const StagingCounter& counter);  // once, before the first launch; static storage
 
 }  // namespace mydev

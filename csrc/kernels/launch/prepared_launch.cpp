@@ -5,14 +5,16 @@
 
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/launch/launch_plan.h"
+#include "kernels/launch/staged_launch.h"
 #include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/command/launch.h"
 
 namespace mydev {
 
-PreparedLaunch::PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants)
-    : kernel_(&kernel) {
+PreparedLaunch::PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants,
+                               std::vector<BufferUse> uses)
+    : kernel_(&kernel), uses_(std::move(uses)) {
   const KernelChoice* choice = as_choice(kernel);
   if (choice == nullptr) {
     record_ = &kernel;
@@ -22,22 +24,22 @@ PreparedLaunch::PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, S
         [&] { scratch_bytes_ = kernel.scratch_bytes(&frame); });
     return;
   }
-  std::string reasons;
   for (const KernelCandidate& candidate : choice->candidates) {
-    if (candidate.may_decline || candidate.staged) return;
-    LaunchPlan plan = plan_launch(candidate, frame, stream, constants);
+    if (candidate.may_decline) return;
+    // Constants lie where the host's record cannot read them.
+    LaunchPlan plan = plan_launch(candidate, frame, stream, candidate.staged ? 0 : constants);
     if (plan.refusal) {
-      reasons += (reasons.empty() ? "" : "; ") + candidate.owner + " " + *plan.refusal;
+      declined_ += (declined_.empty() ? "" : "; ") + candidate.owner + " " + *plan.refusal;
       continue;
     }
     record_ = candidate.record;
-    enqueues_ = candidate.enqueues;
-    of_driver_ = candidate.of_driver;
+    candidate_ = &candidate;
+    if (candidate.staged && uses_.empty()) uses_ = buffer_uses(*record_, frame);
     scratch_bytes_ = plan.scratch_bytes;
     decision_ = std::move(plan.decision);
     return;
   }
-  throw KernelDeclined(kernel.name, std::move(reasons));
+  throw KernelDeclined(kernel.name, std::move(declined_));
 }
 
 void PreparedLaunch::run(mydev_frame& frame, Stream& stream) const {
@@ -45,12 +47,14 @@ void PreparedLaunch::run(mydev_frame& frame, Stream& stream) const {
     frame.scratch = nullptr;
     frame.scratch_bytes = 0;
     launch_kernel(*kernel_, frame, stream);
-  } else if (!enqueues_ && !stream.needs_care()) [[likely]] {
+  } else if (candidate_ != nullptr && candidate_->staged) {
+    launch_staged({*candidate_, uses_, declined_, scratch_bytes_, Decision(decision_.get(), nullptr)}, frame, stream);
+  } else if ((candidate_ == nullptr || !candidate_->enqueues) && !stream.needs_care()) [[likely]] {
     launch(*record_, frame, stream, decision_.get());
   } else {
-    LaunchMode mode{.enqueues = enqueues_,
+    LaunchMode mode{.enqueues = candidate_ != nullptr && candidate_->enqueues,
                     .may_decline = false,
-                    .of_driver = of_driver_,
+                    .of_driver = of_driver(),
                     .decision = Decision(decision_.get(), nullptr)};
     launch_or_decline(*record_, frame, stream, std::move(mode));
   }

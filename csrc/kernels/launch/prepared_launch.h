@@ -1,13 +1,17 @@
 // A launch that is decided once and run many times, with operands that may lie elsewhere each time.
 //
 // Its records are asked as launch_kernel asks them, on a frame whose buffers are those of each run but for their
-// addresses. Some records can be asked only by a launch: a driver's record without a plan, a host's record on copies.
+// addresses. A driver's record without a plan can be asked only by a launch.
 // Then the kernel is launched as launch_kernel does it, each time. Only one thread at a time may use it. It outlives
 // the launches that an asynchronous stream has not reached yet, which borrow the decision.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "kernels/launch/staged_launch.h"
+#include "kernels/registry/kernel_choice.h"
 #include "mydev/custom_call.h"
 #include "runtime/command/decision.h"
 #include "runtime/stream/stream.h"
@@ -17,25 +21,29 @@ namespace mydev {
 class PreparedLaunch {
  public:
   // `kernel` is what resolve_kernel gave for the stream's device. The addresses in `frame` may be any that tell present
-  // operands from absent ones. `constants` as in mydev_plan. Throws and raises what launch_kernel does before the
-  // launch.
-  PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants = 0);
+  // operands from absent ones. `constants` as in mydev_plan. `uses` are those of the buffers, if the frame does not say
+  // them all (staged_launch.h). Throws and raises what launch_kernel does before the launch.
+  PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants = 0,
+                 std::vector<BufferUse> uses = {});
 
   // False: each launch asks anew.
   bool is_decided() const noexcept { return record_ != nullptr; }
-  // The runtime calls the record, which gives the driver work of its own.
-  bool enqueues() const noexcept { return enqueues_; }
+  // A launch is one command that the driver is given, the same in each run: it may be part of a graph of the driver.
+  bool is_repeatable() const noexcept {
+    return is_decided() && (candidate_ == nullptr || (!candidate_->enqueues && !candidate_->staged));
+  }
   // True if the driver runs the record that takes the frame.
-  bool of_driver() const noexcept { return of_driver_; }
+  bool of_driver() const noexcept { return candidate_ != nullptr && candidate_->of_driver; }
   // The scratch that the frame of each run must have; 0 if each launch finds its own.
-  uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  uint64_t scratch_bytes() const noexcept { return candidate_ != nullptr && candidate_->staged ? 0 : scratch_bytes_; }
   void run(mydev_frame& frame, Stream& stream) const;
 
  private:
-  const mydev_kernel* kernel_;            // to launch each time anew, if there is no record
-  const mydev_kernel* record_ = nullptr;  // that takes the frame
-  bool enqueues_ = false;
-  bool of_driver_ = false;
+  const mydev_kernel* kernel_;                    // to launch each time anew, if there is no record
+  const mydev_kernel* record_ = nullptr;          // that takes the frame
+  const KernelCandidate* candidate_ = nullptr;    // which it is of a choice
+  std::vector<BufferUse> uses_;
+  std::string declined_;  // why records before it do not take the frame
   uint64_t scratch_bytes_ = 0;
   Decision decision_;
 };

@@ -38,10 +38,11 @@ bool computes_on_host(const mydev_kernel& kernel) {
   return kernel.runs == MYDEV_RUNS_HOST_COMPUTE || (kernel.runs == MYDEV_RUNS_BY_PLATFORM && is_for_host(kernel));
 }
 
-// True if the device can run a record of the registry at all. Operators fall back instead of running a built-in one on
-// copies.
-bool can_run(const Device& device, const mydev_kernel& kernel) {
-  if (computes_on_host(kernel)) return device.host_accessible() || !is_builtin_name(kernel.name);
+// True if the device can run a record of the registry at all.
+bool can_run(const Device& device, const mydev_kernel& kernel, bool stages_builtins) {
+  if (computes_on_host(kernel)) {
+    return device.host_accessible() || stages_builtins || !is_builtin_name(kernel.name);
+  }
   const std::string_view platform(is_for_host(kernel) ? "" : kernel.platform);
   return platform == MYDEV_DEVICE_NAME || platform == device.driver->name;
 }
@@ -142,10 +143,11 @@ std::string place(const mydev_frame& frame, uint32_t buffer) {
 }  // namespace
 
 const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
-                                  const mydev_kernel* registered, const std::string& registered_owner) {
+                                  const mydev_kernel* registered, const std::string& registered_owner,
+                                  bool stages_builtins) {
   std::vector<KernelCandidate> candidates;
   if (own != nullptr) candidates.push_back(candidate_of_driver(device, name, *own));
-  if (registered != nullptr && registered != own && can_run(device, *registered)) {
+  if (registered != nullptr && registered != own && can_run(device, *registered, stages_builtins)) {
     candidates.push_back(candidate_of_registry(device, *registered, registered_owner));
   }
   if (candidates.empty()) return nullptr;

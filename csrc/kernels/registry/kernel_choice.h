@@ -50,8 +50,10 @@ inline const KernelChoice* as_choice(const mydev_kernel& kernel) noexcept {
 // Returns what runs `name` on the device: a plain record or a choice; nullptr if neither record is given. `own` is the
 // driver's, `registered` is the registry's and belongs to `registered_owner`; either may be nullptr. If the driver's
 // record contradicts itself, raises INVALID_ARGUMENT, naming the driver.
+// `stages_builtins`: a built-in record of the host may run on copies.
 const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
-                                  const mydev_kernel* registered, const std::string& registered_owner);
+                                  const mydev_kernel* registered, const std::string& registered_owner,
+                                  bool stages_builtins = false);
 
 // Why the candidate does not take the frame, by the limits that it declares: "takes f32, operand 1 is s64". Empty if
 // its limits allow the frame.

@@ -52,8 +52,4 @@ class Storage {
   std::atomic<int> loans_{0};
 };
 
-// Returns host memory that the device's driver copies from and to without waiting, if it has such. It is aligned to
-// pages or to 64 bytes. The memory is kept for the next time, up to a limit. Raises RESOURCE_EXHAUSTED. Thread-safe.
-std::shared_ptr<void> pinned_memory(const mydev::Device& device, uint64_t bytes);
-
 }  // namespace mydev::pjrt

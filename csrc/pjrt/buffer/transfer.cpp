@@ -7,6 +7,7 @@
 #include "pjrt/device/callback_scope.h"
 #include "runtime/command/host_work.h"
 #include "runtime/command/transfer.h"
+#include "runtime/memory/host_memory.h"
 
 namespace mydev::pjrt {
 

@@ -47,7 +47,7 @@ class KernelCheck {
     }
     const KernelContract* contract = builtin_contract(step.name);
     if (device_ != nullptr) {
-      require(resolve_kernel(*device_, step.name.c_str()) != nullptr, MYDEV_NOT_FOUND, "device " MYDEV_DEVICE_NAME ":",
+      require(resolve_step(*device_, step.name.c_str()) != nullptr, MYDEV_NOT_FOUND, "device " MYDEV_DEVICE_NAME ":",
               device_->index, " has no kernel '", step.name, "'");
     }
     if (contract != nullptr) {

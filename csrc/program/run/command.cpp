@@ -68,7 +68,7 @@ class LaunchCommand final : public Command {
       : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constant_buffers(step, slots)) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
-  bool is_repeatable() const noexcept override { return launch_.is_decided() && !launch_.enqueues(); }
+  bool is_repeatable() const noexcept override { return launch_.is_repeatable(); }
   void place(Relocations& relocations) override { place_launch(relocations, step_, made_, launch_); }
   void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
@@ -159,11 +159,26 @@ class HostCommand final : public Command {
 
 constexpr const char* kFusedKernel = "mydev.fused";
 
+// The uses of a fused step's buffers, in all iterations.
+std::vector<BufferUse> uses_of_fused(const Step& step) {
+  std::vector<BufferUse> uses;
+  for (const Operand& result : step.results) {
+    uses.push_back({0, static_cast<int64_t>(bytes_of(result)), /*reads=*/false, /*writes=*/true});
+  }
+  for (size_t i = 0; i < step.operands.size(); ++i) {
+    const auto bytes = static_cast<int64_t>(bytes_of(step.operands[i]));
+    const int64_t moved = step.count == 0 ? 0 : step.advance(i) * static_cast<int64_t>(step.count - 1);
+    const bool writes = step.program->slots()[step.program->parameters()[i]].donated;
+    uses.push_back({std::min<int64_t>(moved, 0), bytes + std::max<int64_t>(moved, 0), /*reads=*/true, writes});
+  }
+  return uses;
+}
+
 class FusedCommand final : public Command {
  public:
   // Throws KernelDeclined.
   FusedCommand(const Step& step, Attributes form, const mydev_kernel& kernel, Stream& stream)
-      : step_(step), form_(std::move(form)), made_(step), launch_(kernel, frame_with_form(), stream) {
+      : step_(step), form_(std::move(form)), made_(step), launch_(kernel, frame_with_form(), stream, /*constants=*/0, uses_of_fused(step)) {
     made_.frame().num_attributes = 1;  // launches are given the text alone: the plan has read the rest
   }
 
@@ -171,7 +186,7 @@ class FusedCommand final : public Command {
   bool of_driver() const noexcept { return launch_.of_driver(); }
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
-  bool is_repeatable() const noexcept override { return !launch_.enqueues(); }
+  bool is_repeatable() const noexcept override { return launch_.is_repeatable(); }
   void place(Relocations& relocations) override { place_launch(relocations, step_, made_, launch_); }
   void submit(Stream& stream, const char*& /*where*/) override { launch_.run(made_.frame(), stream); }
 
@@ -193,8 +208,9 @@ class FusedCommand final : public Command {
 // their place.
 bool runs_hosts_kernels(const Step& step, const Device& device) {
   return std::ranges::all_of(step.program->steps(), [&](const Step& launch) {
-    const mydev_kernel* kernel = resolve_kernel(device, launch.name.c_str());
-    return kernel != nullptr && as_choice(*kernel) == nullptr;
+    const mydev_kernel* kernel = resolve_step(device, launch.name.c_str());
+    const KernelChoice* choice = kernel != nullptr ? as_choice(*kernel) : nullptr;
+    return kernel != nullptr && (choice == nullptr || choice->candidates.front().staged);
   });
 }
 
@@ -215,8 +231,8 @@ class CompiledCommand final : public Command {
 };
 
 std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, const SlotFacts& slots, Stream& stream) {
-  const mydev_kernel* resolved = resolve_kernel(stream.device(), kernel);
-  if (resolved == nullptr) return nullptr;
+  const mydev_kernel* resolved = resolve_step(stream.device(), kernel);
+  MYDEV_ASSERT(resolved != nullptr);  // verify_kernels has found it, and mydev.copy is built in
   return std::make_unique<LaunchCommand>(*resolved, step, slots, stream);
 }
 
@@ -227,18 +243,19 @@ std::unique_ptr<Command> make_copy(const Step& step, const SlotFacts& slots, Str
                                                                         : MYDEV_COPY_DEVICE_TO_DEVICE;
     return std::make_unique<CopyCommand>(step, kind);
   }
-  if (auto launch = make_launch("mydev.copy", step, slots, stream)) return launch;
-  MYDEV_CHECK(stream.device().driver->copy_strided != nullptr, MYDEV_UNIMPLEMENTED, "device " MYDEV_DEVICE_NAME ":",
-              stream.device().index,
-              " copies no strided views: its driver has neither a kernel 'mydev.copy' nor copy_strided");
-  return std::make_unique<StridedCopyCommand>(step);
+  constexpr const char* kCopy = "mydev.copy";
+  const Device& device = stream.device();
+  if (device.driver->copy_strided != nullptr && resolve_kernel(device, kCopy) == nullptr) {
+    return std::make_unique<StridedCopyCommand>(step);
+  }
+  return make_launch(kCopy, step, slots, stream);
 }
 
 }  // namespace
 
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   if (step.kind != StepKind::kFused && step.kind != StepKind::kRepeat) return nullptr;
-  const mydev_kernel* kernel = resolve_kernel(stream.device(), kFusedKernel);
+  const mydev_kernel* kernel = resolve_step(stream.device(), kFusedKernel);
   if (kernel == nullptr) return nullptr;
   std::optional<Attributes> form = fused_form(step);
   if (!form) return nullptr;
@@ -252,12 +269,9 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
 
 std::unique_ptr<Command> make_command(const Step& step, const SlotFacts& slots, Stream& stream) {
   switch (step.kind) {
-    case StepKind::kLaunch: {
+    case StepKind::kLaunch:
       if (step.compiled != nullptr) return std::make_unique<CompiledCommand>(step, slots.memory);
-      auto launch = make_launch(step.name.c_str(), step, slots, stream);
-      MYDEV_ASSERT(launch != nullptr);  // verify_kernels has found it
-      return launch;
-    }
+      return make_launch(step.name.c_str(), step, slots, stream);
     case StepKind::kCopy:
       return make_copy(step, slots, stream);
     case StepKind::kFill:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/device_name.h"
+#include "runtime/base/source_location.h"
 #include "runtime/command/pending_launch.h"
 #include "runtime/memory/workspace.h"
 
@@ -24,12 +25,26 @@ mydev_code run_entry(const mydev_kernel& kernel, const mydev_frame& frame) noexc
   return MYDEV_INTERNAL;
 }
 
+// The frame is copied. A failure sticks to the stream.
+mydev_code call_in_order(const mydev_kernel& kernel, const mydev_frame& frame, Stream& stream, LaunchMode& mode) {
+  PendingLaunch& pending = PendingLaunch::make(kernel, frame, stream, std::move(mode.decision));
+  try {
+    stream.host_call([&kernel, &pending] { pending.complete(pending.frame(), run_entry(kernel, *pending.frame())); },
+                     kernel.name, source_location());
+  } catch (...) {
+    pending.release();
+    throw;
+  }
+  return MYDEV_OK;
+}
+
 // Gives the frame to the driver; on success of an asynchronous launch the driver owns the copy until it completes it. A
 // record that enqueues for itself borrows the frame.
 mydev_code submit(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchMode& mode) {
   const mydev_driver_api& driver = *stream.device().driver;
   const LaunchScope scope;
   if (mode.enqueues) return run_entry(kernel, frame);
+  if (mode.in_host_call) return call_in_order(kernel, frame, stream, mode);
   const auto give = [&](mydev_frame* given) {
     const CompiledLaunch* compiled = mode.compiled;
     return compiled == nullptr ? driver.launch(stream.handle(), &kernel, given)

@@ -180,7 +180,7 @@ Values some_values(size_t count) {
 
 bool has_kernels() {
   for (const char* kernel : {"mydev.mul", "mydev.tanh", "mydev.gt", "mydev.where", "mydev.add"}) {
-    if (resolve_kernel(device(0), kernel) == nullptr) return false;
+    if (resolve_step(device(0), kernel) == nullptr) return false;
   }
   return true;
 }
@@ -313,7 +313,7 @@ std::vector<std::string>& seen() {
 }
 
 TEST(TiledStep, IsOneLaunchThatSaysWhatItComputes) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
+  if (resolve_step(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   Executor executor = executor_of(fuse(parsed(R"(program p(x: f32[8]) -> (y: f32[8]) {
   temporary t: f32[8]
   t = launch mydev.exp(x)
@@ -352,7 +352,7 @@ program p(v: f32[50000], w: f32[50000]) -> (x: f32[50000]) {
   Executor executor = executor_of(program);
   const uint64_t before = launch_count();
   executor.run(default_stream(0), std::vector{v.binding(), factors.binding()}, std::vector{x.binding()});
-  EXPECT_EQ(launch_count() - before, resolve_kernel(device(0), "mydev.fused") != nullptr ? 1U : 10U);
+  EXPECT_EQ(launch_count() - before, resolve_step(device(0), "mydev.fused") != nullptr ? 1U : 10U);
   const Values actual = x.read();
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-5 * std::abs(expected[i]) + 1e-5);
 }
@@ -383,7 +383,7 @@ TEST_P(TiledLoop, MovesOverRows) {
   const Floats v(values), y(Values(values.size(), 0));
   const uint64_t before = launch_count();
   executor.run(default_stream(0), std::vector{v.binding()}, std::vector{y.binding()});
-  const bool is_one = resolve_kernel(device(0), "mydev.fused") != nullptr && step >= kRow;
+  const bool is_one = resolve_step(device(0), "mydev.fused") != nullptr && step >= kRow;
   EXPECT_EQ(launch_count() - before, is_one ? 1U : 4U);
   EXPECT_EQ(y.read(), expected);
 }
@@ -443,7 +443,7 @@ program p(v: f32[64], w: f32[5]) -> (x: f32[64]) {
 }
 
 TEST(TiledStep, FailsInTheRoundThatItsKernelFailsIn) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
+  if (resolve_step(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   Executor executor = executor_of(fuse(parsed(R"(program iteration(donated y: s64[8], x: s64[8]) -> (y) {
   y = launch mydev.div_trunc(y, x)
 }
@@ -463,7 +463,7 @@ program p(v: s64[8], x: s64[24]) -> (y: s64[8]) {
 }
 
 TEST(TiledStep, FailsAsItsKernelDoes) {
-  if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
+  if (resolve_step(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
   Executor executor = executor_of(fuse(parsed(R"(program p(x: s64[8]) -> (y: s64[8]) {
   temporary t: s64[8]
   t = launch mydev.sub(x, x; alpha=1)

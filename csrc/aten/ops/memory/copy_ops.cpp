@@ -183,27 +183,34 @@ bool copy_by_kernel(const at::Tensor& dst, const at::Tensor& src) {
   return true;
 }
 
+// The host converts. The storages travel whole, so that strides stay as they are.
+void copy_by_host(const at::Tensor& dst, const at::Tensor& src, Stream& stream) {
+  const auto on_host = [&](const at::Tensor& tensor) {
+    const c10::Storage& storage = tensor.storage();
+    at::Tensor bytes = at::empty({static_cast<int64_t>(storage.nbytes())}, at::kByte);
+    copy_to_host(bytes.mutable_data_ptr(), storage.data(), storage.nbytes(), stream);
+    at::Tensor host = at::empty({0}, tensor.options().device(c10::kCPU));
+    host.set_(bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+    if (tensor.is_conj()) host._set_conj(true);
+    if (tensor.is_neg()) host._set_neg(true);
+    return host;
+  };
+  const at::Tensor host = on_host(dst);
+  host.copy_(on_host(src));
+  copy_bytes(stream, dst.storage().mutable_data(), host.storage().data(), host.storage().nbytes(),
+             MYDEV_COPY_HOST_TO_DEVICE);
+}
+
 void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
-  if (try_kernels<at::_ops::copy_>([&] { return copy_by_kernel(dst, src); })) return;
+  const auto by_kernel = [&] { return try_kernels<at::_ops::copy_>([&] { return copy_by_kernel(dst, src); }); };
   Stream& stream = current_stream(dst.device().index());
+  const bool on_copies = stream.capture() != nullptr && copy_kernel.on(dst) != nullptr &&
+                                  copy_kernel.runs_on_copies(dst.device().index());
+  if (!on_copies && by_kernel()) return;
   if (same_bytes(dst, src)) {
     copy_bytes(stream, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), MYDEV_COPY_DEVICE_TO_DEVICE);
-  } else if (!try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_DEVICE)) {
-    // No kernel for these dtypes: the host converts. The storages travel whole, so that strides stay as they are.
-    auto on_host = [](const at::Tensor& tensor) {
-      const c10::Storage& storage = tensor.storage();
-      at::Tensor bytes = at::empty({static_cast<int64_t>(storage.nbytes())}, at::kByte);
-      copy_to_host(bytes.mutable_data_ptr(), storage.data(), storage.nbytes(), current_stream(tensor.device().index()));
-      at::Tensor host = at::empty({0}, tensor.options().device(c10::kCPU));
-      host.set_(bytes.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
-      if (tensor.is_conj()) host._set_conj(true);
-      if (tensor.is_neg()) host._set_neg(true);
-      return host;
-    };
-    const at::Tensor host = on_host(dst);
-    host.copy_(on_host(src));
-    copy_bytes(current_stream(dst.device().index()), dst.storage().mutable_data(), host.storage().data(),
-               host.storage().nbytes(), MYDEV_COPY_HOST_TO_DEVICE);
+  } else if (!try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_DEVICE) && !(on_copies && by_kernel())) {
+    copy_by_host(dst, src, stream);
   }
 }
 
