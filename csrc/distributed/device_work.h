@@ -97,7 +97,7 @@ class DeviceWork final : public c10d::Work {
   bool abort_requested_ = false;
   bool watched_ = false;  // the end comes by itself
   size_t pending_stages_ = 0;
-  std::exception_ptr stage_error_;  // the first
+  std::exception_ptr stage_error_;    // the first
   Stream* waiting_stream_ = nullptr;  // the first on which wait() left the waiting to the stream
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::jthread watcher_;

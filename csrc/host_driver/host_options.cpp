@@ -9,7 +9,8 @@ namespace mydev::host_driver {
 
 namespace {
 
-constexpr const char* kValidOptions = "devices=N, memory=SIZE, async, guarded, remote, kernels=all|none, faults[=SEED][:KIND@N]";
+constexpr const char* kValidOptions =
+    "devices=N, memory=SIZE, async, guarded, remote, kernels=all|none, faults[=SEED][:KIND@N]";
 constexpr const char* kWantedSize = "a size such as 512M: bytes, or a number with suffix K, M or G";
 
 struct Option {

@@ -265,9 +265,8 @@ Shardings whole_shardings(const Function& main, int64_t devices) {
 
 }  // namespace
 
-LoweredProgram lower(const Module& program, const Placement& placement) {
-  std::shared_ptr<const Partition> parts;
-  if (placement.devices() > 1 && has_shardings(program, placement.devices())) {
+LoweredProgram lower(const Module& program, const Placement& placement, std::shared_ptr<const Partition> parts) {
+  if (parts == nullptr && placement.devices() > 1 && has_shardings(program, placement.devices())) {
     parts = std::make_shared<const Partition>(partition(program, placement.devices()));
   }
   const Module& module = parts != nullptr ? parts->module : program;

@@ -58,7 +58,8 @@ struct LoweredProgram {
 // A program for several devices that has shardings becomes the program of one of them (partition/partition.h):
 // parameters and results are split into shards as their shardings ("sdy.sharding", "mhlo.sharding") say. An argument
 // without a sharding is split as its only user asks, or else whole. A result without one is split as it comes if it has
-// any attribute, or else whole.
-LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {});
+// any attribute, or else whole. The partition is the same on all devices: a further device is given that of the first.
+LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {},
+                     std::shared_ptr<const Partition> parts = nullptr);
 
 }  // namespace mydev::lowering

@@ -32,8 +32,8 @@ enum class BuiltinRuns : uint8_t {
   // elsewhere the operator takes its alias (host/alias.h), as if there were no kernel. A driver's own record of the
   // name is launched on any device. So is the host's record while a graph is captured, since a capture takes no alias.
   kWithoutHostAccess,
-  // Anywhere, and on copies where the host does not reach the memory. This is for kernels that draw random numbers: these
-  // are the same on every device, and the same whether a graph is captured or not.
+  // Anywhere, and on copies where the host does not reach the memory. This is for kernels that draw random numbers:
+  // these are the same on every device, and the same whether a graph is captured or not.
   kOnCopies,
 };
 

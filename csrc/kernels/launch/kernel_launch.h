@@ -22,8 +22,8 @@ class KernelDeclined : public std::exception {
 };
 
 // Runs `kernel`, a record or a choice of several, on a frame without scratch. A stream that captures is also given what
-// resolve_step finds. Throws KernelDeclined if each record declines. Raises the error of a plan or a launch that fails, and the allocator's if there is no memory for scratch,
-// with the kernel's name and operands.
+// resolve_step finds. Throws KernelDeclined if each record declines. Raises the error of a plan or a launch that fails,
+// and the allocator's if there is no memory for scratch, with the kernel's name and operands.
 void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
 
 }  // namespace mydev

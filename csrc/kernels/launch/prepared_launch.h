@@ -39,9 +39,9 @@ class PreparedLaunch {
   void run(mydev_frame& frame, Stream& stream) const;
 
  private:
-  const mydev_kernel* kernel_;                    // to launch each time anew, if there is no record
-  const mydev_kernel* record_ = nullptr;          // that takes the frame
-  const KernelCandidate* candidate_ = nullptr;    // which it is of a choice
+  const mydev_kernel* kernel_;                  // to launch each time anew, if there is no record
+  const mydev_kernel* record_ = nullptr;        // that takes the frame
+  const KernelCandidate* candidate_ = nullptr;  // which it is of a choice
   std::vector<BufferUse> uses_;
   std::string declined_;  // why records before it do not take the frame
   uint64_t scratch_bytes_ = 0;

@@ -77,8 +77,8 @@ class StagedFrame {
   void add_region(const mydev_buffer& buffer, const BufferUse& use) {
     if (!lies_on_device(buffer) || use.begin == use.end) return;
     const auto data = reinterpret_cast<uintptr_t>(buffer.data);
-    regions_.push_back({data + static_cast<uintptr_t>(use.begin), data + static_cast<uintptr_t>(use.end), use.reads,
-                        use.writes, 0});
+    regions_.push_back(
+        {data + static_cast<uintptr_t>(use.begin), data + static_cast<uintptr_t>(use.end), use.reads, use.writes, 0});
   }
 
   void merge_regions() {

@@ -40,8 +40,8 @@ const mydev_kernel* find_kernel(std::string_view name);
 // Returns what runs the name on `device`, for launch_kernel (kernels/launch): the registry's record, or a choice of the
 // driver's own and that one (kernel_choice.h), each if the device can run it; else nullptr.
 const mydev_kernel* resolve_kernel(const Device& device, const char* name);
-// The same for a step of a program, which cannot fall back. On a device whose memory the host does not reach, a built-in
-// kernel's last candidate is the host's record on copies (kernels/launch/staged_launch.h).
+// The same for a step of a program, which cannot fall back. On a device whose memory the host does not reach, a
+// built-in kernel's last candidate is the host's record on copies (kernels/launch/staged_launch.h).
 const mydev_kernel* resolve_step(const Device& device, const char* name);
 // The driver's own record alone, or nullptr. For operators that have something faster than the host's record.
 const mydev_kernel* resolve_drivers_kernel(const Device& device, const char* name);

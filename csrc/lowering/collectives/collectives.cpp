@@ -14,21 +14,14 @@ constexpr size_t kMostCancelled = 64;                  // that are remembered: r
 constexpr uint64_t kStartedAlone = uint64_t{1} << 63;  // in the numbers of such runs
 }  // namespace
 
-Collectives::Collectives(const std::string& key, SeveralProcesses several)
-    : several_(std::move(several)), program_(fnv1a(key)), runs_(several_.devices.size(), 0) {}
-
-std::shared_ptr<Collectives> Collectives::shared(const std::string& key, int64_t devices, SeveralProcesses several) {
+std::shared_ptr<Collectives> Collectives::shared(const std::string& key, const std::shared_ptr<Collectives>& ours) {
   static std::mutex& mutex = *new std::mutex();
   static auto& known = *new std::map<std::string, std::weak_ptr<Collectives>>();
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  std::shared_ptr<Collectives> found = known[key].lock();
-  if (found == nullptr) {
-    found = several.processes == nullptr ? std::make_shared<Collectives>(devices)
-                                         : std::make_shared<Collectives>(key, std::move(several));
-    known[key] = found;
-  }
-  return found;
+  const auto [entry, is_first] = known.try_emplace(key, ours);
+  if (is_first) ours->program_ = fnv1a(key);
+  return entry->second.lock();
 }
 
 uint64_t Collectives::next_run(int64_t device) {

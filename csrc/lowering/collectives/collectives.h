@@ -43,16 +43,16 @@ struct RendezvousKey {
 
 class Collectives {
  public:
-  // All devices are in this process.
-  explicit Collectives(int64_t devices)
-      : runs_(static_cast<size_t>(devices), 0), started_(static_cast<size_t>(devices), 0) {}
-  // `key` names the operations that need a rendezvous, alike in all processes.
-  Collectives(const std::string& key, SeveralProcesses several);
-
-  // Returns the one object that programs with the same `key` share. The key names their devices, and the operations
-  // that need a rendezvous. Programs may differ otherwise, for example if a device's number is a constant in them.
   // `several.processes`: nullptr if all devices are of this process.
-  static std::shared_ptr<Collectives> shared(const std::string& key, int64_t devices, SeveralProcesses several = {});
+  explicit Collectives(int64_t devices, SeveralProcesses several = {})
+      : several_(std::move(several)),
+        runs_(static_cast<size_t>(devices), 0),
+        started_(static_cast<size_t>(devices), 0) {}
+
+  // Returns the one object that programs with the same `key` share: `ours`, which has had no run, unless there is one.
+  // The key names the devices, and the operations that need a rendezvous, alike in all processes. Programs may differ
+  // otherwise, for example if a device's number is a constant in them.
+  static std::shared_ptr<Collectives> shared(const std::string& key, const std::shared_ptr<Collectives>& ours);
 
   // The number of the next run of a device that is started by itself, or with the devices of its process. The client's
   // runs have other numbers.
@@ -87,7 +87,7 @@ class Collectives {
             const std::function<bool()>& holds);
 
   const SeveralProcesses several_;
-  const uint64_t program_ = 0;  // its number among the processes
+  uint64_t program_ = 0;  // its number among the processes
   std::mutex mutex_;
   std::vector<uint64_t> runs_;     // by device
   std::vector<uint64_t> started_;  // by device: how many of its runs were started by themselves

@@ -8,8 +8,8 @@ namespace mydev::pjrt {
 
 SharedStorage Storage::allocate(PJRT_Memory& memory, uint64_t bytes) {
   if (!memory.on_host()) return std::make_shared<Storage>(*mydev::allocate(memory.device->stream, bytes), bytes);
-  std::shared_ptr<void> data = memory.kind == MemoryKind::kPinnedHost ? pinned_memory(memory.device->device, bytes)
-                                                                      : host_memory(bytes);
+  std::shared_ptr<void> data =
+      memory.kind == MemoryKind::kPinnedHost ? pinned_memory(memory.device->device, bytes) : host_memory(bytes);
   void* address = data.get();
   return of_others(address, bytes, [data = std::move(data)] {});
 }

@@ -79,56 +79,61 @@ lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>&
   return several;
 }
 
-// The data of an instance. The order matters: the lowered program is destroyed before the module.
-struct Compiled {
+// The program of one device. The order matters: the lowered program is destroyed before the module.
+struct Lowered {
   std::shared_ptr<const stablehlo::Module> module;
-  lowering::LoweredProgram lowered;
+  lowering::Placement placement;
+  lowering::LoweredProgram program;
 };
+using SharedLowered = std::shared_ptr<const Lowered>;
 
 class StablehloInstance final : public ModuleInstance {
  public:
-  StablehloInstance(Compiled compiled, const lowering::Placement& placement, const ModulePlace& place)
-      : compiled_(std::move(compiled)),
-        placement_(placement),
-        instance_(ProgramModule(compiled_.lowered.program).load(place)) {}
+  StablehloInstance(SharedLowered lowered, const ModulePlace& place)
+      : lowered_(std::move(lowered)), instance_(ProgramModule(lowered_->program.program).load(place)) {}
 
   void run(const ModuleRun& run) override {
-    if (placement_.devices() > 1) {
+    const lowering::Placement& placement = lowered_->placement;
+    if (placement.devices() > 1) {
       submit_host_call(run.stream, "a run on several devices",
-                       [collectives = placement_.collectives, device = placement_.device(), id = run.run_id] {
+                       [collectives = placement.collectives, device = placement.device(), id = run.run_id] {
                          collectives->begin(device, id);
                        });
     }
     instance_->run(run);
   }
   std::optional<uint64_t> run_of_its_own() override {
-    if (compiled_.lowered.collectives_text.empty()) return std::nullopt;
-    return placement_.collectives->next_run(placement_.device());
+    if (lowered_->program.collectives_text.empty()) return std::nullopt;
+    return lowered_->placement.collectives->next_run(lowered_->placement.device());
   }
   void cancel(uint64_t run_id, const Failure& failure) override {
-    placement_.collectives->cancel(run_id, failure.message);
+    lowered_->placement.collectives->cancel(run_id, failure.message);
   }
 
  private:
-  Compiled compiled_;
-  lowering::Placement placement_;
+  SharedLowered lowered_;
   std::unique_ptr<ModuleInstance> instance_;
 };
 
-// The module is lowered anew for each device, since its program knows the device's replica and partition.
+// The module is partitioned once. It is lowered once for each device, since the program knows the device's replica and
+// partition; the first device's program also describes the module.
 class StablehloModule final : public CompiledModule {
  public:
   StablehloModule(stablehlo::Module module, const CompileOptions& options)
       : module_(std::make_shared<const stablehlo::Module>(std::move(module))) {
-    placement_.replicas = options.num_replicas;
-    placement_.partitions = options.num_partitions;
+    lowering::Placement placement{options.num_replicas, options.num_partitions};
+    placement.collectives =
+        std::make_shared<lowering::Collectives>(placement.devices(), processes_of(options.device_assignment));
     stablehlo::verify(*module_);
-    const lowering::LoweredProgram first = lowering::lower(*module_, placement_);
-    placement_.collectives =
-        lowering::Collectives::shared(serialize_device_assignment(options.device_assignment) + first.collectives_text,
-                                      placement_.devices(), processes_of(options.device_assignment));
+    first_ = std::make_shared<const Lowered>(Lowered{module_, placement, lowering::lower(*module_, placement)});
+    const lowering::LoweredProgram& first = first_->program;
+    collectives_ = placement.collectives;
+    if (!first.collectives_text.empty()) {
+      collectives_ = lowering::Collectives::shared(
+          serialize_device_assignment(options.device_assignment) + first.collectives_text, collectives_);
+    }
     description_ = ProgramModule(first.program).description();
-    log_gathers(description_.name, placement_.devices(), first.gathered);
+    log_gathers(description_.name, placement.devices(), first.gathered);
     const stablehlo::Function& main = module_->main();
     std::vector<const stablehlo::Type*> parameters, results;
     for (const stablehlo::FunctionArgument& argument : main.arguments) parameters.push_back(argument.value->type);
@@ -140,19 +145,13 @@ class StablehloModule final : public CompiledModule {
 
   const ModuleDescription& description() const override { return description_; }
   std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override {
-    lowering::Placement placement = placement_;
-    placement.replica = place.replica;
-    placement.partition = place.partition;
-    return std::make_unique<StablehloInstance>(Compiled{module_, lowering::lower(*module_, placement)}, placement,
-                                               place);
+    return std::make_unique<StablehloInstance>(lowered_for(place), place);
   }
-  void show(const std::function<void(const program::Program&)>& look) const override {
-    look(*lowering::lower(*module_, placement_).program);
-  }
+  void show(const std::function<void(const program::Program&)>& look) const override { look(*first_->program.program); }
   // Clients do not know Shardy's operators by the time that they ask.
   std::optional<std::string> text() const override {
-    if (!lowering::has_shardings(*module_, placement_.devices())) return std::nullopt;
-    return stablehlo::print(lowering::partition(*module_, placement_.devices()).module);
+    const lowering::Partition* parts = first_->program.partition.get();
+    return parts == nullptr ? std::nullopt : std::optional(stablehlo::print(parts->module));
   }
 
  private:
@@ -167,12 +166,25 @@ class StablehloModule final : public CompiledModule {
       // Clients have memory for what the module declares: the program writes and reads all of it, and no more.
       MYDEV_ASSERT(values[i].shape->sizes == computed->sizes && values[i].shape->bytes == computed->bytes);
       values[i].memory = memory_named(kinds[i]);
-      if (placement_.partitions > 1) values[i].sharding = serialized(shardings[i]);
+      if (first_->placement.partitions > 1) values[i].sharding = serialized(shardings[i]);
     }
   }
 
+  SharedLowered lowered_for(const ModulePlace& place) const {
+    lowering::Placement placement = first_->placement;
+    placement.replica = place.replica;
+    placement.partition = place.partition;
+    placement.collectives = collectives_;
+    if (placement.device() == first_->placement.device() && collectives_ == first_->placement.collectives) {
+      return first_;
+    }
+    lowering::LoweredProgram program = lowering::lower(*module_, placement, first_->program.partition);
+    return std::make_shared<const Lowered>(Lowered{module_, placement, std::move(program)});
+  }
+
   std::shared_ptr<const stablehlo::Module> module_;
-  lowering::Placement placement_;
+  SharedLowered first_;                                 // of the first device
+  std::shared_ptr<lowering::Collectives> collectives_;  // of all devices, and of other modules that meet for the same
   ModuleDescription description_;
 };
 

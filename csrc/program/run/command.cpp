@@ -178,7 +178,10 @@ class FusedCommand final : public Command {
  public:
   // Throws KernelDeclined.
   FusedCommand(const Step& step, Attributes form, const mydev_kernel& kernel, Stream& stream)
-      : step_(step), form_(std::move(form)), made_(step), launch_(kernel, frame_with_form(), stream, /*constants=*/0, uses_of_fused(step)) {
+      : step_(step),
+        form_(std::move(form)),
+        made_(step),
+        launch_(kernel, frame_with_form(), stream, /*constants=*/0, uses_of_fused(step)) {
     made_.frame().num_attributes = 1;  // launches are given the text alone: the plan has read the rest
   }
 

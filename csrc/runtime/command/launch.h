@@ -31,9 +31,9 @@ inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
 
 // How to launch a record that asks for more than launch() gives.
 struct LaunchMode {
-  bool enqueues = false;     // the runtime calls the record's entry, which enqueues (MYDEV_RUNS_HOST_ENQUEUE)
-  bool may_decline = false;  // UNIMPLEMENTED before the driver accepted the frame is no error
-  bool of_driver = false;    // the driver knows the record: its own, or one that says so
+  bool enqueues = false;      // the runtime calls the record's entry, which enqueues (MYDEV_RUNS_HOST_ENQUEUE)
+  bool may_decline = false;   // UNIMPLEMENTED before the driver accepted the frame is no error
+  bool of_driver = false;     // the driver knows the record: its own, or one that says so
   bool in_host_call = false;  // the stream calls the record's entry on the host, when it comes to it
   Decision decision;
   const CompiledLaunch* compiled = nullptr;  // of a kernel that was compiled at run time; `kernel` is what it shows

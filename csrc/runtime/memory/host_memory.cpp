@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kHostAlignment = 64;
 
-// Blocks whose sizes are powers of two. Pinning is slow, and each copy of an asynchronous device needs some. A block may
-// come back in a host call of a stream, which must not call the driver: taking one gives back what is too much.
+// Blocks whose sizes are powers of two. Pinning is slow, and each copy of an asynchronous device needs some. A block
+// may come back in a host call of a stream, which must not call the driver: taking one gives back what is too much.
 class PinnedPool {
  public:
   explicit PinnedPool(const Device& device) : device_(device) {}

@@ -91,7 +91,8 @@ class HostOptionsRefusal : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Texts, HostOptionsRefusal,
                          testing::Values("devices", "devices=", "devices=x", "devices=-1", "devices=17", "devices=2x",
                                          "memory=", "memory=0", "memory=3X", "memory=M", "memory=99999999999999G",
-                                         "async=1", "guarded=yes", "kernels", "kernels=some", "color=red", "Async", " async"));
+                                         "async=1", "guarded=yes", "kernels", "kernels=some", "color=red", "Async",
+                                         " async"));
 TEST_P(HostOptionsRefusal, NamesTheOption) {
   try {
     parse_host_options(GetParam());

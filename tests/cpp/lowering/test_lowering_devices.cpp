@@ -59,9 +59,10 @@ TEST(Collectives, RememberTheRunThatWasCancelledLast) {
 }
 
 TEST(Collectives, AreSharedWhereDevicesMeetForTheSame) {
-  const auto first = Collectives::shared("devices 0 and 1, a sum of f32[4]", 2);
-  EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", 2), first);
-  EXPECT_NE(Collectives::shared("devices 0 and 1, a sum of f32[5]", 2), first);
+  const auto first = std::make_shared<Collectives>(2), second = std::make_shared<Collectives>(2);
+  EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", first), first);
+  EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[4]", second), first);
+  EXPECT_EQ(Collectives::shared("devices 0 and 1, a sum of f32[5]", second), second);
   EXPECT_EQ(first->next_run(0), first->next_run(1));
   EXPECT_NE(first->next_run(0), first->next_run(0));
 }

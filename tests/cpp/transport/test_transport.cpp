@@ -278,7 +278,7 @@ TEST(CollectivesOfProcesses, CombineWhatAllBringInOneOrder) {
   const std::vector<int64_t> of_process = {0, 0, 1, 2};
   std::vector<std::unique_ptr<Collectives>> collectives;
   for (const auto& process : processes) {
-    collectives.push_back(std::make_unique<Collectives>("sums", lowering::SeveralProcesses{process, {0, 1, 2, 3}}));
+    collectives.push_back(std::make_unique<Collectives>(4, lowering::SeveralProcesses{process, {0, 1, 2, 3}}));
   }
   const std::vector<int64_t> all = {3, 1, 0, 2}, outer = {0, 3}, inner = {1, 2};
   std::vector<std::vector<float>> of_all(4), of_pairs(4);
@@ -301,7 +301,7 @@ TEST(CollectivesOfProcesses, CombineWhatAllBringInOneOrder) {
 
 TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
   const auto processes = joined({2, 1});
-  Collectives here("sums", {processes[0], {0, 1, 2}}), there("sums", {processes[1], {0, 1, 2}});
+  Collectives here(3, {processes[0], {0, 1, 2}}), there(3, {processes[1], {0, 1, 2}});
   const std::vector<int64_t> all = {0, 1, 2};
   std::vector<std::string> messages(2);
   on_all_devices(3, [&](int64_t device) {
@@ -319,7 +319,7 @@ TEST(CollectivesOfProcesses, RaiseWhereADeviceOfAnotherProcessFails) {
 
 TEST(CollectivesOfProcesses, RaiseWhereAnotherBringsOtherSizes) {
   const auto processes = joined({1, 1});
-  Collectives here("sums", {processes[0], {0, 1}}), there("sums", {processes[1], {0, 1}});
+  Collectives here(2, {processes[0], {0, 1}}), there(2, {processes[1], {0, 1}});
   const std::vector<int64_t> both = {0, 1};
   on_all_devices(2, [&](int64_t device) {
     Collectives& own = device == 0 ? here : there;
