@@ -6,7 +6,8 @@ each pass's time; build/passes.json keeps what passed, when, and how long it too
 
 Passes of many tests ask a third of them each, and a sixth of those that are marked slow. Passes that ask the same tests
 do not ask the same third. The thirds rotate by commit: three commits that follow each other ask everything that is not
-slow, six ask everything. With ``--long`` each pass asks all, and what is repeated is repeated more often.
+slow, six ask everything. The two sanitizers, which need a build each, take turns by commit. With ``--long`` each pass
+asks all, and what is repeated is repeated more often.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Pass:
     command: str  #: for a shell; {turn} are options that choose a part of the tests
     in_test: bool = False  #: part of `make test`
     turn: int = 0  #: which part: passes with other turns ask others
+    of: int = 1  #: it is a pass of one commit in so many, that with `turn`
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -89,8 +91,8 @@ PASSES = (
         "tools/setup_torch_xla.sh --if-present && PYTHONPATH=$PWD/build/torch_xla_package build/torch_xla/bin/python "
         "-m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla --fifth",
     ),
-    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {turn}"),
-    Pass("TSan", "tools/sanitize.sh thread build/tsan"),
+    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {turn}", of=2),
+    Pass("TSan", "tools/sanitize.sh thread build/tsan", turn=1, of=2),
     Pass(
         "the other instruction sets",
         f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {CTEST} -L instruction_sets && {PYTEST} -m instruction_sets tests",
@@ -107,6 +109,8 @@ def main() -> int:
 
     record = _read_record()
     chosen = [step for step in PASSES if step.in_test or arguments.what == "check"]
+    if not arguments.long:
+        chosen = [step for step in chosen if (_commits() + step.turn) % step.of == 0]
     failed = []
     for step in chosen:
         command = _command(step, arguments.long)

@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <climits>
 #include <cstring>
 #include <fstream>
@@ -60,6 +61,15 @@ std::string text_of(const ProcessRecord& record) {
   return text.str();
 }
 
+int64_t number_of(const std::string& line, int64_t most, int process) {
+  int64_t number = -1;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  const bool is_number = error == std::errc() && end == line.data() + line.size() && number >= 0 && number <= most;
+  MYDEV_CHECK(is_number, MYDEV_INVALID_ARGUMENT, "the record of process ", process, " has '", line,
+              "' where a number up to ", most, " belongs");
+  return number;
+}
+
 ProcessRecord record_of(const std::string& text, int process) {
   std::istringstream lines(text);
   const auto line = [&lines] {
@@ -71,13 +81,13 @@ ProcessRecord record_of(const std::string& text, int process) {
   MYDEV_CHECK(version == kVersion, MYDEV_FAILED_PRECONDITION, "process ", process, " speaks '", version,
               "', and this one '", kVersion, "': all must have the same version of the plugin");
   ProcessRecord record;
-  record.devices = std::stoll('0' + line());
+  record.devices = number_of(line(), INT_MAX, process);
   record.device_kind = line();
   record.host = line();
   record.machine = line();
   record.address = line();
-  record.port = static_cast<uint16_t>(std::stoul('0' + line()));
-  record.id = std::stoll('0' + line());
+  record.port = static_cast<uint16_t>(number_of(line(), UINT16_MAX, process));
+  record.id = number_of(line(), INT64_MAX, process);
   record.token = line();
   return record;
 }

@@ -99,7 +99,15 @@ assert row.kernel == "", row
 assert 0 < row.copy_seconds < row.seconds, row
 assert row.bytes_copied == 8000, row
 from torch_mydev.observe.fallback import FallbackRow
-assert FallbackRow("aten::_softmax.out", 1, 0, 0.0, 0.0, "", "").kernel == "mydev.softmax"
+kernels = {
+    "aten::_softmax.out": "mydev.softmax",
+    "aten::addmm": "mydev.matmul",
+    "aten::nll_loss_forward": "mydev.nll_loss",
+    "aten::_log_softmax_backward_data": "mydev.log_softmax_backward",
+    "mydev.sort": "mydev.sort",
+}
+for op, kernel in kernels.items():
+    assert FallbackRow(op, 1, 0, 0.0, 0.0, "", "").kernel == kernel, op
 """
     result = run_python(program, MYDEV_DRIVER="host:remote")
     assert result.returncode == 0, result.stderr

@@ -156,6 +156,12 @@ DEFECTS = {
 }
 
 
+def test_a_driver_in_this_folder_wants_its_path(run_python: Run, no_shared_object: Path) -> None:
+    code = f"import os; os.chdir({str(no_shared_object.parent)!r})\nimport torch\ntorch.ones(1, device='mydev')"
+    result = run_python(code, fresh=True, MYDEV_DRIVER=no_shared_object.name)
+    assert "for the file in this folder write ./text.so" in result.stderr
+
+
 @pytest.mark.parametrize("use", FIRST_USES)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_driver_that_does_not_start_is_told_in_one_line(

@@ -59,14 +59,23 @@ def _contracts() -> frozenset[str]:
     return frozenset(contract["kernel"] for contract in _C.kernel_contracts())
 
 
+#: Operators that are forms of one kernel of another name.
+_FORMS = dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addbmm", "linear"), "matmul")
+_FORMS["convolution_backward"] = "convolution_backward_data"
+
+
 def _kernel_of(op: str) -> str:
     """The contract of an operator's name: that of its base, with or without what marks private and in-place forms."""
     base = op.partition("::")[2].partition(".")[0]
+    public = base.strip("_")
     for name in (
         base,
-        base.strip("_"),
-        base.strip("_").removeprefix("native_"),
-        base.strip("_").removesuffix("_dense"),
+        public,
+        public.removeprefix("native_"),
+        public.removesuffix("_dense"),
+        public.removesuffix("_forward"),
+        public.removesuffix("_data"),
+        _FORMS.get(public, ""),
     ):
         if f"{DEVICE_NAME}.{name}" in _contracts():
             return f"{DEVICE_NAME}.{name}"

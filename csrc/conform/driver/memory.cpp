@@ -32,10 +32,12 @@ void allocations_do_not_overlap(DriverCase& t) {
 }
 
 void freed_memory_is_reused(DriverCase& t) {
-  const uint64_t most = std::min<uint64_t>(t.device().properties.total_memory / 4 * 3, uint64_t{1} << 40);
+  const mydev_device_properties& properties = t.device().properties;
+  const uint64_t largest = properties.max_allocation != 0 ? properties.max_allocation : uint64_t{1} << 40;
+  const uint64_t most = std::min(properties.total_memory / 4 * 3, largest);
   for (int round = 0; round < 4; ++round) {
     const DeviceMemory memory(t, most);
-    t.checks.that(memory.data() != nullptr, "memory_alloc of three quarters of the memory gave NULL");
+    t.checks.that(memory.data() != nullptr, "memory_alloc of " + std::to_string(most) + " bytes gave NULL");
   }
 }
 
@@ -164,7 +166,8 @@ std::vector<Case> memory_cases() {
       {"allocations_are_aligned", "pointers from memory_alloc have the alignment of the properties",
        allocations_are_aligned},
       {"allocations_do_not_overlap", "two allocations share no byte", allocations_do_not_overlap},
-      {"freed_memory_is_reused", "three quarters of the memory can be had again and again", freed_memory_is_reused},
+      {"freed_memory_is_reused", "three quarters of the memory, or max_allocation, can be had again and again",
+       freed_memory_is_reused},
       {"memory_beyond_the_total_is_exhausted", "more than total_memory is RESOURCE_EXHAUSTED, with a message",
        memory_beyond_the_total_is_exhausted},
       {"usable_after_running_out", "the device works after an allocation failed", usable_after_running_out},

@@ -93,7 +93,9 @@ mydev_driver_query_fn open_driver(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it per thread
-    raise(MYDEV_FAILED_PRECONDITION, "driver '" + path + "' cannot be loaded: " + (reason != nullptr ? reason : ""));
+    const bool in_this_folder = path.find('/') == std::string::npos && file_exists(path);
+    raise(MYDEV_FAILED_PRECONDITION, "driver '" + path + "' cannot be loaded: " + (reason != nullptr ? reason : "") +
+                                         (in_this_folder ? "; for the file in this folder write ./" + path : ""));
   }
   void* symbol = ::dlsym(library, MYDEV_DRIVER_QUERY_SYMBOL);
   if (symbol == nullptr) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -244,6 +245,35 @@ TEST(Socket, LetsGoOfWhoDoesNotKnowTheToken) {
   other.join();
   send(*first, subject(0, 1), "between us");
   EXPECT_EQ(received(*second, subject(0, 1)), "between us");
+}
+
+// Puts a record whose line `wrong` is `text` in the place of process 1's.
+struct WrongRecord final : KeyValueStore {
+  size_t wrong;
+  std::string text;
+  MemoryStore store;
+
+  WrongRecord(size_t line, std::string given) : wrong(line), text(std::move(given)) {}
+  void put(const std::string& key, const std::string& value) override {
+    store.put(key, value);
+    std::string record;
+    std::istringstream lines(value);
+    std::string line;
+    for (size_t i = 0; std::getline(lines, line); ++i) record += (i == wrong ? text : line) + '\n';
+    store.put("wrong", record);
+  }
+  std::string get(const std::string& key, milliseconds timeout) override {
+    return store.get(key.back() == '1' ? "wrong" : key, timeout);
+  }
+};
+
+TEST(Join, NamesTheProcessWhoseRecordHasNoNumber) {
+  for (const auto& [line, text] :
+       {std::pair{1U, "many"}, {1U, "-2"}, {6U, "70000"}, {6U, "99999999999999999999"}, {7U, ""}}) {
+    WrongRecord store(line, text);
+    expect_error(error_of([&] { Processes::join({.index = 0, .count = 2, .devices = 1}, store); }),
+                 MYDEV_INVALID_ARGUMENT, "the record of process 1 has '" + std::string(text) + "' where a number");
+  }
 }
 
 // --- collectives -----------------------------------------------------------------------------------------------------
