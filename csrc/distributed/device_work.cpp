@@ -295,7 +295,7 @@ bool DeviceWork::wait(milliseconds timeout) {
   return true;
 }
 
-// What comes after wait() may read the future's value. The stream waits, so the value is there in its order.
+// Code after wait() may read the future's value. The stream waits, so the value is there in its order.
 void DeviceWork::complete_future_after(Stream& stream) {
   c10::intrusive_ptr<Future> future;
   {

@@ -27,7 +27,7 @@ struct BufferUse {
 // Returns the use of each buffer by the views in the frame and by the contract of a built-in kernel.
 std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame);
 
-// What has been decided about a launch before it.
+// A launch that a record will take.
 struct StagedLaunch {
   const KernelCandidate& candidate;
   std::span<const BufferUse> uses;
