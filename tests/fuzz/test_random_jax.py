@@ -14,7 +14,7 @@ PROGRAMS = Path(__file__).with_name("random_jax.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded"])
+@pytest.mark.parametrize("driver", ["host", "host:remote,async,guarded,kernels=none"])
 def test_random_programs_compute_what_the_cpu_does(fuzz: Fuzz, driver: str) -> None:
     require("jax", "jax==0.10.2")
     for seed in fuzz.seeds(1):

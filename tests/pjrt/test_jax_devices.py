@@ -95,7 +95,9 @@ PARTITIONERS = {"shardy": "SHARDY = True\n", "gspmd": "SHARDY = False\n"}
 
 
 @pytest.mark.parametrize("partitioner", PARTITIONERS)
-@pytest.mark.parametrize("driver", ["host:devices=4", "host:devices=4,async", "host:devices=4,remote,async,guarded,kernels=none"])
+@pytest.mark.parametrize(
+    "driver", ["host:devices=4", "host:devices=4,async", "host:devices=4,remote,async,guarded,kernels=none"]
+)
 def test_programs_of_four_devices(driver: str, partitioner: str) -> None:
     require("jax", "jax==0.10.2")
     code = PARTITIONERS[partitioner] + START + PROGRAMS + END

@@ -54,8 +54,10 @@ class KernelRef {
     return kernel == &absent_ ? nullptr : kernel;
   }
   const mydev_kernel* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
-  // Whether the record that on() returned runs on copies because a graph is captured.
-  bool runs_on_copies(int device) const {
+  // Whether on() returns a record only while a graph is captured. Elsewhere the operator has another way, which is
+  // better in a graph, too, if a stream can be given it.
+  bool is_for_graphs(int device) {
+    on(device);
     return resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire) == &absent_now_;
   }
 

@@ -137,17 +137,22 @@ bool runs_in_host_call(const KernelCandidate& candidate, const Stream& stream) {
 }
 
 void run_staged(StagedLaunch& launch, StagedFrame& staged, Stream& stream) {
-  const KernelCandidate& candidate = launch.candidate;
-  const bool in_order = runs_in_host_call(candidate, stream);
+  const mydev_kernel& record = *launch.candidate.record;
+  const bool in_order = runs_in_host_call(launch.candidate, stream);
   with_scratch_errors(
-      *candidate.record, staged.frame(), [&] { return candidate.owner; },
+      record, staged.frame(), [&] { return launch.candidate.owner; },
       [&] { staged.place(in_order ? pinned_memory(stream.device(), staged.bytes()) : host_memory(staged.bytes())); });
-  staged.copy_in(stream);
-  if (!in_order) stream.synchronize();
   LaunchMode mode{.enqueues = !in_order, .in_host_call = in_order, .decision = std::move(launch.decision)};
-  launch_or_decline(*candidate.record, staged.frame(), stream, std::move(mode));
-  staged.copy_out(stream);
-  if (in_order) stream.call_when_reached([memory = staged.memory()] {});
+  try {
+    staged.copy_in(stream);
+    if (!in_order) stream.synchronize();
+    launch_or_decline(record, staged.frame(), stream, std::move(mode));
+    staged.copy_out(stream);
+    if (in_order) stream.host_call([memory = staged.memory()] {}, "the end of a launch on copies", "");
+  } catch (...) {  // the stream may be copying from and to the memory
+    stream.device().driver->stream_synchronize(stream.handle());
+    throw;
+  }
 }
 
 // Whether a result's old value is read. Contracts with lists are asked as a whole.

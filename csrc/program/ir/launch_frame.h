@@ -1,5 +1,6 @@
-// The frame of a launch step: its operands as buffers, results first. The buffers stay where they are, so that
-// addresses may be written into them later.
+// The frame of a launch step: its operands as buffers, results first, and its attributes. If the step leaves some out,
+// they have the defaults of a built-in kernel's contract, so that no kernel has to know them. The buffers stay where
+// they are, so that addresses may be written into them later.
 #pragma once
 
 #include <span>
@@ -22,6 +23,7 @@ class LaunchFrame {
 
  private:
   std::vector<mydev_buffer> buffers_;
+  std::vector<mydev_attribute> attributes_;  // if the step leaves some out
   mydev_frame frame_;
 };
 

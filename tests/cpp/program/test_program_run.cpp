@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/registry/kernel_registry.h"
+#include "program/ir/launch_frame.h"
 #include "program_fixture.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/driver/host_services.h"
@@ -52,6 +53,22 @@ TEST(ProgramRun, CopiesDenseAndStridedViews) {
   y+32 f32[2] = copy x+4 f32[2]
 })");
   EXPECT_EQ(run_once(program, {{1, 2, 3, 4, 5, 6}}, 12), (Values{1, 4, 1, 1, 2, 5, 1, 1, 2, 3, 1, 1}));
+}
+
+TEST(ProgramRun, GivesKernelsTheAttributesThatAStepLeavesOut) {
+  const auto kinds_of = [](const std::string& types, const std::string& kernel) {
+    const SharedProgram program =
+        parsed("program p(x: " + types + "[4]) -> (y: " + types + "[4]) {\n  y = launch " + kernel + "\n}");
+    LaunchFrame made(program->steps()[0]);
+    std::vector<int> kinds;
+    for (uint32_t i = 0; i < made.frame().num_attributes; ++i) kinds.push_back(made.frame().attributes[i].kind);
+    return kinds;
+  };
+  EXPECT_EQ(kinds_of("f32", "mydev.add(x, x)"), std::vector<int>{MYDEV_ATTRIBUTE_FLOAT});
+  EXPECT_EQ(kinds_of("s32", "mydev.add(x, x)"), std::vector<int>{MYDEV_ATTRIBUTE_INT});
+  EXPECT_EQ(kinds_of("c64", "mydev.add(x, x)"), std::vector<int>{MYDEV_ATTRIBUTE_COMPLEX});
+  EXPECT_EQ(kinds_of("f32", "mydev.copy(x)"), (std::vector<int>{MYDEV_ATTRIBUTE_BOOL, MYDEV_ATTRIBUTE_BOOL}));
+  EXPECT_EQ(kinds_of("f32", "mydev.exp(x)"), std::vector<int>{});
 }
 
 TEST(ProgramRun, FillsWithPatterns) {

@@ -204,12 +204,11 @@ void copy_by_host(const at::Tensor& dst, const at::Tensor& src, Stream& stream) 
 void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src) {
   const auto by_kernel = [&] { return try_kernels<at::_ops::copy_>([&] { return copy_by_kernel(dst, src); }); };
   Stream& stream = current_stream(dst.device().index());
-  const bool on_copies =
-      stream.capture() != nullptr && copy_kernel.on(dst) != nullptr && copy_kernel.runs_on_copies(dst.device().index());
-  if (!on_copies && by_kernel()) return;
+  const bool kernel_comes_last = copy_kernel.is_for_graphs(stream.device().index);
+  if (!kernel_comes_last && by_kernel()) return;
   if (same_bytes(dst, src)) {
     copy_bytes(stream, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), MYDEV_COPY_DEVICE_TO_DEVICE);
-  } else if (!try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_DEVICE) && !(on_copies && by_kernel())) {
+  } else if (!try_copy_strided(dst, src, stream, MYDEV_COPY_DEVICE_TO_DEVICE) && !(kernel_comes_last && by_kernel())) {
     copy_by_host(dst, src, stream);
   }
 }

@@ -45,10 +45,17 @@ bool fill_by_driver(const at::Tensor& self, const c10::Scalar& value) {
   return true;
 }
 
+// Returns false if neither a kernel nor the driver fills the tensor.
+template <class Op>
+bool fill_on_device(const at::Tensor& self, const c10::Scalar& value) {
+  const auto by_kernel = [&] { return try_kernels<Op>([&] { return launch_fill(self, value); }); };
+  if (fill_kernel.is_for_graphs(self.get_device())) return fill_by_driver(self, value) || by_kernel();
+  return by_kernel() || fill_by_driver(self, value);
+}
+
 at::Tensor& fill_scalar(at::Tensor& self, const c10::Scalar& value) {
-  const bool filled =
-      try_kernels<ops::fill__Scalar>([&] { return launch_fill(self, value); }) || fill_by_driver(self, value);
-  return filled ? self : BoxedFallback<ops::fill__Scalar>::call(self, value);
+  if (fill_on_device<ops::fill__Scalar>(self, value)) return self;
+  return BoxedFallback<ops::fill__Scalar>::call(self, value);
 }
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
@@ -60,8 +67,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero(at::Tensor& self) {
-  const bool filled = try_kernels<ops::zero_>([&] { return launch_fill(self, 0); }) || fill_by_driver(self, 0);
-  return filled ? self : BoxedFallback<ops::zero_>::call(self);
+  return fill_on_device<ops::zero_>(self, 0) ? self : BoxedFallback<ops::zero_>::call(self);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
