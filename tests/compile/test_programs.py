@@ -272,9 +272,7 @@ def test_a_custom_call_is_a_step() -> None:
     x = X.to("mydev")
     for _ in range(2):
         assert_close(run(x), torch.ops.mydev_cc.test_axpy(x, x * 2, alpha=2.0) + 1)
-    # This library's kernels run on the host: where that does not reach the memory, by copies and so outside.
-    outside = [] if mydev.get_device_properties().host_accessible else ["mydev_cc.test_axpy.default"]
-    assert calls() == outside
+    assert calls() == []  # on copies, where the host does not reach the memory
 
 
 def test_kernels_that_were_replaced_are_recorded_anew(run_python: Run) -> None:
