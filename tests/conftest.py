@@ -160,7 +160,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "program: starts programs of users' libraries; needs --ecosystem")
     config.addinivalue_line("markers", "instruction_sets: compares those that the build has: make check builds all")
     config.addinivalue_line(
-        "markers", "slow: takes several seconds; `make check` asks one in six (support/selection.py)"
+        "markers", "slow: takes several seconds; `make test` does not ask it (support/selection.py)"
     )
     config.addinivalue_line("markers", "host_access: about memory of the device that the host reaches")
     config.addinivalue_line("markers", "devices(n): needs at least n devices, as with MYDEV_DRIVER=host:devices=n")

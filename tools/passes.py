@@ -4,10 +4,9 @@
 on the same tree (the contents of all files that git tracks or would track) is not run again. The table at the end has
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
-Passes of many tests ask a third of them each, and a sixth of those that are marked slow. Passes that ask the same tests
-do not ask the same third. The thirds rotate by commit: three commits that follow each other ask everything that is not
-slow, six ask everything. The two sanitizers, which need a build each, take turns by commit. With ``--long`` each pass
-asks all, and what is repeated is repeated more often.
+Passes of many tests ask a sixth of them each. Passes that ask the same tests do not ask the same sixth. The sixths
+rotate by commit: six commits that follow each other ask everything. The two sanitizers, which need a build each, take
+turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more often.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def main() -> int:
 def _command(step: Pass, long: bool) -> str:
     if long:
         return step.command.format(turn="--exits=50")
-    return step.command.format(turn=f"--turn={(_commits() + step.turn) % 6}")
+    return step.command.format(turn=f"--turn={(_commits() + step.turn) // step.of % 6}")
 
 
 def _environment(step: Pass) -> dict[str, str]:

@@ -2,7 +2,7 @@
 # Builds the layers without torch and their googletests under a sanitizer and runs them:
 #   tools/sanitize.sh address,undefined|thread <build directory> [--turn=N]
 #
-# The conformance of kernels, in one mode after another, takes most of the time: --turn asks a third of these modes.
+# The conformance of kernels, in one mode after another, takes most of the time: --turn asks a sixth of these modes.
 #
 # Kernels are built once and hardly optimised, for AVX2 where the processor has it: what they read and write is what the
 # optimised ones do, and `make test` runs those in every instruction set.
@@ -30,7 +30,7 @@ if setarch -R true 2>/dev/null; then without_randomisation=(setarch -R); fi
 left_out=()
 if [[ ${3:-} == --turn=* ]]; then
   mapfile -t modes < <(ctest --test-dir "$build" -N -R 'conform(_host)?_kernels$' | sed -n 's/^ *Test *#[0-9]*: //p')
-  for i in "${!modes[@]}"; do ((i % 3 == ${3#--turn=} % 3)) || left_out+=("${modes[i]}"); done
+  for i in "${!modes[@]}"; do ((i % 6 == ${3#--turn=} % 6)) || left_out+=("${modes[i]}"); done
   left_out=(-E "^($(IFS='|' && echo "${left_out[*]}"))\$")
 fi
 "${without_randomisation[@]}" ctest --test-dir "$build" --output-on-failure -j 2 "${left_out[@]}"

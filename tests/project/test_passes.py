@@ -62,17 +62,10 @@ def test_quick_is_about_a_quarter_and_has_each_file_but_nothing_slow() -> None:
     assert {name.split("::")[0] for name in quick} == {str(item.path) for item in ITEMS}
 
 
-def test_three_turns_are_everything_that_is_not_slow_and_share_nothing() -> None:
-    turns = [selected([item for item in ITEMS if not item.is_slow], "all", turn) for turn in range(3, 6)]
-    assert set.union(*turns) == {item.nodeid for item in ITEMS if not item.is_slow}
-    assert sum(map(len, turns)) == len(set.union(*turns))
-
-
-def test_six_turns_are_everything_and_ask_what_is_slow_once() -> None:
-    slow = {item.nodeid for item in ITEMS if item.is_slow}
-    turns = [selected(ITEMS, "all", turn) for turn in range(6)]
+def test_six_turns_are_everything_and_share_nothing() -> None:
+    turns = [selected(ITEMS, "all", turn) for turn in range(3, 9)]
     assert set.union(*turns) == {item.nodeid for item in ITEMS}
-    assert sum(len(turn & slow) for turn in turns) == len(slow)
+    assert sum(map(len, turns)) == len(ITEMS)
 
 
 # --- tools/passes.py --------------------------------------------------------------------------------------------------
@@ -128,3 +121,14 @@ def test_a_failed_pass_ends_the_run_and_is_run_again(passes: Any, monkeypatch: p
     (passes.ROOT / "broken").write_text("")
     assert run(passes, monkeypatch, "check") == (1, ["lint"])
     assert run(passes, monkeypatch, "check", "--keep-going") == (1, ["lint", "tests"])
+
+
+def test_a_pass_of_every_second_commit_asks_each_sixth(passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turns(of: int) -> set[str]:
+        asked = set()
+        for commits in range(0, 12, of):
+            monkeypatch.setattr(passes, "_commits", lambda commits=commits: commits)
+            asked.add(passes._command(passes.Pass("tests", "{turn}", turn=of - 1, of=of), long=False))
+        return asked
+
+    assert turns(1) == turns(2) == {f"--turn={turn}" for turn in range(6)}

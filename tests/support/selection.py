@@ -2,9 +2,9 @@
 
 ``--part=quick``  one test in four, and the first of each file, but none that is marked slow: what ``make test`` asks
 ``--part=rest``   all others
-``--turn=N``      a third of these, and a sixth of those that are marked slow
+``--turn=N``      a sixth of these
 
-N counts commits (tools/passes.py): three that follow each other ask everything that is not slow, six ask everything.
+N counts commits (tools/passes.py): six that follow each other ask everything.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import zlib
 import pytest
 
 QUICK_SHARE = 4
+TURNS = 6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("selection")
     group.addoption("--part", choices=("all", "quick", "rest"), default="all", help="a fixed part of the tests")
-    group.addoption("--turn", type=int, help="a third of the tests, and a sixth of the slow ones: those of this turn")
+    group.addoption("--turn", type=int, help="a sixth of the tests: those of this turn")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -34,8 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             file = item.path
         wanted = part == "all" or (part == "quick") == is_quick
         if turn is not None:
-            shares = 6 if is_slow else 3
-            wanted = wanted and code // QUICK_SHARE % shares == turn % shares
+            wanted = wanted and code // QUICK_SHARE % TURNS == turn % TURNS
         (kept if wanted else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
