@@ -5,12 +5,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lowering/emitter.h"
-#include "lowering/host_operation.h"
 #include "lowering/lowering.h"
 #include "lowering/sharding/partition/partition.h"
+#include "stablehlo/evaluator/evaluation.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -36,7 +37,7 @@ struct Context {
   const Uses& uses_of(const stablehlo::Value& value);
 
   const stablehlo::Module& module;
-  HostOperations& host;
+  std::shared_ptr<const void> owner;  // of all that evaluations refer to
   Placement placement;
   int bodies = 0;           // so far, for their names
   int64_t collectives = 0;  // so far, for their numbers
@@ -76,6 +77,10 @@ class Frame {
   void bring_operands(const stablehlo::Operation& op);  // those of operations within it as well
   // Gives `to` the tensor or the tuple that the frame `from` has for `value`. Does nothing for tokens.
   void pass(const stablehlo::Value& to, const Frame& from, const stablehlo::Value& value);
+  // Computes on the host, when the stream comes to it. `name`: what errors and traces call it. Operands are made dense;
+  // results are dense temporaries.
+  void host_call(std::string_view name, stablehlo::Evaluation evaluation, std::vector<program::Operand> results,
+                 std::vector<program::Operand> operands);
 
   Context& context;
   Emitter& emit;
@@ -95,7 +100,7 @@ void lower_operation(Frame& frame, const stablehlo::Operation& op);
 void check_shape_operands(Frame& frame, const stablehlo::Operation& op);
 // Raises INVALID_ARGUMENT if the results of an operation are not of the types of its operands.
 void require_same_types(const stablehlo::Operation& op);
-// Lowers the operation to a launch on the host.
+// Lowers the operation to a call of the host.
 void lower_to_host(Frame& frame, const stablehlo::Operation& op);
 
 // Lowers a loop. lower_moving_part() lowers an operation on a part of a tensor that moves with the iterations, and

@@ -131,6 +131,22 @@ void Frame::bring_operands(const Operation& op) {
   }
 }
 
+void Frame::host_call(std::string_view name, Evaluation evaluation, std::vector<program::Operand> results,
+                      std::vector<program::Operand> operands) {
+  const auto has_no_elements = [](const program::Operand& result) { return is_empty(result.sizes); };
+  if (!results.empty() && std::ranges::all_of(results, has_no_elements)) return;
+  for (program::Operand& operand : operands) operand = emit.dense(operand);
+  const size_t num_results = results.size();
+  auto function = [evaluation = std::move(evaluation), num_results,
+                   owner = context.owner](std::span<const mydev_buffer> buffers) {
+    std::vector<std::byte*> pointers;
+    for (const mydev_buffer& buffer : buffers) pointers.push_back(static_cast<std::byte*>(buffer.data));
+    const std::vector<const std::byte*> given(pointers.begin() + static_cast<ptrdiff_t>(num_results), pointers.end());
+    evaluation(given, std::span(pointers).first(num_results));
+  };
+  emit.builder().host_call(std::string(name), std::move(function), std::move(results), std::move(operands));
+}
+
 program::Operand Frame::result_of(const Value& value) {
   return emit.temporary(dtype_of(value.type->element), value.type->dims);
 }
@@ -184,7 +200,7 @@ void lower_to_host(Frame& frame, const Operation& op) {
     results.push_back(frame.result_of(*result));
     frame.set(*result, {results.back(), std::nullopt});
   }
-  frame.context.host.launch(frame.emit, op.name(), std::move(evaluation), std::move(results), std::move(operands));
+  frame.host_call(op.name(), std::move(evaluation), std::move(results), std::move(operands));
 }
 
 namespace {
@@ -265,14 +281,15 @@ Shardings whole_shardings(const Function& main, int64_t devices) {
 
 }  // namespace
 
-LoweredProgram lower(const Module& program, const Placement& placement, std::shared_ptr<const Partition> parts) {
-  if (parts == nullptr && placement.devices() > 1 && has_shardings(program, placement.devices())) {
-    parts = std::make_shared<const Partition>(partition(program, placement.devices()));
+LoweredProgram lower(const std::shared_ptr<const Module>& program, const Placement& placement,
+                     std::shared_ptr<const Partition> parts) {
+  if (parts == nullptr && placement.devices() > 1 && has_shardings(*program, placement.devices())) {
+    parts = std::make_shared<const Partition>(partition(*program, placement.devices()));
   }
-  const Module& module = parts != nullptr ? parts->module : program;
+  const Module& module = parts != nullptr ? parts->module : *program;
   const Function& main = module.main();
-  auto host = std::make_unique<HostOperations>();
-  Context context{module, *host, placement};
+  using Owners = std::pair<std::shared_ptr<const Module>, std::shared_ptr<const Partition>>;
+  Context context{module, std::make_shared<const Owners>(program, parts), placement};
   if (parts != nullptr) context.moves = &parts->moves;
   if (placement.collectives == nullptr) {
     context.placement.collectives = std::make_shared<Collectives>(placement.devices());
@@ -281,7 +298,7 @@ LoweredProgram lower(const Module& program, const Placement& placement, std::sha
   Emitter emit(builder);
   Frame frame(context, emit, main);
   Donations donations = donations_of(module);
-  MemoryKinds kinds = memory_kinds_of(program);
+  MemoryKinds kinds = memory_kinds_of(*program);
   std::vector<program::Operand> parameters;
   parameters.reserve(main.arguments.size());
   for (size_t i = 0; i < main.arguments.size(); ++i) {
@@ -308,8 +325,7 @@ LoweredProgram lower(const Module& program, const Placement& placement, std::sha
           std::move(donations.donated),
           std::move(context.gathered),
           std::move(context.collectives_text),
-          std::move(parts),
-          std::move(host)};
+          std::move(parts)};
 }
 
 }  // namespace mydev::lowering

@@ -2,14 +2,13 @@
 //
 // An operation becomes launches of the device's kernels if these support its element types and its form. It becomes
 // views of memory if it only says how elements lie, and sub-programs if it is control flow. All others run on the host
-// (host_operation.h). Calls are inlined, constants are the program's own, pointwise neighbours are fused.
+// as calls of the program. Calls are inlined, constants are the program's own, pointwise neighbours are fused.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "lowering/collectives/collectives.h"
-#include "lowering/host_operation.h"
 #include "lowering/memory_kinds.h"
 #include "lowering/sharding/partition/partition.h"
 #include "lowering/sharding/sharding.h"
@@ -46,20 +45,17 @@ struct LoweredProgram {
   // The operations that need a rendezvous of the devices, in order: the same text on all of them. "": there are none.
   std::string collectives_text;
   std::shared_ptr<const Partition> partition;  // nullptr: the module was lowered as it is
-  // Launches of the program refer to these. They must be over before this is destroyed, and this before the module and
-  // the partition.
-  std::unique_ptr<const HostOperations> host_operations;
 };
 
 // Lowers the function that is run, with its arguments and results in order; tokens have no bytes. Donated parameters
 // (donation.h) become the memory of results that can be computed in it without another copy. The module has passed
-// verify() and outlives the program that is returned. Raises UNIMPLEMENTED, with the operation, for unsupported ones.
+// verify(); steps that need it keep it. Raises UNIMPLEMENTED, with the operation, for unsupported ones.
 //
 // A program for several devices that has shardings becomes the program of one of them (partition/partition.h):
 // parameters and results are split into shards as their shardings ("sdy.sharding", "mhlo.sharding") say. An argument
 // without a sharding is split as its only user asks, or else whole. A result without one is split as it comes if it has
 // any attribute, or else whole. The partition is the same on all devices: a further device is given that of the first.
-LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {},
+LoweredProgram lower(const std::shared_ptr<const stablehlo::Module>& module, const Placement& placement = {},
                      std::shared_ptr<const Partition> parts = nullptr);
 
 }  // namespace mydev::lowering

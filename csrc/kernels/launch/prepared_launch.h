@@ -20,9 +20,9 @@ namespace mydev {
 
 class PreparedLaunch {
  public:
-  // `kernel` is what resolve_kernel gave for the stream's device. The addresses in `frame` may be any that tell present
-  // operands from absent ones. `constants` as in mydev_plan. `uses` are those of the buffers, if the frame does not say
-  // them all (staged_launch.h). Throws and raises what launch_kernel does before the launch.
+  // `kernel` is what resolve_kernel or resolve_step gave for the stream's device. The addresses in `frame` may be any
+  // that tell present operands from absent ones. `constants` as in mydev_plan. `uses` are those of the buffers, if the
+  // frame does not say them all (staged_launch.h). Throws and raises what launch_kernel does before the launch.
   PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants = 0,
                  std::vector<BufferUse> uses = {});
 

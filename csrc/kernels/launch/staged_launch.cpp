@@ -10,6 +10,7 @@
 #include "kernels/launch/launch_plan.h"
 #include "kernels/spec/contract.h"
 #include "kernels/spec/dense.h"
+#include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
 #include "runtime/frame/dtype.h"
@@ -26,16 +27,15 @@ bool lies_on_device(const mydev_buffer& buffer) {
   return buffer.data != nullptr && !is_scalar(buffer);
 }
 
-// A frame whose operands and scratch lie in one block of host memory.
-class StagedFrame {
+// Operands, and scratch, in one block of host memory.
+class StagedBuffers {
  public:
-  StagedFrame(const mydev_frame& frame, std::span<const BufferUse> uses, uint64_t scratch_bytes)
-      : frame_(frame), buffers_(frame.buffers, frame.buffers + frame.num_outputs + frame.num_inputs) {
+  StagedBuffers(std::span<const mydev_buffer> buffers, std::span<const BufferUse> uses, uint64_t scratch_bytes)
+      : buffers_(buffers.begin(), buffers.end()) {
     for (size_t i = 0; i < buffers_.size(); ++i) add_region(buffers_[i], uses[i]);
     merge_regions();
     for (Region& region : regions_) region.offset = reserve(region.end - region.begin);
     scratch_offset_ = reserve(scratch_bytes);
-    frame_.scratch_bytes = scratch_bytes;
   }
 
   uint64_t bytes() const noexcept { return bytes_; }
@@ -47,13 +47,12 @@ class StagedFrame {
         buffer.data = host(*region) + (reinterpret_cast<uintptr_t>(buffer.data) - region->begin);
       }
     }
-    frame_.buffers = buffers_.data();
-    frame_.scratch = frame_.scratch_bytes != 0 ? static_cast<char*>(memory_.get()) + scratch_offset_ : nullptr;
   }
 
-  mydev_frame& frame() noexcept { return frame_; }
+  std::vector<mydev_buffer>& buffers() noexcept { return buffers_; }
+  void* scratch() const noexcept { return static_cast<char*>(memory_.get()) + scratch_offset_; }
   const std::shared_ptr<void>& memory() const noexcept { return memory_; }
-  // The memory that the record reads, and that which it wrote.
+  // The memory that the work reads, and that which it wrote.
   void copy_in(Stream& stream) {
     for (const Region& region : regions_) {
       if (region.read) copy(stream, host(region), device(region), region, MYDEV_COPY_DEVICE_TO_HOST);
@@ -122,7 +121,6 @@ class StagedFrame {
     bytes_copied_ += region.end - region.begin;
   }
 
-  mydev_frame frame_;
   std::vector<mydev_buffer> buffers_;
   std::vector<Region> regions_;
   std::shared_ptr<void> memory_;
@@ -130,30 +128,46 @@ class StagedFrame {
   uint64_t bytes_copied_ = 0;
 };
 
-// Users' records may need what the thread that launches holds, Python's lock for one.
-bool runs_in_host_call(const KernelCandidate& candidate, const Stream& stream) {
-  return stream.asynchronous() && stream.device().driver->stream_host_call != nullptr &&
-         is_builtin_name(candidate.record->name);
+std::shared_ptr<void> memory_for(const StagedBuffers& staged, const Stream& stream, bool in_order) {
+  return in_order ? pinned_memory(stream.device(), staged.bytes()) : host_memory(staged.bytes());
 }
 
-void run_staged(StagedLaunch& launch, StagedFrame& staged, Stream& stream) {
-  const mydev_kernel& record = *launch.candidate.record;
-  const bool in_order = runs_in_host_call(launch.candidate, stream);
-  with_scratch_errors(
-      record, staged.frame(), [&] { return launch.candidate.owner; },
-      [&] { staged.place(in_order ? pinned_memory(stream.device(), staged.bytes()) : host_memory(staged.bytes())); });
-  LaunchMode mode{.enqueues = !in_order, .in_host_call = in_order, .decision = std::move(launch.decision)};
+bool calls_in_order(const Stream& stream) {
+  return stream.asynchronous() && stream.device().driver->stream_host_call != nullptr;
+}
+
+// Runs submit(), the work, between the copies. Without `in_order` it is done when submit() returns.
+template <typename Submit>
+void run_staged(StagedBuffers& staged, Stream& stream, bool in_order, const Submit& submit) {
   try {
     staged.copy_in(stream);
     if (!in_order) stream.synchronize();
-    launch_or_decline(record, staged.frame(), stream, std::move(mode));
+    submit();
     staged.copy_out(stream);
-    if (in_order) stream.host_call([memory = staged.memory()] {}, "the end of a launch on copies", "");
+    if (in_order) stream.host_call([memory = staged.memory()] {}, "the end of work on copies", "");
   } catch (...) {  // the stream may be copying from and to the memory
     stream.device().driver->stream_synchronize(stream.handle());
     throw;
   }
 }
+
+// Counts work from its beginning to done().
+class Counted {
+ public:
+  Counted(const char* name, const std::string& declined)
+      : name_(name), counter_(staging_counter.load(std::memory_order_acquire)) {
+    if (counter_ != nullptr) counter_->begin(name, declined);
+  }
+  void done(uint64_t bytes_copied) const {
+    const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begin_;
+    if (counter_ != nullptr) counter_->end(name_, elapsed.count(), bytes_copied);
+  }
+
+ private:
+  const char* name_;
+  const StagingCounter* counter_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 // Whether a result's old value is read. Contracts with lists are asked as a whole.
 bool reads_result(const KernelContract& contract, size_t result) {
@@ -163,14 +177,11 @@ bool reads_result(const KernelContract& contract, size_t result) {
   return result >= contract.results.size() || contract.results[result].is_updated;
 }
 
-}  // namespace
-
-std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame) {
-  const KernelContract* contract = builtin_contract(kernel.name);
+std::vector<BufferUse> uses_of(std::span<const mydev_buffer> buffers, size_t results, const KernelContract* contract) {
   std::vector<BufferUse> uses;
-  for (size_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
-    const mydev_buffer& buffer = frame.buffers[i];
-    const bool is_result = i < frame.num_outputs;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const mydev_buffer& buffer = buffers[i];
+    const bool is_result = i < results;
     int64_t first = 0, last = 0;  // in elements
     bool empty = !lies_on_device(buffer);
     for (int32_t d = 0; d < buffer.rank && !empty; ++d) {
@@ -187,16 +198,48 @@ std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame
   return uses;
 }
 
+std::span<const mydev_buffer> buffers_of(const mydev_frame& frame) {
+  return {frame.buffers, size_t{frame.num_outputs} + frame.num_inputs};
+}
+
+}  // namespace
+
+std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame) {
+  return uses_of(buffers_of(frame), frame.num_outputs, builtin_contract(kernel.name));
+}
+
+std::vector<BufferUse> buffer_uses(std::span<const mydev_buffer> results_and_operands, size_t results) {
+  return uses_of(results_and_operands, results, nullptr);
+}
+
 void launch_staged(StagedLaunch launch, const mydev_frame& frame, Stream& stream) {
-  const StagingCounter* counter = staging_counter.load(std::memory_order_acquire);
-  if (counter != nullptr) counter->begin(launch.candidate.record->name, launch.declined);
-  const auto begin = std::chrono::steady_clock::now();
-  StagedFrame staged(frame, launch.uses, launch.scratch_bytes);
-  run_staged(launch, staged, stream);
-  if (counter != nullptr) {
-    const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begin;
-    counter->end(launch.candidate.record->name, elapsed.count(), staged.bytes_copied());
-  }
+  const mydev_kernel& record = *launch.candidate.record;
+  const Counted counted(record.name, launch.declined);
+  StagedBuffers staged(buffers_of(frame), launch.uses, launch.scratch_bytes);
+  mydev_frame on_copies = frame;
+  // Users' records may need what the thread that launches holds, Python's lock for one.
+  const bool in_order = calls_in_order(stream) && is_builtin_name(record.name);
+  with_scratch_errors(
+      record, frame, [&] { return launch.candidate.owner; },
+      [&] { staged.place(memory_for(staged, stream, in_order)); });
+  on_copies.buffers = staged.buffers().data();
+  on_copies.scratch_bytes = launch.scratch_bytes;
+  on_copies.scratch = launch.scratch_bytes != 0 ? staged.scratch() : nullptr;
+  LaunchMode mode{.enqueues = !in_order, .in_host_call = in_order, .decision = std::move(launch.decision)};
+  run_staged(staged, stream, in_order, [&] { launch_or_decline(record, on_copies, stream, std::move(mode)); });
+  counted.done(staged.bytes_copied());
+}
+
+void call_staged(const char* name, std::span<const mydev_buffer> buffers, std::span<const BufferUse> uses,
+                 std::function<void(std::span<const mydev_buffer>)> function, Stream& stream) {
+  const Counted counted(name, "");
+  StagedBuffers staged(buffers, uses, /*scratch_bytes=*/0);
+  const bool in_order = calls_in_order(stream);
+  staged.place(memory_for(staged, stream, in_order));
+  run_staged(staged, stream, in_order, [&] {
+    call_in_order(stream, name, [function = std::move(function), given = staged.buffers()] { function(given); });
+  });
+  counted.done(staged.bytes_copied());
 }
 
 void set_staging_counter(const StagingCounter& counter) {

@@ -1,12 +1,14 @@
-// A launch of a record that computes on the host, for a device whose memory the host does not reach: on copies of the
-// operands. Operands that overlap on the device overlap on the host. Thread-safe.
+// Work of the host for a device whose memory the host does not reach, on copies of the operands: launches of records
+// that compute on the host, and calls of functions. Operands that overlap on the device overlap on the host.
+// Thread-safe.
 //
-// The copies and the record run in the stream's order. A built-in record is called by a host call of the stream, so
-// that nothing is waited for. Users' records, and devices whose streams call nothing, make the caller wait for the
-// copies of operands; the copies of results are then left to wait for.
+// The copies and the work run in the stream's order. Functions and built-in records are called by a host call of the
+// stream, so that nothing is waited for. Users' records, and devices whose streams call nothing, make the caller wait
+// for the copies of operands; the copies of results are then left to wait for.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@ struct BufferUse {
 
 // Returns the use of each buffer by the views in the frame and by the contract of a built-in kernel.
 std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame);
+// The same by the views alone: a result that has no gaps is written whole.
+std::vector<BufferUse> buffer_uses(std::span<const mydev_buffer> results_and_operands, size_t results);
 
 // A launch that a record will take.
 struct StagedLaunch {
@@ -40,10 +44,16 @@ struct StagedLaunch {
 // sticks to the stream. The stream does not capture.
 void launch_staged(StagedLaunch launch, const mydev_frame& frame, Stream& stream);
 
-// Counts such launches. `begin` may refuse one by throwing; `end` is given what the caller spent.
+// Calls the function with the copies. `name` lives as long as the process. Raises as launch_staged does; an exception
+// of the function that a stream calls sticks to the stream.
+void call_staged(const char* name, std::span<const mydev_buffer> buffers, std::span<const BufferUse> uses,
+                 std::function<void(std::span<const mydev_buffer>)> function, Stream& stream);
+
+// Counts such work by the name of the kernel or of the function. `begin` may refuse it by throwing; `end` is given what
+// the caller spent.
 struct StagingCounter {
-  void (*begin)(const char* kernel, const std::string& declined);
-  void (*end)(const char* kernel, int64_t nanoseconds, uint64_t bytes_copied);
+  void (*begin)(const char* name, const std::string& declined);
+  void (*end)(const char* name, int64_t nanoseconds, uint64_t bytes_copied);
 };
 void set_staging_counter(const StagingCounter& counter);  // once, before the first launch; static storage
 

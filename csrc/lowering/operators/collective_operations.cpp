@@ -92,7 +92,7 @@ void lower_collective(Frame& frame, std::string_view name, Sizes group, const Co
     collectives->join(device, {number, name, group, bytes}, Pointers(given.begin(), given.end()),
                       [&](std::span<const Pointers> members) { combine(members, rank, results); });
   };
-  context.host.launch(frame.emit, name, std::move(evaluation), std::move(results), std::move(operands));
+  frame.host_call(name, std::move(evaluation), std::move(results), std::move(operands));
 }
 
 void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combination& combine) {

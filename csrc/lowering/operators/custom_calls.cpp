@@ -247,7 +247,7 @@ bool lower_known_target(Frame& frame, const Operation& op, const std::string& ta
     tensors.push_back({results.back(), std::nullopt});
   }
   set_results(frame, op, tensors);
-  frame.context.host.launch(frame.emit, target, std::move(evaluation), std::move(results), std::move(operands));
+  frame.host_call(target, std::move(evaluation), std::move(results), std::move(operands));
   return true;
 }
 

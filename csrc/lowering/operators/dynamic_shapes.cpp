@@ -19,7 +19,7 @@ void check_sizes(Frame& frame, const Operation& op, size_t operand, Sizes expect
   Evaluation check = [&op, operand, expected = std::move(expected)](auto operands, auto) {
     require_sizes(op, operand, expected, numbers_of(*op.operand(operand).type, operands[0]));
   };
-  frame.context.host.launch(frame.emit, "check of sizes", std::move(check), {}, {frame.view(sizes)});
+  frame.host_call("check of sizes", std::move(check), {}, {frame.view(sizes)});
 }
 
 // The sizes of the slices that the result is made of.

@@ -79,9 +79,8 @@ lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>&
   return several;
 }
 
-// The program of one device. The order matters: the lowered program is destroyed before the module.
+// The program of one device.
 struct Lowered {
-  std::shared_ptr<const stablehlo::Module> module;
   lowering::Placement placement;
   lowering::LoweredProgram program;
 };
@@ -125,7 +124,7 @@ class StablehloModule final : public CompiledModule {
     placement.collectives =
         std::make_shared<lowering::Collectives>(placement.devices(), processes_of(options.device_assignment));
     stablehlo::verify(*module_);
-    first_ = std::make_shared<const Lowered>(Lowered{module_, placement, lowering::lower(*module_, placement)});
+    first_ = std::make_shared<const Lowered>(Lowered{placement, lowering::lower(module_, placement)});
     const lowering::LoweredProgram& first = first_->program;
     collectives_ = placement.collectives;
     if (!first.collectives_text.empty()) {
@@ -178,8 +177,8 @@ class StablehloModule final : public CompiledModule {
     if (placement.device() == first_->placement.device() && collectives_ == first_->placement.collectives) {
       return first_;
     }
-    lowering::LoweredProgram program = lowering::lower(*module_, placement, first_->program.partition);
-    return std::make_shared<const Lowered>(Lowered{module_, placement, std::move(program)});
+    return std::make_shared<const Lowered>(
+        Lowered{placement, lowering::lower(module_, placement, first_->program.partition)});
   }
 
   std::shared_ptr<const stablehlo::Module> module_;

@@ -94,9 +94,9 @@ class Attributes {
   std::shared_ptr<const mydev_frame> frame_;  // without buffers
 };
 
-// Called when the stream comes to the step, with the results' buffers, then the operands'. An exception that it throws
-// is the step's failure. It must not give work to a device; on a device whose memory is guarded it asks for access
-// (HostAccess).
+// Called when the stream comes to the step, with the results' buffers, then the operands': on copies of them if the
+// host does not reach the device's memory. It writes all elements of the results. An exception that it throws is the
+// step's failure. It must not give work to a device.
 using HostFunction = std::function<void(std::span<const mydev_buffer> buffers)>;
 
 enum class StepKind : uint8_t { kLaunch, kCopy, kFill, kHostCall, kCall, kFused, kRepeat, kWhile, kIf };

@@ -137,17 +137,17 @@ class HostCommand final : public Command {
   bool is_repeatable() const noexcept override { return false; }
   void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
-    if (stream.asynchronous()) {
-      submit_host_call(stream, name_, [function = step_.function, buffers = buffers_] { (*function)(buffers); });
-      return;
-    }
-    const HostWork work(name_, stream);
-    try {
-      (*step_.function)(buffers_);
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      raise(MYDEV_INTERNAL, error.what());
+    const auto function = [call = step_.function](std::span<const mydev_buffer> buffers) { (*call)(buffers); };
+    Device& device = stream.device();
+    if (buffers_.empty()) {
+      call_in_order(stream, name_, [function] { function({}); });
+    } else if (!device.host_accessible()) {
+      call_staged(name_, buffers_, buffer_uses(buffers_, step_.results.size()), function, stream);
+    } else {
+      call_in_order(stream, name_, [function, buffers = buffers_, &device] {
+        const HostAccess access(device);
+        function(buffers);
+      });
     }
   }
 

@@ -21,6 +21,11 @@ inline stablehlo::Module module_of(const std::string& text) {
   return module;
 }
 
+// The module outlives the program.
+inline LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {}) {
+  return lower(std::shared_ptr<const stablehlo::Module>(std::shared_ptr<void>(), &module), placement);
+}
+
 inline std::string function(const std::string& arguments, const std::string& results, const std::string& body) {
   return "module @m {\n func.func @main(" + arguments + ") -> " + results + " {\n" + body + "\n }\n}";
 }

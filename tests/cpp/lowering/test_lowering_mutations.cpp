@@ -12,6 +12,7 @@
 
 #include "built_files.h"
 #include "fuzz.h"
+#include "lowering/emitter.h"
 #include "lowering_fixture.h"
 
 namespace mydev::lowering {
