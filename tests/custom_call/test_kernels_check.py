@@ -127,7 +127,7 @@ CONSTRUCTOR = "__attribute__((constructor)) static void construct(void)"
     [
         (
             f"#include <unistd.h>\n{CONSTRUCTOR} {{ for (;;) pause(); }}",
-            "came to no end within 5 seconds while loading it",
+            "came to no end within 5 seconds (--timeout gives it more) while loading it",
         ),
         (f"#include <stdlib.h>\n{CONSTRUCTOR} {{ _Exit(0); }}", "ended with exit code 0 while loading it"),
         (f"#include <stdlib.h>\n{CONSTRUCTOR} {{ _Exit(3); }}", "ended with exit code 3 while loading it"),

@@ -140,7 +140,7 @@ def test_worker_that_hangs_is_killed_and_replaced() -> None:
     asked = worker()
     hang = answer(asked, "hang", limit=0.5)
     assert isinstance(hang, WorkerHung)
-    assert str(hang) == "came to no end within 0.5 seconds"
+    assert str(hang) == "came to no end within 0.5 seconds (--timeout gives it more)"
     assert answer(asked, "b")[0] == {"part": "b"}
     asked.stop()
 

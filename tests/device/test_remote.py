@@ -91,6 +91,15 @@ except RuntimeError as error:
     assert "memory location" in str(error), error
 else:
     raise AssertionError("operands that overlap were taken")
+
+# One tensor twice, as an operand and as the result, which would have to grow.
+one = torch.ones((), device="mydev")
+try:
+    torch.hypot(one, torch.ones(3, device="mydev"), out=one)
+except RuntimeError:
+    assert one.shape == () and one.item() == 1
+else:
+    raise AssertionError("an operand was resized as a result")
 """
 
 

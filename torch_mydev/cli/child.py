@@ -47,7 +47,7 @@ def run_child(command: Sequence[str], *, timeout: float, environment: Mapping[st
     except subprocess.TimeoutExpired:
         _kill(child)
         output, errors = child.communicate()
-        failure = f"came to no end within {timeout:g} seconds"
+        failure = f"came to no end within {timeout:g} seconds (--timeout gives it more)"
     except BaseException:  # an interrupt, which a process of another session does not hear of
         _kill(child)
         raise

@@ -101,7 +101,7 @@ class Worker:
             line = self._line(deadline)
             if line is None:
                 self._kill()
-                raise WorkerHung(f"came to no end within {limit:g} seconds")
+                raise WorkerHung(f"came to no end within {limit:g} seconds (--timeout gives it more)")
             if not line:
                 raise WorkerDied(self._end(before))
             value = json.loads(line)

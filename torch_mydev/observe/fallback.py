@@ -25,7 +25,11 @@ FallbackMode = Literal["allow", "warn", "error"]
 
 @dataclass(frozen=True)
 class FallbackRow:
-    """One operator's fallbacks, or one kernel's: those of captured graphs and programs, which know kernels only."""
+    """One operator's fallbacks, or one kernel's.
+
+    Captured graphs and programs know kernels only. In eager mode, kernels that draw random numbers and those of
+    attention are counted by kernel, too.
+    """
 
     op: str  #: full name, e.g. ``aten::sort.stable``; a kernel's, e.g. ``mydev.sort``, if the host's ran on copies
     calls: int
@@ -60,8 +64,10 @@ def _contracts() -> frozenset[str]:
 
 
 #: Operators that are forms of one kernel of another name.
-_FORMS = dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addbmm", "linear"), "matmul")
-_FORMS["convolution_backward"] = "convolution_backward_data"
+_FORMS = {
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addbmm", "linear"), "matmul"),
+    "convolution_backward": "convolution_backward_data",
+}
 
 
 def _kernel_of(op: str) -> str:
