@@ -29,7 +29,7 @@ EXCEPT = words(
     "dequantize q_ int8 int4 matrix_exp det inv solve pinv matrix_rank cond range linspace logspace unfold_copy "
     "view_copy corr cov batch_norm_gather batch_norm_reduce layout fill_diagonal grid_sampler group_norm "
     "native_norm embedding_bag log_sigmoid_forward batch_norm_stats batch_norm_elemt soft_margin margin_loss quantile "
-    "slow_conv native_batch_norm set"
+    "slow_conv native_batch_norm set fused_moving_avg"
 )
 
 
@@ -109,7 +109,7 @@ def disagreement(expected: Any, actual: Any) -> str | None:
         related = isinstance(expected, type(actual)) or isinstance(actual, type(expected))
         return None if related else f"{actual!r:.300}, on the CPU {expected!r:.300}"
     for e, a in zip(expected, actual, strict=True):
-        if isinstance(e, torch.Tensor):
+        if isinstance(e, torch.Tensor) and min(e.shape, default=0) >= 0:  # PyTorch expands to sizes below 0
             problem = difference(e.contiguous(), a.contiguous(), (1e-3, 1e-3))
             if problem:
                 return f"{problem}: {a}, on the CPU {e}"

@@ -85,6 +85,14 @@ def test_wrong_targets_raise_as_on_cpu(x: torch.Tensor, target: torch.Tensor, de
     assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_losses_of_images_refuse_what_are_none(shape: tuple[int, ...], device: torch.device) -> None:
+    x, target = torch.zeros(shape), torch.zeros(shape[:-1], dtype=torch.long)
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError, match="only batches of spatial"):
+            torch.ops.aten.nll_loss2d(x.to(where), target.to(where))
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("shape", [(), (7,), (3, 4), (130, 200)])
 def test_mse_loss(shape: tuple[int, ...], reduction: str, device: torch.device) -> None:
@@ -130,6 +138,8 @@ def test_binary_cross_entropy_of_certain_predictions(device: torch.device) -> No
 def test_binary_cross_entropy_outside_the_unit_interval_raises(device: torch.device) -> None:
     with pytest.raises(RuntimeError, match="should be between 0 and 1"):
         F.binary_cross_entropy(torch.tensor([1.5], device=device), torch.ones(1, device=device)).cpu()
+    with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"):
+        F.binary_cross_entropy(torch.ones(1, device=device), torch.tensor([1.5], device=device)).cpu()
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])

@@ -55,6 +55,14 @@ def test_running_statistics_move_in_place(device: torch.device) -> None:
     assert (var.cpu() != 1).all()
 
 
+def test_one_running_statistic_without_the_other_is_refused(device: torch.device) -> None:
+    for where in ("cpu", device):
+        x, statistic = torch.ones(2, 3, 4, device=where), torch.ones(3, device=where)
+        for statistics in ((statistic, None), (None, statistic)):
+            with pytest.raises((ValueError, RuntimeError), match="running_"):
+                torch.native_batch_norm(x, None, None, *statistics, True, 0.1, 1e-5)
+
+
 @pytest.mark.parametrize("affine", [True, False])
 def test_batch_norm_without_running_statistics(affine: bool, device: torch.device) -> None:
     def run(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

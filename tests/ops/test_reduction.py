@@ -221,6 +221,15 @@ def test_standard_deviation_beyond_the_range_of_squares(device: torch.device) ->
     assert_parity(torch.std, torch.tensor([1e30, 1e30, -1e30]), device=device)
 
 
+@pytest.mark.parametrize("count", [3, 10, 1000])
+def test_elements_that_are_the_same_have_no_variance(count: int, device: torch.device) -> None:
+    x = torch.full((count, 5), 1.1, dtype=torch.float64, device=device)
+    for dims in (0, 1, None):
+        variance, mean = torch.var_mean(x, dims)
+        assert variance.count_nonzero() == 0
+        assert torch.all(mean == 1.1)
+
+
 def test_variance_of_one_element_is_nan_with_a_warning(device: torch.device) -> None:
     with pytest.warns(UserWarning, match="degrees of freedom"):
         assert torch.isnan(torch.var(torch.ones(1, device=device)).cpu())

@@ -90,6 +90,14 @@ def test_strided_images(mode: str) -> None:
     assert actual.stride() == expected.stride()
 
 
+@pytest.mark.parametrize("size", [[2, 3], [4, 6], [1, 3], [3, 4]])
+@pytest.mark.parametrize("name", ["upsample_nearest2d", "_upsample_nearest_exact2d"])
+def test_scales_that_contradict_sizes(name: str, size: list[int]) -> None:
+    image = torch.randn(1, 2, 2, 3)
+    expected, actual = (getattr(torch.ops.aten, name)(image.to(place), size, 0.7, 2.5) for place in ("cpu", "mydev"))
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_what_the_cpu_refuses_is_refused(mode: str) -> None:
     message = r"Input and output sizes should be greater than 0"

@@ -75,6 +75,14 @@ def test_steps_do_not_fall_back(name: str, implementation: str, device: torch.de
             optimizer.step()
 
 
+def test_foreach_results_have_the_strides_of_their_operands(device: torch.device) -> None:
+    def strides(where: str | torch.device) -> list[tuple[int, ...]]:
+        x = torch.ones(2, 3, device=where)
+        return [t.stride() for t in torch._foreach_add([x[None, :, :1], x.t(), x[None, :, None, :1]], 7)]
+
+    assert strides(device) == strides("cpu")
+
+
 # SGD with momentum is left out in bfloat16: the CPU's own implementations differ there by more than the tolerance.
 @pytest.mark.parametrize(
     ("name", "dtype"), [("sgd_momentum", torch.float64), ("adamw", torch.float64), ("adamw", torch.bfloat16)]

@@ -36,11 +36,13 @@ constexpr ContractRow kLossRows[] = {
      kReductions},
     {"mydev.mse_loss_backward", "packed (grad_in T) <- (grad_out T[...]|[], in T, target T; reduction: int 0..2)",
      kFloats, "d = 2 * (in - target) * grad_out; where(reduction == 1, d / count(in), d)", kReductions},
-    {"mydev.bce_loss", "packed (out T[...]|[]) <- (in T, target T, [weight? T]; reduction: int 0..2) where in: 0..1",
+    {"mydev.bce_loss",
+     "packed (out T[...]|[]) <- (in T, target T, [weight? T]; reduction: int 0..2) where in: 0..1, "
+     "target: 0..1",
      kFloats,
      "e = weight * ((target - 1) * max(log1p(-in), -100) - target * max(log(in), -100)); "
      "where(reduction == 0, e, where(reduction == 1, mean(e), sum(e)))",
-     "in outside of 0..1 is INVALID_ARGUMENT; reduction: 0 none, 1 mean, 2 sum"},
+     "in or target outside of 0..1 is INVALID_ARGUMENT; reduction: 0 none, 1 mean, 2 sum"},
     {"mydev.bce_loss_backward",
      "packed (grad_in T) <- (grad_out T[...]|[], in T, target T, [weight? T]; reduction: int 0..2)", kFloats,
      "d = weight * (in - target) / max((1 - in) * in, 1e-12) * grad_out; where(reduction == 1, d / count(in), d)",
@@ -94,11 +96,15 @@ constexpr ContractRow kNormalizationRows[] = {
 constexpr char kProductTypes[] = "T: f16 bf16 f32";
 constexpr ContractRow kMatmulRows[] = {
     {"mydev.matmul",
-     "(&out T[batch...,m,n]) <- (a T[batch...,m,k], b T[batch...,k,n], [addend T[batch...,m,n]]; alpha: float, beta: "
+     "(&out R[batch...,m,n]) <- (a T[batch...,m,k], b T[batch...,k,n], [addend R[batch...,m,n]]; alpha: float, beta: "
      "float) where batch: 0..1, out may be addend",
-     kProductTypes, "",
-     "out = alpha * (a @ b) + beta * addend, summed in f32 and rounded once. Without addend, out's old value is it. "
-     "With beta == 0 the addend is not read, with alpha == 0 neither a nor b"},
+     "T: f16 bf16 f32 | ints f64 complex f8e4m3fn f8e5m2; R: T | f32(f16 bf16 f8e4m3fn f8e5m2) f16(f8e4m3fn f8e5m2) "
+     "bf16(f8e4m3fn f8e5m2) s32(s8 u8)",
+     "",
+     "out = alpha * (a @ b) + beta * addend, summed in R, narrower floats in f32 and rounded once. Integers wrap "
+     "around, "
+     "and alpha and beta are whole numbers then. Without addend, out's old value is it. With beta == 0 the addend is "
+     "not read, with alpha == 0 neither a nor b"},
 };
 
 constexpr char kAttentionNotes[] =

@@ -140,7 +140,7 @@ std::optional<Triple> batch_norm(const Tensor& input, const OptionalTensor& weig
                                  double momentum, double eps) {
   const std::optional<at::ScalarType> type = parameter_type(input, {weight, bias, running_mean, running_var});
   if (!type.has_value() || !can_normalise(input, {weight, bias, running_mean, running_var}) ||
-      (!training && (!given(running_mean) || !given(running_var)))) {
+      (!training && !given(running_mean)) || given(running_mean) != given(running_var)) {
     return std::nullopt;
   }
   const Channels channels(input, result_format(input));

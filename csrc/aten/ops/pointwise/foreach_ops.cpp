@@ -98,7 +98,7 @@ bool is_usable(TensorList self, ForeachRequest& request) {
 }
 
 Tensor empty_like_dense(const Tensor& like) {
-  if (like.is_contiguous()) return empty_dense(like.sizes(), like);
+  if (has_standard_strides(like)) return empty_dense(like.sizes(), like);
   return empty_strided_on(like.sizes(), like.strides(), like.scalar_type(), like.device());
 }
 

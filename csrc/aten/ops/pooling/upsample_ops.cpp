@@ -100,16 +100,32 @@ std::optional<Tensor> upsample_backward(KernelRef& ref, const Tensor& grad, c10:
   return launch_resampling(*kernel, grad, *in, steps_between(grad, *in, grad.sizes(), align_corners, scales), flag);
 }
 
+// The CPU's nearest element does not depend on the scale of a dimension whose size stays or doubles.
+template <bool kExact, size_t kAxes>
+std::array<Scale, kAxes> scales_that_matter(std::array<Scale, kAxes> scales, c10::SymIntArrayRef in,
+                                            c10::SymIntArrayRef out) {
+  if (kExact || in.size() < kAxes || out.size() < kAxes) return scales;
+  for (size_t d = 0; d < kAxes; ++d) {
+    const c10::SymInt &from = in[in.size() - kAxes + d], &to = out[out.size() - kAxes + d];
+    if (to == from || to == 2 * from) scales[d] = std::nullopt;
+  }
+  return scales;
+}
+
 template <bool kExact, class... Scales>
 std::optional<Tensor> nearest(const Tensor& self, c10::SymIntArrayRef size, Scales... scales) {
-  return upsample<sizeof...(Scales)>(nearest_kernel, self, size, /*align_corners=*/false, {scales...},
-                                     bool_attribute("exact", kExact));
+  constexpr size_t kAxes = sizeof...(Scales);
+  return upsample<kAxes>(nearest_kernel, self, size, /*align_corners=*/false,
+                         scales_that_matter<kExact, kAxes>({scales...}, self.sym_sizes(), size),
+                         bool_attribute("exact", kExact));
 }
 template <bool kExact, class... Scales>
 std::optional<Tensor> nearest_backward(const Tensor& grad, c10::SymIntArrayRef output_size,
                                        c10::SymIntArrayRef input_size, Scales... scales) {
-  return upsample_backward<sizeof...(Scales)>(nearest_backward_kernel, grad, output_size, input_size,
-                                              /*align_corners=*/false, {scales...}, bool_attribute("exact", kExact));
+  constexpr size_t kAxes = sizeof...(Scales);
+  return upsample_backward<kAxes>(nearest_backward_kernel, grad, output_size, input_size, /*align_corners=*/false,
+                                  scales_that_matter<kExact, kAxes>({scales...}, input_size, output_size),
+                                  bool_attribute("exact", kExact));
 }
 
 template <class... Scales>

@@ -52,11 +52,11 @@ struct NllOperands {
   }
 };
 
-// Input [C], [N, C] or [N, C, d...] with target [], [N] or [N, d...].
+// Input [C] or [N, C] with target [] or [N]; `of_images`: [N, C, H, W] with [N, H, W].
 std::optional<NllOperands> nll_operands(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
-                                        int64_t reduction) {
+                                        int64_t reduction, bool of_images) {
   if (!is_real_float(self.scalar_type()) || !beside(self, target) || target.scalar_type() != at::kLong ||
-      self.dim() == 0) {
+      (of_images ? self.dim() != 4 : self.dim() == 0 || self.dim() > 2)) {
     return std::nullopt;
   }
   const int64_t class_dim = self.dim() == 1 ? 0 : 1, classes = self.size(class_dim);
@@ -88,11 +88,12 @@ std::optional<NllOperands> nll_operands(const Tensor& self, const Tensor& target
 
 using LossPair = std::tuple<Tensor, Tensor>;
 
+template <bool of_images>
 std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                                     int64_t reduction, c10::SymInt ignore_index) {
   const mydev_kernel* kernel = on_device(self) ? nll_loss_kernel.on(self) : nullptr;
   if (kernel == nullptr) return std::nullopt;
-  const std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction);
+  const std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction, of_images);
   if (!operands.has_value()) return std::nullopt;
   Tensor out = empty_dense(operands->whole ? at::IntArrayRef() : target.sizes(), self);
   Tensor total_weight = empty_dense({}, self);
@@ -106,13 +107,14 @@ std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, co
   return LossPair(std::move(out), std::move(total_weight));
 }
 
+template <bool of_images>
 OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                             int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
   const mydev_kernel* kernel = on_device(self) ? nll_loss_backward_kernel.on(self) : nullptr;
   if (kernel == nullptr || !same_kind(self, grad) || !same_kind(self, total_weight) || total_weight.numel() != 1) {
     return std::nullopt;
   }
-  std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction);
+  std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction, of_images);
   if (!operands.has_value() || (operands->whole ? grad.numel() != 1 : grad.sizes() != target.sizes())) {
     return std::nullopt;
   }
@@ -241,10 +243,10 @@ OptionalTensor bce_backward(const Tensor& grad, const Tensor& self, const Tensor
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  register_native<at::_ops::nll_loss_forward, &nll_forward>(m);
-  register_native<at::_ops::nll_loss_backward, &nll_backward>(m);
-  register_native<at::_ops::nll_loss2d_forward, &nll_forward>(m);
-  register_native<at::_ops::nll_loss2d_backward, &nll_backward>(m);
+  register_native<at::_ops::nll_loss_forward, &nll_forward<false>>(m);
+  register_native<at::_ops::nll_loss_backward, &nll_backward<false>>(m);
+  register_native<at::_ops::nll_loss2d_forward, &nll_forward<true>>(m);
+  register_native<at::_ops::nll_loss2d_backward, &nll_backward<true>>(m);
   register_native<at::_ops::mse_loss, &mse>(m);
   register_native<at::_ops::mse_loss_backward, &mse_backward>(m);
   register_native<at::_ops::binary_cross_entropy, &bce>(m);

@@ -140,9 +140,8 @@ struct NllLossBackward {
 // --- elementwise losses: value and derivative of one element -------------------------------------------------------
 
 struct SquaredError {
-  static constexpr const char* kDomain = nullptr;  // every input has a loss
   template <typename C>
-  static bool valid(C) {
+  static bool valid(C) {  // every input and target has a loss
     return true;
   }
   template <typename C>
@@ -156,7 +155,6 @@ struct SquaredError {
 };
 
 struct BinaryCrossEntropy {  // logarithms are bounded by -100, so that 0 and 1 have a finite loss
-  static constexpr const char* kDomain = "all elements of input should be between 0 and 1";
   template <typename C>
   static bool valid(C x) {
     return x >= 0 && x <= 1;
@@ -188,7 +186,7 @@ mydev_code loss_as(const mydev_frame* frame) {
   const ChunkWriter<C> writer(out.dtype);
   if (!writer.supported() || !ChunkReader<C>(in.dtype).supported()) return MYDEV_UNIMPLEMENTED;
   double* partial = static_cast<double*>(frame->scratch);
-  std::atomic<bool> invalid{false};
+  std::atomic<bool> wrong_input{false}, wrong_target{false};  // read after all threads are joined
   for_each_piece(&in, 1, [&](int64_t, int64_t piece, int64_t begin, int64_t elements) {
     alignas(64) C spaces[3][kChunk], losses[kChunk];
     double total = 0;
@@ -198,7 +196,8 @@ mydev_code loss_as(const mydev_frame* frame) {
       const C* t = read_operand(target, at, n, spaces[1]);
       const C* w = read_operand(weight, at, n, spaces[2]);
       for (int64_t i = 0; i < n; ++i) {
-        if (!Loss::valid(x[i])) invalid.store(true, std::memory_order_relaxed);  // read after all threads are joined
+        if (!Loss::valid(x[i])) wrong_input.store(true, std::memory_order_relaxed);
+        if (!Loss::valid(t[i])) wrong_target.store(true, std::memory_order_relaxed);
         losses[i] = Loss::value(x[i], t[i]);
       }
       if (w != nullptr) {
@@ -212,8 +211,10 @@ mydev_code loss_as(const mydev_frame* frame) {
     }
     partial[piece] = total;
   });
-  if (invalid.load(std::memory_order_relaxed)) {
-    frame->host->set_error(frame, Loss::kDomain);
+  const bool input_is_wrong = wrong_input.load(std::memory_order_relaxed);
+  if (input_is_wrong || wrong_target.load(std::memory_order_relaxed)) {
+    frame->host->set_error(frame, input_is_wrong ? "all elements of input should be between 0 and 1"
+                                                 : "all elements of target should be between 0 and 1");
     return MYDEV_INVALID_ARGUMENT;
   }
   if (reduction != kNone) {

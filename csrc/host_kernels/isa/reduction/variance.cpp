@@ -1,5 +1,8 @@
-// Kernel group variance: two passes, all in double: the mean, then the squared deviations.
+// Kernel group variance: two passes, all in double: the mean, then the squared deviations. The mean of f64 is that of
+// the distances from the first element, so that elements that are all the same have no variance.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
@@ -62,13 +65,23 @@ class Variance {
   }
 
   // True if a sum of f64 is beyond double's range: the mean need not be.
-  static bool overflowed(double sum) { return sizeof(C) == sizeof(double) && !std::isfinite(sum); }
+  static constexpr bool kIsDouble = sizeof(C) == sizeof(double);
+  static bool overflowed(double sum) { return kIsDouble && !std::isfinite(sum); }
 
   void reduce_one(const Odometer& kept) const {
     const double count = static_cast<double>(plan_.count);
     double sum = 0, mean = 0, squares = 0;
-    for_each_element(kept.in(), [&](const C* x, int64_t n) { sum += wide_sum_of(x, n); });
+    [[maybe_unused]] bool begun = false;
+    for_each_element(kept.in(), [&](const C* x, int64_t n) {
+      if constexpr (kIsDouble) {
+        if (!std::exchange(begun, true)) mean = x[0];
+        sum += wide_sum(x, n, [=](auto v) { return v - mean; });
+      } else {
+        sum += wide_sum_of(x, n);
+      }
+    });
     if (overflowed(sum)) {
+      mean = 0;
       for (int pass = 0; pass < 2; ++pass) {  // the second mends what the first rounded
         const double center = mean;
         for_each_element(kept.in(), [&](const C* x, int64_t n) {
@@ -76,7 +89,7 @@ class Variance {
         });
       }
     } else {
-      mean = sum / count;
+      mean += sum / count;
     }
     for_each_element(kept.in(), [&](const C* x, int64_t n) { squares += wide_squares_about(x, mean, n); });
     put(kept.out(), mean, squares);
@@ -84,7 +97,7 @@ class Variance {
 
   void reduce_columns(const Odometer& kept, int64_t column, int64_t columns) const {
     alignas(64) C space[kChunk];
-    alignas(64) double mean[kColumnBlock], squares[kColumnBlock];
+    alignas(64) double mean[kColumnBlock], squares[kColumnBlock], first[kColumnBlock] = {};
     const double count = static_cast<double>(plan_.count);
     const PlanDimension& inner = plan_.kept[0];
     const int64_t start = kept.in() + column * inner.in;
@@ -96,12 +109,14 @@ class Variance {
     };
     std::fill(mean, mean + columns, 0.0);
     std::fill(squares, squares + columns, 0.0);
+    bool begun = !kIsDouble;
     for_each_row([&](const C* __restrict x) {
-      for (int64_t j = 0; j < columns; ++j) mean[j] += x[j];
+      if (!std::exchange(begun, true)) std::copy_n(x, columns, first);
+      for (int64_t j = 0; j < columns; ++j) mean[j] += kIsDouble ? x[j] - first[j] : x[j];
     });
     bool overflow = false;
     for (int64_t j = 0; j < columns; ++j) overflow |= overflowed(mean[j]);
-    for (int64_t j = 0; j < columns; ++j) mean[j] = overflow ? 0 : mean[j] / count;
+    for (int64_t j = 0; j < columns; ++j) mean[j] = overflow ? 0 : first[j] + mean[j] / count;
     for (int pass = 0; overflow && pass < 2; ++pass) {
       alignas(64) double shift[kColumnBlock] = {};
       for_each_row([&](const C* __restrict x) {
