@@ -162,6 +162,8 @@ def main() -> None:
         "x + 1, of 16": calls_of(lambda x: x + 1, normal(16)),
         "matmul 1024, f32": calls_of(jnp.matmul, square, square),
         "matmul 1024, bf16": calls_of(jnp.matmul, small, small),
+        "matmul 128, s32": calls_of(jnp.matmul, *(places(128 * 128, 100).reshape(128, 128) for _ in range(2))),
+        "matmul 64, c64": calls_of(jnp.matmul, *((normal(64, 64) + 1j * normal(64, 64)) for _ in range(2))),
         "constant weights, 1 row, f32": calls_of(constant_layers(np.float32), normal(1, 1024)),
         "constant weights, 1 row, bf16": calls_of(constant_layers(jnp.bfloat16), normal(1, 1024).astype(jnp.bfloat16)),
         "constant weights, 64 rows, f32": calls_of(constant_layers(np.float32), normal(64, 1024)),

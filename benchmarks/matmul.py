@@ -1,4 +1,4 @@
-"""Matrix products: small, square, skinny and wide ones, half types, and a linear layer forward and backward.
+"""Matrix products: small, square, skinny and wide ones, half types, integers, and a linear layer forward and backward.
 
 Run from the repository: ``python benchmarks/matmul.py [part of a row's name]``.
 """
@@ -56,6 +56,10 @@ def main() -> None:
         for m, n, k in HALF:
             name = f"mm {m}x{n}x{k}, {str(dtype).removeprefix('torch.')}"
             compare(name, torch.mm, torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype))
+    for dtype in (torch.int8, torch.int32, torch.int64):
+        for size in (8, 64, 256):
+            operands = (torch.randint(-100, 100, (size, size), dtype=dtype) for _ in range(2))
+            compare(f"mm {size}x{size}x{size}, {str(dtype).removeprefix('torch.')}", torch.mm, *operands)
     for batch, width, out in LINEAR:
         x, weight, bias = torch.randn(batch, width), torch.randn(out, width), torch.randn(out)
         compare(f"linear {batch}x{width}x{out}", F.linear, x, weight, bias)

@@ -31,6 +31,8 @@ first, and what is computed. `{DEVICE_NAME} kernels info NAME` shows one of them
 | `x floats` | one of a set, whatever the others are |
 | `ints`, `floats` | the sets s8 s16 s32 s64 u8, and f16 bf16 f32 f64; also `complex`, c64 c128, and `any` |
 | `S: T f32` | what `T` is, or f32 |
+| `T: f32 \\| f64` | dtypes behind the bar are given only to a record whose limits name them |
+| `S: T f32(s8 u8)` | what `T` is, or f32 where `T` is s8 or u8 |
 | `x T[m,n]`, `x T` | its sizes; without brackets `[...]`, any number of sizes, the same for all |
 | `T[k...]`, `T[n*]` | several sizes under one name; any sizes whose product is n |
 | `T[...]\\|[]`, `T\\|number` | one shape or the other; a tensor or one number (`MYDEV_BUFFER_SCALAR`) |

@@ -273,13 +273,34 @@ def test_out_may_be_the_addend(device: torch.device) -> None:
     torch.testing.assert_close(on_device.cpu(), torch.addmm(addend, a, b))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.complex64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64], ids=str)
 def test_other_dtypes_run_the_cpu_kernel(device: torch.device, dtype: torch.dtype) -> None:
     a, b = (x.mul(4).to(dtype) for x in operands([(5, 7), (7, 6)]))
     with fallback_census() as census:
         actual = a.to(device) @ b.to(device)
     same_layout(actual, a @ b)
     assert [row.op for row in census.rows] == ["aten::mm"]
+
+
+@pytest.mark.host_access
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_integers_are_multiplied_by_the_kernel(device: torch.device, dtype: torch.dtype) -> None:
+    """Sums wrap around; factors that are no whole numbers, and those that a double does not hold, are the CPU's."""
+    generator = torch.Generator().manual_seed(0)
+    a, b, c = (
+        torch.randint(-(2**62), 2**62, sizes, generator=generator).to(dtype) for sizes in [(70, 33), (33, 40), (70, 40)]
+    )
+    there = a.to(device), b.to(device), c.to(device)
+    with fallback_mode("error"):
+        assert torch.equal((there[0] @ there[1]).cpu(), a @ b)
+        assert torch.equal((there[0][0] @ there[1]).cpu(), a[0] @ b)
+        assert torch.equal(torch.dot(there[0][0], there[1][:, 0]).cpu(), torch.dot(a[0], b[:, 0]))
+        assert torch.equal(torch.bmm(there[0][None], there[1][None]).cpu(), torch.bmm(a[None], b[None]))
+        sums = torch.addmm(there[2], there[0], there[1].t().contiguous().t(), beta=-2, alpha=3)
+        assert torch.equal(sums.cpu(), torch.addmm(c, a, b, beta=-2, alpha=3))
+    for factor in (2**53 + 1, 0.5):
+        sums = torch.addmm(there[2].long(), there[0].long(), there[1].long(), beta=factor)
+        assert torch.equal(sums.cpu(), torch.addmm(c.long(), a.long(), b.long(), beta=factor))
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ std::vector<std::vector<mydev_dtype>> dtype_choices(const KernelContract& contra
     std::vector<std::vector<mydev_dtype>> longer;
     for (const auto& choice : choices) {
       for (const mydev_dtype dtype : dtypes_in(variable.dtypes)) {
-        const bool like = variable.like >= 0 && choice[static_cast<size_t>(variable.like)] == dtype;
-        if (!like && (variable.own & MYDEV_DTYPE_BIT(dtype)) == 0) continue;
+        const mydev_dtype other = variable.like >= 0 ? choice[static_cast<size_t>(variable.like)] : MYDEV_DTYPE_INVALID;
+        if (!variable.takes(dtype, other)) continue;
         longer.push_back(choice);
         longer.back().push_back(dtype);
       }

@@ -4,16 +4,19 @@
 //
 // a is [M, K] or [B, M, K], b is [K, N] or [B, K, N], out and addend are [M, N] or [B, M, N]. Without addend and with
 // beta != 0, out itself is the addend; beta == 0 means that no addend is read, alpha == 0 that neither a nor b is, as
-// in BLAS. One dtype for all: f32, bf16 or f16. Any strides, 0 and negative ones included; out must not overlap a or b,
-// and may overlap addend only by being it.
+// in BLAS. Any strides, 0 and negative ones included; out must not overlap a or b, and may overlap addend only by being
+// it. The contract says which dtypes a, b and out have; the product is computed in that of out, or in f32 for narrower
+// floats.
 //
 // Algorithms, in this order:
 //   small   few multiplications, or few rows with both operands contiguous along k: own loops (small_gemm.h)
 //   oneDNN  the rest; a plan from the one cache, operands reordered inside the plan where oneDNN wants them dense; on
 //           the caller's thread alone where that takes some microseconds. A constant b is kept as oneDNN wants it best,
 //           from the first run on
-// f16, and bf16 where the processor has no such instructions, are converted to f32 and rounded once, at the end. So are
-// operands with strides that neither algorithm takes.
+//   wide    f64, integers and complex numbers: own loops (wide_product.h)
+// Operands of another dtype than that of the computation are converted first, and a narrower result is rounded once, at
+// the end. f16 is computed in f32, and bf16 is where the processor has no such instructions, or out is f32. Operands
+// with strides that an algorithm does not take are copied, too.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -24,9 +27,11 @@
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/isa_variant.h"
 #include "host_kernels/nested_copy.h"
+#include "host_kernels/onednn/matmul_problem.h"
 #include "host_kernels/onednn/primitive_cache.h"
 #include "host_kernels/onednn/primitive_plan.h"
 #include "host_kernels/small_gemm.h"
+#include "host_kernels/wide_product.h"
 #include "kernels/registry/kernel_entry.h"
 #include "runtime/base/one_thread.h"
 #include "runtime/base/parallel.h"
@@ -43,99 +48,20 @@ constexpr int64_t kSmallPacked = 8 * 1024;
 // that ran on this thread, so that another has to fetch them first, and wherever it sleeps or is not given a processor
 // at once the product takes many times as long.
 constexpr int64_t kOneThreadMultiplications = 1100 * 1000;
+// Multiplications of the wide loops from which a fork pays: some 10 us.
+constexpr int64_t kWideForkMultiplications = 40 * 1000;
 // Rows up to which dot products beat oneDNN's packing of a transposed b, and its elements per row from which they do.
 constexpr int64_t kDotRows = 8;
 constexpr int64_t kDotElementsPerRow = 12 * 1024;
-
-struct Matrix {
-  char* data = nullptr;
-  mydev_dtype dtype = MYDEV_DTYPE_INVALID;
-  int64_t batch_stride = 0, row_stride = 0, col_stride = 0;
-  int32_t buffer = -1;  // of the frame; -1: memory of the kernel's own
-
-  Matrix transposed() const noexcept { return {data, dtype, batch_stride, col_stride, row_stride, buffer}; }
-  bool present() const noexcept { return data != nullptr; }
-};
-
-struct Problem {
-  int64_t batch, m, n, k;
-  Matrix out, a, b, addend;  // addend: none if there is nothing to add; may be out itself
-  float alpha, beta;
-};
 
 const SmallGemmFunctions& small_gemm_functions() {
   static const SmallGemmFunctions& functions = MYDEV_ISA_VARIANT(instruction_set(), small_gemm);
   return functions;
 }
 
-Matrix matrix_of(const mydev_frame& frame, int32_t index) {
-  const mydev_buffer& buffer = frame.buffers[index];
-  if (buffer.rank != 2 && buffer.rank != 3) {
-    throw Error(MYDEV_INVALID_ARGUMENT,
-                "mydev.matmul: operands must have 2 or 3 dimensions, got " + std::to_string(buffer.rank));
-  }
-  const int64_t* strides = buffer.strides + buffer.rank - 2;
-  return {static_cast<char*>(buffer.data),
-          static_cast<mydev_dtype>(buffer.dtype),
-          buffer.rank == 3 ? buffer.strides[0] : 0,
-          strides[0],
-          strides[1],
-          index};
-}
-
-Problem problem_of(const mydev_frame& frame) {
-  const uint32_t num_buffers = frame.num_outputs + frame.num_inputs;
-  if (frame.num_outputs != 1 || num_buffers < 3 || num_buffers > 4 || frame.num_attributes != 2) {
-    throw Error(MYDEV_INVALID_ARGUMENT, "mydev.matmul: takes (out, a, b[, addend]; alpha, beta)");
-  }
-  const mydev_buffer& out = frame.buffers[0];
-  Problem problem{.batch = out.rank == 3 ? out.sizes[0] : 1,
-                  .m = 0,
-                  .n = 0,
-                  .k = 0,
-                  .out = matrix_of(frame, 0),
-                  .a = matrix_of(frame, 1),
-                  .b = matrix_of(frame, 2),
-                  .addend = {},
-                  .alpha = static_cast<float>(frame.attributes[0].value.f),
-                  .beta = static_cast<float>(frame.attributes[1].value.f)};
-  problem.m = out.sizes[out.rank - 2];
-  problem.n = out.sizes[out.rank - 1];
-  problem.k = frame.buffers[1].sizes[out.rank - 1];
-  const auto has_sizes = [&](const mydev_buffer& buffer, int64_t rows, int64_t columns) {
-    return buffer.dtype == out.dtype && buffer.rank == out.rank && (out.rank == 2 || buffer.sizes[0] == out.sizes[0]) &&
-           buffer.sizes[out.rank - 2] == rows && buffer.sizes[out.rank - 1] == columns;
-  };
-  const bool addend_given = num_buffers == 4;
-  if (!has_sizes(frame.buffers[1], problem.m, problem.k) || !has_sizes(frame.buffers[2], problem.k, problem.n) ||
-      (addend_given && !has_sizes(frame.buffers[3], problem.m, problem.n))) {
-    throw Error(MYDEV_INVALID_ARGUMENT, "mydev.matmul: sizes or dtypes of the operands do not fit together");
-  }
-  if (out.dtype != MYDEV_F32 && out.dtype != MYDEV_BF16 && out.dtype != MYDEV_F16) {
-    throw Error(MYDEV_UNIMPLEMENTED, "mydev.matmul: takes f32, bf16 and f16, got " +
-                                         std::string(dtype_name(static_cast<mydev_dtype>(out.dtype))));
-  }
-  if (problem.beta != 0) problem.addend = addend_given ? matrix_of(frame, 3) : problem.out;
-  if (problem.batch == 1) {
-    for (Matrix* matrix : {&problem.out, &problem.a, &problem.b, &problem.addend}) matrix->batch_stride = 0;
-  }
-  // Column-major results are row-major results of the transposed product; so is a column vector, as one row.
-  const bool column_major = problem.out.col_stride != 1 && problem.out.row_stride == 1 && problem.m > 1;
-  if (column_major || (problem.n == 1 && problem.m > 1)) {
-    std::swap(problem.m, problem.n);
-    const Matrix a = problem.a;
-    problem.a = problem.b.transposed();
-    problem.b = a.transposed();
-    problem.out = problem.out.transposed();
-    problem.addend = problem.addend.transposed();
-  }
-  return problem;
-}
-
-// Sets the strides of dimensions of one element, which mean nothing, to those of a dense matrix.
-void normalize(Matrix& matrix, int64_t rows, int64_t columns) noexcept {
-  if (columns == 1 && rows > 1) matrix.col_stride = matrix.row_stride == 1 ? rows : 1;
-  if (rows == 1) matrix.row_stride = matrix.col_stride == 1 ? columns : 1;
+const WideProductFunctions& wide_product_functions() {
+  static const WideProductFunctions& functions = MYDEV_ISA_VARIANT(instruction_set(), wide_product);
+  return functions;
 }
 
 // True if oneDNN takes the matrix: one dimension is contiguous, and the other does not overlap it.
@@ -145,7 +71,7 @@ bool fits_onednn(const Matrix& matrix, int64_t rows, int64_t columns) noexcept {
          (matrix.row_stride == 1 && matrix.col_stride >= rows);
 }
 
-enum class Algorithm { kNothing, kSmall, kDot, kOnednn };
+enum class Algorithm { kNothing, kSmall, kDot, kOnednn, kWide };
 
 // How a frame will be computed. The operands may lie elsewhere when it is: see move_to.
 struct MatmulPlan {
@@ -158,7 +84,9 @@ struct MatmulPlan {
   bool fused_bias = false;                                // addend is one row, added inside the primitive
   bool zero_operands = false;                             // no product: that of two zeros, of k == 1
   bool constant_b = false;                                // of oneDNN
-  uint64_t a_offset = 0, b_offset = 0, out_offset = 0, primitives_offset = 0;
+  uint64_t a_offset = 0, b_offset = 0, out_offset = 0, primitives_offset = 0, wide_offset = 0;
+  int64_t wide_pieces = 0;  // of kWide, of which each has memory
+  uint64_t wide_piece_bytes = 0;
   uint64_t scratch_bytes = 0;
   std::shared_ptr<PrimitivePlan> primitives;
   std::shared_ptr<KeptOperands> kept;  // b, if it is constant and is not used as it lies
@@ -201,8 +129,9 @@ std::shared_ptr<PrimitivePlan> make_primitives(const MatmulPlan& plan) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops post_ops;
-  if (problem.alpha != 1) post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, problem.alpha, 0);
-  if (problem.addend.present() && !plan.fused_bias) post_ops.append_sum(problem.beta);
+  const auto alpha = static_cast<float>(problem.alpha), beta = static_cast<float>(problem.beta);
+  if (alpha != 1) post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, alpha, 0);
+  if (problem.addend.present() && !plan.fused_bias) post_ops.append_sum(beta);
   attributes.set_post_ops(post_ops);
 
   const dnnl::memory::desc a = descriptor_of(problem, problem.a, plan.compute, problem.m, problem.k);
@@ -260,10 +189,10 @@ std::shared_ptr<PrimitivePlan> find_primitives(const MatmulPlan& plan) {
     key.add(matrix->row_stride);
     key.add(matrix->col_stride);
   }
-  key.add(std::bit_cast<int32_t>(problem.alpha));
+  key.add(std::bit_cast<int64_t>(problem.alpha));
   key.add(plan.fused_bias ? 1 : 0);
   key.add(!plan.constant_b ? 0 : plan.copy_b ? 2 : 1);
-  key.add(problem.addend.present() && !plan.fused_bias ? std::bit_cast<int32_t>(problem.beta) : 0);
+  key.add(problem.addend.present() && !plan.fused_bias ? std::bit_cast<int64_t>(problem.beta) : 0);
   return find_or_create_plan(key,
                              [&] { return with_onednn_errors("mydev.matmul", [&] { return make_primitives(plan); }); });
 }
@@ -275,6 +204,40 @@ bool same_place(const Matrix& a, const Matrix& b) noexcept {
 
 void make_dense(Matrix& matrix, mydev_dtype dtype, int64_t rows, int64_t columns) noexcept {
   matrix = {nullptr, dtype, rows * columns, columns, 1, -1};
+}
+
+WideMatrix wide_matrix(const Matrix& matrix, int64_t index) noexcept {
+  if (!matrix.present()) return {nullptr, 0, 0};
+  return {matrix.data + index * matrix.batch_stride * dtype_size(matrix.dtype), matrix.row_stride, matrix.col_stride};
+}
+
+WideProduct wide_product_of(const Problem& problem, int64_t index) noexcept {
+  return {problem.out.dtype,
+          problem.m,
+          problem.n,
+          problem.k,
+          wide_matrix(problem.out, index),
+          wide_matrix(problem.a, index),
+          wide_matrix(problem.b, index),
+          wide_matrix(problem.addend, index),
+          problem.alpha,
+          problem.beta};
+}
+
+// Operands of another dtype are copied, and nothing else is.
+void plan_wide(MatmulPlan& plan) {
+  Problem& problem = plan.problem;
+  plan.algorithm = Algorithm::kWide;
+  plan.compute = problem.out.dtype;
+  if (problem.alpha == 0) problem.k = 0;
+  plan.copy_a = problem.a.dtype != plan.compute && problem.k != 0;
+  plan.copy_b = problem.b.dtype != plan.compute && problem.k != 0;
+  const WideProduct product = wide_product_of(problem, 0);
+  const WideProductFunctions& functions = wide_product_functions();
+  plan.wide_pieces = std::min<int64_t>(problem.batch * functions.tasks(product), parallel_threads());
+  plan.wide_piece_bytes = functions.task_bytes(product);
+  plan.wide_offset = plan.scratch_bytes;
+  plan.scratch_bytes += static_cast<uint64_t>(plan.wide_pieces) * plan.wide_piece_bytes;
 }
 
 MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
@@ -290,7 +253,9 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
   plan.given_a = problem.a;
   plan.given_b = problem.b;
   plan.given_out = problem.out;
-  if (problem.k == 0 || problem.alpha == 0) {
+  if (!is_computed_in_f32(dtype)) {
+    plan_wide(plan);
+  } else if (problem.k == 0 || problem.alpha == 0) {
     plan.zero_operands = true;
     problem.k = 1;
     problem.alpha = 1;
@@ -310,13 +275,16 @@ MatmulPlan plan_matmul(const mydev_frame& frame, uint64_t constants) {
                        !(packs && b_elements > kSmallPacked);
     const bool dot = problem.m <= kDotRows && b_elements >= problem.m * kDotElementsPerRow && packs &&
                      problem.a.col_stride == 1 && !small;
-    plan.compute = dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small ? MYDEV_BF16 : MYDEV_F32;
-    const bool convert = dtype != plan.compute;
-    plan.algorithm = small ? Algorithm::kSmall : dot && dtype == MYDEV_F32 ? Algorithm::kDot : Algorithm::kOnednn;
+    const bool is_f32 = dtype == MYDEV_F32 && problem.a.dtype == MYDEV_F32;
+    plan.compute = dtype == MYDEV_BF16 && problem.a.dtype == MYDEV_BF16 && onednn_supports(MYDEV_BF16) && !small
+                       ? MYDEV_BF16
+                       : MYDEV_F32;
+    plan.algorithm = small ? Algorithm::kSmall : dot && is_f32 ? Algorithm::kDot : Algorithm::kOnednn;
     const bool any_strides = plan.algorithm != Algorithm::kOnednn;
+    const bool convert = problem.a.dtype != plan.compute;
     plan.copy_a = convert || !(any_strides || fits_onednn(problem.a, problem.m, problem.k));
     plan.copy_b = convert || !(any_strides || fits_onednn(problem.b, problem.k, problem.n));
-    plan.copy_out = convert || !(any_strides || fits_onednn(problem.out, problem.m, problem.n));
+    plan.copy_out = dtype != plan.compute || !(any_strides || fits_onednn(problem.out, problem.m, problem.n));
   }
   if (plan.copy_a) {
     make_dense(problem.a, plan.compute, problem.m, problem.k);
@@ -373,8 +341,8 @@ void run_own_loops(const MatmulPlan& plan) {
                      f32_matrix(problem.a, index),
                      f32_matrix(problem.b, index),
                      f32_matrix(problem.addend, index),
-                     problem.alpha,
-                     problem.beta};
+                     static_cast<float>(problem.alpha),
+                     static_cast<float>(problem.beta)};
   };
   const int64_t multiplications = problem.m * problem.n * problem.k;
   if (plan.algorithm == Algorithm::kDot && problem.batch == 1) {
@@ -394,6 +362,22 @@ void run_own_loops(const MatmulPlan& plan) {
                    }
                  }
                });
+}
+
+void run_wide(const MatmulPlan& plan, char* memory) {
+  const Problem& problem = plan.problem;
+  const WideProductFunctions& functions = wide_product_functions();
+  const int64_t tasks = functions.tasks(wide_product_of(problem, 0)), all = problem.batch * tasks;
+  const int64_t multiplications = problem.batch * problem.m * problem.n * std::max<int64_t>(problem.k, 1);
+  const int64_t grain = std::max<int64_t>(1, kWideForkMultiplications * plan.wide_pieces / multiplications);
+  parallel_for(plan.wide_pieces, grain, [&](int64_t first, int64_t last) {
+    for (int64_t piece = first; piece < last; ++piece) {
+      for (int64_t task = all * piece / plan.wide_pieces; task < all * (piece + 1) / plan.wide_pieces; ++task) {
+        functions.run(wide_product_of(problem, task / tasks), task % tasks,
+                      memory + static_cast<uint64_t>(piece) * plan.wide_piece_bytes);
+      }
+    }
+  });
 }
 
 // Writes the constant b as the plan's primitives want it.
@@ -438,13 +422,15 @@ void run(const mydev_frame& frame) {
   if (problem.addend.present() && !plan.fused_bias) {
     // oneDNN adds to what the result holds; own loops read any f32 addend.
     const bool in_place = same_place(problem.addend, problem.out);
-    const bool readable = own_loops && problem.addend.dtype == MYDEV_F32;
+    const bool readable = own_loops && problem.addend.dtype == plan.compute;
     if (!in_place && !readable) {
       copy(frame, problem, problem.m, problem.n, problem.addend, problem.out);
       problem.addend = problem.out;
     }
   }
-  if (own_loops) {
+  if (plan.algorithm == Algorithm::kWide) {
+    run_wide(plan, scratch + plan.wide_offset);
+  } else if (own_loops) {
     run_own_loops(plan);
   } else {
     const OneThread alone(plan.one_thread);
@@ -458,18 +444,12 @@ mydev_code matmul_entry(const mydev_frame* frame) {
   return run_entry(*frame, [&] { run(*frame); });
 }
 
-constexpr mydev_kernel record(const char* name, mydev_kernel_fn entry) {
-  mydev_kernel kernel{};
-  kernel.struct_size = sizeof(mydev_kernel);
-  kernel.name = name;
-  kernel.entry = entry;
-  kernel.plan = plan_entry<MatmulPlan, plan_matmul>;
-  return kernel;
-}
-
-constexpr mydev_kernel kMatmulRecords[] = {
-    record("mydev.matmul", matmul_entry),
-};
+constexpr mydev_limits kAllDtypes = {sizeof(mydev_limits), ~uint64_t{0}, -1, 0};
+constexpr mydev_kernel kMatmulRecords[] = {{.struct_size = sizeof(mydev_kernel),
+                                            .name = "mydev.matmul",
+                                            .entry = matmul_entry,
+                                            .limits = &kAllDtypes,
+                                            .plan = plan_entry<MatmulPlan, plan_matmul>}};
 
 }  // namespace
 

@@ -320,7 +320,8 @@ typedef enum mydev_limit_flag {
 
 typedef struct mydev_limits {
   size_t struct_size;
-  uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that a buffer of the frame may have; 0: any */
+  uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that a buffer of the frame may have. 0: any; of a built-in kernel, those
+                       that its contract does not have behind a bar, as products of f64 and integers */
   int32_t rank_max; /* of any buffer; -1: any */
   uint32_t flags;   /* mydev_limit_flag */
 } mydev_limits;

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -65,10 +64,17 @@ void check(const KernelCandidate& candidate, const mydev_kernel& record) {
   require(candidate.limits.rank_max >= -1, "its limits have rank_max ", candidate.limits.rank_max, "; give -1 for any");
 }
 
-// `full` is the record with all fields.
+// `full` is the record with all fields. Limits that leave nothing out are none.
 mydev_limits limits_of(const mydev_kernel& full) {
-  if (full.limits == nullptr) return kNoLimits;
-  return copy_struct(full.limits, MYDEV_END_OF(mydev_limits, flags), "the limits of a kernel record");
+  mydev_limits limits = full.limits == nullptr ? kNoLimits
+                                               : copy_struct(full.limits, MYDEV_END_OF(mydev_limits, flags),
+                                                             "the limits of a kernel record");
+  if (const KernelContract* contract = builtin_contract(full.name)) {
+    const uint64_t all = contract->all_dtypes();
+    if (limits.dtypes == 0) limits.dtypes = contract->usual_dtypes();
+    if ((all & ~limits.dtypes) == 0) limits.dtypes = 0;
+  }
+  return limits;
 }
 
 KernelCandidate candidate_of_driver(const Device& device, const char* name, const mydev_kernel& own) {
@@ -108,7 +114,7 @@ KernelCandidate candidate_of_registry(const Device& device, const mydev_kernel& 
 
 bool is_plain(const KernelCandidate& candidate) {
   return candidate.plan == nullptr && !candidate.enqueues && !candidate.may_decline && !candidate.staged &&
-         candidate.record->limits == nullptr;
+         candidate.limits.dtypes == 0 && candidate.limits.rank_max < 0 && candidate.limits.flags == 0;
 }
 
 bool same_candidates(const std::vector<KernelCandidate>& a, const std::vector<KernelCandidate>& b) {
@@ -130,6 +136,10 @@ const KernelChoice* kept_choice(int device, const char* name, std::vector<Kernel
   choice->struct_size = sizeof(mydev_kernel);
   choice->name = candidates.front().record->name;
   choice->scratch_bytes = &detail::choice_marker;
+  for (const KernelCandidate& candidate : candidates) {
+    if (!candidate.of_driver) continue;
+    choice->dtypes_of_driver |= candidate.limits.dtypes != 0 ? candidate.limits.dtypes : ~uint64_t{0};
+  }
   choice->candidates = std::move(candidates);
   return choices.emplace(std::pair{device, std::string(name)}, std::move(choice))->second.get();
 }
@@ -158,25 +168,26 @@ const mydev_kernel* choose_record(const Device& device, const char* name, const 
 std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame) {
   const mydev_limits& limits = candidate.limits;
   if (limits.dtypes == 0 && limits.rank_max < 0 && limits.flags == 0) return {};
-  std::ostringstream reason;
-  for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs && reason.tellp() == 0; ++i) {
+  for (uint32_t i = 0; i < frame.num_outputs + frame.num_inputs; ++i) {
     const mydev_buffer& buffer = frame.buffers[i];
-    const bool absent = !is_scalar(buffer) && buffer.data == nullptr && buffer.rank == 0;
-    if (absent) continue;
     if (is_scalar(buffer)) {
-      if ((limits.flags & MYDEV_LIMIT_NO_SCALARS) != 0)
-        reason << "takes no numbers, and " << place(frame, i) << " is one";
+      if ((limits.flags & MYDEV_LIMIT_NO_SCALARS) != 0) {
+        return "takes no numbers, and " + place(frame, i) + " is one";
+      }
+    } else if (buffer.data == nullptr && buffer.rank == 0) {  // absent
+      continue;
     } else if ((limits.flags & MYDEV_LIMIT_DENSE) != 0 && !is_dense(buffer)) {
-      reason << "takes dense operands, and " << place(frame, i) << " is strided";
+      return "takes dense operands, and " + place(frame, i) + " is strided";
     } else if (limits.rank_max >= 0 && buffer.rank > limits.rank_max) {
-      reason << "takes up to " << limits.rank_max << " dimensions, and " << place(frame, i) << " has " << buffer.rank;
+      return "takes up to " + std::to_string(limits.rank_max) + " dimensions, and " + place(frame, i) + " has " +
+             std::to_string(buffer.rank);
     }
-    if (reason.tellp() == 0 && limits.dtypes != 0 && (limits.dtypes & MYDEV_DTYPE_BIT(buffer.dtype)) == 0) {
-      reason << "takes " << dtype_list(limits.dtypes) << ", and " << place(frame, i) << " is "
-             << dtype_name(static_cast<mydev_dtype>(buffer.dtype));
+    if (limits.dtypes != 0 && (limits.dtypes & MYDEV_DTYPE_BIT(buffer.dtype)) == 0) {
+      return "takes " + dtype_list(limits.dtypes) + ", and " + place(frame, i) + " is " +
+             std::string(dtype_name(static_cast<mydev_dtype>(buffer.dtype)));
     }
   }
-  return reason.str();
+  return {};
 }
 
 }  // namespace mydev

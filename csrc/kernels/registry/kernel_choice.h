@@ -24,7 +24,7 @@ inline bool is_builtin_name(std::string_view name) noexcept {
 struct KernelCandidate {
   const mydev_kernel* record;  // what is launched: the driver knows its own by the pointer
   std::string owner;           // "driver 'x'", "built-in", "library 1.0 (/path)", for messages
-  mydev_limits limits;
+  mydev_limits limits;         // without dtypes, the contract's usual ones; none if they leave nothing out
   uint64_t (*scratch_bytes)(const mydev_frame* frame);
   mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
   bool of_driver;    // the driver runs it: its own, or one that says so
@@ -35,6 +35,7 @@ struct KernelCandidate {
 
 struct KernelChoice : mydev_kernel {
   std::vector<KernelCandidate> candidates;
+  uint64_t dtypes_of_driver = 0;  // MYDEV_DTYPE_BIT of each that records which the driver runs may take
 };
 
 namespace detail {

@@ -7,6 +7,31 @@
 
 namespace mydev {
 
+bool ContractVariable::takes(mydev_dtype dtype, mydev_dtype other) const noexcept {
+  if (like >= 0 && dtype == other) return true;
+  if ((own & MYDEV_DTYPE_BIT(dtype)) == 0) return false;
+  return std::ranges::all_of(conditions, [&](const auto& condition) {
+    return (condition.first & MYDEV_DTYPE_BIT(dtype)) == 0 || (condition.second & MYDEV_DTYPE_BIT(other)) != 0;
+  });
+}
+
+uint64_t KernelContract::all_dtypes() const noexcept {
+  uint64_t dtypes = 0;
+  for (const auto* list : {&results, &operands}) {
+    for (const ContractOperand& operand : *list) dtypes |= operand.dtypes;
+  }
+  return dtypes;
+}
+
+uint64_t KernelContract::usual_dtypes() const noexcept {
+  uint64_t dtypes = 0;
+  for (const ContractVariable& variable : variables) dtypes |= variable.own & ~variable.on_request;
+  for (const auto* list : {&results, &operands}) {
+    for (const ContractOperand& operand : *list) dtypes |= operand.variable < 0 ? operand.dtypes : 0;
+  }
+  return dtypes;
+}
+
 bool KernelContract::is_reduction() const noexcept {
   return std::any_of(results.begin(), results.end(),
                      [](const ContractOperand& r) { return r.layout == ContractLayout::kReduced; });

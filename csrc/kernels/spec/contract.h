@@ -39,7 +39,9 @@
 // sizes.
 //
 // Types: "T: f32 f64; S: T f32" gives each variable its set; a variable that names another may have that one's dtype.
-// Sets: pred; ints (s8 s16 s32 s64 u8); floats (f16 bf16 f32 f64); complex (c64 c128); any (all but token).
+// In "T: f32 | f64; S: T | f32(s8 u8)", dtypes behind the bar are taken only by records whose limits name them, and S
+// is f32 beside T only where T is s8 or u8. Sets: pred; ints (s8 s16 s32 s64 u8); floats (f16 bf16 f32 f64); complex
+// (c64 c128); any (all but token).
 //
 // Results may share memory with an operand only where a fact says so, and then are exactly it. Thread-safe.
 #pragma once
@@ -49,6 +51,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/spec/expression.h"
@@ -97,9 +100,15 @@ struct ContractAttribute {
 
 struct ContractVariable {
   char name;
-  uint64_t dtypes;    // with those of `like`
-  int32_t like = -1;  // another variable whose dtype it may have
-  uint64_t own = 0;   // beside that
+  uint64_t dtypes;          // with those of `like`
+  int32_t like = -1;        // another variable whose dtype it may have
+  uint64_t own = 0;         // beside that
+  uint64_t on_request = 0;  // of `dtypes`, those that a record takes only if its limits name them
+  // Dtypes of `own` that it has only where `like` has one of others.
+  std::vector<std::pair<uint64_t, uint64_t>> conditions;
+
+  // Whether it may be `dtype` where `like` is `other`.
+  bool takes(mydev_dtype dtype, mydev_dtype other) const noexcept;
 };
 
 // A name in shapes.
@@ -127,6 +136,9 @@ struct KernelContract {
   bool may_be_empty = true;                    // operands may have no elements where results have some
   Expression expression;                       // empty: none. Over operands, then attributes
 
+  // The dtypes that a frame of the kernel may have, and those of them that a record takes which says nothing of dtypes.
+  uint64_t all_dtypes() const noexcept;
+  uint64_t usual_dtypes() const noexcept;
   // One shape for everything, element by element.
   bool is_pointwise() const noexcept;
   // With results that are `reduced`.

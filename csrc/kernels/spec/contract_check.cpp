@@ -63,6 +63,7 @@ class FrameCheck {
     for (const Given& given : given_) {
       if (why.empty()) why = check(given);
     }
+    if (why.empty()) why = check_conditions();
     if (why.empty() && !contract_.may_be_empty) why = check_elements();
     // Operands that may have several shapes come last: the others determine what sizes stand for.
     for (const bool several : {false, true}) {
@@ -179,6 +180,21 @@ class FrameCheck {
     if (like == dtype) return "";
     return text_of(describe(given), " is ", name_of(dtype), ", and may be ", name_of(like), " ",
                    dtype_list(variable.own));
+  }
+
+  std::string check_conditions() const {
+    for (size_t i = 0; i < dtypes_.size(); ++i) {
+      const ContractVariable& variable = contract_.variables[i];
+      if (variable.like < 0 || dtypes_[i] == MYDEV_DTYPE_INVALID) continue;
+      const int32_t other = dtypes_[static_cast<size_t>(variable.like)];
+      if (other == MYDEV_DTYPE_INVALID) continue;
+      if (!variable.takes(static_cast<mydev_dtype>(dtypes_[i]), static_cast<mydev_dtype>(other))) {
+        return text_of(std::string(1, variable.name), " may not be ", name_of(dtypes_[i]), " where ",
+                       std::string(1, contract_.variables[static_cast<size_t>(variable.like)].name), " is ",
+                       name_of(other));
+      }
+    }
+    return "";
   }
 
   // --- sizes ---

@@ -159,6 +159,18 @@ class Reader {
 
 // --- types -----------------------------------------------------------------------------------------------------------
 
+// "s8 u8)" behind a dtype: where the variable that is named before has one of these.
+uint64_t parse_condition(Reader& reader) {
+  uint64_t others = 0;
+  while (reader.at_name()) {
+    const std::string_view other = reader.word("a dtype");
+    if (dtypes_named(other) == 0) reader.fail("'" + std::string(other) + "' is no dtype or set");
+    others |= dtypes_named(other);
+  }
+  reader.expect(")");
+  return others;
+}
+
 std::vector<ContractVariable> parse_types(const char* kernel, const char* text) {
   Reader reader(kernel, "types", text);
   std::vector<ContractVariable> variables;
@@ -167,7 +179,12 @@ std::vector<ContractVariable> parse_types(const char* kernel, const char* text) 
     if (!is_variable(name)) reader.fail("a variable is one capital letter");
     reader.expect(":");
     ContractVariable variable{name[0], 0};
-    while (reader.at_name()) {
+    bool on_request = false;
+    while (reader.at_name() || (!on_request && reader.take("|"))) {
+      if (!reader.at_name()) {
+        on_request = true;
+        continue;
+      }
       const std::string_view word = reader.word("a dtype");
       const auto other = std::find_if(variables.begin(), variables.end(),
                                       [&](const ContractVariable& v) { return std::string_view(&v.name, 1) == word; });
@@ -176,6 +193,8 @@ std::vector<ContractVariable> parse_types(const char* kernel, const char* text) 
         variable.dtypes |= other->dtypes;
       } else if (const uint64_t dtypes = dtypes_named(word); dtypes != 0) {
         variable.own |= dtypes;
+        if (on_request) variable.on_request |= dtypes;
+        if (reader.take("(")) variable.conditions.push_back({dtypes, parse_condition(reader)});
       } else {
         reader.fail("'" + std::string(word) + "' is no dtype, set or earlier variable");
       }

@@ -1,7 +1,8 @@
-// dot_general and convolution in f16, bf16 and f32.
+// dot_general of all numbers, and convolution in f16, bf16 and f32.
 #include <algorithm>
 #include <array>
 
+#include "kernels/spec/contract.h"
 #include "lowering/frame.h"
 #include "runtime/base/status.h"
 
@@ -52,14 +53,49 @@ program::Operand product_memory(Frame& frame, const Operation& op) {
   return transposed(memory, permutation);
 }
 
-bool lower_dot_general(Frame& frame, const Operation& op) {
-  const mydev_dtype dtype = dtype_of(op.result().type->element);
-  if (!has_products(dtype) || !has_products(frame.view(op.operand(0)).dtype) ||
-      !has_products(frame.view(op.operand(1)).dtype)) {
-    return false;
+constexpr const char* kMatmul = "mydev.matmul";
+
+bool is_unsigned_bits(mydev_dtype dtype) noexcept {
+  return signed_dtype(dtype) != dtype;
+}
+
+// The factors of a product, of one dtype that the kernel multiplies into `result`; none if there is no such dtype.
+// Narrow floats are converted first where the kernel's result would be f32 all the same: neighbours are fused with
+// that.
+std::optional<std::pair<Tensor, Tensor>> factors_of(Frame& frame, const Operation& op, mydev_dtype result) {
+  static const KernelContract& contract = *builtin_contract(kMatmul);
+  const ContractVariable& factors = contract.variables[0];
+  const Tensor &a = frame[op.operand(0)], &b = frame[op.operand(1)];
+  const bool are_alike = a.view.dtype == b.view.dtype;
+  const auto with_signs = [](const Tensor& tensor) {
+    return Tensor{with_dtype(tensor.view, signed_dtype(tensor.view.dtype))};
+  };
+  if (is_unsigned_bits(a.view.dtype) || is_unsigned_bits(b.view.dtype)) {
+    if (!are_alike || a.view.dtype != result) return std::nullopt;
+    return std::pair(with_signs(a), with_signs(b));
   }
+  const auto may_be = [&](mydev_dtype dtype) { return (factors.dtypes & MYDEV_DTYPE_BIT(dtype)) != 0; };
+  if (!may_be(a.view.dtype) || !may_be(b.view.dtype)) return std::nullopt;
+  const mydev_dtype wanted = signed_dtype(result);
+  if (are_alike && !has_products(a.view.dtype) && contract.variables[1].takes(wanted, a.view.dtype)) {
+    return std::pair(a, b);
+  }
+  const ElementKind kind = element_row(op.result().type->element).kind;
+  const auto converts = [&](size_t operand) { return element_row(op.operand(operand).type->element).kind == kind; };
+  if (!may_be(wanted) || !converts(0) || !converts(1)) return std::nullopt;
+  return std::pair(frame.emit.converted(a, wanted), frame.emit.converted(b, wanted));
+}
+
+bool lower_dot_general(Frame& frame, const Operation& op) {
+  const auto has_bytes = [](const Value& value) {
+    return has_kernels(value.type->element) && element_row(value.type->element).bits >= 8;
+  };
+  if (!has_bytes(op.result()) || !has_bytes(op.operand(0)) || !has_bytes(op.operand(1))) return false;
+  const mydev_dtype dtype = dtype_of(op.result().type->element);
   Emitter& emit = frame.emit;
-  const Tensor a = emit.converted(frame[op.operand(0)], dtype), b = emit.converted(frame[op.operand(1)], dtype);
+  const auto factors = factors_of(frame, op, dtype);
+  if (!factors) return false;
+  const auto& [a, b] = *factors;
   const Side left(a.view, op.integers("lhs_batching_dimensions"), op.integers("lhs_contracting_dimensions"));
   const Side right(b.view, op.integers("rhs_batching_dimensions"), op.integers("rhs_contracting_dimensions"));
   const program::Operand result = product_memory(frame, op);
@@ -73,7 +109,7 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   program::Operand y = transposed(emit.merge(right.view, right.ranks), {0, 2, 1});
   const std::optional<program::Operand> lies = reshaped(result, {left.batch, left.free, right.free});
   MYDEV_ASSERT(lies.has_value());  // it is dense, or a matrix
-  program::Operand out = *lies;
+  program::Operand out = with_dtype(*lies, signed_dtype(dtype));
   if (out.strides[2] != 1 && out.strides[1] == 1) {  // it lies transposed: so does the product of the transposed
     std::swap(x, y);
     for (program::Operand* matrix : {&x, &y, &out}) *matrix = transposed(*matrix, {0, 2, 1});
@@ -85,7 +121,7 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
     }
   }
   const std::array attributes = {float_attribute("alpha", 1), float_attribute("beta", 0)};
-  emit.launch("mydev.matmul", {out}, {x, y}, attributes);
+  emit.launch(kMatmul, {out}, {x, y}, attributes);
   return true;
 }
 

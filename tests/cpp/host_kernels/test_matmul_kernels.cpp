@@ -2,7 +2,9 @@
 // oneDNN) and over the strides, dtypes and addends of the kernel contract; and the cache that keeps oneDNN's plans.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <complex>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -214,8 +216,122 @@ TEST(Matmul, RefusesSizesThatDoNotFit) {
 TEST(Matmul, RefusesDtypesThatItDoesNotKnow) {
   Operand a(1, 4, 4, Layout::kRows, 1), b(1, 4, 4, Layout::kRows, 2), out(1, 4, 4, Layout::kRows, 3);
   std::vector<mydev_buffer> buffers = {out.buffer(2), a.buffer(2), b.buffer(2)};
-  for (mydev_buffer& buffer : buffers) buffer.dtype = MYDEV_S32;
+  for (mydev_buffer& buffer : buffers) buffer.dtype = MYDEV_PRED;
   EXPECT_EQ(run_matmul(buffers, 1, 0), MYDEV_UNIMPLEMENTED);
+}
+
+// Products of f64, integers and complex numbers, and into wider dtypes. All values are small whole numbers, so that
+// sums are exact but for those that wrap around.
+template <typename Factor, typename Out>
+class WideMatmul {
+ public:
+  WideMatmul(mydev_dtype factors, mydev_dtype out) : factors_(factors), out_(out) {}
+
+  void check(const Shape& shape, bool transposed, double alpha, double beta, bool with_addend) {
+    SCOPED_TRACE(shape_name(shape) + (transposed ? ", transposed" : "") + ", beta " + std::to_string(beta));
+    const std::vector<Factor> a = values<Factor>(shape.batch * shape.m * shape.k, 1),
+                              b = values<Factor>(shape.batch * shape.k * shape.n, 2);
+    const std::vector<Out> addend = values<Out>(shape.batch * shape.m * shape.n, 3);
+    std::vector<Out> out = values<Out>(shape.batch * shape.m * shape.n, 4);
+    const std::vector<Out> old = out;
+    std::vector<Buffer> operands = {{out.data(), shape.batch, shape.m, shape.n, false, out_},
+                                    {a.data(), shape.batch, shape.m, shape.k, transposed, factors_},
+                                    {b.data(), shape.batch, shape.k, shape.n, transposed, factors_}};
+    if (with_addend) operands.emplace_back(addend.data(), shape.batch, shape.m, shape.n, transposed, out_);
+    std::vector<mydev_buffer> buffers;
+    for (const Buffer& operand : operands) buffers.push_back(operand.buffer());
+    ASSERT_EQ(run_matmul(buffers, alpha, beta), MYDEV_OK);
+    for (int64_t i = 0; i < shape.batch; ++i) {
+      for (int64_t row = 0; row < shape.m; ++row) {
+        for (int64_t column = 0; column < shape.n; ++column) {
+          Out sum = 0;
+          for (int64_t p = 0; p < shape.k && alpha != 0; ++p) {
+            sum = static_cast<Out>(sum + static_cast<Out>(a[operands[1].at(i, row, p)]) *
+                                             static_cast<Out>(b[operands[2].at(i, p, column)]));
+          }
+          sum = static_cast<Out>(factor(alpha) * sum);
+          const size_t at = operands[0].at(i, row, column);
+          const Out added = with_addend ? addend[operands.back().at(i, row, column)] : old[at];
+          if (beta != 0) sum = static_cast<Out>(sum + factor(beta) * added);
+          ASSERT_EQ(out[at], sum) << i << ", " << row << ", " << column;
+        }
+      }
+    }
+  }
+
+  void check_all() {
+    // Within one vector, one block, and over several blocks of each dimension; a row; nothing to sum.
+    for (const Shape& shape :
+         {Shape{1, 1, 1, 1}, Shape{2, 3, 5, 7}, Shape{1, 150, 170, 300}, Shape{2, 1, 300, 40}, Shape{1, 4, 3, 0}}) {
+      for (const bool transposed : {false, true}) {
+        check(shape, transposed, 1, 0, false);
+        check(shape, transposed, -2, 3, true);
+        check(shape, transposed, 2, 1, false);
+        check(shape, transposed, 0, 2, true);
+      }
+    }
+  }
+
+ private:
+  class Buffer {
+   public:
+    Buffer(const void* data, int64_t batch, int64_t rows, int64_t columns, bool transposed, mydev_dtype dtype)
+        : data_(const_cast<void*>(data)),
+          sizes_{batch, rows, columns},
+          strides_{rows * columns, transposed ? 1 : columns, transposed ? rows : 1},
+          dtype_(dtype) {}
+    size_t at(int64_t index, int64_t row, int64_t column) const {
+      return static_cast<size_t>(index * strides_[0] + row * strides_[1] + column * strides_[2]);
+    }
+    mydev_buffer buffer() const { return {data_, sizes_, strides_, 3, static_cast<int16_t>(dtype_), 0}; }
+
+   private:
+    void* data_;
+    int64_t sizes_[3], strides_[3];
+    mydev_dtype dtype_;
+  };
+
+  static Out factor(double value) { return static_cast<Out>(static_cast<int8_t>(value)); }
+
+  template <typename T>
+  static std::vector<T> values(int64_t count, uint32_t seed) {
+    std::vector<T> result(static_cast<size_t>(std::max<int64_t>(count, 1)));
+    for (T& value : result) {
+      const auto next = [&seed] {
+        seed = seed * 1664525u + 1013904223u;
+        return static_cast<int32_t>(seed >> 16) % 7 - 3;
+      };
+      if constexpr (requires { value.imag(); }) {
+        using Real = typename T::value_type;
+        const auto real = static_cast<Real>(next());
+        value = T(real, static_cast<Real>(next()));
+      } else {
+        value = static_cast<T>(next());
+      }
+    }
+    return result;
+  }
+
+  mydev_dtype factors_, out_;
+};
+
+TEST(Matmul, MultipliesWideNumbers) {
+  WideMatmul<double, double>(MYDEV_F64, MYDEV_F64).check_all();
+  WideMatmul<std::complex<float>, std::complex<float>>(MYDEV_C64, MYDEV_C64).check_all();
+  WideMatmul<std::complex<double>, std::complex<double>>(MYDEV_C128, MYDEV_C128).check_all();
+}
+
+TEST(Matmul, MultipliesIntegersThatWrapAround) {
+  WideMatmul<int8_t, int8_t>(MYDEV_S8, MYDEV_S8).check_all();
+  WideMatmul<uint8_t, uint8_t>(MYDEV_U8, MYDEV_U8).check_all();
+  WideMatmul<int16_t, int16_t>(MYDEV_S16, MYDEV_S16).check_all();
+  WideMatmul<int32_t, int32_t>(MYDEV_S32, MYDEV_S32).check_all();
+  WideMatmul<int64_t, int64_t>(MYDEV_S64, MYDEV_S64).check_all();
+}
+
+TEST(Matmul, MultipliesIntoWiderNumbers) {
+  WideMatmul<int8_t, int32_t>(MYDEV_S8, MYDEV_S32).check_all();
+  WideMatmul<uint8_t, int32_t>(MYDEV_U8, MYDEV_S32).check_all();
 }
 
 const SmallGemmFunctions& small_gemm_of(InstructionSet isa) {

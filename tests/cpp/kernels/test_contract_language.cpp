@@ -45,6 +45,25 @@ TEST(ContractText, NamesDtypes) {
   EXPECT_EQ(c.variables[1].like, 0);
 }
 
+TEST(ContractText, NamesDtypesThatAreTakenOnRequestAndUnderConditions) {
+  const KernelContract c = parse("(out R) <- (a T, b s64)", "T: f16 | s8 u8; R: T | s32(s8 u8) f32(f16)");
+  EXPECT_EQ(dtype_list(c.all_dtypes()), "s8 s32 s64 u8 f16 f32");
+  EXPECT_EQ(dtype_list(c.usual_dtypes()), "s64 f16");
+  EXPECT_TRUE(c.variables[1].takes(MYDEV_S32, MYDEV_U8));
+  EXPECT_TRUE(c.variables[1].takes(MYDEV_S8, MYDEV_S8));
+  EXPECT_FALSE(c.variables[1].takes(MYDEV_S32, MYDEV_F16));
+  const auto violation = [&](mydev_dtype out, mydev_dtype a) {
+    int64_t element = 0;
+    const auto number = [&](mydev_dtype dtype) {
+      return mydev_buffer{&element, nullptr, nullptr, 0, static_cast<int16_t>(dtype), 0};
+    };
+    const std::array buffers = {number(out), number(a), number(MYDEV_S64)};
+    return contract_violation(c, make_frame(buffers, 1));
+  };
+  EXPECT_EQ(violation(MYDEV_S32, MYDEV_U8), "");
+  EXPECT_NE(violation(MYDEV_S32, MYDEV_F16).find("R may not be s32 where T is f16"), std::string::npos);
+}
+
 TEST(ContractText, DtypesOfAKernelAreFoundByVariable) {
   EXPECT_EQ(dtype_list(contract_dtypes("mydev.exp", 'T')), "f16 f32 f64 bf16");
   EXPECT_EQ(contract_dtypes("mydev.exp", 'U'), 0u);
@@ -74,6 +93,8 @@ constexpr Mistake kMistakes[] = {
     {"SmallVariable", "(out T) <- (a T)", "t: f32", "a variable is one capital letter"},
     {"UnknownDtype", "(out T) <- (a T)", "T: f33", "'f33' is no dtype, set or earlier variable"},
     {"NoDtypes", "(out T) <- (a T)", "T:", "expected a dtype at position 2"},
+    {"OpenCondition", "(out R) <- (a T)", "T: f16; R: T f32(f16", "expected ')'"},
+    {"NoConditionOfThatName", "(out R) <- (a T)", "T: f16; R: T f32(f17)", "'f17' is no dtype or set"},
 };
 
 class ContractMistake : public testing::TestWithParam<Mistake> {};

@@ -1,8 +1,10 @@
-// Matrix products: mm, bmm, mv, dot and their add* forms, all of them one launch of mydev.matmul.
+// Matrix products: mm, bmm, mv, dot and their add* forms, all of them one launch of mydev.matmul; _int_mm and
+// _scaled_mm.
 //
 // An op is a row: its kind of product (which says how operands become matrices) and its overloads. The kernel takes
-// f32, bf16 and f16 operands of any strides. Whatever else an op accepts (f64, integers, complex, lazy bits, results
-// that overlap their operands) runs the CPU's kernel, and so does what it refuses: errors are the CPU's own.
+// operands of any strides. takes_dtype() says when it is asked. Whatever else an op accepts (other dtypes, negated
+// operands, results that overlap their operands) runs the CPU's kernel, and so does what it refuses: errors are the
+// CPU's own.
 #include <ATen/Operators.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -11,6 +13,8 @@
 #include <array>
 
 #include "aten/host/native_or_host.h"
+#include "kernels/registry/kernel_choice.h"
+#include "kernels/spec/contract.h"
 #include "runtime/stream/stream_table.h"
 
 namespace mydev {
@@ -72,17 +76,43 @@ bool matches(const Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
   return tensor.scalar_type() == dtype && tensor.device() == device && !tensor.is_neg() && !tensor._is_zerotensor();
 }
 
+constexpr uint64_t dtype_bit(c10::ScalarType type) {
+  return MYDEV_DTYPE_BIT(to_frame_dtype(type));
+}
+constexpr uint64_t kIntegers =
+    dtype_bit(at::kChar) | dtype_bit(at::kShort) | dtype_bit(at::kInt) | dtype_bit(at::kLong) | dtype_bit(at::kByte);
+// The operators are given scales for these (_scaled_mm), and have no products without.
+constexpr uint64_t kScaled = dtype_bit(at::kFloat8_e4m3fn) | dtype_bit(at::kFloat8_e5m2);
+
+// Whether the driver multiplies these dtypes, or a graph is captured, which no kernel of PyTorch's is a part of.
+bool driver_multiplies(const mydev_kernel& kernel, uint64_t dtypes, c10::Device device) {
+  const KernelChoice* choice = as_choice(kernel);
+  return (choice != nullptr && (choice->dtypes_of_driver & dtypes) == dtypes) ||
+         current_stream(device.index()).capture() != nullptr;
+}
+
+// Whether the kernel is asked for products of this dtype. On the host, PyTorch's kernels for f64 and complex numbers
+// are those of a library made for these; those for integers are plain loops.
+bool takes_dtype(const mydev_kernel& kernel, c10::ScalarType type, c10::Device device) {
+  if (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) return true;
+  static const uint64_t known = contract_dtypes(matmul_kernel.name(), 'T') & ~kScaled;
+  const uint64_t bit = dtype_bit(type);
+  if ((known & bit) == 0) return false;
+  return ((kIntegers & bit) != 0 && mydev::device(device.index()).host_accessible()) ||
+         driver_multiplies(kernel, bit, device);
+}
+
 using ProductSizes = c10::SmallVector<int64_t, 3>;
 
 // The sizes of the result, if the kernel takes these factors.
 template <Product kind>
 std::optional<ProductSizes> native_sizes(const Tensor& a, const Tensor& b) {
   const c10::ScalarType dtype = a.scalar_type();
-  if (dtype != at::kFloat && dtype != at::kBFloat16 && dtype != at::kHalf) return std::nullopt;
   if (!on_device(a) || !matches(a, dtype, a.device()) || !matches(b, dtype, a.device())) return std::nullopt;
   if (a.dim() != a_dim(kind) || b.dim() != b_dim(kind)) return std::nullopt;
   if (a.sizes().back() != b.size(kind == Product::kBatches ? 1 : 0)) return std::nullopt;
-  if (matmul_kernel.on(a) == nullptr) return std::nullopt;
+  const mydev_kernel* kernel = matmul_kernel.on(a);
+  if (kernel == nullptr || !takes_dtype(*kernel, dtype, a.device())) return std::nullopt;
   if constexpr (kind == Product::kBatches) {
     if (a.size(0) != b.size(0)) return std::nullopt;
     return ProductSizes{a.size(0), a.size(1), b.size(2)};
@@ -105,10 +135,17 @@ bool expands_to(const Tensor& tensor, c10::IntArrayRef sizes) {
   return true;
 }
 
+// Whether a factor of elements of the type is what a frame can hold: a real number, of integers a whole one.
+bool is_factor(const Scalar& scalar, c10::ScalarType type) {
+  if (!c10::isIntegralType(type, /*includeBool=*/false)) return !scalar.isComplex();
+  constexpr int64_t kGreatest = int64_t{1} << 53;  // up to which doubles are exact
+  return scalar.isIntegral(/*includeBool=*/true) && -kGreatest <= scalar.toLong() && scalar.toLong() <= kGreatest;
+}
+
 bool takes_addend(const Tensor& self, const Tensor& a, c10::IntArrayRef sizes, const Scalar& beta,
                   const Scalar& alpha) {
-  return matches(self, a.scalar_type(), a.device()) && expands_to(self, sizes) && !beta.isComplex() &&
-         !alpha.isComplex();
+  const c10::ScalarType type = a.scalar_type();
+  return matches(self, type, a.device()) && expands_to(self, sizes) && is_factor(beta, type) && is_factor(alpha, type);
 }
 
 // Whether no two elements have a place in common: each dimension steps over all that the narrower ones reach.
@@ -128,13 +165,18 @@ bool lies_apart(const Tensor& tensor) {
 
 // A result that the kernel may write while it reads the factors.
 bool writable(const Tensor& out, const Tensor& a, const Tensor& b) {
-  return matches(out, a.scalar_type(), a.device()) && !out.is_alias_of(a) && !out.is_alias_of(b) && lies_apart(out);
+  return matches(out, a.scalar_type(), a.device()) && !out.is_conj() && !out.is_alias_of(a) && !out.is_alias_of(b) &&
+         lies_apart(out);
 }
 
 // out = alpha * (a @ b) + beta * addend; addend == nullptr: out itself
 template <Product kind>
 void multiply(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor* addend, double beta, double alpha) {
   if (out.numel() == 0) return;
+  if (C10_UNLIKELY(a.is_conj() || b.is_conj() || (addend != nullptr && addend->is_conj()))) {
+    const Tensor added = addend != nullptr ? addend->resolve_conj() : Tensor();
+    return multiply<kind>(out, a.resolve_conj(), b.resolve_conj(), addend != nullptr ? &added : nullptr, beta, alpha);
+  }
   constexpr size_t rank = kind == Product::kBatches ? 3 : 2;
   constexpr As out_as = kind == Product::kMatrixVector ? As::kColumn
                         : kind == Product::kVectors    ? As::kRow
@@ -143,16 +185,17 @@ void multiply(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor*
   const Operand out_operand = operand_of(out, out_as);
   const Operand a_operand = operand_of(a, kind == Product::kVectors ? As::kRow : As::kMatrix);
   const Operand b_operand = operand_of(b, b_dim(kind) == 1 ? As::kColumn : As::kMatrix);
-  const mydev_dtype dtype = to_frame_dtype(out.scalar_type());
-  const auto buffer_of = [&](const Operand& operand) {
-    return mydev_buffer{operand.data, operand.sizes.data(), operand.strides.data(), rank, dtype};
+  const mydev_dtype dtype = to_frame_dtype(out.scalar_type()), factors = to_frame_dtype(a.scalar_type());
+  const auto buffer_of = [&](const Operand& operand, mydev_dtype type) {
+    return mydev_buffer{operand.data, operand.sizes.data(), operand.strides.data(), rank, type};
   };
   Operand addend_operand;
-  std::array<mydev_buffer, 4> buffers = {buffer_of(out_operand), buffer_of(a_operand), buffer_of(b_operand), {}};
+  std::array<mydev_buffer, 4> buffers = {
+      buffer_of(out_operand, dtype), buffer_of(a_operand, factors), buffer_of(b_operand, factors), {}};
   size_t count = 3;
   if (addend != nullptr && beta != 0) {
     addend_operand = expanded_operand(*addend, out_operand, out_as, rank);
-    buffers[count++] = buffer_of(addend_operand);
+    buffers[count++] = buffer_of(addend_operand, dtype);
   }
   const std::array<mydev_attribute, 2> attributes = {float_attribute("alpha", alpha), float_attribute("beta", beta)};
   launch_on(*matmul_kernel.on(out), {buffers.data(), count}, 1, attributes, current_stream(out.device().index()));
@@ -212,6 +255,54 @@ Tensor& added_out(const Tensor& self, const Tensor& a, const Tensor& b, const Sc
   return out;
 }
 
+// --- products into another dtype -------------------------------------------------------------------------------------
+
+// Two matrices that the driver multiplies into `out`.
+bool multiplies_into(const Tensor& a, const Tensor& b, c10::ScalarType out) {
+  const auto is_matrix = [&](const Tensor& factor) {
+    return matches(factor, a.scalar_type(), a.device()) && factor.dim() == 2;
+  };
+  if (!on_device(a) || !is_matrix(a) || !is_matrix(b) || a.size(1) != b.size(0)) return false;
+  const mydev_kernel* kernel = matmul_kernel.on(a);
+  return kernel != nullptr && driver_multiplies(*kernel, dtype_bit(a.scalar_type()) | dtype_bit(out), a.device());
+}
+
+Tensor product_into(const Tensor& a, const Tensor& b, c10::ScalarType type) {
+  Tensor out = empty_dense({a.size(0), b.size(1)}, type, a.device());
+  multiply<Product::kMatrices>(out, a, b, nullptr, 0, 1);
+  return out;
+}
+
+std::optional<Tensor> int_mm(const Tensor& self, const Tensor& mat2) {
+  if (self.scalar_type() != at::kChar || !multiplies_into(self, mat2, at::kInt)) return std::nullopt;
+  return product_into(self, mat2, at::kInt);
+}
+
+// One number for all, or one for each of `count` rows or columns, which lie along `dim`.
+bool is_scale(const Tensor& scale, const Tensor& matrix, int64_t dim, int64_t count) {
+  if (!matches(scale, at::kFloat, matrix.device())) return false;
+  return scale.numel() == 1 || (scale.dim() == 2 && scale.size(dim) == count && scale.size(1 - dim) == 1);
+}
+
+// The scales are applied to the f32 result.
+std::optional<Tensor> scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b,
+                                const std::optional<Tensor>& bias, const std::optional<Tensor>& scale_result,
+                                std::optional<c10::ScalarType> out_dtype, bool /*use_fast_accum*/) {
+  const c10::ScalarType type = out_dtype.value_or(self.scalar_type());
+  const bool is_float = type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+  if ((dtype_bit(self.scalar_type()) & kScaled) == 0 || !is_float || scale_result.has_value()) return std::nullopt;
+  if (!multiplies_into(self, mat2, at::kFloat)) return std::nullopt;
+  const int64_t rows = self.size(0), columns = mat2.size(1);
+  if (!is_scale(scale_a, self, 0, rows) || !is_scale(scale_b, self, 1, columns)) return std::nullopt;
+  if (bias.has_value() && (!on_device(*bias) || bias->dim() != 1 || bias->size(0) != columns)) return std::nullopt;
+  Tensor out = product_into(self, mat2, at::kFloat);
+  const auto scale_by = [&](const Tensor& scale) { out.mul_(scale.numel() == 1 ? scale.reshape({}) : scale); };
+  scale_by(scale_a);
+  scale_by(scale_b);
+  if (bias.has_value()) out.add_(*bias);
+  return out.to(type);
+}
+
 // X(op, kind) gives op and op.out; Y(op, kind) gives op, op_ and op.out.
 #define MYDEV_PRODUCTS(X) \
   X(mm, kMatrices)        \
@@ -235,6 +326,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   register_with_fallback<at::_ops::op##_out, &added_out<Product::kind, at::_ops::op##_out>>(m);
   MYDEV_ADDED_PRODUCTS(MYDEV_REGISTER)
 #undef MYDEV_REGISTER
+  register_native<at::_ops::_int_mm, &int_mm>(m);
+  register_native<at::_ops::_scaled_mm, &scaled_mm>(m);
   // Not by way of addr.out, where the CPU's kernel could not tell that self and out are one tensor.
   m.impl("addr_", &HostOp<at::_ops::addr_>::call);
 }

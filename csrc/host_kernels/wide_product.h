@@ -1,0 +1,46 @@
+// Matrix products in dtypes that oneDNN does not multiply: f64, integers and complex numbers. Own loops, one variant
+// per instruction set.
+//
+// out = alpha * (a @ b) + beta * addend, of any strides, computed in the dtype itself: integers wrap around. Work is
+// cut into tasks, which may run side by side; a task has memory of its own, and allocates nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "mydev/custom_call.h"
+
+namespace mydev::kernels {
+
+struct WideMatrix {
+  void* data;
+  int64_t row_stride, col_stride;  // in elements
+};
+
+// One of a batch.
+struct WideProduct {
+  mydev_dtype dtype;  // of all: F64, S8, S16, S32, S64, U8, C64 or C128
+  int64_t m, n, k;    // k may be 0
+  WideMatrix out, a, b;
+  WideMatrix addend;   // data == nullptr: none; may be `out` itself
+  double alpha, beta;  // of integers: whole numbers
+};
+
+struct WideProductFunctions {
+  int64_t (*tasks)(const WideProduct& product);
+  uint64_t (*task_bytes)(const WideProduct& product);
+  // `memory`: task_bytes, aligned to 64 bytes.
+  void (*run)(const WideProduct& product, int64_t task, void* memory);
+};
+
+// One variant per instruction set (csrc/host_kernels/isa/products/wide_product.cpp).
+namespace baseline {
+extern const WideProductFunctions wide_product;
+}
+namespace avx2 {
+extern const WideProductFunctions wide_product;
+}
+namespace avx512 {
+extern const WideProductFunctions wide_product;
+}
+
+}  // namespace mydev::kernels
