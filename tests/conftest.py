@@ -154,6 +154,7 @@ def pytest_configure(config: pytest.Config) -> None:
         directory = tempfile.TemporaryDirectory(prefix="mydev-inductor-", ignore_cleanup_errors=True)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = directory.name
         config.add_cleanup(directory.cleanup)
+    os.environ.setdefault("MYDEV_KERNEL_GENERATION", "raise")  # no error of the generator goes unseen
     sys.modules.setdefault("torch_xla", None)  # type: ignore[arg-type]  # libraries would take tests/torch_xla for it
     cached_compiler.use()
     config.addinivalue_line("markers", "any_driver: about processes, files or packages, whatever the driver's mode")

@@ -419,11 +419,19 @@ def with_prelude(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_a_graph_whose_kernels_do_not_compile_becomes_programs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
+    monkeypatch.setenv("MYDEV_KERNEL_GENERATION", "programs")
     with_prelude(monkeypatch, text)
     with caplog.at_level(logging.WARNING, "torch_mydev"):
         assert_like_eager(lambda x: x * 3 - 7, X.to("mydev"), backend=BACKEND)
     assert [graph.route for graph in graphs()] == ["program"]
     assert "a graph becomes programs of mydev, not kernels" in caplog.text
+
+
+def test_what_keeps_a_graph_from_becoming_kernels_is_raised_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MYDEV_KERNEL_GENERATION", "raise")
+    with_prelude(monkeypatch, MALFORMED["an unknown type"])
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+        torch.compile(lambda x: x * 3 - 11, backend=BACKEND)(X.to("mydev"))
 
 
 def test_a_kernel_that_takes_more_than_it_is_given_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,8 @@ def _compile(
         with config.patch(layout_optimization=converts), collected_calls() as calls:
             compiled = compile_fx_inner(graph, example_inputs, **options)
     except Exception as error:  # programs take it, whatever keeps it from becoming kernels
+        if _C.config_value("MYDEV_KERNEL_GENERATION") == "raise":
+            raise
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
         log.warning("torch.compile: a graph becomes programs of %s, not kernels: %s", DEVICE_NAME, reason[0])
         log.info("torch.compile: what kept it from becoming kernels", exc_info=True)
