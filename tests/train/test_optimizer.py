@@ -78,7 +78,10 @@ def test_steps_do_not_fall_back(name: str, implementation: str, device: torch.de
 def test_foreach_results_have_the_strides_of_their_operands(device: torch.device) -> None:
     def strides(where: str | torch.device) -> list[tuple[int, ...]]:
         x = torch.ones(2, 3, device=where)
-        return [t.stride() for t in torch._foreach_add([x[None, :, :1], x.t(), x[None, :, None, :1]], 7)]
+        tensors = [x[None, :, :1], x.t(), x[None, :, None, :1], x[:, :1].t(), x[:, :1].clone().t()]
+        results = [torch._foreach_add(tensors, 7), torch._foreach_mul(tensors, tensors), torch._foreach_sqrt(tensors)]
+        results += [torch._foreach_addcmul(tensors, tensors, tensors, 2), torch._foreach_pow(tensors, 2)]
+        return [t.stride() for result in results for t in result]
 
     assert strides(device) == strides("cpu")
 

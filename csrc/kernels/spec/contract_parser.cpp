@@ -180,11 +180,9 @@ std::vector<ContractVariable> parse_types(const char* kernel, const char* text) 
     reader.expect(":");
     ContractVariable variable{name[0], 0};
     bool on_request = false;
-    while (reader.at_name() || (!on_request && reader.take("|"))) {
-      if (!reader.at_name()) {
-        on_request = true;
-        continue;
-      }
+    while (true) {
+      if (!on_request) on_request = reader.take("|");
+      if (!reader.at_name()) break;
       const std::string_view word = reader.word("a dtype");
       const auto other = std::find_if(variables.begin(), variables.end(),
                                       [&](const ContractVariable& v) { return std::string_view(&v.name, 1) == word; });

@@ -105,8 +105,9 @@ constexpr std::array kVariables = {
                    "all|off, or names of integrations with ',' between"},
     ConfigVariable{"MYDEV_ISA", "auto", "auto|baseline|avx2|avx512",
                    "instruction set of the built-in kernels; auto: the best that the processor has"},
-    ConfigVariable{"MYDEV_KERNEL_GENERATION", "programs", "programs|raise",
-                   "torch.compile: a graph for which no kernels can be generated becomes programs, or raises the error"},
+    ConfigVariable{
+        "MYDEV_KERNEL_GENERATION", "programs", "programs|raise",
+        "torch.compile: a graph for which no kernels can be generated becomes programs, or raises the error"},
     ConfigVariable{"MYDEV_LOG", "warning", "debug|info|warning|error",
                    "the least of the messages that go to stderr where nobody takes them, as in JAX"},
     ConfigVariable{"MYDEV_PROCESS_ADDRESS", "", nullptr,

@@ -182,6 +182,20 @@ void make_call(void* context) {
   asked.call->returned = true;
 }
 
+// give(asked) gives the call to the driver.
+template <typename Give>
+mydev_code give_call(State& self, std::unique_ptr<AskedCall> asked, const Give& give) {
+  const mydev_code code = give(asked.get());
+  if (code == MYDEV_OK) {
+    [[maybe_unused]] const AskedCall* of_driver = asked.release();
+    return code;
+  }
+  const std::lock_guard lock(self.mutex);
+  --self.calls_waiting;
+  if (asked->call != nullptr) asked->call->returned = true;
+  return code;
+}
+
 mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context) {
   State& self = state();
   return checked("stream_host_call", [&] {
@@ -195,15 +209,8 @@ mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, v
       object.order.point.calls.push_back(call);
       ++self.calls_waiting;
     }
-    const mydev_code code = self.driver.stream_host_call(stream, make_call, asked.get());
-    if (code == MYDEV_OK) {
-      [[maybe_unused]] const AskedCall* of_driver = asked.release();
-      return code;
-    }
-    const std::lock_guard lock(self.mutex);
-    --self.calls_waiting;
-    call->returned = true;
-    return code;
+    return give_call(self, std::move(asked),
+                     [&](AskedCall* given) { return self.driver.stream_host_call(stream, make_call, given); });
   });
 }
 
@@ -217,14 +224,8 @@ mydev_code event_on_done(mydev_event event, mydev_host_function function, void* 
       *asked = {"event_on_done", function, context, self.objects.event(event).point, nullptr, false};
       ++self.calls_waiting;
     }
-    const mydev_code code = self.driver.event_on_done(event, make_call, asked.get());
-    if (code == MYDEV_OK) {
-      [[maybe_unused]] const AskedCall* of_driver = asked.release();
-      return code;
-    }
-    const std::lock_guard lock(self.mutex);
-    --self.calls_waiting;
-    return code;
+    return give_call(self, std::move(asked),
+                     [&](AskedCall* given) { return self.driver.event_on_done(event, make_call, given); });
   });
 }
 

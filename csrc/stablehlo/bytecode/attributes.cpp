@@ -193,4 +193,37 @@ TensorLiteral BytecodeAttributes::literal(const Type* type, std::span<const std:
   return literal;
 }
 
+Type element_type(ElementType element) {
+  Type type;
+  type.kind = TypeKind::kElement;
+  type.element = element;
+  return type;
+}
+
+Attribute BytecodeAttributes::dictionary(Cursor& cursor) {
+  Dictionary entries(cursor.count("attributes", 2));
+  for (NamedAttribute& entry : entries) {
+    entry.name = attribute_of<std::string>(cursor, "a string");
+    entry.value = attribute(cursor);
+  }
+  return {std::move(entries)};
+}
+
+Type BytecodeAttributes::complex_type(Cursor& cursor) {
+  const Type* part = type(cursor);
+  if (part->element == ElementType::kF32) return element_type(ElementType::kC64);
+  if (part->element == ElementType::kF64) return element_type(ElementType::kC128);
+  cursor.fail("there are no complex numbers of ", part->text());
+}
+
+Type BytecodeAttributes::shaped_type(Cursor& cursor, TypeKind kind) {
+  Type shaped;
+  shaped.kind = kind;
+  shaped.dims = signed_integers(cursor);
+  const Type* element = type(cursor);
+  if (element->kind != TypeKind::kElement) cursor.fail("the elements of a tensor are of the type ", element->text());
+  shaped.element = element->element;
+  return shaped;
+}
+
 }  // namespace mydev::stablehlo

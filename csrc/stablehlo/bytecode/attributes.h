@@ -13,6 +13,8 @@
 
 namespace mydev::stablehlo {
 
+Type element_type(ElementType element);  // as a type of its own
+
 class BytecodeAttributes {
  public:
   BytecodeAttributes(const BytecodeSections& sections, Module::Contents& contents)
@@ -42,6 +44,11 @@ class BytecodeAttributes {
   std::vector<const Attribute*> attributes(Cursor& cursor);
   std::vector<const Type*> types(Cursor& cursor);
   std::vector<int64_t> signed_integers(Cursor& cursor);
+
+  // Attributes and types that all dialects write alike.
+  Attribute dictionary(Cursor& cursor);
+  Type complex_type(Cursor& cursor);
+  Type shaped_type(Cursor& cursor, TypeKind kind);
 
   // Makes a literal from its bytes in bytecode.
   TensorLiteral literal(const Type* type, std::span<const std::byte> bytes, size_t offset);

@@ -36,15 +36,6 @@ enum TypeCode : uint8_t {
   kUnrankedTensorType = 18,
 };
 
-Attribute dictionary(Cursor& cursor, BytecodeAttributes& table) {
-  Dictionary entries(cursor.count("attributes", 2));
-  for (NamedAttribute& entry : entries) {
-    entry.name = table.attribute_of<std::string>(cursor, "a string");
-    entry.value = table.attribute(cursor);
-  }
-  return {std::move(entries)};
-}
-
 Attribute nested_symbol(Cursor& cursor, BytecodeAttributes& table) {
   std::string path = table.attribute_of<std::string>(cursor, "a string");
   for (const Attribute* nested : table.attributes(cursor)) {
@@ -79,13 +70,6 @@ Attribute dense_array(Cursor& cursor, BytecodeAttributes& table) {
   return {TensorLiteral{table.contents().add(std::move(type)), bytes, false}};
 }
 
-Type element_type(ElementType element) {
-  Type type;
-  type.kind = TypeKind::kElement;
-  type.element = element;
-  return type;
-}
-
 Type integer_type(Cursor& cursor) {
   const size_t offset = cursor.offset();
   const uint64_t encoded = cursor.varint();
@@ -100,23 +84,6 @@ Type integer_type(Cursor& cursor) {
   return element_type(row->type);
 }
 
-Type complex_type(Cursor& cursor, BytecodeAttributes& table) {
-  const Type* part = table.type(cursor);
-  if (part->element == ElementType::kF32) return element_type(ElementType::kC64);
-  if (part->element == ElementType::kF64) return element_type(ElementType::kC128);
-  cursor.fail("there are no complex numbers of ", part->text());
-}
-
-Type shaped_type(Cursor& cursor, BytecodeAttributes& table, TypeKind kind) {
-  Type type;
-  type.kind = kind;
-  type.dims = table.signed_integers(cursor);
-  const Type* element = table.type(cursor);
-  if (element->kind != TypeKind::kElement) cursor.fail("the elements of a tensor are of the type ", element->text());
-  type.element = element->element;
-  return type;
-}
-
 }  // namespace
 
 Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table) {
@@ -126,7 +93,7 @@ Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table) {
     case kArray:
       return {table.attributes(cursor)};
     case kDictionary:
-      return dictionary(cursor, table);
+      return table.dictionary(cursor);
     case kString:
       return {std::string(table.string(cursor))};
     case kTypedString: {
@@ -177,11 +144,11 @@ Type decode_builtin_type(Cursor& cursor, BytecodeAttributes& table) {
       type.results = table.types(cursor);
       return type;
     case kComplexType:
-      return complex_type(cursor, table);
+      return table.complex_type(cursor);
     case kNoneType:
       return type;
     case kTensorType:
-      return shaped_type(cursor, table, TypeKind::kTensor);
+      return table.shaped_type(cursor, TypeKind::kTensor);
     case kTupleType:
       type.kind = TypeKind::kTuple;
       type.inputs = table.types(cursor);

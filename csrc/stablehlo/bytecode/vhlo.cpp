@@ -55,15 +55,6 @@ Attribute enumeration(Cursor& cursor, T last, std::string_view what, T first = T
   return {static_cast<T>(value)};
 }
 
-Attribute dictionary(Cursor& cursor, BytecodeAttributes& table) {
-  Dictionary entries(cursor.count("attributes", 2));
-  for (NamedAttribute& entry : entries) {
-    entry.name = table.attribute_of<std::string>(cursor, "a string");
-    entry.value = table.attribute(cursor);
-  }
-  return {std::move(entries)};
-}
-
 Attribute output_operand_alias(Cursor& cursor, BytecodeAttributes& table) {
   OutputOperandAlias alias;
   alias.output_tuple_indices = table.signed_integers(cursor);
@@ -90,30 +81,6 @@ Attribute type_extensions(Cursor& cursor, BytecodeAttributes& table) {
   return {std::move(bounds)};
 }
 
-Type element_type(ElementType element) {
-  Type type;
-  type.kind = TypeKind::kElement;
-  type.element = element;
-  return type;
-}
-
-Type complex_type(Cursor& cursor, BytecodeAttributes& table) {
-  const Type* part = table.type(cursor);
-  if (part->element == ElementType::kF32) return element_type(ElementType::kC64);
-  if (part->element == ElementType::kF64) return element_type(ElementType::kC128);
-  cursor.fail("there are no complex numbers of ", part->text());
-}
-
-Type shaped_type(Cursor& cursor, BytecodeAttributes& table, TypeKind kind) {
-  Type type;
-  type.kind = kind;
-  type.dims = table.signed_integers(cursor);
-  const Type* element = table.type(cursor);
-  if (element->kind != TypeKind::kElement) cursor.fail("the elements of a tensor are of the type ", element->text());
-  type.element = element->element;
-  return type;
-}
-
 Type tensor_type_with_encoding(Cursor& cursor, BytecodeAttributes& table) {
   std::vector<int64_t> bounds;
   const size_t offset = cursor.offset();
@@ -122,7 +89,7 @@ Type tensor_type_with_encoding(Cursor& cursor, BytecodeAttributes& table) {
     if (integer == nullptr) Cursor::fail_at(offset, "a bound of a tensor is ", bound->kind_name());
     bounds.push_back(integer->value);
   }
-  Type type = shaped_type(cursor, table, TypeKind::kTensor);
+  Type type = table.shaped_type(cursor, TypeKind::kTensor);
   if (bounds.size() != type.dims.size()) {
     Cursor::fail_at(offset, "a tensor of rank ", type.dims.size(), " has ", bounds.size(), " bounds");
   }
@@ -147,7 +114,7 @@ Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table) {
     case kCustomCallVersion:
       return enumeration(cursor, CustomCallVersion::kTypedFfi, "version of custom calls");
     case kDictionary:
-      return dictionary(cursor, table);
+      return table.dictionary(cursor);
     case kFftType:
       return enumeration(cursor, FftType::kIrfft, "kind of Fourier transform");
     case kFloat: {
@@ -194,14 +161,14 @@ Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
   Type type;
   switch (code) {
     case kComplexType:
-      return complex_type(cursor, table);
+      return table.complex_type(cursor);
     case kFunctionType:
       type.kind = TypeKind::kFunction;
       type.inputs = table.types(cursor);
       type.results = table.types(cursor);
       return type;
     case kTensorType:
-      return shaped_type(cursor, table, TypeKind::kTensor);
+      return table.shaped_type(cursor, TypeKind::kTensor);
     case kTensorTypeWithEncoding:
       return tensor_type_with_encoding(cursor, table);
     case kTokenType:
@@ -221,7 +188,7 @@ Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
     case kNoneType:
       return type;
     case kBufferType:
-      return shaped_type(cursor, table, TypeKind::kBuffer);
+      return table.shaped_type(cursor, TypeKind::kBuffer);
     case kQuantizedType:
     case kQuantizedPerAxisType:
       raise(MYDEV_UNIMPLEMENTED, "quantized types are not read; dequantize the program before it is serialised");

@@ -270,6 +270,18 @@ TEST_F(DriverKernels, OfVersionOneTakeNoNumbersAndDeclineAtTheLaunch) {
             "takes no numbers, and operand 1 is one");
 }
 
+TEST_F(DriverKernels, WithoutDtypesInTheirLimitsTakeTheUsualOnes) {
+  static mydev_kernel product = *device(0).driver->find_kernel(0, "mydev.matmul");
+  product.limits = nullptr;
+  const KernelChoice* choice = as_choice(*choose_record(device(0), "mydev.matmul", &product, nullptr, ""));
+  ASSERT_NE(choice, nullptr);
+  const std::vector<mydev_buffer> wide = {buffer(MYDEV_F64), buffer(MYDEV_F64), buffer(MYDEV_F64)};
+  EXPECT_EQ(declared_refusal(choice->candidates.front(), make_frame(wide, 1)),
+            "takes f16 f32 bf16, and result 0 is f64");
+  const std::vector<mydev_buffer> usual = {buffer(MYDEV_F32), buffer(MYDEV_F32), buffer(MYDEV_F32)};
+  EXPECT_EQ(declared_refusal(choice->candidates.front(), make_frame(usual, 1)), "");
+}
+
 TEST_F(DriverKernels, ThatContradictThemselvesAreRefusedWithTheDriversName) {
   mydev_kernel odd = *device(0).driver->find_kernel(0, "mydev.add");
   odd.runs = 77;

@@ -97,8 +97,9 @@ bool is_usable(TensorList self, ForeachRequest& request) {
   return request.scalars.size() <= 1 || request.scalars.size() == self.size();
 }
 
-Tensor empty_like_dense(const Tensor& like) {
-  if (has_standard_strides(like)) return empty_dense(like.sizes(), like);
+// `keeps_strides`: of dimensions of one element, too, as the CPU's operators with a number do.
+Tensor empty_like_dense(const Tensor& like, bool keeps_strides) {
+  if (keeps_strides ? has_standard_strides(like) : like.is_contiguous()) return empty_dense(like.sizes(), like);
   return empty_strided_on(like.sizes(), like.strides(), like.scalar_type(), like.device());
 }
 
@@ -145,7 +146,8 @@ struct ForeachForm<Op, row, Result(TensorList, Args...)> {
       if (usable) {
         Result out;
         out.reserve(self.size());
-        for (const Tensor& tensor : self) out.push_back(empty_like_dense(tensor));
+        for (const Tensor& tensor : self)
+          out.push_back(empty_like_dense(tensor, request.lists.empty() && !request.scalars.empty()));
         if (launch_foreach(row, self, out, request)) result = std::move(out);
       }
       return result;
