@@ -61,7 +61,7 @@ for name, (dtype, case) in cases.items():
     torch.testing.assert_close(result, of_cpu(name, case), msg=lambda text: f"{name}: {text}")
     assert count == 1, (name, count)
 
-# What the record declines runs as without it, and wrong calls are refused as on the CPU.
+# The CPU computes products that the record declines, and wrong calls are refused as there.
 there = wide.to("mydev")
 with torch_mydev.fallback_census() as census:
     torch.testing.assert_close(torch.addmm(there, there, there).cpu(), torch.addmm(wide, wide, wide))
