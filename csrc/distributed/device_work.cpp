@@ -276,12 +276,18 @@ bool DeviceWork::wait(milliseconds timeout) {
                         opType_ == c10d::OpType::_ALLREDUCE_SPARSE;
   if (timeout > kNoTimeout || for_host || !runs_host_calls(stream)) {
     block(timeout);
-    return true;
+  } else {
+    wait_on_stream(stream);
   }
+  wait_for_future();
+  return true;
+}
+
+void DeviceWork::wait_on_stream(Stream& stream) {
   {
     const std::lock_guard lock(mutex_);
     if (exception_ != nullptr) std::rethrow_exception(exception_);
-    if (completed_) return true;
+    if (completed_) return;
   }
   submit_host_call(stream, "wait for a collective", [work = self()] {
     const ServingScope serving;
@@ -292,7 +298,6 @@ bool DeviceWork::wait(milliseconds timeout) {
     }
   });
   complete_future_after(stream);
-  return true;
 }
 
 // Code after wait() may read the future's value. The stream waits, so the value is there in its order.
@@ -307,6 +312,16 @@ void DeviceWork::complete_future_after(Stream& stream) {
   if (future == nullptr) return;
   const StreamScope scope(stream);
   future->markCompleted(outputs_);
+}
+
+// The work is complete, or its end belongs to a stream: another thread may be about to say so to the future.
+void DeviceWork::wait_for_future() {
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(mutex_);
+    future = future_;
+  }
+  if (future != nullptr) future->wait();
 }
 
 void DeviceWork::synchronize() {
@@ -355,6 +370,7 @@ void DeviceWork::abort() {
 }
 
 c10::intrusive_ptr<Future> DeviceWork::getFuture() {
+  bool completed = false;
   bool watch = false;
   Stream* waiting_stream = nullptr;
   {
@@ -362,21 +378,17 @@ c10::intrusive_ptr<Future> DeviceWork::getFuture() {
     if (future_ != nullptr) return future_;
     future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
                                           std::vector{torch_device(stages_.copies().device().index)});
-    if (!completed_) waiting_stream = waiting_stream_;
-    watch = !completed_ && (issued_ || is_transfer());
+    completed = completed_;  // otherwise complete() or complete_future_after() finds the future
+    waiting_stream = waiting_stream_;
+    watch = issued_ || is_transfer();
   }
-  if (waiting_stream != nullptr) {
-    const StreamScope scope(*waiting_stream);
+  if (completed && exception_ != nullptr) {
+    future_->setError(exception_);
+  } else if (completed || waiting_stream != nullptr) {
+    const StreamScope scope(completed ? stages_.copies() : *waiting_stream);
     future_->markCompleted(outputs_);
   } else if (watch) {
     begin_watching();
-  } else if (isCompleted()) {
-    if (exception_ != nullptr) {
-      future_->setErrorIfNeeded(exception_);
-    } else if (!future_->completed()) {
-      const StreamScope scope(stages_.copies());
-      future_->markCompleted(outputs_);
-    }
   }
   return future_;
 }

@@ -68,7 +68,9 @@ class DeviceWork final : public c10d::Work {
   void set_issued(bool watch);
   void stage_done(Stage& stage, const std::exception_ptr& error) noexcept;
   void complete(std::exception_ptr error) noexcept;
+  void wait_on_stream(Stream& stream);
   void complete_future_after(Stream& stream);
+  void wait_for_future();
   void block(std::chrono::milliseconds timeout);
   void wait_for_profiler();
   void wait_for_engine(std::chrono::milliseconds timeout);
