@@ -21,6 +21,7 @@ UNTRANSFORMED = (
     "bincount",
     "torch.equal",
     "mode(",
+    ".argsort(",  # of ties: any order
     "meshgrid",
     ".to(torch.",
     "detach",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -270,3 +271,13 @@ def test_columns_over_any_number_of_rows(rows: int, device: torch.device) -> Non
     for operand in (x, x.bfloat16(), torch.cat([x, x], 1)[:, ::2]):
         torch.testing.assert_close(operand.to(device).sum(0).cpu(), operand.sum(0))
         torch.testing.assert_close(operand.to(device).amax(0).cpu(), operand.amax(0))
+
+
+@pytest.mark.parametrize("dims", [[-1, 1, 2], [2, 1, -1], [0, 0], [-3]], ids=str)
+@pytest.mark.parametrize("reduce", [torch.var, torch.std_mean, torch.amax, torch.sum, torch.linalg.vector_norm])
+def test_dims_are_refused_as_by_the_cpu(device: torch.device, reduce: Callable[..., object], dims: list[int]) -> None:
+    """The CPU raises for the first that is wrong, in an order that differs between operators."""
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        reduce(torch.zeros(2, 3), dim=dims)
+    with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+        reduce(torch.zeros(2, 3, device=device), dim=dims)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 import torch_mydev
-from support.parity import assert_same
+from support.parity import assert_same, is_out_of_reach
 from torch_mydev.conform.operators.harness import (
     OPERATORS,
     case_name,
@@ -219,6 +219,57 @@ def test_operator(op: OpInfo, layout: torch.layout) -> None:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
+def repeated(dtype: torch.dtype, sparse_dims: int) -> torch.Tensor:
+    """Elements of [5, 4, 3], of which some stand in one place."""
+    places = torch.tensor([[4, 1, 1, 0, 4, 1], [2, 3, 0, 1, 2, 3]])[:sparse_dims]
+    values = torch.arange(6 * 4 ** (2 - sparse_dims) * 3).reshape(6, *[4] * (2 - sparse_dims), 3) - 7
+    return torch.sparse_coo_tensor(places, values.to(dtype), (5, 4, 3))
+
+
+SPARSE_DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.complex64, torch.bool]
+
+
+@pytest.mark.parametrize("sparse_dims", [1, 2])
+@pytest.mark.parametrize("dtype", SPARSE_DTYPES, ids=str)
+def test_repeated_elements_become_one(device: torch.device, dtype: torch.dtype, sparse_dims: int) -> None:
+    expected = repeated(dtype, sparse_dims).coalesce()
+    actual = repeated(dtype, sparse_dims).to(device).coalesce()
+    assert actual.is_coalesced()
+    assert actual.shape == expected.shape
+    assert_same(components(actual), components(expected), device)
+
+
+@pytest.mark.parametrize("alpha", [1, -2])
+@pytest.mark.parametrize("sparse_dims", [1, 2])
+@pytest.mark.parametrize("dtype", SPARSE_DTYPES[:-1], ids=str)
+def test_sums_of_dense_and_sparse(device: torch.device, dtype: torch.dtype, sparse_dims: int, alpha: int) -> None:
+    sparse = repeated(dtype, sparse_dims)
+    dense = torch.arange(60).reshape(3, 4, 5).to(dtype).permute(2, 1, 0)
+    moved = dense.to(device)
+    assert moved.stride() == dense.stride()
+    assert_same(moved.add_(sparse.to(device), alpha=alpha), dense.clone().add_(sparse, alpha=alpha), device)
+
+
+def test_sums_that_the_cpu_refuses(device: torch.device) -> None:
+    sparse = repeated(torch.float32, 1).to(device)
+    for sizes, dtype in ((5, 4, 2), torch.float32), ((5, 4, 3), torch.int64):
+        with pytest.raises(RuntimeError):
+            torch.zeros(sizes, dtype=dtype).add_(sparse.cpu())
+        with pytest.raises(RuntimeError):
+            torch.zeros(sizes, dtype=dtype, device=device).add_(sparse)
+
+
+@pytest.mark.parametrize("sparse_dims", [1, 2])
+@pytest.mark.parametrize("dtype", SPARSE_DTYPES, ids=str)
+def test_elements_in_the_places_of_a_mask(device: torch.device, dtype: torch.dtype, sparse_dims: int) -> None:
+    mask = repeated(dtype, sparse_dims)
+    dense = torch.arange(60).reshape(3, 4, 5).to(dtype).permute(2, 1, 0)
+    for given in mask, mask.coalesce():
+        actual, expected = dense.to(device).sparse_mask(given.to(device)), dense.sparse_mask(given)
+        assert actual.is_coalesced() == expected.is_coalesced()
+        assert_same(components(actual), components(expected), device)
+
+
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
     "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
@@ -246,6 +297,12 @@ def train(kind: type[nn.Module], optimizer: str, device: torch.device | str) -> 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
 def test_sparse_gradients_train(device: torch.device, kind: type[nn.Module], optimizer: str) -> None:
     torch.testing.assert_close(train(kind, optimizer, device), train(kind, optimizer, "cpu"))
+
+
+def test_sparse_adam_copies_nothing_to_the_host(device: torch.device) -> None:
+    """The CPU's sparse kernels may work on memory that the host reaches."""
+    with torch_mydev.fallback_mode("error" if is_out_of_reach(device) else "allow"):
+        train(nn.Embedding, "SparseAdam", device)
 
 
 def test_gradients_of_sparse_operands(device: torch.device, dense: torch.Tensor) -> None:

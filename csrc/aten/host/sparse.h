@@ -1,9 +1,10 @@
 // Sparse tensors of the device, COO and compressed (CSR, CSC, BSR, BSC): dense tensors of the device for indices and
 // values, in PyTorch's own TensorImpls.
 //
-// Policy. No kernels of our own: what makes, takes apart and copies sparse tensors is PyTorch's code for any device;
-// all else falls back to the CPU's sparse kernels, which run on CPU tensors over the components' staging tensors
-// (host_call.h), and is counted. Thread-safe as the tensors are.
+// Policy. PyTorch's code for any device makes sparse tensors, takes them apart and copies them. Operators that training
+// by sparse gradients needs are made of kernels for dense tensors (aten/ops/indexing/sparse_ops.cpp). All else falls
+// back to the CPU's sparse kernels, which run on CPU tensors over the components' staging tensors (host_call.h), and is
+// counted. Thread-safe as the tensors are.
 #pragma once
 
 #include "aten/host/components.h"

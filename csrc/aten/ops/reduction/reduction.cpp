@@ -3,11 +3,12 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 
+#include <algorithm>
+
 namespace mydev {
 namespace {
 
 at::native::DimMask reduced_dims(const at::Tensor& self, const ReductionRequest& request) {
-  for (const int64_t dim : request.dims) at::maybe_wrap_dim(dim, self.dim());  // as the CPU, before dims that repeat
   const at::OptionalIntArrayRef dims =
       request.dims.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(at::IntArrayRef(request.dims));
   return at::native::make_dim_mask(dims, self.dim());
@@ -20,6 +21,18 @@ at::Tensor prepare_output(const at::Tensor* out, at::ScalarType dtype, const at:
 }
 
 }  // namespace
+
+bool has_dims_once(const at::Tensor& self, const ReductionRequest& request) {
+  const int64_t rank = std::max<int64_t>(self.dim(), 1);
+  at::native::DimMask seen;
+  for (const int64_t dim : request.dims) {
+    if (dim < -rank || dim >= rank) return false;
+    const auto wrapped = static_cast<size_t>(dim < 0 ? dim + rank : dim);
+    if (wrapped >= seen.size() || seen[wrapped]) return false;
+    seen[wrapped] = true;
+  }
+  return true;
+}
 
 bool is_reducible(const at::Tensor& self) {
   const at::ScalarType type = self.scalar_type();

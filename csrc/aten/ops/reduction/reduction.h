@@ -41,6 +41,9 @@ struct ReductionRequest {
 
 // --- operands --------------------------------------------------------------------------------------------------------
 
+// Whether self has all dimensions of the request, each named once. The CPU's kernel raises its error for others.
+bool has_dims_once(const at::Tensor& self, const ReductionRequest& request);
+
 // Unsigned integers beyond one byte have no kernel.
 bool is_reducible(const at::Tensor& self);
 
@@ -98,6 +101,7 @@ struct ReductionForm<Op, reduce, Result(const at::Tensor&, Args...)> {
   static auto try_native(const at::Tensor& self, Args... args) {
     ReductionRequest request;
     (request.take(std::forward<Args>(args)), ...);
+    if (!has_dims_once(self, request)) return decltype(overload_result<Result>(reduce(self, request), request))();
     return overload_result<Result>(reduce(self, request), request);
   }
 };
