@@ -111,7 +111,14 @@ def test_nothing_is_skipped_without_a_reason(driver: str) -> None:
 def test_driver_with_every_entry_skips_only_what_it_has_no_part_in() -> None:
     skipped = skipped_cases(HOST_IN_ALL_MODES)
     strays = [name for name in skipped if name.startswith("a_stray_")]
-    assert set(skipped) <= {"a_borrowed_frame_is_not_completed", "an_unknown_kernel_is_not_found", *strays}
+    programs = [name for name, reason in skipped.items() if "no extension 'programs'" in reason]
+    assert len(programs) == 5
+    assert set(skipped) <= {"a_borrowed_frame_is_not_completed", "an_unknown_kernel_is_not_found", *strays, *programs}
+
+
+def test_a_driver_that_compiles_programs_is_asked_for_all_of_it() -> None:
+    skipped = skipped_cases(str(DRIVERS / "program_driver.so"))
+    assert not any("extension 'programs'" in reason or "declines" in reason for reason in skipped.values())
 
 
 @pytest.mark.parametrize("driver", [DISCRETE, ASYNCHRONOUS])

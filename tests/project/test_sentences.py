@@ -16,7 +16,8 @@ MOST_COUNTED = 6
 
 
 def found(matches: Callable[[str], bool]) -> list[str]:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]  # those to come, too
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     return [
         f"{name}:{line}: {sentence}"
         for name in listed

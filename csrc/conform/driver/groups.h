@@ -16,6 +16,7 @@ std::vector<Case> event_cases();
 std::vector<Case> launch_cases();
 std::vector<Case> completion_cases();
 std::vector<Case> compiled_kernel_cases();
+std::vector<Case> program_cases();
 std::vector<Case> failure_cases();
 std::vector<Case> host_access_cases();
 std::vector<Case> thread_cases();

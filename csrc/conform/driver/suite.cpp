@@ -19,6 +19,7 @@ namespace {
             {"launches", launch_cases},
             {"completions", completion_cases},
             {"compiled kernels", compiled_kernel_cases},
+            {"programs", program_cases},
             {"failures", failure_cases},
             {"host access", host_access_cases},
             {"threads", thread_cases},

@@ -3,7 +3,7 @@
  * An extension is a table of functions under a name. The driver lists what it has, and the runtime asks for the tables
  * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says
  * what its absence means. The runtime checks the tables when it loads the driver, and shows what a driver has in
- * `mydev doctor`; of these extensions it calls "profiler", "compiler", "graph" and "telemetry", and no other yet.
+ * `mydev doctor`. It calls "profiler", "compiler", "programs", "graph" and "telemetry", and none of the others yet.
  *
  * Version rules. An extension has one number. A higher one only appends to the table; a change that cannot be appended
  * gets another name. The runtime asks with the highest version that it knows, or the one that is listed if that is
@@ -127,6 +127,92 @@ typedef struct mydev_compiler_extension {
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
                        const mydev_geometry* geometry);
 } mydev_compiler_extension;
+
+/* --- programs: many kernels that the device compiles as one ------------------------------------------------------- */
+
+/* Absent: a device is given one kernel at a time. With it a device needs no kernels: it compiles what it takes of each
+ * program, and the runtime does the rest. Programs are those of JAX and PyTorch/XLA, captured graphs, and what
+ * torch.compile records. */
+
+#define MYDEV_PROGRAMS_EXTENSION "programs"
+#define MYDEV_PROGRAMS_VERSION 1
+#define MYDEV_NO_SLOT UINT32_MAX
+
+typedef struct mydev_executable_s* mydev_executable; /* a program that was compiled */
+
+/* A slot is memory that a program names. */
+typedef enum mydev_slot_kind {
+  MYDEV_SLOT_PARAMETER = 0, /* each run is given it */
+  MYDEV_SLOT_RESULT = 1,    /* each run is given it to be written; what it holds before does not matter */
+  MYDEV_SLOT_TEMPORARY = 2, /* steps hand it to each other, and nobody else sees it: it need not exist */
+  MYDEV_SLOT_CONSTANT = 3   /* it holds `data` */
+} mydev_slot_kind;
+
+typedef struct mydev_slot {
+  size_t struct_size;
+  const char* name; /* which no other slot of the program has */
+  int32_t kind;     /* mydev_slot_kind */
+  int32_t updated;  /* 1: a parameter that steps write too: after a run it holds what they wrote */
+  int32_t dtype;    /* mydev_dtype of its elements, which are dense and row-major; steps may see its bytes otherwise */
+  int32_t rank;
+  const int64_t* sizes;
+  uint64_t bytes;
+  const void* data; /* of a constant; else NULL */
+} mydev_slot;
+
+typedef enum mydev_step_kind {
+  MYDEV_STEP_LAUNCH = 0, /* of a kernel, as custom_call.h and the contracts have it */
+  MYDEV_STEP_COPY = 1,   /* of views of one dtype and sizes, which do not overlap */
+  MYDEV_STEP_FILL = 2    /* of a dense view, as in driver.h */
+} mydev_step_kind;
+
+typedef struct mydev_step {
+  size_t struct_size;
+  int32_t kind; /* mydev_step_kind */
+  uint32_t pattern_bytes;
+  const void* pattern; /* of a fill */
+  const char* kernel;  /* of a launch: "mydev.add"; else NULL */
+  /* Results, then operands, and all attributes, as a launch would have them. A copy has one of each, a fill one result.
+   * `data` is that of numbers (MYDEV_BUFFER_SCALAR), and NULL for others; an operand that is left out has no dtype
+   * (MYDEV_DTYPE_INVALID). */
+  const mydev_frame* frame;
+  const uint32_t* slots;   /* of each buffer; MYDEV_NO_SLOT for those that have none */
+  const uint64_t* offsets; /* of each buffer's first element in its slot, in bytes */
+} mydev_step;
+
+/* What a device is offered. All that it points to lives as long as it. Steps run in their order. */
+typedef struct mydev_program mydev_program;
+struct mydev_program {
+  size_t struct_size;
+  const char* name;
+  uint32_t num_slots;
+  uint32_t num_steps;
+  uint32_t num_parameters;
+  uint32_t num_results;
+  const uint32_t* parameters; /* their slots, in the order of a run's addresses */
+  const uint32_t* results;    /* slots of kind MYDEV_SLOT_RESULT, likewise */
+  const mydev_slot* (*slot)(const mydev_program* program, uint32_t index);
+  const mydev_step* (*step)(const mydev_program* program, uint32_t index);
+  const char* (*text)(const mydev_program* program); /* all of it, for people and for logs */
+};
+
+typedef struct mydev_programs_extension {
+  mydev_extension_head head;
+  /* Whether the device's compiler takes the step: asked once for each step of a program, before compile. If not,
+   * MYDEV_UNIMPLEMENTED, with last_error for people. */
+  mydev_code (*takes)(int32_t device, const mydev_program* program, uint32_t step);
+  /* Compiles a program of steps that it takes: a whole one if it takes all, else each of the longest runs of them.
+   * Says how many bytes of the device's memory a run needs besides. MYDEV_UNIMPLEMENTED: it does not take them
+   * together, and they are given one by one. Keeps nothing of *program. May take minutes. */
+  mydev_code (*compile)(int32_t device, const mydev_program* program, mydev_executable* out_executable,
+                        uint64_t* out_scratch_bytes);
+  /* Runs it behind earlier work of the stream, with these addresses in the order of the program's, which are copied.
+   * Memory of a parameter or a result is aligned to its elements; scratch as that of memory_alloc. Fails later by
+   * stream_status. */
+  mydev_code (*run)(mydev_stream stream, mydev_executable executable, void* const* parameters, void* const* results,
+                    void* scratch);
+  mydev_code (*destroy)(mydev_executable executable); /* none of its runs is pending */
+} mydev_programs_extension;
 
 /* --- graph: work that is recorded once and launched often --------------------------------------------------------- */
 

@@ -24,8 +24,8 @@ MemoryKind memory_of(const program::Slot& slot) {
 
 class ProgramInstance final : public ModuleInstance {
  public:
-  ProgramInstance(program::SharedProgram program, Stream& stream, std::vector<size_t> own_results)
-      : executor_(std::move(program), stream, program::caching_allocator_for(stream)),
+  ProgramInstance(const program::SharedProgram& program, Stream& stream, std::vector<size_t> own_results)
+      : executor_(program, stream, program::caching_allocator_for(stream)),
         own_results_(std::move(own_results)),
         bindings_(own_results_.size()) {}
 

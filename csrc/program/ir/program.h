@@ -33,7 +33,8 @@
 
 namespace mydev {
 struct CompiledLaunch;
-}
+class Executable;
+}  // namespace mydev
 
 namespace mydev::program {
 
@@ -113,6 +114,7 @@ struct Step {
   std::vector<std::byte> pattern;                  // kFill: 1, 2, 4, 8 or 16 bytes
   std::shared_ptr<const HostFunction> function;    // kHostCall
   SharedProgram program;                           // calls: what is called; kIf: if the byte is not zero
+  std::shared_ptr<const Executable> executable;    // kCall of a program that the device's compiler has compiled
   SharedProgram otherwise;                         // kIf: if it is, or nullptr: then nothing is
   uint64_t count = 0;                              // kRepeat
   // kRepeat: by how many bytes each operand moves from iteration to iteration; empty: none moves. No operand sees what

@@ -10,6 +10,7 @@
 #include "program/ir/verify.h"
 #include "program/plan/live_ranges.h"
 #include "program/run/graph_instances.h"
+#include "program/run/offer.h"
 #include "program/run/prepared_program.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/one_thread.h"
@@ -46,6 +47,11 @@ std::vector<uint64_t> bytes_of_slots(const Program& program) {
   return bytes;
 }
 
+SharedProgram offered(const SharedProgram& program, Device& device) {
+  verify_kernels(*program, &device);
+  return offer(program, device);
+}
+
 }  // namespace
 
 AllocateMemory caching_allocator_for(Stream& stream) {
@@ -57,9 +63,8 @@ AllocateMemory caching_allocator_for(Stream& stream) {
 
 class Executor::Prepared {
  public:
-  Prepared(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena)
-      : program_(std::move(program)), device_(stream.device()), arena_is_given_(arena == Arena::kGiven) {
-    verify_kernels(*program_, &device_);
+  Prepared(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena)
+      : program_(offered(program, stream.device())), device_(stream.device()), arena_is_given_(arena == Arena::kGiven) {
     Preparation preparation{stream, ConstantPool(device_.properties.alignment),
                             arena_is_given_ ? Given::kWhenNeeded : Given::kWhole};
     with_place(preparation.where, [&] { prepared_ = std::make_unique<PreparedProgram>(*program_, preparation); });
@@ -272,8 +277,8 @@ class Executor::Prepared {
   std::vector<void*> memory_;               // of the run
 };
 
-Executor::Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena)
-    : prepared_(std::make_unique<Prepared>(std::move(program), stream, allocate, arena)) {}
+Executor::Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena)
+    : prepared_(std::make_unique<Prepared>(program, stream, allocate, arena)) {}
 
 Executor::~Executor() = default;
 

@@ -62,7 +62,7 @@ class Executor {
  public:
   // For the stream's device; constants are uploaded on the stream. Raises what verify_kernels and allocate raise, and
   // UNIMPLEMENTED, with reasons, for a step whose kernel declines its frame.
-  Executor(SharedProgram program, Stream& stream, const AllocateMemory& allocate, Arena arena = Arena::kKept);
+  Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena = Arena::kKept);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

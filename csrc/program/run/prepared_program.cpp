@@ -6,6 +6,7 @@
 #include "program/run/interned_string.h"
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
+#include "runtime/command/executable.h"
 #include "runtime/command/transfer.h"
 
 namespace mydev::program {
@@ -30,7 +31,8 @@ std::vector<bool> constants_of(const Step& step, const SlotFacts& slots) {
   return constants;
 }
 
-// A step that calls a program: once, a number of times, while a byte is not zero, or depending on a byte.
+// A step that calls a program: once, a number of times, while a byte is not zero, or depending on a byte. If the
+// device's compiler has compiled the program, the steps are run only where a stream captures them.
 class CallCommand final : public Command {
  public:
   CallCommand(const Step& step, const SlotFacts& slots, Preparation& preparation, const char* where)
@@ -41,11 +43,14 @@ class CallCommand final : public Command {
   }
 
   uint64_t workspace_bytes() const noexcept override {
-    return std::max(then_.plan().arena_bytes, otherwise_ != nullptr ? otherwise_->plan().arena_bytes : 0);
+    const uint64_t scratch_bytes = step_.executable != nullptr ? step_.executable->scratch_bytes() : 0;
+    return std::max(
+        {then_.plan().arena_bytes, otherwise_ != nullptr ? otherwise_->plan().arena_bytes : 0, scratch_bytes});
   }
 
   bool is_repeatable() const noexcept override {
-    return step_.kind != StepKind::kWhile && step_.kind != StepKind::kIf && then_.is_repeatable();
+    return step_.kind != StepKind::kWhile && step_.kind != StepKind::kIf && step_.executable == nullptr &&
+           then_.is_repeatable();
   }
 
   void place(Relocations& relocations) override {
@@ -53,6 +58,7 @@ class CallCommand final : public Command {
     const std::vector<Address> results = addresses_of(relocations, step_.results);
     const std::span<const Address> arena(&relocations.workspace, 1);
     relocations.follow(predicate_, step_.predicate);
+    if (step_.executable != nullptr) follow_all(relocations);
     follow_moving(relocations, parameters);
     then_.place(relocations.table, relocations.constants, parameters, results, arena);
     if (otherwise_ != nullptr) otherwise_->place(relocations.table, relocations.constants, parameters, results, arena);
@@ -83,11 +89,24 @@ class CallCommand final : public Command {
         }
         break;
       default:
-        then_.run(stream, where);
+        if (step_.executable != nullptr && stream.capture() == nullptr) {
+          step_.executable->run(stream, operands_, results_, scratch_);
+        } else {
+          then_.run(stream, where);
+        }
     }
   }
 
  private:
+  // For the executable: all that it is given.
+  void follow_all(Relocations& relocations) {
+    operands_.resize(step_.operands.size());
+    results_.resize(step_.results.size());
+    for (size_t i = 0; i < operands_.size(); ++i) relocations.follow(operands_[i], step_.operands[i]);
+    for (size_t i = 0; i < results_.size(); ++i) relocations.follow(results_[i], step_.results[i]);
+    if (step_.executable->scratch_bytes() != 0) relocations.table.follow(scratch_, relocations.workspace);
+  }
+
   // An operand that moves from iteration to iteration has an entry of its own in the binding table.
   struct Moving {
     BindingIndex entry;
@@ -122,6 +141,8 @@ class CallCommand final : public Command {
   void* predicate_ = nullptr;
   BindingTable* table_ = nullptr;
   std::vector<Moving> moving_;
+  std::vector<void*> operands_, results_;
+  void* scratch_ = nullptr;
 };
 
 }  // namespace

@@ -33,7 +33,8 @@
 // step has a number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of
 // floats is "[.]". "#" begins a comment. One line is one step; lines may not be broken.
 //
-// If print gave the text, print(parse(text)) gives it again. Thread-safe.
+// If print gave the text, print(parse(text)) gives it again, but for a comment behind calls that the device's compiler
+// has compiled. Thread-safe.
 #pragma once
 
 #include <string>

@@ -282,6 +282,7 @@ std::string print_step(const Program& program, const Step& step) {
   if (!step.results.empty()) out << " = ";
   print_command(out, program, step);
   print_order(out, step);
+  if (step.executable != nullptr) out << "  # one executable of the device's compiler";
   return out.str();
 }
 

@@ -16,6 +16,7 @@ constexpr uint64_t kMostExtensions = 256;
 
 #define PROFILER(name) MYDEV_TABLE_ENTRY(mydev_profiler_extension, name)
 #define COMPILER(name) MYDEV_TABLE_ENTRY(mydev_compiler_extension, name)
+#define PROGRAMS(name) MYDEV_TABLE_ENTRY(mydev_programs_extension, name)
 #define GRAPH(name) MYDEV_TABLE_ENTRY(mydev_graph_extension, name)
 #define VIRTUAL_MEMORY(name) MYDEV_TABLE_ENTRY(mydev_virtual_memory_extension, name)
 #define IPC(name) MYDEV_TABLE_ENTRY(mydev_ipc_extension, name)
@@ -26,6 +27,7 @@ constexpr std::array kProfilerEntries = {PROFILER(start), PROFILER(stop), PROFIL
                                          PROFILER(clock_pair)};
 constexpr std::array kCompilerEntries = {COMPILER(languages), COMPILER(module_create), COMPILER(module_destroy),
                                          COMPILER(module_kernel), COMPILER(launch)};
+constexpr std::array kProgramsEntries = {PROGRAMS(takes), PROGRAMS(compile), PROGRAMS(run), PROGRAMS(destroy)};
 constexpr std::array kGraphEntries = {GRAPH(instantiate), GRAPH(launch), GRAPH(destroy), GRAPH(exec_destroy)};
 constexpr std::array kGraphCapture = {GRAPH(capture_begin), GRAPH(capture_end)};
 constexpr std::array kGraphNodes = {GRAPH(create), GRAPH(add_launch), GRAPH(add_copy), GRAPH(add_fill)};
@@ -60,6 +62,12 @@ constexpr std::array kKnownExtensions = {
                    MYDEV_COMPILER_VERSION,
                    sizeof(mydev_compiler_extension),
                    kCompilerEntries,
+                   {},
+                   false},
+    KnownExtension{MYDEV_PROGRAMS_EXTENSION,
+                   MYDEV_PROGRAMS_VERSION,
+                   sizeof(mydev_programs_extension),
+                   kProgramsEntries,
                    {},
                    false},
     KnownExtension{MYDEV_GRAPH_EXTENSION, MYDEV_GRAPH_VERSION, sizeof(mydev_graph_extension), kGraphEntries,
