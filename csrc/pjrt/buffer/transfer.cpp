@@ -165,8 +165,40 @@ std::unique_ptr<PJRT_Buffer> copy_to_device_memory(const PJRT_Buffer& buffer, PJ
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, to, std::move(completion));
 }
 
+// Submits work that is of no device's order until `before`, which is another device's, is ready.
+SharedCompletion submit_behind(LocalDevice& device, const SharedCompletion& before, Submission work) {
+  return before->is_ready() ? submit(device, std::move(work)) : submit_after(device, before, std::move(work));
+}
+
+// Copies on a stream of the source, without the host's memory between them.
+std::unique_ptr<PJRT_Buffer> copy_to_peer_device(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
+  LocalDevice &source = buffer.device(), &device = *destination.device;
+  const uint64_t bytes = buffer.shape->bytes;
+  SharedStorage to = Storage::allocate(destination, bytes);
+  // Earlier work of the destination may still use that memory.
+  const SharedCompletion reached = submit(device, {.name = "copy between devices", .submit = [](Stream&) {}});
+  Submission work{.name = "copy between devices"};
+  SharedStorage from = loan_of(buffer, "a copy");
+  work.submit = [src = from->data(), dst = to->data(), &peer = device.device, bytes](Stream& stream) {
+    copy_to_peer(stream, dst, peer, src, bytes);
+  };
+  work.inputs = {buffer.ready};
+  work.storages = {std::move(from)};
+  const SharedCompletion copied = submit_behind(source, reached, std::move(work));
+  Submission arrive{.name = "copy from another device", .submit = [](Stream&) {}};
+  arrive.inputs = {copied};
+  arrive.storages = {to};
+  SharedCompletion completion = submit_behind(device, copied, std::move(arrive));
+  finish_in_callback(*completion);
+  return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
+}
+
 std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJRT_Memory& destination) {
   check_not_awaited(*destination.device, "a copy of " + describe(buffer));
+  const bool on_devices = !buffer.memory.on_host() && !destination.on_host();
+  if (on_devices && buffer.device().device.reaches(destination.device->device) && !CallbackScope::waiting_device()) {
+    return copy_to_peer_device(buffer, destination);
+  }
   const uint64_t bytes = buffer.shape->bytes;
   const bool from_host = buffer.memory.on_host(), to_host = destination.on_host();
   Reading reading(buffer, "a copy", /*beside=*/false);
@@ -184,9 +216,7 @@ std::unique_ptr<PJRT_Buffer> copy_between_devices(const PJRT_Buffer& buffer, PJR
   arrive.after = [staging] {};
   arrive.inputs = {left};
   arrive.storages = {to};
-  LocalDevice& device = *destination.device;
-  SharedCompletion completion =
-      left->is_ready() ? submit(device, std::move(arrive)) : submit_after(device, left, std::move(arrive));
+  SharedCompletion completion = submit_behind(*destination.device, left, std::move(arrive));
   finish_in_callback(*completion);
   return std::make_unique<PJRT_Buffer>(destination, buffer.shape, std::move(to), std::move(completion));
 }

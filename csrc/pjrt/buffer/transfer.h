@@ -1,9 +1,9 @@
 // Copies between the host's memory and buffers, and between buffers.
 //
 // On an inline device that is idle the driver copies directly. Else the host's side is staged in pinned memory, so that
-// no call waits for the device. Between devices a copy goes through pinned memory: the source's queue fills it, and the
-// destination's waits for that. Each function raises errors of its arguments at once. Failures of copies reach the
-// completion, and through it the buffer.
+// no call waits for the device. Between devices the driver copies directly, on a stream of the source, if it can. Else
+// the copy goes through pinned memory: the source's queue fills it, and the destination's waits for that. Each function
+// raises errors of its arguments at once. Failures of copies reach the completion, and through it the buffer.
 #pragma once
 
 #include "pjrt/buffer/buffer.h"

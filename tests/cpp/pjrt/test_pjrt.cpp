@@ -4,10 +4,13 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "pjrt_fixture.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/driver/device.h"
 
 namespace mydev::pjrt {
 namespace {
@@ -313,6 +316,34 @@ TEST_F(Pjrt, CopiesToEachMemoryAndBack) {
     EXPECT_EQ(download(other.get()), (Values{1, 2, 3}));
     EXPECT_EQ(download(returned.get()), (Values{1, 2, 3}));
   }
+}
+
+// The source may be gone before the copy is made, and the memory that it goes to may have been somebody else's.
+TEST_F(Pjrt, CopiesBetweenDevicesWithoutTheHost) {
+  if (devices().size() < 2) GTEST_SKIP() << "needs two devices";
+  std::atomic<int> direct = 0;
+  const int hook = add_command_hook({.submitted =
+                                         [](void* count, const CommandRecord& record) {
+                                           if (std::string_view(record.name) == "copy between devices") {
+                                             ++*static_cast<std::atomic<int>*>(count);
+                                           }
+                                         },
+                                     .context = &direct});
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    const Values values(1000, static_cast<float>(round));
+    BufferHandle buffer = upload(values);
+    auto there = sized<PJRT_Buffer_CopyToMemory_Args>();
+    there.buffer = buffer.get();
+    there.dst_memory = memory(0, 1);
+    call(api().PJRT_Buffer_CopyToMemory, there);
+    const BufferHandle other(there.dst_buffer);
+    buffer.reset();
+    upload(Values(1000, -1));
+    EXPECT_EQ(download(other.get()), values);
+  }
+  remove_command_hook(hook);
+  EXPECT_EQ(direct, mydev::device(0).reaches(mydev::device(1)) ? kRounds : 0);
 }
 
 TEST_F(Pjrt, SaysThatABufferWasDeleted) {
