@@ -260,9 +260,8 @@ class WideMatmul {
   }
 
   void check_all() {
-    // Within one vector, one block, and over several blocks of each dimension; a row; nothing to sum.
-    for (const Shape& shape :
-         {Shape{1, 1, 1, 1}, Shape{2, 3, 5, 7}, Shape{1, 150, 170, 300}, Shape{2, 1, 300, 40}, Shape{1, 4, 3, 0}}) {
+    // Within one vector and one block; a row; nothing to sum.
+    for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 5, 7}, Shape{2, 1, 300, 40}, Shape{1, 4, 3, 0}}) {
       for (const bool transposed : {false, true}) {
         check(shape, transposed, 1, 0, false);
         check(shape, transposed, -2, 3, true);
@@ -270,6 +269,10 @@ class WideMatmul {
         check(shape, transposed, 0, 2, true);
       }
     }
+    // Over several blocks of each dimension.
+    const Shape large{1, 100, 170, 300};
+    check(large, /*transposed=*/false, -2, 3, /*with_addend=*/true);
+    check(large, /*transposed=*/true, 2, 1, /*with_addend=*/false);
   }
 
  private:

@@ -1,6 +1,6 @@
-// Operators that training by sparse gradients (COO) needs, made of the kernels for dense tensors: coalescing, a sum with
-// a dense tensor, and the elements of a dense tensor in the places of a sparse one. On memory of the host the CPU's
-// sparse kernels do all three, in place.
+// Operators that training by sparse gradients (COO) needs, made of the kernels for dense tensors: coalescing, a sum
+// with a dense tensor, and the elements of a dense tensor in the places of a sparse one. On memory of the host the
+// CPU's sparse kernels do all three, in place.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/Operators.h>
