@@ -62,6 +62,15 @@ SlotIndex ProgramBuilder::temporary(mydev_dtype dtype, std::vector<int64_t> size
   return add_slot({std::move(name), SlotKind::kTemporary, false, false, dtype, std::move(sizes), {}}, "t");
 }
 
+SlotIndex ProgramBuilder::slot_like(const Slot& slot, std::string name) {
+  Slot copy = slot;
+  copy.name = std::move(name);
+  if (copy.kind == SlotKind::kResult) copy.kind = SlotKind::kTemporary;
+  const SlotIndex index = add_slot(std::move(copy), "t");
+  if (slot.kind == SlotKind::kParameter) parameters_.push_back(index);
+  return index;
+}
+
 void ProgramBuilder::donate(SlotIndex parameter) {
   MYDEV_CHECK(parameter < slots_.size() && slots_[parameter].kind == SlotKind::kParameter, MYDEV_INVALID_ARGUMENT,
               "slot ", parameter, " of program '", name_, "' is no parameter: only parameters are donated");

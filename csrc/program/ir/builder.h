@@ -31,6 +31,8 @@ class ProgramBuilder {
   SlotIndex constant(mydev_dtype dtype, std::vector<int64_t> sizes, std::span<const std::byte> data,
                      std::string name = "");
   SlotIndex temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name = "");
+  // Adds a slot of another program: its kind, elements, data and place. A result is a temporary until it is returned.
+  SlotIndex slot_like(const Slot& slot, std::string name);
   void donate(SlotIndex parameter);
   // Relocations the slot, a parameter or a future result, in memory of the host.
   void place_on_host(SlotIndex slot);

@@ -23,10 +23,7 @@ class Inliner {
   SharedProgram run() {
     for (const Slot& slot : program_.slots()) names_.insert(slot.name);
     std::vector<Place> places;
-    for (const Slot& slot : program_.slots()) {
-      places.push_back({add_slot(slot, slot.name)});
-      if (slot.on_host) builder_.place_on_host(places.back().slot);
-    }
+    for (const Slot& slot : program_.slots()) places.push_back({builder_.slot_like(slot, slot.name)});
     add_steps(program_, places);
     for (const SlotIndex result : program_.results()) builder_.returns(places[result].slot);
     return std::move(builder_).build();
@@ -38,17 +35,6 @@ class Inliner {
     SlotIndex slot;
     uint64_t offset = 0;
   };
-
-  SlotIndex add_slot(const Slot& slot, std::string name) {
-    switch (slot.kind) {
-      case SlotKind::kParameter:
-        return builder_.parameter(slot.dtype, slot.sizes, slot.donated, std::move(name));
-      case SlotKind::kConstant:
-        return builder_.constant(slot.dtype, slot.sizes, slot.data, std::move(name));
-      default:
-        return builder_.temporary(slot.dtype, slot.sizes, std::move(name));
-    }
-  }
 
   static void move(Operand& operand, const std::vector<Place>& places) {
     if (operand.kind != Operand::kView) return;
@@ -87,7 +73,7 @@ class Inliner {
       if (slot.kind != SlotKind::kConstant && slot.kind != SlotKind::kTemporary) continue;
       std::string name = slot.name;
       for (int number = 0; !names_.insert(name).second; ++number) name = slot.name + "_" + std::to_string(number);
-      places[index] = {add_slot(slot, std::move(name))};
+      places[index] = {builder_.slot_like(slot, std::move(name))};
     }
     add_steps(called, places);
   }

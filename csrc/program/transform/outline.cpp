@@ -95,15 +95,17 @@ bool Outliner::is_inner(SlotIndex slot, StepRange run) const {
          run.contains(touching_[slot].front()) && run.contains(touching_[slot].back());
 }
 
-bool Outliner::is_dropped(SlotIndex slot, std::span<const OutlinedRun> runs) const {
+// `run_of` has the run of each step, or nullptr.
+bool Outliner::is_dropped(SlotIndex slot, std::span<const OutlinedRun* const> run_of) const {
+  const std::vector<StepIndex>& steps = touching_[slot];
+  if (steps.empty()) return false;
   if (program_.slots()[slot].kind == SlotKind::kConstant) {
-    return !touching_[slot].empty() && std::ranges::all_of(touching_[slot], [&](StepIndex step) {
-      return std::ranges::any_of(runs, [&](const OutlinedRun& run) {
-        return run.constants == Constants::kInside && run.steps.contains(step);
-      });
+    return std::ranges::all_of(steps, [&](StepIndex step) {
+      return run_of[step] != nullptr && run_of[step]->constants == Constants::kInside;
     });
   }
-  return std::ranges::any_of(runs, [&](const OutlinedRun& run) { return is_inner(slot, run.steps); });
+  const OutlinedRun* run = run_of[steps.front()];
+  return run != nullptr && is_inner(slot, run->steps);
 }
 
 OutlinedRun Outliner::call_of(StepRange run, std::string name, StepKind kind, const std::map<SlotIndex, SlotUse>& uses,
@@ -116,7 +118,7 @@ OutlinedRun Outliner::call_of(StepRange run, std::string name, StepKind kind, co
   for (const auto& [index, use] : uses) {
     const Slot& slot = program_.slots()[index];
     if (constants == Constants::kInside && slot.kind == SlotKind::kConstant) {
-      inside[index] = body.constant(slot.dtype, slot.sizes, slot.data, slot.name);
+      inside[index] = body.slot_like(slot, slot.name);
       continue;
     }
     const bool is_inner = this->is_inner(index, run);
@@ -138,33 +140,22 @@ OutlinedRun Outliner::call_of(StepRange run, std::string name, StepKind kind, co
 
 SharedProgram Outliner::with(std::span<const OutlinedRun> runs,
                              const std::map<const Program*, SharedProgram>& replaced) const {
+  std::vector<const OutlinedRun*> run_of(program_.steps().size());
+  for (const OutlinedRun& run : runs) {
+    for (StepIndex step = run.steps.first; step < run.steps.end; ++step) run_of[step] = &run;
+  }
   ProgramBuilder builder(program_.name());
   std::vector<SlotIndex> slots;
   for (SlotIndex index = 0; index < program_.slots().size(); ++index) {
     const Slot& slot = program_.slots()[index];
-    if (is_dropped(index, runs)) {
-      slots.push_back(UINT32_MAX);
-      continue;
-    }
-    switch (slot.kind) {
-      case SlotKind::kParameter:
-        slots.push_back(builder.parameter(slot.dtype, slot.sizes, slot.donated, slot.name));
-        break;
-      case SlotKind::kConstant:
-        slots.push_back(builder.constant(slot.dtype, slot.sizes, slot.data, slot.name));
-        break;
-      default:
-        slots.push_back(builder.temporary(slot.dtype, slot.sizes, slot.name));
-    }
-    if (slot.on_host) builder.place_on_host(slots.back());
+    slots.push_back(is_dropped(index, run_of) ? UINT32_MAX : builder.slot_like(slot, slot.name));
   }
   std::vector<StepIndex> became;  // of each step
-  auto run = runs.begin();
   for (StepIndex index = 0; index < program_.steps().size();) {
-    if (run != runs.end() && run->steps.first == index) {
-      became.resize(run->steps.end, builder.num_steps());
+    if (const OutlinedRun* run = run_of[index]) {
+      index = run->steps.end;
+      became.resize(index, builder.num_steps());
       builder.add(renamed(run->call, slots));
-      index = (run++)->steps.end;
       continue;
     }
     Step copy = renamed(program_.steps()[index++], slots);

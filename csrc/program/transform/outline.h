@@ -50,7 +50,7 @@ class Outliner {
 
  private:
   bool is_inner(SlotIndex slot, StepRange run) const;
-  bool is_dropped(SlotIndex slot, std::span<const OutlinedRun> runs) const;
+  bool is_dropped(SlotIndex slot, std::span<const OutlinedRun* const> run_of) const;
 
   const Program& program_;
   std::vector<std::vector<StepIndex>> touching_;  // the steps that touch each slot, in order

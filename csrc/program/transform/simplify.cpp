@@ -190,15 +190,8 @@ class Simplification {
     std::vector<SlotIndex> slots(program_.slots().size());
     for (SlotIndex index = 0; index < slots.size(); ++index) {
       const Slot& slot = program_.slots()[index];
-      if (slot.kind == SlotKind::kParameter) {
-        slots[index] = builder.parameter(slot.dtype, slot.sizes, slot.donated, slot.name);
-      } else if (slot.kind == SlotKind::kResult || is_touched[index]) {
-        slots[index] = slot.kind == SlotKind::kConstant ? builder.constant(slot.dtype, slot.sizes, slot.data, slot.name)
-                                                        : builder.temporary(slot.dtype, slot.sizes, slot.name);
-      } else {
-        continue;
-      }
-      if (slot.on_host) builder.place_on_host(slots[index]);
+      const bool is_given = slot.kind == SlotKind::kParameter || slot.kind == SlotKind::kResult;
+      if (is_given || is_touched[index]) slots[index] = builder.slot_like(slot, slot.name);
     }
     for (const SlotIndex result : returned_) builder.returns(slots[result]);
     for (size_t index = 0; index < steps_.size(); ++index) {
