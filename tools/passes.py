@@ -5,8 +5,8 @@ on the same tree (the contents of all files that git tracks or would track) is n
 each pass's time; build/passes.json keeps what passed, when, and how long it took.
 
 Passes of many tests ask a sixth of them each. Passes that ask the same tests do not ask the same sixth. The sixths
-rotate by commit: six commits that follow each other ask everything. The two sanitizers, which need a build each, take
-turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more often.
+rotate by commit: six commits that follow each other ask everything. The two sanitizers and the other instruction sets,
+which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more often.
 """
 
 from __future__ import annotations
@@ -90,12 +90,13 @@ PASSES = (
         "tools/setup_torch_xla.sh --if-present && PYTHONPATH=$PWD/build/torch_xla_package build/torch_xla/bin/python "
         "-m pytest -q -c /dev/null -p no:cacheprovider --confcutdir tests/torch_xla tests/torch_xla --fifth",
     ),
-    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {turn}", of=2),
-    Pass("TSan", "tools/sanitize.sh thread build/tsan", turn=1, of=2),
     Pass(
         "the other instruction sets",
         f"tools/build.sh -DMYDEV_ISA_VARIANTS=all && {CTEST} -L instruction_sets && {PYTEST} -m instruction_sets tests",
+        of=3,
     ),
+    Pass("TSan", "tools/sanitize.sh thread build/tsan", turn=1, of=3),
+    Pass("ASan and UBSan", "tools/sanitize.sh address,undefined build/asan {turn}", turn=2, of=3),
 )
 
 
