@@ -36,7 +36,7 @@ void count_uses(const Region& region, std::vector<Uses>& uses) {
 std::string program_name(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
-    if (!program::continues_name(c)) c = '_';
+    if (!continues_name(c)) c = '_';
   }
   return program::is_name(result) ? result : "main_" + result;
 }

@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/spec/characters.h"
 #include "kernels/spec/contract.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text_scanner.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev {
@@ -74,48 +74,18 @@ std::vector<std::string> names_of(const std::vector<Thing>& things) {
   return names;
 }
 
-// The characters of a part, and where the reader stands.
-class Reader {
+// The characters of a part, and the position of the reader.
+class Reader final : public TextScanner {
  public:
-  Reader(const char* kernel, const char* part, std::string_view text) : kernel_(kernel), part_(part), text_(text) {}
+  Reader(const char* kernel, const char* part, std::string_view text)
+      : TextScanner(text), kernel_(kernel), part_(part) {}
 
   [[noreturn]] void fail(const std::string& what) const {
     raise(MYDEV_INVALID_ARGUMENT, std::string("contract of ") + kernel_ + ", " + part_ + " \"" + std::string(text_) +
                                       "\": " + what + " at position " + std::to_string(position_));
   }
-  char peek() {
-    while (position_ < text_.size() && text_[position_] == ' ') ++position_;
-    return position_ < text_.size() ? text_[position_] : '\0';
-  }
-  bool at_end() { return peek() == '\0'; }
-  bool take(std::string_view token) {
-    peek();
-    if (!text_.substr(position_).starts_with(token)) return false;
-    position_ += token.size();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!take(token)) fail("expected '" + std::string(token) + "'");
-  }
-  bool at_name() { return is_name_start(peek()); }
-  // The next word, which stays; "" if there is none.
-  std::string_view next_word() {
-    peek();
-    size_t end = position_;
-    while (end < text_.size() && (is_name_start(text_[end]) || (end > position_ && is_digit(text_[end])))) ++end;
-    return text_.substr(position_, end - position_);
-  }
-  std::string_view word(const char* what) {
-    const std::string_view found = next_word();
-    if (found.empty()) fail(std::string("expected ") + what);
-    position_ += found.size();
-    return found;
-  }
-  bool take_word(std::string_view wanted) {
-    if (next_word() != wanted) return false;
-    position_ += wanted.size();
-    return true;
-  }
+  [[noreturn]] void fail_expecting(const std::string& expected) override { fail("expected " + expected); }
+  bool at_name() { return starts_name(peek()); }
   // A number with an optional sign; "inf", "true" and "false" are such.
   double number() {
     if (take_word("true")) return 1;
@@ -153,8 +123,6 @@ class Reader {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const char* kernel_;
   const char* part_;
-  std::string_view text_;
-  size_t position_ = 0;
 };
 
 // --- types -----------------------------------------------------------------------------------------------------------

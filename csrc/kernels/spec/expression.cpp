@@ -5,8 +5,8 @@
 #include <charconv>
 #include <iterator>
 
-#include "kernels/spec/characters.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text_scanner.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev {
@@ -20,11 +20,11 @@ const ExpressionFunction* find_function(std::string_view name) {
 }
 
 // By recursive descent, the nesting bounded.
-class ExpressionParser {
+class ExpressionParser final : public TextScanner {
  public:
   ExpressionParser(std::string_view text, const std::vector<std::string>& names, std::span<const std::string> results,
                    std::vector<Expression::Node>& nodes)
-      : text_(text), names_(names), results_(results), nodes_(nodes) {}
+      : TextScanner(text), names_(names), results_(results), nodes_(nodes) {}
 
   std::vector<Expression::Result> program() {
     std::vector<Expression::Result> found;
@@ -35,7 +35,7 @@ class ExpressionParser {
       if (take(";")) {
         if (name.empty()) fail("a formula without a name that is not the last");
       } else {
-        if (position_ != text_.size()) fail("expected an operator, ';' or the end");
+        if (!at_end()) fail_expecting("an operator, ';' or the end");
         if (!name.empty() && !is_result) fail("the last formula is for '" + name + "', which is no result");
         if (name.empty() && !found.empty()) fail("a result without a name beside one with a name");
         found.push_back({name, node});
@@ -54,32 +54,8 @@ class ExpressionParser {
     raise(MYDEV_INVALID_ARGUMENT,
           "expression \"" + std::string(text_) + "\": " + what + " at position " + std::to_string(position_));
   }
-  void skip_spaces() {
-    while (position_ < text_.size() && is_space(text_[position_])) ++position_;
-  }
-  char peek() {
-    skip_spaces();
-    return position_ < text_.size() ? text_[position_] : '\0';
-  }
-  bool take(std::string_view token) {
-    skip_spaces();
-    if (!text_.substr(position_).starts_with(token)) return false;
-    position_ += token.size();
-    return true;
-  }
-  bool take_word(std::string_view word) {
-    skip_spaces();
-    const size_t end = position_ + word.size();
-    const bool ends = end >= text_.size() || !(is_name_start(text_[end]) || is_digit(text_[end]));
-    return ends && take(word);
-  }
-  std::string_view identifier() {
-    skip_spaces();
-    const size_t begin = position_;
-    if (position_ >= text_.size() || !is_name_start(text_[position_])) fail("expected a number, a name or '('");
-    while (position_ < text_.size() && (is_name_start(text_[position_]) || is_digit(text_[position_]))) ++position_;
-    return text_.substr(begin, position_ - begin);
-  }
+  [[noreturn]] void fail_expecting(const std::string& expected) override { fail("expected " + expected); }
+  std::string_view identifier() { return word("a number, a name or '('"); }
 
   int32_t add(Expression::Node node) {
     nodes_.push_back(std::move(node));
@@ -92,9 +68,10 @@ class ExpressionParser {
   // "name =" at the beginning of a formula; "" if there is none.
   std::string definition() {
     const size_t begin = position_;
-    if (!is_name_start(peek())) return "";
-    const std::string_view name = identifier();
-    if (peek() != '=' || text_.substr(position_).starts_with("==")) {
+    const std::string_view name = next_word();
+    if (name.empty()) return "";
+    advance(name.size());
+    if (!at("=") || at("==")) {
       position_ = begin;
       return "";
     }
@@ -159,7 +136,7 @@ class ExpressionParser {
     if (is_digit(peek())) return number();
     if (take("(")) {
       const int32_t inner = disjunction();
-      if (!take(")")) fail("expected an operator or ')'");
+      if (!take(")")) fail_expecting("an operator or ')'");
       return inner;
     }
     const size_t begin = position_;
@@ -188,7 +165,7 @@ class ExpressionParser {
     do {
       arguments.push_back(disjunction());
     } while (take(","));
-    if (!take(")")) fail("expected an operator, ',' or ')'");
+    if (!take(")")) fail_expecting("an operator, ',' or ')'");
     if (function == nullptr || static_cast<size_t>(function->arity) != arguments.size()) {
       position_ = begin;
       fail("there is no function '" + std::string(name) + "' of " + std::to_string(arguments.size()) + " arguments");
@@ -201,12 +178,10 @@ class ExpressionParser {
     int32_t node;
   };
 
-  std::string_view text_;
   const std::vector<std::string>& names_;
   std::span<const std::string> results_;
   std::vector<Expression::Node>& nodes_;
   std::vector<Definition> defined_;
-  size_t position_ = 0;
   int depth_ = 0;
 };
 

@@ -2,85 +2,63 @@
 #include "kernels/spec/shape_rule.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
-#include "kernels/spec/characters.h"
 #include "runtime/base/status.h"
+#include "runtime/base/text_scanner.h"
 
 namespace mydev {
 
 namespace {
 
 // A recursive-descent parser without recursion: lists ["," lists] "->" lists.
-class ShapeRuleParser {
+class ShapeRuleParser final : public TextScanner {
  public:
   ShapeRuleParser(const char* rule, const mydev_signature& signature, std::vector<std::string>& names)
-      : rule_(rule), signature_(signature), names_(names) {}
+      : TextScanner(rule), signature_(signature), names_(names) {}
 
   std::vector<ShapeRule::List> lists(bool may_name) {
     std::vector<ShapeRule::List> result;
-    skip_spaces();
-    if (peek() != '(') return result;
+    if (!at("(")) return result;
     do {
       result.push_back(list(may_name));
-    } while (take(','));
+    } while (take(","));
     return result;
   }
-  void arrow() {
-    if (!take('-') || position_ >= rule_.size() || rule_[position_] != '>') fail("expected '->'");
-    ++position_;
-  }
   void end() {
-    skip_spaces();
-    if (position_ != rule_.size()) fail("expected the end");
+    if (!at_end()) fail_expecting("the end");
   }
   [[noreturn]] void fail(const std::string& what) const {
-    raise(MYDEV_INVALID_ARGUMENT, "shape rule \"" + std::string(rule_) + "\": " + what + " at position " +
+    raise(MYDEV_INVALID_ARGUMENT, "shape rule \"" + std::string(text_) + "\": " + what + " at position " +
                                       std::to_string(position_) + "; a rule looks like \"(...,m,k),(k,n)->(...,m,n)\"");
   }
 
  private:
-  char peek() const { return position_ < rule_.size() ? rule_[position_] : '\0'; }
-  void skip_spaces() {
-    while (is_space(peek())) ++position_;
-  }
-  bool take(char c) {
-    skip_spaces();
-    if (peek() != c) return false;
-    ++position_;
-    return true;
-  }
+  [[noreturn]] void fail_expecting(const std::string& expected) override { fail("expected " + expected); }
 
   ShapeRule::List list(bool may_name) {
-    if (!take('(')) fail("expected '('");
+    expect("(");
     ShapeRule::List list{false, {}};
-    skip_spaces();
-    if (rule_.substr(position_).starts_with("...")) {
+    if (take("...")) {
       list.ellipsis = true;
-      position_ += 3;
-      if (take(')')) return list;
-      if (!take(',')) fail("expected ',' or ')'");
-    } else if (take(')')) {
+      if (take(")")) return list;
+      if (!take(",")) fail_expecting("',' or ')'");
+    } else if (take(")")) {
       return list;
     }
     do {
       list.sizes.push_back(size(may_name));
       if (list.sizes.size() > MYDEV_MAX_SHAPE_RANK) fail("a list of more than 32 sizes");
-    } while (take(','));
-    if (!take(')')) fail("expected ',' or ')'");
+    } while (take(","));
+    if (!take(")")) fail_expecting("',' or ')'");
     return list;
   }
 
   ShapeRule::Size size(bool may_name) {
-    skip_spaces();
     ShapeRule::Size size{ShapeRule::Size::kNumber, 0, 0, 0};
     if (is_digit(peek())) {
-      const char* begin = rule_.data() + position_;
-      const auto [end, error] = std::from_chars(begin, rule_.data() + rule_.size(), size.number);
-      if (error != std::errc()) fail("a number that is too large");
-      position_ += static_cast<size_t>(end - begin);
-    } else if (take('@')) {
+      size.number = integer("a number that is not too large");
+    } else if (take("@")) {
       size.kind = ShapeRule::Size::kAttribute;
       size.attribute = attribute(identifier());
     } else {
@@ -90,12 +68,7 @@ class ShapeRuleParser {
     return size;
   }
 
-  std::string_view identifier() {
-    const size_t begin = position_;
-    if (!is_name_start(peek())) fail("expected a size: a name, a number or @attribute");
-    while (is_name_start(peek()) || is_digit(peek())) ++position_;
-    return rule_.substr(begin, position_ - begin);
-  }
+  std::string_view identifier() { return word("a size: a name, a number or @attribute"); }
   int32_t attribute(std::string_view name) const {
     for (uint32_t i = 0; i < signature_.num_attributes; ++i) {
       const mydev_attribute& value = signature_.attributes[i]->value;
@@ -114,10 +87,8 @@ class ShapeRuleParser {
     return static_cast<int32_t>(names_.size() - 1);
   }
 
-  std::string_view rule_;
   const mydev_signature& signature_;
   std::vector<std::string>& names_;
-  size_t position_ = 0;
 };
 
 }  // namespace
@@ -125,7 +96,7 @@ class ShapeRuleParser {
 ShapeRule::ShapeRule(const char* rule, const mydev_signature& signature) {
   ShapeRuleParser parser(rule, signature, names_);
   operands_ = parser.lists(true);
-  parser.arrow();
+  parser.expect("->");
   results_ = parser.lists(false);
   parser.end();
   const auto check_count = [&](const char* what, size_t lists, uint32_t expected) {

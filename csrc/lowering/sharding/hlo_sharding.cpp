@@ -1,11 +1,11 @@
 #include "lowering/sharding/hlo_sharding.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/base/text_scanner.h"
 
 namespace mydev::lowering {
 
@@ -15,9 +15,9 @@ using Numbers = std::vector<int64_t>;
 
 constexpr int64_t kMostDevices = int64_t{1} << 20;
 
-class Parser {
+class Parser final : public TextScanner {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit Parser(std::string_view text) : TextScanner(text, " ") {}
 
   std::vector<HloSharding> all() {
     std::vector<HloSharding> shardings;
@@ -33,7 +33,7 @@ class Parser {
       } while (take(","));
     }
     expect("}");
-    if (position_ != text_.size()) fail("nothing more");
+    if (!at_end()) fail("nothing more");
     return shardings;
   }
 
@@ -43,36 +43,11 @@ class Parser {
                                    " at character ", position_ + 1);
   }
 
-  void skip_spaces() {
-    while (position_ < text_.size() && text_[position_] == ' ') ++position_;
-  }
-  bool at(std::string_view token) {
-    skip_spaces();
-    return text_.substr(position_).starts_with(token);
-  }
-  bool take(std::string_view token) {
-    if (!at(token)) return false;
-    position_ += token.size();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!take(token)) fail(token);
-  }
-  std::string_view word() {
-    skip_spaces();
-    const size_t begin = position_;
-    while (position_ < text_.size() &&
-           (text_[position_] == '_' || (text_[position_] >= 'a' && text_[position_] <= 'z')))
-      ++position_;
-    return text_.substr(begin, position_ - begin);
-  }
+  [[noreturn]] void fail_expecting(const std::string& expected) override { fail(expected); }
+  std::string_view kind() { return advance(next_word().size()); }
   int64_t number() {
-    skip_spaces();
-    int64_t value = 0;
-    const char* begin = text_.data() + position_;
-    const auto parsed = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (parsed.ec != std::errc() || value < 0) fail("a number");
-    position_ += static_cast<size_t>(parsed.ptr - begin);
+    const int64_t value = integer("a number");
+    if (value < 0) fail("no negative number before this");
     return value;
   }
   Numbers numbers() {
@@ -83,7 +58,7 @@ class Parser {
 
   HloSharding body() {
     HloSharding sharding;
-    const std::string_view kind = word();
+    const std::string_view kind = this->kind();
     if (kind == "manual") {
       sharding.kind = HloSharding::Kind::kManual;
     } else if (kind == "unknown") {
@@ -170,7 +145,7 @@ class Parser {
   }
 
   HloSharding::Subgroup subgroup() {
-    const std::string_view name = word();
+    const std::string_view name = kind();
     if (name == "manual") return HloSharding::Subgroup::kManual;
     if (name == "replicated") return HloSharding::Subgroup::kReplicated;
     if (name == "unreduced") return HloSharding::Subgroup::kUnreduced;
@@ -185,7 +160,7 @@ class Parser {
       } else if (take("metadata=")) {
         read_past_braces();
       } else {
-        fail("}");
+        fail("'}'");
       }
     }
   }
@@ -193,14 +168,11 @@ class Parser {
   void read_past_braces() {
     expect("{");
     for (int depth = 1; depth > 0; ++position_) {
-      if (position_ == text_.size()) fail("}");
+      if (position_ == text_.size()) fail("'}'");
       if (text_[position_] == '{') ++depth;
       if (text_[position_] == '}') --depth;
     }
   }
-
-  std::string_view text_;
-  size_t position_ = 0;
 };
 
 }  // namespace

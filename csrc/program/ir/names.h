@@ -5,20 +5,11 @@
 #include <array>
 #include <string_view>
 
+#include "runtime/base/text_scanner.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::program {
 
-constexpr bool is_digit(char c) noexcept {
-  return c >= '0' && c <= '9';
-}
-constexpr bool starts_name(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-constexpr bool continues_name(char c) noexcept {
-  return starts_name(c) || is_digit(c);
-}
 constexpr bool is_identifier(std::string_view text) noexcept {
   return !text.empty() && starts_name(text[0]) && std::ranges::all_of(text, continues_name);
 }

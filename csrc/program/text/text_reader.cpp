@@ -3,31 +3,26 @@
 #include <algorithm>
 #include <charconv>
 
-#include "program/ir/names.h"
 #include "runtime/base/status.h"
 
 namespace mydev::program {
 
 namespace {
 
-bool is_hex_digit(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-unsigned hex_value(char c) {
-  return static_cast<unsigned>(is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
+// The byte that the text begins with, as two hexadecimal digits; -1 if it does not.
+int hex_byte(std::string_view text) {
+  const int high = text.size() < 2 ? -1 : hex_digit(text[0]), low = high < 0 ? -1 : hex_digit(text[1]);
+  return low < 0 ? -1 : high << 4 | low;
 }
 
 }  // namespace
 
 void TextReader::fail_at(size_t position, const std::string& expected) const {
-  const std::string_view before = text_.substr(0, position);
-  const auto line = 1 + std::ranges::count(before, '\n');
-  const size_t column = position - (before.rfind('\n') + 1) + 1;
   size_t end = position;
   while (end < text_.size() && continues_name(text_[end])) ++end;
   if (end == position) end = std::min(position + 1, text_.size());
   const std::string_view found = text_.substr(position, end - position);
-  raise(MYDEV_INVALID_ARGUMENT, "line " + std::to_string(line) + ", column " + std::to_string(column) + ": found " +
+  raise(MYDEV_INVALID_ARGUMENT, line_and_column(position) + ": found " +
                                     (found.empty()   ? "the end of the text"
                                      : found == "\n" ? "the end of the line"
                                                      : "'" + std::string(found) + "'") +
@@ -39,70 +34,13 @@ void TextReader::fail(const std::string& expected) {
   fail_at(position_, expected);
 }
 
-void TextReader::fail_before(const std::string& expected) {
-  fail_at(token_, expected);
-}
-
-char TextReader::peek() {
-  while (position_ < text_.size()) {
-    const char c = text_[position_];
-    if (c == '#') {
-      position_ = std::min(text_.find('\n', position_), text_.size());
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      ++position_;
-    } else {
-      return c;
-    }
-  }
-  return '\0';
-}
-
-void TextReader::begin_token() {
-  peek();
-  token_ = position_;
-}
-
-bool TextReader::take(std::string_view token) {
-  begin_token();
-  if (!text_.substr(position_).starts_with(token)) return false;
-  position_ += token.size();
-  return true;
-}
-
-void TextReader::expect(std::string_view token) {
-  if (!take(token)) fail("'" + std::string(token) + "'");
-}
-
-std::string_view TextReader::next_word() {
-  size_t end = peek() != '\0' && starts_name(text_[position_]) ? position_ : text_.size();
-  if (end == text_.size()) return {};
-  while (end < text_.size() && continues_name(text_[end])) ++end;
-  return text_.substr(position_, end - position_);
-}
-
-bool TextReader::take_word(std::string_view wanted) {
-  if (next_word() != wanted) return false;
-  begin_token();
-  position_ += wanted.size();
-  return true;
-}
-
-std::string_view TextReader::word(const std::string& expected) {
-  const std::string_view found = next_word();
-  if (found.empty()) fail(expected);
-  begin_token();
-  position_ += found.size();
-  return found;
-}
-
 std::string_view TextReader::run_of(std::string_view others, const std::string& expected) {
-  begin_token();
-  while (position_ < text_.size() &&
-         (continues_name(text_[position_]) || others.find(text_[position_]) != std::string_view::npos)) {
-    ++position_;
-  }
-  if (position_ == token_) fail(expected);
-  return text_.substr(token_, position_ - token_);
+  peek();
+  const std::string_view rest = this->rest();
+  const auto end = std::ranges::find_if_not(
+      rest, [&](char c) { return continues_name(c) || others.find(c) != std::string_view::npos; });
+  if (end == rest.begin()) fail(expected);
+  return advance(static_cast<size_t>(end - rest.begin()));
 }
 
 std::string_view TextReader::number_text() const {
@@ -128,25 +66,18 @@ bool TextReader::at_floating() {
   return number_text().find_first_of(".en") != std::string_view::npos;
 }
 
-int64_t TextReader::integer(const std::string& expected) {
-  begin_token();
+template <typename T>
+T TextReader::number(const std::string& expected) {
+  peek();
   const std::string_view digits = number_text();
-  int64_t value = 0;
+  T value = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (digits.empty() || problem != std::errc() || end != digits.data() + digits.size()) fail(expected);
-  position_ += digits.size();
+  advance(digits.size());
   return value;
 }
-
-double TextReader::floating(const std::string& expected) {
-  begin_token();
-  const std::string_view digits = number_text();
-  double value = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || problem != std::errc() || end != digits.data() + digits.size()) fail(expected);
-  position_ += digits.size();
-  return value;
-}
+template int64_t TextReader::number(const std::string& expected);
+template double TextReader::number(const std::string& expected);
 
 std::string TextReader::string() {
   expect("\"");
@@ -159,12 +90,12 @@ std::string TextReader::string() {
       value += c;
       continue;
     }
-    const std::string_view rest = text_.substr(position_);
+    const std::string_view rest = this->rest();
     if (rest.starts_with('"') || rest.starts_with('\\')) {
       value += rest[0];
       ++position_;
-    } else if (rest.size() > 2 && rest[0] == 'x' && is_hex_digit(rest[1]) && is_hex_digit(rest[2])) {
-      value += static_cast<char>(hex_value(rest[1]) << 4 | hex_value(rest[2]));
+    } else if (rest.starts_with('x') && hex_byte(rest.substr(1)) >= 0) {
+      value += static_cast<char>(hex_byte(rest.substr(1)));
       position_ += 3;
     } else {
       fail_at(position_, "'\"', '\\' or 'x' and two hexadecimal digits behind '\\'");
@@ -175,11 +106,8 @@ std::string TextReader::string() {
 std::vector<std::byte> TextReader::hex() {
   expect("\"");
   std::vector<std::byte> bytes;
-  while (position_ + 1 < text_.size() && is_hex_digit(text_[position_]) && is_hex_digit(text_[position_ + 1])) {
-    bytes.push_back(static_cast<std::byte>(hex_value(text_[position_]) << 4 | hex_value(text_[position_ + 1])));
-    position_ += 2;
-  }
-  if (!text_.substr(position_).starts_with('"')) fail_at(position_, "two hexadecimal digits, or '\"'");
+  for (int byte = 0; (byte = hex_byte(rest())) >= 0; position_ += 2) bytes.push_back(static_cast<std::byte>(byte));
+  if (!rest().starts_with('"')) fail_at(position_, "two hexadecimal digits, or '\"'");
   ++position_;
   return bytes;
 }

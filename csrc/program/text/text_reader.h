@@ -8,31 +8,27 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/text_scanner.h"
+
 namespace mydev::program {
 
-class TextReader {
+// The end of a line is a token, '\n'.
+class TextReader final : public TextScanner {
  public:
-  explicit TextReader(std::string_view text) : text_(text) {}
+  explicit TextReader(std::string_view text) : TextScanner(text, " \t\r", "#") {}
 
   // Raises INVALID_ARGUMENT: "line 4, column 9: found 'w2', expected the name of a slot".
   [[noreturn]] void fail(const std::string& expected);
   // Raises the same for the token that was read last.
-  [[noreturn]] void fail_before(const std::string& expected);
+  [[noreturn]] void fail_before(const std::string& expected) { fail_at(token_, expected); }
+  [[noreturn]] void fail_expecting(const std::string& expected) override { fail(expected); }
 
-  // Returns the next character, '\0' at the end of the text, '\n' at the end of a line. Skips spaces and comments.
-  char peek();
-  bool take(std::string_view token);
-  void expect(std::string_view token);
-  // Returns the next word if it looks like a name, else "". Does not consume it.
-  std::string_view next_word();
-  bool take_word(std::string_view wanted);
-  std::string_view word(const std::string& expected);
   // Reads characters as long as they are letters, digits or among `others`.
   std::string_view run_of(std::string_view others, const std::string& expected);
 
   bool at_number();
-  int64_t integer(const std::string& expected);
-  double floating(const std::string& expected);
+  int64_t integer(const std::string& expected) { return number<int64_t>(expected); }
+  double floating(const std::string& expected) { return number<double>(expected); }
   // True at a number with a point or an exponent, or at nan or inf.
   bool at_floating();
   std::string string();
@@ -41,12 +37,10 @@ class TextReader {
   void skip_lines();  // that hold nothing
 
  private:
-  void begin_token();
+  template <typename T>
+  T number(const std::string& expected);
   std::string_view number_text() const;
   [[noreturn]] void fail_at(size_t position, const std::string& expected) const;
-
-  std::string_view text_;
-  size_t position_ = 0, token_ = 0;
 };
 
 }  // namespace mydev::program

@@ -15,7 +15,7 @@ namespace {
 // Counts how deep a reader is in itself.
 class Nesting {
  public:
-  Nesting(int& depth, TextScanner& scanner) : depth_(depth) {
+  Nesting(int& depth, ModuleScanner& scanner) : depth_(depth) {
     if (++depth_ > kMostNesting) scanner.fail_about("it is nested more than " + std::to_string(kMostNesting) + " deep");
   }
   ~Nesting() { --depth_; }

@@ -11,7 +11,7 @@ namespace mydev::stablehlo {
 
 class TextAttributeReader {
  public:
-  TextAttributeReader(TextScanner& scanner, Module::Contents& contents) : scanner_(scanner), contents_(contents) {}
+  TextAttributeReader(ModuleScanner& scanner, Module::Contents& contents) : scanner_(scanner), contents_(contents) {}
 
   const Type* type();
   // One type, or some in parentheses.
@@ -50,7 +50,7 @@ class TextAttributeReader {
   const Attribute* output_operand_alias();
   void structured(Dictionary& attributes, const OperatorRow& row);
 
-  TextScanner& scanner_;
+  ModuleScanner& scanner_;
   Module::Contents& contents_;
   int depth_ = 0;
 };

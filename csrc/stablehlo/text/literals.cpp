@@ -12,7 +12,7 @@ namespace {
 
 class ElementReader {
  public:
-  explicit ElementReader(TextScanner& scanner) : scanner_(scanner) {}
+  explicit ElementReader(ModuleScanner& scanner) : scanner_(scanner) {}
 
   WrittenElements read() {
     if (scanner_.peek() == '>') {
@@ -76,7 +76,7 @@ class ElementReader {
     elements_.numbers.push_back(scanner_.at_number() ? scanner_.number() : scanner_.word("a number"));
   }
 
-  TextScanner& scanner_;
+  ModuleScanner& scanner_;
   WrittenElements elements_;
   bool is_deepest_known_ = false;
 };
@@ -98,7 +98,7 @@ uint64_t narrow(double value, int mantissa_bits) {
 }
 
 template <typename T>
-T parse(std::string_view number, TextScanner& scanner, const char* what) {
+T parse(std::string_view number, ModuleScanner& scanner, const char* what) {
   const auto value = number_of<T>(number);
   if (!value) scanner.fail_about("'" + std::string(number) + "' is no " + what);
   return *value;
@@ -110,11 +110,11 @@ void append_bits(std::vector<std::byte>& bytes, uint64_t bits, int64_t count) {
 
 }  // namespace
 
-WrittenElements read_elements(TextScanner& scanner) {
+WrittenElements read_elements(ModuleScanner& scanner) {
   return ElementReader(scanner).read();
 }
 
-uint64_t bits_of_float(ElementType type, std::string_view number, TextScanner& scanner) {
+uint64_t bits_of_float(ElementType type, std::string_view number, ModuleScanner& scanner) {
   if (number.starts_with("0x")) {
     const auto bits = number_of<uint64_t>(number.substr(2), 16);
     if (!bits) scanner.fail_about("'" + std::string(number) + "' is no number of 64 bits");
@@ -135,7 +135,7 @@ uint64_t bits_of_float(ElementType type, std::string_view number, TextScanner& s
   }
 }
 
-void append_number(std::vector<std::byte>& bytes, ElementType type, std::string_view number, TextScanner& scanner) {
+void append_number(std::vector<std::byte>& bytes, ElementType type, std::string_view number, ModuleScanner& scanner) {
   const ElementRow& row = element_row(type);
   const int64_t size = element_bytes(type);
   const std::string what = "number of the type " + std::string(row.mlir_name);

@@ -17,11 +17,11 @@ struct WrittenElements {
   std::vector<int64_t> sizes;             // of the nested lists; empty: one element
   std::string bytes;                      // where they are written as one: "0x0000803F"
 };
-WrittenElements read_elements(TextScanner& scanner);
+WrittenElements read_elements(ModuleScanner& scanner);
 
 // The bytes of one number; appends to `bytes`. Raises at the scanner's place if it is no number of the type.
-void append_number(std::vector<std::byte>& bytes, ElementType type, std::string_view number, TextScanner& scanner);
+void append_number(std::vector<std::byte>& bytes, ElementType type, std::string_view number, ModuleScanner& scanner);
 // The bits of a number of a float's type, rounded to nearest even.
-uint64_t bits_of_float(ElementType type, std::string_view number, TextScanner& scanner);
+uint64_t bits_of_float(ElementType type, std::string_view number, ModuleScanner& scanner);
 
 }  // namespace mydev::stablehlo

@@ -16,7 +16,7 @@ namespace mydev::stablehlo {
 
 class TextOperationReader {
  public:
-  TextOperationReader(TextScanner& scanner, TextAttributeReader& attributes, Module::Contents& contents,
+  TextOperationReader(ModuleScanner& scanner, TextAttributeReader& attributes, Module::Contents& contents,
                       Function& function)
       : scanner_(scanner), attributes_(attributes), contents_(contents), function_(function) {}
 
@@ -68,7 +68,7 @@ class TextOperationReader {
   void bind(const std::string& name, const Value* value);
   const Value* used(std::string_view name);
 
-  TextScanner& scanner_;
+  ModuleScanner& scanner_;
   TextAttributeReader& attributes_;
   Module::Contents& contents_;
   Function& function_;

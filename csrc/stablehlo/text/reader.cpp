@@ -81,7 +81,7 @@ class TextReader {
 
   Dictionary read_dictionary() { return scanner_.take("{") ? attributes_.dictionary() : Dictionary(); }
 
-  TextScanner scanner_;
+  ModuleScanner scanner_;
   TextAttributeReader attributes_;
   Module::Contents& contents_;
 };

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/text_scanner.h"
+
 namespace mydev::stablehlo {
 
 // The number that a whole text stands for, as std::from_chars reads it.
@@ -20,25 +22,18 @@ std::optional<T> number_of(std::string_view text, Base... base) {
   return value;
 }
 
-class TextScanner {
+class ModuleScanner final : public TextScanner {
  public:
-  explicit TextScanner(std::string_view text) : text_(text) {}
+  explicit ModuleScanner(std::string_view text) : TextScanner(text, " \t\n\r", "//") {}
 
   // Raises INVALID_ARGUMENT: "StableHLO text, line 4, column 9: expected a type, found 'x'".
   [[noreturn]] void fail(const std::string& expected);
   // The same for a text that is well written and wrong: "line 4, column 9: there is no value %x".
   [[noreturn]] void fail_about(const std::string& what);
+  [[noreturn]] void fail_expecting(const std::string& expected) override { fail(expected); }
 
-  // Returns '\0' at the end. Skips spaces and comments.
-  char peek();
-  bool take(std::string_view token);
-  void expect(std::string_view token);
   // A word like a name: letters, digits, '_', '.', '$' and '-' that is not the beginning of "->"; "" if there is none.
-  std::string_view next_word();
-  bool take_word(std::string_view wanted);
-  std::string_view word(const std::string& expected);
-  // A decimal number, with a sign or without.
-  int64_t integer(const std::string& expected);
+  std::string_view next_word() override;
   bool at_number();
   // The characters of a number of any form: "-1.5e-3", "0xFF80".
   std::string_view number();
@@ -49,10 +44,6 @@ class TextScanner {
   // "%name" or "%name#1" as it stands; '@name' without the at sign, '@"quoted"' likewise.
   std::string_view value_name();
   std::string symbol();
-
- private:
-  std::string_view text_;
-  size_t position_ = 0;
 };
 
 }  // namespace mydev::stablehlo

@@ -162,7 +162,7 @@ TEST(HloSharding, RefusesWhatItDoesNotUnderstand) {
                "the sharding '{devices=[99999999999999,99999999999999]<=[4]}': expected sizes of at least one and at "
                "most 2^20 devices before this at character 41");
   expect_error(error_in("{replicated"), MYDEV_INVALID_ARGUMENT,
-               "the sharding '{replicated': expected } at character 12");
+               "the sharding '{replicated': expected '}' at character 12");
   expect_error(error_in("{mesh[a=2]}"), MYDEV_UNIMPLEMENTED,
                "the sharding '{mesh[a=2]}': 'mesh' is not known; replicated, manual, unknown, maximal and devices are");
   expect_error(error_in("{devices=[1,2]<=[2] last_tile_dims={unknown}}"), MYDEV_UNIMPLEMENTED,
