@@ -228,6 +228,18 @@ Tensor Emitter::integer_splat(mydev_dtype dtype, const Sizes& sizes, int64_t val
   return splat(dtype, sizes, stablehlo::Number{.integer = value});
 }
 
+Tensor Emitter::device_integers(mydev_dtype dtype, const Sizes& sizes, const Sizes& numbers) {
+  const auto [least, greatest] = std::ranges::minmax(numbers);
+  if (least == greatest) return integer_splat(dtype, sizes, least);
+  const auto bytes = static_cast<size_t>(dtype_size(dtype));
+  std::vector<std::byte> data(numbers.size() * bytes);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    stablehlo::store(element_type_of(dtype), stablehlo::Number{.integer = numbers[i]}, data.data() + i * bytes);
+  }
+  const auto devices = static_cast<uint32_t>(std::ssize(numbers) / count_of(sizes));
+  return {builder_.view(builder_.constant(dtype, sizes, data, "", devices)), std::nullopt, Range{least, greatest}};
+}
+
 void Emitter::copy(const Operand& to, const Operand& from) {
   if (!is_empty(to.sizes)) builder_.copy(to, from);
 }

@@ -81,6 +81,9 @@ class Emitter {
   Tensor splat(mydev_dtype dtype, const Sizes& sizes, const stablehlo::Number& value);
   Tensor splat(mydev_dtype dtype, const Sizes& sizes, double value);           // rounded to the type
   Tensor integer_splat(mydev_dtype dtype, const Sizes& sizes, int64_t value);  // of an integer type, exactly
+  // Integers of which each device has its own, `numbers.size() / count_of(sizes)` devices: those of the first device,
+  // then of the second.
+  Tensor device_integers(mydev_dtype dtype, const Sizes& sizes, const Sizes& numbers);
   void copy(const program::Operand& to, const program::Operand& from);
   program::Operand dense(const program::Operand& view);      // the view itself, or a copy
   program::Operand duplicate(const program::Operand& view);  // a dense copy in a slot of its own

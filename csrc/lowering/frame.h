@@ -38,7 +38,7 @@ struct Context {
 
   const stablehlo::Module& module;
   std::shared_ptr<const void> owner;  // of all that evaluations refer to
-  Placement placement;
+  Devices devices;
   int bodies = 0;           // so far, for their names
   int64_t collectives = 0;  // so far, for their numbers
   // By the ids of values.
@@ -51,7 +51,8 @@ struct Context {
   std::vector<const stablehlo::Operation*> calls;
   // The moving parts that operations read and write, whose places need not be computed (induction.h).
   std::map<OperationInCalls, MovingView*> moving;
-  std::string collectives_text;  // as in LoweredProgram
+  std::string collectives_text;                              // as in LoweredProgram
+  std::shared_ptr<std::shared_ptr<Collectives>> rendezvous;  // as in LoweredProgram
 };
 
 // The tensors of one function in one program that is being built. A body of a loop is another program, with a frame of

@@ -281,19 +281,17 @@ Shardings whole_shardings(const Function& main, int64_t devices) {
 
 }  // namespace
 
-LoweredProgram lower(const std::shared_ptr<const Module>& program, const Placement& placement,
-                     std::shared_ptr<const Partition> parts) {
-  if (parts == nullptr && placement.devices() > 1 && has_shardings(*program, placement.devices())) {
-    parts = std::make_shared<const Partition>(partition(*program, placement.devices()));
+LoweredProgram lower(const std::shared_ptr<const Module>& program, const Devices& devices) {
+  std::shared_ptr<const Partition> parts;
+  if (devices.count() > 1 && has_shardings(*program, devices.count())) {
+    parts = std::make_shared<const Partition>(partition(*program, devices.count()));
   }
   const Module& module = parts != nullptr ? parts->module : *program;
   const Function& main = module.main();
   using Owners = std::pair<std::shared_ptr<const Module>, std::shared_ptr<const Partition>>;
-  Context context{module, std::make_shared<const Owners>(program, parts), placement};
+  Context context{module, std::make_shared<const Owners>(program, parts), devices};
   if (parts != nullptr) context.moves = &parts->moves;
-  if (placement.collectives == nullptr) {
-    context.placement.collectives = std::make_shared<Collectives>(placement.devices());
-  }
+  context.rendezvous = std::make_shared<std::shared_ptr<Collectives>>(std::make_shared<Collectives>(devices.count()));
   program::ProgramBuilder builder(program_name(module.name().empty() ? main.name : module.name()));
   Emitter emit(builder);
   Frame frame(context, emit, main);
@@ -318,13 +316,14 @@ LoweredProgram lower(const std::shared_ptr<const Module>& program, const Placeme
   return_results(emit, parameters, donations, std::move(results));
   const program::SharedProgram built = std::move(builder).build();
   Shardings shardings =
-      parts != nullptr ? Shardings{parts->parameters, parts->results} : whole_shardings(main, placement.devices());
+      parts != nullptr ? Shardings{parts->parameters, parts->results} : whole_shardings(main, devices.count());
   return {program::fuse(program::simplify(*built, program::Copies::kReturnInstead)),
           std::move(shardings),
           std::move(kinds),
           std::move(donations.donated),
           std::move(context.gathered),
           std::move(context.collectives_text),
+          std::move(context.rendezvous),
           std::move(parts)};
 }
 

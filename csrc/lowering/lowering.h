@@ -17,15 +17,11 @@
 
 namespace mydev::lowering {
 
-// Says which of the devices that run the program at the same time this one is. `collectives` is the same for all of
-// them.
-struct Placement {
+// How many devices run the program at the same time. Partition p of replica r is device r * partitions + p.
+struct Devices {
   int64_t replicas = 1, partitions = 1;
-  int64_t replica = 0, partition = 0;
-  std::shared_ptr<Collectives> collectives;
 
-  int64_t devices() const noexcept { return replicas * partitions; }
-  int64_t device() const noexcept { return replica * partitions + partition; }
+  int64_t count() const noexcept { return replicas * partitions; }
 };
 
 // How the tensors that a program takes and returns are split over its devices.
@@ -34,7 +30,7 @@ struct Shardings {
 };
 
 struct LoweredProgram {
-  program::SharedProgram program;
+  program::SharedProgram program;  // of each of the devices; what is a device's own is in its constants
   Shardings shardings;
   MemoryKinds kinds;
   // For each parameter, whether the caller may give it away. In the program itself, only parameters that it writes are
@@ -44,6 +40,8 @@ struct LoweredProgram {
   std::vector<std::string> gathered;
   // The operations that need a rendezvous of the devices, in order: the same text on all of them. "": there are none.
   std::string collectives_text;
+  // The rendezvous of these operations. Whoever runs the program may set another, before the first run.
+  std::shared_ptr<std::shared_ptr<Collectives>> collectives;
   std::shared_ptr<const Partition> partition;  // nullptr: the module was lowered as it is
 };
 
@@ -51,11 +49,10 @@ struct LoweredProgram {
 // (donation.h) become the memory of results that can be computed in it without another copy. The module has passed
 // verify(); steps that need it keep it. Raises UNIMPLEMENTED, with the operation, for unsupported ones.
 //
-// A program for several devices that has shardings becomes the program of one of them (partition/partition.h):
+// A program for several devices that has shardings becomes the program of each of them (partition/partition.h):
 // parameters and results are split into shards as their shardings ("sdy.sharding", "mhlo.sharding") say. An argument
 // without a sharding is split as its only user asks, or else whole. A result without one is split as it comes if it has
-// any attribute, or else whole. The partition is the same on all devices: a further device is given that of the first.
-LoweredProgram lower(const std::shared_ptr<const stablehlo::Module>& module, const Placement& placement = {},
-                     std::shared_ptr<const Partition> parts = nullptr);
+// any attribute, or else whole.
+LoweredProgram lower(const std::shared_ptr<const stablehlo::Module>& module, const Devices& devices = {});
 
 }  // namespace mydev::lowering

@@ -1,8 +1,10 @@
 // all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_broadcast; and moves of tensors
 // between shards.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "lowering/frame.h"
 #include "stablehlo/evaluator/box.h"
@@ -21,15 +23,27 @@ using Pointers = Collectives::Pointers;
 // group.
 using Combination = std::function<void(std::span<const Pointers> members, size_t rank, std::span<std::byte* const>)>;
 
-Sizes all_devices(const Frame& frame) {
-  Sizes all(static_cast<size_t>(frame.context.placement.devices()));
+// The devices that meet: each device is in one of the groups.
+using Groups = std::vector<Sizes>;
+
+Groups all_devices(const Frame& frame) {
+  Sizes all(static_cast<size_t>(frame.context.devices.count()));
   std::iota(all.begin(), all.end(), 0);
-  return all;
+  return {all};
+}
+
+// Returns the device's group, and its place there.
+std::pair<const Sizes&, size_t> group_of(const Groups& groups, int64_t device) {
+  for (const Sizes& group : groups) {
+    const auto found = std::ranges::find(group, device);
+    if (found != group.end()) return {group, static_cast<size_t>(found - group.begin())};
+  }
+  raise(MYDEV_INTERNAL, "device " + std::to_string(device) + " is in none of the groups");
 }
 
 // Raises unless each named device exists and is named once: otherwise devices would wait for each other for ever.
 void require_devices(const Operation& op, const Frame& frame, const Sizes& ids, size_t first, size_t step) {
-  std::vector<bool> is_named(static_cast<size_t>(frame.context.placement.devices()));
+  std::vector<bool> is_named(static_cast<size_t>(frame.context.devices.count()));
   for (size_t i = first; i < ids.size(); i += step) {
     if (ids[i] < 0 || ids[i] >= std::ssize(is_named)) {
       op.fail(MYDEV_INVALID_ARGUMENT, "it names device ", ids[i], " of ", is_named.size());
@@ -39,21 +53,26 @@ void require_devices(const Operation& op, const Frame& frame, const Sizes& ids, 
   }
 }
 
-// The group that this device is in; all devices if no group is listed.
-Sizes group_of(const Frame& frame, const Operation& op) {
-  const Context& context = frame.context;
+// The groups that are listed; all devices if none is.
+Groups groups_of(const Frame& frame, const Operation& op) {
   const Sizes ids = op.integers("replica_groups");
   if (ids.empty()) return all_devices(frame);
   Sizes named = ids;
   std::erase(named, -1);  // groups may be of different sizes
   require_devices(op, frame, named, 0, 1);
-  const auto width = static_cast<size_t>(op.literal("replica_groups").type->dims.back());
-  for (size_t begin = 0; begin + width <= ids.size(); begin += width) {
-    Sizes group(ids.begin() + static_cast<int64_t>(begin), ids.begin() + static_cast<int64_t>(begin + width));
-    std::erase(group, -1);
-    if (std::ranges::count(group, context.placement.device()) != 0) return group;
+  for (int64_t device = 0; device < frame.context.devices.count(); ++device) {
+    if (std::ranges::count(named, device) == 0) {
+      op.fail(MYDEV_INVALID_ARGUMENT, "device ", device, " is in none of the groups");
+    }
   }
-  op.fail(MYDEV_INVALID_ARGUMENT, "device ", context.placement.device(), " is in none of the groups");
+  const auto width = static_cast<size_t>(op.literal("replica_groups").type->dims.back());
+  Groups groups;
+  for (size_t begin = 0; begin + width <= ids.size(); begin += width) {
+    Sizes& group = groups.emplace_back(ids.begin() + static_cast<int64_t>(begin),
+                                       ids.begin() + static_cast<int64_t>(begin + width));
+    std::erase(group, -1);
+  }
+  return groups;
 }
 
 // Raises unless a whole tensor is as long along a dimension as so many shards of it together.
@@ -80,22 +99,24 @@ void note_collective(Context& context, const Operation& op) {
 }
 
 // `bytes`: the size of each operand.
-void lower_collective(Frame& frame, std::string_view name, Sizes group, const Combination& combine,
+void lower_collective(Frame& frame, std::string_view name, Groups groups, const Combination& combine,
                       std::vector<program::Operand> results, std::vector<program::Operand> operands,
                       std::vector<size_t> bytes) {
   Context& context = frame.context;
-  const int64_t device = context.placement.device();
-  const auto rank = static_cast<size_t>(std::ranges::find(group, device) - group.begin());
-  Evaluation evaluation = [collectives = context.placement.collectives, device, number = ++context.collectives,
-                           name = std::string(name), group = std::move(group), bytes = std::move(bytes), rank,
-                           combine](auto given, auto results) {
-    collectives->join(device, {number, name, group, bytes}, Pointers(given.begin(), given.end()),
-                      [&](std::span<const Pointers> members) { combine(members, rank, results); });
+  operands.push_back(frame.emit.device_integers(MYDEV_S64, {}, all_devices(frame).front()).view);
+  Evaluation evaluation = [collectives = context.rendezvous, number = ++context.collectives, name = std::string(name),
+                           groups = std::move(groups), bytes = std::move(bytes), combine](auto given, auto results) {
+    int64_t device = 0;
+    std::memcpy(&device, given.back(), sizeof device);
+    const auto [group, rank] = group_of(groups, device);
+    (*collectives)
+        ->join(device, {number, name, group, bytes}, Pointers(given.begin(), given.end() - 1),
+               [&, rank = rank](std::span<const Pointers> members) { combine(members, rank, results); });
   };
   frame.host_call(name, std::move(evaluation), std::move(results), std::move(operands));
 }
 
-void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combination& combine) {
+void emit_collective(Frame& frame, const Operation& op, Groups groups, const Combination& combine) {
   note_collective(frame.context, op);
   std::vector<program::Operand> results, operands;
   std::vector<size_t> bytes;
@@ -107,7 +128,7 @@ void emit_collective(Frame& frame, const Operation& op, Sizes group, const Combi
     results.push_back(frame.result_of(*result));
     frame.set(*result, {results.back(), std::nullopt});
   }
-  lower_collective(frame, op.name(), std::move(group), combine, std::move(results), std::move(operands),
+  lower_collective(frame, op.name(), std::move(groups), combine, std::move(results), std::move(operands),
                    std::move(bytes));
 }
 
@@ -158,7 +179,7 @@ Sizes start_along(size_t rank, size_t dimension, int64_t start) {
 
 void lower_all_reduce(Frame& frame, const Operation& op) {
   auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
-  emit_collective(frame, op, group_of(frame, op), [&op, body](auto members, size_t, auto results) {
+  emit_collective(frame, op, groups_of(frame, op), [&op, body](auto members, size_t, auto results) {
     for (size_t k = 0; k < results.size(); ++k) {
       const Type& type = *op.operand(k).type;
       reduce(*body, type, members, k, 0, type.element_count(), results[k]);
@@ -168,11 +189,13 @@ void lower_all_reduce(Frame& frame, const Operation& op) {
 
 void lower_all_gather(Frame& frame, const Operation& op) {
   const auto dimension = static_cast<size_t>(op.integer("all_gather_dim"));
-  const Sizes group = group_of(frame, op);
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    require_parts(op, *op.result(i).type, *op.operand(i).type, "all_gather_dim", group.size());
+  const Groups groups = groups_of(frame, op);
+  for (const Sizes& group : groups) {
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      require_parts(op, *op.result(i).type, *op.operand(i).type, "all_gather_dim", group.size());
+    }
   }
-  emit_collective(frame, op, group, [&op, dimension](auto members, size_t, auto results) {
+  emit_collective(frame, op, groups, [&op, dimension](auto members, size_t, auto results) {
     for (size_t k = 0; k < results.size(); ++k) {
       const Sizes &part = op.operand(k).type->dims, &whole = op.result(k).type->dims;
       const int64_t bytes = element_bytes(op.operand(k).type->element);
@@ -187,9 +210,11 @@ void lower_all_gather(Frame& frame, const Operation& op) {
 void lower_reduce_scatter(Frame& frame, const Operation& op) {
   auto body = std::make_shared<const ScalarProgram>(frame.context.module, op.region());
   const auto dimension = static_cast<size_t>(op.integer("scatter_dimension"));
-  const Sizes group = group_of(frame, op);
-  require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
-  emit_collective(frame, op, group, [&op, body, dimension](auto members, size_t rank, auto results) {
+  const Groups groups = groups_of(frame, op);
+  for (const Sizes& group : groups) {
+    require_parts(op, *op.operand(0).type, *op.result().type, "scatter_dimension", group.size());
+  }
+  emit_collective(frame, op, groups, [&op, body, dimension](auto members, size_t rank, auto results) {
     const Type &whole = *op.operand(0).type, &part = *op.result().type;
     int64_t outer = 1, run = part.dims[dimension];  // elements of the part that lie together
     for (size_t d = 0; d < dimension; ++d) outer *= part.dims[d];
@@ -201,10 +226,8 @@ void lower_reduce_scatter(Frame& frame, const Operation& op) {
   });
 }
 
-void lower_all_to_all(Frame& frame, const Operation& op) {
-  const auto split = static_cast<size_t>(op.integer("split_dimension")),
-             concat = static_cast<size_t>(op.integer("concat_dimension"));
-  const Sizes group = group_of(frame, op);
+// Raises unless the results are what so many devices give each other of the operands.
+void require_exchange(const Operation& op, const Sizes& group, size_t split, size_t concat) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     const Type &from = *op.operand(i).type, &to = *op.result(i).type;
     Type split_one = from;
@@ -216,7 +239,14 @@ void lower_all_to_all(Frame& frame, const Operation& op) {
               " devices");
     }
   }
-  emit_collective(frame, op, group, [&op, split, concat](auto members, size_t rank, auto results) {
+}
+
+void lower_all_to_all(Frame& frame, const Operation& op) {
+  const auto split = static_cast<size_t>(op.integer("split_dimension")),
+             concat = static_cast<size_t>(op.integer("concat_dimension"));
+  const Groups groups = groups_of(frame, op);
+  for (const Sizes& group : groups) require_exchange(op, group, split, concat);
+  emit_collective(frame, op, groups, [&op, split, concat](auto members, size_t rank, auto results) {
     for (size_t k = 0; k < results.size(); ++k) {
       const Sizes &given = op.operand(k).type->dims, &whole = op.result(k).type->dims;
       const int64_t bytes = element_bytes(op.operand(k).type->element);
@@ -233,15 +263,13 @@ void lower_all_to_all(Frame& frame, const Operation& op) {
 
 // From the device that the pairs name for this one; zeros where they name none.
 void lower_permute(Frame& frame, const Operation& op) {
-  const Context& context = frame.context;
   const Sizes pairs = op.integers("source_target_pairs");
-  int64_t source = -1;
+  Sizes sources(static_cast<size_t>(frame.context.devices.count()), -1);
   for (const size_t side : {0, 1}) require_devices(op, frame, pairs, side, 2);
-  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    if (pairs[i + 1] == context.placement.device()) source = pairs[i];
-  }
-  emit_collective(frame, op, all_devices(frame), [&op, source](auto members, size_t, auto results) {
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) sources[static_cast<size_t>(pairs[i + 1])] = pairs[i];
+  emit_collective(frame, op, all_devices(frame), [&op, sources](auto members, size_t device, auto results) {
     const auto bytes = static_cast<size_t>(op.operand(0).type->bytes());
+    const int64_t source = sources[device];
     if (source < 0) {
       std::memset(results[0], 0, bytes);
     } else {
@@ -251,7 +279,7 @@ void lower_permute(Frame& frame, const Operation& op) {
 }
 
 void lower_broadcast(Frame& frame, const Operation& op) {
-  emit_collective(frame, op, group_of(frame, op), [&op](auto members, size_t, auto results) {
+  emit_collective(frame, op, groups_of(frame, op), [&op](auto members, size_t, auto results) {
     std::memcpy(results[0], members[0][0], static_cast<size_t>(op.operand(0).type->bytes()));
   });
 }
@@ -262,11 +290,9 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
   frame.context.gathered.push_back(what + ", " + whole.text());
   frame.context.collectives_text += "gather of parts " + whole.text() + '\n';
   const program::Operand result = frame.emit.temporary(part.view.dtype, whole.dims);
-  Sizes group(static_cast<size_t>(sharding.devices()));
-  for (size_t i = 0; i < group.size(); ++i) group[i] = static_cast<int64_t>(i);
   int64_t bytes = element_bytes(whole.element);
   for (const int64_t size : sharding.part_sizes(whole.dims)) bytes *= size;
-  lower_collective(frame, "gather of parts", std::move(group),
+  lower_collective(frame, "gather of parts", all_devices(frame),
                    [sharding, &whole](auto members, size_t rank, auto results) {
                      const Sizes box = sharding.part_sizes(whole.dims);
                      for (const int64_t device : sharding.holders(static_cast<int64_t>(rank))) {
@@ -278,27 +304,64 @@ Tensor gathered(Frame& frame, const Tensor& part, const Sharding& sharding, cons
   return {result, std::nullopt};
 }
 
-// This device's shard of a whole tensor.
-Tensor part_of(const Frame& frame, const Tensor& whole, const Sharding& sharding) {
-  const Sizes& sizes = whole.sizes();
-  return {sliced(whole.view, sharding.part_start(sizes, frame.context.placement.device()), sharding.part_sizes(sizes),
-                 Sizes(sizes.size(), 1)),
-          whole.splat};
+// The place at which each device's shard of a tensor begins, along the dimensions that are split.
+struct ShardStarts {
+  ShardStarts(Frame& frame, const Sharding& sharding, const Sizes& whole) {
+    for (size_t d = 0; d < whole.size(); ++d) {
+      if (sharding.parts()[d] > 1) dims.push_back(static_cast<int64_t>(d));
+    }
+    Sizes starts;
+    for (int64_t device = 0; device < sharding.devices(); ++device) {
+      const Sizes start = sharding.part_start(whole, device);
+      for (const int64_t d : dims) starts.push_back(start[static_cast<size_t>(d)]);
+    }
+    if (!dims.empty()) index = frame.emit.device_integers(MYDEV_S64, {1, std::ssize(dims)}, starts).view;
+  }
+
+  Sizes dims;
+  program::Operand index;  // [1, dims]
+};
+
+program::Operand as_one_part(const program::Operand& dense) {
+  Sizes sizes = dense.sizes;
+  sizes.insert(sizes.begin(), 1);
+  return dense_reshaped(dense, sizes);
+}
+
+// Each device's shard of a whole tensor.
+Tensor part_of(Frame& frame, const Tensor& whole, const Sharding& sharding) {
+  if (sharding.is_whole()) return whole;
+  const Sizes &sizes = whole.sizes(), part = sharding.part_sizes(sizes);
+  if (whole.splat || is_empty(part)) {  // all shards are alike
+    return {sliced(whole.view, Sizes(sizes.size(), 0), part, Sizes(sizes.size(), 1)), whole.splat};
+  }
+  const ShardStarts starts(frame, sharding, sizes);
+  const program::Operand out = frame.emit.temporary(whole.view.dtype, part);
+  const std::array attributes = {integers_attribute("dims", starts.dims), integer_attribute("from_end", 0)};
+  frame.emit.launch("mydev.gather_slices", {as_one_part(out)}, {whole.view, starts.index}, attributes);
+  return {out, std::nullopt};
 }
 
 // A shard in its place among zeros, or zeros only.
 Tensor summand_of(Frame& frame, const Tensor& part, const Sharding& places, const Type& type) {
-  const auto device = static_cast<size_t>(frame.context.placement.device());
   const std::vector<std::byte> zero(static_cast<size_t>(element_bytes(type.element)));
   const auto zeros = [&](const Sizes& sizes) { return frame.emit.splat(part.view.dtype, sizes, mydev_scalar{}, zero); };
+  Sizes is_first;
+  for (const int64_t summand : places.summands()) is_first.push_back(summand == 0 ? 1 : 0);
+  const program::Operand condition = frame.emit.device_integers(MYDEV_PRED, {}, is_first).view;
+  Tensor own = frame.emit.pointwise("mydev.where", part.view.dtype,
+                                    {{broadcast(condition, part.sizes(), {})}, part, zeros(part.sizes())});
+  if (places.is_whole() || is_empty(part.sizes())) return own;
   Sizes sizes = part.sizes();
   for (size_t d = 0; d < sizes.size(); ++d) sizes[d] *= places.parts()[d];
-  if (places.summands()[device] != 0) return zeros(sizes);
-  if (places.is_whole()) return part;
-  const Sizes low = places.part_start(sizes, static_cast<int64_t>(device));
-  Sizes high = sizes;
-  for (size_t d = 0; d < sizes.size(); ++d) high[d] -= low[d] + part.sizes()[d];
-  return {frame.emit.pad(part, zeros({}), low, high, Sizes(sizes.size(), 0)), std::nullopt};
+  const ShardStarts starts(frame, places, sizes);
+  const program::Operand out = frame.emit.temporary(part.view.dtype, sizes);
+  const std::array attributes = {integers_attribute("dims", starts.dims), bool_attribute("clamp", true),
+                                 integer_attribute("from_end", 0)};
+  frame.emit.launch("mydev.scatter_slices", {out},
+                    {frame.emit.dense(zeros(sizes).view), starts.index, as_one_part(frame.emit.dense(own.view))},
+                    attributes);
+  return {out, std::nullopt};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Constants, and operators that only say how elements lie: views where strides can say it, else copies.
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "lowering/frame.h"
 #include "runtime/frame/dtype.h"
@@ -88,6 +89,12 @@ Tensor number_result(Frame& frame, const Operation& op, int64_t value) {
   return frame.emit.integer_splat(dtype_of(op.result().type->element), op.result().type->dims, value);
 }
 
+Tensor device_number(Frame& frame, const Operation& op, const std::function<int64_t(int64_t device)>& number) {
+  Sizes numbers;
+  for (int64_t device = 0; device < frame.context.devices.count(); ++device) numbers.push_back(number(device));
+  return frame.emit.device_integers(dtype_of(op.result().type->element), op.result().type->dims, numbers);
+}
+
 Tensor broadcast_tensor(const Tensor& tensor, const Sizes& sizes, const Sizes& dimensions) {
   return {broadcast(tensor.view, sizes, dimensions), tensor.splat};
 }
@@ -129,6 +136,7 @@ std::optional<Tensor> view_of(Frame& frame, const Operation& op) {
 
 bool lower_movement(Frame& frame, const Operation& op) {
   check_shape_operands(frame, op);
+  const Devices& devices = frame.context.devices;
   switch (op.op) {
     case Operator::kTuple:
       frame.set_tuple(op.result(), frame.tensors_of(op.operands));
@@ -157,10 +165,10 @@ bool lower_movement(Frame& frame, const Operation& op) {
                 number_result(frame, op, op.operand(0).type->dims.at(static_cast<size_t>(op.integer("dimension")))));
       return true;
     case Operator::kPartitionId:
-      frame.set(op.result(), number_result(frame, op, frame.context.placement.partition));
+      frame.set(op.result(), device_number(frame, op, [&](int64_t d) { return d % devices.partitions; }));
       return true;
     case Operator::kReplicaId:
-      frame.set(op.result(), number_result(frame, op, frame.context.placement.replica));
+      frame.set(op.result(), device_number(frame, op, [&](int64_t d) { return d / devices.partitions; }));
       return true;
     default:
       break;

@@ -67,10 +67,10 @@ class ModuleInstance {
   virtual void cancel(uint64_t run_id, const Failure& failure) {}
 };
 
-// The stream, replica and partition that an instance is loaded for.
+// The device that an instance is loaded for.
 struct ModulePlace {
-  Stream& stream;  // of its device: for what loading copies; runs have theirs
-  int64_t replica = 0, partition = 0;
+  Stream& stream;         // of the device: for what loading copies; runs have theirs
+  uint32_t position = 0;  // of the device among those that run the module: replica * number of partitions + partition
 };
 
 class CompiledModule {

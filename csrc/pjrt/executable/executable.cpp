@@ -232,8 +232,8 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& dev
     const auto i = static_cast<size_t>(std::ranges::find(devices, &device) - devices.begin());
     MYDEV_CHECK(i < devices.size(), MYDEV_INVALID_ARGUMENT, "executable '", info->module->description().name,
                 "' was not compiled for device ", device.id(), "; name it in the device assignment");
-    place.replica = logical_ids[i].replica;
-    place.partition = logical_ids[i].partition;
+    place.position =
+        static_cast<uint32_t>(logical_ids[i].replica * info->options.num_partitions + logical_ids[i].partition);
   }
   // Loading does not wait for the device's turn, which may wait for a device that this very thread is to start next.
   const std::unique_lock loading = mydev::lock_loading(device.device.index);

@@ -24,8 +24,9 @@ MemoryKind memory_of(const program::Slot& slot) {
 
 class ProgramInstance final : public ModuleInstance {
  public:
-  ProgramInstance(const program::SharedProgram& program, Stream& stream, std::vector<size_t> own_results)
-      : executor_(program, stream, program::caching_allocator_for(stream)),
+  ProgramInstance(const program::SharedProgram& program, const ModulePlace& place, std::vector<size_t> own_results)
+      : executor_(program, place.stream, program::caching_allocator_for(place.stream), program::Arena::kKept,
+                  place.position),
         own_results_(std::move(own_results)),
         bindings_(own_results_.size()) {}
 
@@ -68,7 +69,7 @@ std::unique_ptr<ModuleInstance> ProgramModule::load(const ModulePlace& place) co
   for (size_t i = 0; i < description_.in_place_of.size(); ++i) {
     if (!description_.in_place_of[i]) own_results.push_back(i);
   }
-  return std::make_unique<ProgramInstance>(program_, place.stream, std::move(own_results));
+  return std::make_unique<ProgramInstance>(program_, place, std::move(own_results));
 }
 
 SharedModule compile_program_text(std::string_view text, const CompileOptions&) {

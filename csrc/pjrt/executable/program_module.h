@@ -1,4 +1,5 @@
-// A compiled module that is one program of csrc/program, the same on each device. Thread-safe, as CompiledModule says.
+// A compiled module that is one program of csrc/program, for all devices that run it. Thread-safe, as CompiledModule
+// says.
 #pragma once
 
 #include "pjrt/executable/compiled_module.h"

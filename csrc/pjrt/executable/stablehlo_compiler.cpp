@@ -79,84 +79,78 @@ lowering::SeveralProcesses processes_of(const std::vector<std::vector<int64_t>>&
   return several;
 }
 
-// The program of one device.
-struct Lowered {
-  lowering::Placement placement;
-  lowering::LoweredProgram program;
-};
-using SharedLowered = std::shared_ptr<const Lowered>;
-
 class StablehloInstance final : public ModuleInstance {
  public:
-  StablehloInstance(SharedLowered lowered, const ModulePlace& place)
-      : lowered_(std::move(lowered)), instance_(ProgramModule(lowered_->program.program).load(place)) {}
+  StablehloInstance(std::unique_ptr<ModuleInstance> program, std::shared_ptr<lowering::Collectives> collectives,
+                    bool meets_others, const ModulePlace& place)
+      : program_(std::move(program)),
+        collectives_(std::move(collectives)),
+        meets_others_(meets_others),
+        device_(place.position) {}
 
   void run(const ModuleRun& run) override {
-    const lowering::Placement& placement = lowered_->placement;
-    if (placement.devices() > 1) {
-      submit_host_call(run.stream, "a run on several devices",
-                       [collectives = placement.collectives, device = placement.device(), id = run.run_id] {
-                         collectives->begin(device, id);
-                       });
+    if (meets_others_) {
+      submit_host_call(
+          run.stream, "a run on several devices",
+          [collectives = collectives_, device = device_, id = run.run_id] { collectives->begin(device, id); });
     }
-    instance_->run(run);
+    program_->run(run);
   }
   std::optional<uint64_t> run_of_its_own() override {
-    if (lowered_->program.collectives_text.empty()) return std::nullopt;
-    return lowered_->placement.collectives->next_run(lowered_->placement.device());
+    return meets_others_ ? std::optional(collectives_->next_run(device_)) : std::nullopt;
   }
-  void cancel(uint64_t run_id, const Failure& failure) override {
-    lowered_->placement.collectives->cancel(run_id, failure.message);
-  }
+  void cancel(uint64_t run_id, const Failure& failure) override { collectives_->cancel(run_id, failure.message); }
 
  private:
-  SharedLowered lowered_;
-  std::unique_ptr<ModuleInstance> instance_;
+  std::unique_ptr<ModuleInstance> program_;
+  std::shared_ptr<lowering::Collectives> collectives_;  // of all devices, and of other modules that meet for the same
+  bool meets_others_;
+  int64_t device_;
 };
 
-// The module is partitioned once. It is lowered once for each device, since the program knows the device's replica and
-// partition; the first device's program also describes the module.
+// The module is partitioned and lowered once, for all devices.
 class StablehloModule final : public CompiledModule {
  public:
   StablehloModule(stablehlo::Module module, const CompileOptions& options)
       : module_(std::make_shared<const stablehlo::Module>(std::move(module))) {
-    lowering::Placement placement{options.num_replicas, options.num_partitions};
-    placement.collectives =
-        std::make_shared<lowering::Collectives>(placement.devices(), processes_of(options.device_assignment));
     stablehlo::verify(*module_);
-    first_ = std::make_shared<const Lowered>(Lowered{placement, lowering::lower(module_, placement)});
-    const lowering::LoweredProgram& first = first_->program;
-    collectives_ = placement.collectives;
-    if (!first.collectives_text.empty()) {
-      collectives_ = lowering::Collectives::shared(
-          serialize_device_assignment(options.device_assignment) + first.collectives_text, collectives_);
+    const lowering::Devices devices{options.num_replicas, options.num_partitions};
+    lowered_ = lowering::lower(module_, devices);
+    auto& collectives = *lowered_.collectives;
+    collectives = std::make_shared<lowering::Collectives>(devices.count(), processes_of(options.device_assignment));
+    if (meets_others()) {
+      collectives = lowering::Collectives::shared(
+          serialize_device_assignment(options.device_assignment) + lowered_.collectives_text, collectives);
     }
-    description_ = ProgramModule(first.program).description();
-    log_gathers(description_.name, placement.devices(), first.gathered);
+    program_ = std::make_unique<const ProgramModule>(lowered_.program);
+    description_ = program_->description();
+    log_gathers(description_.name, devices.count(), lowered_.gathered);
     const stablehlo::Function& main = module_->main();
     std::vector<const stablehlo::Type*> parameters, results;
     for (const stablehlo::FunctionArgument& argument : main.arguments) parameters.push_back(argument.value->type);
     for (const stablehlo::FunctionResult& result : main.results) results.push_back(result.type);
-    describe(parameters, first.shardings.parameters, first.kinds.arguments, description_.parameters);
-    describe(results, first.shardings.results, first.kinds.results, description_.results);
-    for (size_t i = 0; i < parameters.size(); ++i) description_.parameters[i].donated = first.donated[i];
+    const bool is_partitioned = devices.partitions > 1;
+    describe(parameters, lowered_.shardings.parameters, lowered_.kinds.arguments, is_partitioned,
+             description_.parameters);
+    describe(results, lowered_.shardings.results, lowered_.kinds.results, is_partitioned, description_.results);
+    for (size_t i = 0; i < parameters.size(); ++i) description_.parameters[i].donated = lowered_.donated[i];
   }
 
   const ModuleDescription& description() const override { return description_; }
   std::unique_ptr<ModuleInstance> load(const ModulePlace& place) const override {
-    return std::make_unique<StablehloInstance>(lowered_for(place), place);
+    return std::make_unique<StablehloInstance>(program_->load(place), *lowered_.collectives, meets_others(), place);
   }
-  void show(const std::function<void(const program::Program&)>& look) const override { look(*first_->program.program); }
+  void show(const std::function<void(const program::Program&)>& look) const override { look(*lowered_.program); }
   // Clients do not know Shardy's operators by the time that they ask.
   std::optional<std::string> text() const override {
-    const lowering::Partition* parts = first_->program.partition.get();
+    const lowering::Partition* parts = lowered_.partition.get();
     return parts == nullptr ? std::nullopt : std::optional(stablehlo::print(parts->module));
   }
 
  private:
   // Describes values with the element types of the program, which kernels may not know.
   void describe(std::span<const stablehlo::Type* const> types, std::span<const lowering::Sharding> shardings,
-                std::span<const std::string> kinds, std::vector<ValueDescription>& values) const {
+                std::span<const std::string> kinds, bool is_partitioned, std::vector<ValueDescription>& values) const {
     for (size_t i = 0; i < types.size(); ++i) {
       const bool is_token = types[i]->kind == stablehlo::TypeKind::kToken;  // clients hold pred[0] for it
       const ElementType& type = element_type(is_token ? "pred" : stablehlo::element_row(types[i]->element).name);
@@ -165,25 +159,15 @@ class StablehloModule final : public CompiledModule {
       // Clients have memory for what the module declares: the program writes and reads all of it, and no more.
       MYDEV_ASSERT(values[i].shape->sizes == computed->sizes && values[i].shape->bytes == computed->bytes);
       values[i].memory = memory_named(kinds[i]);
-      if (first_->placement.partitions > 1) values[i].sharding = serialized(shardings[i]);
+      if (is_partitioned) values[i].sharding = serialized(shardings[i]);
     }
   }
 
-  SharedLowered lowered_for(const ModulePlace& place) const {
-    lowering::Placement placement = first_->placement;
-    placement.replica = place.replica;
-    placement.partition = place.partition;
-    placement.collectives = collectives_;
-    if (placement.device() == first_->placement.device() && collectives_ == first_->placement.collectives) {
-      return first_;
-    }
-    return std::make_shared<const Lowered>(
-        Lowered{placement, lowering::lower(module_, placement, first_->program.partition)});
-  }
+  bool meets_others() const { return !lowered_.collectives_text.empty(); }
 
   std::shared_ptr<const stablehlo::Module> module_;
-  SharedLowered first_;                                 // of the first device
-  std::shared_ptr<lowering::Collectives> collectives_;  // of all devices, and of other modules that meet for the same
+  lowering::LoweredProgram lowered_;
+  std::unique_ptr<const ProgramModule> program_;
   ModuleDescription description_;
 };
 

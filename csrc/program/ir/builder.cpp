@@ -53,9 +53,10 @@ SlotIndex ProgramBuilder::parameter(mydev_dtype dtype, std::vector<int64_t> size
 }
 
 SlotIndex ProgramBuilder::constant(mydev_dtype dtype, std::vector<int64_t> sizes, std::span<const std::byte> data,
-                                   std::string name) {
-  return add_slot(
-      {std::move(name), SlotKind::kConstant, false, false, dtype, std::move(sizes), {data.begin(), data.end()}}, "c");
+                                   std::string name, uint32_t devices) {
+  Slot slot{std::move(name), SlotKind::kConstant, false, false, dtype, std::move(sizes), {data.begin(), data.end()}};
+  slot.devices = devices;
+  return add_slot(std::move(slot), "c");
 }
 
 SlotIndex ProgramBuilder::temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name) {

@@ -27,9 +27,9 @@ class ProgramBuilder {
   explicit ProgramBuilder(std::string name);
 
   SlotIndex parameter(mydev_dtype dtype, std::vector<int64_t> sizes, bool donated = false, std::string name = "");
-  // `data` is copied: all its bytes.
+  // `data` is copied: all its bytes, or those of each of several devices, one after the other.
   SlotIndex constant(mydev_dtype dtype, std::vector<int64_t> sizes, std::span<const std::byte> data,
-                     std::string name = "");
+                     std::string name = "", uint32_t devices = 1);
   SlotIndex temporary(mydev_dtype dtype, std::vector<int64_t> sizes, std::string name = "");
   // Adds a slot of another program: its kind, elements, data and place. A result is a temporary until it is returned.
   SlotIndex slot_like(const Slot& slot, std::string name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::program {
@@ -11,6 +12,13 @@ uint64_t Slot::bytes() const noexcept {
   auto total = static_cast<uint64_t>(dtype_size(dtype));
   for (const int64_t size : sizes) total *= static_cast<uint64_t>(size);
   return total;
+}
+
+std::span<const std::byte> Slot::data_of(uint32_t device) const {
+  if (devices == 1) return data;
+  MYDEV_CHECK(device < devices, MYDEV_INVALID_ARGUMENT, "constant '", name, "' has data for ", devices,
+              " devices, and none for device ", device);
+  return std::span(data).subspan(device * bytes(), bytes());
 }
 
 bool has_elements(const Operand& view) noexcept {

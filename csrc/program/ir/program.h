@@ -54,7 +54,13 @@ struct Slot {
   // The elements of the slot, dense and row-major. Views may see its bytes otherwise.
   mydev_dtype dtype = MYDEV_U8;
   std::vector<int64_t> sizes;
-  std::vector<std::byte> data;  // of a constant: all its bytes
+  // All bytes of a constant. If it differs between the devices that run the program at the same time, `data` has the
+  // bytes of each device, one after the other.
+  std::vector<std::byte> data;
+  uint32_t devices = 1;  // that have bytes in `data`
+
+  // The bytes of one device. Raises INVALID_ARGUMENT for a device that has none.
+  std::span<const std::byte> data_of(uint32_t device) const;
 
   uint64_t bytes() const noexcept;
 };

@@ -71,8 +71,10 @@ class StructureCheck {
     const bool may_be_on_host = slot.kind == SlotKind::kResult || (slot.kind == SlotKind::kParameter && !slot.donated);
     require(!slot.on_host || may_be_on_host, "slot ", quoted(slot.name),
             " is on the host: parameters that are not donated, and results, can be there");
-    require(slot.kind != SlotKind::kConstant || slot.data.size() == slot.bytes(), "constant ", quoted(slot.name),
-            " has ", slot.data.size(), " bytes of data, and takes ", slot.bytes());
+    if (slot.kind != SlotKind::kConstant) return;
+    require(slot.devices != 0, "constant ", quoted(slot.name), " has data for no device");
+    require(slot.data.size() == slot.devices * slot.bytes(), "constant ", quoted(slot.name), " has ", slot.data.size(),
+            " bytes of data, and takes ", slot.devices * slot.bytes());
   }
 
   void check_results() const {

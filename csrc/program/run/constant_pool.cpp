@@ -9,7 +9,8 @@ void ConstantPool::add(const Program& program) {
     const uint64_t offset = (bytes_.size() + alignment_ - 1) / alignment_ * alignment_;
     if (!offsets_.emplace(std::pair{&program, index}, offset).second) return;  // it is called from elsewhere, too
     bytes_.resize(offset);
-    bytes_.insert(bytes_.end(), slot.data.begin(), slot.data.end());
+    const std::span<const std::byte> data = slot.data_of(device_);
+    bytes_.insert(bytes_.end(), data.begin(), data.end());
   }
 }
 

@@ -15,7 +15,8 @@ namespace mydev::program {
 
 class ConstantPool {
  public:
-  explicit ConstantPool(uint64_t alignment) : alignment_(alignment) {}
+  // `device`: which of the devices that run the program at the same time.
+  ConstantPool(uint64_t alignment, uint32_t device) : alignment_(alignment), device_(device) {}
 
   void add(const Program& program);
   uint64_t offset_of(const Program& program, SlotIndex slot) const { return offsets_.at({&program, slot}); }
@@ -23,6 +24,7 @@ class ConstantPool {
 
  private:
   uint64_t alignment_;
+  uint32_t device_;
   std::vector<std::byte> bytes_;
   std::map<std::pair<const Program*, SlotIndex>, uint64_t> offsets_;
 };

@@ -63,9 +63,9 @@ AllocateMemory caching_allocator_for(Stream& stream) {
 
 class Executor::Prepared {
  public:
-  Prepared(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena)
+  Prepared(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena, uint32_t position)
       : program_(offered(program, stream.device())), device_(stream.device()), arena_is_given_(arena == Arena::kGiven) {
-    Preparation preparation{stream, ConstantPool(device_.properties.alignment),
+    Preparation preparation{stream, ConstantPool(device_.properties.alignment, position),
                             arena_is_given_ ? Given::kWhenNeeded : Given::kWhole};
     with_place(preparation.where, [&] { prepared_ = std::make_unique<PreparedProgram>(*program_, preparation); });
     if (plan().arena_bytes != 0 && !arena_is_given_) arena_ = allocate(plan().arena_bytes);
@@ -277,8 +277,9 @@ class Executor::Prepared {
   std::vector<void*> memory_;               // of the run
 };
 
-Executor::Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena)
-    : prepared_(std::make_unique<Prepared>(program, stream, allocate, arena)) {}
+Executor::Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena,
+                   uint32_t position)
+    : prepared_(std::make_unique<Prepared>(program, stream, allocate, arena, position)) {}
 
 Executor::~Executor() = default;
 

@@ -60,9 +60,11 @@ class RunMemory {
 
 class Executor {
  public:
-  // For the stream's device; constants are uploaded on the stream. Raises what verify_kernels and allocate raise, and
+  // For the stream's device, which is number `position` of those that run the program at the same time; constants are
+  // uploaded on the stream. Raises what verify_kernels and allocate raise, and
   // UNIMPLEMENTED, with reasons, for a step whose kernel declines its frame.
-  Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena = Arena::kKept);
+  Executor(const SharedProgram& program, Stream& stream, const AllocateMemory& allocate, Arena arena = Arena::kKept,
+           uint32_t position = 0);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -16,7 +16,8 @@
 //
 //   program = "program" name "(" [ slot { "," slot } ] ")" "->" "(" [ result { "," result } ] ")" "{" lines "}"
 //   slot    = [ "donated" ] name ":" type            result = name ":" type | a parameter's name
-//   line    = "constant" name ":" type "=" "hex" string | "temporary" name ":" type | step
+//   line    = "constant" name ":" type "=" bytes { "," bytes } | "temporary" name ":" type | step
+//   bytes   = "hex" string
 //   type    = dtype "[" [ size { "," size } ] "]"
 //   step    = [ number ":" ] [ operands "=" ] command [ "lane" number ] [ "after" number { "," number } ]
 //   command = "launch" kernel "(" [ operands ] [ ";" attributes ] ")" | "copy" operand | "fill" "hex" string
@@ -29,9 +30,10 @@
 //   value   = true | false | integer | float | "(" float "," float ")" | string | "[" values "]" | "hex" string
 //           | "{" attributes "}"
 //
-// A name alone is the whole slot. Strides are given where a view is not dense. A dtype and a value are one number. A
-// step has a number where others wait for it. A float has a point, an exponent, or is nan or inf; the empty array of
-// floats is "[.]". "#" begins a comment. One line is one step; lines may not be broken.
+// A constant with several strings has bytes of its own on each of several devices. A name alone is the whole slot.
+// Strides are given where a view is not dense. A dtype and a value are one number. A step has a number where others
+// wait for it. A float has a point, an exponent, or is nan or inf; the empty array of floats is "[.]". "#" begins a
+// comment. One line is one step; lines may not be broken.
 //
 // If print gave the text, print(parse(text)) gives it again, but for a comment behind calls that the device's compiler
 // has compiled. Thread-safe.

@@ -136,7 +136,13 @@ class ProgramParser {
     reader_.expect(":");
     Type type = parse_type();
     reader_.expect("=");
-    keep(builder_.constant(type.dtype, std::move(type.sizes), parse_hex(), name), name);
+    std::vector<std::byte> data = parse_hex();
+    uint32_t devices = 1;
+    for (; reader_.take(","); ++devices) {
+      const std::vector<std::byte> more = parse_hex();
+      data.insert(data.end(), more.begin(), more.end());
+    }
+    keep(builder_.constant(type.dtype, std::move(type.sizes), data, name, devices), name);
   }
 
   std::vector<std::byte> parse_hex() {

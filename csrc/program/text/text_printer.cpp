@@ -256,8 +256,10 @@ void print_program(std::ostream& out, const Program& program) {
       out << "  " << (kind == SlotKind::kConstant ? "constant " : "temporary ");
       print_slot(out, slot);
       if (kind == SlotKind::kConstant) {
-        out << " = ";
-        print_hex(out, slot.data);
+        for (uint32_t device = 0; device < slot.devices; ++device) {
+          out << (device == 0 ? " = " : ", ");
+          print_hex(out, slot.data_of(device));
+        }
       }
       out << '\n';
     }

@@ -100,9 +100,9 @@ bool Outliner::is_dropped(SlotIndex slot, std::span<const OutlinedRun* const> ru
   const std::vector<StepIndex>& steps = touching_[slot];
   if (steps.empty()) return false;
   if (program_.slots()[slot].kind == SlotKind::kConstant) {
-    return std::ranges::all_of(steps, [&](StepIndex step) {
-      return run_of[step] != nullptr && run_of[step]->constants == Constants::kInside;
-    });
+    return program_.slots()[slot].devices == 1 && std::ranges::all_of(steps, [&](StepIndex step) {
+             return run_of[step] != nullptr && run_of[step]->constants == Constants::kInside;
+           });
   }
   const OutlinedRun* run = run_of[steps.front()];
   return run != nullptr && is_inner(slot, run->steps);
@@ -117,7 +117,7 @@ OutlinedRun Outliner::call_of(StepRange run, std::string name, StepKind kind, co
   call.kind = kind;
   for (const auto& [index, use] : uses) {
     const Slot& slot = program_.slots()[index];
-    if (constants == Constants::kInside && slot.kind == SlotKind::kConstant) {
+    if (constants == Constants::kInside && slot.kind == SlotKind::kConstant && slot.devices == 1) {
       inside[index] = body.slot_like(slot, slot.name);
       continue;
     }

@@ -23,7 +23,8 @@ struct SlotUse {
   bool written = false;
 };
 
-// Constants that a run reads become parameters of the called program, or constants of its own.
+// Constants that a run reads become parameters of the called program, or constants of its own. A constant
+// that differs between devices always becomes a parameter.
 enum class Constants : uint8_t { kGiven, kInside };
 
 // The call of a run, in terms of the program's slots.

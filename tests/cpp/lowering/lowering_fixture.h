@@ -22,8 +22,8 @@ inline stablehlo::Module module_of(const std::string& text) {
 }
 
 // The module outlives the program.
-inline LoweredProgram lower(const stablehlo::Module& module, const Placement& placement = {}) {
-  return lower(std::shared_ptr<const stablehlo::Module>(std::shared_ptr<void>(), &module), placement);
+inline LoweredProgram lower(const stablehlo::Module& module, const Devices& devices = {}) {
+  return lower(std::shared_ptr<const stablehlo::Module>(std::shared_ptr<void>(), &module), devices);
 }
 
 inline std::string function(const std::string& arguments, const std::string& results, const std::string& body) {

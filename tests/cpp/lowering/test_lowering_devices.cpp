@@ -186,15 +186,11 @@ std::string manual_computation(const std::string& sharding, const std::string& p
                       sharding + "\"} : (" + part + R"() -> tensor<4xf32>
     return %3 : tensor<4xf32>)");
 }
-Placement of_two() {
-  Placement placement;
-  placement.partitions = 2;
-  return placement;
-}
+constexpr Devices kTwo{.partitions = 2};
 
 TEST(ManualComputation, BetweenCustomCallsTakesAndGivesParts) {
   const stablehlo::Module module = module_of(manual_computation("{devices=[2]<=[2]}", "tensor<2xf32>"));
-  const LoweredProgram lowered = lower(module, of_two());
+  const LoweredProgram lowered = lower(module, kTwo);
   EXPECT_EQ(lowered.shardings.parameters.at(0).parts(), (Sizes{2}));
   EXPECT_EQ(lowered.shardings.results.at(0).parts(), (Sizes{2}));
   EXPECT_EQ(lowered.gathered, std::vector<std::string>{});
@@ -203,13 +199,13 @@ TEST(ManualComputation, BetweenCustomCallsTakesAndGivesParts) {
 TEST(ManualComputation, BetweenCustomCallsGivesTheWholeToClientsThatDoNotAsk) {
   const stablehlo::Module module =
       module_of(manual_computation("{devices=[2]<=[2]}", "tensor<2xf32>", "tensor<4xf32>"));
-  EXPECT_TRUE(lower(module, of_two()).shardings.results.at(0).is_whole());
+  EXPECT_TRUE(lower(module, kTwo).shardings.results.at(0).is_whole());
 }
 
 TEST(ManualComputation, BetweenCustomCallsIsRefusedByNameAndPlace) {
   const auto error_in = [](const std::string& sharding, const std::string& part) {
     const stablehlo::Module module = module_of(manual_computation(sharding, part));
-    return error_of([&] { lower(module, of_two()); });
+    return error_of([&] { lower(module, kTwo); });
   };
   const std::string call = "stablehlo.custom_call (operation 1 of function 'main'): ";
   expect_error(error_in("{devices=[2]<=[2]}", "tensor<1xf32>"), MYDEV_INVALID_ARGUMENT,
@@ -226,12 +222,37 @@ TEST(ManualComputation, BetweenCustomCallsIsRefusedByNameAndPlace) {
                    "what is read");
 }
 
+TEST(Lowering, MakesOneProgramForAllDevices) {
+  const stablehlo::Module module = module_of(function("", "(tensor<ui32>, tensor<ui32>)", R"(
+    %0 = stablehlo.partition_id : tensor<ui32>
+    %1 = stablehlo.replica_id : tensor<ui32>
+    return %0, %1 : tensor<ui32>, tensor<ui32>)"));
+  const LoweredProgram lowered = lower(module, Devices{.replicas = 2, .partitions = 3});
+  for (uint32_t device = 0; device < 6; ++device) {
+    const DeviceArray<uint32_t> partition({99}), replica({99});
+    program::Executor executor(lowered.program, default_stream(0), program::caching_allocator_for(default_stream(0)),
+                               program::Arena::kKept, device);
+    executor.run(default_stream(0), {}, std::vector<program::Binding>{partition.binding(), replica.binding()});
+    EXPECT_EQ(partition.read(), std::vector<uint32_t>{device % 3});
+    EXPECT_EQ(replica.read(), std::vector<uint32_t>{device / 3});
+  }
+}
+
+TEST(Lowering, RefusesGroupsThatLeaveADeviceOut) {
+  const stablehlo::Module module = module_of(function("%x: tensor<4xf32>", "tensor<4xf32>", R"(
+    %0 = "stablehlo.collective_broadcast"(%x) <{replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>}> :
+        (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>)"));
+  expect_error(error_of([&] { lower(module, Devices{.partitions = 3}); }), MYDEV_INVALID_ARGUMENT,
+               "device 2 is in none of the groups");
+}
+
 TEST(Lowering, SaysWhatIsGathered) {
   const stablehlo::Module module =
       module_of(function("%x: tensor<4xf32> {mhlo.sharding = \"{devices=[2]<=[2]}\"}", "tensor<4xf32>", R"(
     %0 = stablehlo.reverse %x, dims = [0] : tensor<4xf32>
     return %0 : tensor<4xf32>)"));
-  EXPECT_EQ(lower(module, of_two()).gathered, (std::vector<std::string>{"argument 0, tensor<4xf32>"}));
+  EXPECT_EQ(lower(module, kTwo).gathered, (std::vector<std::string>{"argument 0, tensor<4xf32>"}));
 }
 
 TEST(Sharding, TellsApartWhatIsOfAnotherTensor) {

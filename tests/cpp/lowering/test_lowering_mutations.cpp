@@ -222,9 +222,7 @@ bool lower_and_run(const Module& module) {
   const bool is_collective =
       has_any(module, {Operator::kAllGather, Operator::kAllReduce, Operator::kAllToAll, Operator::kCollectiveBroadcast,
                        Operator::kCollectivePermute, Operator::kReduceScatter});
-  Placement placement;
-  if (is_collective) placement.partitions = 4;
-  const LoweredProgram lowered = lower(module, placement);
+  const LoweredProgram lowered = lower(module, Devices{.partitions = is_collective ? 4 : 1});
   if (is_collective || has_any(module, {Operator::kWhile, Operator::kRng}) || !is_small(lowered)) return false;
   EXPECT_EQ(run_over(lowered, 0x00), run_over(lowered, 0xFF)) << "bytes of a result are not written";
   return true;

@@ -114,6 +114,28 @@ constexpr char kAddTwice[] = R"(program p(x: f32[2], donated sum: f32[2]) -> (y:
   y = launch mydev.add(sum, x; alpha=1.0)
 })";
 
+TEST(ProgramRun, HasTheConstantsOfTheDevicesPosition) {
+  const SharedProgram program = parsed(R"(program body(donated n: s64[]) -> (n) {
+  constant c: s64[] = hex "0a00000000000000", hex "1400000000000000"
+  n = launch mydev.add(n, c; alpha=1)
+}
+
+program p(donated n: s64[]) -> (n) {
+  repeat 3 body(n)
+}
+)");
+  const auto sum_on = [&](uint32_t position) {
+    const DeviceArray<int64_t> n({1});
+    Executor executor(program, default_stream(0), caching_allocator_for(default_stream(0)), Arena::kKept, position);
+    executor.run(default_stream(0), std::vector<Binding>{n.binding()});
+    return n.read();
+  };
+  EXPECT_EQ(sum_on(0), std::vector<int64_t>{31});
+  EXPECT_EQ(sum_on(1), std::vector<int64_t>{61});
+  expect_error(error_of([&] { sum_on(2); }), MYDEV_INVALID_ARGUMENT,
+               "constant 'c' has data for 2 devices, and none for device 2");
+}
+
 TEST(ProgramRun, UpdatesDonatedParametersInPlace) {
   Executor executor = executor_of(parsed(kAddTwice));
   const Floats x({1, 2}), sum({0, 0}), y({0, 0});

@@ -33,6 +33,12 @@ constexpr const char* kTexts[] = {
   state = launch mydev.add(state, h+40 f32[10]{10}; alpha=1.0)
 }
 )",
+    // A constant that each of three devices has its own of.
+    R"(program device() -> (y: u8[2]) {
+  constant c: u8[2] = hex "0001", hex "0203", hex "0405"
+  y = copy c
+}
+)",
     R"(program stream(host w: f32[4]) -> (host y: f32[4]) {
   temporary t: f32[4]
   t = copy w

@@ -50,6 +50,8 @@ constexpr WrongProgram kWrongStructures[] = {
     {"ReadBeforeWritten", PROGRAM("temporary t: f32[2,3]\ny = copy t\nt = copy x"),
      "step 0 of program 'p' (copy): 't' is read before a step has written it"},
     {"ResultNotWritten", PROGRAM(""), "program 'p': result 'y' is written by no step"},
+    {"ConstantOfOneDeviceOfTwo", PROGRAM("constant c: u8[2] = hex \"0102\", hex \"03\"\ny = copy x"),
+     "constant 'c' has 3 bytes of data, and takes 4"},
     {"ConstantWritten", PROGRAM("constant c: u8[1] = hex \"00\"\nc = fill hex \"00\""), "constant 'c' is written"},
     {"ParameterWritten", PROGRAM("x = fill hex \"00\""), "(fill): parameter 'x' is written, but not donated"},
     {"LaunchOnTheHost", "program p(host h: f32[2]) -> (y: f32[2]) {\n y = launch k(h)\n}\n",
