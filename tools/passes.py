@@ -6,7 +6,8 @@ each pass's time; build/passes.json keeps what passed, when, and how long it too
 
 Passes of many tests ask a sixth of them each. Passes that ask the same tests do not ask the same sixth. The sixths
 rotate by commit: six commits that follow each other ask everything. The two sanitizers and the other instruction sets,
-which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more often.
+which need a build each, take turns by commit. With ``--long`` each pass asks all, and what is repeated is repeated more
+often.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MODE_PYTEST = f"{PYTEST} -m 'not any_driver and not instruction_sets'"
 MODES = "host:async,guarded,devices=2"
 REMOTE = "host:remote,async,guarded,devices=2,faults=1"
 VALIDATED = "validate:host:remote,async,guarded,devices=2"
-MODE_TESTS = "tests/device tests/ops tests/train tests/custom_call"
+MODE_TESTS = "tests/device tests/drivers tests/ops tests/train tests/custom_call"
 
 
 @dataclass(frozen=True)

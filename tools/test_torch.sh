@@ -11,7 +11,7 @@ shift
 tools/torch_build.sh "$version" -DMYDEV_BUILD_TESTS=ON
 cd "build/torch-$version"
 if [ $# = 0 ]; then
-  set -- tests/device tests/ops tests/train tests/custom_call tests/compile/test_compile.py tests/compile/test_programs.py \
+  set -- tests/device tests/drivers tests/ops tests/train tests/custom_call tests/compile/test_compile.py tests/compile/test_programs.py \
     tests/ecosystem/test_flex_attention.py tests/ecosystem/test_torchvision_operators.py \
     --ignore=tests/train/test_models.py --ignore=tests/device/test_graph_training.py
 fi
