@@ -4,6 +4,7 @@
 //   mydev_conform SUITE               all cases
 //   mydev_conform SUITE --case NAME   one
 //   mydev_conform SUITE --list        their names and promises, without loading a driver
+//   mydev_conform --contracts         no case: the contracts of the built-in kernels as JSON
 //
 // The driver is that of MYDEV_DRIVER. The program prints one JSON object per line: for each case its status (passed,
 // failed, skipped), messages and seconds, and for a case with many parts where it is. Exit code: 0 none failed, 1 one
@@ -20,6 +21,7 @@
 
 #include "conform/case.h"
 #include "conform/json_line.h"
+#include "kernels/registry/description.h"
 
 namespace mydev::conform {
 namespace {
@@ -54,7 +56,7 @@ std::optional<Options> parse(std::span<char* const> arguments) {
 }
 
 int explain_usage() {
-  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME]; suites:\n";
+  std::cerr << "usage: mydev_conform SUITE [--list | --case NAME], or --contracts; suites:\n";
   for (const Suite& suite : suites()) std::cerr << "  " << suite.name << "  " << suite.title << '\n';
   return kUsage;
 }
@@ -121,6 +123,10 @@ int run(const Options& options) {
 }
 
 int run_program(std::span<char* const> arguments) {
+  if (arguments.size() == 1 && std::string_view(arguments[0]) == "--contracts") {
+    std::cout << contracts_as_json();
+    return std::cout.flush() ? kFine : kFailed;
+  }
   const std::optional<Options> options = parse(arguments);
   if (!options) return explain_usage();
   return options->list ? list(*options->suite) : run(*options);

@@ -119,7 +119,7 @@ void bind_compiled_kernels(py::module_& m) {
   m.def("compile_kernels",
         wrap_pybind_function_no_gil(
             [](int index, const std::string& language, const std::string& source, const std::string& options) {
-              return KernelModule::compile(device(index), language, source, options);
+              return KernelModule::find_or_compile(device(index), language, source, options);
             }),
         py::arg("device"), py::arg("language"), py::arg("source"), py::arg("options") = "");
   py::class_<KernelModule, SharedModule>(m, "KernelModule")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ import ctypes
 
 driver = ctypes.CDLL({DRIVER!r})
 driver.mydev_test_programs.restype = ctypes.c_int64
-ASKED, COMPILED, STEPS, RUNS, DESTROYED = range(5)
+ASKED, COMPILED, STEPS, RUNS, DESTROYED, LOADED = range(6)
 
 def count(counter):
     return driver.mydev_test_programs(counter)
@@ -131,31 +132,61 @@ assert count(ASKED) > 0 and count(STEPS) == count(COMPILED)
 """
 
 
-def run_with_compiler(run_python: Run, code: str, *, compiler: bool = False, **environment: str) -> str:
-    result = run_python(START + code, compiler=compiler, MYDEV_DRIVER=DRIVER, **environment)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stderr
+KEPT = """
+x, w, b = (t.to("mydev") for t in cpu)
+graph = torch.mydev.MyDevGraph()
+with torch.mydev.graph(graph):
+    results = step(x, w, b)
+graph.replay()
+for actual, wanted in zip(results, expected):
+    torch.testing.assert_close(actual.cpu(), wanted)
+print(count(COMPILED), count(LOADED))
+"""
 
 
-def test_captured_graphs_run_what_the_device_compiled(run_python: Run) -> None:
-    run_with_compiler(run_python, TORCH + CAPTURED)
+@pytest.fixture
+def run_with_compiler(run_python: Run, tmp_path: Path) -> Run:
+    """Runs code on the device, with a cache of the test's own."""
+
+    def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        result = run_python(START + code, MYDEV_DRIVER=DRIVER, XDG_CACHE_HOME=str(tmp_path), **environment)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result
+
+    return run
 
 
-def test_compiled_functions_run_what_the_device_compiled(run_python: Run) -> None:
-    run_with_compiler(run_python, TORCH + COMPILED, compiler=True)
+def test_captured_graphs_run_what_the_device_compiled(run_with_compiler: Run) -> None:
+    run_with_compiler(TORCH + CAPTURED)
 
 
-def test_programs_of_jax_run_what_the_device_compiled(run_python: Run) -> None:
-    run_with_compiler(run_python, JAX, JAX_PLATFORMS="mydev,cpu")
+def test_compiled_functions_run_what_the_device_compiled(run_with_compiler: Run) -> None:
+    run_with_compiler(TORCH + COMPILED)
+
+
+def test_programs_of_jax_run_what_the_device_compiled(run_with_compiler: Run) -> None:
+    run_with_compiler(JAX, JAX_PLATFORMS="mydev,cpu")
 
 
 @pytest.mark.parametrize("told", ["compile", "run"])
-def test_failures_of_the_compiler_name_the_program(run_python: Run, told: str) -> None:
-    run_with_compiler(run_python, TORCH + FAILS, PROGRAM_COMPILER=told)
+def test_failures_of_the_compiler_name_the_program(run_with_compiler: Run, told: str) -> None:
+    run_with_compiler(TORCH + FAILS, PROGRAM_COMPILER=told)
 
 
-def test_a_compiler_may_decline_steps_together(run_python: Run) -> None:
+def test_a_compiler_may_decline_steps_together(run_with_compiler: Run) -> None:
     """Then they run one by one, and a program of one step is still the compiler's."""
-    log = run_with_compiler(run_python, TORCH + DECLINES, PROGRAM_COMPILER="decline")
+    log = run_with_compiler(TORCH + DECLINES, PROGRAM_COMPILER="decline").stderr
     assert "it was told to take one step at a time" in log
     assert "it has no code for mydev.sin of these operands" in log
+
+
+def test_executables_are_kept_for_the_next_process(run_with_compiler: Run, tmp_path: Path) -> None:
+    def counts(**environment: str) -> str:
+        return run_with_compiler(TORCH + KEPT, **environment).stdout.strip()
+
+    assert counts() == "2 0"
+    assert counts() == "0 2"
+    assert counts(PROGRAM_COMPILER="stale") == "2 0"
+    for file in (tmp_path / "torch_mydev" / "binaries").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    assert counts() == "2 0"

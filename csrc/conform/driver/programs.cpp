@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -207,6 +208,25 @@ void executables_keep_the_order_of_the_stream(DriverCase& t) {
   t.same_bytes("1, doubled twenty times", t.download(t.stream(), a), sum_bytes(1 << 20));
 }
 
+void a_binary_is_the_executable_again(DriverCase& t) {
+  t.needs(program_compiler(t).load != nullptr, "the driver leaves binary and load out");
+  OfferedSums sums;
+  const uint32_t x = sums.slot(MYDEV_SLOT_PARAMETER), y = sums.slot(MYDEV_SLOT_RESULT);
+  sums.add(y, x, x);
+  std::string binary;
+  {
+    const auto executable = compile_sums(t, sums);
+    const std::span<const std::byte> bytes = executable->binary();
+    t.checks.require(!bytes.empty(), "binary gave no bytes");
+    binary.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  const auto executable = Executable::load(t.device(), binary, "program 'conformance'");
+  const DeviceMemory in(t, kSumBytes), out(t, kSumBytes);
+  t.upload(t.stream(), in, sum_bytes(4));
+  run_sums(t, *executable, {in.data()}, {out.data()});
+  t.same_bytes("twice 4, by an executable that was loaded from its binary", t.download(t.stream(), out), sum_bytes(8));
+}
+
 }  // namespace
 
 std::vector<Case> program_cases() {
@@ -218,6 +238,8 @@ std::vector<Case> program_cases() {
       {"copies_and_fills_are_steps", "copies and fills that are taken do what they say", copies_and_fills_are_steps},
       {"executables_keep_the_order_of_the_stream", "runs of executables come in the order of the calls",
        executables_keep_the_order_of_the_stream},
+      {"a_binary_is_the_executable_again", "what binary gave loads as the same executable",
+       a_binary_is_the_executable_again},
   });
 }
 

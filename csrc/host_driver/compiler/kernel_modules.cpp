@@ -6,16 +6,17 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "host_driver/compiler/kernel_cache.h"
 #include "host_driver/compiler/kernel_prelude.h"
 #include "host_driver/compiler/system_compiler.h"
 #include "host_driver/content_hash.h"
@@ -24,9 +25,9 @@
 
 namespace mydev::host_driver {
 
-namespace {
-
 namespace fs = std::filesystem;
+
+namespace {
 
 constexpr const char* kLanguage = "c++";
 constexpr std::array<const char*, 2> kLanguages = {kLanguage, nullptr};
@@ -41,28 +42,52 @@ constexpr size_t kLocalAlignment = 64;
 
 }  // namespace
 
+// A directory of its own for temporary files, removed with this.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::error_code problem;
+    std::string name = (fs::temp_directory_path(problem) / "mydev-kernels-XXXXXX").string();
+    require(!problem && ::mkdtemp(name.data()) != nullptr, MYDEV_UNAVAILABLE,
+            "kernels cannot be compiled: the directory for temporary files (TMPDIR) cannot be written to");
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  fs::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
 // A shared library, open as long as this lives.
 class KernelLibrary {
  public:
-  explicit KernelLibrary(CachedLibrary file) : file_(std::move(file)) {
-    library_ = ::dlopen(file_.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  KernelLibrary(std::shared_ptr<const TemporaryDirectory> directory, fs::path file)
+      : directory_(std::move(directory)), file_(std::move(file)) {
+    library_ = ::dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* problem = library_ == nullptr ? ::dlerror() : nullptr;  // NOLINT(concurrency-mt-unsafe): per thread
     require(library_ != nullptr, MYDEV_FAILED_PRECONDITION,
-            "a compiled module cannot be loaded: ", problem == nullptr ? file_.path.c_str() : problem);
+            "a compiled module cannot be loaded: ", problem == nullptr ? file_.c_str() : problem);
   }
   ~KernelLibrary() { ::dlclose(library_); }
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
 
   void* symbol(const std::string& name) const { return ::dlsym(library_, name.c_str()); }
-  const fs::path& path() const noexcept { return file_.path; }
+  const fs::path& path() const noexcept { return file_; }
   std::string target() const {
     const auto* target = static_cast<const char*>(symbol(kTargetSymbol));
     return target == nullptr ? "" : target;
   }
 
  private:
-  CachedLibrary file_;
+  std::shared_ptr<const TemporaryDirectory> directory_;
+  fs::path file_;
   void* library_ = nullptr;
 };
 
@@ -76,38 +101,35 @@ void write_file(const fs::path& path, std::initializer_list<std::string_view> pa
   require(static_cast<bool>(file.flush()), MYDEV_UNAVAILABLE, "cannot write ", path.string());
 }
 
-// Opens the library in the cache, and makes it anew if the file is no library (any more).
-template <typename Make>
-SharedLibrary open_library(const std::string& key, const Make& make) {
-  try {
-    return std::make_shared<const KernelLibrary>(find_or_make(key, /*again=*/false, make));
-  } catch (const HostError& error) {
-    if (error.code() != MYDEV_FAILED_PRECONDITION) throw;
-    return std::make_shared<const KernelLibrary>(find_or_make(key, /*again=*/true, make));
-  }
+// Names all but source and options that decides a library.
+const std::string& target_of(const SystemCompiler& compiler) {
+  static const auto& target = *new std::string([&] {
+    std::string flags;
+    for (const std::string& flag : compiler_flags()) flags += flag + ' ';
+    return content_hash({compiler.identity, flags, kKernelPrelude});
+  }());
+  return target;
 }
 
 SharedLibrary compile_source(std::string_view source, const std::string& options) {
   const SystemCompiler* compiler = system_compiler();
   require(compiler != nullptr, MYDEV_UNIMPLEMENTED, "there is no C++ compiler on this machine");
-  std::string flags;
-  for (const std::string& flag : compiler_flags()) flags += flag + ' ';
-  const std::string key = content_hash({compiler->identity, flags, options, kKernelPrelude, source});
-  return open_library(key, [&](const fs::path& library) {
-    const fs::path text = library.parent_path() / "kernel.cpp";
-    write_file(text, {kKernelPrelude, source});
-    compile_library(*compiler, text, options, library);
-  });
+  auto directory = std::make_shared<const TemporaryDirectory>();
+  const fs::path text = *directory / "kernel.cpp", library = *directory / "kernel.so";
+  write_file(text, {kKernelPrelude, source});
+  compile_library(*compiler, text, target_of(*compiler), options, library);
+  return std::make_shared<const KernelLibrary>(std::move(directory), library);
 }
 
 SharedLibrary load_binary(std::string_view bytes) {
   auto directory = std::make_shared<const TemporaryDirectory>();
-  const fs::path file = directory->path() / "kernel.so";
+  const fs::path file = *directory / "kernel.so";
   write_file(file, {bytes});
-  auto library = std::make_shared<const KernelLibrary>(CachedLibrary{file, std::move(directory)});
+  auto library = std::make_shared<const KernelLibrary>(std::move(directory), file);
   const SystemCompiler* compiler = system_compiler();
-  require(compiler != nullptr && library->target() == compiler->target, MYDEV_FAILED_PRECONDITION,
-          "the binary was compiled for another processor, or is no module of this driver; compile its source here");
+  require(compiler != nullptr && library->target() == target_of(*compiler), MYDEV_FAILED_PRECONDITION,
+          "the binary was compiled for another processor or by another compiler, or is no module of this driver; "
+          "compile its source here");
   return library;
 }
 

@@ -32,8 +32,8 @@ struct KernelCall {
 using KernelFunction = void (*)(const KernelCall* call);
 
 // For a kernel named `x` a library exports kFunctionPrefix + x, a KernelFunction, and kParametersPrefix + x, two of
-// int32_t: how many pointers and how many numbers it takes. The module exports kTargetSymbol, a string that names the
-// processor it was compiled for.
+// int32_t: how many pointers and how many numbers it takes. The module exports kTargetSymbol, a string that differs
+// for other processors, compilers and preludes.
 inline constexpr const char* kFunctionPrefix = "mydev_kernel_";
 inline constexpr const char* kParametersPrefix = "mydev_parameters_";
 inline constexpr const char* kTargetSymbol = "mydev_kernel_target";

@@ -67,7 +67,7 @@ std::string describe_processor() {
   return content_hash({text});
 }
 
-std::string identity_of(const std::vector<std::string>& command, const std::string& target) {
+std::string identity_of(const std::vector<std::string>& command) {
   std::ostringstream text;
   struct stat status{};
   for (const std::string& word : command) {
@@ -76,7 +76,7 @@ std::string identity_of(const std::vector<std::string>& command, const std::stri
     if (program.empty() || ::stat(program.c_str(), &status) != 0) continue;
     text << fs::canonical(program).string() << ' ' << status.st_size << ' ' << status.st_mtim.tv_sec << ' ';
   }
-  return text.str() + target;
+  return text.str() + describe_processor();
 }
 
 std::optional<SystemCompiler> find_compiler() {
@@ -86,9 +86,8 @@ std::optional<SystemCompiler> find_compiler() {
     const std::string program = find_program(command.front());
     if (program.empty()) continue;
     command.front() = program;
-    SystemCompiler compiler{std::move(command), "", describe_processor()};
-    compiler.identity = identity_of(compiler.command, compiler.target);
-    return compiler;
+    std::string identity = identity_of(command);
+    return SystemCompiler{std::move(command), std::move(identity)};
   }
   return std::nullopt;
 }
@@ -157,12 +156,12 @@ const std::vector<std::string>& compiler_flags() {
   return flags;
 }
 
-void compile_library(const SystemCompiler& compiler, const fs::path& source, const std::string& options,
-                     const fs::path& library) {
+void compile_library(const SystemCompiler& compiler, const fs::path& source, const std::string& target,
+                     const std::string& options, const fs::path& library) {
   std::vector<std::string> command = compiler.command;
   const std::vector<std::string>& flags = compiler_flags();
   command.insert(command.end(), flags.begin(), flags.end());
-  command.push_back("-DMYDEV_KERNEL_TARGET=\"" + compiler.target + "\"");
+  command.push_back("-DMYDEV_KERNEL_TARGET=\"" + target + "\"");
   for (std::string& word : words_of(options)) command.push_back(std::move(word));
   for (const std::string& word : {std::string("-o"), library.string(), source.string()}) command.push_back(word);
   const fs::path transcript = library.string() + ".txt";

@@ -12,18 +12,18 @@ namespace mydev::host_driver {
 struct SystemCompiler {
   std::vector<std::string> command;  // the program's path, then arguments that come before all others
   std::string identity;              // changes with the compiler, its version, and the processor that it compiles for
-  std::string target;                // the processor, as code is compiled for it
 };
 
 // nullptr on a machine without one. Starts no process.
 const SystemCompiler* system_compiler();
 
-// Makes a shared library of a source file, and writes the compiler's messages beside it. `options` are words, which
-// come behind the flags. Raises INVALID_ARGUMENT with the first lines of its messages, UNAVAILABLE if it cannot be run.
-void compile_library(const SystemCompiler& compiler, const std::filesystem::path& source, const std::string& options,
-                     const std::filesystem::path& library);
+// Makes a shared library of a source file, and writes the compiler's messages beside it. `target` is the value of the
+// macro MYDEV_KERNEL_TARGET. `options` are words, which come behind the flags. Raises INVALID_ARGUMENT with the first
+// lines of its messages, UNAVAILABLE if it cannot be run.
+void compile_library(const SystemCompiler& compiler, const std::filesystem::path& source, const std::string& target,
+                     const std::string& options, const std::filesystem::path& library);
 
-// The flags that come before `options`, for the key of a cache.
+// The flags that come before `options`.
 const std::vector<std::string>& compiler_flags();
 
 }  // namespace mydev::host_driver

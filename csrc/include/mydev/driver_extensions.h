@@ -212,6 +212,13 @@ typedef struct mydev_programs_extension {
   mydev_code (*run)(mydev_stream stream, mydev_executable executable, void* const* parameters, void* const* results,
                     void* scratch);
   mydev_code (*destroy)(mydev_executable executable); /* none of its runs is pending */
+  /* The executable as bytes, for a cache on disk: valid as long as the executable. Optional (both or neither): NULL,
+   * each process compiles its programs. */
+  mydev_code (*binary)(mydev_executable executable, const void** out_data, uint64_t* out_bytes);
+  /* The executable of such bytes. MYDEV_FAILED_PRECONDITION: they are of another architecture or compiler, and the
+   * program is compiled anew. */
+  mydev_code (*load)(int32_t device, const void* data, uint64_t bytes, mydev_executable* out_executable,
+                     uint64_t* out_scratch_bytes);
 } mydev_programs_extension;
 
 /* --- graph: work that is recorded once and launched often --------------------------------------------------------- */

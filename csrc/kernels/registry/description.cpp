@@ -3,11 +3,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <type_traits>
 
 #include "kernels/spec/attribute_array.h"
 #include "kernels/spec/signature.h"
+#include "runtime/base/json.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
 
@@ -183,6 +185,178 @@ Description describe(const KernelContract& contract) {
                                   {"dtypes", {std::move(variables)}},
                                   {"expression", {contract.expression.text()}},
                                   {"notes", text(contract.notes)}}};
+}
+
+// --- what a contract says --------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::array kLayoutNames = {"strided", "dense", "packed", "reduced"};
+constexpr std::array kContractKindNames = {"bool", "int", "float", "number", "scalar", "ints", "floats"};
+
+Description optional_number(const std::optional<double>& value) {
+  return value ? number(*value) : Description{};
+}
+
+template <typename Things, typename Describe>
+Description list_of(const Things& things, const Describe& describe) {
+  List items;
+  for (const auto& thing : things) items.push_back(describe(thing));
+  return {std::move(items)};
+}
+
+// A number, the name of an operand, an attribute or a size, or a function with its arguments.
+Description tree(const Expression& expression, int32_t index) {
+  const Expression::Node& node = expression.nodes()[static_cast<size_t>(index)];
+  if (node.function != nullptr) {
+    return {Dictionary{{"function", text(node.function->name)},
+                       {"arguments", list_of(node.arguments, [&](int32_t i) { return tree(expression, i); })}}};
+  }
+  if (node.name < 0) return number(node.number);
+  return {Dictionary{{"name", {expression.names()[static_cast<size_t>(node.name)]}}}};
+}
+
+// "" is the name of the only result.
+Description trees(const Expression& expression) {
+  Dictionary results;
+  for (const Expression::Result& result : expression.results()) {
+    results.emplace_back(result.name, tree(expression, result.node));
+  }
+  return {std::move(results)};
+}
+
+Description variable_of(const KernelContract& contract, int32_t index) {
+  if (index < 0) return {};
+  return {std::string(1, contract.variables[static_cast<size_t>(index)].name)};
+}
+
+Description size_entry(const KernelContract& contract, const ContractSize& size) {
+  if (size.kind == ContractSize::kNumber) return number(size.number);
+  const ContractSizeName& name = contract.sizes[static_cast<size_t>(size.name)];
+  const bool is_named_list = size.kind == ContractSize::kList && name.name != "...";
+  return {name.name + (is_named_list ? "..." : size.is_product ? "*" : "")};
+}
+
+Description operand_entry(const KernelContract& contract, const ContractOperand& operand) {
+  const auto shape = [&](const ContractShape& sizes) {
+    return list_of(sizes, [&](const ContractSize& size) { return size_entry(contract, size); });
+  };
+  const auto name_of_operand = [&](int32_t i) { return Description{contract.operands[static_cast<size_t>(i)].name}; };
+  return {Dictionary{{"name", {operand.name}},
+                     {"variable", variable_of(contract, operand.variable)},
+                     {"dtypes", dtype_names(operand.dtypes)},
+                     {"shapes", list_of(operand.shapes, shape)},
+                     {"layout", text(kLayoutNames[static_cast<size_t>(operand.layout)])},
+                     {"list", {operand.is_list}},
+                     {"may_be_absent", {operand.may_be_absent}},
+                     {"may_be_left_out", {operand.may_be_left_out}},
+                     {"may_be_number", {operand.may_be_number}},
+                     {"updated", {operand.is_updated}},
+                     {"may_be", list_of(operand.may_be, name_of_operand)},
+                     {"low", optional_number(operand.low)},
+                     {"high", optional_number(operand.high)}}};
+}
+
+Description attribute_entry(const ContractAttribute& attribute) {
+  const bool of_list = attribute.length == ContractAttribute::kListLength;
+  return {Dictionary{{"name", {attribute.name}},
+                     {"kind", text(kContractKindNames[static_cast<size_t>(attribute.kind)])},
+                     {"length", of_list                ? text("...")
+                                : attribute.length < 0 ? Description{}
+                                                       : number(attribute.length)},
+                     {"low", optional_number(attribute.low)},
+                     {"high", optional_number(attribute.high)},
+                     {"default", optional_number(attribute.otherwise)}}};
+}
+
+Description variable_entry(const KernelContract& contract, const ContractVariable& variable) {
+  const auto condition = [](const std::pair<uint64_t, uint64_t>& dtypes) {
+    return Description{
+        Dictionary{{"dtypes", dtype_names(dtypes.first)}, {"where_like_is", dtype_names(dtypes.second)}}};
+  };
+  return {Dictionary{{"name", {std::string(1, variable.name)}},
+                     {"dtypes", dtype_names(variable.dtypes & ~variable.on_request)},
+                     {"dtypes_on_request", dtype_names(variable.on_request)},
+                     {"like", variable_of(contract, variable.like)},
+                     {"conditions", list_of(variable.conditions, condition)}}};
+}
+
+void append(std::string& json, const Description& description);
+
+// Entries of a list or a dictionary, each by append_entry.
+template <typename Entries, typename AppendEntry>
+void append_all(std::string& json, const char* brackets, const Entries& entries, const AppendEntry& append_entry) {
+  json += brackets[0];
+  const char* separator = "";
+  for (const auto& entry : entries) {
+    json += separator;
+    append_entry(entry);
+    separator = ", ";
+  }
+  json += brackets[1];
+}
+
+void append(std::string& json, const Description& description) {
+  std::visit(
+      [&](const auto& value) {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::nullptr_t>) {
+          json += "null";
+        } else if constexpr (std::is_same_v<Value, bool>) {
+          json += value ? "true" : "false";
+        } else if constexpr (std::is_same_v<Value, std::string>) {
+          append_json(json, value);
+        } else if constexpr (std::is_same_v<Value, List>) {
+          append_all(json, "[]", value, [&](const Description& item) { append(json, item); });
+        } else if constexpr (std::is_same_v<Value, Dictionary>) {
+          append_all(json, "{}", value, [&](const auto& entry) {
+            append_json(json, entry.first);
+            json += ": ";
+            append(json, entry.second);
+          });
+        } else {
+          std::array<char, 40> digits;
+          json.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+        }
+      },
+      description.value);
+}
+
+}  // namespace
+
+Description parsed(const KernelContract& contract) {
+  const auto operand = [&](const ContractOperand& each) { return operand_entry(contract, each); };
+  const auto variable = [&](const ContractVariable& each) { return variable_entry(contract, each); };
+  const auto size = [](const ContractSizeName& each) {
+    return Description{Dictionary{{"name", {each.name}}, {"list", {each.is_list}}, {"own", {each.is_own}}}};
+  };
+  const auto fact = [&](const SizeFact& each) {
+    return Description{Dictionary{{"size", {contract.sizes[static_cast<size_t>(each.size)].name}},
+                                  {"value", tree(each.value, each.value.results().front().node)}}};
+  };
+  return {Dictionary{{"variables", list_of(contract.variables, variable)},
+                     {"results", list_of(contract.results, operand)},
+                     {"operands", list_of(contract.operands, operand)},
+                     {"attributes", list_of(contract.attributes, attribute_entry)},
+                     {"sizes", list_of(contract.sizes, size)},
+                     {"facts", list_of(contract.facts, fact)},
+                     {"least_list", number(contract.least_list)},
+                     {"greatest_list", number(contract.greatest_list)},
+                     {"may_be_empty", {contract.may_be_empty}},
+                     {"computes", trees(contract.expression)}}};
+}
+
+std::string contracts_as_json() {
+  std::string json = "{\"contracts\": [\n";
+  const char* separator = "";
+  for (const KernelContract& contract : builtin_contracts()) {
+    Description described = describe(contract);
+    std::get<Dictionary>(described.value).emplace_back("parsed", parsed(contract));
+    json += separator;
+    append(json, described);
+    separator = ",\n";
+  }
+  return json + "\n]}\n";
 }
 
 const char* kind_name(int32_t kind) noexcept {

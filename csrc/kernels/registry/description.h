@@ -31,5 +31,10 @@ const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "origina
 Description::Dictionary describe_record(const mydev_kernel& kernel);
 // The parts of a contract as text, and the dtypes of its variables.
 Description describe(const KernelContract& contract);
+// The parts of a contract as data, for programs (docs/kernels.md): variables, results, operands, attributes, sizes and
+// facts, and expressions as trees.
+Description parsed(const KernelContract& contract);
+// All built-in contracts as JSON, each as text and as data.
+std::string contracts_as_json();
 
 }  // namespace mydev

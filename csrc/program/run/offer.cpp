@@ -22,7 +22,7 @@ namespace mydev::program {
 
 namespace {
 
-// Programs with more constants are not compared with others.
+// Programs with more constants are neither compared with others nor kept on disk.
 constexpr uint64_t kMostConstants = 1 << 20;  // bytes
 
 void log_declined(const std::string& what, const std::string& reason) {
@@ -42,7 +42,7 @@ class Executables {
     uint64_t constants = 0;
     for (const Slot& slot : program.slots()) constants += slot.kind == SlotKind::kConstant ? slot.bytes() : 0;
     const OfferedProgram offered(program);
-    if (constants > kMostConstants) return compile(device, program, offered);
+    if (constants > kMostConstants) return compile(device, program, offered, "");
     const std::pair key(device.index, offered.text());
     {
       const std::lock_guard lock(mutex_);
@@ -50,7 +50,7 @@ class Executables {
         if (auto executable = found->second.lock()) return executable;
       }
     }
-    auto executable = compile(device, program, offered);
+    auto executable = compile(device, program, offered, key.second);
     const std::lock_guard lock(mutex_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
     if (executable != nullptr) known_.insert_or_assign(key, executable);
@@ -58,12 +58,15 @@ class Executables {
   }
 
  private:
+  // `text`: "" if the executable is not kept on disk.
   static std::shared_ptr<const Executable> compile(Device& device, const Program& program,
-                                                   const OfferedProgram& offered) {
+                                                   const OfferedProgram& offered, std::string_view text) {
     const std::string what = "program '" + program.name() + "' of device " MYDEV_DEVICE_NAME ":" +
                              std::to_string(device.index) + ", compiled by driver '" + device.driver->name + "'";
     std::string reason;
-    auto executable = Executable::compile(device, offered.view(), interned_string(what), reason);
+    const char* name = interned_string(what);
+    auto executable = text.empty() ? Executable::compile(device, offered.view(), name, reason)
+                                   : Executable::find_or_compile(device, offered.view(), name, text, reason);
     if (executable == nullptr) log_declined("program '" + program.name() + "'", reason);
     return executable;
   }

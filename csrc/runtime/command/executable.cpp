@@ -5,6 +5,7 @@
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
 #include "runtime/command/command_hooks.h"
+#include "runtime/driver/binary_cache.h"
 #include "runtime/driver/driver_life_cycle.h"
 
 namespace mydev {
@@ -25,7 +26,35 @@ std::shared_ptr<const Executable> Executable::compile(Device& device, const myde
   }
   check_driver(device, code, name);
   MYDEV_CHECK(handle != nullptr, MYDEV_INTERNAL, name, ": the driver gave no executable, and no error");
-  return std::shared_ptr<const Executable>(new Executable(programs, handle, scratch_bytes, name));
+  return std::shared_ptr<const Executable>(new Executable(device, programs, handle, scratch_bytes, name));
+}
+
+std::shared_ptr<const Executable> Executable::load(Device& device, std::string_view binary, const char* name) {
+  const mydev_programs_extension& programs = *program_compiler_of(device);
+  mydev_executable handle = nullptr;
+  uint64_t scratch_bytes = 0;
+  check_driver(device, programs.load(device.index, binary.data(), binary.size(), &handle, &scratch_bytes), name);
+  MYDEV_CHECK(handle != nullptr, MYDEV_INTERNAL, name, ": the driver loaded no executable, and gave no error");
+  return std::shared_ptr<const Executable>(new Executable(device, programs, handle, scratch_bytes, name));
+}
+
+std::shared_ptr<const Executable> Executable::find_or_compile(Device& device, const mydev_program& program,
+                                                              const char* name, std::string_view text,
+                                                              std::string& out_reason) {
+  if (program_compiler_of(device)->load == nullptr) return compile(device, program, name, out_reason);
+  const std::string key = binary_key(device, {"program", text});
+  auto executable = load_binary(key, [&](const std::string& binary) { return load(device, binary, name); });
+  if (executable != nullptr) return executable;
+  executable = compile(device, program, name, out_reason);
+  if (executable != nullptr) keep_binary(key, executable->binary());
+  return executable;
+}
+
+std::span<const std::byte> Executable::binary() const {
+  const void* data = nullptr;
+  uint64_t bytes = 0;
+  check_driver(device_, programs_.binary(handle_, &data, &bytes), name_);
+  return {static_cast<const std::byte*>(data), bytes};
 }
 
 Executable::~Executable() {

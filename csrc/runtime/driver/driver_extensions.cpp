@@ -28,6 +28,8 @@ constexpr std::array kProfilerEntries = {PROFILER(start), PROFILER(stop), PROFIL
 constexpr std::array kCompilerEntries = {COMPILER(languages), COMPILER(module_create), COMPILER(module_destroy),
                                          COMPILER(module_kernel), COMPILER(launch)};
 constexpr std::array kProgramsEntries = {PROGRAMS(takes), PROGRAMS(compile), PROGRAMS(run), PROGRAMS(destroy)};
+constexpr std::array kProgramsBinaries = {PROGRAMS(binary), PROGRAMS(load)};
+constexpr std::array<EntryGroup, 1> kProgramsGroups = {kProgramsBinaries};
 constexpr std::array kGraphEntries = {GRAPH(instantiate), GRAPH(launch), GRAPH(destroy), GRAPH(exec_destroy)};
 constexpr std::array kGraphCapture = {GRAPH(capture_begin), GRAPH(capture_end)};
 constexpr std::array kGraphNodes = {GRAPH(create), GRAPH(add_launch), GRAPH(add_copy), GRAPH(add_fill)};
@@ -64,12 +66,8 @@ constexpr std::array kKnownExtensions = {
                    kCompilerEntries,
                    {},
                    false},
-    KnownExtension{MYDEV_PROGRAMS_EXTENSION,
-                   MYDEV_PROGRAMS_VERSION,
-                   sizeof(mydev_programs_extension),
-                   kProgramsEntries,
-                   {},
-                   false},
+    KnownExtension{MYDEV_PROGRAMS_EXTENSION, MYDEV_PROGRAMS_VERSION, sizeof(mydev_programs_extension), kProgramsEntries,
+                   kProgramsGroups, false},
     KnownExtension{MYDEV_GRAPH_EXTENSION, MYDEV_GRAPH_VERSION, sizeof(mydev_graph_extension), kGraphEntries,
                    kGraphGroups, true},
     KnownExtension{MYDEV_VIRTUAL_MEMORY_EXTENSION,

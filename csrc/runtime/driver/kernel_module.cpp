@@ -8,6 +8,7 @@
 
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
+#include "runtime/driver/binary_cache.h"
 #include "runtime/driver/driver_life_cycle.h"
 
 namespace mydev {
@@ -93,6 +94,17 @@ std::shared_ptr<KernelModule> KernelModule::compile(Device& device, const std::s
   mydev_module handle = nullptr;
   check_driver(device, compiler->module_create(device.index, &given, &handle), "compiling kernels");
   return std::shared_ptr<KernelModule>(new KernelModule(device, *compiler, handle));
+}
+
+std::shared_ptr<KernelModule> KernelModule::find_or_compile(Device& device, const std::string& language,
+                                                            std::string_view source, const std::string& options) {
+  const std::string key = binary_key(device, {"module", language, options, source});
+  const auto load = [&](const std::string& binary) { return compile(device, MYDEV_MODULE_BINARY, binary, ""); };
+  std::shared_ptr<KernelModule> module = load_binary(key, load);
+  if (module != nullptr) return module;
+  module = compile(device, language, source, options);
+  if (const auto binary = module->binary()) keep_binary(key, *binary);
+  return module;
 }
 
 KernelModule::~KernelModule() {

@@ -46,6 +46,9 @@ class KernelModule : public std::enable_shared_from_this<KernelModule> {
   // device whose driver has no compiler.
   static std::shared_ptr<KernelModule> compile(Device& device, const std::string& language, std::string_view source,
                                                const std::string& options);
+  // Loads what was compiled before of the same source (binary_cache.h), or else compiles it and keeps the binary.
+  static std::shared_ptr<KernelModule> find_or_compile(Device& device, const std::string& language,
+                                                       std::string_view source, const std::string& options);
   ~KernelModule();
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;

@@ -176,6 +176,9 @@ struct OwnCache {
 class CompilerCache : private OwnCache, public CompilerExtension {
  protected:
   CompilerCache() : CompilerExtension(OwnCache::cache.path()) {}
+  static std::shared_ptr<KernelModule> compile(const std::string& source = kSource, const std::string& options = "") {
+    return KernelModule::find_or_compile(mydev::device(0), "c++", source, options);
+  }
   const fs::path& cache() const { return OwnCache::cache.path(); }
   std::vector<fs::path> files() const { return files_of(cache()); }
 };
@@ -408,6 +411,15 @@ TEST_F(CompilerCache, KeepsWhatDiffersApart) {
   EXPECT_EQ(files().size(), 3U);
 }
 
+TEST_F(CompilerCache, LoadsWhatIsKept) {
+  const std::string binary = binary_of(*compile());
+  const auto module = compile();
+  EXPECT_EQ(binary_of(*module), binary);
+  const Numbers in(1000, 3), out(1000, 0);
+  scale(scale_of(*module), out, in, 2);
+  EXPECT_EQ(out.get(), repeated(1000, 6));
+}
+
 TEST_F(CompilerCache, MakesADamagedLibraryAnew) {
   compile("MYDEV_KERNEL(f, float* out) { out[0] = 1; }");
   fs::resize_file(files().at(0), 100);
@@ -427,7 +439,7 @@ TEST_F(CompilerCache, DoesWithoutACacheThatCannotBe) {
 }
 
 TEST_F(CompilerCache, RunsNothingFromADirectoryThatOthersMayWriteTo) {
-  const fs::path directory = cache() / "torch_mydev" / "host_kernels";
+  const fs::path directory = cache() / "torch_mydev" / "binaries";
   fs::create_directories(directory);
   fs::permissions(directory, fs::perms::all);
   compile();
@@ -467,7 +479,7 @@ TEST_F(CompilerCache, ProcessesCompileAtTheSameTime) {
 
 // A process of the case above, in its cache.
 TEST(CompilerProcess, DISABLED_CompilesAndRuns) {
-  const auto module = KernelModule::compile(device(0), "c++", kSource, "");
+  const auto module = KernelModule::find_or_compile(device(0), "c++", kSource, "");
   const SharedKernel kernel = module->kernel("scale", {.results = 1, .operands = 1, .numbers = "if"});
   const Numbers in(1000, 3), out(1000, 0);
   launch_on(kernel, {out.buffer(), in.buffer()}, {1000, 2}, {8, 1, 1}, {128, 1, 1});

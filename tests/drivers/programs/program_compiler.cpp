@@ -1,8 +1,9 @@
 // A compiler for programs, as a device without kernels may have: its executables are interpreted here. It takes f32
-// arithmetic, products of matrices, copies and fills, of any strides.
+// arithmetic, products of matrices, copies and fills, of any strides. An executable is the bytes that a cache keeps,
+// and tables that are read from them.
 //
 // mydev_test_programs() counts what it did. PROGRAM_COMPILER makes it fail: "compile" when it compiles, "run" when
-// an executable runs, "decline" when it is given several steps.
+// an executable runs, "decline" when it is given several steps, "stale" when it is given bytes to load.
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -35,7 +36,7 @@ const char* last_error() {
   return message.empty() ? error_of_driver() : message.c_str();
 }
 
-enum Counter { kAsked, kCompiled, kCompiledSteps, kRuns, kDestroyed, kNumCounters };
+enum Counter { kAsked, kCompiled, kCompiledSteps, kRuns, kDestroyed, kLoaded, kNumCounters };
 std::atomic<int64_t> counters[kNumCounters];
 
 bool is_told_to(const char* what) {
@@ -105,12 +106,72 @@ struct Work {
 };
 
 struct Compiled {
+  std::vector<char> binary;
   std::vector<uint32_t> parameters, results;
   std::vector<uint64_t> bytes;               // of each slot
-  std::vector<bool> updated;                 // of each slot
+  std::vector<char> updated;                 // of each slot: 1 or 0
   std::vector<std::vector<char>> constants;  // of each slot
   std::vector<Work> work;
 };
+
+// Writes numbers and lists of them one behind the other, or reads them.
+class Bytes {
+ public:
+  explicit Bytes(std::vector<char>& written) : written_(&written) {}
+  Bytes(const char* data, size_t size) : rest_(data, size) {}
+
+  template <typename T>
+  void number(T& value) {
+    if (written_ != nullptr) {
+      const auto* bytes = reinterpret_cast<const char*>(&value);
+      written_->insert(written_->end(), bytes, bytes + sizeof value);
+    } else if (rest_.size() < sizeof value) {
+      is_whole_ = false;
+    } else {
+      std::memcpy(&value, rest_.data(), sizeof value);
+      rest_.remove_prefix(sizeof value);
+    }
+  }
+  template <typename List, typename Each>
+  void list(List& values, const Each& each) {
+    uint64_t count = values.size();
+    number(count);
+    if (written_ == nullptr) values.resize(is_whole_ && count <= rest_.size() ? count : 0);
+    for (auto& value : values) each(value);
+  }
+  template <typename List>
+  void numbers(List& values) {
+    list(values, [&](auto& value) { number(value); });
+  }
+  bool is_whole() const { return is_whole_; }
+
+ private:
+  std::vector<char>* written_ = nullptr;
+  std::string_view rest_;
+  bool is_whole_ = true;
+};
+
+void convert(Bytes& bytes, Compiled& compiled) {
+  bytes.numbers(compiled.parameters);
+  bytes.numbers(compiled.results);
+  bytes.numbers(compiled.bytes);
+  bytes.numbers(compiled.updated);
+  bytes.list(compiled.constants, [&](std::vector<char>& constant) { bytes.numbers(constant); });
+  bytes.list(compiled.work, [&](Work& work) {
+    bytes.number(work.kind);
+    bytes.numbers(work.kernel);
+    bytes.list(work.views, [&](View& view) {
+      bytes.number(view.slot);
+      bytes.number(view.offset);
+      bytes.number(view.number);
+      bytes.number(view.dtype);
+      bytes.numbers(view.sizes);
+      bytes.numbers(view.strides);
+    });
+    bytes.number(work.alpha);
+    bytes.numbers(work.pattern);
+  });
+}
 
 View view_of(const mydev_step& step, size_t index) {
   const mydev_buffer& buffer = step.frame->buffers[index];
@@ -134,7 +195,7 @@ mydev_code compile(int32_t /*device*/, const mydev_program* program, mydev_execu
     const mydev_slot& slot = *program->slot(program, i);
     const auto* data = static_cast<const char*>(slot.data);
     compiled->bytes.push_back(slot.bytes);
-    compiled->updated.push_back(slot.updated != 0);
+    compiled->updated.push_back(slot.updated != 0 ? 1 : 0);
     compiled->constants.emplace_back(data, data + (data != nullptr ? slot.bytes : 0));
   }
   for (uint32_t i = 0; i < program->num_steps; ++i) {
@@ -148,6 +209,8 @@ mydev_code compile(int32_t /*device*/, const mydev_program* program, mydev_execu
     if (pattern != nullptr) work.pattern.assign(pattern, pattern + step.pattern_bytes);
     compiled->work.push_back(std::move(work));
   }
+  Bytes bytes(compiled->binary);
+  convert(bytes, *compiled);
   ++counters[kCompiled];
   counters[kCompiledSteps] += program->num_steps;
   *out_scratch_bytes = 64;  // which it does not touch
@@ -305,12 +368,36 @@ mydev_code destroy(mydev_executable executable) {
   return MYDEV_OK;
 }
 
+mydev_code binary(mydev_executable executable, const void** out_data, uint64_t* out_bytes) {
+  const auto& compiled = *reinterpret_cast<const Compiled*>(executable);
+  *out_data = compiled.binary.data();
+  *out_bytes = compiled.binary.size();
+  return MYDEV_OK;
+}
+
+mydev_code load(int32_t /*device*/, const void* data, uint64_t size, mydev_executable* out_executable,
+                uint64_t* out_scratch_bytes) {
+  if (is_told_to("stale")) return fail(MYDEV_FAILED_PRECONDITION, "the bytes are another compiler's");
+  const auto* begin = static_cast<const char*>(data);
+  auto compiled = std::make_unique<Compiled>();
+  compiled->binary.assign(begin, begin + size);
+  Bytes bytes(begin, size);
+  convert(bytes, *compiled);
+  if (!bytes.is_whole()) return fail(MYDEV_INVALID_ARGUMENT, "the bytes are no executable");
+  ++counters[kLoaded];
+  *out_scratch_bytes = 64;
+  *out_executable = reinterpret_cast<mydev_executable>(compiled.release());
+  return MYDEV_OK;
+}
+
 constexpr mydev_programs_extension kTable = {
     .head = {.struct_size = sizeof(mydev_programs_extension), .version = MYDEV_PROGRAMS_VERSION, .reserved = 0},
     .takes = takes,
     .compile = compile,
     .run = run,
     .destroy = destroy,
+    .binary = binary,
+    .load = load,
 };
 
 }  // namespace
