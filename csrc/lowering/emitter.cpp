@@ -176,6 +176,11 @@ Sizes merged_sizes(const Operand& view, std::span<const size_t> groups) {
 }
 }  // namespace
 
+Sizes as_one_part(Sizes sizes) {
+  sizes.insert(sizes.begin(), 1);
+  return sizes;
+}
+
 Operand real_part(const Operand& view) {
   return part(view, 0);
 }

@@ -47,6 +47,8 @@ int64_t count_of(const Sizes& sizes) noexcept;
 // The numbers that an attribute lists, or `otherwise` for each of `count` if it lists nothing.
 Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise);
 bool is_row_major(const program::Operand& view) noexcept;
+// [1, sizes...]: the sizes of one part, as the kernels of slices have them.
+Sizes as_one_part(Sizes sizes);
 
 // --- views ---
 program::Operand with_dtype(program::Operand view, mydev_dtype dtype);  // of the same size

@@ -322,12 +322,6 @@ struct ShardStarts {
   program::Operand index;  // [1, dims]
 };
 
-program::Operand as_one_part(const program::Operand& dense) {
-  Sizes sizes = dense.sizes;
-  sizes.insert(sizes.begin(), 1);
-  return dense_reshaped(dense, sizes);
-}
-
 // Each device's shard of a whole tensor.
 Tensor part_of(Frame& frame, const Tensor& whole, const Sharding& sharding) {
   if (sharding.is_whole()) return whole;
@@ -338,7 +332,8 @@ Tensor part_of(Frame& frame, const Tensor& whole, const Sharding& sharding) {
   const ShardStarts starts(frame, sharding, sizes);
   const program::Operand out = frame.emit.temporary(whole.view.dtype, part);
   const std::array attributes = {integers_attribute("dims", starts.dims), integer_attribute("from_end", 0)};
-  frame.emit.launch("mydev.gather_slices", {as_one_part(out)}, {whole.view, starts.index}, attributes);
+  frame.emit.launch("mydev.gather_slices", {dense_reshaped(out, as_one_part(part))}, {whole.view, starts.index},
+                    attributes);
   return {out, std::nullopt};
 }
 
@@ -358,8 +353,8 @@ Tensor summand_of(Frame& frame, const Tensor& part, const Sharding& places, cons
   const program::Operand out = frame.emit.temporary(part.view.dtype, sizes);
   const std::array attributes = {integers_attribute("dims", starts.dims), bool_attribute("clamp", true),
                                  integer_attribute("from_end", 0)};
-  frame.emit.launch("mydev.scatter_slices", {out},
-                    {frame.emit.dense(zeros(sizes).view), starts.index, as_one_part(frame.emit.dense(own.view))},
+  const program::Operand values = dense_reshaped(frame.emit.dense(own.view), as_one_part(part.sizes()));
+  frame.emit.launch("mydev.scatter_slices", {out}, {frame.emit.dense(zeros(sizes).view), starts.index, values},
                     attributes);
   return {out, std::nullopt};
 }

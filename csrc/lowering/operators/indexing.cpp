@@ -294,11 +294,6 @@ program::Operand index_of(Frame& frame, const Start& start) {
   return index;
 }
 
-Sizes as_one_part(Sizes sizes) {
-  sizes.insert(sizes.begin(), 1);
-  return sizes;
-}
-
 bool lower_dynamic_slice(Frame& frame, const Operation& op) {
   const Sizes& sizes = op.result().type->dims;
   if (sizes.size() > kMostDimensions || (op.operands.size() > 1 && !is_index(op.operand(1).type->element)))

@@ -98,12 +98,14 @@ std::shared_ptr<KernelModule> KernelModule::compile(Device& device, const std::s
 
 std::shared_ptr<KernelModule> KernelModule::find_or_compile(Device& device, const std::string& language,
                                                             std::string_view source, const std::string& options) {
+  const mydev_compiler_extension* compiler = compiler_of(device);
+  if (compiler == nullptr || compiler->module_binary == nullptr) return compile(device, language, source, options);
   const std::string key = binary_key(device, {"module", language, options, source});
   const auto load = [&](const std::string& binary) { return compile(device, MYDEV_MODULE_BINARY, binary, ""); };
   std::shared_ptr<KernelModule> module = load_binary(key, load);
   if (module != nullptr) return module;
   module = compile(device, language, source, options);
-  if (const auto binary = module->binary()) keep_binary(key, *binary);
+  keep_binary(key, module->binary().value_or(std::span<const std::byte>()));
   return module;
 }
 
