@@ -74,6 +74,23 @@ struct ChainLines {
   double ahead;  // bytes to prefetch for each byte that is read from `start`
 };
 
+// A call on `count` values, whose addresses stand in a table: from entry `first` on the result's, then the inputs'.
+struct PointwiseTableCall {
+  void (*apply)();     // the block's, or its apply_by_one
+  const void* kernel;  // the block's
+  const mydev_frame* frame;
+  size_t first;
+  int64_t count;
+};
+
+// How `mydev.copy` converts dense values, in steps whose results have `sizes` bytes a value. Its entry fills that in if
+// the frame's `decision` is one; UNIMPLEMENTED: it does not convert these, or changes signs.
+struct ValueConversion {
+  void (*steps[3])(void* to, const void* from, int64_t n);
+  int64_t sizes[3];
+  int count;  // of steps
+};
+
 struct PointwiseBlock {
   // Computes n values; out may be one of the inputs. by_one: the second input is one value; only if apply_by_one is
   // set. The frame gives the attributes. False: they failed, and the frame has a message.
@@ -82,6 +99,9 @@ struct PointwiseBlock {
   // Runs all calls on n values, one after the other, `iterations` times. Returns the call whose attributes failed, and
   // its frame has a message; nullptr: none failed. Any of the blocks will do: they are of one instruction set.
   const PointwiseCall* (*run_iterations)(std::span<PointwiseCall> calls, int64_t n, uint64_t iterations);
+  // Runs all calls, one after the other. Returns the call whose attributes failed, as run_iterations. Any of the blocks
+  // will do.
+  const PointwiseTableCall* (*run_table)(std::span<const PointwiseTableCall> calls, void* const* table);
   // Fills in n times the number that the operand is, as the kernel computes with it; operand 0 is the result.
   void (*fill)(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n);
   // Passes lines through all calls, each as the call's block computes it. Addresses are those of the first line. Any of

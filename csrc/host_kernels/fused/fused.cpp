@@ -1,35 +1,56 @@
-// Kernel group fused: `mydev.fused`, whose body is data (program/transform/fused_form.h). Its plan makes tiles of it
-// once.
+// Kernel group fused: `mydev.fused` and `mydev.small_steps`, whose bodies are data (program/transform/fused_form.h,
+// small_steps.h). Their plans read them once.
 #include <memory>
 
 #include "host_kernels/builtin_kernels.h"
 #include "host_kernels/fused/fused_tiles.h"
+#include "host_kernels/fused/small_program.h"
 
 namespace mydev::kernels {
 
 namespace {
 
-mydev_code plan(const mydev_frame* frame, mydev_plan* out) {
-  FusedTiles::Refusal why;
-  std::unique_ptr<const FusedTiles> tiles = FusedTiles::make(*frame, why);
-  if (tiles == nullptr) {
-    frame->host->set_error(frame, why.text.c_str());
-    return why.code;
-  }
-  out->decision = const_cast<FusedTiles*>(tiles.release());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  out->release = [](void* decision) { delete static_cast<const FusedTiles*>(decision); };
-  return MYDEV_OK;
+// Makes a decision of the frame's body, or says why there is none.
+template <typename Body>
+const Body* decide(const mydev_frame* frame, mydev_plan* out, mydev_code& code) {
+  Refusal why;
+  const Body* const body = Body::make(*frame, why).release();
+  code = why.code;
+  if (body == nullptr) frame->host->set_error(frame, why.text.c_str());
+  out->decision = const_cast<Body*>(body);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  out->release = [](void* decision) { delete static_cast<const Body*>(decision); };
+  return body;
 }
 
+mydev_code plan_tiles(const mydev_frame* frame, mydev_plan* out) {
+  mydev_code code = MYDEV_OK;
+  decide<FusedTiles>(frame, out, code);
+  return code;
+}
+
+mydev_code plan_small(const mydev_frame* frame, mydev_plan* out) {
+  mydev_code code = MYDEV_OK;
+  const SmallProgram* const program = decide<SmallProgram>(frame, out, code);
+  if (program != nullptr) out->scratch_bytes = program->scratch_bytes();
+  return code;
+}
+
+template <typename Body>
 mydev_code run(const mydev_frame* frame) {
-  return static_cast<const FusedTiles*>(frame->decision)->run(*frame);
+  return static_cast<const Body*>(frame->decision)->run(*frame);
 }
 
-constexpr mydev_kernel kFusedRecords[] = {{.struct_size = sizeof(mydev_kernel),
-                                           .name = "mydev.fused",
-                                           .entry = run,
-                                           .doc = "launches of other kernels, tile by tile; the body is attributes",
-                                           .plan = plan}};
+constexpr mydev_kernel kFusedRecords[] = {
+    {.struct_size = sizeof(mydev_kernel),
+     .name = "mydev.fused",
+     .entry = run<FusedTiles>,
+     .doc = "launches of other kernels, tile by tile; the body is attributes",
+     .plan = plan_tiles},
+    {.struct_size = sizeof(mydev_kernel),
+     .name = "mydev.small_steps",
+     .entry = run<SmallProgram>,
+     .doc = "launches of other kernels over a few elements, with loops and conditions; the body is attributes",
+     .plan = plan_small}};
 
 }  // namespace
 

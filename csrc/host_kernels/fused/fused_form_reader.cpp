@@ -2,103 +2,19 @@
 // made them: each number is checked before anything is computed with it, and the operands of a step's kernel fit its
 // contract.
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "host_kernels/builtin_kernels.h"
+#include "host_kernels/fused/form_reader.h"
 #include "host_kernels/fused/fused_tiles.h"
-#include "kernels/spec/contract.h"
-#include "runtime/base/instruction_set.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::kernels {
 
-namespace {
-
-constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
-
-template <typename... Parts>
-void require(bool holds, mydev_code code, const Parts&... parts) {
-  if (holds) [[likely]]
-    return;
-  std::ostringstream text;
-  (text << ... << parts);
-  throw Error(code, text.str());
-}
-template <typename... Parts>
-void check(bool holds, const Parts&... parts) {
-  require(holds, MYDEV_INVALID_ARGUMENT, parts...);
-}
-
-std::span<const mydev_attribute> entries_of(const mydev_attribute& dictionary) {
-  check(dictionary.kind == MYDEV_ATTRIBUTE_DICTIONARY, "'", dictionary.name, "' is no dictionary");
-  return {dictionary.value.attributes, dictionary.count};
-}
-
-// The entry of that name.
-const mydev_attribute& find(std::span<const mydev_attribute> attributes, const char* name, int32_t kind) {
-  const auto found = std::ranges::find_if(
-      attributes, [&](const mydev_attribute& attribute) { return std::string_view(attribute.name) == name; });
-  check(found != attributes.end(), "there is no '", name, "'");
-  check(found->kind == kind, "'", name, "' is of another kind of attribute");
-  return *found;
-}
-
-std::span<const int64_t> ints_of(std::span<const mydev_attribute> attributes, const char* name) {
-  const mydev_attribute& found = find(attributes, name, MYDEV_ATTRIBUTE_INT_ARRAY);
-  return {found.value.ints, found.count};
-}
-
-mydev_scalar scalar_of(const mydev_attribute& number) {
-  mydev_scalar scalar{};
-  if (number.kind == MYDEV_ATTRIBUTE_FLOAT) {
-    scalar.f = number.value.f;
-  } else if (number.kind == MYDEV_ATTRIBUTE_COMPLEX) {
-    scalar.c[0] = number.value.c[0];
-    scalar.c[1] = number.value.c[1];
-  } else {
-    check(number.kind == MYDEV_ATTRIBUTE_INT || number.kind == MYDEV_ATTRIBUTE_BOOL, "a number is none");
-    scalar.i = number.value.i;
-  }
-  return scalar;
-}
-
-// nullptr: there is none.
-const mydev_kernel* record_of(std::string_view name) {
-  static const auto& records = *new auto([] {
-    std::map<std::string_view, const mydev_kernel*> all;
-    for (const mydev_kernel* kernel : builtin_kernels(instruction_set())) all.emplace(kernel->name, kernel);
-    return all;
-  }());
-  const auto found = records.find(name);
-  return found == records.end() ? nullptr : found->second;
-}
-
-// How many elements from the first to the last, of an order of places; nothing if that is no number of bytes.
-std::optional<int64_t> reach_of(std::span<const int64_t> sizes, std::span<const int64_t> strides, bool upwards) {
-  int64_t reach = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    int64_t along = 0;
-    if (__builtin_mul_overflow(std::max<int64_t>(sizes[d] - 1, 0), strides[d], &along)) return std::nullopt;
-    if ((along > 0) == upwards && __builtin_add_overflow(reach, along, &reach)) return std::nullopt;
-  }
-  return reach;
-}
-
-bool is_empty(std::span<const int64_t> sizes) {
-  return std::ranges::count(sizes, 0) != 0;
-}
-
-}  // namespace
-
-FusedTiles::Refusal FusedTiles::read(const mydev_frame& frame) {
+Refusal FusedTiles::read(const mydev_frame& frame) {
   try {
     read_head(frame);
     const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
@@ -178,9 +94,7 @@ void FusedTiles::read_operand(const mydev_attribute& form, size_t i, const mydev
   const bool is_result = i < step.num_outputs;
   check(place >= kAbsentPlace, "operand ", i, " has the place ", place);
   check(place != kNumberPlace || !is_result, "operand ", i, " is written, and is a number");
-  const bool is_dtype =
-      dtype > 0 && dtype <= std::numeric_limits<int16_t>::max() && dtype_row(static_cast<int32_t>(dtype)).size != 0;
-  check(is_dtype || place == kAbsentPlace, "operand ", i, " has the dtype ", dtype, ", which is none");
+  if (place != kAbsentPlace) dtype_of(dtype, i);
   Operand& operand = step.operands.emplace_back(
       Operand{Operand::kAbsent, 0, offset, {strides.begin(), strides.end()}, static_cast<mydev_dtype>(dtype), {}});
   if (place == kNumberPlace) {
@@ -217,22 +131,16 @@ void FusedTiles::check_in_buffer(const Operand& operand, const mydev_buffer& buf
   const std::span<const int64_t> sizes(buffer.sizes, static_cast<size_t>(buffer.rank));
   const std::span<const int64_t> strides(buffer.strides, static_cast<size_t>(buffer.rank));
   if (is_empty(sizes_) || !advances_.empty()) return;
-  const std::optional<int64_t> least = reach_of(sizes_, operand.strides, false);
-  const std::optional<int64_t> most = reach_of(sizes_, operand.strides, true);
-  const std::optional<int64_t> first = reach_of(sizes, strides, false), last = reach_of(sizes, strides, true);
   const int64_t bytes = dtype_size(operand.dtype), own = dtype_size(static_cast<mydev_dtype>(buffer.dtype));
-  int64_t begin = 0, end = 0;
+  const auto reached = bytes_reached(sizes_, operand.strides, bytes, operand.offset);
+  const auto there = bytes_reached(sizes, strides, own, 0);
   const bool is_inside =
-      least && most && first && last && !is_empty(sizes) && !__builtin_mul_overflow(*least, bytes, &begin) &&
-      !__builtin_add_overflow(begin, operand.offset, &begin) && !__builtin_mul_overflow(*most + 1, bytes, &end) &&
-      !__builtin_add_overflow(end, operand.offset, &end) && begin >= *first * own && end <= (*last + 1) * own;
+      reached && there && !is_empty(sizes) && reached->first >= there->first && reached->second <= there->second;
   check(is_inside, "an operand of ", dtype_row(operand.dtype).name, ", ", operand.offset, " bytes into buffer ",
         operand.index, ", reaches beyond it");
 }
 
 void FusedTiles::check_contract(const Step& step) const {
-  const KernelContract* contract = builtin_contract(step.record->name);
-  if (contract == nullptr) return;
   const size_t rank = step.is_outer ? outer_rank_ : sizes_.size();
   std::vector<mydev_buffer> buffers;
   for (const Operand& operand : step.operands) {
@@ -245,9 +153,8 @@ void FusedTiles::check_contract(const Step& step) const {
     buffer.sizes = sizes_.data();
     buffer.strides = operand.strides.data();
   }
-  const std::string why = contract_violation(
-      *contract, make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes}));
-  check(why.empty(), why);
+  kernels::check_contract(step.record->name, buffers, step.num_outputs,
+                          {step.attributes->attributes, step.attributes->num_attributes});
 }
 
 }  // namespace mydev::kernels

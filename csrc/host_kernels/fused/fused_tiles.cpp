@@ -39,13 +39,6 @@ bool is_of_reduction_table(std::string_view name) {
          contract->results.size() == 1;
 }
 
-// True for kernels of isa/pointwise/pointwise.h, by the groups of their contracts.
-bool is_of_pointwise_table(std::string_view name) {
-  static constexpr std::string_view kGroups[] = {"unary", "binary", "comparison, membership", "ternary", "activation"};
-  const KernelContract* contract = builtin_contract(name);
-  return contract != nullptr && contract->is_pointwise() && std::ranges::count(kGroups, contract->group) != 0;
-}
-
 // Row-major strides: `rank` entries, 0 in those beyond the sizes.
 std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, size_t rank) {
   std::vector<int64_t> strides(rank);
@@ -143,7 +136,7 @@ bool FusedTiles::describes(Step& step, void* decision) const {
 
 // Whether all operands lie dense along the last dimension, or are one value there.
 bool FusedTiles::has_block(Step& step) const {
-  if (!is_of_pointwise_table(step.record->name)) return false;
+  if (!has_blocks(step.record->name)) return false;
   const size_t last = end_of(step) - 1;
   const bool is_one_line = std::ranges::all_of(std::span(sizes_).first(last), [](int64_t size) { return size == 1; });
   if (!step.is_outer && sizes_[last] < kShortestLine && !is_one_line) return false;

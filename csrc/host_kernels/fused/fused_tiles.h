@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "host_kernels/fused/form_reader.h"
 #include "host_kernels/pointwise_block.h"
 #include "host_kernels/row_reduction.h"
 #include "mydev/custom_call.h"
@@ -22,10 +23,6 @@ namespace mydev::kernels {
 
 class FusedTiles {
  public:
-  struct Refusal {
-    mydev_code code = MYDEV_OK;
-    std::string text;
-  };
   // Returns nothing, and why, if the frame cannot be run in tiles. UNIMPLEMENTED: a kernel is none of these, or needs
   // scratch, or iterations of several tiles are not apart. INVALID_ARGUMENT, with the attribute or the step and its
   // value: the form makes no sense. Keeps nothing of the frame.

@@ -1,6 +1,7 @@
 // Conditions, whose branches are programs of their own, and calls, which are inlined. Also operators that do nothing
 // here.
 #include <algorithm>
+#include <utility>
 
 #include "lowering/frame.h"
 #include "lowering/loops/body.h"
@@ -23,9 +24,12 @@ class Branches {
 
   void lower(Frame& frame, size_t first) const {
     const size_t last = op_.regions.size() - 1;
-    const program::Operand predicate = predicate_of(frame, first);
+    const Value* const condition = condition_of_index(frame);
+    const program::Operand predicate =
+        condition != nullptr ? frame.emit.dense(frame[*condition].view) : predicate_of(frame, first);
     program::SharedProgram then = branch(frame, op_.region(first));
     program::SharedProgram otherwise = first + 1 == last ? branch(frame, op_.region(last)) : rest(frame, first + 1);
+    if (condition != nullptr) std::swap(then, otherwise);
     std::vector<program::Operand> operands, results;
     give(frame, taken_, operands);
     for (const Value* result : op_.results) {
@@ -37,6 +41,16 @@ class Branches {
   }
 
  private:
+  // Returns the condition that an index of two branches is converted from, as by jax.lax.cond; nullptr: it is not.
+  const Value* condition_of_index(Frame& frame) const {
+    const Operation* const definition = index_.definition;
+    if (op_.op != Operator::kCase || op_.regions.size() != 2 || definition == nullptr ||
+        definition->op != Operator::kConvert || definition->block != op_.block) {
+      return nullptr;
+    }
+    const Value& condition = definition->operand(0);
+    return frame[condition].view.dtype == MYDEV_PRED ? &condition : nullptr;
+  }
   program::Operand predicate_of(Frame& frame, size_t branch) const {
     Emitter& emit = frame.emit;
     const Tensor& index = frame[index_];

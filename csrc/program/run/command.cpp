@@ -16,6 +16,7 @@
 #include "program/ir/launch_frame.h"
 #include "program/run/interned_string.h"
 #include "program/transform/fused_form.h"
+#include "program/transform/small_steps.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/command/host_work.h"
@@ -157,7 +158,7 @@ class HostCommand final : public Command {
   std::vector<mydev_buffer> buffers_;
 };
 
-constexpr const char* kFusedKernel = "mydev.fused";
+constexpr const char *kFusedKernel = "mydev.fused", *kSmallKernel = "mydev.small_steps", *kCopyKernel = "mydev.copy";
 
 // The uses of a fused step's buffers, in all iterations.
 std::vector<BufferUse> uses_of_fused(const Step& step) {
@@ -209,9 +210,14 @@ class FusedCommand final : public Command {
 
 // The host's record of the fused kernel computes with the host's kernels. So it fits only if no other kernel takes
 // their place.
-bool runs_hosts_kernels(const Step& step, const Device& device) {
-  return std::ranges::all_of(step.program->steps(), [&](const Step& launch) {
-    const mydev_kernel* kernel = resolve_step(device, launch.name.c_str());
+bool runs_hosts_kernels(const Program& program, const Device& device) {
+  return std::ranges::all_of(program.steps(), [&](const Step& step) {
+    if (step.program != nullptr) {
+      return runs_hosts_kernels(*step.program, device) &&
+             (step.otherwise == nullptr || runs_hosts_kernels(*step.otherwise, device));
+    }
+    if (step.kind == StepKind::kFill) return true;
+    const mydev_kernel* kernel = resolve_step(device, step.kind == StepKind::kCopy ? kCopyKernel : step.name.c_str());
     const KernelChoice* choice = kernel != nullptr ? as_choice(*kernel) : nullptr;
     return kernel != nullptr && (choice == nullptr || choice->candidates.front().staged);
   });
@@ -246,25 +252,30 @@ std::unique_ptr<Command> make_copy(const Step& step, const SlotFacts& slots, Str
                                                                         : MYDEV_COPY_DEVICE_TO_DEVICE;
     return std::make_unique<CopyCommand>(step, kind);
   }
-  constexpr const char* kCopy = "mydev.copy";
   const Device& device = stream.device();
-  if (device.driver->copy_strided != nullptr && resolve_kernel(device, kCopy) == nullptr) {
+  if (device.driver->copy_strided != nullptr && resolve_kernel(device, kCopyKernel) == nullptr) {
     return std::make_unique<StridedCopyCommand>(step);
   }
-  return make_launch(kCopy, step, slots, stream);
+  return make_launch(kCopyKernel, step, slots, stream);
 }
 
 }  // namespace
 
 std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   if (step.kind != StepKind::kFused && step.kind != StepKind::kRepeat) return nullptr;
-  const mydev_kernel* kernel = resolve_step(stream.device(), kFusedKernel);
-  if (kernel == nullptr) return nullptr;
+  const char* name = kFusedKernel;
   std::optional<Attributes> form = fused_form(step);
-  if (!form) return nullptr;
+  if (!form) {
+    name = kSmallKernel;
+    form = small_form(step);
+  }
+  const mydev_kernel* kernel = form ? resolve_step(stream.device(), name) : nullptr;
+  if (kernel == nullptr) return nullptr;
   try {
     auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);
-    if (command->is_decided() && (command->of_driver() || runs_hosts_kernels(step, stream.device()))) return command;
+    if (command->is_decided() && (command->of_driver() || runs_hosts_kernels(*step.program, stream.device()))) {
+      return command;
+    }
   } catch (const KernelDeclined&) {  // NOLINT(bugprone-empty-catch): the step is a call then
   }
   return nullptr;

@@ -4,6 +4,8 @@
 
 #include "program/plan/live_ranges.h"
 #include "program/run/interned_string.h"
+#include "program/transform/fusible_run.h"
+#include "program/transform/fusion.h"
 #include "runtime/base/source_location.h"
 #include "runtime/base/status.h"
 #include "runtime/command/executable.h"
@@ -31,12 +33,17 @@ std::vector<bool> constants_of(const Step& step, const SlotFacts& slots) {
   return constants;
 }
 
+// Returns what a step calls. If no kernel takes steps of a few elements as one launch, those that go tile by tile do.
+SharedProgram called_program(const Step& step) {
+  return step.kind == StepKind::kFused && !FusibleRun::of(*step.program) ? fuse_runs(step.program) : step.program;
+}
+
 // A step that calls a program: once, a number of times, while a byte is not zero, or depending on a byte. If the
 // device's compiler has compiled the program, the steps are run only where a stream captures them.
 class CallCommand final : public Command {
  public:
   CallCommand(const Step& step, const SlotFacts& slots, Preparation& preparation, const char* where)
-      : step_(step), then_(*step.program, preparation, where, constants_of(step, slots)) {
+      : step_(step), called_(called_program(step)), then_(*called_, preparation, where, constants_of(step, slots)) {
     if (step.otherwise != nullptr) {
       otherwise_ = std::make_unique<PreparedProgram>(*step.otherwise, preparation, where, constants_of(step, slots));
     }
@@ -136,6 +143,7 @@ class CallCommand final : public Command {
   }
 
   const Step& step_;
+  SharedProgram called_;
   PreparedProgram then_;
   std::unique_ptr<PreparedProgram> otherwise_;
   void* predicate_ = nullptr;

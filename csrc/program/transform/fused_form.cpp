@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "program/text/text.h"
+#include "program/transform/form_attributes.h"
 #include "program/transform/fusible_run.h"
-#include "runtime/frame/dtype.h"
 
 namespace mydev::program {
 
 namespace {
-
-constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
 
 // True if each operand that the called program writes is given to it once, and moves by at least its size or not at
 // all.
@@ -29,23 +27,6 @@ bool has_rounds_apart(const Step& step) {
     if (advance != 0 && std::abs(advance) < static_cast<int64_t>(slot.bytes())) return false;
   }
   return true;
-}
-
-mydev_attribute dictionary(const char* name, const std::vector<mydev_attribute>& entries) {
-  mydev_attribute attribute{name, MYDEV_ATTRIBUTE_DICTIONARY, 0, static_cast<uint32_t>(entries.size()), {}};
-  attribute.value.attributes = entries.data();
-  return attribute;
-}
-
-mydev_attribute number_attribute(const Operand& operand) {
-  switch (scalar_kind(operand.dtype)) {
-    case ScalarKind::kInteger:
-      return int_attribute("number", operand.number.i);
-    case ScalarKind::kFloat:
-      return float_attribute("number", operand.number.f);
-    default:
-      return complex_attribute("number", operand.number.c[0], operand.number.c[1]);
-  }
 }
 
 // The index of each slot of the called program: first its own results, then its parameters, then its temporaries.
@@ -94,8 +75,8 @@ struct StepForm {
                int_array_attribute("dtypes", dtypes),
                int_array_attribute("offsets", offsets),
                int_array_attribute("strides", strides),
-               dictionary("numbers", numbers),
-               dictionary("attributes", own)};
+               dictionary_attribute("numbers", numbers),
+               dictionary_attribute("attributes", own)};
   }
 };
 
@@ -116,7 +97,8 @@ std::optional<Attributes> fused_form(const Step& step) {
   std::string body = repeats ? std::to_string(step.count) + " times: " : "";
   for (const Step& launch : program.steps()) {
     const Step& view = views.emplace_back(run->in_its_sizes(launch));
-    steps.push_back(dictionary(launch.name.c_str(), forms.emplace_back(view, places, run->sizes().size()).entries));
+    steps.push_back(
+        dictionary_attribute(launch.name.c_str(), forms.emplace_back(view, places, run->sizes().size()).entries));
     body += (forms.size() == 1 ? "" : "; ") + print_step(program, launch);
   }
   mydev_attribute text{"body", MYDEV_ATTRIBUTE_STRING, 0, static_cast<uint32_t>(body.size()), {}};
@@ -128,7 +110,7 @@ std::optional<Attributes> fused_form(const Step& step) {
       int_attribute("iterations", repeats ? static_cast<int64_t>(step.count) : 1),
       int_array_attribute("advances", step.advances),
       bool_attribute("apart", !repeats || has_rounds_apart(step)),
-      dictionary("steps", steps)};
+      dictionary_attribute("steps", steps)};
   return Attributes(attributes);
 }
 

@@ -9,6 +9,7 @@
 
 #include "program/transform/fusible_run.h"
 #include "program/transform/outline.h"
+#include "program/transform/small_steps.h"
 
 namespace mydev::program {
 
@@ -57,6 +58,10 @@ SharedProgram fuse(const Program& program, const std::map<const Program*, Shared
 }  // namespace
 
 SharedProgram fuse(const SharedProgram& program) {
+  return fuse_runs(gather_small_steps(program));
+}
+
+SharedProgram fuse_runs(const SharedProgram& program) {
   std::map<const Program*, SharedProgram> fused;
   std::set<std::string> names;
   const std::vector<const Program*> programs = programs_of(*program);
@@ -70,6 +75,10 @@ SharedProgram fuse(const SharedProgram& program) {
     for (const Step& step : each->steps()) {
       const bool is_repeated_run = step.kind == StepKind::kRepeat && is_one_run(*step.program);
       if (is_repeated_run || step.executable != nullptr) kept.insert(step.program.get());
+      if (step.kind == StepKind::kFused) {
+        const std::vector<const Program*> inside = programs_of(*step.program);
+        kept.insert(inside.begin(), inside.end());
+      }
     }
   }
   for (const Program* each : programs) {

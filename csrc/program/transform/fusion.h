@@ -12,7 +12,9 @@ namespace mydev::program {
 // Returns the program, and the programs that it calls, with runs of two or more launches fused. Temporaries that only
 // one run touches become temporaries of the fused program. A program that is repeated and is one run stays as it is:
 // the whole loop goes tile by tile, all iterations of a tile before the next tile. Returns the program itself if there
-// is nothing to fuse.
+// is nothing to fuse. Steps of a few elements become fused steps of another kind first (small_steps.h).
 SharedProgram fuse(const SharedProgram& program);
+// The same without those of a few elements. Fused steps that there are stay as they are.
+SharedProgram fuse_runs(const SharedProgram& program);
 
 }  // namespace mydev::program

@@ -55,7 +55,7 @@ struct Row {
 class Fused : public testing::TestWithParam<Row> {};
 
 TEST_P(Fused, IsWhatGoesTogether) {
-  const SharedProgram fused = fuse(parsed(GetParam().text));
+  const SharedProgram fused = fuse_runs(parsed(GetParam().text));
   EXPECT_EQ(fused->steps().size(), GetParam().steps) << print(*fused);
 }
 
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Program, Fused, testing::ValuesIn(kRows),
 
 TEST(FusedReductions, AreOneLaunch) {
   if (resolve_kernel(device(0), "mydev.fused") == nullptr) GTEST_SKIP() << "needs the kernel mydev.fused";
-  const SharedProgram program = fuse(parsed(kRows[1].text));
+  const SharedProgram program = fuse_runs(parsed(kRows[1].text));
   Executor executor = executor_of(program);
   EXPECT_EQ(executor.plan().arena_bytes, 0U);
   const Floats x(std::vector<float>(8192, 1)), y(std::vector<float>(8192, 0));
@@ -190,7 +190,7 @@ TEST(FusedReductions, GiveTheSameForResultsBeyondTheCaches) {
   constexpr size_t kCount = size_t{2100} * 1024;
   std::vector<float> x(kCount);
   for (size_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
-  EXPECT_EQ(run_once(fuse(program), {x}, kCount), run_once(program, {x}, kCount));
+  EXPECT_EQ(run_once(fuse_runs(program), {x}, kCount), run_once(program, {x}, kCount));
 }
 
 TEST(FusedReductions, GiveAVarianceWithoutItsMean) {
@@ -202,7 +202,7 @@ TEST(FusedReductions, GiveAVarianceWithoutItsMean) {
 })");
   std::vector<float> x(size_t{40} * 24);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
-  EXPECT_EQ(run_once(fuse(program), {x}, 40), run_once(program, {x}, 40));
+  EXPECT_EQ(run_once(fuse_runs(program), {x}, 40), run_once(program, {x}, 40));
 }
 
 class FusedRows : public testing::TestWithParam<int64_t> {};
@@ -230,7 +230,7 @@ TEST_P(FusedRows, GiveTheSameAtEachLength) {
 })");
   std::vector<float> x(static_cast<size_t>(37 * GetParam()));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1000) / 250 - 2;
-  EXPECT_EQ(run_once(fuse(program), {x}, x.size()), run_once(program, {x}, x.size()));
+  EXPECT_EQ(run_once(fuse_runs(program), {x}, x.size()), run_once(program, {x}, x.size()));
 }
 INSTANTIATE_TEST_SUITE_P(Program, FusedRows, testing::Values(63, 64, 65, 100, 255, 1000, 1023, 1024, 1025, 3000));
 
@@ -478,14 +478,14 @@ TEST(FusedReductions, DivideByWhatIsTheSameInARow) {
   for (float& divisor : divisors) divisor = number(200);
   std::ranges::copy(kEnds, divisors.begin());
   const std::vector<Bytes> parameters = {bytes_of(x), bytes_of(divisors)};
-  EXPECT_EQ(results_of(fuse(program), parameters), results_of(program, parameters));
+  EXPECT_EQ(results_of(fuse_runs(program), parameters), results_of(program, parameters));
 }
 
 TEST(RandomPrograms, GiveWhatTheirLaunchesGive) {
   if (resolve_kernel(device(0), "mydev.prod") == nullptr) GTEST_SKIP() << "needs the kernel mydev.prod";
   size_t fused_steps = 0;
   fuzz(60, 1, [&](Random& random) {
-    const SharedProgram program = RandomProgram(random).build(), fused = fuse(program);
+    const SharedProgram program = RandomProgram(random).build(), fused = fuse_runs(program);
     std::vector<Bytes> parameters;
     for (const SlotIndex slot : program->parameters()) {
       parameters.push_back(some_elements(random, program->slots()[slot]));

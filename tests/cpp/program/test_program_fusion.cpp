@@ -32,7 +32,7 @@ class Fusion : public testing::TestWithParam<Passed> {};
 
 TEST_P(Fusion, MakesOneStepOfNeighbours) {
   const std::string head = "programs version 1\n\n";
-  EXPECT_EQ(print(*fuse(parsed(GetParam().text))), head + GetParam().fused);
+  EXPECT_EQ(print(*fuse_runs(parsed(GetParam().text))), head + GetParam().fused);
 }
 
 constexpr Passed kPassed[] = {

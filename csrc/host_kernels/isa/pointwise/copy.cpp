@@ -9,6 +9,7 @@
 #include "host_kernels/isa/simd/element_conversion.h"
 #include "host_kernels/isa/simd/simd.h"
 #include "host_kernels/isa/simd/strided_runs.h"
+#include "host_kernels/pointwise_block.h"
 #include "host_kernels/strided_layout.h"
 #include "runtime/base/parallel.h"
 #include "runtime/frame/dtype.h"
@@ -408,12 +409,25 @@ bool flag(const mydev_frame* frame, uint32_t index) {
   return index < frame->num_attributes && frame->attributes[index].value.i != 0;
 }
 
+mydev_code describe_conversion(const mydev_frame& frame, ValueConversion& out) {
+  const Conversion found = find_conversion(static_cast<mydev_dtype>(frame.buffers[kIn].dtype),
+                                           static_cast<mydev_dtype>(frame.buffers[kOut].dtype));
+  if (found.count < 1 || flag(&frame, 0) || flag(&frame, 1)) return MYDEV_UNIMPLEMENTED;
+  out.count = found.count;
+  std::copy_n(found.steps, found.count, out.steps);
+  std::copy_n(found.sizes, found.count, out.sizes);
+  return MYDEV_OK;
+}
+
 mydev_code copy_entry(const mydev_frame* frame) {
   if (frame->num_outputs != 1 || frame->num_inputs != 1) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
   }
   const mydev_buffer& out = frame->buffers[kOut];
   const mydev_buffer& in = frame->buffers[kIn];
+  if (frame->decision != nullptr) {
+    return describe_conversion(*frame, *static_cast<ValueConversion*>(frame->decision));
+  }
   Plan plan;
   if (!make_layout(frame->buffers, 2, plan.layout)) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one shape, of at most 64 dimensions");

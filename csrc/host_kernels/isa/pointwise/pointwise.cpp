@@ -300,6 +300,18 @@ const PointwiseCall* run_iterations(std::span<PointwiseCall> calls, int64_t n, u
   return nullptr;
 }
 
+const PointwiseTableCall* run_table(std::span<const PointwiseTableCall> calls, void* const* table) {
+  for (const PointwiseTableCall& call : calls) {
+    const Params params(call.frame->attributes, call.frame->num_attributes);
+    reinterpret_cast<Apply>(call.apply)(params, table[call.first], table + call.first + 1, call.count);
+    if (params.failed()) [[unlikely]] {
+      call.frame->host->set_error(call.frame, static_cast<const PointwiseKernel*>(call.kernel)->failure);
+      return &call;
+    }
+  }
+  return nullptr;
+}
+
 void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& number, void* values, int64_t n) {
   ScalarValue value;
   set_scalar(value, block.wanted[operand], number);
@@ -316,6 +328,7 @@ mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& fram
   const Apply by_one = is_exact ? kernel.by_one.*compute.apply : nullptr;
   block = {run_block,
            run_iterations,
+           run_table,
            fill_block,
            run_chain,
            joined_operation,

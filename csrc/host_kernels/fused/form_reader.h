@@ -1,0 +1,61 @@
+// Reading the attributes of kernels whose body is data. Whoever calls such a kernel may have made them: each number is
+// checked before anything is computed with it. Functions throw Error: INVALID_ARGUMENT if the attributes make no sense.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "mydev/custom_call.h"
+#include "runtime/base/status.h"
+
+namespace mydev::kernels {
+
+inline constexpr int64_t kNumberPlace = -1, kAbsentPlace = -2;
+
+// Why a frame cannot be run.
+struct Refusal {
+  mydev_code code = MYDEV_OK;
+  std::string text;
+};
+
+template <typename... Parts>
+void require(bool holds, mydev_code code, const Parts&... parts) {
+  if (holds) [[likely]]
+    return;
+  std::ostringstream text;
+  (text << ... << parts);
+  throw Error(code, text.str());
+}
+template <typename... Parts>
+void check(bool holds, const Parts&... parts) {
+  require(holds, MYDEV_INVALID_ARGUMENT, parts...);
+}
+
+std::span<const mydev_attribute> entries_of(const mydev_attribute& dictionary);
+// The entry of that name, which is of that kind.
+const mydev_attribute& find(std::span<const mydev_attribute> attributes, const char* name, int32_t kind);
+std::span<const int64_t> ints_of(std::span<const mydev_attribute> attributes, const char* name);
+mydev_scalar scalar_of(const mydev_attribute& number);
+// Refuses what is no dtype of a present operand.
+mydev_dtype dtype_of(int64_t dtype, size_t operand);
+// The built-in record of that name, for this processor; nullptr: there is none.
+const mydev_kernel* record_of(std::string_view name);
+
+// True for kernels of isa/pointwise/pointwise.h, by the groups of their contracts.
+bool has_blocks(std::string_view kernel);
+
+bool is_empty(std::span<const int64_t> sizes);
+// The bytes from the first element that a view touches to behind the last; nothing if they are no numbers of bytes.
+std::optional<std::pair<int64_t, int64_t>> bytes_reached(std::span<const int64_t> sizes,
+                                                         std::span<const int64_t> strides, int64_t element_bytes,
+                                                         int64_t offset);
+// Refuses a step whose operands do not fit the contract of its kernel. Data pointers are not looked at.
+void check_contract(const char* kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
+                    std::span<const mydev_attribute> attributes);
+
+}  // namespace mydev::kernels

@@ -1,0 +1,181 @@
+#include "host_kernels/fused/small_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/driver/host_services.h"
+#include "runtime/frame/kernel_messages.h"
+
+namespace mydev::kernels {
+
+// One run: where everything lies now. The vectors are the thread's.
+struct SmallProgram::Run {
+  const mydev_frame& outer;
+  std::vector<char*>& bases;  // of the places
+  std::vector<void*>& table;  // the pointers
+  std::vector<mydev_buffer>& buffers;
+
+  mydev_code fail(const mydev_frame& frame, mydev_code code) const {
+    const std::optional<std::string> message = take_kernel_message(frame);
+    const std::string text = std::string(frame.kernel->name) + ": " + message.value_or("it gave no message");
+    outer.host->set_error(&outer, text.c_str());
+    return code;
+  }
+};
+
+namespace {
+
+template <typename Value>
+void move_values(char* to, const char* from, const int32_t* to_offsets, const int32_t* from_offsets, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    Value value;
+    std::memcpy(&value, from + from_offsets[i], sizeof value);
+    std::memcpy(to + to_offsets[i], &value, sizeof value);
+  }
+}
+
+}  // namespace
+
+mydev_code SmallProgram::run(const mydev_frame& frame) const noexcept {
+  static thread_local std::vector<char*> bases;
+  static thread_local std::vector<void*> table;
+  static thread_local std::vector<mydev_buffer> buffers;
+  try {
+    bases.resize(places_.size());
+    table.resize(pointers_.size());
+  } catch (const std::bad_alloc&) {
+    frame.host->set_error(&frame, "no host memory for the addresses of the steps");
+    return MYDEV_RESOURCE_EXHAUSTED;
+  }
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.kind == Place::kBuffer) bases[i] = static_cast<char*>(frame.buffers[i].data);
+    if (place.kind == Place::kScratch) bases[i] = static_cast<char*>(frame.scratch) + place.offset;
+    if (place.kind == Place::kConstant) bases[i] = constant_data_[static_cast<size_t>(place.offset)];
+  }
+  for (size_t i = 0; i < pointers_.size(); ++i) {
+    const Pointer& pointer = pointers_[i];
+    if (places_[pointer.place].kind != Place::kMoving) table[i] = bases[pointer.place] + pointer.offset;
+  }
+  Run run{frame, bases, table, buffers};
+  return run_items(0, items_.size(), run);
+}
+
+mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
+  mydev_code code = MYDEV_OK;
+  for (size_t i = begin; i < end && code == MYDEV_OK;) {
+    const Item& item = items_[i];
+    size_t next = i + 1;
+    switch (item.kind) {
+      case Item::kCalls:
+        if (const PointwiseTableCall* failed =
+                run_calls_(std::span(calls_).subspan(item.first, item.count), run.table.data())) {
+          code = run.fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
+        }
+        break;
+      case Item::kMove:
+        move(moves_[item.first], run.table.data());
+        break;
+      case Item::kConvert: {
+        const Convert& convert = converts_[item.first];
+        convert.apply(run.table[convert.to], run.table[convert.from], convert.count);
+        break;
+      }
+      case Item::kKernel:
+        code = run_kernel(kernels_[item.first], run);
+        break;
+      case Item::kRepeat:
+        code = repeat(i, run);
+        next = item.end;
+        break;
+      case Item::kWhile:
+        while (code == MYDEV_OK && *static_cast<const uint8_t*>(run.table[item.first]) != 0) {
+          code = run_items(i + 1, item.end, run);
+        }
+        next = item.end;
+        break;
+      case Item::kIf:
+        code = *static_cast<const uint8_t*>(run.table[item.first]) != 0 ? run_items(i + 1, item.otherwise, run)
+                                                                        : run_items(item.otherwise, item.end, run);
+        next = item.end;
+        break;
+    }
+    i = next;
+  }
+  return code;
+}
+
+mydev_code SmallProgram::repeat(size_t index, Run& run) const {
+  const Item& item = items_[index];
+  const std::span<const Advance> advances = std::span(advances_).subspan(item.first, item.count);
+  for (const Advance& advance : advances) {
+    const Place& place = places_[advance.place];
+    run.bases[advance.place] = run.bases[place.base] + place.offset;
+    for (const size_t pointer : advance.pointers) {
+      run.table[pointer] = run.bases[advance.place] + pointers_[pointer].offset;
+    }
+  }
+  for (int64_t iteration = 0; iteration < item.iterations; ++iteration) {
+    if (iteration != 0) {
+      for (const Advance& advance : advances) {
+        run.bases[advance.place] += advance.bytes;
+        for (const size_t pointer : advance.pointers) {
+          run.table[pointer] = static_cast<char*>(run.table[pointer]) + advance.bytes;
+        }
+      }
+    }
+    const mydev_code code = run_items(index + 1, item.end, run);
+    if (code != MYDEV_OK) return code;
+  }
+  return MYDEV_OK;
+}
+
+void SmallProgram::move(const Move& move, void* const* table) const {
+  char* const to = static_cast<char*>(table[move.to]);
+  const char* const from = static_cast<const char*>(table[move.from]);
+  if (move.to_offsets.empty()) {
+    std::memmove(to, from, static_cast<size_t>(move.count * move.value_bytes));
+    return;
+  }
+  struct Sixteen {
+    uint64_t halves[2];
+  };
+  const int32_t *to_offsets = move.to_offsets.data(), *from_offsets = move.from_offsets.data();
+  switch (move.value_bytes) {
+    case 1:
+      return move_values<uint8_t>(to, from, to_offsets, from_offsets, move.count);
+    case 2:
+      return move_values<uint16_t>(to, from, to_offsets, from_offsets, move.count);
+    case 4:
+      return move_values<uint32_t>(to, from, to_offsets, from_offsets, move.count);
+    case 8:
+      return move_values<uint64_t>(to, from, to_offsets, from_offsets, move.count);
+    default:
+      return move_values<Sixteen>(to, from, to_offsets, from_offsets, move.count);
+  }
+}
+
+mydev_code SmallProgram::run_kernel(const Kernel& kernel, Run& run) const {
+  mydev_frame frame = *kernel.frame;
+  run.buffers.assign(frame.buffers, frame.buffers + kernel.pointers.size());
+  for (size_t i = 0; i < kernel.pointers.size(); ++i) {
+    if (kernel.pointers[i] != kNoPointer) run.buffers[i].data = run.table[kernel.pointers[i]];
+  }
+  frame.buffers = run.buffers.data();
+  frame.device = run.outer.device;
+  frame.stream = run.outer.stream;
+  frame.host = &host_services();
+  frame.decision = kernel.decision.get();
+  if (frame.scratch_bytes != 0) frame.scratch = static_cast<char*>(run.outer.scratch) + kernel_scratch_;
+  const mydev_code code = frame.kernel->entry(&frame);
+  if (code != MYDEV_OK) [[unlikely]]
+    return run.fail(frame, code);
+  forget_kernel_message(frame);
+  return MYDEV_OK;
+}
+
+}  // namespace mydev::kernels

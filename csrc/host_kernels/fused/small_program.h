@@ -1,0 +1,108 @@
+// The body of `mydev.small_steps` (program/transform/small_steps.h) on the host: steps over a few elements each.
+//
+// The steps run one after the other, on one thread. A pointwise step is one call of its kernel's block
+// (pointwise_block.h), on addresses in a table that a run fills in once. Its operands lie dense there: those that do
+// not are moved to scratch before. Copies are moves. Other steps call their kernels. All results are, to the bit, those
+// of the kernels. Made once; then any thread may run it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "host_kernels/fused/form_reader.h"
+#include "host_kernels/pointwise_block.h"
+#include "mydev/custom_call.h"
+#include "runtime/command/decision.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev::kernels {
+
+class SmallProgram {
+ public:
+  // Returns nothing, and why, if the frame cannot be run so. UNIMPLEMENTED: a kernel is none of the host's, or
+  // declines. INVALID_ARGUMENT, with the attribute or the step and its value: the form makes no sense. Keeps nothing of
+  // the frame.
+  static std::unique_ptr<const SmallProgram> make(const mydev_frame& frame, Refusal& why);
+
+  uint64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  // Runs a frame of the same buffers but for their addresses. Gives the code and the message of a kernel that fails.
+  mydev_code run(const mydev_frame& frame) const noexcept;
+
+ private:
+  class Reader;
+  struct Run;
+
+  // Memory that operands lie in: first the frame's buffers, then the places of the form, then those of this class.
+  struct Place {
+    enum Kind : uint8_t { kBuffer, kScratch, kConstant, kMoving };
+    Kind kind;
+    int64_t bytes;   // that views may reach, from 0 or `begin` on; not known of moving places
+    int64_t offset;  // in the scratch, among the constants; of a moving place: in `base`
+    size_t base;     // of a moving place
+    int64_t begin = 0;
+  };
+  // An entry of the table of addresses.
+  struct Pointer {
+    size_t place;
+    int64_t offset;  // bytes
+  };
+  // Copies `count` values. Offsets are in bytes from the two addresses, one for each value; none: they lie dense.
+  struct Move {
+    size_t to, from;  // pointers
+    int64_t value_bytes, count;
+    std::vector<int32_t> to_offsets, from_offsets;
+  };
+  // Converts `count` dense values.
+  struct Convert {
+    void (*apply)(void* to, const void* from, int64_t n);
+    size_t to, from;  // pointers
+    int64_t count;
+  };
+  struct Kernel {
+    OwnedFrame frame;              // without addresses
+    std::vector<size_t> pointers;  // of its buffers; kNoPointer: a number or absent
+    Decision decision;
+  };
+  struct Advance {
+    size_t place;                  // a moving one
+    int64_t bytes;                 // from iteration to iteration
+    std::vector<size_t> pointers;  // that lie in it
+  };
+  // What is done next. Items of a loop or condition stand behind it.
+  struct Item {
+    enum Kind : uint8_t { kCalls, kMove, kConvert, kKernel, kRepeat, kWhile, kIf };
+    Kind kind;
+    size_t first = 0;      // of calls_; the move, the kernel; the pointer to the byte; the first of advances_
+    size_t count = 0;      // of calls, of advances
+    size_t otherwise = 0;  // item
+    size_t end = 0;        // behind the items of the loop or condition
+    int64_t iterations = 0;
+  };
+  static constexpr size_t kNoPointer = SIZE_MAX;
+
+  SmallProgram() = default;
+  mydev_code run_items(size_t begin, size_t end, Run& run) const;
+  mydev_code run_kernel(const Kernel& kernel, Run& run) const;
+  mydev_code repeat(size_t index, Run& run) const;
+  void move(const Move& move, void* const* table) const;
+
+  std::vector<Place> places_;
+  std::vector<Pointer> pointers_;
+  std::vector<Item> items_;
+  std::vector<PointwiseTableCall> calls_;
+  const PointwiseTableCall* (*run_calls_)(std::span<const PointwiseTableCall>, void* const*) = nullptr;
+  std::vector<Move> moves_;
+  std::vector<Convert> converts_;
+  std::vector<Kernel> kernels_;
+  std::vector<Advance> advances_;
+  std::vector<OwnedFrame> attributes_;  // of calls
+  std::deque<std::vector<std::max_align_t>> constants_;
+  std::vector<char*> constant_data_;  // of each constant
+  uint64_t scratch_bytes_ = 0;
+  uint64_t kernel_scratch_ = 0;  // where in the scratch that of kernels begins
+};
+
+}  // namespace mydev::kernels

@@ -1,0 +1,348 @@
+// Steps over a few elements become one launch, whatever their shapes, and compute what the launches compute.
+#include "program/transform/small_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/registry/kernel_registry.h"
+#include "program/transform/fusion.h"
+#include "program_fixture.h"
+#include "runtime/command/command_hooks.h"
+#include "runtime/command/launch.h"
+
+namespace mydev::program {
+namespace {
+
+using Values = std::vector<float>;
+
+Values some_values(size_t count) {
+  Values values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 7) - 2.5F + 0.01F * static_cast<float>(i);
+  return values;
+}
+
+bool has_kernel() {
+  return resolve_kernel(device(0), "mydev.small_steps") != nullptr;
+}
+
+std::vector<std::string>& launched() {
+  static std::vector<std::string> names;
+  return names;
+}
+
+// Runs the program as it is and with its small steps together, and returns the values of the latter, which are those of
+// the former to the bit.
+Values expect_same(const SharedProgram& program, const std::vector<Values>& parameters, size_t count) {
+  const SharedProgram gathered = fuse(program);
+  EXPECT_NE(gathered, program) << "no steps are gathered";
+  const Values expected = run_once(program, parameters, count);
+  launched().clear();
+  const int id = add_command_hook({.submitted = [](void*, const CommandRecord& record) {
+    if (record.kind == CommandKind::kLaunch) launched().emplace_back(record.name);
+  }});
+  const Values values = run_once(gathered, parameters, count);
+  remove_command_hook(id);
+  for (size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(expected[i])) << "element " << i;
+  }
+  return values;
+}
+
+void expect_one_launch() {
+  if (!has_kernel()) return;
+  EXPECT_EQ(std::ranges::count(launched(), "mydev.small_steps"), 1) << launched().size() << " launches";
+  EXPECT_EQ(launched().size(), 1U);
+}
+
+// --- which steps
+// ------------------------------------------------------------------------------------------------------
+
+TEST(SmallSteps, AreGatheredWhateverTheirShapes) {
+  const SharedProgram program = parsed(R"(program p(x: f32[6], w: f32[2,3]) -> (y: f32[2]) {
+  temporary m: f32[2,3]
+  temporary s: f32[2]
+  m = launch mydev.mul(x f32[2,3], w)
+  s f32[2,3]{1,0} = launch mydev.sum(m)
+  y = launch mydev.neg(s f32[2])
+}
+)");
+  const std::string text = print(*fuse(program));
+  EXPECT_NE(text.find("fused"), std::string::npos) << text;
+}
+
+TEST(SmallSteps, LeaveOneRunToTiles) {
+  const SharedProgram program = parsed(R"(program p(x: f32[8]) -> (y: f32[8]) {
+  temporary t: f32[8]
+  t = launch mydev.exp(x)
+  y = launch mydev.neg(t)
+}
+)");
+  EXPECT_EQ(gather_small_steps(program), program);
+}
+
+TEST(SmallSteps, LeaveLargeOnes) {
+  const SharedProgram program = parsed(R"(program p(x: f32[2048]) -> (y: f32[32,64]) {
+  temporary t: f32[64,32]
+  t = launch mydev.exp(x f32[64,32])
+  y = copy t f32[32,64]{1,32}
+}
+)");
+  EXPECT_EQ(gather_small_steps(program), program);
+}
+
+// --- values ----------------------------------------------------------------------------------------------------------
+
+struct Case {
+  const char *what, *text;
+  std::vector<size_t> parameters;
+  size_t count;
+  friend void PrintTo(const Case& value, std::ostream* to) { *to << value.what; }
+};
+class SmallStepsCompute : public testing::TestWithParam<Case> {};
+
+TEST_P(SmallStepsCompute, WhatTheLaunchesCompute) {
+  std::vector<Values> parameters;
+  for (const size_t count : GetParam().parameters) parameters.push_back(some_values(count));
+  expect_same(parsed(GetParam().text), parameters, GetParam().count);
+  expect_one_launch();
+}
+
+const Case kCases[] = {
+    {"ViewsWithGapsAndBroadcastOnes",
+     R"(program p(x: f32[3,4], w: f32[3]) -> (y: f32[4,3]) {
+  temporary t: f32[4,3]
+  temporary u: f32[3]
+  t = launch mydev.mul(x f32[4,3]{1,4}, w f32[4,3]{0,1})
+  u = launch mydev.add(t+4 f32[3], t+8 f32[3]{3}; alpha=2.0)
+  y f32[3,4]{1,3} = launch mydev.sub(x, u f32[3,4]{1,0}; alpha=1.0)
+}
+)",
+     {12, 3},
+     12},
+    {"NumbersAndConversions",
+     R"(program p(x: f32[5]) -> (y: f32[5]) {
+  temporary p: pred[5]
+  temporary i: s32[5]
+  temporary h: f16[5]
+  temporary s: s32[]
+  p = launch mydev.gt(x, f32[5] 0.0)
+  i = launch mydev.copy(p; conj=false, neg=false)
+  s s32[5]{0} = launch mydev.sum(i)
+  h = launch mydev.copy(x; conj=false, neg=true)
+  i = launch mydev.mul(i, s s32[5]{0})
+  y = launch mydev.copy(i; conj=false, neg=false)
+  y+4 f32[2] = launch mydev.copy(h+4 f16[2]; conj=false, neg=false)
+}
+)",
+     {5},
+     5},
+    {"FillsCopiesAndConcatenations",
+     R"(program p(x: f32[4], w: f32[2]) -> (y: f32[8]) {
+  temporary c: f32[6]
+  c f32[1,6,1] = launch mydev.concatenate(x f32[1,4,1], w f32[1,2,1])
+  y = fill hex "0000803f"
+  y+8 f32[3] = copy c f32[3]{2}
+  y+24 f32[2]{1} = launch mydev.mul(y+24 f32[2], w)
+}
+)",
+     {4, 2},
+     8},
+    {"LoopsWhoseOperandsMove",
+     R"(program row(donated s: f32[], donated out: f32[1], x: f32[3]) -> (s, out) {
+  temporary t: f32[]
+  t f32[3]{0} = launch mydev.sum(x)
+  s = launch mydev.add(s, t; alpha=0.5)
+  out = copy s f32[1]
+}
+program p(x: f32[4,3]) -> (y: f32[4]) {
+  temporary s: f32[]
+  s = fill hex "00"
+  y = fill hex "00"
+  repeat 4 row(s, y f32[1] by 4, x f32[3] by 12)
+}
+)",
+     {12},
+     4},
+    {"LoopsBackwardsInLoops",
+     R"(program inner(donated out: f32[1], x: f32[1]) -> (out) {
+  out = launch mydev.add(x, out; alpha=1.0)
+}
+program outer(donated out: f32[1], x: f32[3]) -> (out) {
+  temporary t: f32[1]
+  repeat 3 inner(out, x+8 f32[1] by -4)
+  t = launch mydev.mul(out, f32[1] 0.5)
+  out = copy t
+}
+program p(x: f32[2,3]) -> (y: f32[2]) {
+  y = fill hex "00"
+  repeat 2 outer(y+4 f32[1] by -4, x f32[3] by 12)
+}
+)",
+     {6},
+     2},
+    {"ConditionsAndWhileLoops",
+     R"(program halve(donated x: f32[], donated go: pred[]) -> (x, go) {
+  x = launch mydev.mul(x, f32 0.5)
+  go = launch mydev.gt(x, f32 1.0)
+}
+program grow(donated x: f32[], donated go: pred[]) -> (x, go) {
+  constant one: f32[] = hex "0000803f"
+  x = launch mydev.add(x, one; alpha=3.0)
+  go = launch mydev.lt(x, f32 100.0)
+}
+program step(donated x: f32[], donated go: pred[], donated n: s32[]) -> (x, go, n) {
+  temporary odd: pred[]
+  temporary bit: s32[]
+  bit = launch mydev.bitwise_and(n, s32 1)
+  odd = launch mydev.copy(bit; conj=false, neg=false)
+  if odd then grow else halve(x, go)
+  n = launch mydev.add(n, s32 1; alpha=1)
+  go = launch mydev.lt(n, s32 9)
+}
+program p(x: f32[]) -> (y: f32[]) {
+  temporary go: pred[]
+  temporary n: s32[]
+  y = copy x
+  n = fill hex "00"
+  go = fill hex "01"
+  while go step(y, go, n)
+}
+)",
+     {1},
+     1},
+    {"NoElementsAndNoIterations",
+     R"(program body(donated y: f32[2]) -> (y) {
+  y = launch mydev.add(y, f32[2] 1.0; alpha=1.0)
+}
+program p(x: f32[2]) -> (y: f32[2]) {
+  temporary t: f32[3]
+  temporary u: f32[0,3]
+  u = launch mydev.neg(x f32[0,3])
+  t f32[0,3]{0,1} = launch mydev.sum(u)
+  y = launch mydev.add(x, t f32[2]; alpha=1.0)
+  repeat 0 body(y)
+}
+)",
+     {2},
+     2},
+};
+INSTANTIATE_TEST_SUITE_P(, SmallStepsCompute, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+TEST(SmallSteps, PassOnTheFailureOfAKernel) {
+  const SharedProgram program = fuse(parsed(R"(program p(x: f32[3]) -> (y: f32[]) {
+  temporary i: s32[3]
+  temporary q: s32[3]
+  temporary s: s32[]
+  i = launch mydev.copy(x; conj=false, neg=false)
+  q = launch mydev.div_trunc(s32[3] 7, i)
+  s s32[3]{0} = launch mydev.sum(q)
+  y = launch mydev.copy(s; conj=false, neg=false)
+}
+)"));
+  const Error error = error_of([&] { run_once(program, {{1, 0, 2}}, 1); });
+  expect_error(error, MYDEV_FAILED_PRECONDITION, "ZeroDivisionError");
+  EXPECT_EQ(run_once(program, {{1, 7, 2}}, 1), (Values{11}));
+}
+
+// A run of the executor sees other addresses than the run before.
+TEST(SmallSteps, RunAgainElsewhere) {
+  Executor executor = executor_of(fuse(parsed(R"(program body(donated y: f32[2], x: f32[2]) -> (y) {
+  y = launch mydev.add(y, x; alpha=1.0)
+}
+program p(x: f32[4]) -> (y: f32[2]) {
+  y = copy x+8 f32[2]
+  repeat 2 body(y, x f32[2] by 8)
+}
+)")));
+  const Floats x({1, 2, 3, 4}), y({0, 0}), z({0, 0}), x2({10, 20, 30, 40});
+  executor.run(default_stream(0), std::vector{x.binding()}, std::vector{y.binding()});
+  executor.run(default_stream(0), std::vector{x2.binding()}, std::vector{z.binding()});
+  EXPECT_EQ(y.read(), (Values{7, 10}));
+  EXPECT_EQ(z.read(), (Values{70, 100}));
+}
+
+// --- forms that make no sense
+// ------------------------------------------------------------------------------------------
+
+// t = x + 1; y[i] = t[0] + x[i].
+constexpr const char* kGood =
+    R"(program p(x: f32[2]) -> (y: f32[2]) {
+  y = launch mydev.small_steps(x; body="b", memory=[0, 8, 0, 2, 0, 0, 2, 1, 0], constants={}, steps={)"
+    R"("mydev.add"={results=1, places=[2, 1, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], ranks=[1, 1, 1], )"
+    R"(sizes=[2, 2, 2], strides=[1, 1, 0], numbers={number=1.0}, attributes={alpha=1.0}}, )"
+    R"("repeat"={count=2, moves=[3, 4, 4, 4], end=3}, )"
+    R"("mydev.add"={results=1, places=[3, 2, 4], dtypes=[11, 11, 11], offsets=[0, 0, 0], ranks=[1, 1, 1], )"
+    R"(sizes=[1, 1, 1], strides=[1, 1, 1], numbers={}, attributes={alpha=1.0}}})
+})";
+
+void expect_good() {
+  EXPECT_EQ(run_once(parsed(kGood), {{1, 5}}, 2), (Values{3, 7}));
+}
+
+struct Mistake {
+  const char *name, *from, *to;  // in the text
+  mydev_code code;
+  const char* message;
+};
+class SmallForm : public testing::TestWithParam<Mistake> {};
+
+TEST_P(SmallForm, IsRefusedWithWhatIsWrong) {
+  if (!has_kernel()) GTEST_SKIP() << "needs the kernel mydev.small_steps";
+  std::string text = kGood;
+  const size_t at = text.find(GetParam().from);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, std::string(GetParam().from).size(), GetParam().to);
+  expect_error(error_of([&] { run_once(parsed(text), {{1, 5}}, 2); }), GetParam().code, GetParam().message);
+  expect_good();
+}
+
+constexpr Mistake kMistakes[] = {
+    {"NoMemory", "memory=[0", "others=[0", MYDEV_INVALID_ARGUMENT, "there is no 'memory'"},
+    {"MemoryInTwos", "2, 1, 0]", "2, 1]", MYDEV_INVALID_ARGUMENT, "'memory' has 8 numbers"},
+    {"MemoryOfNoKind", "2, 1, 0]", "5, 1, 0]", MYDEV_INVALID_ARGUMENT, "place 4 is of kind 5"},
+    {"HugeTemporary", "0, 8, 0", "0, 88888888888, 0", MYDEV_INVALID_ARGUMENT, "place 2 has 88888888888 bytes"},
+    {"MissingConstant", "0, 8, 0", "1, 8, 0", MYDEV_INVALID_ARGUMENT, "place 2 is constant 0, of 0"},
+    {"MovesAlongItself", "2, 1, 0]", "2, 4, 0]", MYDEV_INVALID_ARGUMENT, "place 4 moves along place 4"},
+    {"NoSteps", ", steps={", ", others={", MYDEV_INVALID_ARGUMENT, "there is no 'steps'"},
+    {"UnknownKernel", "\"mydev.add\"={results=1, places=[2", "\"mydev.ad\"={results=1, places=[2", MYDEV_UNIMPLEMENTED,
+     "step 0 of mydev.small_steps (mydev.ad)"},
+    {"EndsTooLate", "end=3", "end=4", MYDEV_INVALID_ARGUMENT, "'end' is step 4"},
+    {"EndsBeforeItself", "end=3", "end=1", MYDEV_INVALID_ARGUMENT, "'end' is step 1"},
+    {"NegativeCount", "count=2", "count=-2", MYDEV_INVALID_ARGUMENT, "repeated -2 times"},
+    {"MovesAFixedPlace", "moves=[3, 4, 4, 4]", "moves=[2, 4]", MYDEV_INVALID_ARGUMENT, "place 2 does not move"},
+    {"UnknownPlace", "places=[2, 1, -1]", "places=[9, 1, -1]", MYDEV_INVALID_ARGUMENT, "there is no place 9"},
+    {"BeyondTheTemporary", "offsets=[0, 0, 0], ranks=[1, 1, 1], sizes=[2",
+     "offsets=[4, 0, 0], ranks=[1, 1, 1], sizes=[2", MYDEV_INVALID_ARGUMENT,
+     "operand 0 of f32, 4 bytes into place 2, reaches beyond it"},
+    {"BeforeTheBuffer", "offsets=[0, 0, 0], ranks=[1, 1, 1], sizes=[2", "offsets=[0, -4, 0], ranks=[1, 1, 1], sizes=[2",
+     MYDEV_INVALID_ARGUMENT, "operand 1 of f32, -4 bytes into place 1, reaches beyond it"},
+    {"NegativeSize", "sizes=[2, 2, 2]", "sizes=[-2, 2, 2]", MYDEV_INVALID_ARGUMENT, "a dimension of size -2"},
+    {"LargeArray", "sizes=[2, 2, 2]", "sizes=[2, 4611686018427387904, 2]", MYDEV_INVALID_ARGUMENT, "no small array"},
+    {"RankBeyondTheSizes", "ranks=[1, 1, 1], sizes=[2", "ranks=[1, 7, 1], sizes=[2", MYDEV_INVALID_ARGUMENT,
+     "operand 1 has rank 7"},
+    {"SizesTooMany", "sizes=[2, 2, 2], strides=[1, 1, 0]", "sizes=[2, 2, 2, 2], strides=[1, 1, 0, 0]",
+     MYDEV_INVALID_ARGUMENT, "there are 4 sizes, of 3 dimensions"},
+    {"UnknownDtype", "dtypes=[11, 11, 11]", "dtypes=[11, 99, 11]", MYDEV_INVALID_ARGUMENT, "the dtype 99"},
+    {"MissingNumber", "numbers={number=1.0}", "numbers={}", MYDEV_INVALID_ARGUMENT, "operand 2 is no number"},
+    {"ShapesThatDoNotFit", "sizes=[1, 1, 1]", "sizes=[1, 2, 1]", MYDEV_INVALID_ARGUMENT,
+     "step 2 of mydev.small_steps (mydev.add)"},
+    {"AnotherDtypeThanTheKernels", "dtypes=[11, 11, 11]", "dtypes=[11, 4, 11]", MYDEV_INVALID_ARGUMENT,
+     "step 0 of mydev.small_steps (mydev.add)"},
+};
+INSTANTIATE_TEST_SUITE_P(Mistakes, SmallForm, testing::ValuesIn(kMistakes),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(SmallFormText, MayBeWrittenAsText) {
+  if (!has_kernel()) GTEST_SKIP() << "needs the kernel mydev.small_steps";
+  expect_good();
+}
+
+}  // namespace
+}  // namespace mydev::program
