@@ -1,6 +1,7 @@
 #include "host_kernels/fused/fused_tiles.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <new>
@@ -365,7 +366,9 @@ mydev_code FusedTiles::run(const mydev_frame& frame) const noexcept {
       static_cast<int64_t>(std::min<uint64_t>(iterations_, kGrainCheap));  // more do not matter here
   const int64_t work = chunk_ * inner_ * row() * static_cast<int64_t>(steps_.size()) * iterations;
   parallel_for(count_, std::max<int64_t>(1, kGrainCheap / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-    static thread_local Worker worker;
+    // Bodies that take turns, as those of one program, find what the thread prepared for them.
+    static thread_local std::array<Worker, 8> workers;
+    Worker& worker = workers[id_ % workers.size()];
     mydev_code code = MYDEV_OK;
     try {
       worker.prepare(*this, frame);

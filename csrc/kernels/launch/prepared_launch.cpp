@@ -47,7 +47,7 @@ void PreparedLaunch::run(mydev_frame& frame, Stream& stream) const {
     frame.scratch = nullptr;
     frame.scratch_bytes = 0;
     launch_kernel(*kernel_, frame, stream);
-  } else if (candidate_ != nullptr && candidate_->staged) {
+  } else if (is_staged()) {
     launch_staged({*candidate_, uses_, declined_, scratch_bytes_, Decision(decision_.get(), nullptr)}, frame, stream);
   } else if ((candidate_ == nullptr || !candidate_->enqueues) && !stream.needs_care()) [[likely]] {
     launch(*record_, frame, stream, decision_.get());

@@ -34,8 +34,10 @@ class PreparedLaunch {
   }
   // True if the driver runs the record that takes the frame.
   bool of_driver() const noexcept { return candidate_ != nullptr && candidate_->of_driver; }
+  // True if the record runs on copies of the operands in the host's memory.
+  bool is_staged() const noexcept { return candidate_ != nullptr && candidate_->staged; }
   // The scratch that the frame of each run must have; 0 if each launch finds its own.
-  uint64_t scratch_bytes() const noexcept { return candidate_ != nullptr && candidate_->staged ? 0 : scratch_bytes_; }
+  uint64_t scratch_bytes() const noexcept { return is_staged() ? 0 : scratch_bytes_; }
   void run(mydev_frame& frame, Stream& stream) const;
 
  private:

@@ -188,6 +188,14 @@ class FusedCommand final : public Command {
 
   bool is_decided() const noexcept { return launch_.is_decided(); }
   bool of_driver() const noexcept { return launch_.of_driver(); }
+  // Loops may go through large arrays row by row, and copies are of whole ones.
+  bool copies_too_much() const {
+    constexpr uint64_t kMostCopied = 1 << 20;
+    uint64_t bytes = 0;
+    for (const Operand& view : step_.results) bytes += bytes_of(view);
+    for (const Operand& view : step_.operands) bytes += bytes_of(view);
+    return launch_.is_staged() && bytes > kMostCopied;
+  }
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
   bool is_repeatable() const noexcept override { return launch_.is_repeatable(); }
@@ -273,6 +281,7 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
   if (kernel == nullptr) return nullptr;
   try {
     auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);
+    if (name == kSmallKernel && command->copies_too_much()) return nullptr;
     if (command->is_decided() && (command->of_driver() || runs_hosts_kernels(*step.program, stream.device()))) {
       return command;
     }

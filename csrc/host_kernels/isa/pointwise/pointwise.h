@@ -121,12 +121,19 @@ Op make_operator(const Params& params) {
   }
 }
 
-// The output may be an input, so different elements never depend on each other: ivdep.
+// The output may be an input, so different elements never depend on each other: ivdep. One value alone, as in steps over
+// a few elements, does not go the way through the vectors' loop.
 template <typename Op, typename Out, typename T, int inputs>
 void apply_lanes(const Params& params, void* out, const void* const* in, int64_t n) {
   const Op op = make_operator<Op>(params);
   Out* const to = static_cast<Out*>(out);
   const T* const a = static_cast<const T*>(in[0]);
+  if constexpr (inputs == 2) {
+    if (n == 1) {
+      *to = static_cast<Out>(op(*a, *static_cast<const T*>(in[1])));
+      return;
+    }
+  }
   if constexpr (inputs == 1) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(op(a[i]));
