@@ -47,4 +47,26 @@ inline bool have_floating_dtypes(const mydev_frame* frame) {
   return true;
 }
 
+// The entry of a kernel of any floating dtypes, which computes in f64 if buffer `kDecides`, which is never absent, is
+// f64, and else in f32.
+template <mydev_kernel_fn kFloat, mydev_kernel_fn kDouble, size_t kDecides>
+mydev_code floating_entry(const mydev_frame* frame) {
+  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
+  return frame->buffers[kDecides].dtype == MYDEV_F64 ? kDouble(frame) : kFloat(frame);
+}
+
+// The entry of a kernel all of whose operands are f32, or all f64.
+template <mydev_code (*kFloat)(const mydev_frame&), mydev_code (*kDouble)(const mydev_frame&)>
+mydev_code f32_or_f64_entry(const mydev_frame* frame) {
+  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
+  switch (frame->buffers[0].dtype) {
+    case MYDEV_F32:
+      return kFloat(*frame);
+    case MYDEV_F64:
+      return kDouble(*frame);
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
+}
+
 }  // namespace mydev::kernels::MYDEV_ISA

@@ -153,7 +153,8 @@ int64_t BytecodeAttributes::integer(Cursor& cursor, const Type& type) {
   return is_unsigned ? value & ((int64_t{1} << row.bits) - 1) : value;
 }
 
-Float BytecodeAttributes::floating(Cursor& cursor, const Type& type) {
+Float BytecodeAttributes::floating(Cursor& cursor) {
+  const Type& type = *this->type(cursor);
   const ElementRow& row = element_row(type.element);
   if (type.kind != TypeKind::kElement || row.kind != ElementKind::kFloat) {
     cursor.fail("a float is of the type ", type.text());
@@ -163,7 +164,10 @@ Float BytecodeAttributes::floating(Cursor& cursor, const Type& type) {
   return {float_of_bits(type.element, bits), bits, &type};
 }
 
-TensorLiteral BytecodeAttributes::literal(const Type* type, std::span<const std::byte> bytes, size_t offset) {
+TensorLiteral BytecodeAttributes::literal(Cursor& cursor) {
+  const Type* type = this->type(cursor);
+  const size_t offset = cursor.offset();
+  const std::span<const std::byte> bytes = cursor.blob();
   if (!type->is_tensor() || !type->is_static()) {
     Cursor::fail_at(offset, "a literal is of the type ", type->text(), ", which is no tensor of known sizes");
   }
@@ -224,6 +228,28 @@ Type BytecodeAttributes::shaped_type(Cursor& cursor, TypeKind kind) {
   if (element->kind != TypeKind::kElement) cursor.fail("the elements of a tensor are of the type ", element->text());
   shaped.element = element->element;
   return shaped;
+}
+
+Type BytecodeAttributes::function_type(Cursor& cursor) {
+  Type function;
+  function.kind = TypeKind::kFunction;
+  function.inputs = types(cursor);
+  function.results = types(cursor);
+  return function;
+}
+
+Type BytecodeAttributes::tuple_type(Cursor& cursor) {
+  Type tuple;
+  tuple.kind = TypeKind::kTuple;
+  tuple.inputs = types(cursor);
+  return tuple;
+}
+
+Type BytecodeAttributes::unranked_type(Cursor& cursor) {
+  Type unranked;
+  unranked.kind = TypeKind::kUnranked;
+  unranked.element = type(cursor)->element;
+  return unranked;
 }
 
 }  // namespace mydev::stablehlo

@@ -49,12 +49,14 @@ class BytecodeAttributes {
   Attribute dictionary(Cursor& cursor);
   Type complex_type(Cursor& cursor);
   Type shaped_type(Cursor& cursor, TypeKind kind);
+  Type function_type(Cursor& cursor);
+  Type tuple_type(Cursor& cursor);
+  Type unranked_type(Cursor& cursor);
+  TensorLiteral literal(Cursor& cursor);
+  Float floating(Cursor& cursor);  // its type, then its bits
 
-  // Makes a literal from its bytes in bytecode.
-  TensorLiteral literal(const Type* type, std::span<const std::byte> bytes, size_t offset);
-  // A number, written as the bits of its type.
-  int64_t integer(Cursor& cursor, const Type& type);  // of a bare number
-  Float floating(Cursor& cursor, const Type& type);
+  // A bare number, written as the bits of its type.
+  int64_t integer(Cursor& cursor, const Type& type);
 
   Module::Contents& contents() noexcept { return contents_; }
 

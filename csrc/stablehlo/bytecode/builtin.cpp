@@ -46,12 +46,6 @@ Attribute nested_symbol(Cursor& cursor, BytecodeAttributes& table) {
   return {Symbol{std::move(path)}};
 }
 
-Attribute dense_elements(Cursor& cursor, BytecodeAttributes& table) {
-  const Type* type = table.type(cursor);
-  const size_t offset = cursor.offset();
-  return {table.literal(type, cursor.blob(), offset)};
-}
-
 // Numbers without a shape: they are a literal of one dimension.
 Attribute dense_array(Cursor& cursor, BytecodeAttributes& table) {
   const Type* element = table.type(cursor);
@@ -115,14 +109,12 @@ Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table) {
       if (type->element == ElementType::kPred) return {value != 0};
       return {Integer{value, type}};
     }
-    case kFloat: {
-      const Type* type = table.type(cursor);
-      return {table.floating(cursor, *type)};
-    }
+    case kFloat:
+      return {table.floating(cursor)};
     case kDenseArray:
       return dense_array(cursor, table);
     case kDenseElements:
-      return dense_elements(cursor, table);
+      return {table.literal(cursor)};
     default:
       break;
   }
@@ -134,30 +126,21 @@ Attribute decode_builtin_attribute(Cursor& cursor, BytecodeAttributes& table) {
 Type decode_builtin_type(Cursor& cursor, BytecodeAttributes& table) {
   const size_t offset = cursor.offset();
   const uint64_t code = cursor.varint();
-  Type type;
   switch (code) {
     case kIntegerType:
       return integer_type(cursor);
     case kFunctionType:
-      type.kind = TypeKind::kFunction;
-      type.inputs = table.types(cursor);
-      type.results = table.types(cursor);
-      return type;
+      return table.function_type(cursor);
     case kComplexType:
       return table.complex_type(cursor);
     case kNoneType:
-      return type;
+      return {};
     case kTensorType:
       return table.shaped_type(cursor, TypeKind::kTensor);
     case kTupleType:
-      type.kind = TypeKind::kTuple;
-      type.inputs = table.types(cursor);
-      return type;
-    case kUnrankedTensorType: {
-      type.kind = TypeKind::kUnranked;
-      type.element = table.type(cursor)->element;
-      return type;
-    }
+      return table.tuple_type(cursor);
+    case kUnrankedTensorType:
+      return table.unranked_type(cursor);
     default:
       break;
   }

@@ -117,10 +117,8 @@ Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table) {
       return table.dictionary(cursor);
     case kFftType:
       return enumeration(cursor, FftType::kIrfft, "kind of Fourier transform");
-    case kFloat: {
-      const Type* type = table.type(cursor);
-      return {table.floating(cursor, *type)};
-    }
+    case kFloat:
+      return {table.floating(cursor)};
     case kInteger: {
       const Type* type = table.type(cursor);
       return {Integer{table.integer(cursor, *type), type}};
@@ -135,11 +133,8 @@ Attribute decode_vhlo_attribute(Cursor& cursor, BytecodeAttributes& table) {
       return enumeration(cursor, RngDistribution::kNormal, "distribution of random numbers", RngDistribution::kUniform);
     case kString:
       return {std::string(table.string(cursor))};
-    case kTensor: {
-      const Type* type = table.type(cursor);
-      const size_t blob = cursor.offset();
-      return {table.literal(type, cursor.blob(), blob)};
-    }
+    case kTensor:
+      return {table.literal(cursor)};
     case kTranspose:
       return enumeration(cursor, Transpose::kAdjoint, "transposition");
     case kType:
@@ -163,10 +158,7 @@ Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
     case kComplexType:
       return table.complex_type(cursor);
     case kFunctionType:
-      type.kind = TypeKind::kFunction;
-      type.inputs = table.types(cursor);
-      type.results = table.types(cursor);
-      return type;
+      return table.function_type(cursor);
     case kTensorType:
       return table.shaped_type(cursor, TypeKind::kTensor);
     case kTensorTypeWithEncoding:
@@ -175,13 +167,9 @@ Type decode_vhlo_type(Cursor& cursor, BytecodeAttributes& table) {
       type.kind = TypeKind::kToken;
       return type;
     case kTupleType:
-      type.kind = TypeKind::kTuple;
-      type.inputs = table.types(cursor);
-      return type;
+      return table.tuple_type(cursor);
     case kUnrankedTensorType:
-      type.kind = TypeKind::kUnranked;
-      type.element = table.type(cursor)->element;
-      return type;
+      return table.unranked_type(cursor);
     case kWitnessType:
       type.kind = TypeKind::kWitness;
       return type;

@@ -227,18 +227,8 @@ mydev_code embedding_backward(const mydev_frame* frame) {
   if (frame->buffers[0].dtype != frame->buffers[1].dtype || !Indices{frame->buffers[2]}.supported()) {
     return MYDEV_UNIMPLEMENTED;
   }
-  switch (frame->buffers[0].dtype) {
-    case MYDEV_F32:
-      return embedding_backward_as<float, float>(frame);
-    case MYDEV_F64:
-      return embedding_backward_as<double, double>(frame);
-    case MYDEV_F16:
-      return embedding_backward_as<_Float16, float>(frame);
-    case MYDEV_BF16:
-      return embedding_backward_as<BFloat16Bits, float>(frame);
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
+  return visit_floating_type(frame->buffers[0].dtype,
+                             [&]<typename T, typename C> { return embedding_backward_as<T, C>(frame); });
 }
 
 uint64_t embedding_backward_bytes(const mydev_frame* frame) {

@@ -272,17 +272,10 @@ mydev_code backward_as(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-// `in`: the operand whose type decides, and is never absent.
-template <mydev_code (*kFloat)(const mydev_frame*), mydev_code (*kDouble)(const mydev_frame*), size_t in>
-mydev_code entry(const mydev_frame* frame) {
-  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
-  return frame->buffers[in].dtype == MYDEV_F64 ? kDouble(frame) : kFloat(frame);
-}
-
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.batch_norm_training", entry<training_as<float>, training_as<double>, 5>),
-    kernel_record("mydev.batch_norm_inference", entry<inference_as<float>, inference_as<double>, 1>),
-    kernel_record("mydev.batch_norm_backward", entry<backward_as<float>, backward_as<double>, 4>),
+    kernel_record("mydev.batch_norm_training", floating_entry<training_as<float>, training_as<double>, 5>),
+    kernel_record("mydev.batch_norm_inference", floating_entry<inference_as<float>, inference_as<double>, 1>),
+    kernel_record("mydev.batch_norm_backward", floating_entry<backward_as<float>, backward_as<double>, 4>),
 };
 
 }  // namespace

@@ -229,18 +229,10 @@ uint64_t backward_scratch(const mydev_frame* frame) {
   return static_cast<uint64_t>(row_pieces(sizes[0]) * 2 * sizes[1]) * sizeof(double);
 }
 
-mydev_code forward_entry(const mydev_frame* frame) {
-  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
-  return frame->buffers[3].dtype == MYDEV_F64 ? forward_as<double>(frame) : forward_as<float>(frame);
-}
-mydev_code backward_entry(const mydev_frame* frame) {
-  if (!have_floating_dtypes(frame)) return MYDEV_UNIMPLEMENTED;
-  return frame->buffers[4].dtype == MYDEV_F64 ? backward_as<double>(frame) : backward_as<float>(frame);
-}
-
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.layer_norm", forward_entry),
-    kernel_record("mydev.layer_norm_backward", backward_entry, backward_scratch),
+    kernel_record("mydev.layer_norm", floating_entry<forward_as<float>, forward_as<double>, 3>),
+    kernel_record("mydev.layer_norm_backward", floating_entry<backward_as<float>, backward_as<double>, 4>,
+                  backward_scratch),
 };
 
 }  // namespace

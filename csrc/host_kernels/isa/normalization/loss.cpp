@@ -25,18 +25,7 @@ mydev_code for_float_type(const mydev_frame* frame) {
       !have_dtype(frame, target + 1, 5, dtype)) {
     return MYDEV_UNIMPLEMENTED;
   }
-  switch (frame->buffers[0].dtype) {
-    case MYDEV_F16:
-      return Loss<_Float16>::run(frame);
-    case MYDEV_BF16:
-      return Loss<BFloat16Bits>::run(frame);
-    case MYDEV_F32:
-      return Loss<float>::run(frame);
-    case MYDEV_F64:
-      return Loss<double>::run(frame);
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
+  return visit_floating_type(dtype, [&]<typename T, typename> { return Loss<T>::run(frame); });
 }
 
 template <typename T>

@@ -46,7 +46,7 @@ T sum_of(int64_t n, const Term& term) {
 }
 
 template <typename T>
-void forward(const mydev_frame& frame) {
+mydev_code forward(const mydev_frame& frame) {
   T* out = data<T>(frame.buffers[0]);
   T* inverse_rms = data<T>(frame.buffers[1]);
   const T* x = data<T>(frame.buffers[2]);
@@ -67,6 +67,7 @@ void forward(const mydev_frame& frame) {
       }
     }
   });
+  return MYDEV_OK;
 }
 
 // With y = x * s: d x = s * (g w - y * mean(g w y)).
@@ -117,20 +118,6 @@ void backward_weight(const mydev_frame& frame) {
   });
 }
 
-mydev_code forward_entry(const mydev_frame* frame) {
-  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
-  switch (frame->buffers[0].dtype) {
-    case MYDEV_F32:
-      forward<float>(*frame);
-      return MYDEV_OK;
-    case MYDEV_F64:
-      forward<double>(*frame);
-      return MYDEV_OK;
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
-}
-
 template <typename T>
 mydev_code backward(const mydev_frame& frame) {
   backward_x<T>(frame);
@@ -138,21 +125,9 @@ mydev_code backward(const mydev_frame& frame) {
   return MYDEV_OK;
 }
 
-mydev_code backward_entry(const mydev_frame* frame) {
-  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
-  switch (frame->buffers[0].dtype) {
-    case MYDEV_F32:
-      return backward<float>(*frame);
-    case MYDEV_F64:
-      return backward<double>(*frame);
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
-}
-
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.rms_norm", forward_entry),
-    kernel_record("mydev.rms_norm_backward", backward_entry),
+    kernel_record("mydev.rms_norm", f32_or_f64_entry<forward<float>, forward<double>>),
+    kernel_record("mydev.rms_norm_backward", f32_or_f64_entry<backward<float>, backward<double>>),
 };
 
 }  // namespace

@@ -45,22 +45,9 @@ mydev_code backward(const mydev_frame& frame) {
   return MYDEV_OK;
 }
 
-template <mydev_code (*kFloat)(const mydev_frame&), mydev_code (*kDouble)(const mydev_frame&)>
-mydev_code entry(const mydev_frame* frame) {
-  if (!have_one_floating_dtype(frame)) return MYDEV_UNIMPLEMENTED;
-  switch (frame->buffers[0].dtype) {
-    case MYDEV_F32:
-      return kFloat(*frame);
-    case MYDEV_F64:
-      return kDouble(*frame);
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
-}
-
 constexpr mydev_kernel kRecords[] = {
-    kernel_record("mydev.swiglu", entry<forward<float>, forward<double>>),
-    kernel_record("mydev.swiglu_backward", entry<backward<float>, backward<double>>),
+    kernel_record("mydev.swiglu", f32_or_f64_entry<forward<float>, forward<double>>),
+    kernel_record("mydev.swiglu_backward", f32_or_f64_entry<backward<float>, backward<double>>),
 };
 
 }  // namespace

@@ -336,26 +336,9 @@ mydev_code nearest_entry(const mydev_frame* frame) {
   return MYDEV_OK;
 }
 
-// Calls body.template operator()<T, C>() for the floating element type and the type that it is computed in.
-template <typename Body>
-mydev_code for_floating_type(const mydev_frame* frame, const Body& body) {
-  if (frame->buffers[0].dtype != frame->buffers[1].dtype) return MYDEV_UNIMPLEMENTED;
-  switch (frame->buffers[0].dtype) {
-    case MYDEV_F16:
-      return body.template operator()<_Float16, float>();
-    case MYDEV_BF16:
-      return body.template operator()<BFloat16Bits, float>();
-    case MYDEV_F32:
-      return body.template operator()<float, float>();
-    case MYDEV_F64:
-      return body.template operator()<double, double>();
-    default:
-      return MYDEV_UNIMPLEMENTED;
-  }
-}
-
 mydev_code linear_entry(const mydev_frame* frame) {
-  return for_floating_type(frame, [&]<typename T, typename C>() -> mydev_code {
+  if (frame->buffers[0].dtype != frame->buffers[1].dtype) return MYDEV_UNIMPLEMENTED;
+  return visit_floating_type(frame->buffers[0].dtype, [&]<typename T, typename C>() -> mydev_code {
     if (!is_valid(frame)) return refuse(frame);
     interpolate<T>(problem_of<C>(frame, frame->buffers[0], frame->buffers[1], /*linear=*/true));
     return MYDEV_OK;
@@ -364,7 +347,8 @@ mydev_code linear_entry(const mydev_frame* frame) {
 
 template <bool kLinear>
 mydev_code backward_entry(const mydev_frame* frame) {
-  return for_floating_type(frame, [&]<typename T, typename C>() -> mydev_code {
+  if (frame->buffers[0].dtype != frame->buffers[1].dtype) return MYDEV_UNIMPLEMENTED;
+  return visit_floating_type(frame->buffers[0].dtype, [&]<typename T, typename C>() -> mydev_code {
     if (!is_valid(frame)) return refuse(frame);
     gather_gradients<T>(problem_of<C>(frame, frame->buffers[1], frame->buffers[0], kLinear));
     return MYDEV_OK;

@@ -101,6 +101,24 @@ bool visit_element_type(int32_t dtype, const Body& body) {
   }
 }
 
+// Calls body.template operator()<T, C>() for the floating element type and the type that it is computed in;
+// MYDEV_UNIMPLEMENTED for other types.
+template <typename Body>
+mydev_code visit_floating_type(int32_t dtype, const Body& body) {
+  switch (dtype) {
+    case MYDEV_F16:
+      return body.template operator()<_Float16, float>();
+    case MYDEV_BF16:
+      return body.template operator()<BFloat16Bits, float>();
+    case MYDEV_F32:
+      return body.template operator()<float, float>();
+    case MYDEV_F64:
+      return body.template operator()<double, double>();
+    default:
+      return MYDEV_UNIMPLEMENTED;
+  }
+}
+
 template <typename To, typename From>
 void load_elements(const void* source, int64_t stride, int64_t count, To* __restrict target) {
   const From* from = static_cast<const From*>(source);
