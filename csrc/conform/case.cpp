@@ -18,11 +18,6 @@ class Skipped final : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-std::vector<Suite>& registered_suites() {
-  static std::vector<Suite> registered;
-  return registered;
-}
-
 }  // namespace
 
 const char* status_name(Status status) noexcept {
@@ -68,15 +63,6 @@ bool Checks::failed() const {
 std::vector<std::string> Checks::messages() const {
   const std::lock_guard lock(mutex_);
   return messages_;
-}
-
-bool register_suite(Suite suite) {
-  registered_suites().push_back(std::move(suite));
-  return true;
-}
-
-std::span<const Suite> suites() noexcept {
-  return registered_suites();
 }
 
 void on_threads(int count, const std::function<void(int)>& work) {

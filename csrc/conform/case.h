@@ -120,9 +120,10 @@ struct Suite {
   std::vector<Group> groups;  // in bring-up order
 };
 
-// Registers a suite, in the initializer of a static variable of the suite's own file. Returns true.
-bool register_suite(Suite suite);
-std::span<const Suite> suites() noexcept;
+// The suites, each made in the file suite.cpp of its folder.
+Suite driver_suite();
+Suite kernel_suite();
+Suite host_kernel_suite();
 
 // Runs work(0), work(1), … on threads of their own. An exception that ends the work of one ends the case, once all are
 // done.

@@ -10,6 +10,7 @@
 // failed, skipped), messages and seconds, and for a case with many parts where it is. Exit code: 0 none failed, 1 one
 // did, 2 the command line cannot be understood, 77 the one case was skipped. After a failure the process ends at once:
 // a driver that breaks a promise may also hang at exit, and that is no news.
+#include <array>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -33,6 +34,11 @@ struct Options {
   bool list = false;
   std::optional<std::string_view> only;
 };
+
+const std::array<Suite, 3>& suites() {
+  static const std::array all = {driver_suite(), kernel_suite(), host_kernel_suite()};
+  return all;
+}
 
 const Suite* find_suite(std::string_view name) {
   for (const Suite& suite : suites()) {

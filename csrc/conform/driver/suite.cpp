@@ -3,28 +3,23 @@
 #include "conform/driver/groups.h"
 
 namespace mydev::conform {
-namespace {
 
-[[maybe_unused]] const bool registered = register_suite({
-    .name = "driver",
-    .title = "what mydev/driver.h promises",
-    .groups =
-        {
-            {"handshake and devices", handshake_cases},
-            {"memory", memory_cases},
-            {"fills and copies", copy_cases},
-            {"strided copies", strided_copy_cases},
-            {"streams", stream_cases},
-            {"events", event_cases},
-            {"launches", launch_cases},
-            {"completions", completion_cases},
-            {"compiled kernels", compiled_kernel_cases},
-            {"programs", program_cases},
-            {"failures", failure_cases},
-            {"host access", host_access_cases},
-            {"threads", thread_cases},
-        },
-});
+Suite driver_suite() {
+  return {.name = "driver",
+          .title = "what mydev/driver.h promises",
+          .groups = {{"handshake and devices", handshake_cases},
+                     {"memory", memory_cases},
+                     {"fills and copies", copy_cases},
+                     {"strided copies", strided_copy_cases},
+                     {"streams", stream_cases},
+                     {"events", event_cases},
+                     {"launches", launch_cases},
+                     {"completions", completion_cases},
+                     {"compiled kernels", compiled_kernel_cases},
+                     {"programs", program_cases},
+                     {"failures", failure_cases},
+                     {"host access", host_access_cases},
+                     {"threads", thread_cases}}};
+}
 
-}  // namespace
 }  // namespace mydev::conform

@@ -64,13 +64,18 @@ std::vector<Case> kernel_cases() {
   return cases;
 }
 
-[[maybe_unused]] const bool registered =
-    register_suite({.name = "kernels",
-                    .title = "what the contracts of the kernels say that the driver offers",
-                    .groups = {{"offered", offered_cases<kOfDriver>}, {"kernels", kernel_cases<kOfDriver>}}}) &&
-    register_suite({.name = "host_kernels",
-                    .title = "what the contracts of the host's kernels say, on a device that the host reaches",
-                    .groups = {{"offered", offered_cases<kOfHost>}, {"kernels", kernel_cases<kOfHost>}}});
-
 }  // namespace
+
+Suite kernel_suite() {
+  return {.name = "kernels",
+          .title = "what the contracts of the kernels say that the driver offers",
+          .groups = {{"offered", offered_cases<kOfDriver>}, {"kernels", kernel_cases<kOfDriver>}}};
+}
+
+Suite host_kernel_suite() {
+  return {.name = "host_kernels",
+          .title = "what the contracts of the host's kernels say, on a device that the host reaches",
+          .groups = {{"offered", offered_cases<kOfHost>}, {"kernels", kernel_cases<kOfHost>}}};
+}
+
 }  // namespace mydev::conform

@@ -104,20 +104,27 @@ mydev_code run(const mydev_frame* frame) {
   }
 }
 
-// A legacy kernel needs no more than its function, which the record has.
-template <void (*kRun)(const mydev_frame&, Call&, LegacyStatus&)>
-std::unique_ptr<Adaptor> adapt(mydev_kernel& kernel) {
-  kernel.entry = run<kRun>;
-  return nullptr;
+mydev_kernel_fn entry_of_kind(int32_t kind) {
+  switch (kind) {
+    case MYDEV_KIND_ORIGINAL_HOST:
+      return run<run_original_host>;
+    case MYDEV_KIND_ORIGINAL_DEVICE:
+      return run<run_original_device>;
+    case MYDEV_KIND_STATUS_HOST:
+      return run<run_status_host>;
+    case MYDEV_KIND_UNIFIED_HOST:
+      return run<run_unified_host>;
+    default:  // MYDEV_KIND_STATUS_DEVICE, MYDEV_KIND_UNIFIED_DEVICE
+      return run<run_status_device>;
+  }
 }
 
-[[maybe_unused]] const bool kInstalled = install_adaptor(MYDEV_KIND_ORIGINAL_HOST, adapt<run_original_host>) &&
-                                         install_adaptor(MYDEV_KIND_ORIGINAL_DEVICE, adapt<run_original_device>) &&
-                                         install_adaptor(MYDEV_KIND_STATUS_HOST, adapt<run_status_host>) &&
-                                         install_adaptor(MYDEV_KIND_STATUS_DEVICE, adapt<run_status_device>) &&
-                                         install_adaptor(MYDEV_KIND_UNIFIED_HOST, adapt<run_unified_host>) &&
-                                         install_adaptor(MYDEV_KIND_UNIFIED_DEVICE, adapt<run_status_device>);
-
 }  // namespace
+
+// A legacy kernel needs no more than its function, which the record has.
+std::unique_ptr<Adaptor> adapt_legacy(mydev_kernel& kernel) {
+  kernel.entry = entry_of_kind(kernel.kind);
+  return nullptr;
+}
 
 }  // namespace mydev

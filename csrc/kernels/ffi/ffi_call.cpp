@@ -306,8 +306,6 @@ Metadata ask(const mydev_kernel& kernel, Handler handler, Stage stage) {
 }  // namespace
 }  // namespace ffi
 
-namespace {
-
 std::unique_ptr<Adaptor> adapt_typed_ffi(mydev_kernel& kernel) {
   auto typed = std::make_unique<ffi::TypedFfi>();
   const auto functions = {kernel.instantiate, kernel.prepare, kernel.initialize, kernel.execute};
@@ -327,9 +325,5 @@ std::unique_ptr<Adaptor> adapt_typed_ffi(mydev_kernel& kernel) {
   kernel.entry = ffi::run_typed_ffi;
   return typed;
 }
-
-[[maybe_unused]] const bool kInstalled = install_adaptor(MYDEV_KIND_TYPED_FFI, adapt_typed_ffi);
-
-}  // namespace
 
 }  // namespace mydev

@@ -1,27 +1,10 @@
 #include "kernels/registry/adaptor.h"
 
-#include <array>
 #include <string>
 
 #include "kernels/registry/kernel_entry.h"
 
 namespace mydev {
-
-namespace {
-
-// By kind. Written while this library is loaded, then only read.
-constinit std::array<MakeAdaptor, MYDEV_KIND_UNIFIED_DEVICE + 1> adaptors{};
-
-}  // namespace
-
-bool install_adaptor(int32_t kind, MakeAdaptor make) noexcept {
-  adaptors[static_cast<size_t>(kind)] = make;
-  return true;
-}
-
-std::unique_ptr<Adaptor> make_adaptor(mydev_kernel& kernel) {
-  return adaptors[static_cast<size_t>(kernel.kind)](kernel);
-}
 
 mydev_code refuse_strided(const mydev_frame& frame) noexcept {
   uint32_t index = 0;

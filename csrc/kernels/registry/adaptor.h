@@ -1,7 +1,6 @@
 // Adaptors: how kernels of XLA's kinds are called with our frame. They are `entry` of the registered copy of a record.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "kernels/spec/dense.h"
@@ -17,16 +16,11 @@ struct Adaptor {
   Adaptor& operator=(const Adaptor&) = delete;
 };
 
-// Makes a kernel of one kind callable: sets its entry, and may add traits that its handlers declare. Returns the data
-// that the entry finds there, or nullptr. Raises FAILED_PRECONDITION for a handler that this host does not know how to
-// call.
-using MakeAdaptor = std::unique_ptr<Adaptor> (*)(mydev_kernel& kernel);
-
-// Modules above this one install how kinds are called, each kind once, while the library is loaded: records come later.
-// Returns true, for a static initialiser.
-bool install_adaptor(int32_t kind, MakeAdaptor make) noexcept;
-// Makes the kernel's adaptor; its kind is known and other than FRAME.
-std::unique_ptr<Adaptor> make_adaptor(mydev_kernel& kernel);
+// Each makes a kernel of its kinds callable: sets its entry, and may add traits that its handlers declare. Returns the
+// data that the entry finds there, or nullptr.
+std::unique_ptr<Adaptor> adapt_legacy(mydev_kernel& kernel);  // kernels/custom_call has it
+// Raises FAILED_PRECONDITION for a handler that this host does not know how to call.
+std::unique_ptr<Adaptor> adapt_typed_ffi(mydev_kernel& kernel);  // kernels/ffi has it
 
 // XLA's kinds see dense row-major buffers only. Gives the error that names the first buffer that is not; there is one.
 mydev_code refuse_strided(const mydev_frame& frame) noexcept;

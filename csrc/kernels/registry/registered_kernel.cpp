@@ -112,7 +112,11 @@ RegisteredKernel::RegisteredKernel(const mydev_kernel& kernel, const KernelOrigi
     gradient = &gradient_value;
     check_gradient(*this);
   }
-  if (kind != MYDEV_KIND_FRAME) adaptor = make_adaptor(*this);
+  if (kind == MYDEV_KIND_TYPED_FFI) {
+    adaptor = adapt_typed_ffi(*this);
+  } else if (kind != MYDEV_KIND_FRAME) {
+    adaptor = adapt_legacy(*this);
+  }
 }
 
 }  // namespace mydev

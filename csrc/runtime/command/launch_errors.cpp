@@ -11,7 +11,7 @@ namespace mydev {
 
 namespace {
 
-std::atomic<FailureExplainer> installed_explainer{nullptr};
+constinit std::atomic<FailureExplainer> installed_explainer{nullptr};
 
 }  // namespace
 
