@@ -50,7 +50,7 @@ const CustomKernel::Resolved& CustomKernel::resolve(int device_index) {
   const uint64_t generation = registry_generation();
   MYDEV_CHECK(record != nullptr, MYDEV_NOT_FOUND, "there is no kernel '", name_,
               "' any more: it was unregistered, or its library was reloaded without it");
-  const mydev_kernel* launchable = resolve_kernel(on, name_.c_str());
+  const Launchable* launchable = resolve_kernel(on, name_.c_str());
   MYDEV_CHECK(launchable != nullptr, MYDEV_UNIMPLEMENTED, "kernel '", name_, "' is for platform ",
               record->platform != nullptr ? record->platform : "Host", " and cannot run on device " MYDEV_DEVICE_NAME,
               ":", device_index, ", whose memory the host does not reach");

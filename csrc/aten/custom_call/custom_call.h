@@ -31,8 +31,8 @@ class CustomKernel {
   CustomKernel& operator=(const CustomKernel&) = delete;
 
   struct Resolved {
-    const mydev_kernel* record;      // the registry's, which has the compiled signature
-    const mydev_kernel* launchable;  // what this device runs: the record, or the driver's own
+    const mydev_kernel* record;    // the registry's, which has the compiled signature
+    const Launchable* launchable;  // what this device runs: the record, or the driver's own
   };
   const std::string& name() const noexcept { return name_; }
   // Raises NOT_FOUND, or UNIMPLEMENTED if this device cannot run it.

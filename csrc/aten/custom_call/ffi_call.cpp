@@ -6,7 +6,7 @@
 
 #include "aten/memory/storage.h"
 #include "kernels/registry/description.h"
-#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/launchable.h"
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/status.h"
 #include "runtime/command/transfer.h"
@@ -171,7 +171,7 @@ const FfiCallSite::Fitted& FfiCallSite::fit(const CustomKernel::Resolved& resolv
     variant.traits |= MYDEV_TRAIT_TUPLE_RESULT;
     const KernelOrigin origin = kernel_origin(variant.name);
     const auto* registered = new RegisteredKernel(variant, origin);
-    fresh->runs.launchable = choose_record(device(on), variant.name, nullptr, registered, origin_text(origin));
+    fresh->runs.launchable = find_launchable(device(on), variant.name, nullptr, registered, origin_text(origin));
   }
   fitted_.store(fresh, std::memory_order_release);
   return *fresh;

@@ -9,22 +9,23 @@
 
 namespace mydev {
 
-const mydev_kernel KernelRef::absent_{};
-const mydev_kernel KernelRef::absent_now_{};
-
-const mydev_kernel* KernelRef::resolve(int device_index) {
+const Launchable* KernelRef::resolve(int device_index) {
   const Device& on = device(device_index);
-  std::atomic<const mydev_kernel*>& resolved = resolved_[static_cast<size_t>(device_index)];
-  if (resolved.load(std::memory_order_acquire) == nullptr) {
+  std::atomic<Absence>& absence = absences_[static_cast<size_t>(device_index)];
+  if (absence.load(std::memory_order_acquire) == Absence::kUnknown) {
     const bool aliased = runs_ == BuiltinRuns::kWithoutHostAccess && on.host_accessible();
-    const mydev_kernel* kernel = aliased                           ? resolve_drivers_kernel(on, name_)
-                                 : runs_ == BuiltinRuns::kOnCopies ? resolve_step(on, name_)
-                                                                   : resolve_kernel(on, name_);
-    const mydev_kernel* none = aliased || !on.host_accessible() ? &absent_now_ : &absent_;
-    resolved.store(kernel == nullptr ? none : kernel, std::memory_order_release);
-    if (kernel != nullptr) return kernel;
+    const Launchable* kernel = aliased                           ? resolve_drivers_kernel(on, name_)
+                               : runs_ == BuiltinRuns::kOnCopies ? resolve_step(on, name_)
+                                                                 : resolve_kernel(on, name_);
+    if (kernel != nullptr) {
+      resolved_[static_cast<size_t>(device_index)].store(kernel, std::memory_order_release);
+      return kernel;
+    }
+    const bool has_when_captured = aliased || !on.host_accessible();
+    absence.store(has_when_captured ? Absence::kUnlessCaptured : Absence::kAlways, std::memory_order_release);
   }
-  return current_stream(device_index).capture() == nullptr ? nullptr : resolve_step(on, name_);
+  const bool may_have = absence.load(std::memory_order_acquire) == Absence::kUnlessCaptured;
+  return may_have && current_stream(device_index).capture() != nullptr ? resolve_step(on, name_) : nullptr;
 }
 
 namespace {

@@ -1,7 +1,7 @@
 // From tensors to launches: the parts of every native op.
 //
 //   static KernelRef kernel("mydev.relu");
-//   const mydev_kernel* k = kernel.on(self);          // nullptr: this device has none; use the fallback
+//   const Launchable* k = kernel.on(self);          // nullptr: this device has none; use the fallback
 //   Tensor out = empty_dense(self.sizes(), self.options());
 //   OpFrame<2> frame;
 //   frame.add(out).add(self);                         // outputs first
@@ -44,29 +44,28 @@ class KernelRef {
       : name_(name), runs_(runs) {}
   const char* name() const noexcept { return name_; }
 
-  // Returns the record, or the choice of several, to launch on this device; nullptr if it has none. While the current
-  // stream captures, the host's record is there for every device.
-  const mydev_kernel* on(int device) {
-    const mydev_kernel* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
-    if (__builtin_expect(static_cast<int>(kernel == nullptr) | static_cast<int>(kernel == &absent_now_), 0)) {
-      return resolve(device);
-    }
-    return kernel == &absent_ ? nullptr : kernel;
+  // Returns what to launch on this device; nullptr if it has nothing. While the current stream captures, the host's
+  // record is there for every device.
+  const Launchable* on(int device) {
+    const Launchable* kernel = resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire);
+    return kernel != nullptr ? kernel : resolve(device);
   }
-  const mydev_kernel* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
+  const Launchable* on(const at::TensorBase& tensor) { return on(tensor.device().index()); }
   // Whether on() returns a record only while a graph is captured. Elsewhere the operator has another way, which is
   // better in a graph, too, if a stream can be given it.
   bool is_for_graphs(int device) {
     on(device);
-    return resolved_[static_cast<size_t>(device)].load(std::memory_order_acquire) == &absent_now_;
+    return absences_[static_cast<size_t>(device)].load(std::memory_order_acquire) == Absence::kUnlessCaptured;
   }
 
  private:
-  const mydev_kernel* resolve(int device);
-  static const mydev_kernel absent_, absent_now_;  // the latter: a graph that is captured may have it
+  const Launchable* resolve(int device);
+  enum class Absence : uint8_t { kUnknown, kAlways, kUnlessCaptured };
+
   const char* name_;
   BuiltinRuns runs_;
-  std::array<std::atomic<const mydev_kernel*>, kMaxDevices> resolved_{};
+  std::array<std::atomic<const Launchable*>, kMaxDevices> resolved_{};
+  std::array<std::atomic<Absence>, kMaxDevices> absences_{};  // of kernels that are not resolved
 };
 
 // --- outputs ---------------------------------------------------------------------------------------------------------
@@ -90,13 +89,13 @@ at::Tensor empty_strided_on(c10::IntArrayRef sizes, c10::IntArrayRef strides, c1
 // Launches over buffers and attributes that the caller laid out. Throws KernelDeclined, with nothing done, if all of
 // the device's records for the kernel decline; native_or_host.h makes that a fallback. A plain record without scratch
 // takes every frame of its name, and is launched without a call.
-inline void launch_on(const mydev_kernel& kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
+inline void launch_on(const Launchable& kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
                       std::span<const mydev_attribute> attributes, Stream& stream) {
   mydev_frame frame = make_frame(buffers, num_outputs, attributes);
-  if (kernel.scratch_bytes != nullptr) {
-    launch_kernel(kernel, frame, stream);
+  if (kernel.at_once != nullptr) {
+    launch(*kernel.at_once, frame, stream);
   } else {
-    launch(kernel, frame, stream);
+    launch_kernel(kernel, frame, stream);
   }
 }
 
@@ -124,7 +123,7 @@ class OpFrame {
     return *this;
   }
   // The first operand must be on the device.
-  void launch(const mydev_kernel& kernel, uint32_t num_outputs) {
+  void launch(const Launchable& kernel, uint32_t num_outputs) {
     make_writable({buffers_.data(), static_cast<size_t>(count_)}, num_outputs, tensors_.data());
     launch_on(kernel, {buffers_.data(), static_cast<size_t>(count_)}, num_outputs,
               {attributes_.data(), static_cast<size_t>(num_attributes_)}, current_stream(device_));

@@ -22,7 +22,7 @@ class ListFrame {
     buffers_.resize(buffers_.size() + count, absent_buffer(MYDEV_F32));
     tensors_.resize(buffers_.size(), nullptr);
   }
-  void launch(const mydev_kernel& kernel, size_t num_outputs, std::span<const mydev_attribute> attributes,
+  void launch(const Launchable& kernel, size_t num_outputs, std::span<const mydev_attribute> attributes,
               const at::Device& device) {
     make_writable({buffers_.data(), buffers_.size()}, num_outputs, tensors_.data());
     launch_on(kernel, {buffers_.data(), buffers_.size()}, static_cast<uint32_t>(num_outputs), attributes,

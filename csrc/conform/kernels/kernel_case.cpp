@@ -10,7 +10,6 @@
 #include "conform/kernels/launched_frame.h"
 #include "conform/kernels/settings.h"
 #include "conform/kernels/variation.h"
-#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/frame.h"
@@ -25,15 +24,13 @@ constexpr size_t kMostReasons = 12;  // of each kind
 
 class KernelCase {
  public:
-  KernelCase(const KernelContract& contract, const mydev_kernel& record, Device& device, Checks& checks)
+  KernelCase(const KernelContract& contract, const Launchable& kernel, Device& device, Checks& checks)
       : contract_(contract),
-        record_(record),
+        kernel_(kernel),
         stream_(default_stream(device.index)),
         reference_(host_kernel(contract)),
-        checks_(checks) {
-    const KernelChoice* choice = as_choice(record);
-    if (choice != nullptr) refusal_prefix_ = contract.name + ": " + choice->candidates.front().owner + " ";
-  }
+        checks_(checks),
+        refusal_prefix_(contract.name + ": " + kernel.candidates.front().owner + " ") {}
 
   void run() {
     for (const auto& dtypes : dtype_choices(contract_)) {
@@ -66,7 +63,7 @@ class KernelCase {
       return;
     }
     checks_.at(frame.text());
-    const LaunchedFrame launched = launch_frame(record_, frame, stream_);
+    const LaunchedFrame launched = launch_frame(kernel_, frame, stream_);
     if (launched.end == LaunchedFrame::End::kDeclined) {
       ++declined_[reason_of(launched.why)];
       return;
@@ -120,7 +117,7 @@ class KernelCase {
   }
 
   const KernelContract& contract_;
-  const mydev_kernel& record_;
+  const Launchable& kernel_;
   Stream& stream_;
   const mydev_kernel* reference_;
   Checks& checks_;
@@ -131,8 +128,8 @@ class KernelCase {
 
 }  // namespace
 
-void check_kernel(const KernelContract& contract, const mydev_kernel& record, Device& device, Checks& checks) {
-  KernelCase(contract, record, device, checks).run();
+void check_kernel(const KernelContract& contract, const Launchable& kernel, Device& device, Checks& checks) {
+  KernelCase(contract, kernel, device, checks).run();
 }
 
 }  // namespace mydev::conform

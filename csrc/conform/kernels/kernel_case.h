@@ -4,13 +4,14 @@
 #pragma once
 
 #include "conform/case.h"
+#include "kernels/registry/launchable.h"
 #include "kernels/spec/contract.h"
 #include "mydev/custom_call.h"
 #include "runtime/driver/device.h"
 
 namespace mydev::conform {
 
-// `record`: what is launched for the contract's name, as choose_record gives it.
-void check_kernel(const KernelContract& contract, const mydev_kernel& record, Device& device, Checks& checks);
+// `kernel`: what is launched for the contract's name.
+void check_kernel(const KernelContract& contract, const Launchable& kernel, Device& device, Checks& checks);
 
 }  // namespace mydev::conform

@@ -43,7 +43,7 @@ class DeviceImage {
   size_t bytes_;
 };
 
-void launch_and_wait(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, LaunchedFrame& launched) {
+void launch_and_wait(const Launchable& kernel, mydev_frame& frame, Stream& stream, LaunchedFrame& launched) {
   try {
     launch_kernel(kernel, frame, stream);
     stream.synchronize();
@@ -104,7 +104,7 @@ std::string stray_write(const Operand& operand, const std::vector<unsigned char>
 
 }  // namespace
 
-LaunchedFrame launch_frame(const mydev_kernel& kernel, ContractFrame& frame, Stream& stream) {
+LaunchedFrame launch_frame(const Launchable& kernel, ContractFrame& frame, Stream& stream) {
   LaunchedFrame launched;
   std::vector<DeviceImage> images;
   images.reserve(frame.operands().size());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conform/kernels/contract_frame.h"
+#include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
 #include "runtime/stream/stream.h"
 
@@ -18,9 +19,8 @@ struct LaunchedFrame {
   std::vector<std::vector<unsigned char>> images;  // of the operands, afterwards; of aliases and numbers none
 };
 
-// `kernel`: a record, or a choice, as resolve_kernel gives it. Raises failures of the device itself: no memory, a copy
-// that fails.
-LaunchedFrame launch_frame(const mydev_kernel& kernel, ContractFrame& frame, Stream& stream);
+// `kernel`: as resolve_kernel gives it. Raises failures of the device itself: no memory, a copy that fails.
+LaunchedFrame launch_frame(const Launchable& kernel, ContractFrame& frame, Stream& stream);
 
 // Describes the first difference from the expected results, or in the memory around them: which element, what it is,
 // what it should be. "" if all is well.

@@ -5,7 +5,6 @@
 
 #include "conform/case.h"
 #include "conform/kernels/kernel_case.h"
-#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/contract.h"
 #include "runtime/driver/device.h"
@@ -13,21 +12,21 @@
 namespace mydev::conform {
 namespace {
 
-// A source of the kernels to try: `find` returns the record that runs a name, or nullptr; `without` is the text for a
+// A source of the kernels to try: `find` returns what runs a name, or nullptr; `without` is the text for a
 // source that has none.
 struct Source {
-  const mydev_kernel* (*find)(const Device& device, const char* name);
+  const Launchable* (*find)(const Device& device, const char* name);
   const char* without;
 };
 
-const mydev_kernel* of_driver(const Device& device, const char* name) {
+const Launchable* of_driver(const Device& device, const char* name) {
   const auto find = device.driver->find_kernel;
   const mydev_kernel* own = find != nullptr ? find(device.index, name) : nullptr;
-  return own != nullptr ? choose_record(device, name, own, nullptr, "") : nullptr;
+  return own != nullptr ? find_launchable(device, name, own, nullptr, "") : nullptr;
 }
 
-const mydev_kernel* of_host(const Device& device, const char* name) {
-  return choose_record(device, name, nullptr, find_kernel(name), "built-in");
+const Launchable* of_host(const Device& device, const char* name) {
+  return find_launchable(device, name, nullptr, find_kernel(name), "built-in");
 }
 
 constexpr Source kOfDriver = {of_driver, "offers no kernel that has a contract"};
@@ -55,9 +54,9 @@ std::vector<Case> kernel_cases() {
   for (const KernelContract& contract : builtin_contracts()) {
     const auto run = [&contract](Checks& checks) {
       Device& tested = device(0);
-      const mydev_kernel* record = source.find(tested, contract.name.c_str());
-      if (record == nullptr) checks.skip("there is none");
-      check_kernel(contract, *record, tested, checks);
+      const Launchable* kernel = source.find(tested, contract.name.c_str());
+      if (kernel == nullptr) checks.skip("there is none");
+      check_kernel(contract, *kernel, tested, checks);
     };
     cases.push_back({contract.name, describe_contract(contract), run});
   }

@@ -5,7 +5,6 @@
 
 #include "kernels/launch/launch_plan.h"
 #include "kernels/launch/staged_launch.h"
-#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
 #include "runtime/base/status.h"
 #include "runtime/frame/frame.h"
@@ -69,20 +68,20 @@ std::optional<std::string> try_candidate(const KernelCandidate& candidate, const
 KernelDeclined::KernelDeclined(const char* kernel, std::string reasons)
     : message_(std::string(kernel) + ": " + std::move(reasons)) {}
 
-void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream) {
-  const KernelChoice* choice = as_choice(kernel);
-  if (choice == nullptr) {
+void launch_kernel(const Launchable& kernel, mydev_frame& frame, Stream& stream) {
+  if (kernel.plain != nullptr) {
+    const mydev_kernel& record = *kernel.plain;
     Scratch scratch;
-    if (kernel.scratch_bytes != nullptr) {
+    if (record.scratch_bytes != nullptr) {
       with_scratch_errors(
-          kernel, frame, [&] { return origin_text(kernel_origin(kernel.name)); },
-          [&] { scratch.reserve(kernel.scratch_bytes(&frame), frame, stream); });
+          record, frame, [&] { return kernel.candidates.front().owner; },
+          [&] { scratch.reserve(record.scratch_bytes(&frame), frame, stream); });
     }
-    launch(kernel, frame, stream);
+    launch(record, frame, stream);
     return;
   }
   std::string reasons;
-  for (const KernelCandidate& candidate : choice->candidates) {
+  for (const KernelCandidate& candidate : kernel.candidates) {
     const std::optional<std::string> refusal = try_candidate(candidate, reasons, frame, stream);
     if (!refusal) return;
     reasons += (reasons.empty() ? "" : "; ") + candidate.owner + " " + *refusal;
@@ -90,7 +89,7 @@ void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& strea
     frame.scratch_bytes = 0;
   }
   if (stream.capture() != nullptr) {
-    const mydev_kernel* step = resolve_step(stream.device(), kernel.name);
+    const Launchable* step = resolve_step(stream.device(), kernel.name);
     if (step != nullptr && step != &kernel) return launch_kernel(*step, frame, stream);
   }
   throw KernelDeclined(kernel.name, std::move(reasons));

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
 #include "runtime/command/launch.h"
 #include "runtime/stream/stream.h"
@@ -21,9 +22,9 @@ class KernelDeclined : public std::exception {
   std::string message_;  // "mydev.add: driver 'x' takes f32, and operand 1 is s64"
 };
 
-// Runs `kernel`, a record or a choice of several, on a frame without scratch. A stream that captures is also given what
+// Runs `kernel` on a frame without scratch. A stream that captures is also given what
 // resolve_step finds. Throws KernelDeclined if each record declines. Raises the error of a plan or a launch that fails,
 // and the allocator's if there is no memory for scratch, with the kernel's name and operands.
-void launch_kernel(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream);
+void launch_kernel(const Launchable& kernel, mydev_frame& frame, Stream& stream);
 
 }  // namespace mydev

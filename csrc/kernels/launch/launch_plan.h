@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
 #include "runtime/base/status.h"
 #include "runtime/command/decision.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/launch/staged_launch.h"
-#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
 #include "runtime/command/decision.h"
 #include "runtime/stream/stream.h"
@@ -23,27 +23,24 @@ class PreparedLaunch {
   // `kernel` is what resolve_kernel or resolve_step gave for the stream's device. The addresses in `frame` may be any
   // that tell present operands from absent ones. `constants` as in mydev_plan. `uses` are those of the buffers, if the
   // frame does not say them all (staged_launch.h). Throws and raises what launch_kernel does before the launch.
-  PreparedLaunch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, uint64_t constants = 0,
+  PreparedLaunch(const Launchable& kernel, mydev_frame& frame, Stream& stream, uint64_t constants = 0,
                  std::vector<BufferUse> uses = {});
 
   // False: each launch asks anew.
-  bool is_decided() const noexcept { return record_ != nullptr; }
+  bool is_decided() const noexcept { return candidate_ != nullptr; }
   // A launch is one command that the driver is given, the same in each run: it may be part of a graph of the driver.
-  bool is_repeatable() const noexcept {
-    return is_decided() && (candidate_ == nullptr || (!candidate_->enqueues && !candidate_->staged));
-  }
+  bool is_repeatable() const noexcept { return is_decided() && !candidate_->enqueues && !candidate_->staged; }
   // True if the driver runs the record that takes the frame.
-  bool of_driver() const noexcept { return candidate_ != nullptr && candidate_->of_driver; }
+  bool of_driver() const noexcept { return is_decided() && candidate_->of_driver; }
   // True if the record runs on copies of the operands in the host's memory.
-  bool is_staged() const noexcept { return candidate_ != nullptr && candidate_->staged; }
+  bool is_staged() const noexcept { return is_decided() && candidate_->staged; }
   // The scratch that the frame of each run must have; 0 if each launch finds its own.
   uint64_t scratch_bytes() const noexcept { return is_staged() ? 0 : scratch_bytes_; }
   void run(mydev_frame& frame, Stream& stream) const;
 
  private:
-  const mydev_kernel* kernel_;                  // to launch each time anew, if there is no record
-  const mydev_kernel* record_ = nullptr;        // that takes the frame
-  const KernelCandidate* candidate_ = nullptr;  // which it is of a choice
+  const Launchable& kernel_;
+  const KernelCandidate* candidate_ = nullptr;  // that takes the frame; nullptr: the kernel is launched anew each time
   std::vector<BufferUse> uses_;
   std::string declined_;  // why records before it do not take the frame
   uint64_t scratch_bytes_ = 0;

@@ -21,7 +21,7 @@ namespace mydev {
 
 namespace {
 
-std::atomic<const StagingCounter*> staging_counter{nullptr};
+constinit std::atomic<const StagingCounter*> staging_counter{nullptr};
 
 bool lies_on_device(const mydev_buffer& buffer) {
   return buffer.data != nullptr && !is_scalar(buffer);

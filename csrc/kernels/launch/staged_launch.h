@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
 #include "runtime/command/decision.h"
 #include "runtime/stream/stream.h"
@@ -55,6 +55,6 @@ struct StagingCounter {
   void (*begin)(const char* name, const std::string& declined);
   void (*end)(const char* name, int64_t nanoseconds, uint64_t bytes_copied);
 };
-void set_staging_counter(const StagingCounter& counter);  // once, before the first launch; static storage
+void set_staging_counter(const StagingCounter& counter);  // from now on, at any time; static storage
 
 }  // namespace mydev

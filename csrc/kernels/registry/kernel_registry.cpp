@@ -9,7 +9,6 @@
 
 #include "kernels/registry/builtin_library.h"
 #include "kernels/registry/description.h"
-#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/registered_kernel.h"
 #include "runtime/base/device_name.h"
@@ -233,26 +232,26 @@ const mydev_kernel* find_drivers_own(const Device& device, const char* name) {
   return find_own != nullptr ? find_own(device.index, name) : nullptr;
 }
 
-const mydev_kernel* resolve(const Device& device, const char* name, bool stages_builtins) {
+const Launchable* resolve(const Device& device, const char* name, bool stages_builtins) {
   // The library of the built-in kernels is loaded for those who can use it.
   const bool may_load = device.host_accessible() || stages_builtins || !is_builtin_name(name);
   const mydev_kernel* registered = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
-  return choose_record(device, name, find_drivers_own(device, name), registered,
-                       registered != nullptr ? origin_text(kernel_origin(name)) : std::string(), stages_builtins);
+  return find_launchable(device, name, find_drivers_own(device, name), registered,
+                         registered != nullptr ? origin_text(kernel_origin(name)) : std::string(), stages_builtins);
 }
 
 }  // namespace
 
-const mydev_kernel* resolve_kernel(const Device& device, const char* name) {
+const Launchable* resolve_kernel(const Device& device, const char* name) {
   return resolve(device, name, /*stages_builtins=*/false);
 }
 
-const mydev_kernel* resolve_step(const Device& device, const char* name) {
+const Launchable* resolve_step(const Device& device, const char* name) {
   return resolve(device, name, /*stages_builtins=*/true);
 }
 
-const mydev_kernel* resolve_drivers_kernel(const Device& device, const char* name) {
-  return choose_record(device, name, find_drivers_own(device, name), /*registered=*/nullptr, {});
+const Launchable* resolve_drivers_kernel(const Device& device, const char* name) {
+  return find_launchable(device, name, find_drivers_own(device, name), /*registered=*/nullptr, {});
 }
 
 std::vector<const mydev_kernel*> all_kernels() {

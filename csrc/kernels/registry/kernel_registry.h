@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/registry/description.h"
+#include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
 #include "runtime/driver/device.h"
 
@@ -37,14 +38,14 @@ void unregister_kernel(std::string_view name);
 
 // The host record of that name, or nullptr. Loads the library whose manifest has the name; see kernel_library.h.
 const mydev_kernel* find_kernel(std::string_view name);
-// Returns what runs the name on `device`, for launch_kernel (kernels/launch): the registry's record, or a choice of the
-// driver's own and that one (kernel_choice.h), each if the device can run it; else nullptr.
-const mydev_kernel* resolve_kernel(const Device& device, const char* name);
+// Returns what runs the name on `device` (launchable.h): the driver's own record and the registry's, each if the device
+// can run it; nullptr if there is neither.
+const Launchable* resolve_kernel(const Device& device, const char* name);
 // The same for a step of a program, which cannot fall back. On a device whose memory the host does not reach, a
 // built-in kernel's last candidate is the host's record on copies (kernels/launch/staged_launch.h).
-const mydev_kernel* resolve_step(const Device& device, const char* name);
+const Launchable* resolve_step(const Device& device, const char* name);
 // The driver's own record alone, or nullptr. For operators that have something faster than the host's record.
-const mydev_kernel* resolve_drivers_kernel(const Device& device, const char* name);
+const Launchable* resolve_drivers_kernel(const Device& device, const char* name);
 std::vector<const mydev_kernel*> all_kernels();  // by name
 std::vector<std::string> kernel_names_of(const std::string& file);
 // Raises NOT_FOUND.

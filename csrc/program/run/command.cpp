@@ -9,8 +9,8 @@
 
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/launch/prepared_launch.h"
-#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
+#include "kernels/registry/launchable.h"
 #include "program/ir/access.h"
 #include "program/ir/compiled_step.h"
 #include "program/ir/launch_frame.h"
@@ -65,7 +65,7 @@ uint64_t constant_buffers(const Step& step, const SlotFacts& slots) {
 
 class LaunchCommand final : public Command {
  public:
-  LaunchCommand(const mydev_kernel& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
+  LaunchCommand(const Launchable& kernel, const Step& step, const SlotFacts& slots, Stream& stream)
       : step_(step), made_(step, slots.memory), launch_(kernel, made_.frame(), stream, constant_buffers(step, slots)) {}
 
   uint64_t workspace_bytes() const noexcept override { return launch_.scratch_bytes(); }
@@ -178,7 +178,7 @@ std::vector<BufferUse> uses_of_fused(const Step& step) {
 class FusedCommand final : public Command {
  public:
   // Throws KernelDeclined.
-  FusedCommand(const Step& step, Attributes form, const mydev_kernel& kernel, Stream& stream)
+  FusedCommand(const Step& step, Attributes form, const Launchable& kernel, Stream& stream)
       : step_(step),
         form_(std::move(form)),
         made_(step),
@@ -225,9 +225,9 @@ bool runs_hosts_kernels(const Program& program, const Device& device) {
              (step.otherwise == nullptr || runs_hosts_kernels(*step.otherwise, device));
     }
     if (step.kind == StepKind::kFill) return true;
-    const mydev_kernel* kernel = resolve_step(device, step.kind == StepKind::kCopy ? kCopyKernel : step.name.c_str());
-    const KernelChoice* choice = kernel != nullptr ? as_choice(*kernel) : nullptr;
-    return kernel != nullptr && (choice == nullptr || choice->candidates.front().staged);
+    const char* name = step.kind == StepKind::kCopy ? kCopyKernel : step.name.c_str();
+    const Launchable* kernel = resolve_step(device, name);
+    return kernel != nullptr && (kernel->plain != nullptr || kernel->candidates.front().staged);
   });
 }
 
@@ -248,7 +248,7 @@ class CompiledCommand final : public Command {
 };
 
 std::unique_ptr<Command> make_launch(const char* kernel, const Step& step, const SlotFacts& slots, Stream& stream) {
-  const mydev_kernel* resolved = resolve_step(stream.device(), kernel);
+  const Launchable* resolved = resolve_step(stream.device(), kernel);
   MYDEV_ASSERT(resolved != nullptr);  // verify_kernels has found it, and mydev.copy is built in
   return std::make_unique<LaunchCommand>(*resolved, step, slots, stream);
 }
@@ -277,7 +277,7 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
     name = kSmallKernel;
     form = small_form(step);
   }
-  const mydev_kernel* kernel = form ? resolve_step(stream.device(), name) : nullptr;
+  const Launchable* kernel = form ? resolve_step(stream.device(), name) : nullptr;
   if (kernel == nullptr) return nullptr;
   try {
     auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);

@@ -397,7 +397,7 @@ void ask(Random& random, const Forged& forged, const std::vector<DeviceArray*>& 
         for (int32_t d = 0; d < shape.rank; ++d) ASSERT_GE(shape.sizes[d], 0);
       }
     }
-    const mydev_kernel* resolved = forged.may_run() ? resolve_kernel(device(0), kernel->name) : nullptr;
+    const Launchable* resolved = forged.may_run() ? resolve_kernel(device(0), kernel->name) : nullptr;
     if (resolved == nullptr) return;
     mydev_frame launched = frame;
     try {

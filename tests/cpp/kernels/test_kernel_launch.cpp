@@ -12,8 +12,8 @@
 
 #include "error_fixture.h"
 #include "kernels/launch/kernel_launch.h"
-#include "kernels/registry/kernel_choice.h"
 #include "kernels/registry/kernel_registry.h"
+#include "kernels/registry/launchable.h"
 #include "runtime/frame/frame.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/stream/stream_table.h"
@@ -30,7 +30,7 @@ mydev_buffer floats(const std::array<int64_t, 2>& strides = kDense) {
 
 std::string launched(const char* name, std::vector<mydev_buffer> buffers) {
   mydev_frame frame = make_frame(buffers, 1);
-  const mydev_kernel* kernel = resolve_kernel(device(0), name);
+  const Launchable* kernel = resolve_kernel(device(0), name);
   if (kernel == nullptr) return "none";
   try {
     launch_kernel(*kernel, frame, default_stream(0));
@@ -205,17 +205,28 @@ TEST_F(KernelLaunch, WhatAnotherPlatformEnqueuesIsNotForThisDevice) {
   EXPECT_EQ(launched("test.other_platform", {floats(), floats()}), "none");
 }
 
-TEST_F(KernelLaunch, ARecordWithoutQuestionsIsNoChoice) {
+TEST_F(KernelLaunch, ARecordWithoutQuestionsIsLaunchedAtOnce) {
   register_kernel(record("test.plain"));
-  EXPECT_EQ(resolve_kernel(device(0), "test.plain"), find_kernel("test.plain"));
+  const Launchable* resolved = resolve_kernel(device(0), "test.plain");
+  EXPECT_EQ(resolved->plain, find_kernel("test.plain"));
+  EXPECT_EQ(resolved->at_once, find_kernel("test.plain"));
 }
 
-TEST_F(KernelLaunch, AChoiceStaysTheSame) {
+TEST_F(KernelLaunch, ARecordThatNeedsScratchIsNotLaunchedAtOnce) {
+  mydev_kernel kernel = record("test.scratch_only");
+  kernel.scratch_bytes = [](const mydev_frame*) -> uint64_t { return 64; };
+  register_kernel(kernel);
+  const Launchable* resolved = resolve_kernel(device(0), "test.scratch_only");
+  EXPECT_EQ(resolved->plain, find_kernel("test.scratch_only"));
+  EXPECT_EQ(resolved->at_once, nullptr);
+}
+
+TEST_F(KernelLaunch, TheSameRecordsAreTheSameLaunchable) {
   mydev_kernel kernel = record("test.kept");
   kernel.plan = plan_five;
   register_kernel(kernel);
-  const mydev_kernel* resolved = resolve_kernel(device(0), "test.kept");
-  ASSERT_NE(as_choice(*resolved), nullptr);
+  const Launchable* resolved = resolve_kernel(device(0), "test.kept");
+  EXPECT_EQ(resolved->plain, nullptr);
   EXPECT_EQ(resolve_kernel(device(0), "test.kept"), resolved);
 }
 
@@ -258,37 +269,34 @@ TEST_F(DriverKernels, OfVersionOneTakeNoNumbersAndDeclineAtTheLaunch) {
     kernel.struct_size = offsetof(mydev_kernel, runs);  // as 1.0 wrote it
     return kernel;
   }();
-  const mydev_kernel* kernel = choose_record(device(0), "mydev.add", &old, nullptr, "");
-  const KernelChoice* choice = as_choice(*kernel);
-  ASSERT_NE(choice, nullptr);
-  EXPECT_TRUE(choice->candidates.front().may_decline);
+  const Launchable* kernel = find_launchable(device(0), "mydev.add", &old, nullptr, "");
+  EXPECT_TRUE(kernel->candidates.front().may_decline);
   mydev_buffer scalar = buffer(MYDEV_F32);
   scalar.data = const_cast<mydev_scalar*>(&number);
   scalar.flags = MYDEV_BUFFER_SCALAR;
   const std::vector<mydev_buffer> buffers = {buffer(MYDEV_F32), buffer(MYDEV_F32), scalar};
-  EXPECT_EQ(declared_refusal(choice->candidates.front(), make_frame(buffers, 1)),
+  EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(buffers, 1)),
             "takes no numbers, and operand 1 is one");
 }
 
 TEST_F(DriverKernels, WithoutDtypesInTheirLimitsTakeTheUsualOnes) {
   static mydev_kernel product = *device(0).driver->find_kernel(0, "mydev.matmul");
   product.limits = nullptr;
-  const KernelChoice* choice = as_choice(*choose_record(device(0), "mydev.matmul", &product, nullptr, ""));
-  ASSERT_NE(choice, nullptr);
+  const Launchable* kernel = find_launchable(device(0), "mydev.matmul", &product, nullptr, "");
   const std::vector<mydev_buffer> wide = {buffer(MYDEV_F64), buffer(MYDEV_F64), buffer(MYDEV_F64)};
-  EXPECT_EQ(declared_refusal(choice->candidates.front(), make_frame(wide, 1)),
+  EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(wide, 1)),
             "takes f16 f32 bf16, and result 0 is f64");
   const std::vector<mydev_buffer> usual = {buffer(MYDEV_F32), buffer(MYDEV_F32), buffer(MYDEV_F32)};
-  EXPECT_EQ(declared_refusal(choice->candidates.front(), make_frame(usual, 1)), "");
+  EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(usual, 1)), "");
 }
 
 TEST_F(DriverKernels, ThatContradictThemselvesAreRefusedWithTheDriversName) {
   mydev_kernel odd = *device(0).driver->find_kernel(0, "mydev.add");
   odd.runs = 77;
-  expect_error(error_of([&] { choose_record(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
+  expect_error(error_of([&] { find_launchable(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
                "kernel 'mydev.add' of driver 'discrete': unknown `runs` 77");
   odd.name = "mydev.sub";
-  expect_error(error_of([&] { choose_record(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
+  expect_error(error_of([&] { find_launchable(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
                "calls itself 'mydev.sub'");
 }
 

@@ -30,7 +30,7 @@ class RecordedFunctionTest : public ::testing::Test {
     return {.data = data, .sizes = &count_, .strides = &stride_, .rank = 1, .dtype = MYDEV_F32};
   }
   void launch(const char* name, void* out, std::vector<void*> in) {
-    const mydev_kernel* kernel = resolve_step(device(0), name);
+    const Launchable* kernel = resolve_step(device(0), name);
     ASSERT_NE(kernel, nullptr);
     std::vector<mydev_buffer> buffers = {buffer(out)};
     for (void* operand : in) buffers.push_back(buffer(operand));

@@ -26,7 +26,7 @@ class RecorderTest : public ::testing::Test {
     return {.data = data, .sizes = &count_, .strides = &stride_, .rank = 1, .dtype = MYDEV_F32};
   }
   void relu(void* out, void* in, Stream& stream) const {
-    const mydev_kernel* kernel = resolve_step(device(0), "mydev.relu");
+    const Launchable* kernel = resolve_step(device(0), "mydev.relu");
     ASSERT_NE(kernel, nullptr);
     const std::vector<mydev_buffer> buffers = {buffer(out), buffer(in)};
     mydev_frame frame = make_frame(buffers, 1);

@@ -88,7 +88,7 @@ std::optional<Indexed> indexed(const Tensor& self, const Indices& given) {
 }
 
 // One place for each set of indices, in what the dimensions that they index span; a vector.
-Tensor places_of(const mydev_kernel& flat, const Indexed& indexed) {
+Tensor places_of(const Launchable& flat, const Indexed& indexed) {
   Tensor places;
   for (int64_t d = indexed.first; d < indexed.last; ++d) {
     const Tensor index = indexed.indices[static_cast<size_t>(d)].expand(indexed.picked);
@@ -117,8 +117,8 @@ std::optional<Tensor> index(const Tensor& self, const Indices& given) {
 
 Tensor* index_out(const Tensor& self, const Indices& given, Tensor& out) {
   check_devices(self, given);
-  const mydev_kernel* select = on_device(self) ? row_select_kernel.on(self) : nullptr;
-  const mydev_kernel* flat = select != nullptr ? flat_kernel.on(self) : nullptr;
+  const Launchable* select = on_device(self) ? row_select_kernel.on(self) : nullptr;
+  const Launchable* flat = select != nullptr ? flat_kernel.on(self) : nullptr;
   if (flat == nullptr || !has_frame_type(self) || !writable_as(out, self.scalar_type(), self)) return nullptr;
   const std::optional<Indexed> source = indexed(self, given);
   if (!source.has_value()) return nullptr;
@@ -163,8 +163,8 @@ Tensor* index_put(Tensor& self, const Indices& given, const Tensor& given_values
   if (given_values.dim() > 0 && given_values.device() != self.device()) {
     raise_device_mismatch("aten::index_put_", self.device(), "values", given_values.device());
   }
-  const mydev_kernel* kernel = on_device(self) ? (accumulate ? row_add_kernel : row_copy_kernel).on(self) : nullptr;
-  const mydev_kernel* flat = kernel != nullptr ? flat_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? (accumulate ? row_add_kernel : row_copy_kernel).on(self) : nullptr;
+  const Launchable* flat = kernel != nullptr ? flat_kernel.on(self) : nullptr;
   const bool is_number = given_values.is_cpu() && given_values.dim() == 0;
   if (flat == nullptr || given_values.scalar_type() != self.scalar_type() ||
       (!is_number && given_values.device() != self.device()) || given_values.is_alias_of(self) ||

@@ -21,8 +21,8 @@ bool is_index(const Tensor& index, const Tensor& self) {
 }
 
 // out[o, i, :] = self[o, index[i], :], self seen as [outer, limit, inner].
-void launch_select(const mydev_kernel& kernel, const Tensor& out, const Tensor& self, const Tensor& index,
-                   int64_t outer, int64_t limit, int64_t inner) {
+void launch_select(const Launchable& kernel, const Tensor& out, const Tensor& self, const Tensor& index, int64_t outer,
+                   int64_t limit, int64_t inner) {
   const Tensor dense = self.contiguous();
   const int64_t picked = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
   const std::array<int64_t, 3> out_sizes = {outer, picked, inner}, in_sizes = {outer, limit, inner},
@@ -34,7 +34,7 @@ void launch_select(const mydev_kernel& kernel, const Tensor& out, const Tensor& 
 }
 
 std::optional<Tensor> select(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* given) {
-  const mydev_kernel* kernel = on_device(self) ? index_select_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? index_select_kernel.on(self) : nullptr;
   if (kernel == nullptr || !is_index(index, self) || index.dim() > 1 || !has_frame_type(self) || self.dim() == 0 ||
       (given != nullptr && (!writable_as(*given, self.scalar_type(), self) || given->is_alias_of(index)))) {
     return std::nullopt;
@@ -62,7 +62,7 @@ Tensor* index_select_out(const Tensor& self, int64_t dim, const Tensor& index, T
 }
 
 std::optional<Tensor> gather(const Tensor& self, int64_t dim, const Tensor& index, bool /*sparse_grad*/) {
-  const mydev_kernel* kernel = on_device(self) ? gather_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? gather_kernel.on(self) : nullptr;
   if (kernel == nullptr || !is_index(index, self) || index.scalar_type() != at::kLong || !has_frame_type(self) ||
       self.dim() == 0 || index.dim() != self.dim() || self.dim() > kMaxRank) {
     return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<Tensor> gather(const Tensor& self, int64_t dim, const Tensor& inde
 
 std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10::SymInt /*padding_idx*/,
                                 bool /*scale_grad_by_freq*/, bool /*sparse*/) {
-  const mydev_kernel* kernel = on_device(weight) ? index_select_kernel.on(weight) : nullptr;
+  const Launchable* kernel = on_device(weight) ? index_select_kernel.on(weight) : nullptr;
   const bool out_of_range = weight.numel() == 0 && indices.numel() > 0;  // whatever the index: the CPU says so
   if (kernel == nullptr || weight.dim() != 2 || !is_index(indices, weight) || !has_frame_type(weight) || out_of_range) {
     return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<Tensor> embedding(const Tensor& weight, const Tensor& indices, c10
 
 std::optional<Tensor> embedding_backward(const Tensor& grad, const Tensor& indices, c10::SymInt num_weights,
                                          c10::SymInt padding_idx, bool scale_grad_by_freq) {
-  const mydev_kernel* kernel = on_device(grad) ? embedding_backward_kernel.on(grad) : nullptr;
+  const Launchable* kernel = on_device(grad) ? embedding_backward_kernel.on(grad) : nullptr;
   if (kernel == nullptr || !is_index(indices, grad) || grad.dim() == 0 || !is_real_float(grad.scalar_type())) {
     return std::nullopt;
   }

@@ -38,7 +38,7 @@ bool can_become(const Tensor& out, const Tensor& self) {
 
 Tensor* write(KernelRef& ref, const Tensor& self, int64_t given_dim, const Tensor& index, const Tensor& source,
               Tensor& out) {
-  const mydev_kernel* kernel = on_device(self) ? ref.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
   if (kernel == nullptr || self.dim() == 0 || !is_write_index(index, self) || !can_become(out, self)) return nullptr;
   const int64_t dim = at::maybe_wrap_dim(given_dim, self.dim());
   if (!is_source_for(source, self, dim, index) || out.is_alias_of(source) || out.is_alias_of(index)) return nullptr;
@@ -66,7 +66,7 @@ Tensor* index_copy_out(const Tensor& self, int64_t dim, const Tensor& index, con
 }
 
 Tensor* index_fill(Tensor& self, int64_t given_dim, const Tensor& index, const at::Scalar& value) {
-  const mydev_kernel* kernel = on_device(self) ? row_copy_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? row_copy_kernel.on(self) : nullptr;
   mydev_attribute number = {};
   if (has_attribute(value)) number = number_attribute("value", value);
   if (kernel == nullptr || self.dim() == 0 || !is_write_index(index, self) || index.scalar_type() != at::kLong ||

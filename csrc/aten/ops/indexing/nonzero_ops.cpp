@@ -19,7 +19,7 @@ bool is_countable(c10::ScalarType type) {
 }
 
 // The places of elements of a contiguous tensor that are not 0, in order.
-Tensor places_of_nonzero(const mydev_kernel& kernel, const Tensor& dense) {
+Tensor places_of_nonzero(const Launchable& kernel, const Tensor& dense) {
   const Tensor truths = dense.scalar_type() == at::kBool ? dense : dense.ne(0);
   const int64_t found = truths.sum().item<int64_t>(), count = dense.numel(), stride = 1;
   const Tensor places = empty_dense({found}, at::kLong, dense.device());
@@ -30,7 +30,7 @@ Tensor places_of_nonzero(const mydev_kernel& kernel, const Tensor& dense) {
 }
 
 std::optional<Tensor> nonzero(const Tensor& self) {
-  const mydev_kernel* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
   if (kernel == nullptr || !is_countable(self.scalar_type()) || self.dim() == 0) return std::nullopt;
   const Tensor places =
       self.numel() == 0 ? empty_dense({0}, at::kLong, self.device()) : places_of_nonzero(*kernel, self.contiguous());
@@ -48,8 +48,8 @@ std::optional<Tensor> nonzero(const Tensor& self) {
 }
 
 std::optional<Tensor> masked_select(const Tensor& self, const Tensor& mask) {
-  const mydev_kernel* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
-  const mydev_kernel* select = kernel != nullptr ? row_select_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
+  const Launchable* select = kernel != nullptr ? row_select_kernel.on(self) : nullptr;
   if (select == nullptr || mask.scalar_type() != at::kBool || !on_device(mask) || mask.device() != self.device() ||
       !has_frame_type(self) || !at::are_expandable(self.sizes(), mask.sizes())) {
     return std::nullopt;
@@ -63,8 +63,8 @@ std::optional<Tensor> masked_select(const Tensor& self, const Tensor& mask) {
 }
 
 Tensor* masked_scatter(Tensor& self, const Tensor& mask, const Tensor& source) {
-  const mydev_kernel* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
-  const mydev_kernel* copy = kernel != nullptr ? row_copy_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nonzero_kernel.on(self) : nullptr;
+  const Launchable* copy = kernel != nullptr ? row_copy_kernel.on(self) : nullptr;
   if (copy == nullptr || mask.scalar_type() != at::kBool || !on_device(mask) || mask.device() != self.device() ||
       !on_device(source) || source.device() != self.device() || source.scalar_type() != self.scalar_type() ||
       !has_frame_type(self) || mask.is_alias_of(self) || source.is_alias_of(self) ||

@@ -19,7 +19,7 @@ RowShape::RowShape(c10::IntArrayRef sizes, int64_t first, int64_t last) {
   }
 }
 
-void read_rows(const mydev_kernel& select, const at::Tensor& out, const at::Tensor& in, const RowShape& shape,
+void read_rows(const Launchable& select, const at::Tensor& out, const at::Tensor& in, const RowShape& shape,
                const at::Tensor& index) {
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);
   const BlockSizes out_sizes = {shape.outer, count, shape.inner}, in_sizes = {shape.outer, shape.places, shape.inner};
@@ -30,7 +30,7 @@ void read_rows(const mydev_kernel& select, const at::Tensor& out, const at::Tens
   launch_on(select, buffers, 1, {}, current_stream(out.device().index()));
 }
 
-void write_rows(const mydev_kernel& kernel, const at::Tensor& target, const RowShape& shape, const at::Tensor& index,
+void write_rows(const Launchable& kernel, const at::Tensor& target, const RowShape& shape, const at::Tensor& index,
                 const at::Tensor& values) {
   const at::Tensor dense = target.contiguous();
   const int64_t count = index.numel(), stride = index.dim() == 0 ? 1 : index.stride(0);

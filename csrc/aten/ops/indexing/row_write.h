@@ -18,11 +18,11 @@ struct RowShape {
 };
 
 // out[o,i,:] = in[o,index[i],:] by mydev.index_select, for a tensor `in` of that shape; both are contiguous.
-void read_rows(const mydev_kernel& select, const at::Tensor& out, const at::Tensor& in, const RowShape& shape,
+void read_rows(const Launchable& select, const at::Tensor& out, const at::Tensor& in, const RowShape& shape,
                const at::Tensor& index);
 
 // Writes `values`, which has as many elements as `index` for places, into `target`, of any strides, or adds them there.
-void write_rows(const mydev_kernel& kernel, const at::Tensor& target, const RowShape& shape, const at::Tensor& index,
+void write_rows(const Launchable& kernel, const at::Tensor& target, const RowShape& shape, const at::Tensor& index,
                 const at::Tensor& values);
 
 // Whether mydev.index_add takes elements of the type.

@@ -28,7 +28,7 @@ bool is_apart(const Tensor& out, const Tensor& operand) {
 
 Tensor* scatter_by(KernelRef& ref, const Tensor& self, int64_t given_dim, const Tensor& index, const Tensor& src,
                    Tensor& out) {
-  const mydev_kernel* kernel = on_device(self) ? ref.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
   const c10::ScalarType type = self.scalar_type();
   if (kernel == nullptr || to_frame_dtype(type) == MYDEV_DTYPE_INVALID || self.dim() == 0 || self.dim() > kMaxRank ||
       index.scalar_type() != at::kLong || src.scalar_type() != type || !is_apart(out, index) || !is_apart(out, src)) {

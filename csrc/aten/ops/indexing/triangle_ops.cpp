@@ -13,7 +13,7 @@ KernelRef triangle_kernel("mydev.triangle", BuiltinRuns::kWithoutHostAccess);
 
 template <bool upper>
 Tensor* triangle_out(const Tensor& self, c10::SymInt diagonal, Tensor& out) {
-  const mydev_kernel* kernel = on_device(self) ? triangle_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? triangle_kernel.on(self) : nullptr;
   const c10::ScalarType type = self.scalar_type();
   if (kernel == nullptr || to_frame_dtype(type) == MYDEV_DTYPE_INVALID || self.dim() < 2 || self.dim() > kMaxRank ||
       !(out.is_same(self) ? self.is_non_overlapping_and_dense() : writable_as(out, type, self))) {

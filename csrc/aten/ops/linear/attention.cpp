@@ -103,7 +103,7 @@ RandomState random_state(const Tensor& query, int64_t keys, double dropout) {
 
 // Returns the factors that the kernel multiplies the weights by: 0 or 1 / (1 - dropout).
 Tensor dropout_factors(const Tensor& query, int64_t keys, double dropout, const RandomState& state) {
-  const mydev_kernel* kernel = dropout_mask_kernel.on(query.device().index());
+  const Launchable* kernel = dropout_mask_kernel.on(query.device().index());
   TORCH_CHECK_NOT_IMPLEMENTED(kernel != nullptr, "attention with dropout needs the kernel ", dropout_mask_kernel.name(),
                               ", which device ", query.device(), " does not have");
   const Tensor kept = empty_dense({query.size(0), query.size(1), query.size(2), 4 * blocks_per_row(keys)},
@@ -160,7 +160,7 @@ std::optional<std::tuple<Tensor, Tensor>> launch_attention(const Tensor& query, 
                                                            const OptionalTensor& bias, double dropout, bool is_causal,
                                                            std::optional<double> scale, const RandomState& state) {
   if (!can_launch(query, key, value)) return std::nullopt;
-  const mydev_kernel* kernel = attention_kernel.on(query);
+  const Launchable* kernel = attention_kernel.on(query);
   const std::optional<Tensor> mask = whole_mask(bias, query, key);
   if (kernel == nullptr || !mask.has_value()) return std::nullopt;
   const c10::ScalarType wide = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -208,7 +208,7 @@ std::optional<KernelGradients> launch_backward(const Tensor& grad, const Tensor&
       grad.scalar_type() != query.scalar_type()) {
     return std::nullopt;
   }
-  const mydev_kernel* kernel = attention_backward_kernel.on(query);
+  const Launchable* kernel = attention_backward_kernel.on(query);
   const std::optional<Tensor> mask = whole_mask(bias, query, key);
   if (kernel == nullptr || !mask.has_value()) return std::nullopt;
   KernelGradients gradients = empty_gradients(query, key, value, dropout);

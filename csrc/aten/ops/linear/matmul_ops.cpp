@@ -13,7 +13,7 @@
 #include <array>
 
 #include "aten/host/native_or_host.h"
-#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/launchable.h"
 #include "kernels/spec/contract.h"
 #include "runtime/stream/stream_table.h"
 
@@ -85,15 +85,13 @@ constexpr uint64_t kIntegers =
 constexpr uint64_t kScaled = dtype_bit(at::kFloat8_e4m3fn) | dtype_bit(at::kFloat8_e5m2);
 
 // Whether the driver multiplies these dtypes, or a graph is captured, which no kernel of PyTorch's is a part of.
-bool driver_multiplies(const mydev_kernel& kernel, uint64_t dtypes, c10::Device device) {
-  const KernelChoice* choice = as_choice(kernel);
-  return (choice != nullptr && (choice->dtypes_of_driver & dtypes) == dtypes) ||
-         current_stream(device.index()).capture() != nullptr;
+bool driver_multiplies(const Launchable& kernel, uint64_t dtypes, c10::Device device) {
+  return (kernel.dtypes_of_driver & dtypes) == dtypes || current_stream(device.index()).capture() != nullptr;
 }
 
 // Whether the kernel is asked for products of this dtype. On the host, PyTorch's kernels for f64 and complex numbers
 // are those of a library made for these; those for integers are plain loops.
-bool takes_dtype(const mydev_kernel& kernel, c10::ScalarType type, c10::Device device) {
+bool takes_dtype(const Launchable& kernel, c10::ScalarType type, c10::Device device) {
   if (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) return true;
   static const uint64_t known = contract_dtypes(matmul_kernel.name(), 'T') & ~kScaled;
   const uint64_t bit = dtype_bit(type);
@@ -111,7 +109,7 @@ std::optional<ProductSizes> native_sizes(const Tensor& a, const Tensor& b) {
   if (!on_device(a) || !matches(a, dtype, a.device()) || !matches(b, dtype, a.device())) return std::nullopt;
   if (a.dim() != a_dim(kind) || b.dim() != b_dim(kind)) return std::nullopt;
   if (a.sizes().back() != b.size(kind == Product::kBatches ? 1 : 0)) return std::nullopt;
-  const mydev_kernel* kernel = matmul_kernel.on(a);
+  const Launchable* kernel = matmul_kernel.on(a);
   if (kernel == nullptr || !takes_dtype(*kernel, dtype, a.device())) return std::nullopt;
   if constexpr (kind == Product::kBatches) {
     if (a.size(0) != b.size(0)) return std::nullopt;
@@ -263,7 +261,7 @@ bool multiplies_into(const Tensor& a, const Tensor& b, c10::ScalarType out) {
     return matches(factor, a.scalar_type(), a.device()) && factor.dim() == 2;
   };
   if (!on_device(a) || !is_matrix(a) || !is_matrix(b) || a.size(1) != b.size(0)) return false;
-  const mydev_kernel* kernel = matmul_kernel.on(a);
+  const Launchable* kernel = matmul_kernel.on(a);
   return kernel != nullptr && driver_multiplies(*kernel, dtype_bit(a.scalar_type()) | dtype_bit(out), a.device());
 }
 

@@ -44,7 +44,7 @@ std::optional<Tensor> concatenate(const at::ITensorListRef& list, int64_t dim, c
     if (model == nullptr && !is_skipped(tensor)) model = &tensor;
   }
   if (model == nullptr) return std::nullopt;
-  const mydev_kernel* kernel = concatenate_kernel.on(*model);
+  const Launchable* kernel = concatenate_kernel.on(*model);
   const at::ScalarType dtype = one_dtype ? model->scalar_type() : at::native::result_type(tensors);
   if (kernel == nullptr || model->suggest_memory_format() != c10::MemoryFormat::Contiguous) return std::nullopt;
   const int64_t wrapped = at::maybe_wrap_dim(dim, model->dim());

@@ -172,7 +172,7 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 
 // False if the device has no kernel for these tensors.
 bool copy_by_kernel(const at::Tensor& dst, const at::Tensor& src) {
-  const mydev_kernel* kernel = copy_kernel.on(dst);
+  const Launchable* kernel = copy_kernel.on(dst);
   const bool known = has_frame_type(dst) && has_frame_type(src);
   if (kernel == nullptr || !known) return false;
   OpFrame<2> frame;

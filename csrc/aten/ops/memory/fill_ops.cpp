@@ -17,7 +17,7 @@ KernelRef fill_kernel("mydev.fill");
 // Returns false if the device has no such kernel, or the tensor's dtype does not have the value.
 bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   if (!has_attribute(value)) return false;
-  const mydev_kernel* kernel = fill_kernel.on(self);
+  const Launchable* kernel = fill_kernel.on(self);
   mydev_attribute attribute = number_attribute("value", value);
   if (kernel == nullptr || !has_frame_type(self) || self.dim() > kMaxRank ||
       !fit_number(attribute, self.scalar_type(), /*round=*/true)) {

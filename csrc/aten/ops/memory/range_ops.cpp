@@ -14,7 +14,7 @@ KernelRef linspace_kernel("mydev.arange", BuiltinRuns::kWithoutHostAccess);
 KernelRef eye_kernel("mydev.fill", BuiltinRuns::kWithoutHostAccess);
 
 Tensor* arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, Tensor& out) {
-  const mydev_kernel* kernel = on_device(out) ? arange_kernel.on(out) : nullptr;
+  const Launchable* kernel = on_device(out) ? arange_kernel.on(out) : nullptr;
   const at::ScalarType type = out.scalar_type();
   const bool integral = is_small_integral(type) && type != at::kBool;
   if (kernel == nullptr || (!integral && !is_real_float(type)) || type == at::kUInt16 || type == at::kUInt32 ||
@@ -43,7 +43,7 @@ Tensor* arange_out(const at::Scalar& start, const at::Scalar& end, const at::Sca
 // The first half counts from the start and the second from the end, which is exact, as on the CPU. In half precision
 // the CPU rounds the step, too: that is left to it.
 Tensor* linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, Tensor& out) {
-  const mydev_kernel* kernel = on_device(out) ? linspace_kernel.on(out) : nullptr;
+  const Launchable* kernel = on_device(out) ? linspace_kernel.on(out) : nullptr;
   if (kernel == nullptr || (out.scalar_type() != at::kFloat && out.scalar_type() != at::kDouble) || start.isComplex() ||
       end.isComplex() || steps < 0 || (out.numel() != steps && out.numel() > 0)) {
     return nullptr;

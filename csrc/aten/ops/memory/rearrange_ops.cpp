@@ -16,7 +16,7 @@ using at::Tensor;
 KernelRef rearrange_kernel("mydev.copy", BuiltinRuns::kWithoutHostAccess);
 
 std::optional<Tensor> flip(const Tensor& self, c10::IntArrayRef dims) {
-  const mydev_kernel* kernel = on_device(self) ? rearrange_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? rearrange_kernel.on(self) : nullptr;
   if (kernel == nullptr || !has_frame_type(self) || self.dim() > kMaxRank) {
     return std::nullopt;
   }

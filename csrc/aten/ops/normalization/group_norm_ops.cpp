@@ -84,7 +84,7 @@ bool fits_groups(const Groups& groups, c10::SymInt samples, c10::SymInt channels
 std::optional<Triple> group_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                  c10::SymInt samples, c10::SymInt channels, c10::SymInt places, int64_t group,
                                  double eps) {
-  const mydev_kernel* kernel = on_device(input) ? group_norm_kernel.on(input) : nullptr;
+  const Launchable* kernel = on_device(input) ? group_norm_kernel.on(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
   if (!fits_groups(groups, std::move(samples), std::move(channels), std::move(places)) ||
@@ -109,7 +109,7 @@ std::optional<Triple> group_norm_backward(const Tensor& grad, const Tensor& inpu
                                           const Tensor& rstd, const OptionalTensor& weight, c10::SymInt samples,
                                           c10::SymInt channels, c10::SymInt places, int64_t group,
                                           std::array<bool, 3> wanted) {
-  const mydev_kernel* kernel = on_device(input) ? group_norm_backward_kernel.on(input) : nullptr;
+  const Launchable* kernel = on_device(input) ? group_norm_backward_kernel.on(input) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const Groups groups(input, group);
   const std::array<int64_t, 2> statistics = {groups.samples, group};

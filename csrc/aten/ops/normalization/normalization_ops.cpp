@@ -106,7 +106,7 @@ bool launch_batch_norm(const Tensor& input, const OptionalTensor& weight, const 
                        double momentum, double eps, const Channels& channels, const Tensor& out,
                        const Tensor& save_mean, const Tensor& save_invstd) {
   const at::ScalarType type = save_mean.scalar_type();
-  const mydev_kernel* kernel = (training ? training_kernel : inference_kernel).on(input);
+  const Launchable* kernel = (training ? training_kernel : inference_kernel).on(input);
   if (kernel == nullptr) return false;
   const Tensor dense = input.contiguous(channels.format);
   Stream& stream = current_stream(input.device().index());
@@ -200,7 +200,7 @@ std::optional<Triple> batch_norm_backward(const Tensor& grad, const Tensor& inpu
       !is_real_float(grad.scalar_type())) {
     return std::nullopt;
   }
-  const mydev_kernel* kernel = batch_norm_backward_kernel.on(input);
+  const Launchable* kernel = batch_norm_backward_kernel.on(input);
   if (kernel == nullptr) return std::nullopt;
   const Channels channels(input, input.suggest_memory_format());
   const Tensor dense = input.contiguous(channels.format), dense_grad = grad.contiguous(channels.format);
@@ -277,7 +277,7 @@ std::optional<Triple> layer_norm(const Tensor& input, c10::SymIntArrayRef normal
     return std::nullopt;
   }
   const Rows rows(input, normalized_shape);
-  const mydev_kernel* kernel = layer_norm_kernel.on(input);
+  const Launchable* kernel = layer_norm_kernel.on(input);
   if (!rows.valid || kernel == nullptr) return std::nullopt;
   const at::ScalarType statistics_type = given(weight) ? weight->scalar_type() : input.scalar_type();
   const Tensor dense = input.contiguous(), w = dense_or_undefined(weight), b = dense_or_undefined(bias);
@@ -302,7 +302,7 @@ std::optional<Triple> layer_norm_backward(const Tensor& grad, const Tensor& inpu
     return std::nullopt;
   }
   const Rows rows(input, normalized_shape);
-  const mydev_kernel* kernel = layer_norm_backward_kernel.on(input);
+  const Launchable* kernel = layer_norm_backward_kernel.on(input);
   if (!rows.valid || kernel == nullptr) return std::nullopt;
   const at::ScalarType weight_type = given(weight) ? weight->scalar_type() : input.scalar_type();
   const Tensor dense = input.contiguous(), dense_grad = grad.contiguous(), w = dense_or_undefined(weight),

@@ -48,7 +48,7 @@ using Normalized = std::tuple<Tensor, Tensor>;  // and the inverse of each row's
 std::optional<Normalized> try_rms_norm(const Tensor& input, c10::IntArrayRef normalized_shape,
                                        const OptionalTensor& weight, std::optional<double> eps) {
   static KernelRef kernel("mydev.rms_norm");
-  const mydev_kernel* record = kernel.on(input);
+  const Launchable* record = kernel.on(input);
   const DenseRows rows(input, normalized_shape);
   if (record == nullptr || !c10::isFloatingType(rows.dtype) || rows.count == 0) return std::nullopt;
   if (input.is_contiguous() && !has_standard_strides(input)) return std::nullopt;  // the composition keeps such strides
@@ -80,7 +80,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& i
                                              const Tensor& inverse_rms, const OptionalTensor& weight,
                                              std::array<bool, 2> wanted) {
   static KernelRef kernel("mydev.rms_norm_backward");
-  const mydev_kernel* record = kernel.on(input);
+  const Launchable* record = kernel.on(input);
   const DenseRows rows(input, normalized_shape);
   const Tensor g = rows.of(grad), x = rows.of(input);
   const Tensor scale = inverse_rms.to(rows.dtype).contiguous().view({rows.count, 1});

@@ -106,7 +106,7 @@ Tensor empty_like_dense(const Tensor& like, bool keeps_strides) {
 // Launches into out, which is self for in-place forms.
 bool launch_foreach(ForeachRow& row, TensorList self, TensorList out, ForeachRequest& request) {
   const bool with_lists = !request.lists.empty() || request.scalar_tensor != nullptr;
-  const mydev_kernel* kernel = (with_lists ? row.list_kernel : row.scalar_kernel).on(self[0]);
+  const Launchable* kernel = (with_lists ? row.list_kernel : row.scalar_kernel).on(self[0]);
   if (kernel == nullptr) return false;
   ListFrame frame;
   frame.add(out);
@@ -180,7 +180,7 @@ std::optional<std::vector<Tensor>> norm(TensorList self, const at::Scalar& order
   if (ref == nullptr || !is_usable(self, request) || dtype.value_or(self[0].scalar_type()) != self[0].scalar_type()) {
     return std::nullopt;
   }
-  const mydev_kernel* kernel = ref->on(self[0]);
+  const Launchable* kernel = ref->on(self[0]);
   if (kernel == nullptr) return std::nullopt;
   std::vector<Tensor> out;
   out.reserve(self.size());

@@ -21,7 +21,7 @@ bool is_comparable(at::ScalarType type) {
 
 std::optional<Tensor> isin(const Tensor& elements, const Tensor& tests, bool /*assume_unique*/, bool invert) {
   const at::ScalarType type = elements.scalar_type();
-  const mydev_kernel* kernel = on_device(elements) ? isin_kernel.on(elements) : nullptr;
+  const Launchable* kernel = on_device(elements) ? isin_kernel.on(elements) : nullptr;
   if (kernel == nullptr || !on_device(tests) || tests.device() != elements.device() || tests.scalar_type() != type ||
       tests.numel() > kFewTests || !is_comparable(type)) {
     return std::nullopt;

@@ -65,7 +65,7 @@ bool fused_sgd(TensorList params, TensorList grads, TensorList momentum_buffers,
       !are_independent({params, list_if(moves, momentum_buffers), list_if(given(grad_scale), grads)}, grads)) {
     return false;
   }
-  const mydev_kernel* kernel = sgd_kernel.on(params[0]);
+  const Launchable* kernel = sgd_kernel.on(params[0]);
   if (kernel == nullptr) return false;
   ListFrame frame;
   frame.add(params);
@@ -111,7 +111,7 @@ bool fused_adam(TensorList params, TensorList grads, TensorList exp_avgs, Tensor
           grads)) {
     return false;
   }
-  const mydev_kernel* kernel = adam_kernel.on(params[0]);
+  const Launchable* kernel = adam_kernel.on(params[0]);
   if (kernel == nullptr) return false;
   ListFrame frame;
   frame.add(params);

@@ -136,7 +136,7 @@ class PointwiseCall::ContiguousPath {
  public:
   ContiguousPath(PointwiseCall& call, const at::Tensor& first) : call_(call), first_(first), device_(first.device()) {}
 
-  C10_ALWAYS_INLINE bool run(const mydev_kernel& kernel) {
+  C10_ALWAYS_INLINE bool run(const Launchable& kernel) {
     if (!read_operands() || !read_dtypes()) return false;
     ContiguousShape shape(first_.sizes());
     if (!broadcast(shape) || !result_is_contiguous()) return false;
@@ -233,7 +233,7 @@ class PointwiseCall::ContiguousPath {
     return out;
   }
 
-  C10_ALWAYS_INLINE void launch(const mydev_kernel& kernel, const ContiguousShape& shape, const at::Tensor& out,
+  C10_ALWAYS_INLINE void launch(const Launchable& kernel, const ContiguousShape& shape, const at::Tensor& out,
                                 ScalarType wanted) {
     static constexpr int64_t kOne = 1;
     const int64_t count = out.numel();
@@ -279,7 +279,7 @@ class PointwiseCall::StridedPath {
  public:
   StridedPath(PointwiseCall& call, const at::Tensor& first) : call_(call), device_(first.device()) {}
 
-  bool run(const mydev_kernel& kernel) {
+  bool run(const Launchable& kernel) {
     if (!promote() || !place_operands()) return false;
     const ScalarType computed = call_.result_dtype(common_), wanted = narrow_.value_or(computed);
     const at::Tensor* out = call_.out_;
@@ -386,7 +386,7 @@ class PointwiseCall::StridedPath {
   // The order of the inputs in the iterator, which lays the result out as the first of them.
   int input_at(int position) const { return call_.row_.second_input_first && position < 2 ? 1 - position : position; }
 
-  void launch(const mydev_kernel& kernel, at::TensorIterator& iterator) {
+  void launch(const Launchable& kernel, at::TensorIterator& iterator) {
     const auto rank = static_cast<size_t>(iterator.ndim());
     std::array<int64_t, kMaxRank> sizes;
     std::array<std::array<int64_t, kMaxRank>, 1 + kMaxInputs> strides;
@@ -465,7 +465,7 @@ bool PointwiseCall::run() {
     if (input(i) != nullptr && on_device(*input(i))) first = input(i);
   }
   if (first == nullptr) return false;
-  const mydev_kernel* kernel = row_.kernel.on(*first);
+  const Launchable* kernel = row_.kernel.on(*first);
   return kernel != nullptr && (ContiguousPath(*this, *first).run(*kernel) || StridedPath(*this, *first).run(*kernel));
 }
 

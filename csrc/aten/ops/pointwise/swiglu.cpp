@@ -33,7 +33,7 @@ std::tuple<Tensor, Tensor> composite_backward(const Tensor& grad, const Tensor& 
   return {grad * up * s * (1 + gate * (1 - s)), grad * gate * s};
 }
 
-bool kernel_takes(const mydev_kernel* kernel, const Tensor& operand) {
+bool kernel_takes(const Launchable* kernel, const Tensor& operand) {
   return kernel != nullptr && (operand.scalar_type() == at::kFloat || operand.scalar_type() == at::kDouble);
 }
 
@@ -41,7 +41,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
   static KernelRef kernel("mydev.swiglu");
   check_swiglu_operands(gate, up);
   check_same_device("mydev::swiglu", {gate, up});
-  const mydev_kernel* record = kernel.on(gate);
+  const Launchable* record = kernel.on(gate);
   if (!kernel_takes(record, gate)) return composite(gate, up);
   const Tensor g = gate.contiguous(), u = up.contiguous();
   Tensor out = empty_dense(g.sizes(), g);
@@ -55,7 +55,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
 
 std::tuple<Tensor, Tensor> swiglu_backward(const Tensor& grad, const Tensor& gate, const Tensor& up) {
   static KernelRef kernel("mydev.swiglu_backward");
-  const mydev_kernel* record = kernel.on(gate);
+  const Launchable* record = kernel.on(gate);
   if (!kernel_takes(record, gate)) return composite_backward(grad, gate, up);
   const Tensor d = grad.contiguous(), g = gate.contiguous(), u = up.contiguous();
   Tensor grad_gate = empty_dense(g.sizes(), g), grad_up = empty_dense(g.sizes(), g);

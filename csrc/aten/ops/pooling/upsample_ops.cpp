@@ -60,7 +60,7 @@ Tensor empty_resized(c10::IntArrayRef sizes, const Tensor& image) {
 }
 
 template <size_t kAxes>
-Tensor launch_resampling(const mydev_kernel& kernel, const Tensor& image, c10::IntArrayRef sizes,
+Tensor launch_resampling(const Launchable& kernel, const Tensor& image, c10::IntArrayRef sizes,
                          const Steps<kAxes>& steps, const mydev_attribute& flag) {
   Tensor result = empty_resized(sizes, image);
   mydev_attribute step{"step", MYDEV_ATTRIBUTE_FLOAT_ARRAY, 0, kAxes, {}};
@@ -80,7 +80,7 @@ std::optional<Tensor> upsample(KernelRef& ref, const Tensor& self, c10::SymIntAr
                                const std::array<Scale, kAxes>& scales, const mydev_attribute& flag) {
   const auto wanted = c10::asIntArrayRefSlowOpt(output_size);
   const bool fits = wanted.has_value() && wanted->size() == kAxes && is_positive(*wanted) && is_resizable(self, kAxes);
-  const mydev_kernel* kernel = fits ? ref.on(self) : nullptr;
+  const Launchable* kernel = fits ? ref.on(self) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   at::DimVector sizes(self.sizes().slice(0, 2));
   sizes.append(wanted->begin(), wanted->end());
@@ -95,7 +95,7 @@ std::optional<Tensor> upsample_backward(KernelRef& ref, const Tensor& grad, c10:
   const bool fits = out.has_value() && in.has_value() && out->size() == kAxes && in->size() == 2 + kAxes &&
                     is_positive(*in) && is_resizable(grad, kAxes) && is_real_float(grad.scalar_type()) &&
                     grad.sizes().slice(0, 2) == in->slice(0, 2) && grad.sizes().slice(2) == *out;
-  const mydev_kernel* kernel = fits ? ref.on(grad) : nullptr;
+  const Launchable* kernel = fits ? ref.on(grad) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   return launch_resampling(*kernel, grad, *in, steps_between(grad, *in, grad.sizes(), align_corners, scales), flag);
 }

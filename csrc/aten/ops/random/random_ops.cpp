@@ -59,7 +59,7 @@ class DrawnBuffers {
 // Launches a fill of self with two parameters; nullptr if there is no kernel for it.
 Tensor* fill(KernelRef& ref, Tensor& self, const Generator& generator, int64_t per_block, const mydev_attribute& first,
              const mydev_attribute& second) {
-  const mydev_kernel* kernel = on_device(self) ? ref.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
   if (kernel == nullptr) return nullptr;
   if (self.numel() == 0) return &self;
   const bool dense = self.is_non_overlapping_and_dense();
@@ -165,7 +165,7 @@ Tensor* random_to(Tensor& self, int64_t to, Generator generator) {
 // --- dropout -------------------------------------------------------------------------------------------------------
 
 std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p, std::optional<bool> train) {
-  const mydev_kernel* kernel = on_device(input) ? dropout_kernel.on(input) : nullptr;
+  const Launchable* kernel = on_device(input) ? dropout_kernel.on(input) : nullptr;
   if (kernel == nullptr || !is_real_float(input.scalar_type()) || !train.value_or(true) || !(p >= 0 && p <= 1) ||
       input.numel() == 0) {
     return std::nullopt;
@@ -185,7 +185,7 @@ std::optional<std::tuple<Tensor, Tensor>> dropout(const Tensor& input, double p,
 }
 
 std::optional<Tensor> dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
-  const mydev_kernel* kernel = on_device(grad) ? dropout_backward_kernel.on(grad) : nullptr;
+  const Launchable* kernel = on_device(grad) ? dropout_backward_kernel.on(grad) : nullptr;
   if (kernel == nullptr || !is_real_float(grad.scalar_type()) || !on_device(mask) || mask.device() != grad.device() ||
       mask.scalar_type() != at::kBool || mask.sizes() != grad.sizes()) {
     return std::nullopt;

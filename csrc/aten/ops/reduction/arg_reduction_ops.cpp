@@ -17,7 +17,7 @@ bool takes(const Tensor& self) {
          self.numel() > 0;
 }
 
-void launch_arg_reduction(const mydev_kernel& kernel, const Tensor& self, const ReducedOutput& values,
+void launch_arg_reduction(const Launchable& kernel, const Tensor& self, const ReducedOutput& values,
                           const ReducedOutput& indices) {
   const std::array<mydev_buffer, 3> buffers = {values.buffer(self), indices.buffer(self), input_buffer_of(self)};
   launch_on(kernel, buffers, 2, {}, current_stream(self.device().index()));
@@ -25,7 +25,7 @@ void launch_arg_reduction(const mydev_kernel& kernel, const Tensor& self, const 
 
 template <KernelRef& kernel_ref>
 std::optional<std::tuple<Tensor, Tensor>> values_and_indices(const Tensor& self, const ReductionRequest& request) {
-  const mydev_kernel* kernel = kernel_ref.on(self);
+  const Launchable* kernel = kernel_ref.on(self);
   if (kernel == nullptr || !takes(self)) return std::nullopt;
   const Tensor *values_out = request.out[0], *indices_out = request.out[1];
   if (values_out != nullptr &&
@@ -43,7 +43,7 @@ std::optional<std::tuple<Tensor, Tensor>> values_and_indices(const Tensor& self,
 
 template <KernelRef& kernel_ref>
 std::optional<Tensor> index_only(const Tensor& self, const ReductionRequest& request) {
-  const mydev_kernel* kernel = kernel_ref.on(self);
+  const Launchable* kernel = kernel_ref.on(self);
   if (kernel == nullptr || !takes(self)) return std::nullopt;
   const Tensor* given_out = request.out[0];
   if (given_out != nullptr && !writable_as(*given_out, at::kLong, self)) return std::nullopt;

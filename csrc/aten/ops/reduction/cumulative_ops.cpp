@@ -16,7 +16,7 @@ KernelRef cumprod_kernel("mydev.cumprod", BuiltinRuns::kWithoutHostAccess);
 // The CPU computes in the type of `out`.
 Tensor* accumulate(KernelRef& ref, const Tensor& self, int64_t given_dim, std::optional<c10::ScalarType> dtype,
                    Tensor& out) {
-  const mydev_kernel* kernel = on_device(self) ? ref.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? ref.on(self) : nullptr;
   const c10::ScalarType type = out.scalar_type();
   const bool small =
       is_small_integral(type) && type != at::kBool && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64;

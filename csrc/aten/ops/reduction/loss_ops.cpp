@@ -91,7 +91,7 @@ using LossPair = std::tuple<Tensor, Tensor>;
 template <bool of_images>
 std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                                     int64_t reduction, c10::SymInt ignore_index) {
-  const mydev_kernel* kernel = on_device(self) ? nll_loss_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nll_loss_kernel.on(self) : nullptr;
   if (kernel == nullptr) return std::nullopt;
   const std::optional<NllOperands> operands = nll_operands(self, target, weight, reduction, of_images);
   if (!operands.has_value()) return std::nullopt;
@@ -110,7 +110,7 @@ std::optional<LossPair> nll_forward(const Tensor& self, const Tensor& target, co
 template <bool of_images>
 OptionalTensor nll_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight,
                             int64_t reduction, c10::SymInt ignore_index, const Tensor& total_weight) {
-  const mydev_kernel* kernel = on_device(self) ? nll_loss_backward_kernel.on(self) : nullptr;
+  const Launchable* kernel = on_device(self) ? nll_loss_backward_kernel.on(self) : nullptr;
   if (kernel == nullptr || !same_kind(self, grad) || !same_kind(self, total_weight) || total_weight.numel() != 1) {
     return std::nullopt;
   }
@@ -173,7 +173,7 @@ std::optional<std::vector<Tensor>> loss_operands(std::initializer_list<Tensor> o
 
 OptionalTensor launch_loss(KernelRef& ref, const Tensor& out, const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
-  const mydev_kernel* kernel = ref.on(self);
+  const Launchable* kernel = ref.on(self);
   if (kernel == nullptr) return std::nullopt;
   OpFrame<4, 1> frame;
   frame.add(out);
@@ -185,7 +185,7 @@ OptionalTensor launch_loss(KernelRef& ref, const Tensor& out, const std::vector<
 OptionalTensor launch_loss_backward(KernelRef& ref, const Tensor& grad_in, const Tensor& grad,
                                     const std::vector<Tensor>& operands, int64_t reduction) {
   const Tensor& self = operands[0];
-  const mydev_kernel* kernel = ref.on(self);
+  const Launchable* kernel = ref.on(self);
   const bool whole = reduction != at::Reduction::None;
   if (kernel == nullptr || !same_kind(self, grad) || (whole ? grad.numel() != 1 : grad.sizes() != self.sizes())) {
     return std::nullopt;

@@ -64,7 +64,7 @@ ReductionRow norm2_row{KernelRef("mydev.norm2"), float_type};
 ReductionRow norm_inf_row{KernelRef("mydev.norm_inf"), float_type};
 
 std::optional<Tensor> reduce(ReductionRow& row, const Tensor& self, const ReductionRequest& request) {
-  const mydev_kernel* kernel = row.kernel.on(self);
+  const Launchable* kernel = row.kernel.on(self);
   if (kernel == nullptr || !is_reducible(self)) return std::nullopt;
   // any and all reduce nothing where others reduce everything.
   if (request.empty_dims && row.result_type == truth_type) return std::nullopt;

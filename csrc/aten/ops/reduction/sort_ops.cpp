@@ -19,7 +19,7 @@ KernelRef sort_kernel("mydev.sort", BuiltinRuns::kWithoutHostAccess);
 KernelRef topk_kernel("mydev.topk", BuiltinRuns::kWithoutHostAccess);
 
 // The kernel, if it takes the operand.
-const mydev_kernel* kernel_for(KernelRef& ref, const Tensor& self) {
+const Launchable* kernel_for(KernelRef& ref, const Tensor& self) {
   const c10::ScalarType dtype = self.scalar_type();
   const bool known = is_real_float(dtype) || (is_small_integral(dtype) && !c10::isBarebonesUnsignedType(dtype));
   return on_device(self) && known && self.numel() > 0 && !self.is_neg() ? ref.on(self) : nullptr;
@@ -38,7 +38,7 @@ struct Lines {
   }
 };
 
-ValuesAndIndices launch_sort(const mydev_kernel& kernel, const Tensor& self, int64_t dim, int64_t kept,
+ValuesAndIndices launch_sort(const Launchable& kernel, const Tensor& self, int64_t dim, int64_t kept,
                              const mydev_attribute& order) {
   at::DimVector sizes(self.sizes());
   if (self.dim() > 0) sizes[static_cast<size_t>(dim)] = kept;
@@ -59,7 +59,7 @@ Tensor laid_out_as(const Tensor& result, const Tensor& like) {
 }
 
 std::optional<ValuesAndIndices> sort(const Tensor& self, std::optional<bool> /*stable*/, int64_t dim, bool descending) {
-  const mydev_kernel* kernel = kernel_for(sort_kernel, self);
+  const Launchable* kernel = kernel_for(sort_kernel, self);
   if (kernel == nullptr) return std::nullopt;
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() > 0 ? self.size(wrapped) : 1;
@@ -68,7 +68,7 @@ std::optional<ValuesAndIndices> sort(const Tensor& self, std::optional<bool> /*s
 }
 
 std::optional<ValuesAndIndices> topk(const Tensor& self, c10::SymInt k, int64_t dim, bool largest, bool /*sorted*/) {
-  const mydev_kernel* kernel = kernel_for(topk_kernel, self);
+  const Launchable* kernel = kernel_for(topk_kernel, self);
   const auto kept = k.maybe_as_int();
   if (kernel == nullptr || !kept.has_value() || self.scalar_type() == at::kBool) return std::nullopt;
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());

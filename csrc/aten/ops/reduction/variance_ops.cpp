@@ -14,7 +14,7 @@ KernelRef variance_kernel("mydev.variance");
 // The mean stays undefined unless it is wanted. take_root: the standard deviation in place of the variance.
 std::optional<std::tuple<Tensor, Tensor>> compute(const Tensor& self, const ReductionRequest& request, bool take_root,
                                                   bool with_mean) {
-  const mydev_kernel* kernel = variance_kernel.on(self);
+  const Launchable* kernel = variance_kernel.on(self);
   const at::ScalarType dtype = self.scalar_type();
   if (kernel == nullptr || !is_real_float(dtype) || !is_reducible(self)) return std::nullopt;
   if (request.scalar.has_value() && request.scalar->isComplex()) return std::nullopt;

@@ -1,8 +1,7 @@
-#include "kernels/registry/kernel_choice.h"
+#include "kernels/registry/launchable.h"
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -16,14 +15,6 @@
 #include "runtime/frame/frame.h"
 
 namespace mydev {
-
-namespace detail {
-
-uint64_t choice_marker(const mydev_frame* /*frame*/) {
-  return 0;
-}
-
-}  // namespace detail
 
 namespace {
 
@@ -122,26 +113,19 @@ bool same_candidates(const std::vector<KernelCandidate>& a, const std::vector<Ke
                     [](const KernelCandidate& x, const KernelCandidate& y) { return x.record == y.record; });
 }
 
-// One choice for each list of candidates of a name on a device.
-const KernelChoice* kept_choice(int device, const char* name, std::vector<KernelCandidate> candidates) {
-  static auto& mutex = *new std::mutex;
-  static auto& choices = *new std::multimap<std::pair<int, std::string>, std::unique_ptr<const KernelChoice>>;
-  const std::lock_guard lock(mutex);
-  const auto [begin, end] = choices.equal_range({device, name});
-  for (auto at = begin; at != end; ++at) {
-    if (same_candidates(at->second->candidates, candidates)) return at->second.get();
-  }
-  auto choice = std::make_unique<KernelChoice>();
-  static_cast<mydev_kernel&>(*choice) = mydev_kernel{};
-  choice->struct_size = sizeof(mydev_kernel);
-  choice->name = candidates.front().record->name;
-  choice->scratch_bytes = &detail::choice_marker;
+Launchable made_of(std::vector<KernelCandidate> candidates) {
+  const mydev_kernel* first = candidates.front().record;
+  const mydev_kernel* plain = candidates.size() == 1 && is_plain(candidates.front()) ? first : nullptr;
+  uint64_t dtypes_of_driver = 0;
   for (const KernelCandidate& candidate : candidates) {
     if (!candidate.of_driver) continue;
-    choice->dtypes_of_driver |= candidate.limits.dtypes != 0 ? candidate.limits.dtypes : ~uint64_t{0};
+    dtypes_of_driver |= candidate.limits.dtypes != 0 ? candidate.limits.dtypes : ~uint64_t{0};
   }
-  choice->candidates = std::move(candidates);
-  return choices.emplace(std::pair{device, std::string(name)}, std::move(choice))->second.get();
+  return {.name = first->name,
+          .plain = plain,
+          .at_once = plain != nullptr && plain->scratch_bytes == nullptr ? plain : nullptr,
+          .candidates = std::move(candidates),
+          .dtypes_of_driver = dtypes_of_driver};
 }
 
 // "result 0", "operand 2".
@@ -152,7 +136,7 @@ std::string place(const mydev_frame& frame, uint32_t buffer) {
 
 }  // namespace
 
-const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
+const Launchable* find_launchable(const Device& device, const char* name, const mydev_kernel* own,
                                   const mydev_kernel* registered, const std::string& registered_owner,
                                   bool stages_builtins) {
   std::vector<KernelCandidate> candidates;
@@ -161,8 +145,14 @@ const mydev_kernel* choose_record(const Device& device, const char* name, const 
     candidates.push_back(candidate_of_registry(device, *registered, registered_owner));
   }
   if (candidates.empty()) return nullptr;
-  if (candidates.size() == 1 && is_plain(candidates.front())) return candidates.front().record;
-  return kept_choice(device.index, name, std::move(candidates));
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::multimap<std::pair<int, std::string>, const Launchable>;
+  const std::lock_guard lock(mutex);
+  const auto [begin, end] = kept.equal_range({device.index, name});
+  for (auto at = begin; at != end; ++at) {
+    if (same_candidates(at->second.candidates, candidates)) return &at->second;
+  }
+  return &kept.emplace(std::pair{device.index, std::string(name)}, made_of(std::move(candidates)))->second;
 }
 
 std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame) {

@@ -1,8 +1,5 @@
-// The records that may run one kernel on one device, in the order in which they are asked: the driver's own, then that
-// of the registry. A record that takes every frame of its name and is launched without a question needs no choice.
-//
-// A choice passes for a record, so that whoever keeps one pointer for a kernel keeps it for either; launch_kernel
-// (kernels/launch) tells them apart. It is never freed: operators hold such pointers. Thread-safe.
+// What is launched for a kernel's name on one device: the records that may run it, in the order in which they are
+// asked, the driver's own, then that of the registry. launch_kernel (kernels/launch) asks them. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -33,26 +30,19 @@ struct KernelCandidate {
   bool staged;       // it computes on the host, on copies of operands that the host does not reach
 };
 
-struct KernelChoice : mydev_kernel {
+// Never freed, and the same for the same records: operators hold pointers to it.
+struct Launchable {
+  const char* name;
+  const mydev_kernel* plain;    // the one record if it takes every frame of its name without a question; else nullptr
+  const mydev_kernel* at_once;  // `plain` if it needs no scratch either; else nullptr
   std::vector<KernelCandidate> candidates;
-  uint64_t dtypes_of_driver = 0;  // MYDEV_DTYPE_BIT of each that records which the driver runs may take
+  uint64_t dtypes_of_driver;  // MYDEV_DTYPE_BIT of each that records which the driver runs may take
 };
 
-namespace detail {
-// Marks a record as a choice, as its `scratch_bytes`, which each launch looks at.
-uint64_t choice_marker(const mydev_frame* frame);
-}  // namespace detail
-
-// nullptr for a plain record.
-inline const KernelChoice* as_choice(const mydev_kernel& kernel) noexcept {
-  return kernel.scratch_bytes == &detail::choice_marker ? static_cast<const KernelChoice*>(&kernel) : nullptr;
-}
-
-// Returns what runs `name` on the device: a plain record or a choice; nullptr if neither record is given. `own` is the
-// driver's, `registered` is the registry's and belongs to `registered_owner`; either may be nullptr. If the driver's
-// record contradicts itself, raises INVALID_ARGUMENT, naming the driver.
-// `stages_builtins`: a built-in record of the host may run on copies.
-const mydev_kernel* choose_record(const Device& device, const char* name, const mydev_kernel* own,
+// Returns what runs `name` on the device; nullptr if neither record is given. `own` is the driver's, `registered` is
+// the registry's and belongs to `registered_owner`; either may be nullptr. If the driver's record contradicts itself,
+// raises INVALID_ARGUMENT, naming the driver. `stages_builtins`: a built-in record of the host may run on copies.
+const Launchable* find_launchable(const Device& device, const char* name, const mydev_kernel* own,
                                   const mydev_kernel* registered, const std::string& registered_owner,
                                   bool stages_builtins = false);
 
