@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "host_kernels/isa_declaration.h"
 #include "mydev/custom_call.h"
 
 namespace mydev::kernels {
@@ -35,14 +36,6 @@ struct AttentionLoops {
   AttentionFunctions f32, f64;
 };
 
-namespace baseline {
-extern const AttentionLoops attention_loops;
-}
-namespace avx2 {
-extern const AttentionLoops attention_loops;
-}
-namespace avx512 {
-extern const AttentionLoops attention_loops;
-}
+MYDEV_DECLARE_VARIANTS(extern const AttentionLoops attention_loops;)
 
 }  // namespace mydev::kernels

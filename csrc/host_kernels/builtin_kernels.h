@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host_kernels/isa_declaration.h"
 #include "mydev/custom_call.h"
 #include "runtime/base/instruction_set.h"
 
@@ -56,15 +57,7 @@
 namespace mydev::kernels {
 
 #define MYDEV_DECLARE_GROUP(group) std::span<const mydev_kernel> group();
-namespace baseline {
-MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP)
-}
-namespace avx2 {
-MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP)
-}
-namespace avx512 {
-MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP)
-}
+MYDEV_DECLARE_VARIANTS(MYDEV_KERNEL_GROUPS_PER_ISA(MYDEV_DECLARE_GROUP))
 MYDEV_KERNEL_GROUPS_COMPILED_ONCE(MYDEV_DECLARE_GROUP)
 #undef MYDEV_DECLARE_GROUP
 

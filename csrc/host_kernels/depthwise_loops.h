@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "host_kernels/isa_declaration.h"
+
 namespace mydev::kernels {
 
 struct DepthwiseAxis {
@@ -43,14 +45,6 @@ struct DepthwiseLoops {
   void (*gradient)(const DepthwiseGradient& gradient, int64_t begin, int64_t end);
 };
 
-namespace baseline {
-extern const DepthwiseLoops depthwise_loops;
-}
-namespace avx2 {
-extern const DepthwiseLoops depthwise_loops;
-}
-namespace avx512 {
-extern const DepthwiseLoops depthwise_loops;
-}
+MYDEV_DECLARE_VARIANTS(extern const DepthwiseLoops depthwise_loops;)
 
 }  // namespace mydev::kernels

@@ -1,15 +1,14 @@
 // A pointwise kernel on a few dense values at a time, for callers that go through several kernels at once
 // (fused_tiles.h): nothing is planned, and the values stay in the first-level cache.
 //
-// Entries of csrc/host_kernels/isa/pointwise/pointwise.h, called with a frame whose `decision` is a block, fill that in
-// and compute nothing; buffers need no data then. UNIMPLEMENTED: elements would be converted. Other kernels have no
-// blocks.
+// Kernels of csrc/host_kernels/isa/pointwise/pointwise.h have blocks: find_block() gives them by name.
 #pragma once
 
 #include <cstdint>
 
 #include <span>
 
+#include "host_kernels/isa_declaration.h"
 #include "host_kernels/row_reduction.h"
 #include "mydev/custom_call.h"
 
@@ -83,12 +82,11 @@ struct PointwiseTableCall {
   int64_t count;
 };
 
-// How `mydev.copy` converts dense values, in steps whose results have `sizes` bytes a value. Its entry fills that in if
-// the frame's `decision` is one; UNIMPLEMENTED: it does not convert these, or changes signs.
+// How `mydev.copy` converts dense values, in steps whose results have `sizes` bytes a value.
 struct ValueConversion {
   void (*steps[3])(void* to, const void* from, int64_t n);
   int64_t sizes[3];
-  int count;  // of steps
+  int count;  // of steps; not above 0: there are none
 };
 
 struct PointwiseBlock {
@@ -119,5 +117,11 @@ struct PointwiseBlock {
   mydev_dtype wanted[1 + kMaxBlockInputs];   // dtypes to compute with
   int32_t chain_operation;                   // in chains; 0: they do not have it
 };
+
+// Fills in the block of the kernel of that name for the frame, whose buffers need no data. False: the kernel has no
+// blocks, or elements would be converted.
+MYDEV_DECLARE_VARIANTS(bool find_block(const char* kernel, const mydev_frame& frame, PointwiseBlock& block);)
+
+MYDEV_DECLARE_VARIANTS(ValueConversion find_value_conversion(mydev_dtype from, mydev_dtype to);)
 
 }  // namespace mydev::kernels

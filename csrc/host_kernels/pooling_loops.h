@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "host_kernels/isa_declaration.h"
+
 namespace mydev::kernels {
 
 struct PoolingAxis {
@@ -52,17 +54,7 @@ struct AveragePoolingLoops {
   AveragePooling<double> f64;
 };
 
-namespace baseline {
-extern const MaxPoolingLoops max_pooling_loops;
-extern const AveragePoolingLoops average_pooling_loops;
-}  // namespace baseline
-namespace avx2 {
-extern const MaxPoolingLoops max_pooling_loops;
-extern const AveragePoolingLoops average_pooling_loops;
-}  // namespace avx2
-namespace avx512 {
-extern const MaxPoolingLoops max_pooling_loops;
-extern const AveragePoolingLoops average_pooling_loops;
-}  // namespace avx512
+MYDEV_DECLARE_VARIANTS(extern const MaxPoolingLoops max_pooling_loops;
+                       extern const AveragePoolingLoops average_pooling_loops;)
 
 }  // namespace mydev::kernels

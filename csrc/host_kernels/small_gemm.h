@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "host_kernels/isa_declaration.h"
+
 namespace mydev::kernels {
 
 struct F32Matrix {
@@ -32,14 +34,6 @@ struct SmallGemmFunctions {
 inline constexpr int64_t kSmallGemmMaxK = 128;
 
 // One variant per instruction set (csrc/host_kernels/isa/products/small_gemm.cpp).
-namespace baseline {
-extern const SmallGemmFunctions small_gemm;
-}
-namespace avx2 {
-extern const SmallGemmFunctions small_gemm;
-}
-namespace avx512 {
-extern const SmallGemmFunctions small_gemm;
-}
+MYDEV_DECLARE_VARIANTS(extern const SmallGemmFunctions small_gemm;)
 
 }  // namespace mydev::kernels

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "host_kernels/isa_declaration.h"
 #include "mydev/custom_call.h"
 
 namespace mydev::kernels {
@@ -33,14 +34,6 @@ struct WideProductFunctions {
 };
 
 // One variant per instruction set (csrc/host_kernels/isa/products/wide_product.cpp).
-namespace baseline {
-extern const WideProductFunctions wide_product;
-}
-namespace avx2 {
-extern const WideProductFunctions wide_product;
-}
-namespace avx512 {
-extern const WideProductFunctions wide_product;
-}
+MYDEV_DECLARE_VARIANTS(extern const WideProductFunctions wide_product;)
 
 }  // namespace mydev::kernels

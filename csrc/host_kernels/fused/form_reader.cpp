@@ -61,12 +61,6 @@ const mydev_kernel* record_of(std::string_view name) {
   return found == records.end() ? nullptr : found->second;
 }
 
-bool has_blocks(std::string_view kernel) {
-  static constexpr std::string_view kGroups[] = {"unary", "binary", "comparison, membership", "ternary", "activation"};
-  const KernelContract* contract = builtin_contract(kernel);
-  return contract != nullptr && contract->is_pointwise() && std::ranges::count(kGroups, contract->group) != 0;
-}
-
 bool is_empty(std::span<const int64_t> sizes) {
   return std::ranges::count(sizes, 0) != 0;
 }

@@ -46,9 +46,6 @@ mydev_dtype dtype_of(int64_t dtype, size_t operand);
 // The built-in record of that name, for this processor; nullptr: there is none.
 const mydev_kernel* record_of(std::string_view name);
 
-// True for kernels of isa/pointwise/pointwise.h, by the groups of their contracts.
-bool has_blocks(std::string_view kernel);
-
 bool is_empty(std::span<const int64_t> sizes);
 // The bytes from the first element that a view touches to behind the last; nothing if they are no numbers of bytes.
 std::optional<std::pair<int64_t, int64_t>> bytes_reached(std::span<const int64_t> sizes,

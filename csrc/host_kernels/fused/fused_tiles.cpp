@@ -7,14 +7,11 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "host_kernels/fused/fused_worker.h"
-#include "kernels/spec/contract.h"
+#include "host_kernels/isa_variant.h"
 #include "runtime/base/parallel.h"
-#include "runtime/driver/host_services.h"
 #include "runtime/frame/dtype.h"
-#include "runtime/frame/kernel_messages.h"
 
 namespace mydev::kernels {
 
@@ -32,13 +29,6 @@ constexpr int64_t kMostReduced = 32767;
 constexpr int64_t kReadFromMemory = 1 << 20, kStreamed = 8 << 20;
 // Several lines that are shorter do not go block by block: the kernels gather them.
 constexpr int64_t kShortestLine = 64;
-
-// True for kernels of isa/reduction/reduction.cpp.
-bool is_of_reduction_table(std::string_view name) {
-  const KernelContract* contract = builtin_contract(name);
-  return contract != nullptr && contract->is_reduction() && std::string_view(contract->group) == "reduction" &&
-         contract->results.size() == 1;
-}
 
 // Row-major strides: `rank` entries, 0 in those beyond the sizes.
 std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, size_t rank) {
@@ -117,27 +107,8 @@ size_t FusedTiles::end_of(const Step& step) const {
   return step.is_outer ? outer_rank_ : sizes_.size();
 }
 
-// True if the step's kernel fills in `decision`: the block or the row reduction that computes a part of it.
-bool FusedTiles::describes(Step& step, void* decision) const {
-  std::vector<mydev_buffer> buffers;
-  for (const Operand& operand : step.operands) {
-    mydev_buffer& buffer = buffers.emplace_back();
-    buffer.dtype = static_cast<int16_t>(operand.dtype);
-    buffer.flags = operand.kind == Operand::kNumber ? MYDEV_BUFFER_SCALAR : 0;
-  }
-  mydev_frame frame =
-      make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes});
-  frame.kernel = step.record;
-  frame.host = &host_services();
-  frame.decision = decision;
-  const bool described = step.record->entry(&frame) == MYDEV_OK;
-  if (!described) take_kernel_message(frame);
-  return described;
-}
-
-// Whether all operands lie dense along the last dimension, or are one value there.
+// Whether the kernel has blocks, and all operands lie dense along the last dimension, or are one value there.
 bool FusedTiles::has_block(Step& step) const {
-  if (!has_blocks(step.record->name)) return false;
   const size_t last = end_of(step) - 1;
   const bool is_one_line = std::ranges::all_of(std::span(sizes_).first(last), [](int64_t size) { return size == 1; });
   if (!step.is_outer && sizes_[last] < kShortestLine && !is_one_line) return false;
@@ -146,13 +117,24 @@ bool FusedTiles::has_block(Step& step) const {
     if (operand.kind != Operand::kMemory || operand.strides[last] == 1 || sizes_[last] == 1) continue;
     if (operand.strides[last] != 0 || &operand == step.operands.data()) return false;
   }
-  return describes(step, &step.block);
+  std::vector<mydev_buffer> buffers;
+  for (const Operand& operand : step.operands) {
+    mydev_buffer& buffer = buffers.emplace_back();
+    buffer.dtype = static_cast<int16_t>(operand.dtype);
+    buffer.flags = operand.kind == Operand::kNumber ? MYDEV_BUFFER_SCALAR : 0;
+  }
+  const mydev_frame frame =
+      make_frame(buffers, step.num_outputs, {step.attributes->attributes, step.attributes->num_attributes});
+  return MYDEV_ISA_VARIANT(instruction_set(), find_block)(step.record->name, frame, step.block);
 }
 
-// Whether each row is reduced into one element, and lies dense.
+// Whether the kernel reduces each row into one element, and rows lie dense.
 bool FusedTiles::has_rows(Step& step) const {
-  if (step.operands.size() != 2 || !is_of_reduction_table(step.record->name)) return false;
+  if (step.operands.size() != 2) return false;
   const Operand &out = step.operands[0], &in = step.operands[1];
+  if (out.dtype != in.dtype) return false;
+  step.reduction = MYDEV_ISA_VARIANT(instruction_set(), find_row_reduction)(step.record->name, in.dtype);
+  if (step.reduction.run == nullptr) return false;
   int64_t stride = 1;
   for (size_t d = sizes_.size(); d-- > outer_rank_; stride *= sizes_[d]) {
     if (out.strides[d] != 0 || (in.kind == Operand::kMemory && in.strides[d] != stride)) return false;
@@ -160,8 +142,7 @@ bool FusedTiles::has_rows(Step& step) const {
   const auto is_there = [](const Operand& operand) {
     return operand.kind == Operand::kMemory || operand.kind == Operand::kTemporary;
   };
-  return outer_rank_ < sizes_.size() && !step.is_outer && is_there(out) && is_there(in) &&
-         describes(step, &step.reduction);
+  return outer_rank_ < sizes_.size() && !step.is_outer && is_there(out) && is_there(in);
 }
 
 // Finds how each step runs, which consecutive steps go block by block together, and which temporaries only these need.

@@ -88,7 +88,6 @@ class FusedTiles {
   int64_t entries() const;
   int64_t row() const;
   size_t end_of(const Step& step) const;
-  bool describes(Step& step, void* decision) const;
   bool has_block(Step& step) const;
   bool has_rows(Step& step) const;
   void find_groups();

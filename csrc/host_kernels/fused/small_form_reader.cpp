@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host_kernels/fused/small_program.h"
+#include "host_kernels/isa_variant.h"
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/kernel_messages.h"
@@ -54,20 +55,6 @@ bool is_one_element(std::span<const int64_t> sizes, std::span<const int64_t> str
     if (sizes[d] != 1 && strides[d] != 0) return false;
   }
   return true;
-}
-
-// How the kernel computes dense values; nothing if it has no block for the dtypes.
-std::optional<PointwiseBlock> block_of(const mydev_kernel& record, mydev_frame frame) {
-  if (!has_blocks(record.name)) return std::nullopt;
-  const std::span<const mydev_buffer> buffers(frame.buffers, frame.num_outputs + frame.num_inputs);
-  const bool has_all = std::ranges::all_of(buffers, [](const mydev_buffer& buffer) { return buffer.dtype != 0; });
-  PointwiseBlock block;
-  frame.decision = &block;
-  if (!has_all || record.entry(&frame) != MYDEV_OK) {
-    forget_kernel_message(frame);
-    return std::nullopt;
-  }
-  return block;
 }
 
 }  // namespace
@@ -321,9 +308,13 @@ class SmallProgram::Reader {
       if (keeps_signs && views[0].dtype == views[1].dtype && views[0].dtype != MYDEV_PRED) {
         return add_move(views[0], views[1]);
       }
-      if (add_conversion(*record, frame, views[0], views[1])) return;
+      if (keeps_signs && add_conversion(views[0], views[1])) return;
     }
-    if (const std::optional<PointwiseBlock> block = block_of(*record, frame)) return add_call(*block, views, frame);
+    const bool has_all = std::ranges::all_of(views, [](const View& view) { return view.kind != View::kAbsent; });
+    PointwiseBlock block;
+    if (has_all && MYDEV_ISA_VARIANT(instruction_set(), find_block)(record->name, frame, block)) {
+      return add_call(block, views, frame);
+    }
     add_kernel(*record, views, frame);
   }
 
@@ -372,14 +363,11 @@ class SmallProgram::Reader {
   }
 
   // False: the kernel has no conversion of dense values for the dtypes.
-  bool add_conversion(const mydev_kernel& record, mydev_frame frame, const View& to, const View& from) {
-    ValueConversion conversion;
-    frame.decision = &conversion;
+  bool add_conversion(const View& to, const View& from) {
+    const ValueConversion conversion =
+        MYDEV_ISA_VARIANT(instruction_set(), find_value_conversion)(from.dtype, to.dtype);
     const int64_t count = count_of(to.sizes);
-    if (count == 0 || record.entry(&frame) != MYDEV_OK) {
-      forget_kernel_message(frame);
-      return count == 0;
-    }
+    if (count == 0 || conversion.count < 1) return count == 0;
     const auto dense = [](const View& view) { return is_dense(view.sizes, view.strides); };
     const View result = dense(to) ? to : dense_copy(to);
     View value = dense(from) ? from : dense_copy(from);

@@ -284,6 +284,10 @@ constexpr PointwiseKernel kKernels[] = {
 
 }  // namespace
 
+std::span<const PointwiseKernel> activation_kernels() {
+  return kKernels;
+}
+
 std::span<const mydev_kernel> activation() {
   return kPointwiseRecords<kKernels>;
 }

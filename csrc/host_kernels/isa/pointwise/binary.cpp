@@ -269,6 +269,10 @@ constexpr PointwiseKernel kKernels[] = {
 
 }  // namespace
 
+std::span<const PointwiseKernel> binary_kernels() {
+  return kKernels;
+}
+
 std::span<const mydev_kernel> binary() {
   return kPointwiseRecords<kKernels>;
 }

@@ -62,6 +62,10 @@ constexpr PointwiseKernel kKernels[] = {
 
 }  // namespace
 
+std::span<const PointwiseKernel> comparison_kernels() {
+  return kKernels;
+}
+
 std::span<const mydev_kernel> comparison() {
   return kPointwiseRecords<kKernels>;
 }

@@ -409,25 +409,12 @@ bool flag(const mydev_frame* frame, uint32_t index) {
   return index < frame->num_attributes && frame->attributes[index].value.i != 0;
 }
 
-mydev_code describe_conversion(const mydev_frame& frame, ValueConversion& out) {
-  const Conversion found = find_conversion(static_cast<mydev_dtype>(frame.buffers[kIn].dtype),
-                                           static_cast<mydev_dtype>(frame.buffers[kOut].dtype));
-  if (found.count < 1 || flag(&frame, 0) || flag(&frame, 1)) return MYDEV_UNIMPLEMENTED;
-  out.count = found.count;
-  std::copy_n(found.steps, found.count, out.steps);
-  std::copy_n(found.sizes, found.count, out.sizes);
-  return MYDEV_OK;
-}
-
 mydev_code copy_entry(const mydev_frame* frame) {
   if (frame->num_outputs != 1 || frame->num_inputs != 1) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "wrong number of operands");
   }
   const mydev_buffer& out = frame->buffers[kOut];
   const mydev_buffer& in = frame->buffers[kIn];
-  if (frame->decision != nullptr) {
-    return describe_conversion(*frame, *static_cast<ValueConversion*>(frame->decision));
-  }
   Plan plan;
   if (!make_layout(frame->buffers, 2, plan.layout)) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "the operands must have one shape, of at most 64 dimensions");
@@ -481,6 +468,14 @@ constexpr mydev_kernel kRecords[] = {
 };
 
 }  // namespace
+
+ValueConversion find_value_conversion(mydev_dtype from, mydev_dtype to) {
+  const Conversion found = find_conversion(from, to);
+  ValueConversion conversion{{}, {}, found.count};
+  std::copy_n(found.steps, std::max(found.count, 0), conversion.steps);
+  std::copy_n(found.sizes, std::max(found.count, 0), conversion.sizes);
+  return conversion;
+}
 
 std::span<const mydev_kernel> copy() {
   return kRecords;

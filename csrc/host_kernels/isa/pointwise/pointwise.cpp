@@ -320,8 +320,24 @@ void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& nu
 
 static_assert(kMaxInputs == kMaxBlockInputs);
 
-mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, const ComputeType& compute,
-                          Apply apply, PointwiseBlock& block) {
+// What computes the frame; without `apply`, the kernel lacks its dtype.
+struct Computation {
+  int32_t dtype;
+  ComputeType compute;
+  Apply apply;
+};
+
+Computation computation_of(const PointwiseKernel& kernel, const mydev_frame& frame) {
+  const int32_t dtype = frame.buffers[kernel.predicate ? 1 : 0].dtype;
+  const bool bf16 = dtype == MYDEV_BF16 && in_memory(kernel, frame);
+  const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
+  return {dtype, compute, find_apply(kernel, dtype, compute)};
+}
+
+bool describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, PointwiseBlock& block) {
+  if (frame.num_outputs != 1 || frame.num_inputs != static_cast<uint32_t>(kernel.inputs)) return false;
+  const auto [dtype, compute, apply] = computation_of(kernel, frame);
+  if (apply == nullptr) return false;
   // A product with another alpha would be rounded before it is added; a loop over values adds it as it is.
   const Params params(frame.attributes, frame.num_attributes);
   const bool is_exact = params.get<double>(0, 1.0) == 1.0;
@@ -345,10 +361,10 @@ mydev_code describe_block(const PointwiseKernel& kernel, const mydev_frame& fram
     block.wanted[k] = pred ? MYDEV_PRED : compute.dtype;
     block.value_bytes[k] = static_cast<int32_t>(dtype_row(block.wanted[k]).size);
     const bool is_number = (frame.buffers[k].flags & MYDEV_BUFFER_SCALAR) != 0;
-    if (!is_number && frame.buffers[k].dtype != block.wanted[k]) return MYDEV_UNIMPLEMENTED;
+    if (!is_number && frame.buffers[k].dtype != block.wanted[k]) return false;
   }
   if (compute.dtype == MYDEV_F32 && is_exact) block.chain_operation = chain_operation(kernel.name);
-  return MYDEV_OK;
+  return true;
 }
 
 mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) {
@@ -366,15 +382,8 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   if (kernel.predicate && buffers[0].dtype != MYDEV_PRED) {
     return fail(frame, MYDEV_INVALID_ARGUMENT, "the output must be pred");
   }
-  const int32_t dtype = buffers[kernel.predicate ? 1 : 0].dtype;
-  const bool bf16 = dtype == MYDEV_BF16 && in_memory(kernel, frame);
-  const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
-  const Apply apply = find_apply(kernel, dtype, compute);
+  const auto [dtype, compute, apply] = computation_of(kernel, frame);
   if (apply == nullptr) return fail(frame, MYDEV_UNIMPLEMENTED, "no kernel for this dtype");
-  if (frame.decision != nullptr) {
-    return describe_block(kernel, frame, compute, apply, *static_cast<PointwiseBlock*>(frame.decision));
-  }
-
   const Params params(frame.attributes, frame.num_attributes);
   const auto finish = [&] {
     return params.failed() ? fail(frame, MYDEV_FAILED_PRECONDITION, kernel.failure) : MYDEV_OK;
@@ -413,6 +422,16 @@ mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame
   plan.apply = apply;
   parallel_for(plan.layout.count, kernel.grain, [&plan](int64_t begin, int64_t end) { Worker(plan).run(begin, end); });
   return finish();
+}
+
+bool find_block(const char* name, const mydev_frame& frame, PointwiseBlock& block) {
+  for (const std::span<const PointwiseKernel> table :
+       {activation_kernels(), binary_kernels(), comparison_kernels(), ternary_kernels(), unary_kernels()}) {
+    for (const PointwiseKernel& kernel : table) {
+      if (__builtin_strcmp(kernel.name, name) == 0) return describe_block(kernel, frame, block);
+    }
+  }
+  return false;
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA

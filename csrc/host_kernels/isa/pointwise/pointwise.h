@@ -95,6 +95,13 @@ struct PointwiseKernel {
 
 mydev_code run_pointwise(const PointwiseKernel& kernel, const mydev_frame& frame);
 
+// The tables of the files that have pointwise kernels.
+std::span<const PointwiseKernel> activation_kernels();
+std::span<const PointwiseKernel> binary_kernels();
+std::span<const PointwiseKernel> comparison_kernels();
+std::span<const PointwiseKernel> ternary_kernels();
+std::span<const PointwiseKernel> unary_kernels();
+
 // The records of a table of kernels.
 template <const auto& table, size_t i>
 mydev_code pointwise_entry(const mydev_frame* frame) {

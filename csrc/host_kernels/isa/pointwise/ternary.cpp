@@ -58,6 +58,10 @@ constexpr PointwiseKernel kKernels[] = {
 
 }  // namespace
 
+std::span<const PointwiseKernel> ternary_kernels() {
+  return kKernels;
+}
+
 std::span<const mydev_kernel> ternary() {
   return kPointwiseRecords<kKernels>;
 }

@@ -125,6 +125,10 @@ constexpr PointwiseKernel kKernels[] = {
 
 }  // namespace
 
+std::span<const PointwiseKernel> unary_kernels() {
+  return kKernels;
+}
+
 std::span<const mydev_kernel> unary() {
   return kPointwiseRecords<kKernels>;
 }

@@ -4,9 +4,11 @@
 // at most kFlush additions; integers are exact in 64 bits. The compute type follows the output's dtype. Results do not
 // depend on the number of threads.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "host_kernels/isa/reduction/reduction_plan.h"
 #include "host_kernels/isa/simd/dense_values.h"
@@ -358,16 +360,6 @@ void reduce_rows(char* out, int64_t out_bytes, const char* in, int64_t in_bytes,
 
 template <typename Op, typename A, typename W, typename Read = A>
 mydev_code reduce_as(const mydev_frame* frame) {
-  if (frame->decision != nullptr) {
-    for (const int32_t dtype : {frame->buffers[0].dtype, frame->buffers[1].dtype}) {
-      if (dtype != kDtypeOf<Read>) return MYDEV_UNIMPLEMENTED;
-    }
-    auto& rows = *static_cast<RowReduction*>(frame->decision);
-    rows = {reduce_rows<Op, A, W>, RowReduction::kOther};
-    if (std::is_same_v<A, float> && std::is_same_v<Op, Sum>) rows.total = RowReduction::kSum;
-    if (std::is_same_v<A, float> && std::is_same_v<Op, Mean>) rows.total = RowReduction::kMean;
-    return MYDEV_OK;
-  }
   ReductionPlan plan;
   if (!make_reduction_plan(frame->buffers[0], frame->buffers[1], plan)) return MYDEV_UNIMPLEMENTED;
   if (plan.outputs == 0) return MYDEV_OK;
@@ -421,27 +413,63 @@ uint64_t partial_bytes(const mydev_frame* frame) {
   return static_cast<uint64_t>(plan.pieces * plan.outputs) * sizeof(double);
 }
 
-constexpr mydev_kernel reduction_record(const char* name, mydev_kernel_fn entry) {
-  return kernel_record(name, entry, partial_bytes);
+// How rows of the dtype are reduced, by what the operation takes: floats, numbers or truths.
+template <typename Op>
+RowReduction rows_of_floats(int32_t dtype) {
+  constexpr RowReduction::Total kTotal = std::is_same_v<Op, Sum>    ? RowReduction::kSum
+                                         : std::is_same_v<Op, Mean> ? RowReduction::kMean
+                                                                    : RowReduction::kOther;
+  if (dtype == MYDEV_F32) return {reduce_rows<Op, float, double>, kTotal};
+  if (dtype == MYDEV_F64) return {reduce_rows<Op, double, double>, RowReduction::kOther};
+  return {};
+}
+template <typename Op>
+RowReduction rows_of_numbers(int32_t dtype) {
+  if (dtype == MYDEV_S64) return {reduce_rows<Op, int64_t, int64_t>, RowReduction::kOther};
+  return rows_of_floats<Op>(dtype);
+}
+template <typename Op>
+RowReduction rows_of_truths(int32_t dtype) {
+  if (dtype == MYDEV_PRED) return {reduce_rows<Op, uint8_t, uint8_t>, RowReduction::kOther};
+  return {};
 }
 
-constexpr mydev_kernel kRecords[] = {
-    reduction_record("mydev.sum", reduce_into_numbers<Sum>),
-    reduction_record("mydev.mean", reduce_floats<Mean>),
-    reduction_record("mydev.prod", reduce_into_numbers<Prod>),
-    reduction_record("mydev.amax", reduce_same_dtype<Amax>),
-    reduction_record("mydev.amin", reduce_same_dtype<Amin>),
-    reduction_record("mydev.any", reduce_truths<Any>),
-    reduction_record("mydev.all", reduce_truths<All>),
-    reduction_record("mydev.norm1", reduce_floats<Norm1>),
-    reduction_record("mydev.norm2", reduce_floats<Norm2>),
-    reduction_record("mydev.norm_inf", reduce_floats<NormInf>),
+struct ReductionKernel {
+  const char* name;
+  mydev_kernel_fn entry;
+  RowReduction (*rows)(int32_t dtype);
 };
+
+constexpr ReductionKernel kKernels[] = {
+    {"mydev.sum", reduce_into_numbers<Sum>, rows_of_numbers<Sum>},
+    {"mydev.mean", reduce_floats<Mean>, rows_of_floats<Mean>},
+    {"mydev.prod", reduce_into_numbers<Prod>, rows_of_numbers<Prod>},
+    {"mydev.amax", reduce_same_dtype<Amax>, rows_of_numbers<Amax>},
+    {"mydev.amin", reduce_same_dtype<Amin>, rows_of_numbers<Amin>},
+    {"mydev.any", reduce_truths<Any>, rows_of_truths<Any>},
+    {"mydev.all", reduce_truths<All>, rows_of_truths<All>},
+    {"mydev.norm1", reduce_floats<Norm1>, rows_of_floats<Norm1>},
+    {"mydev.norm2", reduce_floats<Norm2>, rows_of_floats<Norm2>},
+    {"mydev.norm_inf", reduce_floats<NormInf>, rows_of_floats<NormInf>},
+};
+
+template <size_t... i>
+constexpr std::array<mydev_kernel, sizeof...(i)> reduction_records(std::index_sequence<i...>) {
+  return {{kernel_record(kKernels[i].name, kKernels[i].entry, partial_bytes)...}};
+}
+constexpr auto kRecords = reduction_records(std::make_index_sequence<std::size(kKernels)>());
 
 }  // namespace
 
 std::span<const mydev_kernel> reduction() {
   return kRecords;
+}
+
+RowReduction find_row_reduction(const char* kernel, int32_t dtype) {
+  for (const ReductionKernel& row : kKernels) {
+    if (__builtin_strcmp(row.name, kernel) == 0) return row.rows(dtype);
+  }
+  return {};
 }
 
 }  // namespace mydev::kernels::MYDEV_ISA
