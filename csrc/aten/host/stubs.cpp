@@ -21,13 +21,19 @@
 #include "aten/launch/native_launch.h"
 #include "aten/trace/dispatch_trace.h"
 
-// op: the name of its functional overload; stub. All have an out= overload `op##_out`.
-#define MYDEV_UNARY_STUBS(X)                                                   \
-  X(digamma, digamma_stub)                                                     \
-  X(lgamma, lgamma_stub)                                                       \
-  X(erfinv, erfinv_stub)                                                       \
-  X(sinc, sinc_stub)                                                           \
-  X(i0, i0_stub)                                                               \
+// op: the name of its functional overload; stub. All have an out= overload `op##_out`, and the first ones an in-place
+// overload `op##_`.
+#define MYDEV_IN_PLACE_STUBS(X) \
+  X(digamma, digamma_stub)      \
+  X(lgamma, lgamma_stub)        \
+  X(erfinv, erfinv_stub)        \
+  X(sinc, sinc_stub)            \
+  X(i0, i0_stub)                \
+  X(igamma, igamma_stub)        \
+  X(igammac, igammac_stub)      \
+  X(hypot, hypot_stub)          \
+  X(nextafter, nextafter_stub)
+#define MYDEV_OTHER_STUBS(X)                                                   \
   X(special_i0e, special_i0e_stub)                                             \
   X(special_i1, special_i1_stub)                                               \
   X(special_i1e, special_i1e_stub)                                             \
@@ -46,18 +52,9 @@
   X(special_modified_bessel_k1, special_modified_bessel_k1_stub)               \
   X(special_scaled_modified_bessel_k0, special_scaled_modified_bessel_k0_stub) \
   X(special_scaled_modified_bessel_k1, special_scaled_modified_bessel_k1_stub) \
-  X(special_spherical_bessel_j0, special_spherical_bessel_j0_stub)
-
-#define MYDEV_BINARY_STUBS(X)      \
-  X(special_zeta, zeta_stub)       \
-  X(special_xlog1py, xlog1py_stub) \
-  X(igamma, igamma_stub)           \
-  X(igammac, igammac_stub)         \
-  X(hypot, hypot_stub)             \
-  X(nextafter, nextafter_stub)
-
-// These ops also have an in-place overload `op##_`.
-#define MYDEV_IN_PLACE_STUBS(X) X(digamma) X(lgamma) X(erfinv) X(sinc) X(i0) X(igamma) X(igammac) X(hypot) X(nextafter)
+  X(special_spherical_bessel_j0, special_spherical_bessel_j0_stub)             \
+  X(special_zeta, zeta_stub)                                                   \
+  X(special_xlog1py, xlog1py_stub)
 
 namespace mydev {
 namespace {
@@ -178,10 +175,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 #define MYDEV_ADD_STUB(op, stub)                   \
   MYDEV_ADD(Functional, op, structured_##op##_out) \
   MYDEV_ADD(Out, op##_out, structured_##op##_out)
-#define MYDEV_ADD_IN_PLACE(op) MYDEV_ADD(InPlace, op##_, structured_##op##_out)
-  MYDEV_UNARY_STUBS(MYDEV_ADD_STUB)
-  MYDEV_BINARY_STUBS(MYDEV_ADD_STUB)
+#define MYDEV_ADD_IN_PLACE(op, stub) MYDEV_ADD(InPlace, op##_, structured_##op##_out)
+  MYDEV_IN_PLACE_STUBS(MYDEV_ADD_STUB)
   MYDEV_IN_PLACE_STUBS(MYDEV_ADD_IN_PLACE)
+  MYDEV_OTHER_STUBS(MYDEV_ADD_STUB)
 #undef MYDEV_ADD_IN_PLACE
 #undef MYDEV_ADD_STUB
 #undef MYDEV_ADD
@@ -199,8 +196,8 @@ namespace at::native {
     stub(c10::kCPU, iterator);                                                                \
   }                                                                                           \
   REGISTER_PRIVATEUSE1_DISPATCH(stub, &op##_on_device)
-MYDEV_UNARY_STUBS(MYDEV_REGISTER_STUB)
-MYDEV_BINARY_STUBS(MYDEV_REGISTER_STUB)
+MYDEV_IN_PLACE_STUBS(MYDEV_REGISTER_STUB)
+MYDEV_OTHER_STUBS(MYDEV_REGISTER_STUB)
 #undef MYDEV_REGISTER_STUB
 // [docs: end]
 }  // namespace at::native
