@@ -49,6 +49,16 @@ ROUNDINGS = ("floor", "ceil", "trunc", "round")
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 BITWISE = {"and": "&", "or": "|", "xor": "^"}
+LOGICAL = {"and": "&", "or": "|", "xor": "!="}
+#: Functions of two operands of the result's dtype, and their names in the preludes.
+BINARY_FUNCTIONS = {
+    "maximum": "max",
+    "minimum": "min",
+    "pow": "pow",
+    **dict.fromkeys(("lshift", "bitwise_left_shift"), "shift_left"),
+    **dict.fromkeys(("rshift", "bitwise_right_shift"), "shift_right"),
+}
+DIVISIONS = {"floordiv": "floordiv", "truncdiv": "truncdiv", "remainder": "remainder", "fmod": "fmod", "mod": "fmod"}
 _UNSIGNED = {"i32": "u32", "i64": "u64"}  # in which arithmetic wraps
 _ERROR_FUNCTION = re.compile(r"erf_(f32|f64)\((\w+)\)")
 
@@ -180,17 +190,9 @@ class Operators(OpOverrides):
         dtype = result_dtype("relu", x)
         value = converted(x, dtype)
         # This takes fewer instructions than a maximum, either operand of which may be NaN.
-        return f"({value} < 0 ? 0 : {value})" if dtype.is_floating_point else Operators.maximum(x, 0)
-
-    @staticmethod
-    def maximum(a: Any, b: Any) -> Expression:
-        dtype = result_dtype("maximum", a, b)
-        return f"max_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
-
-    @staticmethod
-    def minimum(a: Any, b: Any) -> Expression:
-        dtype = result_dtype("minimum", a, b)
-        return f"min_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
+        if dtype.is_floating_point:
+            return f"({value} < 0 ? 0 : {value})"
+        return f"max_{value_type(dtype)}({value}, {literal(0, dtype)})"
 
     @staticmethod
     def truediv(a: Any, b: Any) -> Expression:
@@ -200,40 +202,9 @@ class Operators(OpOverrides):
         return f"({converted(a, dtype)} / {converted(b, dtype)})"
 
     @staticmethod
-    def div_rn(a: Any, b: Any) -> Expression:
-        return Operators.truediv(a, b)
-
-    @staticmethod
     def int_truediv(a: Any, b: Any) -> Expression:
         dtype = result_dtype("int_truediv", a, b)
         return f"({converted(a, dtype)} / {converted(b, dtype)})"
-
-    @staticmethod
-    def floordiv(a: Any, b: Any) -> Expression:
-        return _divided("floordiv", a, b)
-
-    @staticmethod
-    def truncdiv(a: Any, b: Any) -> Expression:
-        return _divided("truncdiv", a, b)
-
-    @staticmethod
-    def remainder(a: Any, b: Any) -> Expression:
-        return _divided("remainder", a, b)
-
-    @staticmethod
-    def fmod(a: Any, b: Any) -> Expression:
-        return _divided("fmod", a, b)
-
-    @staticmethod
-    def mod(a: Any, b: Any) -> Expression:
-        dtype = result_dtype("mod", a, b)
-        _check_divisor(b, dtype)
-        return f"fmod_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
-
-    @staticmethod
-    def pow(a: Any, b: Any) -> Expression:
-        dtype = result_dtype("pow", a, b)
-        return f"pow_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
 
     @staticmethod
     def frexp(x: Any) -> Any:
@@ -265,37 +236,9 @@ class Operators(OpOverrides):
         return f"(!{converted(a, torch.bool)})"
 
     @staticmethod
-    def logical_and(a: Any, b: Any) -> Expression:
-        return f"({converted(a, torch.bool)} & {converted(b, torch.bool)})"
-
-    @staticmethod
-    def logical_or(a: Any, b: Any) -> Expression:
-        return f"({converted(a, torch.bool)} | {converted(b, torch.bool)})"
-
-    @staticmethod
-    def logical_xor(a: Any, b: Any) -> Expression:
-        return f"({converted(a, torch.bool)} != {converted(b, torch.bool)})"
-
-    @staticmethod
     def bitwise_not(x: Any) -> Expression:
         dtype = dtype_of(x)
         return f"(!{x})" if dtype is torch.bool else f"(({value_type(dtype)})(~{x}))"
-
-    @staticmethod
-    def bitwise_left_shift(a: Any, b: Any) -> Expression:
-        return _shifted("shift_left", "bitwise_left_shift", a, b)
-
-    @staticmethod
-    def bitwise_right_shift(a: Any, b: Any) -> Expression:
-        return _shifted("shift_right", "bitwise_right_shift", a, b)
-
-    @staticmethod
-    def lshift(a: Any, b: Any) -> Expression:
-        return _shifted("shift_left", "lshift", a, b)
-
-    @staticmethod
-    def rshift(a: Any, b: Any) -> Expression:
-        return _shifted("shift_right", "rshift", a, b)
 
     # --- random numbers -------------------------------------------------------------------------------------------
 
@@ -313,17 +256,6 @@ class Operators(OpOverrides):
         return f"randint_i64({operands})"
 
 
-def _divided(name: str, a: Any, b: Any) -> Expression:
-    dtype = result_dtype(name, a, b)
-    _check_divisor(b, dtype)
-    return f"{name}_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
-
-
-def _shifted(function: str, name: str, a: Any, b: Any) -> Expression:
-    dtype = result_dtype(name, a, b)
-    return f"{function}_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
-
-
 # --- rows that differ in a name ---------------------------------------------------------------------------------------
 
 
@@ -335,6 +267,16 @@ def _float_function(name: str) -> Callable[..., Expression]:
         return f"{name}_{value_type(dtype)}({', '.join(converted(operand, dtype) for operand in operands)})"
 
     return function
+
+
+def _binary_function(name: str, function: str) -> Callable[[Any, Any], Expression]:
+    def call(a: Any, b: Any) -> Expression:
+        dtype = result_dtype(name, a, b)
+        if name in DIVISIONS:
+            _check_divisor(b, dtype)
+        return f"{function}_{value_type(dtype)}({converted(a, dtype)}, {converted(b, dtype)})"
+
+    return call
 
 
 def _rounding(name: str) -> Callable[[Any], Expression]:
@@ -384,6 +326,10 @@ def _square(x: Any) -> Expression:
     return arithmetic("*", value, value, dtype)
 
 
+def _logical(sign: str) -> Callable[[Any, Any], Expression]:
+    return lambda a, b: f"({converted(a, torch.bool)} {sign} {converted(b, torch.bool)})"
+
+
 def _bitwise(sign: str) -> Callable[[Any, Any], Expression]:
     def function(a: Any, b: Any) -> Expression:
         dtype = operand_dtype(a, b)
@@ -397,6 +343,9 @@ def _fill() -> None:
     rows |= {name: _rounding(name) for name in ROUNDINGS}
     rows |= {name: _comparison(sign) for name, sign in COMPARISONS.items()}
     rows |= {name: _arithmetic(name, sign) for name, sign in ARITHMETIC.items()}
+    rows |= {name: _binary_function(name, function) for name, function in (BINARY_FUNCTIONS | DIVISIONS).items()}
+    rows |= {f"logical_{name}": _logical(sign) for name, sign in LOGICAL.items()}
+    rows["div_rn"] = Operators.truediv
     rows["add"] = _sum
     rows["mul_rn"] = rows["mul"]
     rows["square"] = _square
