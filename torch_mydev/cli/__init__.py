@@ -5,24 +5,12 @@ torch, or with a broken installation, can.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from torch_mydev import __version__
 from torch_mydev._device_name import DEVICE_NAME
-from torch_mydev.cli.arguments import check_command
-
-
-@dataclass(frozen=True)
-class Command:
-    """A subcommand: ``run`` in ``module`` takes its arguments and returns the exit code."""
-
-    name: str
-    help: str
-    module: str
-
+from torch_mydev.cli.arguments import Command, run_command
 
 COMMANDS = (
     Command(
@@ -48,11 +36,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=f"'{DEVICE_NAME} help COMMAND' explains a command.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="command", required=True)
-    for command in COMMANDS:
-        subparsers.add_parser(command.name, help=command.help, add_help=False)
-    check_command(parser, given, [command.name for command in COMMANDS])
-    chosen = parser.parse_args(given[:1]).command
-    command = next(command for command in COMMANDS if command.name == chosen)
-    run: Callable[[Sequence[str]], int] = importlib.import_module(command.module).run
-    return run(given[1:])
+    return run_command(parser, given, COMMANDS, "command")

@@ -1,11 +1,34 @@
-"""Parsing of arguments that argparse does not have."""
+"""Parsing of arguments that argparse does not have, and commands, each a module of its own."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from torch_mydev.wording import did_you_mean
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: ``run`` in ``module``, imported when it is called for, takes its arguments, returns the exit code."""
+
+    name: str
+    help: str
+    module: str
+
+
+def run_command(parser: argparse.ArgumentParser, given: Sequence[str], commands: Sequence[Command], noun: str) -> int:
+    """Runs the command that the first argument names with the others; returns its exit code."""
+    subparsers = parser.add_subparsers(dest=noun, metavar=noun, required=True)
+    for command in commands:
+        subparsers.add_parser(command.name, help=command.help, add_help=False)
+    check_command(parser, given, [command.name for command in commands])
+    chosen = getattr(parser.parse_args(given[:1]), noun)
+    module = next(command.module for command in commands if command.name == chosen)
+    run: Callable[[Sequence[str]], int] = importlib.import_module(module).run
+    return run(given[1:])
 
 
 def check_command(parser: argparse.ArgumentParser, given: Sequence[str], commands: Collection[str]) -> None:

@@ -6,7 +6,7 @@ first dimension: operands without a batch get a first dimension of 1, or of the 
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,43 +29,39 @@ def apply(
     Operands are tensors, None, or lists of them, and ``in_dims`` is shaped alike. ``call`` is for one element,
     ``call_batch`` for all of them, ``fake`` gives empty tensors of the shapes that ``call`` would give.
     """
-    batched = [_batch_first(value, dim) for value, dim in zip(operands, in_dims, strict=True)]
-    pairs = list(zip(operands, batched, strict=True))
+    batched = _each(_batch_first, operands, in_dims)
     if size == 0:  # there is nothing to call it with
-        results = fake(*itertools.starmap(_element, pairs))
+        results = fake(*_each(_element, operands, batched))
         results = tree_map_only(torch.Tensor, lambda x: x.new_empty(0, *x.shape), results)
     elif method == "sequential":
-        each = [call(*(_pick(value, own, i) for value, own in pairs)) for i in range(size)]
+        each = [call(*_each(functools.partial(_pick, i=i), operands, batched)) for i in range(size)]
         results = None if each[0] is None else tree_map(lambda *parts: torch.stack(parts), *each)
     else:
         width = size if method == "broadcast_all" else 1
-        results = call_batch(*(_widen(value, own, width) for value, own in pairs))
+        results = call_batch(*_each(functools.partial(_widen, width=width), operands, batched))
     return results, None if results is None else tree_map(lambda _: 0, results)
+
+
+def _each(function: Callable[[Any, Any], Any], value: Any, other: Any) -> Any:
+    """The function's result for the two; for lists, those of their elements."""
+    if isinstance(value, (list, tuple)):
+        return [_each(function, x, y) for x, y in zip(value, other, strict=True)]
+    return function(value, other)
 
 
 def _batch_first(value: Any, dim: Any) -> Any:
     """The value with the batch as its first dimension; None if it has no batch."""
-    if isinstance(value, (list, tuple)):
-        return [_batch_first(x, d) for x, d in zip(value, dim, strict=True)]
     return None if dim is None else value.movedim(dim, 0)
 
 
 def _pick(value: Any, batched: Any, i: int) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_pick(x, b, i) for x, b in zip(value, batched, strict=True)]
     return value if batched is None else batched[i]
 
 
 def _widen(value: Any, batched: Any, width: int) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_widen(x, b, width) for x, b in zip(value, batched, strict=True)]
-    if batched is not None or value is None:
-        return batched
-    return value.expand(width, *value.shape)
+    return batched if batched is not None or value is None else value.expand(width, *value.shape)
 
 
 def _element(value: Any, batched: Any) -> Any:
     """One without values: what a batch of none would have."""
-    if isinstance(value, (list, tuple)):
-        return [_element(x, b) for x, b in zip(value, batched, strict=True)]
     return value if batched is None else batched.new_empty(batched.shape[1:])
