@@ -7,13 +7,11 @@ A block that follows a comment `<!-- code: path#part -->` shows the part of that
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import textwrap
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from written_pages import ROOT, parser, write_or_check
 
 _BLOCK = re.compile(
     r"(<!-- code: (?P<path>[^#\s]+)#(?P<part>[\w-]+) -->\n```\w+\n)"
@@ -41,24 +39,7 @@ def updated(page: str) -> str:
     return _BLOCK.sub(lambda m: m[1] + part_of(m["path"], m["part"]) + m["end"], page)
 
 
-def main() -> int:
-    """Writes or checks the pages."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="do not write; fail if a page is out of date")
-    check = parser.parse_args().check
-    outdated = []
-    for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
-        page = path.read_text(encoding="utf-8")
-        if updated(page) != page:
-            outdated.append(path)
-            if not check:
-                path.write_text(updated(page), encoding="utf-8")
-    if check and outdated:
-        names = ", ".join(str(path.relative_to(ROOT)) for path in outdated)
-        print(f"{names}: out of date; run python tools/docs_code.py", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    found = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    updates = {path: updated(path.read_text(encoding="utf-8")) for path in found}
+    sys.exit(write_or_check(updates, check=parser(__doc__).parse_args().check))

@@ -5,17 +5,16 @@ Run without arguments to write the file, with --check to compare only (exit stat
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import textwrap
-from pathlib import Path
 from typing import Any
+
+from written_pages import ROOT, parser, write_or_check
 
 from torch_mydev import _C
 from torch_mydev._device_name import DEVICE_NAME
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "kernels.md"
 _WIDTH = 116
 
@@ -72,18 +71,5 @@ def page() -> str:
     return "".join(parts)
 
 
-def main() -> int:
-    """Writes or checks the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="do not write; fail if the page is out of date")
-    if parser.parse_args().check:
-        if PAGE.read_text(encoding="utf-8") == page():
-            return 0
-        print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/list_kernels.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PAGE: page()}, check=parser(__doc__).parse_args().check))

@@ -7,16 +7,15 @@ Run without arguments to write the page, with --check to compare only (exit stat
 
 from __future__ import annotations
 
-import argparse
 import collections
 import json
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from written_pages import ROOT, parser, write_or_check
+
 PAGE = ROOT / "docs" / "status.md"
 _TABLE = re.compile(r"(<!-- list_status: (?P<part>\w+) -->\n)(.*?)(?P<end><!-- end -->\n)", re.DOTALL)
 
@@ -132,21 +131,13 @@ def updated(page: str) -> str:
 
 def main() -> int:
     """Writes or checks the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="do not write; fail if the page is out of date")
-    parser.add_argument("--fallbacks", action="store_true", help="print what falls back in this process, as JSON")
-    arguments = parser.parse_args()
+    program = parser(__doc__)
+    program.add_argument("--fallbacks", action="store_true", help="print what falls back in this process, as JSON")
+    arguments = program.parse_args()
     if arguments.fallbacks:
         print(json.dumps(fallbacks()))
         return 0
-    before = PAGE.read_text(encoding="utf-8")
-    after = updated(before)
-    if arguments.check:
-        if before != after:
-            print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/list_status.py", file=sys.stderr)
-        return int(before != after)
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
+    return write_or_check({PAGE: updated(PAGE.read_text(encoding="utf-8"))}, check=arguments.check)
 
 
 if __name__ == "__main__":

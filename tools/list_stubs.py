@@ -6,7 +6,6 @@ with --check to compare only (exit status 1 when it is out of date).
 
 from __future__ import annotations
 
-import argparse
 import mmap
 import re
 import sys
@@ -14,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from written_pages import ROOT, parser, write_or_check
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "stubs.md"
 
 # DECLARE_DISPATCH(<function type>, <name>): the type may hold parentheses and commas.
@@ -90,19 +89,5 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Writes or checks the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="do not write; fail if the page is out of date")
-    if parser.parse_args().check:
-        if PAGE.read_text(encoding="utf-8") == page():
-            return 0
-        print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/list_stubs.py", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PAGE: page()}, check=parser(__doc__).parse_args().check))

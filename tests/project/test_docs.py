@@ -96,7 +96,8 @@ def test_status_is_that_of_the_program(run_python: Callable[..., Any], monkeypat
     tool, page = load_tool("list_status"), read("docs/status.md")
 
     def fallbacks_of(driver: str) -> Any:
-        code = f"import runpy; print(runpy.run_path({tool.__file__!r})['fallbacks']())"
+        of_tools = f"import runpy, sys; sys.path.append({str(ROOT / 'tools')!r})"
+        code = f"{of_tools}; print(runpy.run_path({tool.__file__!r})['fallbacks']())"
         return ast.literal_eval(run_python(code, MYDEV_DRIVER=driver).stdout)
 
     monkeypatch.setattr(tool, "fallbacks_of", fallbacks_of)
