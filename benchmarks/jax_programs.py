@@ -187,6 +187,8 @@ def main() -> None:
             lambda u, i: jax.ops.segment_sum(u, i, 1000), normal(10**5, 16), places(10**5, 1000)
         ),
         "gather 1e5 rows of 64": calls_of(lambda x, i: x[i], normal(10**4, 64), places(10**5, 10**4)),
+        "rfft of 16384": calls_of(jnp.fft.rfft, normal(16384)),
+        "fft2 of 8 x 64 x 64": calls_of(jnp.fft.fft2, (normal(8, 64, 64) + 1j).astype(np.complex64)),
         "gather 1e5 elements": calls_of(
             lambda x, i, j: x[i, j], normal(1000, 1000), places(10**5, 1000), places(10**5, 1000, seed=1)
         ),

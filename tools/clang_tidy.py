@@ -47,7 +47,8 @@ def main() -> int:
         f"--config-file={ROOT / '.clang-tidy'}",
     ]  # GCC's; units' config
     shared = [_output_of(tidy, "--version"), _output_of("g++", "--version"), extra[0]]
-    shared += [(ROOT / name).read_text() for name in (".clang-tidy", "requirements/build.txt")]  # oneDNN's headers
+    names = (".clang-tidy", "requirements/build.txt", "requirements/ducc.txt")  # with the headers of others
+    shared += [(ROOT / name).read_text() for name in names]
 
     def check(source: Path) -> str:
         digest = hashlib.sha256("\0".join([*shared, commands.get(source, "")]).encode())

@@ -73,6 +73,19 @@ pip_install() { # <name>
   echo "$content" >"$stamp"
 }
 
+# ducc0's sources, of which cmake/ducc.cmake compiles the Fourier transforms. Its Python package is not built.
+fetch_ducc() {
+  cmp -s requirements/ducc.txt .venv/ducc0/fetched && return
+  echo "setup: fetching the sources that requirements/ducc.txt names"
+  rm -rf .venv/ducc0 .venv/ducc0-archive
+  .venv/bin/python -m pip download -q --no-deps --no-binary ducc0 --require-hashes -r requirements/ducc.txt \
+    -d .venv/ducc0-archive
+  mkdir .venv/ducc0
+  tar -xzf .venv/ducc0-archive/ducc0-*.tar.gz --strip-components=1 -C .venv/ducc0
+  rm -r .venv/ducc0-archive
+  cp requirements/ducc.txt .venv/ducc0/fetched
+}
+
 purpose=${1:?what for: build, demo, jax, test, ecosystem, lint or bench}
 need_command python3 python3
 need_command g++ g++
@@ -80,6 +93,8 @@ prefer_command ccache ccache
 make_venv
 pip_install torch
 pip_install build
+# Only the plugin of JAX and PyTorch/XLA transforms by ducc0.
+[ "$purpose" = demo ] || fetch_ducc
 case $purpose in
   build) ;;
   demo) pip_install demo ;;

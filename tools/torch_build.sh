@@ -33,5 +33,6 @@ if [ "$(cat .venv/installed-for-tests 2>/dev/null)" != "$installed" ]; then
     xargs .venv/bin/python -m pip install -q --no-compile
   echo "$installed" >.venv/installed-for-tests
 fi
+[ -e "$OLDPWD/.venv/ducc0" ] && ln -sfn "$OLDPWD/.venv/ducc0" .venv/ducc0
 export CCACHE_BASEDIR=$PWD
 tools/build.sh "$@"

@@ -3,8 +3,9 @@
 //
 // A group under MYDEV_KERNEL_GROUPS_PER_ISA lies in csrc/host_kernels/isa/<group>.cpp, is compiled once per instruction
 // set, and defines `std::span<const mydev_kernel> <group>()` in namespace mydev::kernels::MYDEV_ISA (a macro that CMake
-// sets to baseline, avx2 or avx512). One under MYDEV_KERNEL_GROUPS_COMPILED_ONCE lies in csrc/host_kernels or its
-// onednn/, and defines that function in namespace mydev::kernels. The records must live as long as the process.
+// sets to baseline, avx2 or avx512). One under MYDEV_KERNEL_GROUPS_COMPILED_ONCE lies in csrc/host_kernels or in its
+// folder fft/ or onednn/, and defines that function in namespace mydev::kernels. The records must live as long as the
+// process.
 //
 // To add a group: write the file and put its name into one of the two lists. Nothing else.
 #pragma once
@@ -52,7 +53,7 @@
   GROUP(variance)
 
 #define MYDEV_KERNEL_GROUPS_COMPILED_ONCE(GROUP) \
-  GROUP(attention) GROUP(convolution) GROUP(fused) GROUP(matmul) GROUP(pooling)
+  GROUP(attention) GROUP(convolution) GROUP(fft) GROUP(fused) GROUP(matmul) GROUP(pooling)
 
 namespace mydev::kernels {
 

@@ -123,6 +123,7 @@ bool lower_reduction(Frame& frame, const stablehlo::Operation& op);      // redu
 bool lower_normalization(Frame& frame, const stablehlo::Operation& op);  // normalization.cpp
 bool lower_ordering(Frame& frame, const stablehlo::Operation& op);       // ordering.cpp
 bool lower_product(Frame& frame, const stablehlo::Operation& op);        // products.cpp
+bool lower_fourier(Frame& frame, const stablehlo::Operation& op);        // fourier.cpp
 bool lower_indexing(Frame& frame, const stablehlo::Operation& op);       // indexing.cpp
 bool lower_collective(Frame& frame, const stablehlo::Operation& op);     // collective_operations.cpp
 bool lower_move(Frame& frame, const stablehlo::Operation& op);           // collective_operations.cpp

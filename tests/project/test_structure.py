@@ -56,7 +56,7 @@ BELOW_ATEN = [
 FOLDERS = {
     "csrc/runtime": below(["base", "frame", "driver", "stream", "memory", "command", "validation"]),
     "csrc/host_driver": below([".", "observe", "memory", "stream", "compiler", "the driver"]),
-    "csrc/host_kernels": below([".", "isa", "fused", "onednn", "the library"]),
+    "csrc/host_kernels": below([".", "isa", "fused", "onednn", "fft", "the library"]),
     "csrc/host_kernels/isa": below(
         [".", "simd", "random", "pointwise", "reduction", "normalization", "indexing", "pooling", "products"]
     ),

@@ -14,7 +14,7 @@ struct Contracts {
   std::vector<const KernelContract*> by_name;
 
   Contracts() {
-    for (const auto groups : {pointwise_contracts(), data_contracts(), network_contracts()}) {
+    for (const auto groups : {pointwise_contracts(), data_contracts(), network_contracts(), fft_contracts()}) {
       for (const ContractGroup& group : groups) {
         for (const ContractRow& row : group.rows) {
           in_order.push_back(parse_contract(row.name, group.name, row.operands, row.types, row.expression, row.notes));

@@ -16,5 +16,6 @@ struct ContractGroup {
 std::span<const ContractGroup> pointwise_contracts();
 std::span<const ContractGroup> network_contracts();  // of layers, their gradients and losses
 std::span<const ContractGroup> data_contracts();     // reductions, indexing, random numbers, lists, copies
+std::span<const ContractGroup> fft_contracts();
 
 }  // namespace mydev
