@@ -54,6 +54,15 @@ class CMakeBuild(build_ext):
                 shutil.rmtree(part)
         only = ["--component", component] if component else []
         _cmake("--install", str(build), "--prefix", str(self._package_dir()), *only)
+        if component is None:
+            self._remove_stale(build / "install_manifest.txt")
+
+    def _remove_stale(self, manifest: Path) -> None:
+        """Removes what earlier builds installed in place and this one did not: libraries of another version, say."""
+        installed = {Path(line) for line in manifest.read_text().splitlines()}
+        for path in map(Path, self.get_outputs()):
+            if path not in installed:
+                path.unlink()
 
     def get_outputs(self) -> list[str]:
         """The files that were installed; setuptools asks for them after run()."""

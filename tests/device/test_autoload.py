@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.checkout import linked_library
 from support.installation import Installation
 
 pytestmark = pytest.mark.any_driver
@@ -106,11 +107,12 @@ def test_import_loads_neither_dynamo_nor_inductor(installation: Installation) ->
 
 
 def break_library(installation: Installation) -> None:
-    installation.replace("lib/libmydev_runtime.so", b"not a library")
+    library = linked_library(installation.package, "mydev_runtime")
+    installation.replace(f"lib/{library.name}", b"not a library")
 
 
 def remove_library(installation: Installation) -> None:
-    (installation.package / "lib" / "libmydev_kernels.so").unlink()
+    linked_library(installation.package, "mydev_kernels").unlink()
 
 
 def remove_extension(installation: Installation) -> None:

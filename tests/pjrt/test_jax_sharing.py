@@ -103,7 +103,7 @@ array = to_jax(x)
 x += 1
 results["written"] = np.asarray(array).tolist()
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "/libmydev_" in line}
-results["libraries"] = sorted(len([path for path in maps if path.endswith(f"libmydev_{name}.so")])
+results["libraries"] = sorted(len([path for path in maps if f"/libmydev_{name}.so" in path])
                               for name in ("runtime", "kernels", "host_driver", "program"))
 """
 

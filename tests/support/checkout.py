@@ -18,3 +18,9 @@ def environment(**changes: str) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")]))
     inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # tools wrap by it
     return {**inherited, "PYTHONPATH": path, **changes}
+
+
+def linked_library(package: Path, name: str) -> Path:
+    """The file of a library of that package that others are linked with; a version is the end of its name."""
+    (path,) = (package / "lib").glob(f"lib{name}.so.*")
+    return path

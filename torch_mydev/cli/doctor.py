@@ -27,16 +27,17 @@ from torch_mydev.cli.finding import Finding, describe
 from torch_mydev.wording import counted
 
 _PACKAGE_DIR = Path(__file__).parent.parent
+_MINOR_VERSION = __version__.rpartition(".")[0]  # ends the names of libraries that others are linked with
 _NATIVE_FILES = (
-    "libmydev_runtime.so",
+    f"libmydev_runtime.so.{_MINOR_VERSION}",
     "libmydev_host_driver.so",
-    "libmydev_kernels.so",
+    f"libmydev_kernels.so.{_MINOR_VERSION}",
     "libmydev_host_kernels.so",
     "libmydev_custom_call_status.so",
     "mydev_conform",
     "libdnnl.so.3",
 )
-_NATIVE_FILES_OF_TORCH = ("libtorch_mydev.so", "libmydev_distributed.so")
+_NATIVE_FILES_OF_TORCH = (f"libtorch_mydev.so.{_MINOR_VERSION}", f"libmydev_distributed.so.{_MINOR_VERSION}")
 _AUTOLOAD_SWITCH = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _PREFIX = "MYDEV_"
 

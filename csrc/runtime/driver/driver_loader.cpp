@@ -72,7 +72,7 @@ bool file_exists(const std::string& path) {
 std::string host_driver_path() {
   std::string path = installed_library("libmydev_host_driver.so");
   MYDEV_CHECK(file_exists(path), MYDEV_NOT_FOUND, "driver 'host': there is no ", path,
-              ", which is installed beside libmydev_runtime.so; install the package again");
+              ", which is installed beside libmydev_runtime; install the package again");
   return path;
 }
 

@@ -1,0 +1,36 @@
+"""The installed libraries: under which names they lie, and what these names promise."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+from torch_mydev import __version__
+
+LIBRARIES = ROOT / "torch_mydev" / "lib"
+INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
+#: Libraries that others of the package are linked with, in C++, whose interface is that of one minor version.
+VERSIONED = ["distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
+#: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.
+PLAIN = ["custom_call_status", "host_driver", "host_kernels", "pjrt", "xla_ffi"]
+
+
+def dynamic_section(path: Path) -> str:
+    return subprocess.run(["readelf", "-dW", path], capture_output=True, text=True, check=True).stdout
+
+
+def test_names_of_linked_libraries_tell_the_minor_version() -> None:
+    minor = __version__.rpartition(".")[0]
+    expected = {f"libmydev_{name}.so.{minor}" for name in VERSIONED} | {f"libtorch_mydev.so.{minor}"}
+    expected |= {f"libmydev_{name}.so" for name in PLAIN} | {"libdnnl.so.3"}
+    assert sorted(path.name for path in INSTALLED) == sorted(expected)  # a second copy would be there twice
+
+
+@pytest.mark.parametrize("library", INSTALLED, ids=lambda path: path.name)
+def test_a_library_lies_under_its_soname(library: Path) -> None:
+    assert not library.is_symlink()  # a wheel has none: it would be another copy
+    assert re.findall(r"\(SONAME\).*\[(.*)\]", dynamic_section(library)) == [library.name]
