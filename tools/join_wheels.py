@@ -23,7 +23,7 @@ from pathlib import Path
 
 PART = re.compile(r"torch_mydev/lib/torch-(\d+)\.(\d+)/")
 REQUIREMENT = re.compile(r"^Requires-Dist: torch==.*$", re.MULTILINE)
-SOURCES = (".py", ".pyi", ".h", ".in")
+SOURCES = (".cmake", ".py", ".pyi", ".h", ".in")
 
 
 class CannotJoin(Exception):

@@ -11,6 +11,12 @@ def include_dir() -> str:
     return str(Path(__file__).resolve().parent / "include")
 
 
+def cmake_dir() -> str:
+    """The directory to give to CMake as ``mydev_DIR``: ``find_package(mydev)`` finds the target ``mydev::headers``, and
+    for typed-FFI handlers that register themselves ``mydev::xla_ffi``."""
+    return str(Path(library_dir()) / "cmake" / "mydev")
+
+
 def library_dir() -> str:
     """The directory to give to a linker with -L, and as RPATH, for typed-FFI handlers that register themselves: the
     ``libmydev_xla_ffi.so`` that they are linked with lies in it."""

@@ -13,6 +13,7 @@ from torch_mydev._device_name import DEVICE_NAME
 from torch_mydev.cli.arguments import Command, run_command
 
 COMMANDS = (
+    Command("cmake", "print the directory for CMake's find_package(mydev)", "torch_mydev.cli.cmake"),
     Command(
         "conform",
         "test a driver, its kernels, and PyTorch's operators on it",

@@ -13,10 +13,15 @@ from torch_mydev.headers import include_dir
 
 def run(arguments: Sequence[str]) -> int:
     """The subcommand: prints the directory; 1 where the headers are not there, since the package was not built."""
-    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} include", description="Prints where the C headers are.")
+    return print_directory(arguments, "include", "the C headers", Path(include_dir()), "mydev/custom_call.h")
+
+
+def print_directory(arguments: Sequence[str], command: str, content: str, directory: Path, file: str) -> int:
+    """Prints the directory of that content; 1 where it lacks the file, since the package was not built."""
+    parser = argparse.ArgumentParser(prog=f"{DEVICE_NAME} {command}", description=f"Prints where {content} are.")
     parser.parse_args(arguments)
-    if not (Path(include_dir()) / DEVICE_NAME / "custom_call.h").exists():
-        print(f"{include_dir()} has no headers; build the package first: make build", file=sys.stderr)
+    if not (directory / file).exists():
+        print(f"{directory} has no {file}; build the package first: make build", file=sys.stderr)
         return 1
-    print(include_dir())
+    print(directory)
     return 0
