@@ -1,0 +1,45 @@
+"""What the source distribution has, from setuptools' list of its files: nothing is built."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.checkout import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMED = re.compile(r"\b(?:benchmarks|csrc|docs|examples|tests|tools)/[\w./-]*\w")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files, from the root of the tree."""
+    metadata = tmp_path_factory.mktemp("metadata")
+    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(metadata)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return set((metadata / "torch_mydev.egg-info" / "SOURCES.txt").read_text().splitlines())
+
+
+def named_in(page: Path) -> set[str]:
+    """The files of this tree that the page names, to be copied, run or read."""
+    return {name for name in NAMED.findall(page.read_text(encoding="utf-8")) if (ROOT / name).is_file()}
+
+
+def test_files_that_the_documentation_names(files: set[str]) -> None:
+    named = set().union(*map(named_in, PAGES))
+    assert {"tests/drivers/discrete_driver.cpp", "tests/drivers/simulated_memory.h"} < named
+    assert named <= files
+
+
+def test_files_that_the_makefile_needs(files: set[str]) -> None:
+    needed = {"Makefile", "CMakeLists.txt", "CHANGELOG.md", "LICENSE", ".clang-format", ".clang-tidy"}
+    assert needed <= files
+    assert {f"requirements/{path.name}" for path in (ROOT / "requirements").iterdir()} <= files
+
+
+def test_nothing_that_was_made_of_the_sources(files: set[str]) -> None:
+    assert [name for name in files if re.search(r"(^|/)build/|__pycache__|\.pyc$|\.so\b", name)] == []
