@@ -3,8 +3,8 @@
 #
 # The wheel is in dist/, for the Python that is python3. Each version is built by tools/torch_build.sh in an
 # environment of its own (some GB, except for the one that requirements/torch.txt names, which is in .venv); what they
-# make is joined by tools/join_wheels.py. Each environment then runs tools/try_wheel.py with the wheel, and with one
-# that has no part for its torch.
+# make is joined by tools/join_wheels.py, and gets the tag of the systems that it is for by tools/tag_wheel.py. Each
+# environment then runs tools/try_wheel.py with the wheel, and with one that has no part for its torch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "build_wheel: which versions of torch, as in tools/build_wheel.sh 2.13.0 2.14.1" >&2; exit 2; }
@@ -26,7 +26,8 @@ for version in "$@"; do
   (cd "$home" && .venv/bin/python -m pip wheel -q --no-build-isolation --no-deps --wheel-dir "$output" .)
   wheels+=("$output"/*.whl)
 done
-joined=$(python3 tools/join_wheels.py "${wheels[@]}" --output dist)
+tools/setup.sh wheel
+joined=$(.venv/bin/python tools/tag_wheel.py "$(python3 tools/join_wheels.py "${wheels[@]}" --output dist)")
 
 try() { # <version> <wheel> <what is expected>
   local site=build/wheels/site
