@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: What torch's wheels bring, and have loaded before ours.
+#: Libraries that torch's wheels bring; importing torch loads them first.
 OF_TORCH = re.compile(r"libc10\.so|libtorch(_cpu|_python)?\.so|libgomp\.so\.1")
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _run(*command: str) -> str:
-    """What a tool of this interpreter prints; its own messages go where ours do."""
+    """Runs a tool of this interpreter and returns what it prints; its other messages go to stderr."""
     return subprocess.run([sys.executable, "-m", *command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

@@ -14,7 +14,7 @@ def include_dir() -> str:
 def cmake_dir() -> str:
     """The directory to give to CMake as ``mydev_DIR``: ``find_package(mydev)`` finds the target ``mydev::headers``, and
     for typed-FFI handlers that register themselves ``mydev::xla_ffi``."""
-    return str(Path(library_dir()) / "cmake" / "mydev")
+    return str(Path(library_dir()) / "cmake/mydev")
 
 
 def library_dir() -> str:

@@ -1,4 +1,4 @@
-"""What the source distribution has, from setuptools' list of its files: nothing is built."""
+"""The files of the source distribution, by the list that setuptools makes: nothing is built."""
 
 from __future__ import annotations
 
