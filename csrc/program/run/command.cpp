@@ -163,6 +163,7 @@ constexpr const char *kFusedKernel = "mydev.fused", *kSmallKernel = "mydev.small
 // The uses of a fused step's buffers, in all iterations.
 std::vector<BufferUse> uses_of_fused(const Step& step) {
   std::vector<BufferUse> uses;
+  uses.reserve(step.results.size() + step.operands.size());
   for (const Operand& result : step.results) {
     uses.push_back({0, static_cast<int64_t>(bytes_of(result)), /*reads=*/false, /*writes=*/true});
   }
