@@ -27,7 +27,8 @@ for version in "$@"; do
   wheels+=("$output"/*.whl)
 done
 tools/setup.sh wheel
-joined=$(.venv/bin/python tools/tag_wheel.py "$(python3 tools/join_wheels.py "${wheels[@]}" --output dist)")
+joined=$(python3 tools/join_wheels.py "${wheels[@]}" --output dist)
+joined=$(.venv/bin/python tools/tag_wheel.py "$joined")
 
 try() { # <version> <wheel> <what is expected>
   local site=build/wheels/site
