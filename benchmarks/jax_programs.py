@@ -65,6 +65,16 @@ def fill_in_order(x: jax.Array) -> jax.Array:
     return lax.fori_loop(0, len(x), lambda i, a: a.at[i].set(a[i - 1] * 0.5 + 1), x)
 
 
+def draws_in_a_scan(draw: Function, steps: int) -> Function:
+    """Each step splits the key, and draws with the second half."""
+
+    def step(key: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        key, drawn_with = jax.random.split(key)
+        return key, draw(drawn_with)
+
+    return lambda key: lax.scan(step, key, length=steps)[1]
+
+
 def mlp(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
     for name in ("first", "second"):
         x = jax.nn.relu(x @ parameters[name])
@@ -193,6 +203,18 @@ def main() -> None:
             lambda x, i, j: x[i, j], normal(1000, 1000), places(10**5, 1000), places(10**5, 1000, seed=1)
         ),
     }
+    key, logits = jax.random.PRNGKey(0), normal(64, 2)
+    draws: dict[str, Function] = {
+        "scan of 100 steps: split, normal 2": draws_in_a_scan(lambda k: jax.random.normal(k, (2,)), 100),
+        "scan of 100 steps: categorical 64 x 2": draws_in_a_scan(lambda k: jax.random.categorical(k, logits), 100),
+        "normal 5": lambda k: jax.random.normal(k, (5,)),
+        "normal 1e5": lambda k: jax.random.normal(k, (10**5,)),
+        "permutation 10": lambda k: jax.random.permutation(k, 10),
+        "poisson 5": lambda k: jax.random.poisson(k, 4.0, (5,)),
+        "rbg bits 1e5": lambda k: lax.rng_bit_generator(jnp.concatenate([k, k]), (10**5,))[1],
+    }
+    rows |= {name: calls_of(draw, key) for name, draw in draws.items()}
+    rows["population count 65536"] = calls_of(lax.population_count, places(65536, 2**31 - 1))
     labels = np.arange(64, dtype=np.int32) % 10
     for name, (model, parameters, x) in MODELS.items():
         moments = [jax.tree.map(np.zeros_like, parameters) for _ in range(2)]

@@ -38,6 +38,7 @@
   GROUP(optimizer)                         \
   GROUP(position)                          \
   GROUP(random)                            \
+  GROUP(random_bits)                       \
   GROUP(range)                             \
   GROUP(reduction)                         \
   GROUP(rms_norm)                          \

@@ -13,7 +13,7 @@
 namespace mydev::kernels {
 
 inline constexpr int kMaxLoopRank = 64;
-inline constexpr int kMaxLoopOperands = 4;
+inline constexpr int kMaxLoopOperands = 6;
 
 struct StridedLayout {
   int operands;

@@ -127,6 +127,7 @@ bool lower_fourier(Frame& frame, const stablehlo::Operation& op);        // four
 bool lower_indexing(Frame& frame, const stablehlo::Operation& op);       // indexing.cpp
 bool lower_collective(Frame& frame, const stablehlo::Operation& op);     // collective_operations.cpp
 bool lower_move(Frame& frame, const stablehlo::Operation& op);           // collective_operations.cpp
+bool lower_random(Frame& frame, const stablehlo::Operation& op);         // random.cpp
 bool lower_control(Frame& frame, const stablehlo::Operation& op);        // control.cpp
 bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);    // custom_calls.cpp
 

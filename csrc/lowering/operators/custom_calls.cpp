@@ -256,9 +256,17 @@ program::Operand as_row_major(program::Operand memory, const Sizes& sizes) {
   return dense_reshaped(std::move(memory), sizes);
 }
 
-const mydev_operand* operand_spec(const mydev_kernel& kernel, size_t input) {
-  if (kernel.signature == nullptr || kernel.signature->num_operands == 0) return nullptr;
-  return kernel.signature->operands[operand_of_input(*kernel.signature, static_cast<uint32_t>(input))];
+// Whether the kernel takes the operand with any strides.
+bool takes_strides(const mydev_kernel& kernel, size_t input) {
+  if (const KernelContract* contract = builtin_contract(kernel.name)) {
+    const auto& operands = contract->operands;
+    return std::ranges::none_of(operands, &ContractOperand::is_list) && input < operands.size() &&
+           operands[input].layout == ContractLayout::kStrided;
+  }
+  const mydev_signature* signature = kernel.signature;
+  if (signature == nullptr || signature->num_operands == 0) return false;
+  const mydev_operand* operand = signature->operands[operand_of_input(*signature, static_cast<uint32_t>(input))];
+  return (operand->flags & MYDEV_OPERAND_STRIDED) != 0;
 }
 
 // Views for operands that the kernel takes with any strides, dense memory for others.
@@ -277,8 +285,7 @@ std::vector<program::Operand> operands_of_call(Frame& frame, const Operation& op
     if (!value.type->is_tensor()) continue;
     add_absent();
     const program::Operand& view = frame.view(value);
-    const mydev_operand* spec = operand_spec(kernel, operands.size());
-    const bool is_strided = spec != nullptr && (spec->flags & MYDEV_OPERAND_STRIDED) != 0;
+    const bool is_strided = takes_strides(kernel, operands.size());
     if (!orders[i].empty()) {
       operands.push_back(as_row_major(frame.emit.dense(transposed(view, orders[i])), value.type->dims));
     } else {

@@ -11,7 +11,9 @@ namespace {
 inline constexpr int64_t kPhiloxBatch = 16;  // blocks are drawn so many at a time
 
 // The words of blocks [first, first + blocks), block after block; `blocks` is a multiple of kPhiloxBatch.
-inline void philox_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t* __restrict words) {
+// high(counter) gives the high half of a block's counter.
+template <typename High>
+void philox_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t* __restrict words, const High& high) {
   constexpr int kBatch = kPhiloxBatch;
   for (int64_t batch = 0; batch < blocks; batch += kBatch) {
     uint32_t c0[kBatch], c1[kBatch], c2[kBatch], c3[kBatch];
@@ -19,8 +21,8 @@ inline void philox_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t
       const uint64_t counter = first + static_cast<uint64_t>(batch + l);
       c0[l] = static_cast<uint32_t>(counter);
       c1[l] = static_cast<uint32_t>(counter >> 32);
-      c2[l] = 0;
-      c3[l] = 0;
+      c2[l] = static_cast<uint32_t>(high(counter));
+      c3[l] = static_cast<uint32_t>(high(counter) >> 32);
     }
     uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round) {
@@ -42,6 +44,10 @@ inline void philox_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t
       target[4 * l + 3] = c3[l];
     }
   }
+}
+
+inline void philox_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t* __restrict words) {
+  philox_words(seed, first, blocks, words, [](uint64_t /*counter*/) { return uint64_t{0}; });
 }
 
 // A word is below the threshold with probability p; p = 1 needs 2^32, hence the 64 bits.

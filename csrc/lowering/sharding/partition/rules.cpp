@@ -347,6 +347,8 @@ Rule rule_of(const Module& module, const Operation& op) {
       return along_batch(op, 2);
     case Operator::kFft:
       return along_batch(op, op.integers("fft_length").size());
+    case Operator::kCustomCall:
+      return op.string("call_target_name") == "mydev.threefry2x32" ? along_all(op) : whole(op);
     case Operator::kBitcastConvert:
       return sizes_of(op.operand(0)).size() == sizes_of(op.result()).size() ? along_all(op) : whole(op);
     default:
