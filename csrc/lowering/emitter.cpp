@@ -13,6 +13,8 @@ using program::Operand;
 
 namespace {
 
+constexpr size_t kMostKnownBytes = 2048;  // of constants by which operations are computed beforehand
+
 bool is_floating(mydev_dtype dtype) noexcept {
   return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F32 || dtype == MYDEV_F64;
 }
@@ -195,16 +197,55 @@ const std::vector<Tensor>* Emitter::find(const std::string& key) const {
   return found == known_.end() ? nullptr : &found->second;
 }
 
+void Emitter::forget() noexcept {
+  known_.clear();
+  elements_.clear();
+}
+
+void Emitter::note_elements(program::SlotIndex slot, std::span<const std::byte> data) {
+  if (data.size() <= kMostKnownBytes) elements_.insert_or_assign(slot, std::vector(data.begin(), data.end()));
+}
+
+void Emitter::note_indices(const Operand& temporary) {
+  const auto bytes = static_cast<size_t>(dtype_size(temporary.dtype));
+  const auto count = static_cast<size_t>(count_of(temporary.sizes));
+  if (count > kMostKnownBytes / bytes) return;
+  std::vector<std::byte> data(count * bytes);
+  for (size_t i = 0; i < count; ++i) {
+    stablehlo::store(element_type_of(temporary.dtype), {.integer = static_cast<int64_t>(i)}, data.data() + i * bytes);
+  }
+  note_elements(temporary.slot, data);
+}
+
+std::optional<std::vector<std::byte>> Emitter::known_elements(const Operand& view) const {
+  const auto found = elements_.find(view.slot);
+  const auto bytes = static_cast<size_t>(dtype_size(view.dtype));
+  const auto count = static_cast<size_t>(count_of(view.sizes));
+  if (view.kind != Operand::kView || found == elements_.end() || count * bytes > kMostKnownBytes) return std::nullopt;
+  std::vector<std::byte> elements(count * bytes);
+  for (size_t i = 0; i < count; ++i) {
+    Operand element = view;
+    auto left = static_cast<int64_t>(i);
+    for (size_t d = view.sizes.size(); d-- > 0; left /= view.sizes[d]) {
+      move(element, left % view.sizes[d] * view.strides[d]);
+    }
+    std::memcpy(elements.data() + i * bytes, found->second.data() + element.offset, bytes);
+  }
+  return elements;
+}
+
 Operand Emitter::temporary(mydev_dtype dtype, const Sizes& sizes) {
   return builder_.view(builder_.temporary(dtype, sizes));
 }
 
 Tensor Emitter::constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data) {
-  return {builder_.view(builder_.constant(dtype, sizes, data)), std::nullopt};
+  const program::SlotIndex slot = builder_.constant(dtype, sizes, data);
+  note_elements(slot, data);
+  return {builder_.view(slot), std::nullopt};
 }
 
 Tensor Emitter::splat(mydev_dtype dtype, const Sizes& sizes, mydev_scalar value, std::span<const std::byte> bytes) {
-  const Operand element = builder_.view(builder_.constant(dtype, {}, bytes));
+  const Operand element = constant(dtype, {}, bytes).view;
   return {broadcast(element, sizes, {}), value};
 }
 

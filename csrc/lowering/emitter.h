@@ -74,7 +74,12 @@ class Emitter {
   // place, so these are forgotten after one.
   const std::vector<Tensor>* find(const std::string& key) const;
   void remember(const std::string& key, std::vector<Tensor> results) { known_[key] = std::move(results); }
-  void forget() noexcept { known_.clear(); }
+  void forget() noexcept;
+
+  // The elements of a view, row-major, if they are few and known: those of constants and of noted indices.
+  std::optional<std::vector<std::byte>> known_elements(const program::Operand& view) const;
+  // Says that a temporary has the elements 0, 1, 2, ..., which are integers.
+  void note_indices(const program::Operand& temporary);
 
   program::Operand temporary(mydev_dtype dtype, const Sizes& sizes);
   Tensor constant(mydev_dtype dtype, const Sizes& sizes, std::span<const std::byte> data);
@@ -110,8 +115,11 @@ class Emitter {
                        const Sizes& interior);
 
  private:
+  void note_elements(program::SlotIndex slot, std::span<const std::byte> data);
+
   program::ProgramBuilder& builder_;
   std::unordered_map<std::string, std::vector<Tensor>> known_;
+  std::unordered_map<program::SlotIndex, std::vector<std::byte>> elements_;
 };
 
 mydev_attribute integer_attribute(const char* name, int64_t value) noexcept;

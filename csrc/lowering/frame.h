@@ -117,6 +117,7 @@ bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;
 bool lower_by_range(Frame& frame, const stablehlo::Operation& op);       // ranges.cpp
 bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);      // pointwise.cpp
 bool lower_conversion(Frame& frame, const stablehlo::Operation& op);     // conversions.cpp
+bool lower_known(Frame& frame, const stablehlo::Operation& op);          // movement.cpp
 bool lower_movement(Frame& frame, const stablehlo::Operation& op);       // movement.cpp
 bool lower_window(Frame& frame, const stablehlo::Operation& op);         // windows.cpp
 bool lower_reduction(Frame& frame, const stablehlo::Operation& op);      // reductions.cpp

@@ -49,6 +49,7 @@ constexpr Row kRows[] = {
     {"mydev.rng_bit_generator", "w=3 threefry=0"},
     {"mydev.rng_bit_generator", "w=2 threefry=1"},
     {"mydev.rng_bit_generator", "w=3 threefry=1"},
+    {"mydev.rng_bit_generator", "w=2 threefry=1 n=5 i=1"},
     {"mydev.isin", ""},
     {"mydev.isin", "m=0"},
     {"mydev.matmul", ""},

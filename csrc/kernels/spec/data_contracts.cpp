@@ -162,13 +162,14 @@ constexpr ContractRow kRandomBitsRows[] = {
     {"mydev.threefry2x32", "(x u32, y u32) <- (key0 u32, key1 u32, count0 u32, count1 u32)", "", "",
      "the two words of Threefry 2x32 with 20 rounds, of the counter (count0, count1) under the key (key0, key1), "
      "element by element"},
-    {"mydev.rng_bit_generator", "dense (advanced u64[w], out T[...]) <- (state u64[w]; threefry: bool)",
+    {"mydev.rng_bit_generator", "dense (advanced u64[w], out T[o,n,i]) <- (state u64[w]; threefry: bool)",
      "T: ints u16 u32 u64", "",
      "w is 2 or 3; the words of Threefry 2x32 (20 rounds) with threefry, else of Philox 4x32-10, block after block: an "
-     "element has one, of which T keeps the low bits, or two in 64 bits, the low one first; state[0] is the key and "
-     "state[1] the first block's counter; Philox has a counter of 128 bits, whose high half is state[2], or state[0] "
-     "where w is 2; advanced is the state of the first block that no element used, where state[1] carries into "
-     "state[2]"},
+     "element has one, of which T keeps the low bits, or two in 64 bits, the low one first; with threefry, elements of "
+     "less than 64 bits at 2k and 2k + 1 along n have the words of one block, and blocks are counted along o, k and i, "
+     "a last word that has no element being left out; state[0] is the key and state[1] the first block's counter; "
+     "Philox has a counter of 128 bits, whose high half is state[2], or state[0] where w is 2; advanced is the state "
+     "of the first block that was not begun, where state[1] carries into state[2]"},
 };
 
 // Inputs of rank 0 stand for all elements. Kernels that do not use scalars take them all the same.

@@ -177,7 +177,7 @@ constexpr ExpressionFunction kFunctions[] = {
     FUNCTION(exp), FUNCTION(exp2), FUNCTION(expm1), FUNCTION(log), FUNCTION(log2), FUNCTION(log10), FUNCTION(log1p),
     FUNCTION(sin), FUNCTION(cos), FUNCTION(tan), FUNCTION(asin), FUNCTION(acos), FUNCTION(atan),
     FUNCTION(sinh), FUNCTION(cosh), FUNCTION(tanh), FUNCTION(asinh), FUNCTION(acosh), FUNCTION(atanh),
-    FUNCTION(erf), FUNCTION(erfc), FUNCTION(sqrt),
+    FUNCTION(erf), FUNCTION(erfc), FUNCTION(sqrt), FUNCTION(cbrt),
     {"floor", 1, REAL(std::floor(x[0])), INTEGER(x[0]), nullptr},
     {"ceil", 1, REAL(std::ceil(x[0])), INTEGER(x[0]), nullptr},
     {"round", 1, REAL(std::nearbyint(x[0])), INTEGER(x[0]), nullptr},

@@ -49,6 +49,7 @@ constexpr ContractRow kUnaryRows[] = {
     {"mydev.sigmoid", kUnary, kFloats, "1 / (1 + exp(-in))", ""},
     {"mydev.sqrt", kUnary, kFloats, "sqrt(in)", ""},
     {"mydev.rsqrt", kUnary, kFloats, "1 / sqrt(in)", ""},
+    {"mydev.cbrt", kUnary, kFloats, "cbrt(in)", ""},
     {"mydev.reciprocal", kUnary, kFloats, "1 / in", ""},
     {"mydev.floor", kUnary, kFloats, "floor(in)", ""},
     {"mydev.ceil", kUnary, kFloats, "ceil(in)", ""},

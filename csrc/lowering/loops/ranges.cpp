@@ -79,6 +79,43 @@ bool lower_sum(Frame& frame, const Operation& op) {
   return true;
 }
 
+// A product with 1 is the other factor.
+bool lower_product_with_one(Frame& frame, const Operation& op) {
+  const ElementKind kind = element_row(op.result().type->element).kind;
+  if (kind != ElementKind::kSigned && kind != ElementKind::kUnsigned) return false;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const std::optional<mydev_scalar>& factor = frame[op.operand(i)].splat;
+    if (!factor || factor->i != 1) continue;
+    frame.set(op.result(), frame[op.operand(1 - i)]);
+    return true;
+  }
+  return false;
+}
+
+// A shift that moves all bits out of small numbers.
+bool lower_shift(Frame& frame, const Operation& op) {
+  const std::optional<Range> a = range_of(frame[op.operand(0)]), count = range_of(frame[op.operand(1)]);
+  if (!a || !count || a->least < 0 || count->least < 0) return false;
+  if (count->least < 63 && a->greatest >> count->least != 0) return false;
+  frame.set(op.result(), frame.emit.integer_splat(frame.view(op.operand(0)).dtype, op.result().type->dims, 0));
+  return true;
+}
+
+// A conversion of integers that are of both types.
+bool lower_convert(Frame& frame, const Operation& op) {
+  const ElementRow &from = element_row(op.operand(0).type->element), &to = element_row(op.result().type->element);
+  const std::optional<Range> range = frame[op.operand(0)].range;
+  const bool is_integer = to.kind == ElementKind::kSigned || to.kind == ElementKind::kUnsigned;
+  if (!range || from.type == to.type || !is_integer || range->least < 0 ||
+      range->greatest > INT64_MAX >> (64 - to.bits) || !lower_conversion(frame, op)) {
+    return false;
+  }
+  Tensor tensor = frame[op.result()];
+  tensor.range = range;
+  frame.set(op.result(), std::move(tensor));
+  return true;
+}
+
 }  // namespace
 
 bool is_of_type(const Range& range, ElementType type) noexcept {
@@ -97,6 +134,13 @@ bool lower_by_range(Frame& frame, const Operation& op) {
     case Operator::kAdd:
     case Operator::kSubtract:
       return lower_sum(frame, op);
+    case Operator::kMultiply:
+      return lower_product_with_one(frame, op);
+    case Operator::kShiftRightLogical:
+    case Operator::kShiftRightArithmetic:
+      return lower_shift(frame, op);
+    case Operator::kConvert:
+      return lower_convert(frame, op);
     default:
       return false;
   }

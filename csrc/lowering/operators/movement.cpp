@@ -6,6 +6,7 @@
 #include "lowering/frame.h"
 #include "runtime/frame/dtype.h"
 #include "stablehlo/evaluator/number.h"
+#include "stablehlo/evaluator/scalar_operation.h"
 
 namespace mydev::lowering {
 
@@ -31,16 +32,14 @@ mydev_scalar scalar_of(ElementType type, const std::byte* bytes) {
   return scalar;
 }
 
-Tensor constant(Frame& frame, const Operation& op) {
-  const TensorLiteral& literal = op.literal("value");
-  const Type& type = *op.result().type;
+// `data`: all elements, or the one that all are equal to.
+Tensor constant(Frame& frame, const Type& type, std::span<const std::byte> data, bool is_splat) {
   const mydev_dtype dtype = dtype_of(type.element);
   const auto bytes = static_cast<size_t>(element_bytes(type.element));
-  if (literal.is_splat || (type.element_count() == 1 && literal.bytes.size() == bytes)) {
-    return frame.emit.splat(dtype, type.dims, scalar_of(type.element, literal.bytes.data()),
-                            literal.bytes.first(bytes));
+  if (is_splat || (type.element_count() == 1 && data.size() == bytes)) {
+    return frame.emit.splat(dtype, type.dims, scalar_of(type.element, data.data()), data.first(bytes));
   }
-  return frame.emit.constant(dtype, type.dims, literal.bytes);
+  return frame.emit.constant(dtype, type.dims, data);
 }
 
 Tensor iota(Frame& frame, const Operation& op) {
@@ -61,7 +60,12 @@ Tensor iota(Frame& frame, const Operation& op) {
   if (dtype == MYDEV_C64 || dtype == MYDEV_C128) {
     result = emit.converted({result, std::nullopt}, dtype).view;
   }
-  return {broadcast(with_dtype(result, dtype), type.dims, {static_cast<int64_t>(dimension)}), std::nullopt};
+  Tensor tensor{broadcast(with_dtype(result, dtype), type.dims, {static_cast<int64_t>(dimension)})};
+  if (!as_float && line[0] > 0) {
+    tensor.range = Range{0, line[0] - 1};
+    emit.note_indices(result);
+  }
+  return tensor;
 }
 
 // Whether it is made of single numbers for each place that a gather or scatter reads: numbers of one kind then lie
@@ -134,6 +138,25 @@ std::optional<Tensor> view_of(Frame& frame, const Operation& op) {
 
 }  // namespace
 
+bool lower_known(Frame& frame, const Operation& op) {
+  if (!is_elementwise(op) || op.operands.empty() || op.results.size() != 1) return false;
+  std::vector<std::vector<std::byte>> operands;
+  std::vector<const std::byte*> given;
+  for (const Value* operand : op.operands) {
+    std::optional<std::vector<std::byte>> elements = frame.emit.known_elements(frame.view(*operand));
+    if (!elements || elements->empty()) return false;
+    given.push_back(operands.emplace_back(std::move(*elements)).data());
+  }
+  const Type& type = *op.result().type;
+  const auto bytes = static_cast<size_t>(element_bytes(type.element));
+  std::vector<std::byte> result(static_cast<size_t>(type.element_count()) * bytes);
+  std::byte* const into = result.data();
+  make_evaluation(frame.context.module, op)(given, std::span(&into, 1));
+  const bool is_splat = std::equal(result.begin() + static_cast<ptrdiff_t>(bytes), result.end(), result.begin());
+  frame.set(op.result(), constant(frame, type, result, is_splat));
+  return true;
+}
+
 bool lower_movement(Frame& frame, const Operation& op) {
   check_shape_operands(frame, op);
   const Devices& devices = frame.context.devices;
@@ -145,7 +168,8 @@ bool lower_movement(Frame& frame, const Operation& op) {
       frame.set(op.result(), frame.tuple(op.operand(0)).at(static_cast<size_t>(op.integer("index"))));
       return true;
     case Operator::kConstant:
-      frame.set(op.result(), constant(frame, op));
+      frame.set(op.result(),
+                constant(frame, *op.result().type, op.literal("value").bytes, op.literal("value").is_splat));
       return true;
     case Operator::kIota:
     case Operator::kDynamicIota:

@@ -36,6 +36,7 @@ constexpr std::array kRows = {
     PointwiseRow{Op::kAdd, "mydev.add", kPred | kInts | kFloats | kComplex | kBits},
     PointwiseRow{Op::kAnd, "mydev.bitwise_and", kPred | kInts | kBits},
     PointwiseRow{Op::kAtan2, "mydev.atan2", kFloats},
+    PointwiseRow{Op::kCbrt, "mydev.cbrt", kFloats},
     PointwiseRow{Op::kCeil, "mydev.ceil", kFloats},
     PointwiseRow{Op::kCosine, "mydev.cos", kFloats},
     PointwiseRow{Op::kDivide, "mydev.div", kFloats | kComplex},
@@ -161,22 +162,33 @@ bool lower_clamp(Frame& frame, const Operation& op, uint8_t kind) {
 }
 
 // Division of integers, by kernels that refuse a divisor of 0: XLA's quotient is then -1, and its rest the dividend.
-bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
-  if (kind != kInts) return false;
+Tensor integer_division(Frame& frame, bool is_quotient, const Tensor& a, const Tensor& b) {
   Emitter& emit = frame.emit;
-  const Tensor &a = frame[op.operand(0)], &b = frame[op.operand(1)];
   const mydev_dtype dtype = a.view.dtype;
-  const bool is_quotient = op.op == Op::kDivide;
   const char* kernel = is_quotient ? "mydev.div_trunc" : "mydev.fmod";
-  if (b.splat && b.splat->i != 0) {
-    frame.set(op.result(), emit.pointwise(kernel, dtype, {a, b}));
-    return true;
-  }
+  if (b.splat && b.splat->i != 0) return emit.pointwise(kernel, dtype, {a, b});
   const Tensor by_zero = emit.pointwise("mydev.eq", MYDEV_PRED, {b, number_like(frame, b, 0)});
   const Tensor divisor = emit.pointwise("mydev.where", dtype, {by_zero, number_like(frame, b, 1), b});
   const Tensor value = emit.pointwise(kernel, dtype, {a, divisor});
   const Tensor otherwise = is_quotient ? number_like(frame, a, dtype == MYDEV_U8 ? UINT8_MAX : -1) : a;
-  frame.set(op.result(), emit.pointwise("mydev.where", dtype, {by_zero, otherwise, value}));
+  return emit.pointwise("mydev.where", dtype, {by_zero, otherwise, value});
+}
+
+// u16 and u32 are divided in s64, which has their numbers.
+bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
+  const bool is_quotient = op.op == Op::kDivide;
+  const Tensor &a = frame[op.operand(0)], &b = frame[op.operand(1)];
+  const mydev_dtype dtype = dtype_of(op.result().type->element);
+  if (kind == kInts) {
+    frame.set(op.result(), integer_division(frame, is_quotient, a, b));
+    return true;
+  }
+  if (kind != kBits || dtype == MYDEV_U64) return false;
+  const auto widened = [&](const Tensor& x) {
+    return x.splat ? frame.emit.integer_splat(MYDEV_S64, x.sizes(), x.splat->i) : frame.emit.converted(x, MYDEV_S64);
+  };
+  const Tensor wide = integer_division(frame, is_quotient, widened(a), widened(b));
+  frame.set(op.result(), frame.emit.converted(wide, dtype));
   return true;
 }
 
@@ -194,14 +206,63 @@ bool lower_shift_right(Frame& frame, const Operation& op, uint8_t kind) {
   const bool by_sign = op.op == Op::kShiftRightArithmetic && (kind == kBits || dtype != MYDEV_U8);
   if (op.op == Op::kShiftRightArithmetic && !by_sign) return false;
   if (by_sign || dtype == MYDEV_U8) return finish(emit.pointwise("mydev.rshift", dtype, {a, b}));
+  // The highest bits, which are copies of the sign, are cleared. A count that moves all bits out gives 0.
   const auto bits = static_cast<int64_t>(dtype_size(dtype)) * 8;
+  const auto number = [&](int64_t value) { return emit.integer_splat(dtype, a.sizes(), value); };
+  const Tensor shifted = emit.pointwise("mydev.rshift", dtype, {a, b});
   if (b.splat && b.splat->i > 0 && b.splat->i < bits) {
-    const Tensor shifted = emit.pointwise("mydev.rshift", dtype, {a, b});
-    const double mask = std::ldexp(1.0, static_cast<int>(bits - b.splat->i)) - 1;
-    if (bits == 64 && b.splat->i < 12) return false;  // the mask is no double
-    return finish(emit.pointwise("mydev.bitwise_and", dtype, {shifted, number_like(frame, shifted, mask)}));
+    const uint64_t mask = (uint64_t{1} << (bits - b.splat->i)) - 1;
+    return finish(emit.pointwise("mydev.bitwise_and", dtype, {shifted, number(static_cast<int64_t>(mask))}));
   }
-  return false;
+  const Tensor left = emit.pointwise("mydev.sub", dtype, {number(bits), b});
+  const Tensor cleared = emit.pointwise("mydev.lshift", dtype, {number(-1), left});
+  const Tensor mask = emit.unary("mydev.bitwise_not", dtype, cleared.view);
+  const Tensor kept = emit.pointwise("mydev.bitwise_and", dtype, {shifted, mask});
+  const Tensor moves_all = emit.pointwise("mydev.bitwise_or", MYDEV_PRED,
+                                          {emit.pointwise("mydev.lt", MYDEV_PRED, {b, number(0)}),
+                                           emit.pointwise("mydev.ge", MYDEV_PRED, {b, number(bits)})});
+  return finish(emit.pointwise("mydev.where", dtype, {moves_all, number(0), kept}));
+}
+
+// The number of bits that are set: sums of neighbouring bits, then of twos, of fours, and of bytes.
+Tensor bit_count(Emitter& emit, const Tensor& x) {
+  const mydev_dtype dtype = x.view.dtype;
+  const auto bits = static_cast<int64_t>(dtype_size(dtype)) * 8;
+  const auto number = [&](int64_t value) { return emit.integer_splat(dtype, x.sizes(), value); };
+  const auto each_byte = [&](uint64_t byte) {
+    return number(static_cast<int64_t>(byte * 0x0101010101010101 >> (64 - bits)));
+  };
+  const auto compute = [&](const char* kernel, const Tensor& a, const Tensor& b) {
+    return emit.pointwise(kernel, dtype, {a, b});
+  };
+  const auto part = [&](const Tensor& a, int64_t shift, uint64_t byte) {
+    return compute("mydev.bitwise_and", compute("mydev.rshift", a, number(shift)), each_byte(byte));
+  };
+  const Tensor twos = compute("mydev.sub", x, part(x, 1, 0x55));
+  const Tensor fours = compute("mydev.add", compute("mydev.bitwise_and", twos, each_byte(0x33)), part(twos, 2, 0x33));
+  const Tensor bytes = compute("mydev.bitwise_and",
+                               compute("mydev.add", fours, compute("mydev.rshift", fours, number(4))), each_byte(0x0F));
+  if (bits == 8) return bytes;
+  return compute("mydev.rshift", compute("mydev.mul", bytes, each_byte(1)), number(bits - 8));
+}
+
+// Leading zeros are the bits that are not set once each bit below one that is set is set as well.
+bool lower_bit_count(Frame& frame, const Operation& op, uint8_t kind) {
+  if ((kind & (kInts | kBits)) == 0) return false;
+  Emitter& emit = frame.emit;
+  Tensor x = as_signed(frame[op.operand(0)]);
+  const mydev_dtype dtype = x.view.dtype;
+  if (op.op == Op::kCountLeadingZeros) {
+    for (int64_t shift = 1; shift < static_cast<int64_t>(dtype_size(dtype)) * 8; shift *= 2) {
+      const Tensor moved = emit.pointwise("mydev.rshift", dtype, {x, emit.integer_splat(dtype, x.sizes(), shift)});
+      x = emit.pointwise("mydev.bitwise_or", dtype, {x, moved});
+    }
+    x = emit.unary("mydev.bitwise_not", dtype, x.view);
+  }
+  Tensor result = bit_count(emit, x);
+  result.view.dtype = dtype_of(op.result().type->element);
+  frame.set(op.result(), result);
+  return true;
 }
 
 // The sign of 0 and of NaN is the argument itself.
@@ -274,9 +335,12 @@ bool lower_pointwise(Frame& frame, const Operation& op) {
     case Op::kShiftRightArithmetic:
     case Op::kShiftRightLogical:
       return lower_shift_right(frame, op, kind);
+    case Op::kCountLeadingZeros:
+    case Op::kPopcnt:
+      return lower_bit_count(frame, op, kind);
     case Op::kDivide:
     case Op::kRemainder:
-      if (kind == kInts) return lower_integer_division(frame, op, kind);
+      if ((kind & (kInts | kBits)) != 0) return lower_integer_division(frame, op, kind);
       return lower_by_table(frame, op, kind);
     case Op::kAdd:
     case Op::kSubtract:

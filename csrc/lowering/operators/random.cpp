@@ -18,8 +18,9 @@ bool lower_random(Frame& frame, const Operation& op) {
   const program::Operand advanced = frame.result_of(op.result(0)), bits = frame.result_of(op.result(1));
   frame.set(op.result(0), {advanced});
   frame.set(op.result(1), {bits});
-  frame.emit.launch("mydev.rng_bit_generator", {advanced, bits}, {frame.emit.dense(frame.view(op.operand(0)))},
-                    attributes);
+  const auto shape = threefry_shape(output);
+  frame.emit.launch("mydev.rng_bit_generator", {advanced, dense_reshaped(bits, Sizes(shape.begin(), shape.end()))},
+                    {frame.emit.dense(frame.view(op.operand(0)))}, attributes);
   return true;
 }
 

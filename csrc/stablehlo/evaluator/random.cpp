@@ -2,12 +2,15 @@
 //
 // Philox 4x32-10 and Threefry 2x32 are those of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
 // 1, 2, 3" (2011).
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <mutex>
 #include <random>
+#include <span>
 
+#include "stablehlo/evaluator/evaluation.h"
 #include "stablehlo/evaluator/evaluators.h"
 #include "stablehlo/evaluator/shapes.h"
 
@@ -56,52 +59,59 @@ std::array<uint32_t, 2> threefry(uint64_t key, uint64_t counter) noexcept {
   return {x, y};
 }
 
-// Gives 32 bits at a time, from a state that is advanced by the blocks that were begun.
-class Bits {
- public:
-  Bits(RngAlgorithm algorithm, std::vector<uint64_t> state) : algorithm_(algorithm), state_(std::move(state)) {}
-
-  uint32_t next() {
-    const size_t per_block = algorithm_ == RngAlgorithm::kThreeFry ? 2 : 4;
-    if (used_ % per_block == 0) refill();
-    return block_[used_++ % per_block];
+// The words of a block, counted from a state.
+PhiloxBlock words_of(RngAlgorithm algorithm, std::span<const uint64_t> state, uint64_t block) {
+  const uint64_t counter = state[1] + block;
+  if (algorithm == RngAlgorithm::kThreeFry) {
+    const auto words = threefry(state[0], counter);
+    return {words[0], words[1], 0, 0};
   }
-  const std::vector<uint64_t>& state() const noexcept { return state_; }
-
- private:
-  void refill() {
-    if (algorithm_ == RngAlgorithm::kThreeFry) {
-      const auto words = threefry(state_[0], state_[1]);
-      block_ = {words[0], words[1], 0, 0};
-    } else {
-      // If the state has two words, the key is the counter's high half too, as in XLA.
-      block_ = philox(state_[0], state_[1], state_.size() > 2 ? state_[2] : state_[0]);
-    }
-    if (++state_[1] == 0 && state_.size() > 2) ++state_[2];
-  }
-
-  RngAlgorithm algorithm_;
-  std::vector<uint64_t> state_;
-  PhiloxBlock block_{};
-  size_t used_ = 0;
-};
+  // If the state has two words, the key is the counter's high half too, as in XLA.
+  return philox(state[0], counter, (state.size() > 2 ? state[2] : state[0]) + (counter < state[1] ? 1 : 0));
+}
 
 }  // namespace
+
+std::array<int64_t, 3> threefry_shape(const Type& output) {
+  const std::vector<int64_t>& dims = output.dims;
+  const auto even = std::ranges::find_if(dims, [](int64_t size) { return size % 2 == 0; });
+  const auto split = even != dims.end() ? even : std::ranges::max_element(dims);
+  std::array<int64_t, 3> shape = {1, split == dims.end() ? 1 : *split, 1};
+  for (auto size = dims.begin(); size != dims.end(); ++size) {
+    if (size != split) shape[size < split ? 0 : 2] *= *size;
+  }
+  return shape;
+}
 
 Evaluation evaluate_rng_bit_generator(const Operation& op) {
   const Type &state = *op.operand(0).type, &output = *op.result(1).type;
   const auto algorithm = op.get<RngAlgorithm>("rng_algorithm");
-  const int64_t words = state.bytes() / static_cast<int64_t>(sizeof(uint64_t));
-  return [&output, algorithm, words](auto operands, auto results) {
+  const int64_t words = state.bytes() / static_cast<int64_t>(sizeof(uint64_t)), bytes = element_bytes(output.element);
+  return [&output, algorithm, words, bytes](auto operands, auto results) {
     std::vector<uint64_t> given(static_cast<size_t>(words));
     std::memcpy(given.data(), operands[0], given.size() * sizeof(uint64_t));
-    Bits bits(algorithm, std::move(given));
-    for (int64_t i = 0; i < output.element_count(); ++i) {
-      uint64_t value = bits.next();
-      if (element_bytes(output.element) == 8) value |= static_cast<uint64_t>(bits.next()) << 32;
-      store(output.element, {.integer = static_cast<int64_t>(value)}, results[1] + i * element_bytes(output.element));
+    const int64_t count = output.element_count(), per_element = bytes == 8 ? 2 : 1;
+    const int64_t per_block = algorithm == RngAlgorithm::kThreeFry ? 2 : 4;
+    const auto [outer, size, inner] = threefry_shape(output);
+    const bool in_pairs = algorithm == RngAlgorithm::kThreeFry && bytes != 8;
+    const int64_t pairs = (size + 1) / 2;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = i / inner, along = row % size;
+      int64_t block = i * per_element / per_block, word = i * per_element % per_block;
+      if (in_pairs) {
+        block = (row / size * pairs + along / 2) * inner + i % inner;
+        word = along % 2;
+      }
+      const PhiloxBlock drawn = words_of(algorithm, given, static_cast<uint64_t>(block));
+      uint64_t value = drawn[static_cast<size_t>(word)];
+      if (bytes == 8) value |= static_cast<uint64_t>(drawn[static_cast<size_t>(word) + 1]) << 32;
+      store(output.element, {.integer = static_cast<int64_t>(value)}, results[1] + i * bytes);
     }
-    std::memcpy(results[0], bits.state().data(), static_cast<size_t>(words) * sizeof(uint64_t));
+    const int64_t begun = in_pairs ? outer * pairs * inner : (count * per_element + per_block - 1) / per_block;
+    const uint64_t counter = given[1];
+    given[1] += static_cast<uint64_t>(begun);
+    if (given[1] < counter && words > 2) ++given[2];
+    std::memcpy(results[0], given.data(), given.size() * sizeof(uint64_t));
   };
 }
 

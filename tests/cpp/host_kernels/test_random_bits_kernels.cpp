@@ -28,11 +28,10 @@ class RandomBits : public KernelTest {
     return {operands[0].values[0], operands[1].values[0]};
   }
   // The words of the blocks from `counter` on, in order.
-  static std::vector<uint32_t> words(bool is_threefry, uint64_t key, uint64_t counter, uint64_t high, bool carries,
-                                     size_t count) {
+  static std::vector<uint32_t> words(bool is_threefry, uint64_t key, uint64_t counter, uint64_t high, size_t count) {
     std::vector<uint32_t> all;
     for (uint64_t block = counter; all.size() < count; ++block) {
-      const uint64_t carried = high + (carries && block < counter ? 1 : 0);
+      const uint64_t carried = high + (block < counter ? 1 : 0);
       if (is_threefry) {
         const Words two = threefry(key, block);
         all.insert(all.end(), two.begin(), two.end());
@@ -51,14 +50,14 @@ class RandomBits : public KernelTest {
       const bool carries = state.size() == 3;
       Operand<uint64_t> given({static_cast<int64_t>(state.size())}, MYDEV_U64), advanced(given);
       given.values = state;
-      Operand<T> out({count}, dtype);
+      Operand<T> out({1, count, 1}, dtype);
       ASSERT_EQ(run("mydev.rng_bit_generator", {advanced.buffer(), out.buffer(), given.buffer()}, 2,
                     {bool_attribute("threefry", is_threefry)}),
                 MYDEV_OK);
       const size_t per_element = sizeof(T) == 8 ? 2 : 1, per_block = is_threefry ? 2 : 4;
       const size_t used = static_cast<size_t>(count) * per_element;
       const std::vector<uint32_t> expected =
-          words(is_threefry, state[0], state[1], carries ? state[2] : state[0], carries, used);
+          words(is_threefry, state[0], state[1], carries ? state[2] : state[0], used);
       for (size_t i = 0; i < out.values.size(); ++i) {
         uint64_t element = expected[i * per_element];
         if (per_element == 2) element |= uint64_t{expected[2 * i + 1]} << 32;
@@ -94,9 +93,9 @@ TEST_P(RandomBits, ThreefryTakesAKeyPerRowAndAnyStrides) {
   key1.strides = {0, 0};
   low.strides = {2 * kColumns, 2};
   high.strides = {0, 1};
-  ASSERT_EQ(run("mydev.threefry2x32",
-                {x.buffer(), y.buffer(), key0.buffer(), key1.buffer(), low.buffer(), high.buffer()}, 2),
-            MYDEV_OK);
+  ASSERT_EQ(
+      run("mydev.threefry2x32", {x.buffer(), y.buffer(), key0.buffer(), key1.buffer(), low.buffer(), high.buffer()}, 2),
+      MYDEV_OK);
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t c = 0; c < kColumns; ++c) {
       const uint64_t key = uint64_t{key1.values[0]} << 32 | key0.values[r];
@@ -121,6 +120,27 @@ TEST_P(RandomBits, GeneratorsGiveBlockAfterBlock) {
   }
 }
 
+TEST_P(RandomBits, TwoElementsAlongTheMiddleHaveTheWordsOfABlock) {
+  for (const auto& [outer, size, inner] : {std::array<int64_t, 3>{3, 5, 1}, {2, 7, 300}, {4, 6, 5}, {1, 1, 9}}) {
+    SCOPED_TRACE(size);
+    Operand<uint64_t> state({2}, MYDEV_U64), advanced({2}, MYDEV_U64);
+    state.values = {11, 5};
+    Operand<uint16_t> out({outer, size, inner}, MYDEV_U16);
+    ASSERT_EQ(run("mydev.rng_bit_generator", {advanced.buffer(), out.buffer(), state.buffer()}, 2,
+                  {bool_attribute("threefry", true)}),
+              MYDEV_OK);
+    const int64_t pairs = (size + 1) / 2;
+    for (int64_t i = 0; i < outer * size * inner; ++i) {
+      const int64_t row = i / inner, along = row % size;
+      const int64_t block = (row / size * pairs + along / 2) * inner + i % inner;
+      const Words expected = threefry(11, 5 + static_cast<uint64_t>(block));
+      ASSERT_EQ(out.values[static_cast<size_t>(i)], static_cast<uint16_t>(expected[static_cast<size_t>(along % 2)]))
+          << i;
+    }
+    EXPECT_EQ(advanced.values, (std::vector<uint64_t>{11, 5 + static_cast<uint64_t>(outer * pairs * inner)}));
+  }
+}
+
 TEST_P(RandomBits, TheCounterWrapsRound) {
   expect_words<uint32_t>({9, kLast - 3}, 100, MYDEV_U32);
   expect_words<uint64_t>({9, kLast - 3, 4}, 100, MYDEV_U64);
@@ -130,7 +150,7 @@ TEST_P(RandomBits, TheCounterWrapsRound) {
 TEST_P(RandomBits, AStateHasTwoOrThreeWords) {
   for (const int64_t size : {0, 1, 4}) {
     Operand<uint64_t> state({size}, MYDEV_U64);
-    Operand<uint32_t> out({4}, MYDEV_U32);
+    Operand<uint32_t> out({1, 4, 1}, MYDEV_U32);
     EXPECT_EQ(run("mydev.rng_bit_generator", {state.buffer(), out.buffer(), state.buffer()}, 2,
                   {bool_attribute("threefry", true)}),
               MYDEV_INVALID_ARGUMENT);

@@ -133,7 +133,8 @@ TEST(FusedFormText, MayBeWrittenAsText) {
 
 // The text is cut off, like a file that ends too early.
 TEST(FusedFormText, IsNotReadInPart) {
-  const std::string whole = std::string("programs version 1\n\n") + kGood;
+  std::string whole = "programs version 1\n\n";
+  whole += kGood;
   for (size_t length = whole.find("steps="); length < whole.size() - 1; length += 7) {
     expect_error(error_of([&] { parse(whole.substr(0, length)); }), MYDEV_INVALID_ARGUMENT, "line ");
   }

@@ -46,6 +46,7 @@ MYDEV_PACK_OPERATOR(Sigmoid, sigmoid(x));
 
 MYDEV_LANE_OPERATOR(Sqrt, std::sqrt(x));
 MYDEV_LANE_OPERATOR(Rsqrt, 1 / std::sqrt(x));
+MYDEV_LANE_OPERATOR(Cbrt, std::cbrt(x));
 MYDEV_LANE_OPERATOR(Reciprocal, 1 / x);
 MYDEV_LANE_OPERATOR(Erfc, std::erfc(x));
 MYDEV_LANE_OPERATOR(Floor, std::floor(x));
@@ -110,6 +111,7 @@ constexpr PointwiseKernel kKernels[] = {
     packed<Sigmoid>("mydev.sigmoid"),
     lanes<Sqrt>("mydev.sqrt"),
     lanes<Rsqrt>("mydev.rsqrt"),
+    lanes<Cbrt>("mydev.cbrt"),
     lanes<Reciprocal>("mydev.reciprocal"),
     lanes<Erfc>("mydev.erfc"),
     lanes<Floor>("mydev.floor"),
