@@ -1,5 +1,5 @@
-// What is launched for a kernel's name on one device: the records that may run it, in the order in which they are
-// asked, the driver's own, then that of the registry. launch_kernel (kernels/launch) asks them. Thread-safe.
+// A launchable holds the records that may run a kernel's name on one device, in the order in which they are asked: the
+// driver's own, then that of the registry. launch_kernel (kernels/launch) asks them. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -320,7 +320,7 @@ void fill_block(const PointwiseBlock& block, int operand, const mydev_scalar& nu
 
 static_assert(kMaxInputs == kMaxBlockInputs);
 
-// What computes the frame; without `apply`, the kernel lacks its dtype.
+// A kernel's function for a frame. Without `apply`, the kernel lacks its dtype.
 struct Computation {
   int32_t dtype;
   ComputeType compute;
