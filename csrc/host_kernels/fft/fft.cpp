@@ -1,5 +1,5 @@
-// Kernel group fft: Fourier transforms by the library that fourier_transform.h describes. Where that library is not
-// installed, the group has no records.
+// Kernel group fft: Fourier transforms by the library that fourier_transform.h describes. The group has no records if
+// that library is not installed.
 //
 // Any strides. Computed in the precision of the operands.
 #include <dlfcn.h>

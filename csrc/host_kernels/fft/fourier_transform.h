@@ -1,6 +1,6 @@
-// What the library of Fourier transforms computes. It is a library of its own, libmydev_fft_<instruction set>, because
-// its code is ducc0's: templates of the standard library in it would be merged with ours, whatever instructions they
-// use. Only the component for JAX has it (cmake/ducc.cmake).
+// The interface of the library of Fourier transforms, libmydev_fft_<instruction set>. It is a library of its own
+// because its code is ducc0's: templates of the standard library in it would be merged with ours, whatever instructions
+// they use. Only the component for JAX has it (cmake/ducc.cmake).
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ constexpr ContractRow kFftRows[] = {
      "n, are taken for 0. f32 of c64, f64 of c128"},
 };
 
-constexpr ContractGroup kFftGroups[] = {{"Fourier transform", kFftRows}};
+constexpr ContractGroup kFftGroups[] = {{"fft", kFftRows}};
 
 }  // namespace
 

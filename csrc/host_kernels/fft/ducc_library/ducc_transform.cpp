@@ -64,6 +64,8 @@ size_t adjust_nthreads(size_t wanted) {
   const auto threads = static_cast<size_t>(mydev::parallel_threads());
   return wanted == 0 ? threads : std::min(wanted, threads);
 }
+// The types are ducc0's.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 void execParallel(size_t threads, std::function<void(Scheduler&)> body) {
   run_shares(1, adjust_nthreads(threads), body);
 }
@@ -76,6 +78,7 @@ void execParallel(size_t low, size_t high, size_t threads, std::function<void(si
     body(low + range.lo, low + range.hi);
   });
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 }  // namespace ducc0::detail_threading
 
