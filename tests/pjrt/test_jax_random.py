@@ -69,14 +69,15 @@ print(len(draws), [name for name, draw in draws.items() if 'host "stablehlo.' in
     assert output_of(PRELUDE + code).split() == ["13", "[]"]
 
 
-def test_devices_draw_their_parts() -> None:
+def test_devices_draw_with_their_keys() -> None:
     code = """
 from jax.sharding import NamedSharding, PartitionSpec
 mesh = jax.make_mesh((4,), ("x",))
-draw = jax.jit(lambda k: jax.random.bits(k, (4096,)), out_shardings=NamedSharding(mesh, PartitionSpec("x")))
-text = pjrt_mydev.program_text(draw.lower(key).compile())
-print([line for line in text.splitlines() if "launch mydev.threefry2x32" in line and "[1024]" in line] != [])
-whole = jax.jit(lambda k: jax.random.bits(k, (4096,)))(jax.device_put(key, jax.devices("cpu")[0]))
-print((jax.device_get(draw(key)) == jax.device_get(whole)).all())
+keys = jax.random.bits(key, (8, 2))
+draw = jax.vmap(lambda k: jax.random.bits(k, (300,)))
+split = jax.device_put(keys, NamedSharding(mesh, PartitionSpec("x")))
+launches = [line for line in text_of(draw, split).splitlines() if "launch mydev.threefry2x32" in line]
+print(len(launches), "u32[2,300]" in launches[0])
+print((jax.device_get(jax.jit(draw)(split)) == jax.device_get(jax.jit(draw)(keys))).all())
 """
-    assert output_of(PRELUDE + code, "host:devices=4").split() == ["True", "True"]
+    assert output_of(PRELUDE + code, "host:devices=4").split() == ["1", "True", "True"]

@@ -10,6 +10,11 @@ using namespace stablehlo;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+bool is_integer(ElementType type) noexcept {
+  const ElementRow& row = element_row(type);
+  return has_kernels(type) && (row.kind == ElementKind::kSigned || row.kind == ElementKind::kUnsigned) && row.bits >= 8;
+}
+
 std::optional<Range> range_of(const Tensor& tensor) {
   return tensor.splat ? Range{tensor.splat->i, tensor.splat->i} : tensor.range;
 }
@@ -81,8 +86,7 @@ bool lower_sum(Frame& frame, const Operation& op) {
 
 // A product with 1 is the other factor.
 bool lower_product_with_one(Frame& frame, const Operation& op) {
-  const ElementKind kind = element_row(op.result().type->element).kind;
-  if (kind != ElementKind::kSigned && kind != ElementKind::kUnsigned) return false;
+  if (!is_integer(op.result().type->element)) return false;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const std::optional<mydev_scalar>& factor = frame[op.operand(i)].splat;
     if (!factor || factor->i != 1) continue;
@@ -101,15 +105,18 @@ bool lower_shift(Frame& frame, const Operation& op) {
   return true;
 }
 
-// A conversion of integers that are of both types.
+// A conversion of one number, or of numbers that both types have.
 bool lower_convert(Frame& frame, const Operation& op) {
-  const ElementRow &from = element_row(op.operand(0).type->element), &to = element_row(op.result().type->element);
-  const std::optional<Range> range = frame[op.operand(0)].range;
-  const bool is_integer = to.kind == ElementKind::kSigned || to.kind == ElementKind::kUnsigned;
-  if (!range || from.type == to.type || !is_integer || range->least < 0 ||
-      range->greatest > INT64_MAX >> (64 - to.bits) || !lower_conversion(frame, op)) {
-    return false;
+  const ElementType from = op.operand(0).type->element, to = op.result().type->element;
+  const Tensor& x = frame[op.operand(0)];
+  if (from == to || !is_integer(from) || !is_integer(to)) return false;
+  if (x.splat) {
+    frame.set(op.result(), frame.emit.integer_splat(dtype_of(to), x.sizes(), x.splat->i));
+    return true;
   }
+  const std::optional<Range> range = x.range;
+  if (!range || range->least < 0 || range->greatest > INT64_MAX >> (64 - element_row(to).bits)) return false;
+  if (!lower_conversion(frame, op)) return false;
   Tensor tensor = frame[op.result()];
   tensor.range = range;
   frame.set(op.result(), std::move(tensor));
