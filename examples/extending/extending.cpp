@@ -32,7 +32,7 @@ const bool kernel_registered = (mydev::register_kernel(kSquaredRelu), true);
 // [docs: operator]
 Tensor squared_relu(const Tensor& x) {
   static mydev::KernelRef kernel("example.squared_relu");
-  const mydev_kernel* record = kernel.on(x);  // a driver may bring its own, or none
+  const mydev::Launchable* record = kernel.on(x);  // a driver may bring its own, or none
   if (record == nullptr || x.scalar_type() != at::kFloat) return at::relu(x).square();
   const Tensor flat = x.contiguous().view(-1);
   const Tensor out = mydev::empty_dense(flat.sizes(), flat);
