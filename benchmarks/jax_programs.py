@@ -75,6 +75,76 @@ def draws_in_a_scan(draw: Function, steps: int) -> Function:
     return lambda key: lax.scan(step, key, length=steps)[1]
 
 
+def conditions_in_a_scan(x: jax.Array) -> jax.Array:
+    def step(x: jax.Array, _: None) -> tuple[jax.Array, None]:
+        return lax.cond(x > 0.5, lambda x: x * 0.9, lambda x: x + 0.3, x), None
+
+    return lax.scan(step, x, length=200)[0]
+
+
+def rollout(state: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """500 steps of a pole on a cart, which begins anew when it falls."""
+
+    def step(state: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        _, speed, angle, turn = state
+        force = jnp.where(angle > 0, 10.0, -10.0)
+        push = (force + 0.05 * turn**2 * jnp.sin(angle)) / 1.1
+        fall = (9.8 * jnp.sin(angle) - jnp.cos(angle) * push) / (0.5 * (4 / 3 - 0.1 * jnp.cos(angle) ** 2 / 1.1))
+        pull = push - 0.05 * fall * jnp.cos(angle) / 1.1
+        state = state + 0.02 * jnp.stack([speed, pull, turn, fall])
+        ends = (jnp.abs(state[0]) > 2.4) | (jnp.abs(state[2]) > 0.2)
+        return jnp.where(ends, 0.01, state), ends
+
+    return lax.scan(step, state, length=500)
+
+
+def stochastic_paths(key: jax.Array) -> jax.Array:
+    """64 paths of 100 steps of a stochastic differential equation, by jax.vmap."""
+
+    def path(key: jax.Array) -> jax.Array:
+        def step(x: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
+            return x - 0.01 * x + 0.1 * jax.random.normal(key, (2,)), None
+
+        return lax.scan(step, jnp.ones(2), jax.random.split(key, 100))[0]
+
+    return jax.vmap(path)(jax.random.split(key, 64))
+
+
+def adaptive_solver(x: jax.Array) -> jax.Array:
+    """Heun's method with steps that fit the error, until time 2."""
+
+    def slope(x: jax.Array) -> jax.Array:
+        return jnp.stack([10 * (x[1] - x[0]), x[0] * (28 - x[2]) - x[1], x[0] * x[1] - 8 / 3 * x[2]])
+
+    def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        time, size, x = state
+        first = slope(x)
+        second = slope(x + size * first)
+        error = size / 2 * jnp.abs(second - first).max()
+        accepted = error < 1e-3
+        time, x = jnp.where(accepted, time + size, time), jnp.where(accepted, x + size / 2 * (first + second), x)
+        return time, size * jnp.clip(0.9 * jnp.sqrt(1e-3 / error), 0.2, 2.0), x
+
+    return lax.while_loop(lambda state: state[0] < 2, step, (jnp.float32(0), jnp.float32(1e-3), x))[2]
+
+
+def line_search(x: jax.Array) -> jax.Array:
+    """50 steps downhill, each as long as halving finds that it pays."""
+
+    def value(x: jax.Array) -> jax.Array:
+        return ((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum()
+
+    def step(_: int, x: jax.Array) -> jax.Array:
+        now, gradient = jax.value_and_grad(value)(x)
+        wanted = 1e-4 * (gradient**2).sum()
+        length = lax.while_loop(
+            lambda length: value(x - length * gradient) > now - length * wanted, lambda length: length / 2, 1.0
+        )
+        return x - length * gradient
+
+    return lax.fori_loop(0, 50, step, x)
+
+
 def mlp(parameters: dict[str, Any], x: jax.Array) -> jax.Array:
     for name in ("first", "second"):
         x = jax.nn.relu(x @ parameters[name])
@@ -184,6 +254,16 @@ def main() -> None:
         "scan of 1000 steps, over rows of 64": calls_of(scan_over_rows, normal(64), normal(1000, 64)),
         "recurrence of 200 steps, 8 x 32": calls_of(recurrent, normal(32, 32) / 6, normal(8, 32), normal(200, 8, 32)),
         "loop of 1000 steps, a[i] of a[i - 1]": calls_of(fill_in_order, normal(1000)),
+        "conditions in a scan of 200": calls_of(conditions_in_a_scan, np.float32(0.2)),
+        "while on a sum of 3": calls_of(
+            lambda x: lax.while_loop(lambda x: x.sum() < 100, lambda x: x * 1.05 + 0.1, x), np.ones(3, np.float32)
+        ),
+        "rollout of 500 steps": calls_of(rollout, np.array([0.1, 0.2, 0.03, 0.04], np.float32)),
+        "adaptive solver": calls_of(adaptive_solver, np.ones(3, np.float32)),
+        "line searches": calls_of(line_search, np.zeros(8, np.float32)),
+        "lexsort of two keys, 4096": calls_of(
+            lambda a, b: jnp.lexsort((a, b)), places(4096, 1000), places(4096, 64, seed=1)
+        ),
         "sort 1e6": calls_of(jnp.sort, normal(1000 * 1000)),
         "argsort 1e6": calls_of(jnp.argsort, normal(1000 * 1000)),
         "top 10 of 1000 x 1000": calls_of(lambda x: lax.top_k(x, 10), normal(1000, 1000)),
@@ -211,6 +291,7 @@ def main() -> None:
         "normal 1e5": lambda k: jax.random.normal(k, (10**5,)),
         "permutation 10": lambda k: jax.random.permutation(k, 10),
         "poisson 5": lambda k: jax.random.poisson(k, 4.0, (5,)),
+        "stochastic paths, 64 of 100 steps": stochastic_paths,
         "rbg bits 1e5": lambda k: lax.rng_bit_generator(jnp.concatenate([k, k]), (10**5,))[1],
     }
     rows |= {name: calls_of(draw, key) for name, draw in draws.items()}

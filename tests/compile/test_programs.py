@@ -395,16 +395,16 @@ def function(x: Tensor, w: Tensor) -> Tensor:
 # [docs: recorded]
 PROGRAM = """programs version 1
 
-program function_fused0(p0: f32[12]) -> (t3: f32[12]) {
-  temporary t2: f32[12]
-  t2 = launch mydev.mul(p0, f32[12] 2.0)
+program function_fused0(p0: f32[2048]) -> (t3: f32[2048]) {
+  temporary t2: f32[2048]
+  t2 = launch mydev.mul(p0, f32[2048] 2.0)
   t3 = launch mydev.relu(t2)
 }
 
-program function(p0: f32[12], p1: f32[4,5]) -> (t4: f32[3,5]) {
-  temporary t3: f32[12]
+program function(p0: f32[2048], p1: f32[32,64]) -> (t4: f32[64,64]) {
+  temporary t3: f32[2048]
   t3 = fused function_fused0(p0)
-  t4 = launch mydev.matmul(t3 f32[3,4], p1; alpha=1.0, beta=0.0)
+  t4 = launch mydev.matmul(t3 f32[64,32], p1; alpha=1.0, beta=0.0)
 }
 """
 # [docs: end]
@@ -421,7 +421,7 @@ def test_programs_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(self)
 
     monkeypatch.setattr(graph_function.GraphFunction, "__init__", note)
-    run, x, w = compiled(function), torch.ones(3, 4, device="mydev"), torch.ones(4, 5, device="mydev")
+    run, x, w = compiled(function), torch.ones(64, 32, device="mydev"), torch.ones(32, 64, device="mydev")
     run(x, w)
     assert made[0].programs() == [PROGRAM]
     with mydev.launch_statistics() as statistics:

@@ -27,10 +27,28 @@ def test_names_of_linked_libraries_tell_the_minor_version() -> None:
     minor = __version__.rpartition(".")[0]
     expected = {f"libmydev_{name}.so.{minor}" for name in VERSIONED} | {f"libtorch_mydev.so.{minor}"}
     expected |= {f"libmydev_{name}.so" for name in PLAIN} | {"libdnnl.so.3"}
-    assert sorted(path.name for path in INSTALLED) == sorted(expected)  # a second copy would be there twice
+    # One for each instruction set of the build, loaded by the name of its file; AVX-512 has that of AVX2.
+    transforms = {path.name for path in INSTALLED if re.fullmatch(r"libmydev_fft_(baseline|avx2)\.so", path.name)}
+    assert transforms
+    assert sorted(path.name for path in INSTALLED) == sorted(expected | transforms)
 
 
 @pytest.mark.parametrize("library", INSTALLED, ids=lambda path: path.name)
 def test_a_library_lies_under_its_soname(library: Path) -> None:
     assert not library.is_symlink()  # a wheel has none: it would be another copy
     assert re.findall(r"\(SONAME\).*\[(.*)\]", dynamic_section(library)) == [library.name]
+
+
+def test_make_demo_builds_all_that_it_installs() -> None:
+    build = ROOT / "build" / "release"
+
+    def ninja(*arguments: str) -> list[str]:
+        command = [ROOT / ".venv" / "bin" / "ninja", "-C", build, "-t", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    script = (build / "cmake_install.cmake").read_text()
+    blocks = re.findall(r'if\(CMAKE_INSTALL_COMPONENT STREQUAL "torch" .*?endif\(\)', script, re.DOTALL)
+    installed = {name for block in blocks for name in re.findall(rf'"{build}/([^"]+)"', block)}
+    made = installed & {line.partition(":")[0] for line in ninja("targets", "all")}
+    assert "contracts.json" in made
+    assert made - set(ninja("inputs", "build_torch")) == set()

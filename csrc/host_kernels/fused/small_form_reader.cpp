@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kMostScratch = 1 << 20;
 constexpr int64_t kMostCount = 1 << 16;  // of the values of a step
+constexpr int kMostDepth = 64;           // of loops and conditions in each other
 
 // Decisions are made on addresses that only tell operands apart.
 void* pretended_address(size_t place, int64_t offset) {
@@ -61,7 +62,9 @@ bool is_one_element(std::span<const int64_t> sizes, std::span<const int64_t> str
 
 class SmallProgram::Reader {
  public:
-  Reader(SmallProgram& program, const mydev_frame& frame) : to_(program) {
+  explicit Reader(SmallProgram& program) : to_(program) {}
+
+  void read(const mydev_frame& frame) {
     const std::span<const mydev_attribute> form(frame.attributes, frame.num_attributes);
     read_memory(form, frame);
     steps_ = entries_of(find(form, "steps", MYDEV_ATTRIBUTE_DICTIONARY));
@@ -180,9 +183,13 @@ class SmallProgram::Reader {
       return static_cast<size_t>(number);
     };
     const size_t end = number_of_step("end", index + 1, limit), item = to_.items_.size();
+    require(depth_ < kMostDepth, MYDEV_UNIMPLEMENTED, "more than ", kMostDepth, " loops are in each other");
+    ++depth_;
     if (name == "repeat") {
+      const std::vector<bool> moving = moving_;
       add_repeat(entries);
       read_steps(index + 1, end);
+      moving_ = moving;
     } else {
       const size_t otherwise = number_of_step("otherwise", index + 1, end);
       check(name == "if" || otherwise == end, "a loop has steps from ", otherwise, " on for a byte that is 0");
@@ -196,6 +203,7 @@ class SmallProgram::Reader {
       to_.items_[item].otherwise = to_.items_.size();
       read_steps(otherwise, end);
     }
+    --depth_;
     to_.items_[item].end = to_.items_.size();
     return end;
   }
@@ -208,15 +216,25 @@ class SmallProgram::Reader {
     to_.items_.push_back(
         {.kind = Item::kRepeat, .first = to_.advances_.size(), .count = moves.size() / 2, .iterations = count});
     for (size_t i = 0; i < moves.size(); i += 2) {
-      const size_t place = place_of(moves[i]);
-      check(to_.places_[place].kind == Place::kMoving, "place ", place, " does not move");
+      check(moves[i] >= 0 && static_cast<size_t>(moves[i]) < to_.places_.size() &&
+                to_.places_[static_cast<size_t>(moves[i])].kind == Place::kMoving,
+            "place ", moves[i], " does not move");
+      const auto place = static_cast<size_t>(moves[i]);
+      place_of(static_cast<int64_t>(to_.places_[place].base));
       to_.advances_.push_back({place, moves[i + 1], {}});
+    }
+    moving_.resize(to_.places_.size());
+    for (size_t i = to_.items_.back().first; i < to_.advances_.size(); ++i) {
+      moving_[to_.advances_[i].place] = true;
     }
   }
 
   size_t place_of(int64_t place) const {
     check(place >= 0 && static_cast<size_t>(place) < to_.places_.size(), "there is no place ", place);
-    return static_cast<size_t>(place);
+    const auto index = static_cast<size_t>(place);
+    check(to_.places_[index].kind != Place::kMoving || (index < moving_.size() && moving_[index]), "place ", place,
+          " moves in a loop, and is used outside of it");
+    return index;
   }
 
   void check_inside(const View& view, const std::string& what) const {
@@ -488,12 +506,14 @@ class SmallProgram::Reader {
   int64_t scratch_ = 0;
   uint64_t kernel_scratch_ = 0;
   bool joins_ = false;  // the next call goes to the last item
+  int depth_ = 0;
+  std::vector<bool> moving_;  // of the places: a loop that is being read moves it
 };
 
 std::unique_ptr<const SmallProgram> SmallProgram::make(const mydev_frame& frame, Refusal& why) {
   try {
     std::unique_ptr<SmallProgram> program(new SmallProgram);
-    Reader(*program, frame);
+    Reader(*program).read(frame);
     return program;
   } catch (const Error& problem) {
     why = {problem.code(), problem.what()};

@@ -71,7 +71,7 @@ class SmallProgram {
     int64_t bytes;                 // from iteration to iteration
     std::vector<size_t> pointers;  // that lie in it
   };
-  // What is done next. Items of a loop or condition stand behind it.
+  // An entry of the list of what is done. Items of a loop or condition stand behind it.
   struct Item {
     enum Kind : uint8_t { kCalls, kMove, kConvert, kKernel, kRepeat, kWhile, kIf };
     Kind kind;

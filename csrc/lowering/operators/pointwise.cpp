@@ -240,8 +240,8 @@ Tensor bit_count(Emitter& emit, const Tensor& x) {
   };
   const Tensor twos = compute("mydev.sub", x, part(x, 1, 0x55));
   const Tensor fours = compute("mydev.add", compute("mydev.bitwise_and", twos, each_byte(0x33)), part(twos, 2, 0x33));
-  const Tensor bytes = compute("mydev.bitwise_and",
-                               compute("mydev.add", fours, compute("mydev.rshift", fours, number(4))), each_byte(0x0F));
+  Tensor bytes = compute("mydev.bitwise_and", compute("mydev.add", fours, compute("mydev.rshift", fours, number(4))),
+                         each_byte(0x0F));
   if (bits == 8) return bytes;
   return compute("mydev.rshift", compute("mydev.mul", bytes, each_byte(1)), number(bits - 8));
 }

@@ -278,7 +278,8 @@ std::unique_ptr<Command> make_fused_command(const Step& step, Stream& stream) {
     name = kSmallKernel;
     form = small_form(step);
   }
-  const Launchable* kernel = form ? resolve_step(stream.device(), name) : nullptr;
+  if (!form) return nullptr;
+  const Launchable* kernel = resolve_step(stream.device(), name);
   if (kernel == nullptr) return nullptr;
   try {
     auto command = std::make_unique<FusedCommand>(step, std::move(*form), *kernel, stream);

@@ -49,11 +49,15 @@ std::vector<StepRange> small_runs(const Program& program) {
   }
   std::erase_if(runs, [&](const StepRange& run) {
     const auto steps = std::span(program.steps()).subspan(run.first, run.end - run.first);
-    if (steps.size() == 1) {
-      const Step& step = steps[0];
-      return !calls_another(step) || step.kind == StepKind::kFused ||
-             (step.kind == StepKind::kRepeat && is_one_run(*step.program));
-    }
+    // Tiles are as good for what is one run, and for a loop of one between copies.
+    const auto is_loop_of_one_run = [](const Step& step) {
+      return step.kind == StepKind::kRepeat && is_one_run(*step.program);
+    };
+    const auto is_left = [&](const Step& step) {
+      return step.kind == StepKind::kCopy || step.kind == StepKind::kFill || is_loop_of_one_run(step);
+    };
+    if (std::ranges::all_of(steps, is_left) && std::ranges::count_if(steps, is_loop_of_one_run) == 1) return true;
+    if (steps.size() == 1) return !calls_another(steps[0]) || steps[0].kind == StepKind::kFused;
     FusibleRun tiles(program);
     return std::ranges::all_of(steps, [&](const Step& step) { return tiles.add(step); });
   });
@@ -81,7 +85,7 @@ class SmallForm {
   }
 
  private:
-  // Where a slot begins: in a place of the form.
+  // The beginning of a slot, in a place of the form.
   struct Location {
     int64_t place = 0, offset = 0;
   };

@@ -21,8 +21,8 @@ inline constexpr int64_t kMostSmallElements = 1024;
 bool is_small(const Program& program, const Step& step);
 bool is_small(const Program& program);
 // Returns the program, and those that it calls, with each run of these steps as one step of kind kFused. A run that is
-// one tile-by-tile run (fusible_run.h) stays, and so does a lone loop of one. Returns the program itself if it has no
-// such run.
+// one tile-by-tile run (fusible_run.h) stays, and so does a loop of one that has only copies beside it. Returns the
+// program itself if it has no such run.
 SharedProgram gather_small_steps(const SharedProgram& program);
 
 // Returns the steps that a step of kind kFused calls as attributes of the kernel, whose plan reads them. Returns

@@ -86,6 +86,19 @@ TEST(SmallSteps, LeaveOneRunToTiles) {
   EXPECT_EQ(gather_small_steps(program), program);
 }
 
+TEST(SmallSteps, LeaveALoopOfOneRunToTiles) {
+  const SharedProgram program = parsed(R"(program body(donated y: f32[64], x: f32[64]) -> (y) {
+  y = launch mydev.mul(y, x)
+  y = launch mydev.neg(y)
+}
+program p(x: f32[64]) -> (y: f32[64]) {
+  y = copy x
+  repeat 9 body(y, x)
+}
+)");
+  EXPECT_EQ(gather_small_steps(program), program);
+}
+
 TEST(SmallSteps, LeaveLargeOnes) {
   const SharedProgram program = parsed(R"(program p(x: f32[2048]) -> (y: f32[32,64]) {
   temporary t: f32[64,32]
@@ -317,6 +330,9 @@ constexpr Mistake kMistakes[] = {
     {"EndsBeforeItself", "end=3", "end=1", MYDEV_INVALID_ARGUMENT, "'end' is step 1"},
     {"NegativeCount", "count=2", "count=-2", MYDEV_INVALID_ARGUMENT, "repeated -2 times"},
     {"MovesAFixedPlace", "moves=[3, 4, 4, 4]", "moves=[2, 4]", MYDEV_INVALID_ARGUMENT, "place 2 does not move"},
+    {"MovingPlaceOutsideItsLoop", "places=[2, 1, -1]", "places=[2, 3, -1]", MYDEV_INVALID_ARGUMENT,
+     "place 3 moves in a loop, and is used outside of it"},
+    {"MovesAlongWhatMovesElsewhere", "2, 1, 0]", "2, 3, 0]", MYDEV_INVALID_ARGUMENT, "place 3 moves in a loop"},
     {"UnknownPlace", "places=[2, 1, -1]", "places=[9, 1, -1]", MYDEV_INVALID_ARGUMENT, "there is no place 9"},
     {"BeyondTheTemporary", "offsets=[0, 0, 0], ranks=[1, 1, 1], sizes=[2",
      "offsets=[4, 0, 0], ranks=[1, 1, 1], sizes=[2", MYDEV_INVALID_ARGUMENT,

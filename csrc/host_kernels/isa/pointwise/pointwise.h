@@ -128,8 +128,8 @@ Op make_operator(const Params& params) {
   }
 }
 
-// The output may be an input, so different elements never depend on each other: ivdep. One value alone, as in steps over
-// a few elements, does not go the way through the vectors' loop.
+// The output may be an input, so different elements never depend on each other: ivdep. One value alone, as in steps
+// over a few elements, does not go the way through the vectors' loop.
 template <typename Op, typename Out, typename T, int inputs>
 void apply_lanes(const Params& params, void* out, const void* const* in, int64_t n) {
   const Op op = make_operator<Op>(params);
