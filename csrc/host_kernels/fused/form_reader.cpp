@@ -9,6 +9,7 @@
 #include "runtime/base/instruction_set.h"
 #include "runtime/frame/dtype.h"
 #include "runtime/frame/frame.h"
+#include "runtime/frame/kernel_messages.h"
 
 namespace mydev::kernels {
 
@@ -65,6 +66,34 @@ bool is_empty(std::span<const int64_t> sizes) {
   return std::ranges::count(sizes, 0) != 0;
 }
 
+int64_t count_of(std::span<const int64_t> sizes) {
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t expected = 1;
+  for (size_t d = sizes.size(); d-- > 0; expected *= sizes[d]) {
+    if (sizes[d] != 1 && strides[d] != expected) return false;
+  }
+  return true;
+}
+
+bool has_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0 && strides[d] != 0) return false;
+  }
+  return true;
+}
+
+bool is_one_element(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != 1 && strides[d] != 0) return false;
+  }
+  return true;
+}
+
 std::optional<std::pair<int64_t, int64_t>> bytes_reached(std::span<const int64_t> sizes,
                                                          std::span<const int64_t> strides, int64_t element_bytes,
                                                          int64_t offset) {
@@ -90,6 +119,13 @@ void check_contract(const char* kernel, std::span<const mydev_buffer> buffers, u
   if (contract == nullptr) return;
   const std::string why = contract_violation(*contract, make_frame(buffers, num_outputs, attributes));
   check(why.empty(), why);
+}
+
+mydev_code pass_on(const mydev_frame& step, mydev_code code, const mydev_frame& frame) {
+  const std::optional<std::string> message = take_kernel_message(step);
+  const std::string text = std::string(step.kernel->name) + ": " + message.value_or("it gave no message");
+  frame.host->set_error(&frame, text.c_str());
+  return code;
 }
 
 }  // namespace mydev::kernels

@@ -47,6 +47,12 @@ mydev_dtype dtype_of(int64_t dtype, size_t operand);
 const mydev_kernel* record_of(std::string_view name);
 
 bool is_empty(std::span<const int64_t> sizes);
+int64_t count_of(std::span<const int64_t> sizes);
+// The result of a reduction over no elements has a dimension of size 0 and stride 0, and an element there.
+bool has_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+// True if the elements lie one behind the other, in order.
+bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+bool is_one_element(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 // The bytes from the first element that a view touches to behind the last; nothing if they are no numbers of bytes.
 std::optional<std::pair<int64_t, int64_t>> bytes_reached(std::span<const int64_t> sizes,
                                                          std::span<const int64_t> strides, int64_t element_bytes,
@@ -54,5 +60,8 @@ std::optional<std::pair<int64_t, int64_t>> bytes_reached(std::span<const int64_t
 // Refuses a step whose operands do not fit the contract of its kernel. Data pointers are not looked at.
 void check_contract(const char* kernel, std::span<const mydev_buffer> buffers, uint32_t num_outputs,
                     std::span<const mydev_attribute> attributes);
+
+// Makes a failure of a step's kernel, with its message, that of the frame that is being run. Returns the code.
+mydev_code pass_on(const mydev_frame& step, mydev_code code, const mydev_frame& frame);
 
 }  // namespace mydev::kernels

@@ -12,27 +12,17 @@ namespace {
 
 // Makes a decision of the frame's body, or says why there is none.
 template <typename Body>
-const Body* decide(const mydev_frame* frame, mydev_plan* out, mydev_code& code) {
+mydev_code plan(const mydev_frame* frame, mydev_plan* out) {
   Refusal why;
-  const Body* const body = Body::make(*frame, why).release();
-  code = why.code;
-  if (body == nullptr) frame->host->set_error(frame, why.text.c_str());
-  out->decision = const_cast<Body*>(body);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  std::unique_ptr<const Body> body = Body::make(*frame, why);
+  if (body == nullptr) {
+    frame->host->set_error(frame, why.text.c_str());
+    return why.code;
+  }
+  out->scratch_bytes = body->scratch_bytes();
+  out->decision = const_cast<Body*>(body.release());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   out->release = [](void* decision) { delete static_cast<const Body*>(decision); };
-  return body;
-}
-
-mydev_code plan_tiles(const mydev_frame* frame, mydev_plan* out) {
-  mydev_code code = MYDEV_OK;
-  decide<FusedTiles>(frame, out, code);
-  return code;
-}
-
-mydev_code plan_small(const mydev_frame* frame, mydev_plan* out) {
-  mydev_code code = MYDEV_OK;
-  const SmallProgram* const program = decide<SmallProgram>(frame, out, code);
-  if (program != nullptr) out->scratch_bytes = program->scratch_bytes();
-  return code;
+  return MYDEV_OK;
 }
 
 template <typename Body>
@@ -45,12 +35,12 @@ constexpr mydev_kernel kFusedRecords[] = {
      .name = "mydev.fused",
      .entry = run<FusedTiles>,
      .doc = "launches of other kernels, tile by tile; the body is attributes",
-     .plan = plan_tiles},
+     .plan = plan<FusedTiles>},
     {.struct_size = sizeof(mydev_kernel),
      .name = "mydev.small_steps",
      .entry = run<SmallProgram>,
      .doc = "launches of other kernels over a few elements, with loops and conditions; the body is attributes",
-     .plan = plan_small}};
+     .plan = plan<SmallProgram>}};
 
 }  // namespace
 

@@ -28,6 +28,7 @@ class FusedTiles {
   // value: the form makes no sense. Keeps nothing of the frame.
   static std::unique_ptr<const FusedTiles> make(const mydev_frame& frame, Refusal& why);
 
+  uint64_t scratch_bytes() const noexcept { return 0; }  // threads keep what tiles need
   // Runs a frame of the same buffers but for their addresses. Gives the code and the message of a kernel that fails.
   mydev_code run(const mydev_frame& frame) const noexcept;
 

@@ -109,16 +109,9 @@ mydev_code FusedTiles::Worker::run_kernel(size_t step) {
   const mydev_frame& frame = frames_[step];
   const mydev_code code = frame.kernel->entry(&frame);
   if (code != MYDEV_OK) [[unlikely]]
-    return fail(frame, code);
+    return pass_on(frame, code, *outer_);
   forget_kernel_message(frame);
   return MYDEV_OK;
-}
-
-mydev_code FusedTiles::Worker::fail(const mydev_frame& frame, mydev_code code) const {
-  const std::optional<std::string> message = take_kernel_message(frame);
-  const std::string text = std::string(frame.kernel->name) + ": " + message.value_or("it gave no message");
-  outer_->host->set_error(outer_, text.c_str());
-  return code;
 }
 
 // Sets the sizes and addresses of the tile.
@@ -176,7 +169,7 @@ mydev_code FusedTiles::Worker::run_iterations() {
   }
   const int64_t values = elements(tiles_->split_, tiles_->end_of(tiles_->steps_[0]));
   const PointwiseCall* failed = calls_[0].block->run_iterations(calls_, values, tiles_->iterations_);
-  return failed == nullptr ? MYDEV_OK : fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
+  return failed == nullptr ? MYDEV_OK : pass_on(*failed->frame, MYDEV_FAILED_PRECONDITION, *outer_);
 }
 
 // Reduces each row of the tile into one element.
@@ -270,7 +263,7 @@ mydev_code FusedTiles::Worker::run_line(size_t first, size_t end, int64_t length
       for (int32_t k = 0; k < step.block.inputs; ++k) in[k] = values_at(streams[1 + k], begin, n);
       const bool by_one = streams[step.block.inputs].is_one;
       if (!step.block.run(step.block, frames_[i], values_at(streams[0], begin, n), in, n, by_one)) [[unlikely]]
-        return fail(frames_[i], MYDEV_FAILED_PRECONDITION);
+        return pass_on(frames_[i], MYDEV_FAILED_PRECONDITION, *outer_);
       if (!step.is_outer) lookahead_.ask(n * streams[0].value_bytes / passes_);
       ++i;
     }

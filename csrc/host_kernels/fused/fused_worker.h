@@ -106,7 +106,6 @@ class FusedTiles::Worker {
   void run_chain(size_t first, int64_t begin, int64_t n, int64_t lines);
   char* values_at(const Stream& stream, int64_t begin, int64_t n, int64_t lines = 1);
   static void repeat(const Stream& stream, int64_t length);
-  mydev_code fail(const mydev_frame& frame, mydev_code code) const;
 
   uint64_t prepared_for_ = 0;
   const FusedTiles* tiles_ = nullptr;

@@ -28,36 +28,6 @@ void* pretended_address(size_t place, int64_t offset) {
   return reinterpret_cast<void*>((place + 1) << 40 | static_cast<uint64_t>(offset + (int64_t{1} << 39)));
 }
 
-int64_t count_of(std::span<const int64_t> sizes) {
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  return count;
-}
-
-// True if the elements lie one behind the other, in order.
-bool is_dense(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  int64_t expected = 1;
-  for (size_t d = sizes.size(); d-- > 0; expected *= sizes[d]) {
-    if (sizes[d] != 1 && strides[d] != expected) return false;
-  }
-  return true;
-}
-
-// The result of a reduction over no elements has a dimension of size 0 and stride 0, and an element there.
-bool has_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 0 && strides[d] != 0) return false;
-  }
-  return true;
-}
-
-bool is_one_element(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] != 1 && strides[d] != 0) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 class SmallProgram::Reader {

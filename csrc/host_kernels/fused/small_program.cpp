@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <span>
-#include <string>
 
 #include "runtime/driver/host_services.h"
 #include "runtime/frame/kernel_messages.h"
@@ -18,13 +16,6 @@ struct SmallProgram::Run {
   std::vector<char*>& bases;  // of the places
   std::vector<void*>& table;  // the pointers
   std::vector<mydev_buffer>& buffers;
-
-  mydev_code fail(const mydev_frame& frame, mydev_code code) const {
-    const std::optional<std::string> message = take_kernel_message(frame);
-    const std::string text = std::string(frame.kernel->name) + ": " + message.value_or("it gave no message");
-    outer.host->set_error(&outer, text.c_str());
-    return code;
-  }
 };
 
 namespace {
@@ -74,7 +65,7 @@ mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
       case Item::kCalls:
         if (const PointwiseTableCall* failed =
                 run_calls_(std::span(calls_).subspan(item.first, item.count), run.table.data())) {
-          code = run.fail(*failed->frame, MYDEV_FAILED_PRECONDITION);
+          code = pass_on(*failed->frame, MYDEV_FAILED_PRECONDITION, run.outer);
         }
         break;
       case Item::kMove:
@@ -173,7 +164,7 @@ mydev_code SmallProgram::run_kernel(const Kernel& kernel, Run& run) const {
   if (frame.scratch_bytes != 0) frame.scratch = static_cast<char*>(run.outer.scratch) + kernel_scratch_;
   const mydev_code code = frame.kernel->entry(&frame);
   if (code != MYDEV_OK) [[unlikely]]
-    return run.fail(frame, code);
+    return pass_on(frame, code, run.outer);
   forget_kernel_message(frame);
   return MYDEV_OK;
 }

@@ -80,6 +80,10 @@ std::optional<FusibleRun> FusibleRun::of(const Program& program) {
   return is_one ? std::optional(std::move(run)) : std::nullopt;
 }
 
+bool FusibleRun::is_repeatable(const Program& program) {
+  return of(program) && std::ranges::count(program.slots(), SlotKind::kConstant, &Slot::kind) == 0;
+}
+
 bool FusibleRun::add(const Step& step) {
   const KernelContract* contract = contract_of(step);
   if (!is_open_ || contract == nullptr || sizes_of(step) == nullptr) return false;

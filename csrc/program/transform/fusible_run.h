@@ -37,6 +37,9 @@ class FusibleRun {
   explicit FusibleRun(const Program& program) : program_(&program) {}
   // Returns the run of all steps of the program; nothing if they are not one run.
   static std::optional<FusibleRun> of(const Program& program);
+  // True if executors treat the program, where it is repeated, like that of a fused step: it is one run, and has no
+  // constants.
+  static bool is_repeatable(const Program& program);
 
   // Appends the step, unless it does not go with those before it.
   bool add(const Step& step);

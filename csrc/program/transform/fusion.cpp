@@ -66,14 +66,10 @@ SharedProgram fuse_runs(const SharedProgram& program) {
   std::set<std::string> names;
   const std::vector<const Program*> programs = programs_of(*program);
   for (const Program* each : programs) names.insert(each->name());
-  // Executors treat such a body like that of a fused step.
-  const auto is_one_run = [](const Program& body) {
-    return FusibleRun::of(body) && std::ranges::count(body.slots(), SlotKind::kConstant, &Slot::kind) == 0;
-  };
   std::set<const Program*> kept;
   for (const Program* each : programs) {
     for (const Step& step : each->steps()) {
-      const bool is_repeated_run = step.kind == StepKind::kRepeat && is_one_run(*step.program);
+      const bool is_repeated_run = step.kind == StepKind::kRepeat && FusibleRun::is_repeatable(*step.program);
       if (is_repeated_run || step.executable != nullptr) kept.insert(step.program.get());
       if (step.kind == StepKind::kFused) {
         const std::vector<const Program*> inside = programs_of(*step.program);

@@ -34,10 +34,6 @@ bool has_few_elements(const Operand& operand) {
   return elements <= kMostSmallElements;
 }
 
-bool is_one_run(const Program& program) {
-  return FusibleRun::of(program) && std::ranges::count(program.slots(), SlotKind::kConstant, &Slot::kind) == 0;
-}
-
 // The longest runs of small steps that are worth one step of their own.
 std::vector<StepRange> small_runs(const Program& program) {
   std::vector<StepRange> runs;
@@ -51,7 +47,7 @@ std::vector<StepRange> small_runs(const Program& program) {
     const auto steps = std::span(program.steps()).subspan(run.first, run.end - run.first);
     // Tiles are as good for what is one run, and for a loop of one between copies.
     const auto is_loop_of_one_run = [](const Step& step) {
-      return step.kind == StepKind::kRepeat && is_one_run(*step.program);
+      return step.kind == StepKind::kRepeat && FusibleRun::is_repeatable(*step.program);
     };
     const auto is_left = [&](const Step& step) {
       return step.kind == StepKind::kCopy || step.kind == StepKind::kFill || is_loop_of_one_run(step);
