@@ -19,10 +19,11 @@
 #include "distributed/issue_thread.h"
 #include "distributed/reduction.h"
 #include "distributed/self_transfers.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
-class DeviceBackend final : public c10d::Backend {
+class MYDEV_API DeviceBackend final : public c10d::Backend {
  public:
   using Tensor = at::Tensor;
   using Tensors = std::vector<at::Tensor>;

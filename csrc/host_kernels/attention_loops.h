@@ -6,6 +6,7 @@
 
 #include "host_kernels/isa_declaration.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev::kernels {
 
@@ -36,6 +37,6 @@ struct AttentionLoops {
   AttentionFunctions f32, f64;
 };
 
-MYDEV_DECLARE_VARIANTS(extern const AttentionLoops attention_loops;)
+MYDEV_DECLARE_VARIANTS(MYDEV_API extern const AttentionLoops attention_loops;)
 
 }  // namespace mydev::kernels

@@ -16,6 +16,7 @@
 
 #include "host_kernels/isa_declaration.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/base/instruction_set.h"
 
 #define MYDEV_KERNEL_GROUPS_PER_ISA(GROUP) \
@@ -64,8 +65,8 @@ MYDEV_KERNEL_GROUPS_COMPILED_ONCE(MYDEV_DECLARE_GROUP)
 #undef MYDEV_DECLARE_GROUP
 
 // Every built-in record in its variant for `isa`, which must be one of supported_instruction_sets().
-std::vector<const mydev_kernel*> builtin_kernels(InstructionSet isa);
+MYDEV_API std::vector<const mydev_kernel*> builtin_kernels(InstructionSet isa);
 // Returns the built-in record of that name, in its variant for `isa`. Raises NOT_FOUND.
-const mydev_kernel& builtin_kernel(std::string_view name, InstructionSet isa);
+MYDEV_API const mydev_kernel& builtin_kernel(std::string_view name, InstructionSet isa);
 
 }  // namespace mydev::kernels

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "host_kernels/isa_declaration.h"
+#include "runtime/base/api.h"
 
 namespace mydev::kernels {
 
@@ -54,7 +55,7 @@ struct AveragePoolingLoops {
   AveragePooling<double> f64;
 };
 
-MYDEV_DECLARE_VARIANTS(extern const MaxPoolingLoops max_pooling_loops;
-                       extern const AveragePoolingLoops average_pooling_loops;)
+MYDEV_DECLARE_VARIANTS(MYDEV_API extern const MaxPoolingLoops max_pooling_loops;
+                       MYDEV_API extern const AveragePoolingLoops average_pooling_loops;)
 
 }  // namespace mydev::kernels

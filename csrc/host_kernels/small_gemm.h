@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "host_kernels/isa_declaration.h"
+#include "runtime/base/api.h"
 
 namespace mydev::kernels {
 
@@ -34,6 +35,6 @@ struct SmallGemmFunctions {
 inline constexpr int64_t kSmallGemmMaxK = 128;
 
 // One variant per instruction set (csrc/host_kernels/isa/products/small_gemm.cpp).
-MYDEV_DECLARE_VARIANTS(extern const SmallGemmFunctions small_gemm;)
+MYDEV_DECLARE_VARIANTS(MYDEV_API extern const SmallGemmFunctions small_gemm;)
 
 }  // namespace mydev::kernels

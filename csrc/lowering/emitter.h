@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "program/ir/builder.h"
+#include "runtime/base/api.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/ir/element_type.h"
 #include "stablehlo/ir/type.h"
@@ -43,7 +44,7 @@ bool has_kernels(stablehlo::ElementType type) noexcept;
 bool has_float_kernels(stablehlo::ElementType type) noexcept;  // f16, bf16, f32, f64
 
 bool is_empty(const Sizes& sizes) noexcept;
-int64_t count_of(const Sizes& sizes) noexcept;
+MYDEV_API int64_t count_of(const Sizes& sizes) noexcept;
 // The numbers that an attribute lists, or `otherwise` for each of `count` if it lists nothing.
 Sizes listed_or(const Sizes& listed, size_t count, int64_t otherwise);
 bool is_row_major(const program::Operand& view) noexcept;

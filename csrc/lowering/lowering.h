@@ -13,6 +13,7 @@
 #include "lowering/sharding/partition/partition.h"
 #include "lowering/sharding/sharding.h"
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -53,6 +54,6 @@ struct LoweredProgram {
 // parameters and results are split into shards as their shardings ("sdy.sharding", "mhlo.sharding") say. An argument
 // without a sharding is split as its only user asks, or else whole. A result without one is split as it comes if it has
 // any attribute, or else whole.
-LoweredProgram lower(const std::shared_ptr<const stablehlo::Module>& module, const Devices& devices = {});
+MYDEV_API LoweredProgram lower(const std::shared_ptr<const stablehlo::Module>& module, const Devices& devices = {});
 
 }  // namespace mydev::lowering

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "transport/key_value_store.h"
 #include "transport/socket.h"
 
@@ -63,7 +64,7 @@ struct Message {
   size_t size = 0;
 };
 
-class Processes {
+class MYDEV_API Processes {
  public:
   static constexpr std::chrono::minutes kLongestLeave{10};
 

@@ -11,12 +11,14 @@
 #include <span>
 #include <string>
 
+#include "runtime/base/api.h"
+
 namespace mydev::transport {
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNoDeadline = Deadline::max();
 
-class Socket {
+class MYDEV_API Socket {
  public:
   Socket() noexcept;
   Socket(Socket&& other) noexcept;

@@ -1,7 +1,8 @@
-"""The installed libraries: under which names they lie, and what these names promise."""
+"""The installed libraries: under which names they lie, what these names promise, and what they export."""
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -17,6 +18,10 @@ INSTALLED = sorted(path for path in LIBRARIES.rglob("lib*.so*"))
 VERSIONED = ["distributed", "kernels", "lowering", "program", "runtime", "stablehlo", "transport"]
 #: Libraries that are loaded by the name of their file, or that users' handlers are linked with by a C interface.
 PLAIN = ["custom_call_status", "host_driver", "host_kernels", "pjrt", "xla_ffi"]
+#: Libraries that others use in C++, tests among these.
+OFFERING = {"torch_mydev", "mydev_host_kernels", *(f"mydev_{name}" for name in VERSIONED)}
+#: The name of what MYDEV_API marks: a class, a function or a variable.
+MARKED = re.compile(r"(?:class|struct) MYDEV_API (\w+)|MYDEV_API [^;{}()]*?(\w+)(?:==)?(?:\(|;| =)")
 
 
 def dynamic_section(path: Path) -> str:
@@ -52,3 +57,28 @@ def test_make_demo_builds_all_that_it_installs() -> None:
     made = installed & {line.partition(":")[0] for line in ninja("targets", "all")}
     assert "contracts.json" in made
     assert made - set(ninja("inputs", "build_torch")) == set()
+
+
+@functools.cache
+def marked_names() -> set[str]:
+    headers = sorted((ROOT / "csrc").rglob("*.h"))
+    return {name for path in headers for match in MARKED.findall(path.read_text()) for name in match if name}
+
+
+def without_arguments(symbol: str) -> str:
+    """The qualified name in a symbol, without the arguments of templates and functions."""
+    depth, kept = 0, ""
+    for letter in re.sub(r"operator(<=>|[<>]=?|->|\(\))", "operator", symbol):
+        depth -= letter == ">"
+        kept += letter if depth == 0 else ""
+        depth += letter == "<"
+    return kept.partition("(")[0]
+
+
+@pytest.mark.parametrize("library", INSTALLED, ids=lambda path: path.name)
+def test_a_library_exports_what_is_marked_and_nothing_else_of_ours(library: Path) -> None:
+    command = ["nm", "-DC", "--defined-only", "--format=just-symbols", library]
+    symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    ours = [symbol for symbol in symbols if "mydev::" in without_arguments(symbol)]
+    assert [symbol for symbol in ours if marked_names().isdisjoint(re.findall(r"\w+", without_arguments(symbol)))] == []
+    assert bool(ours) == (library.name.partition(".")[0].removeprefix("lib") in OFFERING)

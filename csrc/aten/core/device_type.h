@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 inline constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
@@ -24,8 +26,8 @@ inline bool on_device(const at::TensorBase& tensor) {
 
 // Raises the error that PyTorch raises for operands on two devices, with the op's name, and that of the operand which
 // is on another device than the op's.
-[[noreturn]] void raise_device_mismatch(std::string_view op, c10::Device expected, std::string_view operand,
-                                        c10::Device found);
+[[noreturn]] MYDEV_API void raise_device_mismatch(std::string_view op, c10::Device expected, std::string_view operand,
+                                                  c10::Device found);
 
 // Returns the name that messages give to an argument of an op: its name in the schema, or its number if the schema is
 // not known. `op` is the full name, such as "aten::add.Tensor".

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 enum class SyncDebugMode : uint8_t { kDefault, kWarn, kError };
 
 namespace detail {
-extern std::atomic<SyncDebugMode> sync_debug_mode;
+MYDEV_API extern std::atomic<SyncDebugMode> sync_debug_mode;
 void tell_of_wait(const char* what);
 }  // namespace detail
 

@@ -19,6 +19,7 @@
 #include "aten/launch/native_launch.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/signature.h"
+#include "runtime/base/api.h"
 #include "runtime/base/device_name.h"
 
 namespace mydev {
@@ -57,7 +58,7 @@ class CustomKernel {
 };
 
 // Operands that calls of the kernel had to make contiguous.
-uint64_t dense_copies(const std::string& kernel);
+MYDEV_API uint64_t dense_copies(const std::string& kernel);
 
 // Whether the kernel wants this input as it is, whatever its strides.
 inline bool takes_strides(const mydev_kernel& kernel, size_t input) {

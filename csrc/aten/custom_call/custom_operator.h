@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "aten/custom_call/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -40,11 +41,11 @@ using CustomResults = c10::SmallVector<at::Tensor, 4>;
 
 // Calls the operator below the dispatcher, without derivatives. There is one operand and one attribute for each of the
 // signature; an attribute is None if its default is wanted.
-CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record, c10::ArrayRef<at::Tensor> operands,
-                                   c10::ArrayRef<c10::IValue> attributes);
+MYDEV_API CustomResults call_custom_operator(CustomOperator& op, const mydev_kernel& record,
+                                             c10::ArrayRef<at::Tensor> operands, c10::ArrayRef<c10::IValue> attributes);
 
 // Returns the operator with this name in the namespace. It is never freed. Raises NOT_FOUND.
-CustomOperator& custom_operator(const std::string& name);
+MYDEV_API CustomOperator& custom_operator(const std::string& name);
 
 // The boxed kernels.
 void run_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
@@ -52,7 +53,7 @@ void record_custom_operator(CustomOperator& op, const c10::OperatorHandle& handl
                             torch::jit::Stack* stack);
 
 // Takes the arguments off the stack and puts the operator's results there, empty and of the right shapes and dtypes.
-void fake_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
+MYDEV_API void fake_custom_operator(CustomOperator& op, torch::jit::Stack* stack);
 
 // Puts those outputs on the stack that the operator returns.
 void push_results(const mydev_signature& signature, CustomResults&& results, torch::jit::Stack* stack);
@@ -64,8 +65,8 @@ struct OperatorChange {
   std::string kernel, operator_name;
 };
 // Makes the operators match the registry. Does nothing, quickly, if the registry has not changed.
-void sync_custom_operators();
+MYDEV_API void sync_custom_operators();
 // Returns the changes since the last call, for the Python side of the operators.
-std::vector<OperatorChange> take_operator_changes();
+MYDEV_API std::vector<OperatorChange> take_operator_changes();
 
 }  // namespace mydev

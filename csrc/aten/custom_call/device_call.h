@@ -7,9 +7,11 @@
 
 #include <string>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Makes the device call, once per schema; returns its name. Raises if there is no such operator.
-std::string define_device_call(const std::string& name, const std::string& overload);
+MYDEV_API std::string define_device_call(const std::string& name, const std::string& overload);
 
 }  // namespace mydev

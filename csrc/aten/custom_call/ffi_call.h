@@ -14,6 +14,7 @@
 
 #include "aten/custom_call/custom_attributes.h"
 #include "aten/custom_call/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -35,7 +36,7 @@ struct FfiCallOptions {
 
 using ResultTensors = c10::SmallVector<at::Tensor, 4>;
 
-class FfiCallSite {
+class MYDEV_API FfiCallSite {
  public:
   // Raises INVALID_ARGUMENT for options that contradict each other.
   explicit FfiCallSite(FfiCallOptions options);

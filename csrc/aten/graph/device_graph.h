@@ -18,14 +18,15 @@
 #include "aten/graph/captured_draws.h"
 #include "program/record/recorder.h"
 #include "program/run/executor.h"
+#include "runtime/base/api.h"
 #include "runtime/memory/private_pool.h"
 
 namespace mydev {
 
 // Makes a handle for graphs that share memory. No two calls give the same handle.
-c10::MempoolId_t graph_pool_handle();
+MYDEV_API c10::MempoolId_t graph_pool_handle();
 
-class DeviceGraph final : public at::GraphImplInterface {
+class MYDEV_API DeviceGraph final : public at::GraphImplInterface {
  public:
   explicit DeviceGraph(const at::GraphImplArgs& args) : keep_graph_(args.keep_graph) {}
   ~DeviceGraph() override;

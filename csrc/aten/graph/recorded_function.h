@@ -19,12 +19,13 @@
 #include "aten/graph/captured_draws.h"
 #include "program/record/recorder.h"
 #include "program/run/executor.h"
+#include "runtime/base/api.h"
 #include "runtime/memory/address_space.h"
 
 namespace mydev {
 
 // Thread-safe: calls take turns.
-class RecordedFunction {
+class MYDEV_API RecordedFunction {
  public:
   // The caller ensures that `inputs` are laid out as those of the recording were. The call writes the inputs that the
   // function writes. An output that is an input, or shares its memory, does so here too. Raises if an input's storage
@@ -68,7 +69,7 @@ class RecordedFunction {
 
 // One recording, by one thread, which calls nothing else on the device meanwhile. Work that cannot be recorded raises;
 // the recorder must then be destroyed. A recorder that is not finished may always be destroyed.
-class FunctionRecorder {
+class MYDEV_API FunctionRecorder {
  public:
   explicit FunctionRecorder(int device);
   ~FunctionRecorder() { cancel(); }

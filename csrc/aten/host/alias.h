@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "runtime/base/api.h"
 #include "runtime/command/host_work.h"
 #include "runtime/driver/device.h"
 
@@ -19,7 +20,7 @@ namespace mydev {
 
 // While open on a thread: host kernels may read and write the device's memory, CPU allocations of this thread come from
 // its allocator, dispatch is below autograd, and earlier work of the current stream is finished.
-class HostScope {
+class MYDEV_API HostScope {
  public:
   // `name`: the name of the work that hooks are given (host_work.h); it lives as long as the process.
   HostScope(int device_index, const char* name);
@@ -35,19 +36,19 @@ class HostScope {
 };
 
 // Whether a HostScope is open on this thread.
-bool inside_host_scope() noexcept;
+MYDEV_API bool inside_host_scope() noexcept;
 
 // Waits for the work of a device op inside a HostScope, since host code goes on with the results.
-void finish_device_work();
+MYDEV_API void finish_device_work();
 
 // --- from the device to the host -------------------------------------------------------------------------------------
 
 // The CPU StorageImpl over a device storage's memory: cached in the block, or made for this call where the memory is
 // not the allocator's.
-c10::intrusive_ptr<c10::StorageImpl> alias_storage(c10::StorageImpl& storage);
+MYDEV_API c10::intrusive_ptr<c10::StorageImpl> alias_storage(c10::StorageImpl& storage);
 
 // A CPU tensor like `tensor` (sizes, strides, offset, conj and neg bits, wrapped-number mark) over its alias storage.
-at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor);
+MYDEV_API at::Tensor alias_over(c10::intrusive_ptr<c10::StorageImpl> storage, const at::Tensor& tensor);
 
 // A CPU tensor over the memory of `tensor`, which must be on a host-accessible device. The caller orders its accesses
 // (HostScope, or a synchronized stream on an unguarded device).
@@ -55,16 +56,16 @@ at::Tensor host_alias(const at::Tensor& tensor);
 
 // Returns the tensor that host code is given for a result of a device op: its alias, or the result itself if it is
 // elsewhere.
-at::Tensor alias_of_result(const at::Tensor& result);
+MYDEV_API at::Tensor alias_of_result(const at::Tensor& result);
 
 // --- from the host to the device -------------------------------------------------------------------------------------
 
 // A device tensor over the memory of a CPU tensor whose storage is an alias or was allocated inside a HostScope;
 // undefined for any other tensor.
-at::Tensor device_alias(const at::Tensor& host);
+MYDEV_API at::Tensor device_alias(const at::Tensor& host);
 
 // Whether the memory of a CPU storage is the device's: allocated inside a HostScope, or an alias storage's.
-bool is_scope_memory(const c10::StorageImpl& host);
+MYDEV_API bool is_scope_memory(const c10::StorageImpl& host);
 
 // Returns device memory that takes ownership of the data that a CPU kernel left in `host`: the same memory if it is the
 // allocator's, else a copy. `host` becomes the cached alias storage. Inside a HostScope.
@@ -74,7 +75,7 @@ c10::DataPtr take_host_memory(c10::StorageImpl& host, c10::Device device);
 c10::Storage take_host_storage(c10::StorageImpl& host, c10::Device device);
 
 // Turns a CPU tensor into one of the device, in place, over `storage`. Nobody else may hold it.
-void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device);
+MYDEV_API void become_device_tensor(const at::Tensor& tensor, c10::Storage storage, c10::Device device);
 
 // Installs the CPU allocator that serves HostScopes. Called once, when the library is initialised.
 void install_host_scope_allocator();

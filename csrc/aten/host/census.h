@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 enum class FallbackMode : int8_t { kAllow, kWarn, kError };
@@ -72,14 +74,15 @@ FallbackRecord& fallback_record(const std::string& op);
 FallbackRecord& fallback_record(const char* name, const char* overload);
 FallbackRecord& fallback_record(const c10::OperatorHandle& op);
 
-std::vector<FallbackRow> fallback_rows();                            // those with calls, most time first
-std::vector<std::pair<std::string, uint64_t>> composition_counts();  // of the ops that were composed
-std::vector<std::string> composable_ops();                           // those that may be
-void reset_fallback_census();
+MYDEV_API std::vector<FallbackRow> fallback_rows();                            // those with calls, most time first
+MYDEV_API std::vector<std::pair<std::string, uint64_t>> composition_counts();  // of the ops that were composed
+MYDEV_API std::vector<std::string> composable_ops();                           // those that may be
+MYDEV_API void reset_fallback_census();
 
-FallbackMode fallback_mode();
-void set_fallback_mode(FallbackMode mode);
-std::optional<FallbackMode> fallback_mode(const std::string& op);
-void set_fallback_mode(const std::string& op, std::optional<FallbackMode> mode);  // nullopt: as the global mode
+MYDEV_API FallbackMode fallback_mode();
+MYDEV_API void set_fallback_mode(FallbackMode mode);
+MYDEV_API std::optional<FallbackMode> fallback_mode(const std::string& op);
+MYDEV_API void set_fallback_mode(const std::string& op,
+                                 std::optional<FallbackMode> mode);  // nullopt: as the global mode
 
 }  // namespace mydev

@@ -13,10 +13,11 @@
 #include <utility>
 
 #include "aten/core/device_type.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
-void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+MYDEV_API void boxed_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 const c10::BoxedKernel& boxed_fallback_kernel();
 
 // An op that the dispatcher knows, kept for good.

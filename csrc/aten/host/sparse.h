@@ -8,20 +8,21 @@
 #pragma once
 
 #include "aten/host/components.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
 // Whether a tensor, of whatever device, has one of the layouts above.
-bool is_sparse(const at::Tensor& tensor) noexcept;
+MYDEV_API bool is_sparse(const at::Tensor& tensor) noexcept;
 
 // Indices and values; for the compressed layouts compressed indices, plain indices and values. Themselves, not aliases.
-Components sparse_components(const at::Tensor& sparse);
+MYDEV_API Components sparse_components(const at::Tensor& sparse);
 
 // A tensor like `sparse` (layout, sizes, dtype, whether coalesced) over other components, on their device. Nothing is
 // checked or copied.
-at::Tensor sparse_over(const Components& components, const at::Tensor& sparse);
+MYDEV_API at::Tensor sparse_over(const Components& components, const at::Tensor& sparse);
 
 // Gives `destination` what `like` says (layout, sizes, whether coalesced) and these components.
-void set_sparse(const at::Tensor& destination, const Components& components, const at::Tensor& like);
+MYDEV_API void set_sparse(const at::Tensor& destination, const Components& components, const at::Tensor& like);
 
 }  // namespace mydev

@@ -13,6 +13,7 @@
 
 #include "aten/host/alias.h"
 #include "aten/host/host_copies.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -28,14 +29,14 @@ StagingTensor stage(const at::Tensor& tensor, HostCopies& copies);
 
 // Returns a dense staging tensor without conj and neg bits. A copy of memory that the host cannot reach is in pinned
 // memory. If `with_values` is false, a copy has arbitrary values.
-StagingTensor stage_dense(const at::Tensor& tensor, bool with_values);
+MYDEV_API StagingTensor stage_dense(const at::Tensor& tensor, bool with_values);
 
 // Copies the result of stage_dense back into its origin, whatever the origin's strides.
-void copy_dense_back(const StagingTensor& dense);
+MYDEV_API void copy_dense_back(const StagingTensor& dense);
 
 // The device storages behind the CPU storages of one call: tensors that share memory on the host share it on the
 // device.
-class DeviceStorages {
+class MYDEV_API DeviceStorages {
  public:
   void add(c10::intrusive_ptr<c10::StorageImpl> host, c10::Storage storage) {
     storages_.emplace_back(std::move(host), std::move(storage));

@@ -20,6 +20,7 @@
 #include "aten/launch/buffer.h"
 #include "kernels/launch/kernel_launch.h"
 #include "kernels/registry/kernel_registry.h"
+#include "runtime/base/api.h"
 #include "runtime/command/launch.h"
 #include "runtime/stream/stream_table.h"
 
@@ -38,7 +39,7 @@ enum class BuiltinRuns : uint8_t {
 };
 
 // A kernel of the registry by name, resolved once per device.
-class KernelRef {
+class MYDEV_API KernelRef {
  public:
   constexpr explicit KernelRef(const char* name, BuiltinRuns runs = BuiltinRuns::kAnywhere) noexcept
       : name_(name), runs_(runs) {}
@@ -71,7 +72,7 @@ class KernelRef {
 // --- outputs ---------------------------------------------------------------------------------------------------------
 
 // A fresh contiguous tensor, made without the dispatcher.
-at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Device device);
+MYDEV_API at::Tensor empty_dense(c10::IntArrayRef sizes, c10::ScalarType dtype, c10::Device device);
 inline at::Tensor empty_dense(c10::IntArrayRef sizes, const at::TensorBase& like) {
   return empty_dense(sizes, like.scalar_type(), like.device());
 }

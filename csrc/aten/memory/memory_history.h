@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 struct HistorySettings {
@@ -29,7 +31,7 @@ struct HistorySettings {
   std::set<std::string> skipped;  // actions
 };
 // std::nullopt ends the history and drops what was kept, as `clear` does.
-void record_memory_history(const std::optional<HistorySettings>& settings, bool clear);
+MYDEV_API void record_memory_history(const std::optional<HistorySettings>& settings, bool clear);
 
 using MemoryContext = std::shared_ptr<c10::GatheredContext>;
 
@@ -45,11 +47,11 @@ struct MemoryHistory {
   std::vector<std::vector<HistoryEvent>> events;                // by device, oldest first
   std::map<std::pair<int, uintptr_t>, MemoryContext> contexts;  // of what is alive, by device and address
 };
-MemoryHistory memory_history();
+MYDEV_API MemoryHistory memory_history();
 
 // Called, with no lock held, when an allocation fails: device, bytes asked for, bytes that the device has, and of these
 // bytes free. Stays for the process.
 using OutOfMemoryObserver = std::function<void(int device, size_t asked, size_t total, size_t free)>;
-void attach_out_of_memory_observer(OutOfMemoryObserver observer);
+MYDEV_API void attach_out_of_memory_observer(OutOfMemoryObserver observer);
 
 }  // namespace mydev

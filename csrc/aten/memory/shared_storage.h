@@ -11,17 +11,19 @@
 
 #include <c10/core/Storage.h>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Moves the storage's data into `host`, a CPU storage in shared memory with as many bytes. Waits for the device first.
 // Tensors on the storage see the move; aliases made before keep the old memory. Does nothing for a shared storage.
-void move_to_shared_memory(const c10::Storage& storage, c10::Storage host);
+MYDEV_API void move_to_shared_memory(const c10::Storage& storage, c10::Storage host);
 
 // A storage of the device over `host`, whose memory came from another process.
-c10::Storage storage_over_shared_memory(c10::Storage host, int device_index);
+MYDEV_API c10::Storage storage_over_shared_memory(c10::Storage host, int device_index);
 
 // The CPU storage behind a shared storage; null for any other.
-c10::Storage shared_host_storage(const c10::Storage& storage);
+MYDEV_API c10::Storage shared_host_storage(const c10::Storage& storage);
 
 // Does the deferred frees whose streams have passed.
 void collect_shared_storages();

@@ -5,13 +5,14 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
 // A tensor over `storage`, for the device or the CPU by its dispatch key, that lies like another (sizes, strides,
 // offset, conj and neg bits).
-at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like);
+MYDEV_API at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const c10::TensorImpl& like);
 
 // Gives the storage `bytes` bytes, keeping what fits. Raises if it is not resizable.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);

@@ -20,6 +20,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Takes one line, without its newline. Called from any thread; must not throw. Work that it does is not traced.
@@ -48,13 +50,13 @@ class DispatchTrace final : public c10::DebugInfoBase {
 };
 
 // Writes to the process's stderr.
-TraceWriter stderr_trace_writer();
+MYDEV_API TraceWriter stderr_trace_writer();
 
 // Traces the calling thread until end_dispatch_trace, which must be called on the same thread.
-std::shared_ptr<DispatchTrace> begin_dispatch_trace(TraceWriter writer, bool all_devices);
-void end_dispatch_trace(const std::shared_ptr<DispatchTrace>& trace);
+MYDEV_API std::shared_ptr<DispatchTrace> begin_dispatch_trace(TraceWriter writer, bool all_devices);
+MYDEV_API void end_dispatch_trace(const std::shared_ptr<DispatchTrace>& trace);
 // Traces the calling thread too, until the trace is ended.
-void join_dispatch_trace(const std::shared_ptr<DispatchTrace>& trace);
+MYDEV_API void join_dispatch_trace(const std::shared_ptr<DispatchTrace>& trace);
 
 namespace detail {
 struct TracedCall;

@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 
+#include "runtime/base/api.h"
+
 namespace mydev::kernels {
 
 class PrimitivePlan;  // primitive_plan.h
@@ -20,7 +22,7 @@ inline constexpr size_t kPrimitiveCacheCapacity = 1024;
 enum class PlanKind : int64_t { kMatmul, kConvolution, kConvolutionBackwardData, kConvolutionBackwardWeights };
 
 // oneDNN plans a primitive for a number of threads, so it is part of every key.
-int onednn_threads() noexcept;
+MYDEV_API int onednn_threads() noexcept;
 
 // Distinguishes one plan from another by sizes, strides, dtypes and parameters, as a short list of numbers.
 class PlanKey {
@@ -40,8 +42,8 @@ class PlanKey {
 };
 
 // The plan for `key`; `create` makes it when there is none.
-std::shared_ptr<PrimitivePlan> find_or_create_plan(const PlanKey& key,
-                                                   const std::function<std::shared_ptr<PrimitivePlan>()>& create);
+MYDEV_API std::shared_ptr<PrimitivePlan> find_or_create_plan(
+    const PlanKey& key, const std::function<std::shared_ptr<PrimitivePlan>()>& create);
 
 struct PrimitiveCacheStatistics {
   size_t size;
@@ -49,6 +51,6 @@ struct PrimitiveCacheStatistics {
   uint64_t misses;
   uint64_t evictions;
 };
-PrimitiveCacheStatistics primitive_cache_statistics() noexcept;
+MYDEV_API PrimitiveCacheStatistics primitive_cache_statistics() noexcept;
 
 }  // namespace mydev::kernels

@@ -15,6 +15,7 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_host.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/frame/frame.h"
 
 namespace mydev::ffi {
@@ -22,7 +23,7 @@ namespace mydev::ffi {
 inline constexpr Attributes kNoAttributes = {sizeof(Attributes), nullptr, 0, nullptr, nullptr, nullptr};
 
 // Does not move. Borrows names, strings and arrays.
-class AttributeTable {
+class MYDEV_API AttributeTable {
  public:
   // Raises INVALID_ARGUMENT, naming the attribute: unknown kind, a value that its width cannot hold, two of one name,
   // nested too deeply.

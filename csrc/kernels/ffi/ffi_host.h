@@ -16,6 +16,7 @@
 #include "kernels/ffi/ffi_abi.h"
 #include "kernels/ffi/ffi_thread_pool.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/memory/caching_allocator.h"
 
 namespace mydev::ffi {
@@ -67,12 +68,12 @@ struct ExecutionContext {
 };
 
 // The table for handlers of version 0.minor, 1 <= minor <= kMaxMinor.
-const Api& api_table(int minor) noexcept;
+MYDEV_API const Api& api_table(int minor) noexcept;
 
 // Registers a type id of this process. A type_id of 0 is given a new one, another is taken as it is. Returns nullptr,
 // or the error.
-std::unique_ptr<Error> register_type(std::string_view name, TypeId& type_id, const TypeInfo* info);
+MYDEV_API std::unique_ptr<Error> register_type(std::string_view name, TypeId& type_id, const TypeInfo* info);
 // Sets the data that ExecutionContext_Get gives for this type in every call from now on; nullptr removes it.
-void set_user_data(TypeId type_id, void* data);
+MYDEV_API void set_user_data(TypeId type_id, void* data);
 
 }  // namespace mydev::ffi

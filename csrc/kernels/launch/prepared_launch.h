@@ -13,12 +13,13 @@
 #include "kernels/launch/staged_launch.h"
 #include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/command/decision.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
-class PreparedLaunch {
+class MYDEV_API PreparedLaunch {
  public:
   // `kernel` is what resolve_kernel or resolve_step gave for the stream's device. The addresses in `frame` may be any
   // that tell present operands from absent ones. `constants` as in mydev_plan. `uses` are those of the buffers, if the

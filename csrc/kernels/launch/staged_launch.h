@@ -15,6 +15,7 @@
 
 #include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/command/decision.h"
 #include "runtime/stream/stream.h"
 
@@ -27,9 +28,9 @@ struct BufferUse {
 };
 
 // Returns the use of each buffer by the views in the frame and by the contract of a built-in kernel.
-std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame);
+MYDEV_API std::vector<BufferUse> buffer_uses(const mydev_kernel& kernel, const mydev_frame& frame);
 // The same by the views alone: a result that has no gaps is written whole.
-std::vector<BufferUse> buffer_uses(std::span<const mydev_buffer> results_and_operands, size_t results);
+MYDEV_API std::vector<BufferUse> buffer_uses(std::span<const mydev_buffer> results_and_operands, size_t results);
 
 // A launch that a record will take.
 struct StagedLaunch {
@@ -46,8 +47,8 @@ void launch_staged(StagedLaunch launch, const mydev_frame& frame, Stream& stream
 
 // Calls the function with the copies. `name` lives as long as the process. Raises as launch_staged does; an exception
 // of the function that a stream calls sticks to the stream.
-void call_staged(const char* name, std::span<const mydev_buffer> buffers, std::span<const BufferUse> uses,
-                 std::function<void(std::span<const mydev_buffer>)> function, Stream& stream);
+MYDEV_API void call_staged(const char* name, std::span<const mydev_buffer> buffers, std::span<const BufferUse> uses,
+                           std::function<void(std::span<const mydev_buffer>)> function, Stream& stream);
 
 // Counts such work by the name of the kernel or of the function. `begin` may refuse it by throwing; `end` is given what
 // the caller spent.
@@ -55,6 +56,6 @@ struct StagingCounter {
   void (*begin)(const char* name, const std::string& declined);
   void (*end)(const char* name, int64_t nanoseconds, uint64_t bytes_copied);
 };
-void set_staging_counter(const StagingCounter& counter);  // from now on, at any time; static storage
+MYDEV_API void set_staging_counter(const StagingCounter& counter);  // from now on, at any time; static storage
 
 }  // namespace mydev

@@ -10,11 +10,12 @@
 
 #include "kernels/spec/contract.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
 // A value of a kind that Python and JSON have words for. Numbers that JSON lacks are strings: "nan", "inf", "-inf".
-struct Description {
+struct MYDEV_API Description {
   using List = std::vector<Description>;
   using Dictionary = std::vector<std::pair<std::string, Description>>;
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, List, Dictionary> value = nullptr;
@@ -23,18 +24,19 @@ struct Description {
   const Description* find(std::string_view key) const noexcept;
   friend bool operator==(const Description& a, const Description& b);
 };
+MYDEV_API bool operator==(const Description& a, const Description& b);
 
-const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "original_host", ...
+MYDEV_API const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi", "original_host", ...
 
 // A dictionary of what the record itself says, without where it comes from. The record must be of full size, with its
 // signature compiled.
 Description::Dictionary describe_record(const mydev_kernel& kernel);
 // The parts of a contract as text, and the dtypes of its variables.
-Description describe(const KernelContract& contract);
+MYDEV_API Description describe(const KernelContract& contract);
 // The parts of a contract as data, for programs (docs/kernels.md): variables, results, operands, attributes, sizes and
 // facts, and expressions as trees.
 Description parsed(const KernelContract& contract);
 // All built-in contracts as JSON, each as text and as data.
-std::string contracts_as_json();
+MYDEV_API std::string contracts_as_json();
 
 }  // namespace mydev

@@ -7,12 +7,13 @@
 
 #include "kernels/spec/struct_copy.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 
 namespace mydev::kernels {
 
 // Gives the message to the runtime; returns the code.
-mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) noexcept;
+MYDEV_API mydev_code fail(const mydev_frame& frame, mydev_code code, const char* message) noexcept;
 
 // Runs body(); a mydev::Error (or any exception) becomes the kernel's code and message.
 template <typename Body>

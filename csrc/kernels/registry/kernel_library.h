@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -30,19 +31,19 @@ struct LibraryInfo {
 // file), INVALID_ARGUMENT (not a library, no query function, an absurd table, a bad record; the message says which),
 // FAILED_PRECONDITION (another version of the ABI), ALREADY_EXISTS (a name is taken; then none of its kernels is
 // registered).
-LibraryInfo load_kernel_library(const std::string& file);
+MYDEV_API LibraryInfo load_kernel_library(const std::string& file);
 // Loads the file anew, from a private copy, and puts its kernels in the place of the old ones; for development. The old
 // code stays mapped, so the file must have been replaced by a new one, as linkers do, and not been written into.
-LibraryInfo reload_kernel_library(const std::string& file);
-std::vector<LibraryInfo> loaded_kernel_libraries();
+MYDEV_API LibraryInfo reload_kernel_library(const std::string& file);
+MYDEV_API std::vector<LibraryInfo> loaded_kernel_libraries();
 
 // Refused files of MYDEV_CUSTOM_CALLS with the reason, for the command line: "relative path", "world-writable", ...
 struct RefusedLibrary {
   std::string file, reason;
 };
-std::vector<RefusedLibrary> refused_kernel_libraries();
+MYDEV_API std::vector<RefusedLibrary> refused_kernel_libraries();
 // Loads the libraries that MYDEV_CUSTOM_CALLS names and that have not been loaded; if `name` is given, only those that
 // may have it. True if any was loaded.
-bool load_discovered_libraries(const char* name);
+MYDEV_API bool load_discovered_libraries(const char* name);
 
 }  // namespace mydev

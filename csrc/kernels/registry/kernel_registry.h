@@ -15,6 +15,7 @@
 #include "kernels/registry/description.h"
 #include "kernels/registry/launchable.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/device.h"
 
 namespace mydev {
@@ -27,34 +28,35 @@ struct KernelOrigin {
 
 // Raises ALREADY_EXISTS, naming both origins, if another record has the name; the same functions and metadata again are
 // accepted. Raises INVALID_ARGUMENT for a bad name, kind, signature, shape rule or function. Returns the copy.
-const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin);
-void register_kernel(const mydev_kernel& kernel);  // of this process
+MYDEV_API const mydev_kernel* register_kernel(const mydev_kernel& kernel, const KernelOrigin& origin);
+MYDEV_API void register_kernel(const mydev_kernel& kernel);  // of this process
 // Registers all of them, or none if one is refused. With `replace`, they take the place of those that came from the
 // same file; kernels of that file that are not among them are removed.
-void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin, bool replace = false);
+MYDEV_API void register_kernels(std::span<const mydev_kernel* const> kernels, const KernelOrigin& origin,
+                                bool replace = false);
 // Removes a user's kernel; launches under way are not disturbed. Raises NOT_FOUND, and FAILED_PRECONDITION for a
 // built-in.
-void unregister_kernel(std::string_view name);
+MYDEV_API void unregister_kernel(std::string_view name);
 
 // The host record of that name, or nullptr. Loads the library whose manifest has the name; see kernel_library.h.
-const mydev_kernel* find_kernel(std::string_view name);
+MYDEV_API const mydev_kernel* find_kernel(std::string_view name);
 // Returns what runs the name on `device` (launchable.h): the driver's own record and the registry's, each if the device
 // can run it; nullptr if there is neither.
-const Launchable* resolve_kernel(const Device& device, const char* name);
+MYDEV_API const Launchable* resolve_kernel(const Device& device, const char* name);
 // The same for a step of a program, which cannot fall back. On a device whose memory the host does not reach, a
 // built-in kernel's last candidate is the host's record on copies (kernels/launch/staged_launch.h).
-const Launchable* resolve_step(const Device& device, const char* name);
+MYDEV_API const Launchable* resolve_step(const Device& device, const char* name);
 // The driver's own record alone, or nullptr. For operators that have something faster than the host's record.
-const Launchable* resolve_drivers_kernel(const Device& device, const char* name);
-std::vector<const mydev_kernel*> all_kernels();  // by name
+MYDEV_API const Launchable* resolve_drivers_kernel(const Device& device, const char* name);
+MYDEV_API std::vector<const mydev_kernel*> all_kernels();  // by name
 std::vector<std::string> kernel_names_of(const std::string& file);
 // Raises NOT_FOUND.
-KernelOrigin kernel_origin(std::string_view name);
-std::string origin_text(const KernelOrigin& origin);  // "library 1.0 (/path/library.so)"
+MYDEV_API KernelOrigin kernel_origin(std::string_view name);
+MYDEV_API std::string origin_text(const KernelOrigin& origin);  // "library 1.0 (/path/library.so)"
 // Everything that the record says, a dictionary: name, kind, platform, traits, stages, signature, schema, shapes,
 // operator, gradient, batching, doc, library, file. Raises NOT_FOUND.
-Description describe_kernel(std::string_view name);
+MYDEV_API Description describe_kernel(std::string_view name);
 // Grows whenever a name comes, goes or is given to another record: what was looked up before may be stale.
-uint64_t registry_generation() noexcept;
+MYDEV_API uint64_t registry_generation() noexcept;
 
 }  // namespace mydev

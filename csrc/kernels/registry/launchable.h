@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/device.h"
 
 namespace mydev {
@@ -42,12 +43,12 @@ struct Launchable {
 // Returns what runs `name` on the device; nullptr if neither record is given. `own` is the driver's, `registered` is
 // the registry's and belongs to `registered_owner`; either may be nullptr. If the driver's record contradicts itself,
 // raises INVALID_ARGUMENT, naming the driver. `stages_builtins`: a built-in record of the host may run on copies.
-const Launchable* find_launchable(const Device& device, const char* name, const mydev_kernel* own,
-                                  const mydev_kernel* registered, const std::string& registered_owner,
-                                  bool stages_builtins = false);
+MYDEV_API const Launchable* find_launchable(const Device& device, const char* name, const mydev_kernel* own,
+                                            const mydev_kernel* registered, const std::string& registered_owner,
+                                            bool stages_builtins = false);
 
 // Why the candidate does not take the frame, by the limits that it declares: "takes f32, operand 1 is s64". Empty if
 // its limits allow the frame.
-std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame);
+MYDEV_API std::string declared_refusal(const KernelCandidate& candidate, const mydev_frame& frame);
 
 }  // namespace mydev

@@ -8,10 +8,11 @@
 #include "kernels/registry/adaptor.h"
 #include "kernels/registry/kernel_registry.h"
 #include "kernels/spec/signature.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
-struct RegisteredKernel : mydev_kernel {
+struct MYDEV_API RegisteredKernel : mydev_kernel {
   // Checks the record and makes its adaptor. Raises what register_kernel raises.
   RegisteredKernel(const mydev_kernel& kernel, const KernelOrigin& from);
   RegisteredKernel(const RegisteredKernel&) = delete;
@@ -24,7 +25,7 @@ struct RegisteredKernel : mydev_kernel {
 };
 
 // All kernels that are registered now, by name. Loads nothing: neither the built-in kernels nor a user's library.
-std::vector<const mydev_kernel*> registered_kernels();
+MYDEV_API std::vector<const mydev_kernel*> registered_kernels();
 
 bool valid_kernel_name(const char* name) noexcept;
 // The same functions, signature and other metadata.

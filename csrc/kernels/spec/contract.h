@@ -56,6 +56,7 @@
 
 #include "kernels/spec/expression.h"
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -98,7 +99,7 @@ struct ContractAttribute {
   std::optional<double> otherwise;  // the default; without one it is required
 };
 
-struct ContractVariable {
+struct MYDEV_API ContractVariable {
   char name;
   uint64_t dtypes;          // with those of `like`
   int32_t like = -1;        // another variable whose dtype it may have
@@ -123,7 +124,7 @@ struct SizeFact {
   Expression value;
 };
 
-struct KernelContract {
+struct MYDEV_API KernelContract {
   std::string name;
   const char* group;  // of kernels that belong together: "unary", "pooling"
   const char *operands_text, *types_text, *notes;
@@ -146,23 +147,23 @@ struct KernelContract {
 };
 
 // Parses a contract. Raises INVALID_ARGUMENT with the part, the position and what was expected there.
-KernelContract parse_contract(const char* name, const char* group, const char* operands, const char* types,
-                              const char* expression, const char* notes);
+MYDEV_API KernelContract parse_contract(const char* name, const char* group, const char* operands, const char* types,
+                                        const char* expression, const char* notes);
 
 // The contracts of the built-in kernels, by group, each parsed once. They live as long as the process.
-std::span<const KernelContract> builtin_contracts();
-const KernelContract* builtin_contract(std::string_view name);  // nullptr: there is no such kernel
+MYDEV_API std::span<const KernelContract> builtin_contracts();
+MYDEV_API const KernelContract* builtin_contract(std::string_view name);  // nullptr: there is no such kernel
 
 // The dtypes that a built-in kernel's variable stands for; 0 if there is no such kernel or variable.
-uint64_t contract_dtypes(std::string_view kernel, char variable);
+MYDEV_API uint64_t contract_dtypes(std::string_view kernel, char variable);
 
 // Why the frame is not one that the contract allows, with the contract; "" if it is. Looks at counts, dtypes, shapes,
 // dense layouts and attributes; reads no data of buffers.
-std::string contract_violation(const KernelContract& contract, const mydev_frame& frame);
+MYDEV_API std::string contract_violation(const KernelContract& contract, const mydev_frame& frame);
 
 // "mydev.add: (out T) <- (a T|number, b T|number; alpha: number = 1), T: pred ints floats complex".
-std::string describe_contract(const KernelContract& contract);
+MYDEV_API std::string describe_contract(const KernelContract& contract);
 // "s8 s16 f32": names of dtypes.
-std::string dtype_list(uint64_t dtypes);
+MYDEV_API std::string dtype_list(uint64_t dtypes);
 
 }  // namespace mydev

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -54,7 +55,7 @@ struct Series {
   bool uniform = true;  // one value, the same for each element
 };
 
-class Expression {
+class MYDEV_API Expression {
  public:
   struct Node {
     const ExpressionFunction* function = nullptr;  // nullptr: a number or a name

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -50,7 +51,7 @@ class ShapeRule {
 
 // A signature with all structs in full size, whatever its writer knew, and its rule. Fields of the base point to the
 // vectors. Does not move.
-struct CompiledSignature : mydev_signature {
+struct MYDEV_API CompiledSignature : mydev_signature {
   // Raises INVALID_ARGUMENT for a signature that contradicts itself: names, dtypes, indices, flags, attributes, rule.
   explicit CompiledSignature(const mydev_kernel& kernel);
   CompiledSignature(const CompiledSignature&) = delete;
@@ -72,15 +73,15 @@ inline const CompiledSignature* compiled_signature(const mydev_kernel& kernel) n
 bool is_reserved_word(std::string_view name) noexcept;
 // The name of the operator that the record becomes: the record's with '_' for what an identifier cannot have, and one
 // at the end of a reserved word or of a name that torch.ops gives a meaning of its own.
-std::string operator_name(const mydev_kernel& kernel);
+MYDEV_API std::string operator_name(const mydev_kernel& kernel);
 // "scale(Tensor x, Tensor? w=None, *, float eps=1e-05, int[] dims=[0, 1]) -> Tensor": the schema of that operator,
 // without a namespace. A result that aliases an operand makes both `Tensor(a!)`, and is returned only by an operator in
 // place: others with such schemas no compiler of PyTorch takes. A default that schemas cannot say (a
 // complex number, infinities, NaN, a string of other than printable characters) makes the attribute optional, `complex?
 // z=None`: None stands for the default.
-std::string operator_schema(const mydev_kernel& kernel);
+MYDEV_API std::string operator_schema(const mydev_kernel& kernel);
 // The same with dtypes and ranks, for messages: "scale(x f32|f64[2..4], w? f32[1]; eps: float = 1e-05) -> (like x)".
-std::string describe_signature(const mydev_kernel& kernel);
+MYDEV_API std::string describe_signature(const mydev_kernel& kernel);
 
 // The operand that an input belongs to: a variadic one has all that are left.
 inline uint32_t operand_of_input(const mydev_signature& signature, uint32_t input) noexcept {
@@ -126,10 +127,10 @@ inline int32_t declared_dtype(const mydev_operand& result, const mydev_buffer* i
 
 // Raises INVALID_ARGUMENT, with operand, what it is, and describe_signature, unless the inputs' count, dtypes and ranks
 // and the attributes are what the record's signature asks for.
-void check_operands(const mydev_kernel& kernel, const mydev_frame& frame);
+MYDEV_API void check_operands(const mydev_kernel& kernel, const mydev_frame& frame);
 // dtypes and sizes of the outputs, by the shape rule or by infer_shapes; results.size() == num_outputs(). Inputs are
 // the frame's, after its num_outputs outputs. Raises INVALID_ARGUMENT, also for a result that would not fit the operand
 // that it aliases; INTERNAL if infer_shapes gives a shape that cannot be (rank, negative or overflowing size).
-void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results);
+MYDEV_API void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results);
 
 }  // namespace mydev

@@ -23,6 +23,7 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "transport/processes.h"
 
 namespace mydev::lowering {
@@ -41,7 +42,7 @@ struct RendezvousKey {
   std::span<const size_t> bytes;   // of each operand that a device brings
 };
 
-class Collectives {
+class MYDEV_API Collectives {
  public:
   // `several.processes`: nullptr if all devices are of this process.
   explicit Collectives(int64_t devices, SeveralProcesses several = {})

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/api.h"
+
 namespace mydev::lowering {
 
 struct HloSharding {
@@ -27,6 +29,6 @@ struct HloSharding {
 
 // The sharding of one tensor, or those of a tuple's elements. Raises INVALID_ARGUMENT for text that is no sharding, and
 // UNIMPLEMENTED for an unknown kind, with the text and the place in it.
-std::vector<HloSharding> parse_hlo_sharding(std::string_view text);
+MYDEV_API std::vector<HloSharding> parse_hlo_sharding(std::string_view text);
 
 }  // namespace mydev::lowering

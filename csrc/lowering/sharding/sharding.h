@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lowering/sharding/hlo_sharding.h"
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -18,7 +19,7 @@ namespace mydev::lowering {
 using Sizes = std::vector<int64_t>;
 
 // Each dimension is split into equal parts. One element for each device and dimension says which part the device has.
-class Sharding {
+class MYDEV_API Sharding {
  public:
   // A tensor that is whole on each of so many devices.
   Sharding(int64_t devices, size_t rank);

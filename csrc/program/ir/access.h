@@ -7,6 +7,7 @@
 
 #include "kernels/spec/contract.h"
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -40,6 +41,6 @@ bool same_place(const Operand& a, const Operand& b) noexcept;
 // True for views that surely have bytes in common. False for different views with gaps, which may lie in each other's
 // gaps.
 bool surely_overlap(const Operand& a, const Operand& b) noexcept;
-bool is_dense(const Operand& view) noexcept;
+MYDEV_API bool is_dense(const Operand& view) noexcept;
 
 }  // namespace mydev::program

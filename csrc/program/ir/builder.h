@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -20,9 +21,9 @@ struct Order {
   std::vector<StepIndex> after;
 };
 
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);  // row-major
+MYDEV_API std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);  // row-major
 
-class ProgramBuilder {
+class MYDEV_API ProgramBuilder {
  public:
   explicit ProgramBuilder(std::string name);
 

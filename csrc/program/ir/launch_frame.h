@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
-class LaunchFrame {
+class MYDEV_API LaunchFrame {
  public:
   // Borrows the step. Views have pretended addresses, for questions about the frame before there is memory. These
   // addresses must not be read, but they tell which operands share memory. Slots lie apart, except slots for which

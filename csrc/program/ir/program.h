@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/frame/frame.h"
 
 namespace mydev {
@@ -46,7 +47,7 @@ using StepIndex = uint32_t;  // in Program::steps()
 
 enum class SlotKind : uint8_t { kParameter, kConstant, kTemporary, kResult };
 
-struct Slot {
+struct MYDEV_API Slot {
   std::string name;  // an identifier, which no other slot of the program has
   SlotKind kind = SlotKind::kTemporary;
   bool donated = false;  // of a parameter
@@ -82,7 +83,7 @@ struct Operand {
 
 // True if a view has elements. The result of a reduction over no elements has a dimension of size 0 and stride 0, and
 // an element there.
-bool has_elements(const Operand& view) noexcept;
+MYDEV_API bool has_elements(const Operand& view) noexcept;
 // Returns the operand as the buffer that a kernel is given. `memory` is the beginning of its slot, and matters for
 // views only. Borrows the operand's sizes, strides and number.
 mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept;
@@ -91,7 +92,7 @@ mydev_buffer buffer_of(const Operand& operand, void* memory) noexcept;
 std::pair<int64_t, int64_t> bytes_touched(const Operand& operand) noexcept;
 
 // A copy of attributes, with their names, arrays and dictionaries. Copies of it share it.
-class Attributes {
+class MYDEV_API Attributes {
  public:
   Attributes() = default;
   explicit Attributes(std::span<const mydev_attribute> attributes);
@@ -155,7 +156,7 @@ class Program {
 };
 
 // Returns the program and all programs that it calls, each once, and before the programs that call it.
-std::vector<const Program*> programs_of(const Program& program);
+MYDEV_API std::vector<const Program*> programs_of(const Program& program);
 const char* step_kind_name(StepKind kind) noexcept;  // as the text has it: "launch", "copy", "fill", "host", ...
 // "step 3 of program 'main' (launch mydev.add)", for errors.
 std::string describe_step(const Program& program, StepIndex step);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/device.h"
 
 namespace mydev::program {
@@ -19,6 +20,6 @@ void verify_structure(const Program& program);
 // Kernels that are not known, frames that their contract or signature refuses, results that share memory with an
 // operand where the contract does not allow it. Programs that are called are looked at too. Without a device, built-in
 // kernels are known by their contracts.
-void verify_kernels(const Program& program, const Device* device = nullptr);
+MYDEV_API void verify_kernels(const Program& program, const Device* device = nullptr);
 
 }  // namespace mydev::program

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -23,6 +24,6 @@ std::vector<LiveRange> live_ranges_of(const Program& program);
 // that dies in its first step. The step is a launch whose kernel's contract allows it, or a fused step.
 std::vector<SlotIndex> in_place_reuse(const Program& program, const std::vector<LiveRange>& live_ranges);
 // Returns for each slot the first slot of that chain. All slots of a chain share one memory.
-std::vector<SlotIndex> shared_memory(const Program& program);
+MYDEV_API std::vector<SlotIndex> shared_memory(const Program& program);
 
 }  // namespace mydev::program

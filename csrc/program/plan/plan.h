@@ -20,6 +20,7 @@
 
 #include "program/ir/program.h"
 #include "program/plan/live_ranges.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -55,11 +56,11 @@ struct MemoryPlan {
 };
 
 // `workspace`: bytes that each step needs while it runs (scratch of its kernel, arena of what it calls); empty: none.
-MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {},
-                       Given given = Given::kWhole);
+MYDEV_API MemoryPlan plan_memory(const Program& program, uint64_t alignment, std::span<const uint64_t> workspace = {},
+                                 Given given = Given::kWhole);
 
 // Raises INTERNAL, naming the values, if two that live at the same time overlap, if one lies beyond its home, or if one
 // lives while its home is not needed. For tests, and for plans that come from elsewhere.
-void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace = {});
+MYDEV_API void verify_plan(const Program& program, const MemoryPlan& plan, std::span<const uint64_t> workspace = {});
 
 }  // namespace mydev::program

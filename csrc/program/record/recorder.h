@@ -22,6 +22,7 @@
 #include "program/ir/program.h"
 #include "program/record/recorded_memory.h"
 #include "program/run/executor.h"
+#include "runtime/base/api.h"
 #include "runtime/command/host_function.h"
 #include "runtime/memory/caching_allocator.h"
 #include "runtime/memory/memory_pool.h"
@@ -30,7 +31,7 @@
 namespace mydev::program {
 
 // References to blocks of memory.
-class HeldBlocks {
+class MYDEV_API HeldBlocks {
  public:
   HeldBlocks() = default;
   HeldBlocks(HeldBlocks&&) noexcept = default;
@@ -57,7 +58,7 @@ struct Recording {
 // (runtime/command/host_function.h).
 enum class HostFunctions : uint8_t { kRefused, kRecorded };
 
-class Recorder final : public Capture, public HostFunctionCapture {
+class MYDEV_API Recorder final : public Capture, public HostFunctionCapture {
  public:
   // For the device's streams. Memory comes from the pool, which lives as long as the recorder.
   Recorder(std::string name, std::shared_ptr<MemoryPool> pool, HostFunctions host_functions = HostFunctions::kRefused)

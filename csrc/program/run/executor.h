@@ -26,6 +26,7 @@
 
 #include "program/ir/program.h"
 #include "program/plan/plan.h"
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev::program {
@@ -41,7 +42,7 @@ struct Binding {
 // constants.
 using AllocateMemory = std::function<std::shared_ptr<void>(uint64_t bytes)>;
 // Allocates from the caching allocator, for that stream.
-AllocateMemory caching_allocator_for(Stream& stream);
+MYDEV_API AllocateMemory caching_allocator_for(Stream& stream);
 
 // Whether temporaries lie in memory that the executor keeps, or in memory that each run is given.
 enum class Arena : uint8_t { kKept, kGiven };
@@ -58,7 +59,7 @@ class RunMemory {
   virtual void release(size_t parameter) noexcept = 0;  // of Program::parameters(); never, if the last step needs it
 };
 
-class Executor {
+class MYDEV_API Executor {
  public:
   // For the stream's device, which is number `position` of those that run the program at the same time; constants are
   // uploaded on the stream. Raises what verify_kernels and allocate raise, and

@@ -16,11 +16,12 @@
 
 #include "mydev/driver_extensions.h"
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev::program {
 
-class GraphInstances {
+class MYDEV_API GraphInstances {
  public:
   static constexpr size_t kMost = 4;
 

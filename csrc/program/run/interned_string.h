@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "runtime/base/api.h"
+
 namespace mydev::program {
 
-const char* interned_string(const std::string& text);
+MYDEV_API const char* interned_string(const std::string& text);
 
 }  // namespace mydev::program

@@ -43,6 +43,7 @@
 #include <string_view>
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -50,12 +51,12 @@ inline constexpr int kTextVersion = 1;
 
 // Prints the program with the programs that it calls. The text has only the name of a host call. So parse could not
 // make the same program of it, and refuses such text.
-std::string print(const Program& program);
+MYDEV_API std::string print(const Program& program);
 // Raises INVALID_ARGUMENT: "line 4, column 9: found 'w2', expected the name of a slot"; and what verify_structure
 // finds.
-SharedProgram parse(std::string_view text);
+MYDEV_API SharedProgram parse(std::string_view text);
 
 // One step, without its program, for messages: "y = launch mydev.relu(h)".
-std::string print_step(const Program& program, const Step& step);
+MYDEV_API std::string print_step(const Program& program, const Step& step);
 
 }  // namespace mydev::program

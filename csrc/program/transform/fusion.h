@@ -6,6 +6,7 @@
 #pragma once
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -13,8 +14,8 @@ namespace mydev::program {
 // one run touches become temporaries of the fused program. A program that is repeated and is one run stays as it is:
 // the whole loop goes tile by tile, all iterations of a tile before the next tile. Returns the program itself if there
 // is nothing to fuse. Steps of a few elements become fused steps of another kind first (small_steps.h).
-SharedProgram fuse(const SharedProgram& program);
+MYDEV_API SharedProgram fuse(const SharedProgram& program);
 // The same without those of a few elements. Fused steps that there are stay as they are.
-SharedProgram fuse_runs(const SharedProgram& program);
+MYDEV_API SharedProgram fuse_runs(const SharedProgram& program);
 
 }  // namespace mydev::program

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -35,7 +36,7 @@ struct OutlinedRun {
 };
 
 // Borrows the program.
-class Outliner {
+class MYDEV_API Outliner {
  public:
   explicit Outliner(const Program& program);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "program/ir/program.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -19,6 +20,6 @@ namespace mydev::program {
 //
 // Called programs stay as they are, and so do programs of several lanes.
 enum class Copies : uint8_t { kKeep, kReturnInstead };
-SharedProgram simplify(const Program& program, Copies copies = Copies::kKeep);
+MYDEV_API SharedProgram simplify(const Program& program, Copies copies = Copies::kKeep);
 
 }  // namespace mydev::program

@@ -11,6 +11,7 @@
 
 #include "program/ir/program.h"
 #include "program/transform/outline.h"
+#include "runtime/base/api.h"
 
 namespace mydev::program {
 
@@ -23,7 +24,7 @@ bool is_small(const Program& program);
 // Returns the program, and those that it calls, with each run of these steps as one step of kind kFused. A run that is
 // one tile-by-tile run (fusible_run.h) stays, and so does a loop of one that has only copies beside it. Returns the
 // program itself if it has no such run.
-SharedProgram gather_small_steps(const SharedProgram& program);
+MYDEV_API SharedProgram gather_small_steps(const SharedProgram& program);
 
 // Returns the steps that a step of kind kFused calls as attributes of the kernel, whose plan reads them. Returns
 // nothing if one of them is not small.

@@ -4,13 +4,15 @@
 
 #include <functional>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Calls the function without such a lock. Set once by the Python layer, before any host function is launched.
 using BlockingCaller = void (*)(const std::function<void()>& function);
-void set_blocking_caller(BlockingCaller caller) noexcept;
+MYDEV_API void set_blocking_caller(BlockingCaller caller) noexcept;
 
 // Calls the function through the caller, if there is one. Exceptions of the function are passed on.
-void call_blocking(const std::function<void()>& function);
+MYDEV_API void call_blocking(const std::function<void()>& function);
 
 }  // namespace mydev

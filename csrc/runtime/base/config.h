@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 struct ConfigVariable {
@@ -21,16 +23,16 @@ struct ConfigVariable {
   const char* form = nullptr;                        // what it then takes
 };
 
-std::span<const ConfigVariable> config_variables() noexcept;
+MYDEV_API std::span<const ConfigVariable> config_variables() noexcept;
 
 // The effective value: the environment's, else the default. Raises INVALID_ARGUMENT, naming the variable and what it
 // takes, for a value that does not fit; INTERNAL for a name that has no row.
-std::string config_string(std::string_view name);
+MYDEV_API std::string config_string(std::string_view name);
 
 // Raises as config_string does for the first variable whose value does not fit.
-void check_config();
+MYDEV_API void check_config();
 
 // One line for each MYDEV_* variable of the environment that has no row.
-std::vector<std::string> config_warnings();
+MYDEV_API std::vector<std::string> config_warnings();
 
 }  // namespace mydev

@@ -3,9 +3,11 @@
 
 #include <string>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Returns the path of the library `name`. The caller finds out whether it exists when it opens it.
-std::string installed_library(const char* name);
+MYDEV_API std::string installed_library(const char* name);
 
 }  // namespace mydev

@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 enum class InstructionSet {
@@ -16,18 +18,18 @@ enum class InstructionSet {
   kAvx512,    // kAvx2 and AVX-512 F, BW, DQ, VL
 };
 
-const char* instruction_set_name(InstructionSet isa) noexcept;  // "baseline", "avx2", "avx512"
+MYDEV_API const char* instruction_set_name(InstructionSet isa) noexcept;  // "baseline", "avx2", "avx512"
 
 // Returns the instruction sets that this build contains and this processor runs, from baseline to best.
-std::span<const InstructionSet> supported_instruction_sets();
+MYDEV_API std::span<const InstructionSet> supported_instruction_sets();
 
 // The best one that is built and that the processor has, or the one that `wanted` names, unless it is "auto". Both
 // lists go from baseline to best. Raises FAILED_PRECONDITION if they share none, INVALID_ARGUMENT if they do not share
 // `wanted`.
-InstructionSet choose_instruction_set(std::string_view wanted, std::span<const InstructionSet> built,
-                                      std::span<const InstructionSet> processor);
+MYDEV_API InstructionSet choose_instruction_set(std::string_view wanted, std::span<const InstructionSet> built,
+                                                std::span<const InstructionSet> processor);
 
 // The one in use, by MYDEV_ISA. Raises as choose_instruction_set.
-InstructionSet instruction_set();
+MYDEV_API InstructionSet instruction_set();
 
 }  // namespace mydev

@@ -4,9 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Appends the text in double quotes, with escapes for quotes, backslashes and control characters. It must be UTF-8.
-void append_json(std::string& out, std::string_view text);
+MYDEV_API void append_json(std::string& out, std::string_view text);
 
 }  // namespace mydev

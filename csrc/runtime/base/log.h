@@ -2,16 +2,17 @@
 #pragma once
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
 // Takes a message to its reader, or returns false if it cannot (any more). It must neither throw nor wait for a lock
 // that is held while a driver is called. Set by the Python layer, before any driver is loaded.
 using LogSink = bool (*)(mydev_log_level level, const char* message);
-void set_log_sink(LogSink sink) noexcept;
+MYDEV_API void set_log_sink(LogSink sink) noexcept;
 
 // Sends the message to the sink. If there is none, or it does not take the message, the message goes to stderr, from
 // the level of MYDEV_LOG (by default warning) on. Bytes that are not UTF-8 are replaced.
-void log(mydev_log_level level, const char* message) noexcept;
+MYDEV_API void log(mydev_log_level level, const char* message) noexcept;
 
 }  // namespace mydev

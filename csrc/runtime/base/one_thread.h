@@ -1,6 +1,8 @@
 // Limits parallel regions to one thread, where a team of threads would cost more than it gives.
 #pragma once
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // While it lives, parallel regions that this thread starts have one thread, if `one`.
@@ -9,7 +11,7 @@ namespace mydev {
 // threads than there are processors, libgomp (GCC's) lets no team wait awake between regions. Each region then begins
 // tens of microseconds later, on every thread. So work that is done once, beside the thread that computes, is better
 // done by one thread.
-class OneThread {
+class MYDEV_API OneThread {
  public:
   explicit OneThread(bool one = true) noexcept;
   ~OneThread();

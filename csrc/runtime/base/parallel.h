@@ -8,16 +8,18 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Elements per piece from which a fork pays (1.2 to 1.6 us), by cost per element.
 inline constexpr int64_t kGrainCheap = 32768;  // bound by memory: add, copy, compare
 inline constexpr int64_t kGrainHeavy = 8192;   // tens of instructions: exp, tanh, division chains
 
-int parallel_threads() noexcept;  // that a parallel_for here would use at most
+MYDEV_API int parallel_threads() noexcept;  // that a parallel_for here would use at most
 
-void parallel_for(int64_t count, int64_t grain, void (*body)(void* context, int64_t begin, int64_t end),
-                  void* context) noexcept;
+MYDEV_API void parallel_for(int64_t count, int64_t grain, void (*body)(void* context, int64_t begin, int64_t end),
+                            void* context) noexcept;
 
 // body(begin, end)
 template <typename Body>

@@ -13,10 +13,11 @@
 #include <utility>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
-class Error : public std::runtime_error {
+class MYDEV_API Error : public std::runtime_error {
  public:
   Error(mydev_code code, const std::string& message) : std::runtime_error(message), code_(code) {}
   mydev_code code() const noexcept { return code_; }
@@ -26,22 +27,22 @@ class Error : public std::runtime_error {
 };
 
 // "INVALID_ARGUMENT", ... ; "UNKNOWN" for a number that is no code.
-const char* code_name(mydev_code code) noexcept;
+MYDEV_API const char* code_name(mydev_code code) noexcept;
 
 // The owner of an error. The same code of a user's kernel, or of a driver, may be another exception to the layer above.
 enum class ErrorOwner : uint8_t { kRuntime, kCustomCall, kDriver };
 
 // Throws, through the raiser if one is installed. Never returns. Bytes of the message that are not UTF-8 are
 // replaced. A number that is no code becomes MYDEV_UNKNOWN.
-[[noreturn]] void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);
+[[noreturn]] MYDEV_API void raise(mydev_code code, const std::string& message, ErrorOwner owner = ErrorOwner::kRuntime);
 
 // The raiser must throw. Set once, before any other thread runs.
 using Raiser = void (*)(mydev_code code, const std::string& message, ErrorOwner owner);
-void set_raiser(Raiser raiser) noexcept;
+MYDEV_API void set_raiser(Raiser raiser) noexcept;
 
 // While one lives, this thread raises Errors, whatever raiser is installed. It is for code that turns an Error into a
 // code and a message.
-class RaiserBypass {
+class MYDEV_API RaiserBypass {
  public:
   RaiserBypass() noexcept;
   ~RaiserBypass();

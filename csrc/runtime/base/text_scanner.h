@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 constexpr bool is_digit(char c) noexcept {
@@ -26,7 +28,7 @@ constexpr int hex_digit(char c) noexcept {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-class TextScanner {
+class MYDEV_API TextScanner {
  public:
   // Tokens are separated by these characters, and by comments: from `comment` to the end of the line. "": there are
   // none.

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "runtime/base/api.h"
+
 // For the few thread-local words that hot paths read: static thread-local storage, so that a read is one instruction.
 // Use it for no more than these, since all libraries that are loaded late share 512 bytes of it. It is no compiler flag
 // either: that would reach libstdc++'s own thread-local variables (std::call_once), which are not static in a process
@@ -30,15 +32,15 @@ struct ThreadState {
   std::array<Stream*, kMaxDevices> current_streams{};  // nullptr: not looked up yet
 };
 
-MYDEV_STATIC_TLS extern constinit thread_local ThreadState* thread_state;
-MYDEV_STATIC_TLS extern constinit thread_local int current_device_index;
+MYDEV_API MYDEV_STATIC_TLS extern constinit thread_local ThreadState* thread_state;
+MYDEV_API MYDEV_STATIC_TLS extern constinit thread_local int current_device_index;
 
 // The calling thread's own record, made if need be; nullptr when the thread is past its end.
 ThreadState* register_thread();
 // For launches that have no thread record to be counted in.
 void count_unregistered_launch() noexcept;
 // Launches of all threads, past ones included.
-uint64_t total_launches() noexcept;
+MYDEV_API uint64_t total_launches() noexcept;
 // Clears the current streams of the calling thread: for a forked child.
 void forget_current_streams() noexcept;
 

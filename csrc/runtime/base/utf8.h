@@ -4,10 +4,12 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
-bool is_utf8(std::string_view text) noexcept;
+MYDEV_API bool is_utf8(std::string_view text) noexcept;
 // The text with a question mark for each byte that belongs to no character.
-std::string to_utf8(std::string_view text);
+MYDEV_API std::string to_utf8(std::string_view text);
 
 }  // namespace mydev

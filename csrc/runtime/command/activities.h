@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/command/command_hooks.h"
 
 namespace mydev {
@@ -34,14 +35,14 @@ struct Activity {
 };
 
 // Forgets earlier activities, and begins to record.
-void begin_activities();
+MYDEV_API void begin_activities();
 // Ends recording. Returns the activities that have run, in the order of submission.
-std::vector<Activity> end_activities();
+MYDEV_API std::vector<Activity> end_activities();
 
 // A cause is what the calling thread works for from now on: an operator, or a range that the user has named. Causes
 // nest.
 enum class Cause : uint8_t { kOperator, kAnnotation };
-void push_cause(Cause cause, uint64_t id);
-void pop_cause(Cause cause);  // does nothing where recording began after the push
+MYDEV_API void push_cause(Cause cause, uint64_t id);
+MYDEV_API void pop_cause(Cause cause);  // does nothing where recording began after the push
 
 }  // namespace mydev

@@ -10,13 +10,14 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
 enum class CommandKind : uint8_t { kLaunch, kCopy, kFill, kHostCall };
-const char* command_kind_name(CommandKind kind) noexcept;  // "launch", "copy", "fill", "host call"
+MYDEV_API const char* command_kind_name(CommandKind kind) noexcept;  // "launch", "copy", "fill", "host call"
 
 struct CommandRecord {
   uint64_t id = 0;  // from 1 on, in the order of submission; of commands that hooks saw
@@ -44,16 +45,16 @@ struct CommandHook {
   void (*finished)(void* context, const CommandRecord& record) = nullptr;
   void* context = nullptr;
 };
-int add_command_hook(const CommandHook& hook);  // an id for remove_command_hook
+MYDEV_API int add_command_hook(const CommandHook& hook);  // an id for remove_command_hook
 // Waits for no command: on asynchronous streams, synchronize first, or the hook may still be called later.
-void remove_command_hook(int id);
+MYDEV_API void remove_command_hook(int id);
 
 namespace detail {
 
-extern std::atomic<bool> instrumented;  // there is a hook
+MYDEV_API extern std::atomic<bool> instrumented;  // there is a hook
 
 // Reports a command that is being submitted to the hooks. The constructor begins the command's time.
-class ObservedCommand {
+class MYDEV_API ObservedCommand {
  public:
   explicit ObservedCommand(const CommandRecord& record);
   // Calls the hooks. `ends_here`: the command has run when it was submitted, whatever the stream.

@@ -12,15 +12,16 @@
 #include <string_view>
 
 #include "mydev/driver_extensions.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/device.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
 // Returns the extension's table; nullptr if the device's driver compiles no programs.
-const mydev_programs_extension* program_compiler_of(const Device& device);
+MYDEV_API const mydev_programs_extension* program_compiler_of(const Device& device);
 
-class Executable {
+class MYDEV_API Executable {
  public:
   // Waits for the compiler, maybe for minutes. Returns nullptr, and the reason, if it declines the program. Raises its
   // failure. `name` lives as long as the process, for errors and traces.

@@ -7,12 +7,13 @@
 #include <functional>
 #include <string>
 
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
 // A Capture that may take host functions.
-class HostFunctionCapture {
+class MYDEV_API HostFunctionCapture {
  public:
   HostFunctionCapture() = default;
   virtual ~HostFunctionCapture() = default;
@@ -27,6 +28,6 @@ class HostFunctionCapture {
 // function becomes the stream's error, with `name`, which lives as long as the process, and the Python line. The
 // function may give work to the device but must not wait for any. In a capture that takes host functions it becomes a
 // step, which runs at each replay; other captures raise FAILED_PRECONDITION at once.
-void launch_host_function(Stream& stream, const char* name, std::function<void()> function);
+MYDEV_API void launch_host_function(Stream& stream, const char* name, std::function<void()> function);
 
 }  // namespace mydev

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "runtime/base/api.h"
 #include "runtime/command/command_hooks.h"
 
 namespace mydev {
@@ -35,9 +36,9 @@ class HostWork {
 
 // Submits Stream::host_call as a command. An exception of the function sticks to the stream, with the name and the
 // Python line.
-void submit_host_call(Stream& stream, const char* name, std::function<void()> function);
+MYDEV_API void submit_host_call(Stream& stream, const char* name, std::function<void()> function);
 // The same, but a stream that is not asynchronous calls the function as HostWork, and its exceptions are raised here:
 // as INTERNAL those that are no Error.
-void call_in_order(Stream& stream, const char* name, std::function<void()> function);
+MYDEV_API void call_in_order(Stream& stream, const char* name, std::function<void()> function);
 
 }  // namespace mydev

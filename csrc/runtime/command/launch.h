@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/api.h"
 #include "runtime/base/thread_state.h"
 #include "runtime/command/command_hooks.h"
 #include "runtime/command/decision.h"
@@ -39,13 +40,13 @@ struct LaunchMode {
   const CompiledLaunch* compiled = nullptr;  // of a kernel that was compiled at run time; `kernel` is what it shows
 };
 // Does what launch() does. Returns the reason of a record that declined, and nothing when the launch was accepted.
-std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
-                                             LaunchMode mode);
+MYDEV_API std::optional<std::string> launch_or_decline(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream,
+                                                       LaunchMode mode);
 
 // Does what launch() does, for a kernel of a module. The frame's buffers are those of the kernel's parameters, with as
 // many results as it writes; its attributes are the numbers. Raises INVALID_ARGUMENT if they are not, or if the stream
 // is another device's. While the stream captures, the launch goes to the capture, with all that it needs.
-void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream);
+MYDEV_API void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream);
 
 // Launches since the process began; for tests and statistics.
 inline uint64_t launch_count() noexcept {
@@ -53,7 +54,7 @@ inline uint64_t launch_count() noexcept {
 }
 
 namespace detail {
-void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision);
+MYDEV_API void launch_slowly(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision);
 }  // namespace detail
 
 inline void launch(const mydev_kernel& kernel, mydev_frame& frame, Stream& stream, void* decision) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/device.h"
 
@@ -15,7 +16,7 @@ namespace mydev {
 // failures before that are told without.
 using FailureExplainer = std::optional<std::string> (*)(const mydev_kernel& kernel, const mydev_frame& frame,
                                                         mydev_code code);
-void set_failure_explainer(FailureExplainer explainer) noexcept;
+MYDEV_API void set_failure_explainer(FailureExplainer explainer) noexcept;
 
 struct LaunchFailure {
   std::string message;
@@ -25,7 +26,7 @@ struct LaunchFailure {
 // Takes the kernel's message. `source` comes from source_location(); it is "" for a launch that is still under way.
 LaunchFailure describe_launch_failure(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
                                       mydev_code code, const char* source);
-[[noreturn]] void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame, const Device& device,
-                                     mydev_code code);
+[[noreturn]] MYDEV_API void raise_launch_error(const mydev_kernel& kernel, const mydev_frame& frame,
+                                               const Device& device, mydev_code code);
 
 }  // namespace mydev

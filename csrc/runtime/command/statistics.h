@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/command/command_hooks.h"
 
 namespace mydev {
@@ -20,9 +21,9 @@ struct CommandRow {
 };
 
 // Begin and end counting; calls nest. Work that is not done when counting ends is not counted.
-void begin_command_statistics();
-void end_command_statistics();
+MYDEV_API void begin_command_statistics();
+MYDEV_API void end_command_statistics();
 // Returns the rows since the process began, with the most time first.
-std::vector<CommandRow> command_rows();
+MYDEV_API std::vector<CommandRow> command_rows();
 
 }  // namespace mydev

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "mydev/driver.h"
+#include "runtime/base/api.h"
 #include "runtime/base/thread_state.h"
 
 namespace mydev {
@@ -25,12 +26,12 @@ struct Device {
 };
 
 // Number of devices; loads the driver. 0 if that fails: driver_error() (driver_life_cycle.h) then says why.
-int device_count() noexcept;
+MYDEV_API int device_count() noexcept;
 
 namespace detail {
-extern std::atomic<unsigned> loaded_device_count;  // 0 until the driver is loaded, and in a bad fork
-extern Device* const devices;
-Device& load_device(int index);
+MYDEV_API extern std::atomic<unsigned> loaded_device_count;  // 0 until the driver is loaded, and in a bad fork
+MYDEV_API extern Device* const devices;
+MYDEV_API Device& load_device(int index);
 }  // namespace detail
 
 // Raises INVALID_ARGUMENT naming the valid range. Fast: an array look-up once loaded.
@@ -47,14 +48,14 @@ inline int current_device() noexcept {
 inline Device& current_device_object() {
   return device(current_device());
 }
-void set_current_device(int index);               // checked
-int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
+MYDEV_API void set_current_device(int index);               // checked
+MYDEV_API int exchange_current_device(int index) noexcept;  // index < 0: no change; returns the previous; unchecked
 
 // Returns what the driver knows of any pointer. The kind is ORDINARY if the driver does not know it, or none is loaded.
-mydev_pointer_info driver_pointer_info(const void* pointer) noexcept;
+MYDEV_API mydev_pointer_info driver_pointer_info(const void* pointer) noexcept;
 
 // Brackets host access to a device's memory; free if the driver needs no brackets.
-class HostAccess {
+class MYDEV_API HostAccess {
  public:
   explicit HostAccess(Device& device);
   ~HostAccess();
@@ -66,7 +67,7 @@ class HostAccess {
 };
 
 namespace detail {
-[[noreturn]] void raise_driver_error(const Device& device, mydev_code code, const char* what);
+[[noreturn]] MYDEV_API void raise_driver_error(const Device& device, mydev_code code, const char* what);
 }
 // Turns a driver's failing code into an exception: "<what> failed on device 0: <driver's message> [CODE]".
 inline void check_driver(const Device& device, mydev_code code, const char* what) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "mydev/driver.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/driver_extensions.h"
 
 namespace mydev {
@@ -24,15 +25,15 @@ struct LoadedDriver {
 
 // Loads the driver, unless that was done before. nullptr without one; driver_error() then says why. Both the driver and
 // the properties live until the process ends.
-const LoadedDriver* load_driver_once() noexcept;
+MYDEV_API const LoadedDriver* load_driver_once() noexcept;
 // For callers that load_driver_once gave nullptr.
-[[noreturn]] void raise_driver_missing();
+[[noreturn]] MYDEV_API void raise_driver_missing();
 // A driver whose functions all fail with the advice to spawn: for the devices that a forked child has inherited.
 const mydev_driver_api& forked_driver() noexcept;
 
 // Returns the driver's extension of that name; nullptr if the driver does not have it. It is also nullptr for the table
 // of another driver, which only passes on what driver.h has.
-const DriverExtension* find_extension(const mydev_driver_api& driver, std::string_view name) noexcept;
+MYDEV_API const DriverExtension* find_extension(const mydev_driver_api& driver, std::string_view name) noexcept;
 template <typename Table>
 const Table* extension_of(const mydev_driver_api& driver, std::string_view name) noexcept {
   const DriverExtension* const extension = find_extension(driver, name);
@@ -40,10 +41,10 @@ const Table* extension_of(const mydev_driver_api& driver, std::string_view name)
 }
 
 // Why no driver is loaded ("" when all is well). Loads it.
-const char* driver_error() noexcept;
+MYDEV_API const char* driver_error() noexcept;
 // True once a driver has been loaded in this process (not its forked children).
-bool driver_loaded() noexcept;
+MYDEV_API bool driver_loaded() noexcept;
 // True in a forked child whose parent had loaded the driver: nothing works there.
-bool in_bad_fork() noexcept;
+MYDEV_API bool in_bad_fork() noexcept;
 
 }  // namespace mydev

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mydev/driver.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/driver_extensions.h"
 
 namespace mydev {
@@ -22,12 +23,12 @@ struct OpenDriver {
 // Opens, checks and initializes the driver, which lives until the process ends. Raises NOT_FOUND (no such driver),
 // FAILED_PRECONDITION (not a driver, wrong version, entry or table of an extension missing), or what initialize
 // returned.
-const OpenDriver& load_driver(const std::string& spec);
+MYDEV_API const OpenDriver& load_driver(const std::string& spec);
 
 namespace detail {
 // Puts the functions of the validation layer before the driver's in its table. They and the line of Python that they
 // name lie above this folder (validation/validation.h). Called before initialize.
-void validate_driver(mydev_driver_api& table);
+MYDEV_API void validate_driver(mydev_driver_api& table);
 }  // namespace detail
 
 }  // namespace mydev

@@ -3,9 +3,11 @@
 
 #include <string>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 // Makes calls that need the driver raise this reason from now on. Does nothing if the driver was needed before.
-void refuse_driver(std::string reason);
+MYDEV_API void refuse_driver(std::string reason);
 
 }  // namespace mydev

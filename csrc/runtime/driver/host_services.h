@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -20,7 +21,7 @@ class LaunchCompletion {
 };
 
 namespace detail {
-extern const mydev_host_services services;
+MYDEV_API extern const mydev_host_services services;
 
 // memory/workspace.cpp defines these, since the allocator lies above this folder.
 mydev_code allocate_workspace(int32_t device, mydev_stream handle, uint64_t bytes, void** out_data);

@@ -15,15 +15,16 @@
 #include <vector>
 
 #include "mydev/driver_extensions.h"
+#include "runtime/base/api.h"
 #include "runtime/driver/device.h"
 
 namespace mydev {
 
 // Returns the extension's table; nullptr if the device's driver has no compiler.
-const mydev_compiler_extension* compiler_of(const Device& device);
+MYDEV_API const mydev_compiler_extension* compiler_of(const Device& device);
 // Returns the languages that the device's driver compiles, the best first; none if it has no compiler. Raises the
 // driver's failure.
-std::vector<std::string> compiler_languages(const Device& device);
+MYDEV_API std::vector<std::string> compiler_languages(const Device& device);
 
 // The parameters of a kernel's function: pointers to memory that it only writes, that it reads and writes, and that it
 // only reads, in this order; then numbers.
@@ -39,7 +40,7 @@ struct KernelParameters {
 
 class CompiledKernel;
 
-class KernelModule : public std::enable_shared_from_this<KernelModule> {
+class MYDEV_API KernelModule : public std::enable_shared_from_this<KernelModule> {
  public:
   // Waits for the compiler, maybe for seconds. `language` is one of the device's, or MYDEV_MODULE_BINARY with the bytes
   // of binary(). Raises INVALID_ARGUMENT with what the compiler says, or for another language; UNIMPLEMENTED for a
@@ -98,7 +99,7 @@ class CompiledKernel {
 };
 
 // Whether the record is shown() of some kernel.
-bool is_compiled_kernel(const mydev_kernel& kernel) noexcept;
+MYDEV_API bool is_compiled_kernel(const mydev_kernel& kernel) noexcept;
 
 // A launch of a compiled kernel has these beside its frame.
 struct CompiledLaunch {
@@ -106,7 +107,7 @@ struct CompiledLaunch {
   mydev_geometry geometry;
 };
 
-mydev_geometry make_geometry(const std::array<uint32_t, 3>& grid, const std::array<uint32_t, 3>& group,
-                             uint64_t local_memory = 0) noexcept;
+MYDEV_API mydev_geometry make_geometry(const std::array<uint32_t, 3>& grid, const std::array<uint32_t, 3>& group,
+                                       uint64_t local_memory = 0) noexcept;
 
 }  // namespace mydev

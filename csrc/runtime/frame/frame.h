@@ -11,13 +11,14 @@
 #include <string>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
 inline constexpr int kMaxRank = 16;  // of a frame built on the stack; higher ranks fall back
 
-int64_t dtype_size(mydev_dtype dtype) noexcept;      // bytes; 0 if not a fixed-size element type
-const char* dtype_name(mydev_dtype dtype) noexcept;  // "f32", ...; "invalid"
+MYDEV_API int64_t dtype_size(mydev_dtype dtype) noexcept;      // bytes; 0 if not a fixed-size element type
+MYDEV_API const char* dtype_name(mydev_dtype dtype) noexcept;  // "f32", ...; "invalid"
 
 inline bool is_scalar(const mydev_buffer& buffer) noexcept {
   return (buffer.flags & MYDEV_BUFFER_SCALAR) != 0;
@@ -63,18 +64,18 @@ inline mydev_frame make_frame(std::span<const mydev_buffer> buffers, uint32_t nu
   return frame;
 }
 
-struct FrameDeleter {
+struct MYDEV_API FrameDeleter {
   void operator()(mydev_frame* frame) const noexcept;
 };
 using OwnedFrame = std::unique_ptr<mydev_frame, FrameDeleter>;
 // Deep copy: buffers, sizes, strides, scalar operands, attributes with their names and arrays. Scratch, device memory
 // and the plan's decision are shared.
-OwnedFrame clone_frame(const mydev_frame& frame);
+MYDEV_API OwnedFrame clone_frame(const mydev_frame& frame);
 // The same into memory of the caller, aligned to 8, of at least cloned_bytes(). The frame lies at its start.
 size_t cloned_bytes(const mydev_frame& frame) noexcept;
 mydev_frame* clone_frame_into(const mydev_frame& frame, void* memory) noexcept;
 
 // "mydev.add(out f32[2,3], f32[2,3]{1,0}, f32[2,3] {strides}; alpha=1)": kernel, operands, attributes.
-std::string describe_frame(const mydev_kernel& kernel, const mydev_frame& frame);
+MYDEV_API std::string describe_frame(const mydev_kernel& kernel, const mydev_frame& frame);
 
 }  // namespace mydev

@@ -8,16 +8,17 @@
 #include <string>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
 void give_kernel_message(const mydev_frame* frame, const char* message);
 // Returns the message and no longer keeps it; nothing if the kernel gave none.
-std::optional<std::string> take_kernel_message(const mydev_frame& frame);
+MYDEV_API std::optional<std::string> take_kernel_message(const mydev_frame& frame);
 
 namespace detail {
-extern std::atomic<size_t> kernel_messages_left;  // given and not taken yet
-void erase_kernel_message(const mydev_frame& frame) noexcept;
+MYDEV_API extern std::atomic<size_t> kernel_messages_left;  // given and not taken yet
+MYDEV_API void erase_kernel_message(const mydev_frame& frame) noexcept;
 }  // namespace detail
 
 // Called after a success: a kernel that gives a message and returns OK all the same leaves the message behind. Inline,

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/memory/memory_pool.h"
 
 namespace mydev {
@@ -19,7 +20,7 @@ struct Reservation {
   size_t bytes;  // as asked for, never 0
 };
 
-class AddressSpace final : public MemoryPool {
+class MYDEV_API AddressSpace final : public MemoryPool {
  public:
   explicit AddressSpace(int device);
   ~AddressSpace() override;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
 struct AllocatorSettings {
@@ -20,7 +22,7 @@ struct AllocatorSettings {
 
 // Raises INVALID_ARGUMENT for a max_split_size below medium_segment_size, a medium_segment_size below 10 MiB, or a
 // threshold outside [0, 1).
-void set_allocator_settings(const AllocatorSettings& settings);
-const AllocatorSettings& allocator_settings() noexcept;
+MYDEV_API void set_allocator_settings(const AllocatorSettings& settings);
+MYDEV_API const AllocatorSettings& allocator_settings() noexcept;
 
 }  // namespace mydev

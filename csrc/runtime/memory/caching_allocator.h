@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/memory/allocator_settings.h"
 #include "runtime/memory/allocator_statistics.h"
 #include "runtime/memory/memory_block.h"
@@ -30,31 +31,31 @@ namespace mydev {
 
 // Never nullptr; bytes == 0 gives a block with data == nullptr. Raises RESOURCE_EXHAUSTED. At most 20 ns with the
 // matching free when a cached block fits.
-Block* allocate(Stream& stream, size_t bytes);
-void retain(Block& block) noexcept;
-void release(Block& block) noexcept;  // the last one frees it, stream-ordered
+MYDEV_API Block* allocate(Stream& stream, size_t bytes);
+MYDEV_API void retain(Block& block) noexcept;
+MYDEV_API void release(Block& block) noexcept;  // the last one frees it, stream-ordered
 
 // The live block whose memory begins at `data`; nullptr if none. Only for host-accessible devices.
-Block* find_block(const void* data) noexcept;
+MYDEV_API Block* find_block(const void* data) noexcept;
 // The live block whose memory holds `data`, wherever it begins; nullptr if none. For any device; takes a lock.
-Block* block_containing(int device, const void* data) noexcept;
+MYDEV_API Block* block_containing(int device, const void* data) noexcept;
 // The device whose memory holds `data`, or -1.
-int device_of_pointer(const void* data) noexcept;
+MYDEV_API int device_of_pointer(const void* data) noexcept;
 
-void record_stream(Block& block, Stream& stream);
-void empty_cache(int device);  // releases every cached segment to the driver; waits for deferred frees
-AllocatorStats allocator_stats(int device);
-void reset_accumulated_stats(int device);
-void reset_peak_stats(int device);
-std::vector<SegmentSnapshot> memory_snapshot();
+MYDEV_API void record_stream(Block& block, Stream& stream);
+MYDEV_API void empty_cache(int device);  // releases every cached segment to the driver; waits for deferred frees
+MYDEV_API AllocatorStats allocator_stats(int device);
+MYDEV_API void reset_accumulated_stats(int device);
+MYDEV_API void reset_peak_stats(int device);
+MYDEV_API std::vector<SegmentSnapshot> memory_snapshot();
 
 // Free and total bytes of the device as the driver sees them.
-void memory_info(int device, uint64_t& free_bytes, uint64_t& total_bytes);
+MYDEV_API void memory_info(int device, uint64_t& free_bytes, uint64_t& total_bytes);
 // Fraction (0, 1] of the device's total memory that this process may reserve.
-void set_memory_fraction(int device, double fraction);
-double memory_fraction(int device);
+MYDEV_API void set_memory_fraction(int device, double fraction);
+MYDEV_API double memory_fraction(int device);
 
 // Called on a thread the first time that it allocates; at most one callback, set before other threads run.
-void set_thread_cache_created_callback(void (*callback)());
+MYDEV_API void set_thread_cache_created_callback(void (*callback)());
 
 }  // namespace mydev

@@ -9,12 +9,14 @@
 
 #include <atomic>
 
+#include "runtime/base/api.h"
+
 namespace mydev {
 
-void set_memory_caching(bool on) noexcept;
+MYDEV_API void set_memory_caching(bool on) noexcept;
 
 namespace detail {
-extern constinit std::atomic<bool> memory_uncached;
+MYDEV_API extern constinit std::atomic<bool> memory_uncached;
 }
 
 inline bool memory_cached() noexcept {

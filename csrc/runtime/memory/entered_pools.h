@@ -8,14 +8,15 @@
 
 #include <memory>
 
+#include "runtime/base/api.h"
 #include "runtime/memory/private_pool.h"
 
 namespace mydev {
 
 // May nest. The pool lives at least until it is left.
-void enter_pool(int device, std::shared_ptr<PrivatePool> pool);
+MYDEV_API void enter_pool(int device, std::shared_ptr<PrivatePool> pool);
 // Ends the last entry of this thread into the pool. Raises FAILED_PRECONDITION if there is none.
-void leave_pool(int device, PoolId pool);
+MYDEV_API void leave_pool(int device, PoolId pool);
 
 // --- for the allocator ---
 

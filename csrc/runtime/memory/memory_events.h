@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/base/api.h"
 #include "runtime/memory/memory_block.h"
 
 namespace mydev {
@@ -33,7 +34,7 @@ struct MemoryEvent {
 };
 
 using MemoryObserver = void (*)(const MemoryEvent& event);
-void set_memory_observer(MemoryObserver observer) noexcept;  // nullptr: none
+MYDEV_API void set_memory_observer(MemoryObserver observer) noexcept;  // nullptr: none
 
 namespace detail {
 extern std::atomic<MemoryObserver> memory_observer;

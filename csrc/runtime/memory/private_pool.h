@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/memory/memory_pool.h"
 
 namespace mydev {
@@ -24,7 +25,7 @@ struct PoolOptions {
   bool returns_memory = false;  // see above
 };
 
-class PrivatePool final : public MemoryPool {
+class MYDEV_API PrivatePool final : public MemoryPool {
  public:
   // Returns a new id {n, 0}: for graphs.
   static PoolId next_id();
@@ -53,7 +54,7 @@ class PrivatePool final : public MemoryPool {
 // --- for the allocator, which may hold its locks ---
 
 // Returns the id of the live pool whose key it is, or {0, 0}.
-PoolId pool_of_key(const Stream& key);
+MYDEV_API PoolId pool_of_key(const Stream& key);
 // Keys of pools that serve the stream as a last resort.
 std::vector<Stream*> last_resort_keys(const Stream& stream);
 

@@ -7,16 +7,17 @@
 
 #include <cstddef>
 
+#include "runtime/base/api.h"
 #include "runtime/memory/caching_allocator.h"
 
 namespace mydev {
 
 // Raises RESOURCE_EXHAUSTED. Given back with release().
-Block* allocate_while_running(int device, mydev_stream stream, size_t bytes);
+MYDEV_API Block* allocate_while_running(int device, mydev_stream stream, size_t bytes);
 
 // While one lives, this thread gives work to a stream. Code that it runs meanwhile, above all a driver's launch, asks
 // for memory in the order of launches.
-class LaunchScope {
+class MYDEV_API LaunchScope {
  public:
   LaunchScope() noexcept;
   ~LaunchScope();

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 
 namespace mydev {
 
@@ -18,7 +19,7 @@ struct Block;
 struct CompiledLaunch;
 class Stream;
 
-class Capture : public std::enable_shared_from_this<Capture> {
+class MYDEV_API Capture : public std::enable_shared_from_this<Capture> {
  public:
   virtual ~Capture() = default;
   Capture() = default;
@@ -41,6 +42,6 @@ class Capture : public std::enable_shared_from_this<Capture> {
 };
 
 // Raises FAILED_PRECONDITION: `what` ("synchronizing the stream") cannot be captured.
-[[noreturn]] void raise_not_captured(const Stream& stream, const char* what);
+[[noreturn]] MYDEV_API void raise_not_captured(const Stream& stream, const char* what);
 
 }  // namespace mydev

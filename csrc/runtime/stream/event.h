@@ -6,12 +6,13 @@
 #include <memory>
 
 #include "mydev/driver.h"
+#include "runtime/base/api.h"
 #include "runtime/stream/shared_event.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
-class Event {
+class MYDEV_API Event {
  public:
   Event(int device, bool timing);
   ~Event();

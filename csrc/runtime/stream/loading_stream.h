@@ -7,11 +7,12 @@
 
 #include <mutex>
 
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
-Stream& loading_stream(int device);
-std::unique_lock<std::mutex> lock_loading(int device);
+MYDEV_API Stream& loading_stream(int device);
+MYDEV_API std::unique_lock<std::mutex> lock_loading(int device);
 
 }  // namespace mydev

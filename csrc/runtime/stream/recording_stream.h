@@ -6,12 +6,13 @@
 
 #include <mutex>
 
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
-Stream& recording_stream(int device);
+MYDEV_API Stream& recording_stream(int device);
 // Locks the recording streams of all devices.
-std::unique_lock<std::mutex> lock_recording();
+MYDEV_API std::unique_lock<std::mutex> lock_recording();
 
 }  // namespace mydev

@@ -11,11 +11,12 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
-class SharedEvent : public std::enable_shared_from_this<SharedEvent> {
+class MYDEV_API SharedEvent : public std::enable_shared_from_this<SharedEvent> {
  public:
   static std::shared_ptr<SharedEvent> create();
   // Opens the event whose handle() was called in any process of this machine and user. Raises INVALID_ARGUMENT for text

@@ -6,10 +6,11 @@
 // wait for another. Made at first use, never destroyed. Thread-safe.
 #pragma once
 
+#include "runtime/base/api.h"
 #include "runtime/stream/stream.h"
 
 namespace mydev {
 
-Stream& staging_stream(int device);
+MYDEV_API Stream& staging_stream(int device);
 
 }  // namespace mydev

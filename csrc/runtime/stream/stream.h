@@ -15,6 +15,7 @@
 #include <string>
 
 #include "mydev/driver.h"
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/device.h"
 #include "runtime/stream/capture.h"
@@ -32,7 +33,7 @@ struct TransferNote {
 // "copy to the host of 64 bytes from 0x7f.. to 0x7f.., submitted at train.py:12 in step"
 std::string describe_transfer(const TransferNote& note);
 
-class Stream {
+class MYDEV_API Stream {
  public:
   Stream(Device& device, mydev_stream handle, int64_t id, int priority) noexcept;
   // The same stream of the driver under another key of the allocator, which keeps its memory apart; released with

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/base/thread_state.h"
 #include "runtime/stream/stream.h"
 
@@ -17,10 +18,10 @@ namespace mydev {
 inline constexpr int kPoolSize = 32;
 
 namespace detail {
-Stream& look_up_current_stream(int device);
+MYDEV_API Stream& look_up_current_stream(int device);
 }  // namespace detail
 
-Stream& default_stream(int device);
+MYDEV_API Stream& default_stream(int device);
 inline Stream& current_stream(int device) {
   if (static_cast<unsigned>(device) < unsigned{kMaxDevices}) [[likely]] {
     if (Stream* stream = detail::thread_state->current_streams[static_cast<unsigned>(device)]) [[likely]] {
@@ -29,24 +30,24 @@ inline Stream& current_stream(int device) {
   }
   return detail::look_up_current_stream(device);
 }
-Stream& exchange_current_stream(Stream& stream);  // of its device; returns the previous
+MYDEV_API Stream& exchange_current_stream(Stream& stream);  // of its device; returns the previous
 // priority < 0: high pool; else low pool.
-Stream& stream_from_pool(int device, int priority);
+MYDEV_API Stream& stream_from_pool(int device, int priority);
 // Raises INVALID_ARGUMENT for an id that names no stream, or one that was released.
-Stream& stream_by_id(int device, int64_t id);
-Stream& register_external_stream(int device, mydev_stream handle);
+MYDEV_API Stream& stream_by_id(int device, int64_t id);
+MYDEV_API Stream& register_external_stream(int device, mydev_stream handle);
 // Its id names no stream from now on, and using it raises FAILED_PRECONDITION; the handle stays its owner's.
-void release_external_stream(Stream& stream);
+MYDEV_API void release_external_stream(Stream& stream);
 // Streams of the device that have been used, in order of id.
-std::vector<Stream*> existing_streams(int device);
+MYDEV_API std::vector<Stream*> existing_streams(int device);
 
 // Waits for all streams of the device; raises the sticky error of any (and clears it).
-void synchronize_device(Device& device);
+MYDEV_API void synchronize_device(Device& device);
 
 // Waits for all streams of all devices, and leaves their errors: for the end of the process.
-void wait_for_streams() noexcept;
+MYDEV_API void wait_for_streams() noexcept;
 // Makes the end of the process wait for streams before it runs the exit handlers and static destructors that exist by
 // now. Called at the first stream, and after loading a library whose code streams run.
-void wait_for_streams_at_exit();
+MYDEV_API void wait_for_streams_at_exit();
 
 }  // namespace mydev

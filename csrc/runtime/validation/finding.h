@@ -8,12 +8,13 @@
 #include <string>
 
 #include "mydev/custom_call.h"
+#include "runtime/base/api.h"
 #include "runtime/validation/validation.h"
 
 namespace mydev::validation {
 
 // Thrown by checks, and caught before the C boundary.
-class Finding : public std::runtime_error {
+class MYDEV_API Finding : public std::runtime_error {
  public:
   Finding(mydev_code code, const std::string& message) : std::runtime_error(message), code_(code) {}
   mydev_code code() const noexcept { return code_; }

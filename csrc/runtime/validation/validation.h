@@ -17,9 +17,11 @@
 
 #include <cstdint>
 
+#include "runtime/base/api.h"
+
 namespace mydev::validation {
 
 // Returns the number of findings in this process.
-uint64_t findings() noexcept;
+MYDEV_API uint64_t findings() noexcept;
 
 }  // namespace mydev::validation

@@ -9,11 +9,12 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 
 namespace mydev::stablehlo {
 
-class Cursor {
+class MYDEV_API Cursor {
  public:
   Cursor() = default;
   // `offset` of the first byte in the program, for messages.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <span>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::stablehlo {
@@ -21,8 +22,8 @@ struct Version {
 inline constexpr Version kNewestVersion{1, 13, 0};
 
 // True if bytes begin as MLIR bytecode does.
-bool is_bytecode(std::span<const std::byte> bytes) noexcept;
+MYDEV_API bool is_bytecode(std::span<const std::byte> bytes) noexcept;
 // The module keeps a copy of the bytes.
-Module read_bytecode(std::span<const std::byte> bytes);
+MYDEV_API Module read_bytecode(std::span<const std::byte> bytes);
 
 }  // namespace mydev::stablehlo

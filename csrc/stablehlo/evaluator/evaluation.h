@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::stablehlo {
@@ -23,15 +24,15 @@ inline constexpr std::string_view kApproxTopK = "ApproxTopK";
 
 // The operation must pass verify(). Its types must be static, and its regions, if it has any, bodies of scalars. Raises
 // UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.
-Evaluation make_evaluation(const Module& module, const Operation& op);
+MYDEV_API Evaluation make_evaluation(const Module& module, const Operation& op);
 
 // Returns how rng_bit_generator sees its output with Threefry, as XLA does: [o, n, i], along whose n two elements have
 // the words of one block.
-std::array<int64_t, 3> threefry_shape(const Type& output);
+MYDEV_API std::array<int64_t, 3> threefry_shape(const Type& output);
 
 // Computes a custom call to one of XLA's own targets: Qr, ProductOfElementaryHouseholderReflectors, Eigh. Elements of a
 // tuple are results of their own. Empty for other targets. Raises UNIMPLEMENTED if the operands' number or kind is not
 // supported, INVALID_ARGUMENT if sizes or results do not fit the target.
-Evaluation make_evaluation_of_target(const Operation& op);
+MYDEV_API Evaluation make_evaluation_of_target(const Operation& op);
 
 }  // namespace mydev::stablehlo

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/element_type.h"
 
 namespace mydev::stablehlo {
@@ -16,11 +17,11 @@ struct Number {
   double real = 0, imaginary = 0;
 };
 
-Number load(ElementType type, const std::byte* from) noexcept;
+MYDEV_API Number load(ElementType type, const std::byte* from) noexcept;
 // Rounds to nearest, halves to even; integers wrap round.
-void store(ElementType type, const Number& number, std::byte* to) noexcept;
+MYDEV_API void store(ElementType type, const Number& number, std::byte* to) noexcept;
 // The number that load() gives after store() wrote this one.
-Number rounded(ElementType type, const Number& number) noexcept;
+MYDEV_API Number rounded(ElementType type, const Number& number) noexcept;
 // Converts as XLA does. A float becomes the nearest integer toward zero that the type holds, NaN becomes 0. A number
 // becomes a pred by != 0. A complex number gives its real part.
 Number converted(ElementType from, ElementType to, const Number& number) noexcept;

@@ -1,13 +1,14 @@
 // Operators that compute element by element, applied to one element.
 #pragma once
 
+#include "runtime/base/api.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/ir/operation.h"
 
 namespace mydev::stablehlo {
 
 // True for add, compare, select, convert, ...; not for map, and for bitcast_convert only if it keeps the width.
-bool is_elementwise(const Operation& op) noexcept;
+MYDEV_API bool is_elementwise(const Operation& op) noexcept;
 
 // Immutable; any thread.
 class ScalarOperation {

@@ -5,13 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "stablehlo/evaluator/scalar_operation.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::stablehlo {
 
 // Immutable; any thread. Refers to the module.
-class ScalarProgram {
+class MYDEV_API ScalarProgram {
  public:
   // The region has one block whose arguments, results and operations are scalars. Raises UNIMPLEMENTED, with the
   // operation, for operations that are not computed element by element, and for values from outside that are no

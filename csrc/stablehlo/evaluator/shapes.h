@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/base/parallel.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/ir/operation.h"
@@ -70,8 +71,8 @@ inline void set_element(const Type& type, std::byte* data, int64_t index, const 
 }
 
 // Reads dense integers, as operands that give sizes are. dynamic_shapes.cpp
-Sizes numbers_of(const Type& type, const std::byte* data);
+MYDEV_API Sizes numbers_of(const Type& type, const std::byte* data);
 // Raises INVALID_ARGUMENT, with the operation, unless the operand gives the sizes that the result's type needs.
-void require_sizes(const Operation& op, size_t operand, const Sizes& expected, const Sizes& given);
+MYDEV_API void require_sizes(const Operation& op, size_t operand, const Sizes& expected, const Sizes& given);
 
 }  // namespace mydev::stablehlo

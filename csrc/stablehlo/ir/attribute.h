@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/sharding.h"
 #include "stablehlo/ir/type.h"
 
@@ -28,7 +29,7 @@ struct NamedAttribute {
 using ArrayAttribute = std::vector<const Attribute*>;
 using Dictionary = std::vector<NamedAttribute>;
 // The attribute of that name, or nullptr.
-const Attribute* find(const Dictionary& dictionary, std::string_view name) noexcept;
+MYDEV_API const Attribute* find(const Dictionary& dictionary, std::string_view name) noexcept;
 
 struct Unit {};  // it is there: nothing else is said
 struct Integer {
@@ -87,7 +88,7 @@ struct UnknownAttribute {
   std::string description;
 };
 
-struct Attribute {
+struct MYDEV_API Attribute {
   using Value = std::variant<Unit, bool, Integer, Float, std::string, Symbol, const Type*, ArrayAttribute, Dictionary,
                              TensorLiteral, ComparisonDirection, ComparisonType, CustomCallVersion, FftType, Precision,
                              RngAlgorithm, RngDistribution, Transpose, ResultAccuracyMode, ResultAccuracy,
@@ -107,10 +108,10 @@ struct Attribute {
 // Elements of a literal as numbers, at most so many; a splat gives all of them. Raises INVALID_ARGUMENT for other
 // types.
 inline constexpr size_t kMostListedElements = size_t{1} << 20;
-std::vector<int64_t> integers_of(const TensorLiteral& literal);
+MYDEV_API std::vector<int64_t> integers_of(const TensorLiteral& literal);
 // The values of any kind of list of integers or booleans; nullopt if the attribute is no such list.
-std::optional<std::vector<int64_t>> integers_in(const Attribute& attribute);
-std::vector<double> floats_of(const TensorLiteral& literal);  // of floats and integers
+MYDEV_API std::optional<std::vector<int64_t>> integers_in(const Attribute& attribute);
+MYDEV_API std::vector<double> floats_of(const TensorLiteral& literal);  // of floats and integers
 
 // The number that bits stand for, for f64, f32, bf16 and f16. Raises UNIMPLEMENTED for others.
 double float_of_bits(ElementType type, uint64_t bits);

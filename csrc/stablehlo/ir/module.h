@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/attribute.h"
 #include "stablehlo/ir/operation.h"
 #include "stablehlo/ir/type.h"
@@ -58,7 +59,7 @@ struct Function {
   uint32_t operation_count = 0;  // likewise
 };
 
-class Module {
+class MYDEV_API Module {
  public:
   Module();
   ~Module();

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "runtime/base/status.h"
 #include "stablehlo/ir/attribute.h"
 #include "stablehlo/ir/operator.h"
@@ -35,7 +36,7 @@ struct Value {
   uint32_t id = 0;
 };
 
-struct Operation {
+struct MYDEV_API Operation {
   Operator op = Operator::kReturn;
   uint32_t index = 0;     // in its function, in the order of the text; for messages
   uint32_t location = 0;  // for Module::location_text

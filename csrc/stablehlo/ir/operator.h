@@ -11,6 +11,8 @@
 #include <span>
 #include <string_view>
 
+#include "runtime/base/api.h"
+
 namespace mydev::stablehlo {
 
 enum class Operator : uint8_t {
@@ -86,10 +88,10 @@ struct OperatorRow {
   bool has(Trait trait) const noexcept { return (traits & trait) != 0; }
 };
 
-const OperatorRow& operator_row(Operator op) noexcept;
-std::span<const OperatorRow> operator_rows() noexcept;
+MYDEV_API const OperatorRow& operator_row(Operator op) noexcept;
+MYDEV_API std::span<const OperatorRow> operator_rows() noexcept;
 // The row of "stablehlo.add", or nullptr.
-const OperatorRow* find_operator(std::string_view name) noexcept;
+MYDEV_API const OperatorRow* find_operator(std::string_view name) noexcept;
 // The attribute of that name, or nullptr.
 const AttributeRow* find_attribute(const OperatorRow& row, std::string_view name) noexcept;
 
@@ -98,8 +100,8 @@ struct GroupRange {
   size_t begin = 0, count = 0;
 };
 // The range of the group of that name; an empty range past the end if there is none. `groups` as in OperatorRow.
-GroupRange group_range(std::string_view groups, std::string_view name, size_t count) noexcept;
+MYDEV_API GroupRange group_range(std::string_view groups, std::string_view name, size_t count) noexcept;
 // Whether `count` operands can be divided into the groups.
-bool fits_groups(std::string_view groups, size_t count) noexcept;
+MYDEV_API bool fits_groups(std::string_view groups, size_t count) noexcept;
 
 }  // namespace mydev::stablehlo

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/element_type.h"
 
 namespace mydev::stablehlo {
@@ -28,7 +29,7 @@ enum class TypeKind : uint8_t {
   kWitness,
 };
 
-struct Type {
+struct MYDEV_API Type {
   TypeKind kind = TypeKind::kNone;
   ElementType element = ElementType::kNone;  // of tensors, buffers and bare numbers
   std::vector<int64_t> dims;                 // of tensors and buffers; kDynamic where it is not known
@@ -49,13 +50,13 @@ struct Type {
 };
 
 // Structural.
-bool operator==(const Type& left, const Type& right) noexcept;
+MYDEV_API bool operator==(const Type& left, const Type& right) noexcept;
 // True if the sizes are the same, as far as both are known.
 bool compatible_shapes(const Type& left, const Type& right) noexcept;
 
 // The most bytes that a tensor may have: offsets into it do not overflow.
 inline constexpr int64_t kMostTensorBytes = int64_t{1} << 56;
 // True if each size is kDynamic or not negative, and the bytes of the known sizes are within kMostTensorBytes.
-bool sizes_are_valid(const Type& type) noexcept;
+MYDEV_API bool sizes_are_valid(const Type& type) noexcept;
 
 }  // namespace mydev::stablehlo

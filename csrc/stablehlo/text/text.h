@@ -15,17 +15,18 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::stablehlo {
 
 // May raise INVALID_ARGUMENT for a program that verify() refuses.
-std::string print(const Module& module);
-std::string print(const Attribute& attribute);
+MYDEV_API std::string print(const Module& module);
+MYDEV_API std::string print(const Attribute& attribute);
 
 // Reads what print() gives, and the short forms of operators, but not Shardy's meshes and operators, nor locations.
 // Floats of eight bits and fewer are written as their bits. Raises INVALID_ARGUMENT with line and column. The program
 // is well formed, as that of read_bytecode(); attributes that the text leaves out have their defaults.
-Module read_text(std::string_view text);
+MYDEV_API Module read_text(std::string_view text);
 
 }  // namespace mydev::stablehlo

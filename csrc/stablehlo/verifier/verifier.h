@@ -11,10 +11,11 @@
 // The lowering checks what depends on the number of devices. Operators of Shardy are checked only against their rows.
 #pragma once
 
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::stablehlo {
 
-void verify(const Module& module);
+MYDEV_API void verify(const Module& module);
 
 }  // namespace mydev::stablehlo

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lowering/sharding/sharding.h"
+#include "runtime/base/api.h"
 
 namespace mydev::lowering {
 
@@ -39,17 +40,17 @@ Sharding sharding_of(const Spread& spread, int64_t devices);
 // The sizes of a device's shard of a tensor of these sizes, which the numbers of parts divide.
 Sizes part_sizes(const Sizes& sizes, const Cuts& cuts);
 // Whether the parts of one cut say nothing about those of the others, so that one tensor can have all these cuts.
-bool are_independent(std::span<const Cut> cuts);
-bool are_independent(const Spread& spread);
+MYDEV_API bool are_independent(std::span<const Cut> cuts);
+MYDEV_API bool are_independent(const Spread& spread);
 // Groups of devices, each with every part of `summed` once, and with the same parts of the others.
-Groups groups_over(std::span<const Cut> summed, std::span<const Cut> others, int64_t devices);
+MYDEV_API Groups groups_over(std::span<const Cut> summed, std::span<const Cut> others, int64_t devices);
 
 // --- summands --------------------------------------------------------------------------------------------------------
 
 // One summand for each combination of parts.
-Cut summands_of(std::span<const Cut> cuts, int64_t devices);
+MYDEV_API Cut summands_of(std::span<const Cut> cuts, int64_t devices);
 // The finest summands to which both can be reduced: each is a sum of summands of `a`, and also one of summands of `b`.
-Cut common_summands(const Cut& a, const Cut& b);
+MYDEV_API Cut common_summands(const Cut& a, const Cut& b);
 
 // Sums within groups that leave each device with a part. `groups`: their members have the parts in this order. `left`:
 // groups of devices with the same part, in which it is still to be summed.
@@ -57,12 +58,12 @@ struct Scatter {
   Groups groups, left;
 };
 // nullopt: the new parts do not cut the old ones further, or a group does not have each of them equally often.
-std::optional<Scatter> scatter(const Groups& groups, const Cut& from, const Cut& to);
+MYDEV_API std::optional<Scatter> scatter(const Groups& groups, const Cut& from, const Cut& to);
 
 // How shards become summands: a device of summand 0 here puts its shard in its place among zeros, others have zeros
 // only.
-Sharding places_of_summands(const Spread& from, const Spread& to, int64_t devices);
+MYDEV_API Sharding places_of_summands(const Spread& from, const Spread& to, int64_t devices);
 // Whether shards become summands along a dimension that is cut in this way: the summand says which part a device has.
-bool become_summands(const Cut& from, const Cut& to, const Cut& summands);
+MYDEV_API bool become_summands(const Cut& from, const Cut& to, const Cut& summands);
 
 }  // namespace mydev::lowering

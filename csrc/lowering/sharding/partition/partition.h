@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "lowering/sharding/sharding.h"
+#include "runtime/base/api.h"
 #include "stablehlo/ir/module.h"
 
 namespace mydev::lowering {
@@ -49,10 +50,10 @@ struct Partition {
 };
 
 // Whether the module says how its tensors are split. Raises as sharding_of() does.
-bool has_shardings(const stablehlo::Module& module, int64_t devices);
+MYDEV_API bool has_shardings(const stablehlo::Module& module, int64_t devices);
 // Raises as sharding_of() does, UNIMPLEMENTED for manual computations that are not understood, and INVALID_ARGUMENT for
 // those whose shards do not fit their shardings.
-Partition partition(const stablehlo::Module& module, int64_t devices);
+MYDEV_API Partition partition(const stablehlo::Module& module, int64_t devices);
 
 // GSPMD's custom calls that are about shardings: the operand with a sharding, and the beginning and the end of a manual
 // computation.
