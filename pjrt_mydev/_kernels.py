@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 
+from pjrt_mydev import _expressions
 from pjrt_mydev._library import device_name
 from pjrt_mydev._records import attribute_value, infer_results, kernel_info
 
@@ -25,7 +26,8 @@ class Kernel:
     in place of an operand is a new array, as everywhere in JAX.
 
     Reverse-mode differentiation calls the gradient kernel of the record, which may have a gradient of its own; without
-    one, and for operands that it does not have, it raises. `jax.vmap` does what the record's batching rule says.
+    one, and for operands that it does not have, it raises. A kernel that computes element by element by an expression
+    needs none, and is differentiated in both modes. `jax.vmap` does what the record's batching rule says.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,7 +45,15 @@ class Kernel:
 
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
         given, values = self._complete(operands), self._values(attributes)
-        results = self._call(given, values) if self.info["gradient"] is None else self._differentiable(values)(given)
+        contract = self.info["contract"]
+        if contract and contract["one_shape"]:
+            given = _broadcast(given)
+        if self.info["gradient"] is not None:
+            results = self._differentiable(values)(given)
+        elif contract and contract["pointwise"]:
+            results = self._differentiable_by_expression(values)(given)
+        else:
+            results = self._call(given, values)
         return results[0] if len(results) == 1 else results
 
     # --- a call ---
@@ -82,6 +92,26 @@ class Kernel:
         return (*arrays[:single], tuple(arrays[single:])) if has_variadic else tuple(arrays)
 
     # --- its gradient ---
+
+    def _differentiable_by_expression(self, values: _Values) -> Any:
+        names = [spec["name"] for spec in self._specs]
+        results = self.info["signature"]["results"]
+
+        def computed(operands: _Operands, dtypes: Sequence[Any]) -> tuple[Any, ...]:
+            known = {name: 1 if operand is None else operand for name, operand in zip(names, operands, strict=True)}
+            return tuple(
+                _expressions.compute(self.info["contract"], known | dict(values), result["name"], dtype)
+                for result, dtype in zip(results, dtypes, strict=True)
+            )
+
+        def with_tangents(primals: tuple[_Operands], tangents: tuple[_Operands]) -> tuple[Any, Any]:
+            found = call(*primals)  # which may be differentiated again
+            dtypes = [array.dtype for array in found]
+            return found, jax.jvp(lambda operands: computed(operands, dtypes), primals, tangents)[1]
+
+        call = jax.custom_jvp(lambda operands: self._call(operands, values))
+        call.defjvp(with_tangents)
+        return call
 
     def _differentiable(self, values: _Values) -> Any:
         def forward(marked: Any) -> tuple[tuple[Any, ...], Any]:
@@ -136,6 +166,12 @@ def _as_arrays(spec: Mapping[str, Any], operand: Any) -> Any:
     if spec["variadic"]:
         return tuple(map(jnp.asarray, operand if operand is not None else ()))
     return None if operand is None else jnp.asarray(operand)
+
+
+def _broadcast(operands: _Operands) -> _Operands:
+    """Operands of one shape; those that are absent stay so."""
+    arrays = iter(jnp.broadcast_arrays(*(operand for operand in operands if operand is not None)))
+    return tuple(None if operand is None else next(arrays) for operand in operands)
 
 
 def _is_primal(value: Any) -> bool:

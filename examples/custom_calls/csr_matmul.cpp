@@ -135,62 +135,26 @@ mydev_code backward_entry(const mydev_frame* frame) {
   return single ? multiply_gradient<int32_t, float>(*frame) : multiply_gradient<int32_t, double>(*frame);
 }
 
-// [docs: infer-shapes]
-// m is one less than the size of row_starts, which a shape rule cannot say.
-mydev_code infer_shapes(const mydev_frame* frame, mydev_shape* results) {
-  const mydev_buffer *row_starts = &frame->buffers[0], *columns = &frame->buffers[1], *values = &frame->buffers[2],
-                     *dense = &frame->buffers[3];
-  if (row_starts->sizes[0] == 0) {
-    frame->host->set_error(frame, "row_starts has no entries; a matrix of m rows has m + 1");
-    return MYDEV_INVALID_ARGUMENT;
-  }
-  if (columns->sizes[0] != values->sizes[0]) {
-    frame->host->set_error(frame, "columns and values differ in size; each value has one column");
-    return MYDEV_INVALID_ARGUMENT;
-  }
-  results[0].dtype = dense->dtype;
-  results[0].rank = 2;
-  results[0].sizes[0] = row_starts->sizes[0] - 1;
-  results[0].sizes[1] = dense->sizes[1];
-  return MYDEV_OK;
-}
+// [docs: computed-size]
+constexpr char kTypes[] = "I: s32 s64; T: f32 f64";
+constexpr mydev_signature kSignature = {
+    .struct_size = sizeof(mydev_signature),
+    .contract =
+        "dense (out T[m,n]) <- (row_starts I[starts], columns I[nnz], values T[nnz], dense T[k,n])"
+        " where m = starts - 1",
+    .types = kTypes};
 // [docs: end]
-
-constexpr uint64_t kFloats = MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64);
-constexpr uint64_t kIndices = MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64);
-constexpr size_t kOperand = sizeof(mydev_operand);
-
-// struct_size, name, dtypes, like, alias, rank_min, rank_max, flags, doc
-constexpr mydev_operand kRowStarts = {kOperand, "row_starts", kIndices, -1, -1, 1, 1, 0, "of each row, and the end"};
-constexpr mydev_operand kColumns = {kOperand, "columns", kIndices, 0, -1, 1, 1, 0, "of each value"};
-constexpr mydev_operand kValues = {kOperand, "values", kFloats, -1, -1, 1, 1, 0, "row by row"};
-constexpr mydev_operand kDense = {kOperand, "dense", kFloats, 2, -1, 2, 2, 0, nullptr};
-constexpr mydev_operand kGrad = {kOperand, "grad", kFloats, 2, -1, 2, 2, 0, nullptr};
-constexpr mydev_operand kOut = {kOperand, "out", 0, 2, -1, 0, -1, 0, nullptr};
-constexpr mydev_operand kGradValues = {kOperand, "grad_values", 0, 2, -1, 0, -1, 0, nullptr};
-constexpr mydev_operand kGradDense = {kOperand, "grad_dense", 0, 2, -1, 0, -1, 0, nullptr};
-
-constexpr const mydev_operand* kOperands[] = {&kRowStarts, &kColumns, &kValues, &kDense};
-constexpr const mydev_operand* kResults[] = {&kOut};
-constexpr mydev_signature kSignature = {.struct_size = sizeof(mydev_signature),
-                                        .operands = kOperands,
-                                        .num_operands = 4,
-                                        .num_results = 1,
-                                        .results = kResults,
-                                        .infer_shapes = infer_shapes};
 
 constexpr int32_t kSaved[] = {0, 1, 2, 3}, kWrt[] = {2, 3};
 constexpr mydev_gradient kGradient = {
     sizeof(mydev_gradient), "example.csr_matmul_grad", kSaved, 4, /*num_wrt=*/2, kWrt};
 
-constexpr const mydev_operand* kGradOperands[] = {&kRowStarts, &kColumns, &kValues, &kDense, &kGrad};
-constexpr const mydev_operand* kGradResults[] = {&kGradValues, &kGradDense};
-constexpr mydev_signature kGradSignature = {.struct_size = sizeof(mydev_signature),
-                                            .operands = kGradOperands,
-                                            .num_operands = 5,
-                                            .num_results = 2,
-                                            .results = kGradResults,
-                                            .shapes = "(starts),(nnz),(nnz),(k,n),(m,n)->(nnz),(k,n)"};
+constexpr mydev_signature kGradSignature = {
+    .struct_size = sizeof(mydev_signature),
+    .contract =
+        "dense (grad_values T[nnz], grad_dense T[k,n]) <- (row_starts I[starts], columns I[nnz], values T[nnz],"
+        " dense T[k,n], grad T[m,n])",
+    .types = kTypes};
 
 }  // namespace
 

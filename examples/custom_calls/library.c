@@ -3,9 +3,17 @@
 
 // [docs: query]
 static const mydev_kernel* const kernels[] = {
-    &softcap,     &softcap_grad,       &rms_norm_rope,      &rms_norm_rope_grad,
-    &csr_matmul,  &csr_matmul_grad,    &original_axpy,      &original_axpy_device,
-    &status_sqrt, &status_sqrt_device, &unified_polynomial, &unified_polynomial_device,
+    &softcap,
+    &rms_norm_rope,
+    &rms_norm_rope_grad,
+    &csr_matmul,
+    &csr_matmul_grad,
+    &original_axpy,
+    &original_axpy_device,
+    &status_sqrt,
+    &status_sqrt_device,
+    &unified_polynomial,
+    &unified_polynomial_device,
 };
 
 static const mydev_library library = {

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-extern const mydev_kernel softcap, softcap_grad;
+extern const mydev_kernel softcap;
 extern const mydev_kernel rms_norm_rope, rms_norm_rope_grad;
 extern const mydev_kernel csr_matmul, csr_matmul_grad;
 extern const mydev_kernel original_axpy, original_axpy_device;

@@ -192,35 +192,12 @@ mydev_code backward_entry(const mydev_frame* frame) {
 
 // --- records ---------------------------------------------------------------------------------------------------------
 
-constexpr uint64_t kFloats = MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_F64);
-constexpr size_t kOperand = sizeof(mydev_operand);
-
 // [docs: fused-signature]
-// struct_size, name, dtypes, like, alias, rank_min, rank_max, flags, doc
-constexpr mydev_operand kX = {kOperand, "x", kFloats, -1, -1, 2, -1, MYDEV_OPERAND_STRIDED, "any strides"};
-constexpr mydev_operand kWeight = {kOperand, "weight", kFloats, 0, -1, 1, 1, 0, "of the norm"};
-constexpr mydev_operand kRotation = {
-    kOperand, "rotation", kFloats, 0, -1, 2, 2, 0, "cosines, then sines, per position"};
-constexpr mydev_operand kGrad = {kOperand, "grad", kFloats, 0, -1, 2, -1, MYDEV_OPERAND_STRIDED, nullptr};
-constexpr mydev_operand kOut = {kOperand, "out", 0, 0, -1, 0, -1, 0, nullptr};
-constexpr mydev_operand kGradX = {kOperand, "grad_x", 0, 0, -1, 0, -1, 0, nullptr};
-constexpr mydev_operand kGradWeight = {kOperand, "grad_weight", 0, 0, -1, 0, -1, 0, nullptr};
-
-constexpr mydev_attribute_spec kEps = {.struct_size = sizeof(mydev_attribute_spec),
-                                       .value = {.name = "eps", .kind = MYDEV_ATTRIBUTE_FLOAT, .value = {.f = 1e-6}},
-                                       .doc = "added to the mean square"};
-constexpr const mydev_attribute_spec* kAttributes[] = {&kEps};
-
-constexpr const mydev_operand* kOperands[] = {&kX, &kWeight, &kRotation};
-constexpr const mydev_operand* kResults[] = {&kOut};
-constexpr mydev_signature kSignature = {.struct_size = sizeof(mydev_signature),
-                                        .operands = kOperands,
-                                        .num_operands = 3,
-                                        .num_results = 1,
-                                        .results = kResults,
-                                        .attributes = kAttributes,
-                                        .num_attributes = 1,
-                                        .shapes = "(...,t,d),(d),(t,d)->(...,t,d)"};
+constexpr char kTypes[] = "T: f32 f64";
+constexpr mydev_signature kSignature = {
+    .struct_size = sizeof(mydev_signature),
+    .contract = "dense (out T[n...,t,d]) <- (x strided T[n...,t,d], weight T[d], rotation T[t,d]; eps: float = 1e-6)",
+    .types = kTypes};
 
 // The gradient is given operands 0, 1 and 2, then the gradient of the result; it returns those of operands 0 and 1.
 constexpr int32_t kSaved[] = {0, 1, 2}, kWrt[] = {0, 1};
@@ -228,16 +205,12 @@ constexpr mydev_gradient kGradient = {
     sizeof(mydev_gradient), "example.rms_norm_rope_grad", kSaved, 3, /*num_wrt=*/2, kWrt};
 // [docs: end]
 
-constexpr const mydev_operand* kGradOperands[] = {&kX, &kWeight, &kRotation, &kGrad};
-constexpr const mydev_operand* kGradResults[] = {&kGradX, &kGradWeight};
-constexpr mydev_signature kGradSignature = {.struct_size = sizeof(mydev_signature),
-                                            .operands = kGradOperands,
-                                            .num_operands = 4,
-                                            .num_results = 2,
-                                            .results = kGradResults,
-                                            .attributes = kAttributes,
-                                            .num_attributes = 1,
-                                            .shapes = "(...,t,d),(d),(t,d),(...,t,d)->(...,t,d),(d)"};
+constexpr mydev_signature kGradSignature = {
+    .struct_size = sizeof(mydev_signature),
+    .contract =
+        "dense (grad_x T[n...,t,d], grad_weight T[d]) <- (x strided T[n...,t,d], weight T[d], rotation T[t,d],"
+        " grad strided T[n...,t,d]; eps: float = 1e-6)",
+    .types = kTypes};
 
 }  // namespace
 

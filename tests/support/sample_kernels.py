@@ -9,14 +9,16 @@ import torch_mydev
 
 from .checkout import KERNELS
 
-#: Kernels with records, and kernels of XLA's kinds.
-OPERATOR_LIBRARY, XLA_LIBRARY = (KERNELS / f"{name}_kernels.so" for name in ("operator", "xla"))
+#: Kernels with records, kernels of XLA's kinds, and kernels whose signatures are contracts.
+OPERATOR_LIBRARY, XLA_LIBRARY, CONTRACT_LIBRARY = (
+    KERNELS / f"{name}_kernels.so" for name in ("operator", "xla", "contract")
+)
 
-for _library in (OPERATOR_LIBRARY, XLA_LIBRARY):
+for _library in (OPERATOR_LIBRARY, XLA_LIBRARY, CONTRACT_LIBRARY):
     if not _library.exists():
         pytest.skip(f"{_library} is not built: configure with -DMYDEV_BUILD_TESTS=ON", allow_module_level=True)
 
-LIBRARIES = [torch_mydev.load_custom_calls(path) for path in (OPERATOR_LIBRARY, XLA_LIBRARY)]
+LIBRARIES = [torch_mydev.load_custom_calls(path) for path in (OPERATOR_LIBRARY, XLA_LIBRARY, CONTRACT_LIBRARY)]
 
 
 def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

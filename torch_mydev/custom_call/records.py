@@ -62,7 +62,7 @@ class GradientInfo(TypedDict):
 
 
 class ContractInfo(TypedDict):
-    """The contract of a built-in kernel, as text: its operands, types and expression (docs/reference/kernels.md)."""
+    """A contract as text: the operands, types and expression of a kernel (docs/reference/kernels.md)."""
 
     kernel: str
     group: str
@@ -71,6 +71,9 @@ class ContractInfo(TypedDict):
     dtypes: dict[str, list[str]]  #: of each variable in ``types``
     expression: str  #: "" where there is none
     notes: str
+    one_shape: bool  #: the operands are broadcast against each other, and the results have their shape
+    pointwise: bool  #: computed element by element by the expression
+    computes: dict[str, Any]  #: the expression as a tree, by result, "" for the only one
 
 
 class KernelInfo(TypedDict):
@@ -88,7 +91,7 @@ class KernelInfo(TypedDict):
     gradient: GradientInfo | None
     batching: Literal["none", "sequential", "expand_dims", "broadcast_all"]
     doc: str | None
-    contract: ContractInfo | None  #: of built-in kernels
+    contract: ContractInfo | None  #: of built-in kernels, and of others whose signature is a contract
     library: str  #: name and version, "built-in" or "register_ffi_target"
     file: str  #: path; "" where there is none
     dense_copies: int  #: operands that calls of the operator had to make contiguous, so far

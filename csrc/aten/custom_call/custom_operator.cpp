@@ -61,6 +61,7 @@ class OperatorCall {
     check_operands(*kernel.record, frame);
     c10::SmallVector<mydev_shape, 2> shapes(frame.num_outputs);
     infer_results(*kernel.record, frame, {shapes.data(), shapes.size()});
+    if (signature_.is_broadcast() && !shapes.empty()) broadcast(shapes[0]);
     for (size_t i = 0; i < operands_.size(); ++i) make_dense(kernel, i);
     CustomResults results;
     for (uint32_t i = 0; i < frame.num_outputs; ++i) {
@@ -91,6 +92,15 @@ class OperatorCall {
       if (signature_.results[i]->alias == static_cast<int32_t>(operand)) return true;
     }
     return false;
+  }
+
+  void broadcast(const mydev_shape& shape) {
+    const c10::IntArrayRef sizes(shape.sizes, static_cast<size_t>(shape.rank));
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      if (!operands_[i].defined() || operands_[i].sizes() == sizes) continue;
+      operands_[i] = operands_[i].expand(sizes);
+      frame_.operand(i) = buffer_of(operands_[i]);
+    }
   }
 
   void make_dense(const CustomKernel::Resolved& kernel, size_t i) {

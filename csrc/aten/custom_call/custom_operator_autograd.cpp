@@ -3,13 +3,18 @@
 // One node for all of them. Backward calls the gradient kernel's own operator, so that a gradient that has a gradient
 // can be differentiated again, and so that what torch.compile traces is that operator. A derivative that the record
 // does not have is an error when backward asks for it, never a zero.
+//
+// A kernel that computes element by element by an expression needs no gradient kernel: backward differentiates
+// PyTorch's operators that compute the same.
 #include <torch/csrc/autograd/VariableTypeUtils.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "aten/custom_call/custom_operator.h"
+#include "aten/custom_call/expression_operators.h"
 #include "runtime/base/status.h"
 
 namespace mydev {
@@ -46,12 +51,17 @@ class CustomCallBackward final : public torch::autograd::Node {
   CustomCallBackward(const mydev_kernel& kernel, std::vector<c10::IValue> attributes)
       : kernel_(kernel),
         attributes_(std::move(attributes)),
+        by_expression_(kernel.gradient == nullptr && compiled_signature(kernel)->is_pointwise()),
         saved_(kernel.gradient != nullptr ? kernel.gradient->num_saved : 0) {}
 
   std::string name() const override { return std::string("CustomCallBackward<") + kernel_.name + ">"; }
 
   // The operands that the gradient needs, before the kernel has run.
   void save_operands(const variable_list& operands) {
+    if (by_expression_) {
+      for (const Tensor& operand : operands) saved_.emplace_back(operand, /*is_output=*/false);
+      return;
+    }
     for (size_t i = 0; i < saved_.size(); ++i) {
       const int32_t value = kernel_.gradient->saved[i];
       if (value < 0) continue;
@@ -66,6 +76,7 @@ class CustomCallBackward final : public torch::autograd::Node {
   }
   // The results that the gradient needs, once they have their history.
   void save_results(c10::ArrayRef<Tensor> results) {
+    if (by_expression_) return;
     for (size_t i = 0; i < saved_.size(); ++i) {
       const int32_t value = kernel_.gradient->saved[i];
       if (value < 0) saved_[i] = SavedVariable(results[static_cast<size_t>(-1 - value)], /*is_output=*/true);
@@ -81,6 +92,7 @@ class CustomCallBackward final : public torch::autograd::Node {
 
   variable_list apply(variable_list&& grads) override {
     const CustomCallErrors errors;
+    if (by_expression_) return differentiate_expression(grads);
     check_derivatives();
     if (std::none_of(grads.begin(), grads.end(), [](const Tensor& grad) { return grad.defined(); })) {
       return variable_list(num_outputs());
@@ -124,6 +136,44 @@ class CustomCallBackward final : public torch::autograd::Node {
   }
 
  private:
+  // Differentiates anew, with a graph of its own for each call. Operands that were computed from one another count as
+  // apart here.
+  variable_list differentiate_expression(const variable_list& grads) {
+    const bool again = at::GradMode::is_enabled();  // the gradient is differentiated in turn
+    const at::AutoGradMode recording(true);
+    variable_list operands, wanted;
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      Tensor operand = unpack(i);
+      if (operand.defined()) operand = again ? operand.view_as(operand) : operand.detach();
+      if (task_should_compute_output(i)) {
+        if (!again) operand.requires_grad_();
+        wanted.push_back(operand);
+      }
+      operands.push_back(std::move(operand));
+    }
+    variable_list results, given;
+    const std::vector<Tensor> computed = compute_expression(*compiled_signature(kernel_)->text, operands, attributes_);
+    for (size_t i = 0; i < computed.size(); ++i) {
+      if (!grads[i].defined() || !computed[i].requires_grad()) continue;
+      results.push_back(computed[i]);
+      given.push_back(grads[i]);
+    }
+    variable_list found(num_outputs());
+    if (results.empty() || wanted.empty()) return found;
+    variable_list gradients = torch::autograd::grad(results, wanted, given, /*retain_graph=*/again,
+                                                    /*create_graph=*/again, /*allow_unused=*/true);
+    for (size_t i = 0, next = 0; i < found.size(); ++i) {
+      if (task_should_compute_output(i)) found[i] = std::move(gradients[next++]);
+    }
+    return found;
+  }
+  Tensor unpack(size_t i) {
+    const auto self = c10::intrusive_ptr<Node>::reclaim_copy(this);
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(!released_, torch::autograd::ERR_BACKWARD_TWICE);
+    return saved_[i].unpack(self);
+  }
+
   bool is_variadic_operand(int32_t value) const {
     return value >= 0 && is_variadic(*kernel_.signature->operands[value]);
   }
@@ -172,6 +222,7 @@ class CustomCallBackward final : public torch::autograd::Node {
 
   const mydev_kernel& kernel_;
   const std::vector<c10::IValue> attributes_;
+  const bool by_expression_;                   // then all operands are saved
   std::vector<SavedVariable> saved_;           // by their places in the record's list
   std::vector<SavedVariable> saved_variadic_;  // the buffers of a variadic operand
   bool saves_variadic_ = false;

@@ -45,7 +45,7 @@ class FakeCall {
     }
     const bool symbols = std::any_of(operands_.begin(), operands_.end(),
                                      [](const Tensor& tensor) { return tensor.defined() && has_symbols(tensor); });
-    keeps_symbols_ = symbols && (signature_.rule || signature_.infer_shapes == nullptr);
+    keeps_symbols_ = symbols && (signature_.rule || (signature_.infer_shapes == nullptr && !signature_.text));
     describe_operands();
   }
 

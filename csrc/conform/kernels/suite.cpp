@@ -1,20 +1,26 @@
 // The suites of kernels, with a case for each name that has a contract: one suite for the kernels that the driver
-// offers, one for the host's own. The first case of each reports which kernels there are.
+// offers, one for the host's, its own and those of the libraries in MYDEV_CUSTOM_CALLS. The first case of each reports
+// which kernels there are.
 #include <string>
 #include <vector>
 
 #include "conform/case.h"
 #include "conform/kernels/kernel_case.h"
+#include "kernels/registry/kernel_library.h"
 #include "kernels/registry/kernel_registry.h"
+#include "kernels/registry/registered_kernel.h"
 #include "kernels/spec/contract.h"
 #include "runtime/driver/device.h"
 
 namespace mydev::conform {
 namespace {
 
+using Contracts = std::vector<const KernelContract*>;
+
 // A source of the kernels to try: `find` returns what runs a name, or nullptr; `without` is the text for a
 // source that has none.
 struct Source {
+  Contracts (*contracts)();
   const Launchable* (*find)(const Device& device, const char* name);
   const char* without;
 };
@@ -29,15 +35,31 @@ const Launchable* of_host(const Device& device, const char* name) {
   return find_launchable(device, name, nullptr, find_kernel(name), "built-in");
 }
 
-constexpr Source kOfDriver = {of_driver, "offers no kernel that has a contract"};
-constexpr Source kOfHost = {of_host, "has devices whose memory the host's kernels do not reach"};
+Contracts contracts_of_builtins() {
+  Contracts contracts;
+  for (const KernelContract& contract : builtin_contracts()) contracts.push_back(&contract);
+  return contracts;
+}
+
+Contracts contracts_of_host() {
+  Contracts contracts = contracts_of_builtins();
+  load_discovered_libraries(nullptr);
+  for (const mydev_kernel* kernel : registered_kernels()) {
+    if (is_builtin_name(kernel->name)) continue;
+    if (const KernelContract* contract = contract_of(*kernel)) contracts.push_back(contract);
+  }
+  return contracts;
+}
+
+constexpr Source kOfDriver = {contracts_of_builtins, of_driver, "offers no kernel that has a contract"};
+constexpr Source kOfHost = {contracts_of_host, of_host, "has devices whose memory the host's kernels do not reach"};
 
 template <const Source& source>
 void tell_offered(Checks& checks) {
   const Device& tested = device(0);
   std::vector<std::string> offered;
-  for (const KernelContract& contract : builtin_contracts()) {
-    if (source.find(tested, contract.name.c_str()) != nullptr) offered.push_back(contract.name);
+  for (const KernelContract* contract : source.contracts()) {
+    if (source.find(tested, contract->name.c_str()) != nullptr) offered.push_back(contract->name);
   }
   if (offered.empty()) checks.skip(std::string("driver '") + tested.driver->name + "' " + source.without);
   checks.tell("offered", std::move(offered));
@@ -51,14 +73,14 @@ std::vector<Case> offered_cases() {
 template <const Source& source>
 std::vector<Case> kernel_cases() {
   std::vector<Case> cases;
-  for (const KernelContract& contract : builtin_contracts()) {
-    const auto run = [&contract](Checks& checks) {
+  for (const KernelContract* contract : source.contracts()) {
+    const auto run = [contract](Checks& checks) {
       Device& tested = device(0);
-      const Launchable* kernel = source.find(tested, contract.name.c_str());
+      const Launchable* kernel = source.find(tested, contract->name.c_str());
       if (kernel == nullptr) checks.skip("there is none");
-      check_kernel(contract, *kernel, tested, checks);
+      check_kernel(*contract, *kernel, tested, checks);
     };
-    cases.push_back({contract.name, describe_contract(contract), run});
+    cases.push_back({contract->name, describe_contract(*contract), run});
   }
   return cases;
 }

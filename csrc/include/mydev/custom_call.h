@@ -287,6 +287,18 @@ typedef struct mydev_signature {
    * operands' dtypes, sizes and strides and the attributes, no data and no outputs; fills in the shapes of the
    * results that are not variadic. set_error says what is wrong with the operands. May be NULL if `shapes` is given. */
   mydev_code (*infer_shapes)(const mydev_frame* frame, mydev_shape* results);
+  /* Since 1.2: a signature as text, in place of all of the above, which is then 0 or NULL. The language is that of the
+   * built-in kernels' contracts (docs/kernels.md):
+   *
+   *   "(out T) <- (x T, y T; cap: float = 30)"    "dense (out T[n,k]) <- (a T[n,m], b T[m,k])"
+   *
+   * Operands of a kernel whose shapes are left out are broadcast against each other before the call. */
+  const char* contract;
+  const char* types; /* the dtypes of each letter of the contract, "T: f32 f64"; NULL: none has a letter */
+  /* What the results are, over operands and attributes, "tanh(x / cap) * cap"; may be NULL. A kernel that computes
+   * element by element has its gradient from this where its record names no other, of any order, and the batching rule
+   * BROADCAST_ALL. `mydev conform kernels` compares the kernel with it. */
+  const char* expression;
 } mydev_signature;
 
 /* The gradient of a kernel: another kernel, of the same attributes, whose operands are the saved values, then one

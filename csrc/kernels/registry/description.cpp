@@ -346,6 +346,19 @@ Description parsed(const KernelContract& contract) {
                      {"computes", trees(contract.expression)}}};
 }
 
+namespace {
+
+Description with_trees(const KernelContract& contract) {
+  Description described = describe(contract);
+  auto& entries = std::get<Dictionary>(described.value);
+  entries.emplace_back("one_shape", Description{contract.has_one_shape()});
+  entries.emplace_back("pointwise", Description{contract.has_one_shape() && contract.is_pointwise()});
+  entries.emplace_back("computes", trees(contract.expression));
+  return described;
+}
+
+}  // namespace
+
 std::string contracts_as_json() {
   std::string json = "{\"contracts\": [\n";
   const char* separator = "";
@@ -366,6 +379,7 @@ const char* kind_name(int32_t kind) noexcept {
 
 Description::Dictionary describe_record(const mydev_kernel& kernel) {
   const mydev_signature* signature = kernel.signature;
+  const KernelContract* contract = contract_of(kernel);
   const bool executes = kernel.kind == MYDEV_KIND_FRAME ? kernel.entry != nullptr : kernel.execute != nullptr;
   return {
       {"name", text(kernel.name)},
@@ -383,7 +397,8 @@ Description::Dictionary describe_record(const mydev_kernel& kernel) {
       {"shapes", text(signature != nullptr ? signature->shapes : nullptr)},
       {"gradient", kernel.gradient != nullptr ? describe(*kernel.gradient) : Description{}},
       {"batching", text(kBatchingNames[static_cast<size_t>(kernel.batching)])},
-      {"doc", text(kernel.doc)}};
+      {"doc", text(kernel.doc)},
+      {"contract", contract != nullptr ? with_trees(*contract) : Description{}}};
 }
 
 }  // namespace mydev

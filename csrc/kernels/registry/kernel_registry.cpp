@@ -277,8 +277,6 @@ KernelOrigin kernel_origin(std::string_view name) {
 Description describe_kernel(std::string_view name) {
   const auto [kernel, origin] = registry_for(name).get(name);
   Description::Dictionary described = describe_record(*kernel);
-  const KernelContract* contract = builtin_contract(name);
-  described.push_back({"contract", contract != nullptr ? describe(*contract) : Description{}});
   described.push_back({"library", {origin.library}});
   described.push_back({"file", origin.file.empty() ? Description{} : Description{origin.file}});
   return {std::move(described)};

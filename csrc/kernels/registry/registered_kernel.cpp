@@ -106,6 +106,7 @@ RegisteredKernel::RegisteredKernel(const mydev_kernel& kernel, const KernelOrigi
   if (signature != nullptr) {
     compiled = std::make_unique<CompiledSignature>(*this);
     signature = compiled.get();
+    if (batching == MYDEV_BATCHING_NONE && compiled->is_pointwise()) batching = MYDEV_BATCHING_BROADCAST_ALL;
   }
   if (gradient != nullptr) {
     gradient_value = copy_struct(gradient, MYDEV_END_OF(mydev_gradient, wrt), "a gradient");

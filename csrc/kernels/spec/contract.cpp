@@ -41,6 +41,15 @@ bool KernelContract::is_pointwise() const noexcept {
   return !expression.empty() && !expression.reduces() && !is_reduction();
 }
 
+bool KernelContract::has_one_shape() const noexcept {
+  const auto has_any_shape = [this](const ContractOperand& operand) {
+    if (operand.shapes.size() != 1 || operand.shapes[0].size() != 1 || operand.is_list) return false;
+    const ContractSize& size = operand.shapes[0][0];
+    return size.kind == ContractSize::kList && sizes[static_cast<size_t>(size.name)].name == "...";
+  };
+  return std::ranges::all_of(results, has_any_shape) && std::ranges::all_of(operands, has_any_shape);
+}
+
 std::string describe_contract(const KernelContract& contract) {
   std::string text = contract.operands_text;
   if (*contract.types_text != '\0') text += std::string(", ") + contract.types_text;

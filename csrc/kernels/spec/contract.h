@@ -144,6 +144,8 @@ struct MYDEV_API KernelContract {
   bool is_pointwise() const noexcept;
   // With results that are `reduced`.
   bool is_reduction() const noexcept;
+  // No operand or result has a shape of its own, so that all have the same.
+  bool has_one_shape() const noexcept;
 };
 
 // Parses a contract. Raises INVALID_ARGUMENT with the part, the position and what was expected there.
@@ -160,6 +162,10 @@ MYDEV_API uint64_t contract_dtypes(std::string_view kernel, char variable);
 // Why the frame is not one that the contract allows, with the contract; "" if it is. Looks at counts, dtypes, shapes,
 // dense layouts and attributes; reads no data of buffers.
 MYDEV_API std::string contract_violation(const KernelContract& contract, const mydev_frame& frame);
+
+// The same for a frame that has no results and no data: of operands, their dtypes and sizes, and all attributes. Fills
+// in the sizes of the results, but not of lists, if the frame is one that the contract allows.
+std::string infer_by_contract(const KernelContract& contract, const mydev_frame& frame, std::span<mydev_shape> results);
 
 // "mydev.add: (out T) <- (a T|number, b T|number; alpha: number = 1), T: pred ints floats complex".
 MYDEV_API std::string describe_contract(const KernelContract& contract);

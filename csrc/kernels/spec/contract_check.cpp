@@ -35,10 +35,6 @@ const char* kind_name(int32_t kind) {
   return kind >= 0 && kind < static_cast<int32_t>(std::size(kNames)) ? kNames[kind] : "unknown";
 }
 
-bool is_absent(const mydev_buffer& buffer) {
-  return buffer.data == nullptr && buffer.rank == 0;
-}
-
 std::string sizes_of(const mydev_buffer& buffer) {
   std::string text = "[";
   for (int32_t d = 0; d < buffer.rank; ++d) text += (d != 0 ? "," : "") + std::to_string(buffer.sizes[d]);
@@ -55,8 +51,13 @@ struct Given {
 // Checks return a reason as a string; it is empty if there is nothing to say against the frame.
 class FrameCheck {
  public:
-  FrameCheck(const KernelContract& contract, const mydev_frame& frame)
-      : contract_(contract), frame_(frame), dtypes_(contract.variables.size()), sizes_(contract.sizes.size()) {}
+  // `operands_only`: the frame has no results yet, and no memory.
+  FrameCheck(const KernelContract& contract, const mydev_frame& frame, bool operands_only)
+      : contract_(contract),
+        frame_(frame),
+        operands_only_(operands_only),
+        dtypes_(contract.variables.size()),
+        sizes_(contract.sizes.size()) {}
 
   std::string run() {
     std::string why = count();
@@ -77,6 +78,25 @@ class FrameCheck {
       if (why.empty()) why = check_fact(fact);
     }
     return why;
+  }
+
+  // The sizes of the results that are no lists, after run().
+  std::string infer(std::span<mydev_shape> results) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      mydev_shape& result = results[i];
+      result.rank = 0;
+      for (const ContractSize& size : contract_.results[i].shapes.front()) {
+        const Sizes* known = meaning_of(size);
+        if (known == nullptr) return text_of("the sizes of result '", contract_.results[i].name, "' are not known");
+        for (const int64_t value : *known) {
+          if (value < 0) return text_of("result '", contract_.results[i].name, "' would have the size ", value);
+          if (result.rank == MYDEV_MAX_SHAPE_RANK)
+            return text_of("result '", contract_.results[i].name, "' has more than 32 sizes");
+          result.sizes[result.rank++] = value;
+        }
+      }
+    }
+    return "";
   }
 
  private:
@@ -103,7 +123,7 @@ class FrameCheck {
     } else if (operand_lists != 0) {
       length_ = inputs < single_operands ? 0 : (inputs - single_operands) / operand_lists;
     }
-    std::string why = give("results", contract_.results, frame_.buffers, outputs);
+    std::string why = operands_only_ ? "" : give("results", contract_.results, frame_.buffers, outputs);
     if (why.empty()) why = give("operands", contract_.operands, frame_.buffers + outputs, inputs);
     return why;
   }
@@ -121,6 +141,9 @@ class FrameCheck {
     return text_of("there are ", count, " ", what, ", where ", wanted, " fit");
   }
 
+  bool is_absent(const mydev_buffer& buffer) const {
+    return operands_only_ ? buffer.dtype == MYDEV_DTYPE_INVALID : buffer.data == nullptr && buffer.rank == 0;
+  }
   static std::string describe(const Given& given) {
     const std::string index = given.operand->is_list ? "[" + std::to_string(given.index) + "]" : "";
     return "'" + given.operand->name + index + "'";
@@ -139,7 +162,7 @@ class FrameCheck {
     if (operand.variable >= 0) {
       if (std::string why = check_variable(static_cast<size_t>(operand.variable), given); !why.empty()) return why;
     }
-    if (operand.layout == ContractLayout::kDense && !is_dense(buffer)) {
+    if (operand.layout == ContractLayout::kDense && !operands_only_ && !is_dense(buffer)) {
       return text_of(describe(given), " of sizes ", sizes_of(buffer), " is not dense");
     }
     return "";
@@ -356,7 +379,15 @@ class FrameCheck {
     return false;
   }
 
-  std::string check_fact(const SizeFact& fact) const {
+  // What a size stands for; nullptr if no operand determines it.
+  const Sizes* meaning_of(const ContractSize& size) {
+    if (size.kind == ContractSize::kNumber) return &(number_ = {size.number});
+    const auto& values = sizes_[static_cast<size_t>(size.name)].values;
+    return values.empty() || !values[0] ? nullptr : &*values[0];
+  }
+
+  // Checks a size against what a fact says that it is. A size that only results have gets its value here.
+  std::string check_fact(const SizeFact& fact) {
     const ContractSizeName& size = contract_.sizes[static_cast<size_t>(fact.size)];
     const std::vector<double> actual = known_values(size.name);
     size_t count = actual.size();
@@ -372,7 +403,17 @@ class FrameCheck {
     for (const Series<double>& series : inputs) {
       if (!series.uniform && series.values.size() != count) return "";
     }
+    const bool is_new = operands_only_ && actual.empty();
+    if (is_new && !size.is_list) count = 1;
     const Series<double> expected = fact.value.evaluate<double>(0, inputs, count);
+    if (is_new) {
+      Sizes computed;
+      for (size_t i = 0; i < count; ++i) {
+        computed.push_back(static_cast<int64_t>(expected.values[expected.uniform ? 0 : i]));
+      }
+      sizes_[static_cast<size_t>(fact.size)].values = {std::move(computed)};
+      return "";
+    }
     for (size_t i = 0; i < actual.size(); ++i) {
       const double value = expected.values[expected.uniform ? 0 : i];
       if (actual[i] != value) {
@@ -385,6 +426,8 @@ class FrameCheck {
 
   const KernelContract& contract_;
   const mydev_frame& frame_;
+  bool operands_only_;
+  Sizes number_;
   size_t length_ = 0;  // of the lists
   std::vector<Given> given_;
   std::vector<int32_t> dtypes_;    // of the variables
@@ -394,9 +437,24 @@ class FrameCheck {
 
 }  // namespace
 
-std::string contract_violation(const KernelContract& contract, const mydev_frame& frame) {
-  const std::string why = FrameCheck(contract, frame).run();
+namespace {
+
+std::string with_contract(const std::string& why, const KernelContract& contract) {
   return why.empty() ? why : text_of(contract.name, ": ", why, "; the contract is ", describe_contract(contract));
+}
+
+}  // namespace
+
+std::string contract_violation(const KernelContract& contract, const mydev_frame& frame) {
+  return with_contract(FrameCheck(contract, frame, /*operands_only=*/false).run(), contract);
+}
+
+std::string infer_by_contract(const KernelContract& contract, const mydev_frame& frame,
+                              std::span<mydev_shape> results) {
+  FrameCheck check(contract, frame, /*operands_only=*/true);
+  std::string why = check.run();
+  if (why.empty()) why = check.infer(results);
+  return with_contract(why, contract);
 }
 
 }  // namespace mydev

@@ -138,6 +138,27 @@ void call_infer_shapes(const mydev_kernel& kernel, const mydev_frame& frame, std
   }
 }
 
+// The shapes of the results by the text of the signature. Operands that are broadcast count as they arrive at the
+// kernel.
+void infer_by_text(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) {
+  const CompiledSignature& signature = *compiled_signature(kernel);
+  const mydev_buffer* inputs = frame.buffers + frame.num_outputs;
+  std::vector<mydev_buffer> operands(inputs, inputs + frame.num_inputs);
+  if (signature.is_broadcast() && !results.empty()) {
+    signature.rule->apply(kernel, frame, results);
+    for (mydev_buffer& operand : operands) {
+      if (has_no_dtype(operand)) continue;
+      operand.rank = results[0].rank;
+      operand.sizes = operand.strides = results[0].sizes;
+    }
+  }
+  mydev_frame alone = frame;
+  alone.buffers = operands.data();
+  alone.num_outputs = 0;
+  const std::string why = infer_by_contract(*signature.text, alone, results);
+  MYDEV_CHECK(why.empty(), MYDEV_INVALID_ARGUMENT, why);
+}
+
 // The dtype and sizes of an operand.
 void take_shape(const mydev_kernel& kernel, const mydev_frame& frame, uint32_t input, mydev_shape& shape) {
   const mydev_buffer& operand = frame.buffers[frame.num_outputs + input];
@@ -182,7 +203,9 @@ void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::sp
   const mydev_buffer* inputs = frame.buffers + frame.num_outputs;
   const std::span<mydev_shape> single = results.first(num_single);
   for (uint32_t i = 0; i < num_single; ++i) single[i].dtype = declared_dtype(*signature.results[i], inputs);
-  if (signature.rule) {
+  if (signature.text) {
+    infer_by_text(kernel, frame, single);
+  } else if (signature.rule) {
     signature.rule->apply(kernel, frame, single);
   } else if (signature.infer_shapes != nullptr) {
     call_infer_shapes(kernel, frame, single);
@@ -199,8 +222,8 @@ void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::sp
     MYDEV_CHECK(results[i].dtype == declared_dtype(result, inputs), MYDEV_INTERNAL, kernel.name,
                 ": infer_shapes gives result ", i, " the dtype ",
                 dtype_name(static_cast<mydev_dtype>(results[i].dtype)), ", which is not its signature's");
-    MYDEV_CHECK(!overflows(results[i]), signature.rule ? MYDEV_INVALID_ARGUMENT : MYDEV_INTERNAL, kernel.name,
-                ": result ", i, ", ", shape_text(results[i]), ", has more bytes than there can be");
+    MYDEV_CHECK(!overflows(results[i]), signature.infer_shapes == nullptr ? MYDEV_INVALID_ARGUMENT : MYDEV_INTERNAL,
+                kernel.name, ": result ", i, ", ", shape_text(results[i]), ", has more bytes than there can be");
     if (result.alias >= 0) check_alias(kernel, frame, result.alias, results[i]);
   }
 }

@@ -68,8 +68,10 @@ class Checker {
     for (const mydev_operand& result : signature_.result_values) {
       all_alias = all_alias && (result.alias >= 0 || is_variadic(result));
     }
-    require(all_alias || signature_.shapes != nullptr || signature_.infer_shapes != nullptr,
+    require(all_alias || signature_.shapes != nullptr || signature_.infer_shapes != nullptr || signature_.text,
             "it has results and neither a shape rule nor infer_shapes");
+    require(signature_.text || (signature_.types == nullptr && signature_.expression == nullptr),
+            "it has types or an expression, and no contract");
   }
 
  private:
@@ -165,8 +167,8 @@ class Checker {
 
 // Copies a table of `count` pointers to structs; `minimum` as for copy_struct.
 template <typename T>
-void copy_table(const T* const* table, uint32_t count, size_t minimum, const std::string& what, std::vector<T>& values,
-                std::vector<const T*>& pointers) {
+void copy_table(const T* const* table, uint32_t count, size_t minimum, const std::string& what,
+                std::vector<T>& values) {
   MYDEV_CHECK(count <= kMaxEntries, MYDEV_INVALID_ARGUMENT, what, ": there are ", count, "; the limit is ",
               kMaxEntries);
   MYDEV_CHECK(count == 0 || table != nullptr, MYDEV_INVALID_ARGUMENT, what, ": the table is NULL");
@@ -174,7 +176,13 @@ void copy_table(const T* const* table, uint32_t count, size_t minimum, const std
   for (uint32_t i = 0; i < count; ++i) {
     values.push_back(copy_struct(table[i], minimum, (what + " " + std::to_string(i)).c_str()));
   }
+}
+
+template <typename T>
+void point_to(const std::vector<T>& values, std::vector<const T*>& pointers, const T* const*& table, uint32_t& count) {
   for (const T& value : values) pointers.push_back(&value);
+  table = pointers.data();
+  count = static_cast<uint32_t>(pointers.size());
 }
 
 }  // namespace
@@ -183,14 +191,17 @@ CompiledSignature::CompiledSignature(const mydev_kernel& kernel)
     : mydev_signature(copy_struct(kernel.signature, MYDEV_END_OF(mydev_signature, infer_shapes),
                                   (std::string("signature of kernel '") + kernel.name + "'").c_str())) {
   const std::string of = std::string(" of kernel '") + kernel.name + "'";
-  copy_table(operands, num_operands, MYDEV_END_OF(mydev_operand, doc), "operands" + of, operand_values,
-             operand_pointers);
-  copy_table(results, num_results, MYDEV_END_OF(mydev_operand, doc), "results" + of, result_values, result_pointers);
-  copy_table(attributes, num_attributes, MYDEV_END_OF(mydev_attribute_spec, doc), "attributes" + of, attribute_values,
-             attribute_pointers);
-  operands = operand_pointers.data();
-  results = result_pointers.data();
-  attributes = attribute_pointers.data();
+  if (contract != nullptr) {
+    read_text(kernel);
+  } else {
+    copy_table(operands, num_operands, MYDEV_END_OF(mydev_operand, doc), "operands" + of, operand_values);
+    copy_table(results, num_results, MYDEV_END_OF(mydev_operand, doc), "results" + of, result_values);
+    copy_table(attributes, num_attributes, MYDEV_END_OF(mydev_attribute_spec, doc), "attributes" + of,
+               attribute_values);
+  }
+  point_to(operand_values, operand_pointers, operands, num_operands);
+  point_to(result_values, result_pointers, results, num_results);
+  point_to(attribute_values, attribute_pointers, attributes, num_attributes);
   Checker(kernel, *this).check();
   if (shapes != nullptr) rule.emplace(shapes, *this);
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/spec/contract.h"
 #include "mydev/custom_call.h"
 #include "runtime/base/api.h"
 
@@ -52,22 +53,36 @@ class ShapeRule {
 // A signature with all structs in full size, whatever its writer knew, and its rule. Fields of the base point to the
 // vectors. Does not move.
 struct MYDEV_API CompiledSignature : mydev_signature {
-  // Raises INVALID_ARGUMENT for a signature that contradicts itself: names, dtypes, indices, flags, attributes, rule.
+  // Raises INVALID_ARGUMENT for a signature that contradicts itself: names, dtypes, indices, flags, attributes, rule,
+  // contract.
   explicit CompiledSignature(const mydev_kernel& kernel);
   CompiledSignature(const CompiledSignature&) = delete;
   CompiledSignature& operator=(const CompiledSignature&) = delete;
 
+  // All operands have one shape, against which the caller broadcasts them.
+  bool is_broadcast() const noexcept { return text && text->has_one_shape(); }
+  // Each result is an expression over the elements of operands of one shape.
+  bool is_pointwise() const noexcept { return is_broadcast() && text->is_pointwise(); }
+
+  std::optional<KernelContract> text;  // of a signature that is given as text; the tables below are made of it
   std::vector<mydev_operand> operand_values, result_values;
   std::vector<mydev_attribute_spec> attribute_values;
   std::vector<const mydev_operand*> operand_pointers, result_pointers;
   std::vector<const mydev_attribute_spec*> attribute_pointers;
+  std::string rule_text;  // of the text's shapes
   std::optional<ShapeRule> rule;
+
+ private:
+  void read_text(const mydev_kernel& kernel);
 };
 
 // The signature of a record that the registry gave; nullptr without one.
 inline const CompiledSignature* compiled_signature(const mydev_kernel& kernel) noexcept {
   return static_cast<const CompiledSignature*>(kernel.signature);
 }
+
+// The contract of a record that the registry gave, be it built-in or a user's; nullptr without one.
+MYDEV_API const KernelContract* contract_of(const mydev_kernel& kernel);
 
 // Words that cannot name an operand, since Python or PyTorch's schema language keeps them for itself.
 bool is_reserved_word(std::string_view name) noexcept;

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -29,6 +30,7 @@ from torch_mydev.cli.conform.suite import (
 from torch_mydev.cli.output import console, print_json
 from torch_mydev.wording import counted
 
+_LIBRARIES = f"{DEVICE_NAME.upper()}_CUSTOM_CALLS"
 _TIMEOUT = 60.0  # seconds for a kernel, of which some have thousands of cases
 _MARKS = {"passed": ("passed", "green"), "failed": ("WRONG", "bold red"), "skipped": ("skipped", "yellow")}
 _COUNTS = ("passed", "declined", "wrong", "not_compared")
@@ -145,6 +147,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of kernels, or a form with * and ?")
     parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {DRIVER_VARIABLE}")
     parser.add_argument("--host", action="store_true", help="try the host's kernels, on the driver's device")
+    parser.add_argument(
+        "--library", metavar="FILE", help="try the kernels of this library whose signatures are contracts"
+    )
     parser.add_argument("--reasons", action="store_true", help="print why cases were declined")
     parser.add_argument(
         "--timeout", type=above_zero(float), default=_TIMEOUT, metavar="SECONDS", help="for each kernel (%(default)g)"
@@ -153,12 +158,30 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_intermixed_args(arguments)
 
 
+def _cases_of(suite: str, library: str | None) -> dict[str, Case]:
+    """The cases by name; with a library, those of its kernels. Raises ConformError."""
+    if library is None:
+        return {case.name: case for case in list_cases(suite)}
+    before = {case.name for case in list_cases(suite)} - {_OFFERED}
+    path = Path(library).resolve()
+    if not path.is_file():
+        raise ConformError(f"there is no library {path}")
+    os.environ[_LIBRARIES] = os.pathsep.join(filter(None, [str(path), os.environ.get(_LIBRARIES)]))
+    cases = {case.name: case for case in list_cases(suite) if case.name not in before}
+    if cases.keys() == {_OFFERED}:
+        raise ConformError(
+            f"no kernel of {path} has a contract in its signature; '{DEVICE_NAME} kernels check' tells why a library "
+            f"does not load"
+        )
+    return cases
+
+
 def run(arguments: Sequence[str]) -> int:
     """The suite; returns the exit code."""
     options = _options(arguments)
-    suite = "host_kernels" if options.host else "kernels"
+    suite = "host_kernels" if options.host or options.library else "kernels"
     try:
-        cases = {case.name: case for case in list_cases(suite)}
+        cases = _cases_of(suite, options.library)
         offered = cases.pop(_OFFERED)
         advice = f"'{DEVICE_NAME} kernels list --all' names them"
         wanted = select(list(cases.values()), options.names, noun="kernel", advice=advice)
