@@ -199,6 +199,9 @@ constexpr mydev_signature kSignature = {
     .contract = "dense (out T[n...,t,d]) <- (x strided T[n...,t,d], weight T[d], rotation T[t,d]; eps: float = 1e-6)",
     .types = kTypes};
 
+// [docs: end]
+
+// [docs: fused-gradient]
 // The gradient is given operands 0, 1 and 2, then the gradient of the result; it returns those of operands 0 and 1.
 constexpr int32_t kSaved[] = {0, 1, 2}, kWrt[] = {0, 1};
 constexpr mydev_gradient kGradient = {

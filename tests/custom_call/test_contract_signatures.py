@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.library import opcheck
 
 import torch_mydev
+from custom_call.conftest import DEFINITIONS, RECORD
+from support.checkout import ROOT
 from support.conform_command import Cli, conform_command
 from support.sample_kernels import CONTRACT_LIBRARY, values
 
@@ -106,8 +109,8 @@ def test_it_is_batched_in_one_call() -> None:
 
 
 def test_pytorch_checks_the_operators() -> None:
-    x = values(3, 4).to("mydev").requires_grad_()
-    opcheck(gate.default, (x, values(4).to("mydev").requires_grad_()), {"scale": 0.5})
+    operands = (values(3, 4).to("mydev").requires_grad_(), values(4).to("mydev").requires_grad_())
+    opcheck(gate.default, operands, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
     opcheck(outer.default, (values(3).to("mydev"), values(4).to("mydev")))
     opcheck(pool.default, (values(9).to("mydev"),), {"width": 2})
 
@@ -182,11 +185,6 @@ def test_a_contract_that_makes_no_sense_is_refused(
 
 
 def build_record(directory: Path, contract: str, expression: str, shapes: str) -> Path:
-    import subprocess
-
-    from custom_call.conftest import DEFINITIONS, RECORD
-    from support.checkout import ROOT
-
     source, target = directory / "library.c", directory / "library.so"
     record = RECORD.replace("static const mydev_kernel record", SIGNATURE + "static const mydev_kernel record")
     source.write_text(record.replace(".CODE = (void*)entry", ".entry = entry, .signature = &text"))

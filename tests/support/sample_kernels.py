@@ -23,4 +23,4 @@ LIBRARIES = [torch_mydev.load_custom_calls(path) for path in (OPERATOR_LIBRARY, 
 
 def values(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """On the CPU, always the same."""
-    return torch.randn(*sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    return torch.randn(sizes, dtype=dtype, generator=torch.Generator().manual_seed(3))

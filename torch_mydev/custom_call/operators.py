@@ -63,9 +63,12 @@ def _batch(
     kernel: str, operator: str, /, info: Any, in_dims: tuple[Any, ...], *operands: Any, **attributes: Any
 ) -> Any:
     """vmap by the record's rule."""
-    method = _C.describe_kernel(kernel)["batching"]
+    record = _C.describe_kernel(kernel)
+    method = record["batching"]
     if method == "none":
         raise NotImplementedError(f"kernel '{kernel}' cannot be batched by vmap: its record has no batching rule")
+    if record["contract"] and record["contract"]["one_shape"]:
+        operands, in_dims = batching.of_one_rank(operands, in_dims)
     call = functools.partial(getattr(getattr(torch.ops, NAMESPACE), operator), **attributes)
     fake = functools.partial(_fake, operator, **attributes)
     return batching.apply(method, info.batch_size, in_dims, operands, call=call, call_batch=call, fake=fake)

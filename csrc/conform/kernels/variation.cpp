@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/registry/launchable.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::conform {
@@ -48,7 +49,8 @@ void add_attributes(const KernelContract& contract, std::vector<Variation>& vari
   };
   const bool has_default = std::any_of(contract.attributes.begin(), contract.attributes.end(),
                                        [](const ContractAttribute& a) { return a.otherwise.has_value(); });
-  if (has_default) variations.push_back({.name = "defaults", .defaults = true});
+  // Kernels of libraries are given all attributes.
+  if (has_default && is_builtin_name(contract.name)) variations.push_back({.name = "defaults", .defaults = true});
   if (has_kind(ContractKind::kBool)) variations.push_back({.name = "flags", .flags = true});
   if (any_operand(contract, [](const ContractOperand& o) { return o.may_be_absent || o.may_be_left_out; })) {
     variations.push_back({.name = "absent", .absent = true});

@@ -162,12 +162,12 @@ def _cases_of(suite: str, library: str | None) -> dict[str, Case]:
     """The cases by name; with a library, those of its kernels. Raises ConformError."""
     if library is None:
         return {case.name: case for case in list_cases(suite)}
-    before = {case.name for case in list_cases(suite)} - {_OFFERED}
     path = Path(library).resolve()
     if not path.is_file():
         raise ConformError(f"there is no library {path}")
-    os.environ[_LIBRARIES] = os.pathsep.join(filter(None, [str(path), os.environ.get(_LIBRARIES)]))
-    cases = {case.name: case for case in list_cases(suite) if case.name not in before}
+    os.environ[_LIBRARIES] = str(path)
+    builtin = f"{DEVICE_NAME}."
+    cases = {case.name: case for case in list_cases(suite) if not case.name.startswith(builtin)}
     if cases.keys() == {_OFFERED}:
         raise ConformError(
             f"no kernel of {path} has a contract in its signature; '{DEVICE_NAME} kernels check' tells why a library "
