@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from pjrt.clients import output_of, require
@@ -129,6 +131,33 @@ REFUSED = {
     "its code": "JaxRuntimeError: RESOURCE_EXHAUSTED: ",
 }
 
+CONTRACTS = """
+gate, outer, pool = (kernel(f"contract.{name}") for name in ("gate", "outer", "pool"))
+composed = lambda x, g, scale=2.0: x * jnp.tanh(g * scale)
+other = jnp.array([0.5, -1.0, 0.0])
+def pair(change):
+    return lambda: [change(gate), change(composed)]
+cases = {
+    "broadcast": pair(lambda f: f(x, other)),
+    "attribute": pair(lambda f: jax.jit(lambda x: f(x, other, scale=0.5))(x)),
+    "reverse": pair(lambda f: jax.grad(lambda x, g: total(f(x, g)), argnums=(0, 1))(x, other)),
+    "forward": pair(lambda f: jax.jvp(f, (x, other), (x, other))[1]),
+    "second": pair(lambda f: jax.hessian(lambda g: total(f(x, g)))(other)),
+    "batched": pair(lambda f: jax.vmap(f, in_axes=(0, None))(x, other)),
+    "batched gradient": pair(lambda f: jax.vmap(jax.grad(lambda v: total(f(v, other))))(x)),
+    "half": pair(lambda f: jax.grad(lambda v: total(f(v, v).astype(jnp.float32)))(other.astype(jnp.float16))),
+    "computed size": lambda: [pool(a, width=2), a[1:2]],
+    "outer": lambda: [outer(a, other), jnp.outer(a, other)],
+    "sizes": lambda: gate(x, jnp.ones(2)),
+    "attribute out of bounds": lambda: pool(a, width=0),
+}
+results = {name: answer(case) for name, case in cases.items()}
+"""
+CONTRACTS_REFUSED = {
+    "sizes": "ValueError: Incompatible shapes for broadcasting",
+    "attribute out of bounds": "ValueError: contract.pool: attribute 'width' is 0",
+}
+
 BY_NAME = """
 cases = {
     "frame": lambda: ffi_call("test.axpy", like(a))(a, b, alpha=np.float64(2)),
@@ -190,7 +219,7 @@ def _jax() -> None:
 
 @pytest.fixture
 def libraries() -> list[str]:
-    paths = [KERNELS / f"{name}_kernels.so" for name in ("operator", "xla")]
+    paths = [KERNELS / f"{name}_kernels.so" for name in ("operator", "xla", "contract")]
     for path in paths:
         if not path.exists():
             pytest.skip(f"{path} is not built: configure with -DMYDEV_BUILD_TESTS=ON")
@@ -204,6 +233,21 @@ def test_a_record_makes_a_function_of_jax(driver: str, libraries: list[str]) -> 
     assert {name: str(results[name])[: len(text)] for name, text in REFUSED.items()} == REFUSED
     assert "no room" in results["its code"]
     assert len(results) == len(EXPECTED) + len(REFUSED)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_contract_makes_a_function_with_derivatives(driver: str, libraries: list[str]) -> None:
+    results = json.loads(output_of(f"{START}LIBRARIES = {libraries}{LOAD}{CONTRACTS}{END}", driver).splitlines()[-1])
+    for name, text in CONTRACTS_REFUSED.items():
+        assert results.pop(name)[: len(text)] == text
+    for name, pair in results.items():
+        assert not isinstance(pair, str), pair
+        np.testing.assert_allclose(*(np.array(leaves(value)) for value in pair), rtol=2e-3, atol=1e-6, err_msg=name)
+
+
+def leaves(value: Any) -> list[float]:
+    """The numbers in nested lists."""
+    return [leaf for entry in value for leaf in leaves(entry)] if isinstance(value, list) else [value]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -111,7 +111,11 @@ def _describe(options: argparse.Namespace) -> int:
         "stages": ", ".join(info["stages"]) if info["stages"] != ["execute"] else "",
         "operator": f"torch.ops.mydev_cc.{info['schema']}" if info["schema"] else "none, for want of a signature",
         "shapes": info["shapes"] or ("computed by the kernel" if signature else ""),
-        "gradient": f"{gradient['kernel']}, for operands {gradient['wrt']}" if gradient else "",
+        "gradient": f"{gradient['kernel']}, for operands {gradient['wrt']}"
+        if gradient
+        else "of the expression"
+        if signature and contract.get("pointwise")
+        else "",
         "batching": info["batching"] if signature else "",
         "dense copies": str(info["dense_copies"]) if info["dense_copies"] else "",
     }

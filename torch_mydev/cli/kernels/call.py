@@ -109,6 +109,8 @@ def opcheck(info: KernelInfo, operands: Operands) -> list[Finding]:
     attributes = _texts(operands.attributes)
     operator = getattr(torch.ops.mydev_cc, info["operator"]).default
     wanted = set(info["gradient"]["wrt"]) if info["gradient"] else set()
+    if not info["gradient"] and info["contract"] and info["contract"]["pointwise"]:
+        wanted = set(range(len(signature["operands"])))
     if wanted and signature["operands"][max(wanted)]["variadic"]:
         wanted |= set(range(max(wanted), len(tensors)))
     leaves = _leaves(tensors, wanted)
