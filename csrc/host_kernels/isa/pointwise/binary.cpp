@@ -185,8 +185,18 @@ template <typename T>
 struct BitwiseNot {
   T operator()(T a) const { return ~a; }
 };
+// On bytes of PRED, of which each but 0 is true.
+struct PredAnd {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return (a != 0) & (b != 0); }
+};
+struct PredOr {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return (a | b) != 0; }
+};
+struct PredXor {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return (a != 0) != (b != 0); }
+};
 struct PredNot {
-  int32_t operator()(int32_t a) const { return a == 0; }
+  uint8_t operator()(uint8_t a) const { return a == 0; }
 };
 template <typename T>
 struct LeftShift {
@@ -256,13 +266,22 @@ constexpr PointwiseKernel kKernels[] = {
     {.name = "mydev.atan2", .inputs = 2, .types = packed_floats<Atan2, 2>(), .grain = kGrainHeavy},
     {.name = "mydev.maximum", .inputs = 2, .types = numbers<Maximum, 2>()},
     {.name = "mydev.minimum", .inputs = 2, .types = numbers<Minimum, 2>()},
-    {.name = "mydev.bitwise_and", .inputs = 2, .types = integers<BitwiseAnd, 2>()},
-    {.name = "mydev.bitwise_or", .inputs = 2, .types = integers<BitwiseOr, 2>()},
-    {.name = "mydev.bitwise_xor", .inputs = 2, .types = integers<BitwiseXor, 2>()},
+    {.name = "mydev.bitwise_and",
+     .inputs = 2,
+     .types = integers<BitwiseAnd, 2>(),
+     .for_pred = apply_lanes<PredAnd, uint8_t, uint8_t, 2>},
+    {.name = "mydev.bitwise_or",
+     .inputs = 2,
+     .types = integers<BitwiseOr, 2>(),
+     .for_pred = apply_lanes<PredOr, uint8_t, uint8_t, 2>},
+    {.name = "mydev.bitwise_xor",
+     .inputs = 2,
+     .types = integers<BitwiseXor, 2>(),
+     .for_pred = apply_lanes<PredXor, uint8_t, uint8_t, 2>},
     {.name = "mydev.bitwise_not",
      .inputs = 1,
      .types = integers<BitwiseNot, 1>(),
-     .for_pred = apply_lanes<PredNot, int32_t, int32_t, 1>},
+     .for_pred = apply_lanes<PredNot, uint8_t, uint8_t, 1>},
     {.name = "mydev.lshift", .inputs = 2, .types = integers<LeftShift, 2>(), .pred = false},
     {.name = "mydev.rshift", .inputs = 2, .types = integers<RightShift, 2>(), .pred = false},
 };
