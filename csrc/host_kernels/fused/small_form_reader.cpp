@@ -20,8 +20,9 @@ namespace mydev::kernels {
 namespace {
 
 constexpr int64_t kMostScratch = 1 << 20;
-constexpr int64_t kMostCount = 1 << 16;  // of the values of a step
-constexpr int kMostDepth = 64;           // of loops and conditions in each other
+constexpr int64_t kMostCount = 1 << 16;        // of the values of a step
+constexpr int64_t kMostRowElements = 1 << 14;  // the kernel cuts what has more into pieces
+constexpr int kMostDepth = 64;                 // of loops and conditions in each other
 
 // Decisions are made on addresses that only tell operands apart.
 void* pretended_address(size_t place, int64_t offset) {
@@ -298,6 +299,8 @@ class SmallProgram::Reader {
       }
       if (keeps_signs && add_conversion(views[0], views[1])) return;
     }
+    if (name == "mydev.concatenate") return add_concatenation(views);
+    if (add_reduction(record->name, views)) return;
     const bool has_all = std::ranges::all_of(views, [](const View& view) { return view.kind != View::kAbsent; });
     PointwiseBlock block;
     if (has_all && MYDEV_ISA_VARIANT(instruction_set(), find_block)(record->name, frame, block)) {
@@ -348,6 +351,35 @@ class SmallProgram::Reader {
     }
     to_.items_.push_back({.kind = Item::kMove, .first = to_.moves_.size() - 1});
     joins_ = false;
+  }
+
+  // Operands are joined along the middle of three dimensions: each is moved into its part of the result.
+  void add_concatenation(const std::vector<View>& views) {
+    View part = views[0];
+    for (size_t k = 1; k < views.size(); ++k) {
+      part.sizes = views[k].sizes;
+      add_move(part, views[k]);
+      part.offset += part.sizes[1] * part.strides[1] * dtype_size(part.dtype);
+    }
+  }
+
+  // False: it is no reduction of dense rows.
+  bool add_reduction(const char* kernel, const std::vector<View>& views) {
+    if (views.size() != 2 || views[1].kind != View::kMemory || views[0].dtype != views[1].dtype) return false;
+    const RowReduction reduction = MYDEV_ISA_VARIANT(instruction_set(), find_row_reduction)(kernel, views[0].dtype);
+    const View &to = views[0], &from = views[1];
+    if (reduction.run == nullptr || is_empty(from.sizes) || !is_dense(from.sizes, from.strides)) return false;
+    size_t kept = from.sizes.size();
+    while (kept > 0 && (to.strides[kept - 1] == 0 || from.sizes[kept - 1] == 1)) --kept;
+    const std::span<const int64_t> outer = from.sizes.first(kept);
+    if (!is_dense(outer, to.strides.first(kept))) return false;
+    const int64_t rows = count_of(outer), length = count_of(from.sizes.subspan(kept));
+    if (rows * length > kMostRowElements) return false;
+    to_.rows_.push_back({reduction.run, add_pointer(to.place, to.offset), add_pointer(from.place, from.offset),
+                         dtype_size(to.dtype), rows, length});
+    to_.items_.push_back({.kind = Item::kRows, .first = to_.rows_.size() - 1});
+    joins_ = false;
+    return true;
   }
 
   // False: the kernel has no conversion of dense values for the dtypes.

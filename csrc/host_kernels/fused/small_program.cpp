@@ -76,6 +76,13 @@ mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
         convert.apply(run.table[convert.to], run.table[convert.from], convert.count);
         break;
       }
+      case Item::kRows: {
+        const Rows& rows = rows_[item.first];
+        rows.run(static_cast<char*>(run.table[rows.to]), rows.value_bytes,
+                 static_cast<const char*>(run.table[rows.from]), rows.length * rows.value_bytes, rows.rows,
+                 rows.length);
+        break;
+      }
       case Item::kKernel:
         code = run_kernel(kernels_[item.first], run);
         break;

@@ -61,6 +61,12 @@ class SmallProgram {
     size_t to, from;  // pointers
     int64_t count;
   };
+  // Reduces dense rows, each into one value; the results lie dense.
+  struct Rows {
+    void (*run)(char* out, int64_t out_bytes, const char* in, int64_t in_bytes, int64_t rows, int64_t length);
+    size_t to, from;  // pointers
+    int64_t value_bytes, rows, length;
+  };
   struct Kernel {
     OwnedFrame frame;              // without addresses
     std::vector<size_t> pointers;  // of its buffers; kNoPointer: a number or absent
@@ -73,7 +79,7 @@ class SmallProgram {
   };
   // An entry of the list of what is done. Items of a loop or condition stand behind it.
   struct Item {
-    enum Kind : uint8_t { kCalls, kMove, kConvert, kKernel, kRepeat, kWhile, kIf };
+    enum Kind : uint8_t { kCalls, kMove, kConvert, kRows, kKernel, kRepeat, kWhile, kIf };
     Kind kind;
     size_t first = 0;      // of calls_; the move, the kernel; the pointer to the byte; the first of advances_
     size_t count = 0;      // of calls, of advances
@@ -96,6 +102,7 @@ class SmallProgram {
   const PointwiseTableCall* (*run_calls_)(std::span<const PointwiseTableCall>, void* const*) = nullptr;
   std::vector<Move> moves_;
   std::vector<Convert> converts_;
+  std::vector<Rows> rows_;
   std::vector<Kernel> kernels_;
   std::vector<Advance> advances_;
   std::vector<OwnedFrame> attributes_;  // of calls

@@ -166,6 +166,79 @@ const Case kCases[] = {
 )",
      {4, 2},
      8},
+    {"ReductionsOfRows",
+     R"(program p(x: f32[4,3]) -> (y: f32[32]) {
+  temporary n: f32[4,3]
+  n = launch mydev.log(x)
+  y f32[4,3]{1,0} = launch mydev.sum(x)
+  y+16 f32[4,3]{1,0} = launch mydev.amax(n)
+  y+32 f32[4,3]{1,0} = launch mydev.amin(n)
+  y+48 f32[4,3]{1,0} = launch mydev.prod(x)
+  y+64 f32[4,3]{1,0} = launch mydev.mean(x)
+  y+80 f32[4,3]{0,0} = launch mydev.norm2(x)
+  y+84 f32[4,3]{0,0} = launch mydev.norm1(x)
+  y+88 f32[4,3]{0,0} = launch mydev.norm_inf(n)
+  y+92 f32[1,1]{0,0} = launch mydev.amax(x+4 f32[1,1])
+  y+96 f32[4,2]{1,0} = launch mydev.sum(x f32[4,2]{3,1})
+  y+112 f32[3,4]{1,0} = launch mydev.amin(x f32[3,4]{1,3})
+  y+124 f32[5]{0} = launch mydev.prod(x f32[5]{0})
+}
+)",
+     {12},
+     32},
+    {"ReductionsOfWholeNumbersAndTruths",
+     R"(program p(x: f32[2,3]) -> (y: f32[11]) {
+  temporary i: s32[2,3]
+  temporary l: s64[2,3]
+  temporary p: pred[2,3]
+  temporary si: s32[2]
+  temporary sl: s64[4]
+  temporary sp: pred[5]
+  i = launch mydev.copy(x; conj=false, neg=false)
+  l = launch mydev.copy(i; conj=false, neg=false)
+  p = launch mydev.gt(x, f32[2,3] -1.0)
+  si s32[2,3]{1,0} = launch mydev.amax(i)
+  sl s64[2,3]{1,0} = launch mydev.sum(l)
+  sl+16 s64[2,3]{1,0} = launch mydev.amin(l)
+  sp pred[2,3]{1,0} = launch mydev.any(p)
+  sp+2 pred[2,3]{1,0} = launch mydev.all(p)
+  sp+4 pred[2,3]{0,0} = launch mydev.all(p)
+  y f32[2] = launch mydev.copy(si; conj=false, neg=false)
+  y+8 f32[4] = launch mydev.copy(sl; conj=false, neg=false)
+  y+24 f32[5] = launch mydev.copy(sp; conj=false, neg=false)
+}
+)",
+     {6},
+     11},
+    {"TruthsAreCombined",
+     R"(program p(x: f32[6], w: f32[6]) -> (y: f32[30]) {
+  temporary a: pred[6]
+  temporary b: pred[6]
+  temporary c: pred[30]
+  a = launch mydev.gt(x, f32[6] 0.0)
+  b = launch mydev.lt(w, f32[6] 0.0)
+  c pred[6] = launch mydev.bitwise_and(a, b)
+  c+6 pred[6] = launch mydev.bitwise_or(a, b)
+  c+12 pred[6] = launch mydev.bitwise_xor(a, pred[6] 1)
+  c+18 pred[6] = launch mydev.bitwise_not(b)
+  c+24 pred[6] = launch mydev.where(a, b, c pred[6])
+  y = launch mydev.copy(c; conj=false, neg=false)
+}
+)",
+     {6, 6},
+     30},
+    {"ConcatenationsInTheMiddleAndOfNothing",
+     R"(program p(x: f32[2,2,2], w: f32[2,1,2]) -> (y: f32[2,5,2]) {
+  temporary s: f32[1]
+  temporary c: f32[3]
+  s = launch mydev.mul(x f32[1], w f32[1])
+  c f32[1,3,1] = launch mydev.concatenate(s f32[1,1,1], x f32[1,0,1], s f32[1,1,1], w f32[1,1,1])
+  y = launch mydev.concatenate(x, w, w f32[2,0,2]{0,2,1}, x)
+  y f32[3] = launch mydev.add(c, y f32[3]; alpha=1.0)
+}
+)",
+     {8, 4},
+     20},
     {"LoopsWhoseOperandsMove",
      R"(program row(donated s: f32[], donated out: f32[1], x: f32[3]) -> (s, out) {
   temporary t: f32[]
