@@ -285,7 +285,7 @@ class SmallProgram::Reader {
     const std::span<const mydev_attribute> attributes =
         entries_of(find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY));
     const mydev_kernel* record = record_of(name);
-    require(record != nullptr, MYDEV_UNIMPLEMENTED, "it is of no kernel of the host");
+    require(record != nullptr && name != "mydev.small_steps", MYDEV_UNIMPLEMENTED, "it is of no kernel of the host");
     const std::vector<mydev_buffer> buffers = buffers_of(views);
     check_contract(record->name, buffers, static_cast<uint32_t>(results), attributes);
     mydev_frame frame = make_frame(buffers, static_cast<uint32_t>(results), attributes);
@@ -399,7 +399,8 @@ class SmallProgram::Reader {
         next.offset = 0;
       }
       to_.converts_.push_back({conversion.steps[step], add_pointer(next.place, next.offset),
-                               add_pointer(value.place, value.offset), count});
+                               add_pointer(value.place, value.offset), count,
+                               from.dtype == MYDEV_PRED && to.dtype == MYDEV_PRED});
       to_.items_.push_back({.kind = Item::kConvert, .first = to_.converts_.size() - 1});
       value = next;
     }
@@ -462,6 +463,11 @@ class SmallProgram::Reader {
                           .frame = to_.attributes_.back().get(),
                           .first = first,
                           .count = count});
+    const mydev_attribute* const alpha = frame.num_attributes != 0 ? &frame.attributes[0] : nullptr;
+    to_.operations_.push_back({.dtype = block.wanted[block.inputs],
+                               .inputs = block.inputs,
+                               .by_one = by_one,
+                               .is_exact = alpha == nullptr || is_number_one(*alpha)});
     if (joins_) {
       ++to_.items_.back().count;
     } else {
@@ -469,6 +475,11 @@ class SmallProgram::Reader {
       joins_ = true;
     }
     if (!is_direct) add_move(result, computed);
+  }
+
+  static bool is_number_one(const mydev_attribute& number) {
+    return (number.kind == MYDEV_ATTRIBUTE_FLOAT && number.value.f == 1) ||
+           (number.kind == MYDEV_ATTRIBUTE_INT && number.value.i == 1);
   }
 
   void add_kernel(const mydev_kernel& record, const std::vector<View>& views, mydev_frame& frame) {
@@ -516,6 +527,7 @@ std::unique_ptr<const SmallProgram> SmallProgram::make(const mydev_frame& frame,
   try {
     std::unique_ptr<SmallProgram> program(new SmallProgram);
     Reader(*program).read(frame);
+    program->generate_code();
     return program;
   } catch (const Error& problem) {
     why = {problem.code(), problem.what()};

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "host_kernels/fused/assembler.h"
 #include "host_kernels/fused/form_reader.h"
 #include "host_kernels/pointwise_block.h"
 #include "mydev/custom_call.h"
@@ -33,7 +34,14 @@ class SmallProgram {
 
  private:
   class Reader;
-  struct Run;
+  class Coder;
+  // One run: where everything lies now. The vectors are the thread's.
+  struct Run {
+    const mydev_frame& outer;
+    std::vector<char*>& bases;  // of the places
+    std::vector<void*>& table;  // the pointers
+    std::vector<mydev_buffer>& buffers;
+  };
 
   // Memory that operands lie in: first the frame's buffers, then the places of the form, then those of this class.
   struct Place {
@@ -55,11 +63,19 @@ class SmallProgram {
     int64_t value_bytes, count;
     std::vector<int32_t> to_offsets, from_offsets;
   };
+  // What instructions must know about a call.
+  struct Operation {
+    mydev_dtype dtype;  // of what it computes with
+    int inputs;
+    bool by_one;
+    bool is_exact;  // `alpha` is 1, if there is one
+  };
   // Converts `count` dense values.
   struct Convert {
     void (*apply)(void* to, const void* from, int64_t n);
     size_t to, from;  // pointers
     int64_t count;
+    bool is_of_truths;  // and of nothing else
   };
   // Reduces dense rows, each into one value; the results lie dense.
   struct Rows {
@@ -90,8 +106,11 @@ class SmallProgram {
   static constexpr size_t kNoPointer = SIZE_MAX;
 
   SmallProgram() = default;
+  void generate_code();
   mydev_code run_items(size_t begin, size_t end, Run& run) const;
   mydev_code run_kernel(const Kernel& kernel, Run& run) const;
+  mydev_code run_calls(size_t first, size_t count, Run& run) const;
+  void begin_repeat(const Item& item, Run& run) const;
   mydev_code repeat(size_t index, Run& run) const;
   void move(const Move& move, void* const* table) const;
 
@@ -99,6 +118,7 @@ class SmallProgram {
   std::vector<Pointer> pointers_;
   std::vector<Item> items_;
   std::vector<PointwiseTableCall> calls_;
+  std::vector<Operation> operations_;  // of the calls
   const PointwiseTableCall* (*run_calls_)(std::span<const PointwiseTableCall>, void* const*) = nullptr;
   std::vector<Move> moves_;
   std::vector<Convert> converts_;
@@ -110,6 +130,7 @@ class SmallProgram {
   std::vector<char*> constant_data_;  // of each constant
   uint64_t scratch_bytes_ = 0;
   uint64_t kernel_scratch_ = 0;  // where in the scratch that of kernels begins
+  ExecutableMemory code_;        // runs all items; none: they are interpreted
 };
 
 }  // namespace mydev::kernels

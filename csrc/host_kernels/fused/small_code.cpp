@@ -1,0 +1,566 @@
+// Machine code of a SmallProgram, for processors with AVX2.
+//
+// One function runs all items. Pointwise steps over up to four values are instructions, one after the other for each
+// value, and so are arithmetic ones over up to 32 floats, by vectors. All else is called. Each result is stored at
+// once, and stays in a register as well, until that is needed or something else is written there. Where control flow
+// joins, and behind calls, no register holds anything.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "host_kernels/fused/small_program.h"
+
+namespace mydev::kernels {
+
+namespace {
+
+constexpr size_t kMostCode = 1 << 18;  // bytes; a longer program is interpreted
+constexpr int64_t kMostScalars = 4, kMostFloats = 32;
+constexpr int kRegisters = 14;                     // that hold values
+constexpr uint8_t kScratch0 = 14, kScratch1 = 15;  // for steps between
+constexpr Register kMemory = kRbx, kTable = kR12, kProgram = kR13, kRun = kR14, kBases = kR15;
+
+enum class Pattern : uint8_t { kArithmetic, kRoot, kNegative, kMagnitude, kExtremum, kCompare, kNot, kSelect };
+enum class Class : uint8_t { kFloat, kInteger, kTruth };
+
+// How the steps of a kernel are computed. `narrow` and `wide` are opcodes for values of 4 and of 8 bytes, 0: there is
+// none; of comparisons and extrema of floats they are the predicate of CMPPS.
+struct Row {
+  const char* kernel;
+  Class of;
+  Pattern pattern;
+  uint8_t map, narrow, wide;
+  bool swaps = false, inverts = false;
+};
+
+constexpr Row kRows[] = {
+    {"mydev.add", Class::kFloat, Pattern::kArithmetic, 1, 0x58, 0x58},
+    {"mydev.sub", Class::kFloat, Pattern::kArithmetic, 1, 0x5C, 0x5C},
+    {"mydev.mul", Class::kFloat, Pattern::kArithmetic, 1, 0x59, 0x59},
+    {"mydev.div", Class::kFloat, Pattern::kArithmetic, 1, 0x5E, 0x5E},
+    {"mydev.sqrt", Class::kFloat, Pattern::kRoot, 1, 0x51, 0x51},
+    {"mydev.neg", Class::kFloat, Pattern::kNegative, 1, 0x57, 0x57},
+    {"mydev.abs", Class::kFloat, Pattern::kMagnitude, 1, 0x54, 0x54},
+    {"mydev.maximum", Class::kFloat, Pattern::kExtremum, 1, 29, 29},
+    {"mydev.minimum", Class::kFloat, Pattern::kExtremum, 1, 18, 18},
+    {"mydev.eq", Class::kFloat, Pattern::kCompare, 1, 0, 0},
+    {"mydev.ne", Class::kFloat, Pattern::kCompare, 1, 4, 4},
+    {"mydev.lt", Class::kFloat, Pattern::kCompare, 1, 17, 17},
+    {"mydev.le", Class::kFloat, Pattern::kCompare, 1, 18, 18},
+    {"mydev.gt", Class::kFloat, Pattern::kCompare, 1, 30, 30},
+    {"mydev.ge", Class::kFloat, Pattern::kCompare, 1, 29, 29},
+    {"mydev.where", Class::kFloat, Pattern::kSelect, 3, 0x4A, 0x4B},
+    {"mydev.add", Class::kInteger, Pattern::kArithmetic, 1, 0xFE, 0xD4},
+    {"mydev.sub", Class::kInteger, Pattern::kArithmetic, 1, 0xFA, 0xFB},
+    {"mydev.mul", Class::kInteger, Pattern::kArithmetic, 2, 0x40, 0},
+    {"mydev.maximum", Class::kInteger, Pattern::kArithmetic, 2, 0x3D, 0},
+    {"mydev.minimum", Class::kInteger, Pattern::kArithmetic, 2, 0x39, 0},
+    {"mydev.bitwise_and", Class::kInteger, Pattern::kArithmetic, 1, 0xDB, 0xDB},
+    {"mydev.bitwise_or", Class::kInteger, Pattern::kArithmetic, 1, 0xEB, 0xEB},
+    {"mydev.bitwise_xor", Class::kInteger, Pattern::kArithmetic, 1, 0xEF, 0xEF},
+    {"mydev.eq", Class::kInteger, Pattern::kCompare, 1, 0x76, 0},
+    {"mydev.ne", Class::kInteger, Pattern::kCompare, 1, 0x76, 0, false, true},
+    {"mydev.gt", Class::kInteger, Pattern::kCompare, 1, 0x66, 0},
+    {"mydev.lt", Class::kInteger, Pattern::kCompare, 1, 0x66, 0, true},
+    {"mydev.ge", Class::kInteger, Pattern::kCompare, 1, 0x66, 0, true, true},
+    {"mydev.le", Class::kInteger, Pattern::kCompare, 1, 0x66, 0, false, true},
+    {"mydev.where", Class::kInteger, Pattern::kSelect, 3, 0x4A, 0x4B},
+    {"mydev.bitwise_and", Class::kTruth, Pattern::kArithmetic, 1, 0xDB, 0},
+    {"mydev.bitwise_or", Class::kTruth, Pattern::kArithmetic, 1, 0xEB, 0},
+    {"mydev.bitwise_xor", Class::kTruth, Pattern::kArithmetic, 1, 0xEF, 0},
+    {"mydev.bitwise_not", Class::kTruth, Pattern::kNot, 1, 0xEF, 0},
+};
+
+std::optional<Class> class_of(mydev_dtype dtype) {
+  if (dtype == MYDEV_F32 || dtype == MYDEV_F64) return Class::kFloat;
+  if (dtype == MYDEV_S32 || dtype == MYDEV_S64) return Class::kInteger;
+  if (dtype == MYDEV_PRED) return Class::kTruth;
+  return std::nullopt;
+}
+
+// Rows that vectors of floats have, too.
+bool has_vectors(const Row& row) {
+  return row.of == Class::kFloat && row.pattern != Pattern::kCompare && row.pattern != Pattern::kSelect;
+}
+
+constexpr VectorOp kXor{1, 1, 0xEF}, kOr{1, 1, 0xEB}, kEqual{1, 1, 0x76}, kGreater{1, 1, 0x66}, kWiden{1, 2, 0x25};
+
+}  // namespace
+
+class SmallProgram::Coder {
+ public:
+  explicit Coder(const SmallProgram& program) : program_(program) {}
+
+  // Returns nothing if the program has numbers that instructions do not hold.
+  std::optional<ExecutableMemory> code() {
+    begin();
+    items(0, program_.items_.size(), 0);
+    end();
+    if (!fits_ || to_.size() > kMostCode) return std::nullopt;
+    return ExecutableMemory(to_.code());
+  }
+
+ private:
+  // What a register holds: bytes of a place. `truth`: as bits that are all equal, of as many bytes.
+  struct Held {
+    uint8_t reg;
+    bool truth;
+    size_t place;
+    int64_t offset, bytes;
+    int width;
+  };
+  using Place = SmallProgram::Place;
+
+  static bool is_outside(const Place& place) { return place.kind == Place::kBuffer || place.kind == Place::kMoving; }
+
+  // --- memory and registers ---
+
+  // The address of a byte behind a pointer. It may use rax.
+  Address address_of(size_t index, int64_t offset) {
+    const Pointer& pointer = program_.pointers_[index];
+    const Place& place = program_.places_[pointer.place];
+    if (place.kind == Place::kScratch) return {kMemory, signed32(place.offset + pointer.offset + offset)};
+    if (place.kind == Place::kConstant) {
+      const char* const data = program_.constant_data_[static_cast<size_t>(place.offset)] + pointer.offset + offset;
+      to_.set(kRax, std::bit_cast<uint64_t>(data));
+      return {kRax, 0};
+    }
+    to_.load(kRax, {kTable, signed32(static_cast<int64_t>(index * sizeof(void*)))});
+    return {kRax, signed32(offset)};
+  }
+
+  int32_t signed32(int64_t value) {
+    fits_ = fits_ && value == static_cast<int32_t>(value);
+    return static_cast<int32_t>(value);
+  }
+
+  uint8_t new_register() {
+    do next_ = static_cast<uint8_t>((next_ + 1) % kRegisters);
+    while ((pinned_ >> next_ & 1) != 0);
+    std::erase_if(held_, [&](const Held& held) { return held.reg == next_; });
+    pinned_ |= 1U << next_;
+    return next_;
+  }
+
+  const Held* find(size_t pointer, int64_t offset, int64_t bytes, bool truth) const {
+    const Pointer& at = program_.pointers_[pointer];
+    for (const Held& held : held_) {
+      if (held.place == at.place && held.offset == at.offset + offset && held.bytes == bytes && held.truth == truth) {
+        return &held;
+      }
+    }
+    return nullptr;
+  }
+
+  // Forgets what has been written over.
+  void overwritten(size_t pointer, int64_t offset, int64_t bytes) {
+    const Pointer& at = program_.pointers_[pointer];
+    const bool outside = is_outside(program_.places_[at.place]);
+    const int64_t begin = at.offset + offset, end = begin + bytes;
+    std::erase_if(held_, [&](const Held& held) {
+      if (held.place != at.place) return outside && is_outside(program_.places_[held.place]);
+      return held.offset < end && held.offset + held.bytes > begin;
+    });
+  }
+
+  // Notes that the register holds what has just been read or written there.
+  void hold(uint8_t reg, size_t pointer, int64_t offset, int64_t bytes, bool truth = false, int width = 0) {
+    const Pointer& at = program_.pointers_[pointer];
+    held_.push_back({reg, truth, at.place, at.offset + offset, bytes, width});
+  }
+
+  static VectorOp move_op(int64_t bytes, bool stores) {
+    const uint8_t prefix = bytes == 4 ? 2 : bytes == 8 ? 3 : 0;
+    return {prefix, 1, static_cast<uint8_t>(stores ? 0x11 : 0x10), bytes == 32};
+  }
+
+  uint8_t load(size_t pointer, int64_t offset, int64_t bytes) {
+    if (const Held* held = find(pointer, offset, bytes, false)) {
+      pinned_ |= 1U << held->reg;
+      return held->reg;
+    }
+    const uint8_t reg = new_register();
+    to_.vector(move_op(bytes, false), reg, 0, address_of(pointer, offset));
+    hold(reg, pointer, offset, bytes);
+    return reg;
+  }
+
+  void store(size_t pointer, int64_t offset, int64_t bytes, uint8_t reg) {
+    to_.vector(move_op(bytes, true), reg, 0, address_of(pointer, offset));
+    overwritten(pointer, offset, bytes);
+    hold(reg, pointer, offset, bytes);
+  }
+
+  // A truth as bits of `width` bytes.
+  uint8_t load_truth(size_t pointer, int64_t offset, int width) {
+    if (const Held* held = find(pointer, offset, 1, true)) {
+      pinned_ |= 1U << held->reg;
+      if (held->width >= width) return held->reg;
+      to_.vector(kWiden, kScratch0, 0, held->reg);
+      return kScratch0;
+    }
+    const uint8_t reg = new_register();
+    to_.load_byte(kRax, address_of(pointer, offset));
+    to_.vector({1, 1, 0x6E}, reg, 0, kRax);
+    to_.vector(kXor, kScratch0, kScratch0, kScratch0);
+    to_.vector(kGreater, reg, reg, kScratch0);
+    if (width == 8) to_.vector(kWiden, reg, 0, reg);
+    hold(reg, pointer, offset, 1, true, width);
+    return reg;
+  }
+
+  void store_truth(size_t pointer, int64_t offset, uint8_t reg, int width) {
+    to_.vector({1, 1, 0x7E}, reg, 0, kRcx);
+    to_.bytes({0x83, 0xE1, 0x01});  // and ecx, 1
+    to_.memory(false, 0x88, kRcx, address_of(pointer, offset));
+    overwritten(pointer, offset, 1);
+    hold(reg, pointer, offset, 1, true, width);
+  }
+
+  // --- one value, or a vector of floats ---
+
+  // All bits of `reg` but the sign, or the sign alone.
+  void sign_bits(uint8_t reg, bool all_but, int width, bool full) {
+    to_.vector({1, 1, 0x76, full}, reg, reg, reg);
+    // VPSLLD, VPSLLQ and to the right: the register that is shifted stands third.
+    to_.vector({1, 1, static_cast<uint8_t>(width == 8 ? 0x73 : 0x72), full}, all_but ? 2 : 6, reg, reg);
+    to_.byte(all_but ? 1 : static_cast<uint8_t>(8 * width - 1));
+  }
+
+  // Computes `bytes` bytes of values of `width` bytes.
+  uint8_t compute(const Row& row, std::span<const uint8_t> in, int width, int64_t bytes) {
+    const bool scalar = bytes == width, full = bytes == 32, is_float = row.of == Class::kFloat;
+    const uint8_t opcode = width == 8 ? row.wide : row.narrow;
+    const uint8_t to = new_register();
+    switch (row.pattern) {
+      case Pattern::kArithmetic:
+        to_.vector({is_float ? prefix_of(scalar, width) : uint8_t{1}, row.map, opcode, full}, to, in[0], in[1]);
+        break;
+      case Pattern::kRoot:
+        to_.vector({prefix_of(scalar, width), 1, opcode, full}, to, scalar ? in[0] : uint8_t{0}, in[0]);
+        break;
+      case Pattern::kNegative:
+      case Pattern::kMagnitude:
+        sign_bits(kScratch0, row.pattern == Pattern::kMagnitude, width, full);
+        to_.vector({0, 1, opcode, full}, to, in[0], kScratch0);
+        break;
+      case Pattern::kExtremum:  // the first, if it wins or is no number
+        compare({prefix_of(scalar, width), 1, 0xC2, full}, kScratch0, in[0], in[1], opcode);
+        compare({prefix_of(scalar, width), 1, 0xC2, full}, kScratch1, in[0], in[0], 3);
+        to_.vector({1, 1, 0xEB, full}, kScratch0, kScratch0, kScratch1);
+        select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A), full}, to, in[1], in[0], kScratch0);
+        break;
+      case Pattern::kCompare:
+        if (is_float) {
+          compare({prefix_of(true, width), 1, 0xC2}, to, in[0], in[1], opcode);
+        } else {
+          to_.vector({1, 1, opcode}, to, in[row.swaps ? 1 : 0], in[row.swaps ? 0 : 1]);
+          if (row.inverts) invert(to, to);
+        }
+        break;
+      case Pattern::kNot:
+        invert(to, in[0]);
+        break;
+      case Pattern::kSelect:
+        select({1, 3, opcode}, to, in[2], in[1], in[0]);
+        break;
+    }
+    return to;
+  }
+
+  // SS, SD; PS, PD.
+  static uint8_t prefix_of(bool scalar, int width) { return scalar ? (width == 8 ? 3 : 2) : (width == 8 ? 1 : 0); }
+  void compare(VectorOp op, uint8_t to, uint8_t first, uint8_t second, uint8_t predicate) {
+    to_.vector(op, to, first, second);
+    to_.byte(predicate);
+  }
+  // The second where the bits are set.
+  void select(VectorOp op, uint8_t to, uint8_t first, uint8_t second, uint8_t bits) {
+    to_.vector(op, to, first, second);
+    to_.byte(static_cast<uint8_t>(bits << 4));
+  }
+  void invert(uint8_t to, uint8_t from) {
+    to_.vector(kEqual, kScratch1, kScratch1, kScratch1);
+    to_.vector(kXor, to, from, kScratch1);
+  }
+
+  // --- steps ---
+
+  static int width_of(const Operation& operation) {
+    return operation.dtype == MYDEV_F64 || operation.dtype == MYDEV_S64 ? 8 : 4;
+  }
+
+  // The row of a call; nullptr: it has no code.
+  const Row* row_of(size_t index) const {
+    const PointwiseTableCall& call = program_.calls_[index];
+    const Operation& operation = program_.operations_[index];
+    const std::optional<Class> of = class_of(operation.dtype);
+    if (!of || !operation.is_exact) return nullptr;
+    const std::string_view name = call.frame->kernel->name;
+    const auto* const row =
+        std::ranges::find_if(kRows, [&](const Row& each) { return each.of == *of && each.kernel == name; });
+    if (row == std::end(kRows)) return nullptr;
+    if (*of != Class::kFloat && width_of(operation) == 8 && row->wide == 0) return nullptr;
+    if (call.count > kMostScalars && (!has_vectors(*row) || call.count > kMostFloats)) return nullptr;
+    return row;
+  }
+
+  void call(size_t index, const Row* row) {
+    const PointwiseTableCall& call = program_.calls_[index];
+    const Operation& operation = program_.operations_[index];
+    const bool of_truths = row->of == Class::kTruth, gives_truth = of_truths || row->pattern == Pattern::kCompare;
+    const int width = width_of(operation);
+    const int64_t bytes = call.count * width;
+    uint8_t one = 0;
+    pinned_ = 0;
+    if (operation.by_one) {
+      one = load(call.first + 2, 0, width);
+      if (call.count > kMostScalars) {  // as many as a vector has
+        const uint8_t many = new_register();
+        to_.vector({1, 2, static_cast<uint8_t>(width == 8 ? 0x19 : 0x18), true}, many, 0, one);
+        one = many;
+      }
+    }
+    const uint32_t pinned = pinned_;
+    for (int64_t at = 0; at < bytes;) {
+      pinned_ = pinned;
+      const int64_t rest = bytes - at;
+      const int64_t step = call.count <= kMostScalars ? width : rest >= 32 ? 32 : rest >= 16 ? 16 : rest >= 8 ? 8 : 4;
+      std::array<uint8_t, kMaxBlockInputs> in{};
+      for (int k = 0; k < operation.inputs; ++k) {
+        const size_t pointer = call.first + 1 + static_cast<size_t>(k);
+        const bool is_truth = of_truths || (row->pattern == Pattern::kSelect && k == 0);
+        in[static_cast<size_t>(k)] = is_truth                     ? load_truth(pointer, at / width, width)
+                                     : operation.by_one && k == 1 ? one
+                                                                  : load(pointer, at, step);
+      }
+      const uint8_t result = compute(*row, in, width, step);
+      if (gives_truth) {
+        store_truth(call.first, at / width, result, width);
+      } else {
+        store(call.first, at, step, result);
+      }
+      at += step;
+    }
+  }
+
+  void calls(const Item& item) {
+    const size_t end = item.first + item.count;
+    for (size_t i = item.first; i < end; ++i) {
+      if (const Row* const row = row_of(i)) {
+        call(i, row);
+        continue;
+      }
+      const size_t first = i;
+      while (i + 1 < end && row_of(i + 1) == nullptr) ++i;
+      to_call(&run_calls_of, first, i + 1 - first);
+    }
+  }
+
+  // False: it is to be called.
+  bool move(const Move& move) {
+    if (move.count > kMostScalars * 2 || (move.value_bytes != 4 && move.value_bytes != 8 && move.value_bytes != 1))
+      return false;
+    const bool dense = move.to_offsets.empty();
+    if (dense && move.count != 1 && (move.value_bytes == 1 || move.count > kMostScalars)) return false;
+    std::vector<uint8_t> values;  // of a dense one: all are read before any is written
+    pinned_ = 0;
+    for (int64_t i = 0; dense && i < move.count; ++i) {
+      if (move.value_bytes != 1) values.push_back(load(move.from, i * move.value_bytes, move.value_bytes));
+    }
+    for (int64_t i = 0; i < move.count; ++i) {
+      const auto index = static_cast<size_t>(i);
+      const int64_t to = dense ? i * move.value_bytes : move.to_offsets[index];
+      const int64_t from = dense ? i * move.value_bytes : move.from_offsets[index];
+      if (!dense) pinned_ = 0;
+      if (move.value_bytes == 1) {
+        move_byte(move, to, from);
+      } else {
+        store(move.to, to, move.value_bytes, dense ? values[index] : load(move.from, from, move.value_bytes));
+      }
+    }
+    return true;
+  }
+
+  void move_byte(const Move& move, int64_t to, int64_t from) {
+    const Held* const found = find(move.from, from, 1, true);
+    const Held held = found != nullptr ? *found : Held{};
+    to_.load_byte(kRcx, address_of(move.from, from));
+    to_.memory(false, 0x88, kRcx, address_of(move.to, to));
+    overwritten(move.to, to, 1);
+    if (held.truth) hold(held.reg, move.to, to, 1, true, held.width);
+  }
+
+  // False: it is to be called.
+  bool convert(const Convert& convert) {
+    if (convert.count > kMostScalars || !convert.is_of_truths) return false;
+    for (int64_t i = 0; i < convert.count; ++i) {
+      pinned_ = 0;
+      const uint8_t reg = load_truth(convert.from, i, 4);
+      store_truth(convert.to, i, reg, 4);
+    }
+    return true;
+  }
+
+  // --- control flow ---
+
+  using Step = mydev_code (*)(const SmallProgram&, size_t, size_t, Run&) noexcept;
+
+  static mydev_code run_calls_of(const SmallProgram& program, size_t first, size_t count, Run& run) noexcept {
+    return program.run_calls(first, count, run);
+  }
+  static mydev_code run_item(const SmallProgram& program, size_t index, size_t, Run& run) noexcept {
+    return program.run_items(index, index + 1, run);
+  }
+  static mydev_code begin_loop(const SmallProgram& program, size_t index, size_t, Run& run) noexcept {
+    program.begin_repeat(program.items_[index], run);
+    return MYDEV_OK;
+  }
+
+  // Calls step(program, first, second, run), and leaves with its code if that is none of success.
+  void to_call(Step step, size_t first, size_t second) {
+    to_.move(kRdi, kProgram);
+    to_.set(kRsi, first);
+    to_.set(kRdx, second);
+    to_.move(kRcx, kRun);
+    to_.set(kRax, std::bit_cast<uint64_t>(step));
+    to_.bytes({0xC5, 0xF8, 0x77});  // vzeroupper
+    to_.call(kRax);
+    to_.bytes({0x85, 0xC0});  // test eax, eax
+    exits_.push_back(to_.jump_if_not_zero());
+    held_.clear();
+  }
+
+  // Sets the flags by the byte: zero if it is 0.
+  void test(size_t pointer) {
+    to_.load_byte(kRax, address_of(pointer, 0));
+    to_.bytes({0x85, 0xC0});
+  }
+
+  void items(size_t begin, size_t end, int depth) {
+    for (size_t i = begin; i < end && to_.size() <= kMostCode;) {
+      const Item& item = program_.items_[i];
+      size_t next = i + 1;
+      bool has_code = true;
+      switch (item.kind) {
+        case Item::kCalls:
+          calls(item);
+          break;
+        case Item::kMove:
+          has_code = move(program_.moves_[item.first]);
+          break;
+        case Item::kConvert:
+          has_code = convert(program_.converts_[item.first]);
+          break;
+        case Item::kRows:
+        case Item::kKernel:
+          has_code = false;
+          break;
+        case Item::kRepeat:
+          repeat(i, depth);
+          next = item.end;
+          break;
+        case Item::kWhile:
+          loop(i, depth);
+          next = item.end;
+          break;
+        case Item::kIf:
+          condition(i, depth);
+          next = item.end;
+          break;
+      }
+      if (!has_code) to_call(&run_item, i, 0);
+      i = next;
+    }
+  }
+
+  void repeat(size_t index, int depth) {
+    const Item& item = program_.items_[index];
+    if (item.iterations == 0) return;
+    if (item.count != 0) to_call(&begin_loop, index, 0);
+    const Address counter{kRsp, signed32(int64_t{8} * depth)};
+    to_.set(kRax, static_cast<uint64_t>(item.iterations));
+    to_.store(counter, kRax);
+    held_.clear();
+    const size_t head = to_.size();
+    items(index + 1, item.end, depth + 1);
+    held_.clear();
+    to_.add(counter, -1);
+    const size_t done = to_.jump_if_zero();
+    for (const Advance& advance : std::span(program_.advances_).subspan(item.first, item.count)) {
+      const int32_t bytes = signed32(advance.bytes);
+      to_.add({kBases, signed32(static_cast<int64_t>(advance.place * sizeof(void*)))}, bytes);
+      for (const size_t pointer : advance.pointers) {
+        to_.add({kTable, signed32(static_cast<int64_t>(pointer * sizeof(void*)))}, bytes);
+      }
+    }
+    to_.land(to_.jump(), head);
+    to_.land(done);
+  }
+
+  void loop(size_t index, int depth) {
+    const Item& item = program_.items_[index];
+    test(item.first);
+    const size_t done = to_.jump_if_zero();
+    held_.clear();
+    const size_t head = to_.size();
+    items(index + 1, item.end, depth + 1);
+    test(item.first);
+    to_.land(to_.jump_if_not_zero(), head);
+    to_.land(done);
+    held_.clear();
+  }
+
+  void condition(size_t index, int depth) {
+    const Item& item = program_.items_[index];
+    test(item.first);
+    const size_t to_otherwise = to_.jump_if_zero();
+    const std::vector<Held> before = held_;
+    items(index + 1, item.otherwise, depth + 1);
+    const size_t done = to_.jump();
+    to_.land(to_otherwise);
+    held_ = before;
+    items(item.otherwise, item.end, depth + 1);
+    to_.land(done);
+    held_.clear();
+  }
+
+  static constexpr int32_t kFrame = 520;  // counters of loops; calls are aligned to 16 bytes with it
+  void begin() {
+    to_.bytes({0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57});  // push rbp, rbx, r12 to r15
+    to_.bytes({0x48, 0x81, 0xEC, kFrame & 255, kFrame >> 8, 0, 0});           // sub rsp
+    to_.move(kMemory, kRdi);
+    to_.move(kTable, kRsi);
+    to_.move(kBases, kRdx);
+    to_.move(kProgram, kRcx);
+    to_.move(kRun, kR8);
+  }
+  void end() {
+    to_.bytes({0x31, 0xC0});  // xor eax, eax
+    for (const size_t exit : exits_) to_.land(exit);
+    to_.bytes({0xC5, 0xF8, 0x77});                                   // vzeroupper
+    to_.bytes({0x48, 0x81, 0xC4, kFrame & 255, kFrame >> 8, 0, 0});  // add rsp
+    to_.bytes({0x41, 0x5F, 0x41, 0x5E, 0x41, 0x5D, 0x41, 0x5C, 0x5B, 0x5D, 0xC3});
+  }
+
+  const SmallProgram& program_;
+  Assembler to_;
+  std::vector<Held> held_;
+  std::vector<size_t> exits_;
+  uint8_t next_ = 0;
+  uint32_t pinned_ = 0;  // registers of the step that is being written
+  bool fits_ = true;
+};
+
+void SmallProgram::generate_code() {
+#ifdef __x86_64__
+  if (instruction_set() == InstructionSet::kBaseline) return;
+  if (std::optional<ExecutableMemory> code = Coder(*this).code()) code_ = std::move(*code);
+#endif
+}
+
+}  // namespace mydev::kernels
