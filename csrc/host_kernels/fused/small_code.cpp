@@ -93,7 +93,13 @@ constexpr VectorOp kXor{1, 1, 0xEF}, kOr{1, 1, 0xEB}, kEqual{1, 1, 0x76}, kGreat
 
 class SmallProgram::Coder {
  public:
-  explicit Coder(const SmallProgram& program) : program_(program) {}
+  explicit Coder(const SmallProgram& program) : program_(program), is_shared_(program.places_.size()) {
+    for (size_t i = 0; i < is_shared_.size(); ++i) {
+      const Place& place = program.places_[i];
+      if (place.kind == Place::kBuffer || place.kind == Place::kMoving) is_shared_[i] = true;
+      if (place.kind == Place::kMoving) is_shared_[place.base] = true;
+    }
+  }
 
   // Returns nothing if the program has numbers that instructions do not hold.
   std::optional<ExecutableMemory> code() {
@@ -114,8 +120,6 @@ class SmallProgram::Coder {
     int width;
   };
   using Place = SmallProgram::Place;
-
-  static bool is_outside(const Place& place) { return place.kind == Place::kBuffer || place.kind == Place::kMoving; }
 
   // --- memory and registers ---
 
@@ -159,10 +163,9 @@ class SmallProgram::Coder {
   // Forgets what has been written over.
   void overwritten(size_t pointer, int64_t offset, int64_t bytes) {
     const Pointer& at = program_.pointers_[pointer];
-    const bool outside = is_outside(program_.places_[at.place]);
     const int64_t begin = at.offset + offset, end = begin + bytes;
     std::erase_if(held_, [&](const Held& held) {
-      if (held.place != at.place) return outside && is_outside(program_.places_[held.place]);
+      if (held.place != at.place) return is_shared_[at.place] && is_shared_[held.place];
       return held.offset < end && held.offset + held.bytes > begin;
     });
   }
@@ -319,17 +322,12 @@ class SmallProgram::Coder {
     pinned_ = 0;
     if (operation.by_one) {
       one = load(call.first + 2, 0, width);
-      if (call.count > kMostScalars) {  // as many as a vector has
-        const uint8_t many = new_register();
-        to_.vector({1, 2, static_cast<uint8_t>(width == 8 ? 0x19 : 0x18), true}, many, 0, one);
-        one = many;
-      }
+      if (call.count > kMostScalars) one = broadcast(one, width);
     }
     const uint32_t pinned = pinned_;
     for (int64_t at = 0; at < bytes;) {
       pinned_ = pinned;
-      const int64_t rest = bytes - at;
-      const int64_t step = call.count <= kMostScalars ? width : rest >= 32 ? 32 : rest >= 16 ? 16 : rest >= 8 ? 8 : 4;
+      const int64_t step = call.count <= kMostScalars ? width : step_of(bytes - at);
       std::array<uint8_t, kMaxBlockInputs> in{};
       for (int k = 0; k < operation.inputs; ++k) {
         const size_t pointer = call.first + 1 + static_cast<size_t>(k);
@@ -363,27 +361,68 @@ class SmallProgram::Coder {
 
   // False: it is to be called.
   bool move(const Move& move) {
-    if (move.count > kMostScalars * 2 || (move.value_bytes != 4 && move.value_bytes != 8 && move.value_bytes != 1))
-      return false;
-    const bool dense = move.to_offsets.empty();
-    if (dense && move.count != 1 && (move.value_bytes == 1 || move.count > kMostScalars)) return false;
-    std::vector<uint8_t> values;  // of a dense one: all are read before any is written
+    const int64_t width = move.value_bytes;
+    const bool dense = move.to_offsets.empty(), by_bytes = width == 1;
+    if ((width != 4 && width != 8 && !by_bytes) || move.count > (by_bytes ? kMostScalars : kMostFloats)) return false;
+    if (by_bytes && dense && move.count != 1) return false;
     pinned_ = 0;
-    for (int64_t i = 0; dense && i < move.count; ++i) {
-      if (move.value_bytes != 1) values.push_back(load(move.from, i * move.value_bytes, move.value_bytes));
-    }
-    for (int64_t i = 0; i < move.count; ++i) {
-      const auto index = static_cast<size_t>(i);
-      const int64_t to = dense ? i * move.value_bytes : move.to_offsets[index];
-      const int64_t from = dense ? i * move.value_bytes : move.from_offsets[index];
-      if (!dense) pinned_ = 0;
-      if (move.value_bytes == 1) {
-        move_byte(move, to, from);
-      } else {
-        store(move.to, to, move.value_bytes, dense ? values[index] : load(move.from, from, move.value_bytes));
+    if (dense && !by_bytes) {
+      move_dense(move);
+    } else if (move.count > kMostScalars && repeats_one(move)) {
+      const uint8_t many = broadcast(load(move.from, move.from_offsets[0], width), width);
+      for (int64_t at = 0, bytes = move.count * width; at < bytes;) {
+        const int64_t step = step_of(bytes - at);
+        store(move.to, at, step, many);
+        at += step;
+      }
+    } else if (move.count > 2 * kMostScalars) {
+      return false;
+    } else {
+      for (int64_t i = 0; i < move.count; ++i) {
+        const int64_t to = dense ? 0 : move.to_offsets[static_cast<size_t>(i)];
+        const int64_t from = dense ? 0 : move.from_offsets[static_cast<size_t>(i)];
+        pinned_ = 0;
+        if (by_bytes) {
+          move_byte(move, to, from);
+        } else {
+          store(move.to, to, width, load(move.from, from, width));
+        }
       }
     }
     return true;
+  }
+
+  // All values are read before any is written.
+  void move_dense(const Move& move) {
+    const int64_t bytes = move.count * move.value_bytes;
+    struct Part {
+      int64_t at, bytes;
+      uint8_t reg;
+    };
+    std::vector<Part> parts;
+    for (int64_t at = 0; at < bytes; at += parts.back().bytes) {
+      const int64_t step = move.count <= kMostScalars ? move.value_bytes : step_of(bytes - at);
+      parts.push_back({at, step, load(move.from, at, step)});
+    }
+    for (const Part& part : parts) store(move.to, part.at, part.bytes, part.reg);
+  }
+
+  // One value, as often as a dense result has values.
+  static bool repeats_one(const Move& move) {
+    for (size_t i = 0; i < move.to_offsets.size(); ++i) {
+      if (move.to_offsets[i] != static_cast<int64_t>(i) * move.value_bytes) return false;
+      if (move.from_offsets[i] != move.from_offsets[0]) return false;
+    }
+    return true;
+  }
+
+  static int64_t step_of(int64_t rest) { return rest >= 32 ? 32 : rest >= 16 ? 16 : rest >= 8 ? 8 : 4; }
+
+  // Returns a vector that has only this value.
+  uint8_t broadcast(uint8_t one, int64_t width) {
+    const uint8_t many = new_register();
+    to_.vector({1, 2, static_cast<uint8_t>(width == 8 ? 0x19 : 0x18), true}, many, 0, one);
+    return many;
   }
 
   void move_byte(const Move& move, int64_t to, int64_t from) {
@@ -404,6 +443,82 @@ class SmallProgram::Coder {
       store_truth(convert.to, i, reg, 4);
     }
     return true;
+  }
+
+  // Rows of few values, in the order in which the kernel's vectors combine their lanes: halves with halves. False: it
+  // is to be called.
+  bool rows(const Rows& rows) {
+    const bool is_double = rows.dtype == MYDEV_F64;
+    const std::string_view name = rows.kernel;
+    const bool adds = name == "mydev.sum", is_largest = name == "mydev.amax";
+    if (!is_double && rows.dtype != MYDEV_F32) return false;
+    if (!adds && !is_largest && name != "mydev.amin") return false;
+    if (rows.rows > kMostScalars || rows.length > (is_double ? kMostScalars : 2 * kMostScalars)) return false;
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      const int64_t begin = row * rows.length * rows.value_bytes;
+      const uint8_t result = adds ? sum(rows, begin) : extremum(rows, begin, is_largest);
+      store(rows.to, row * rows.value_bytes, rows.value_bytes, result);
+    }
+    return true;
+  }
+
+  // Combines registers, which it pins, into the first.
+  void combine_halves(VectorOp op, std::span<const uint8_t> values) {
+    for (size_t half = 2 * kMostScalars / 2, count = values.size(); half > 0; half /= 2) {
+      for (size_t i = 0; i < half && i + half < count; ++i) to_.vector(op, values[i], values[i], values[i + half]);
+      count = std::min(count, half);
+    }
+  }
+
+  // As doubles; the sum of zeros is not negative.
+  uint8_t sum(const Rows& rows, int64_t begin) {
+    const bool is_double = rows.value_bytes == 8;
+    std::vector<uint8_t> values;
+    uint32_t pinned = 0;
+    for (int64_t i = 0; i < rows.length; ++i) {
+      pinned_ = pinned;
+      const uint8_t value = load(rows.from, begin + i * rows.value_bytes, rows.value_bytes);
+      values.push_back(new_register());
+      pinned |= 1U << values.back();
+      to_.vector({0, 1, 0x57}, kScratch0, kScratch0, kScratch0);
+      // VADDSD with 0, or VCVTSS2SD.
+      if (is_double) {
+        to_.vector({3, 1, 0x58}, values.back(), value, kScratch0);
+      } else {
+        to_.vector({2, 1, 0x5A}, values.back(), kScratch0, value);
+      }
+    }
+    combine_halves({3, 1, 0x58}, values);
+    to_.vector({0, 1, 0x57}, kScratch0, kScratch0, kScratch0);
+    to_.vector({3, 1, 0x58}, values[0], values[0], kScratch0);
+    if (!is_double) to_.vector({3, 1, 0x5A}, values[0], kScratch0, values[0]);  // VCVTSD2SS
+    return values[0];
+  }
+
+  // NaN, the one without a sign, if a value is NaN.
+  uint8_t extremum(const Rows& rows, int64_t begin, bool is_largest) {
+    const auto width = static_cast<int>(rows.value_bytes);
+    const uint8_t prefix = prefix_of(true, width);
+    std::vector<uint8_t> values;
+    uint32_t pinned = 0;
+    to_.vector({0, 1, 0x57}, kScratch0, kScratch0, kScratch0);
+    for (int64_t i = 0; i < rows.length; ++i) {
+      pinned_ = pinned;
+      const uint8_t value = load(rows.from, begin + i * width, width);
+      values.push_back(new_register());
+      pinned |= 1U << values.back();
+      to_.vector({0, 1, 0x28}, values.back(), 0, value);  // VMOVAPS
+      compare({prefix, 1, 0xC2}, kScratch1, value, value, 3);
+      to_.vector(kOr, kScratch0, kScratch0, kScratch1);
+    }
+    combine_halves({prefix, 1, static_cast<uint8_t>(is_largest ? 0x5F : 0x5D)}, values);
+    // The quiet NaN has the bits of the exponent and the highest behind them.
+    const auto not_a_number = width == 8 ? std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN())
+                                         : std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
+    to_.set(kRax, not_a_number);
+    to_.bytes({0xC4, 0x61, 0xF9, 0x6E, 0xF8});  // vmovq xmm15, rax
+    select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A)}, values[0], values[0], kScratch1, kScratch0);
+    return values[0];
   }
 
   // --- control flow ---
@@ -457,6 +572,8 @@ class SmallProgram::Coder {
           has_code = convert(program_.converts_[item.first]);
           break;
         case Item::kRows:
+          has_code = rows(program_.rows_[item.first]);
+          break;
         case Item::kKernel:
           has_code = false;
           break;
@@ -548,6 +665,7 @@ class SmallProgram::Coder {
   }
 
   const SmallProgram& program_;
+  std::vector<bool> is_shared_;  // of the places: the memory may be that of another one
   Assembler to_;
   std::vector<Held> held_;
   std::vector<size_t> exits_;

@@ -376,7 +376,7 @@ class SmallProgram::Reader {
     const int64_t rows = count_of(outer), length = count_of(from.sizes.subspan(kept));
     if (rows * length > kMostRowElements) return false;
     to_.rows_.push_back({reduction.run, add_pointer(to.place, to.offset), add_pointer(from.place, from.offset),
-                         dtype_size(to.dtype), rows, length});
+                         dtype_size(to.dtype), rows, length, kernel, to.dtype});
     to_.items_.push_back({.kind = Item::kRows, .first = to_.rows_.size() - 1});
     joins_ = false;
     return true;

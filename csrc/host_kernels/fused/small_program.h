@@ -82,6 +82,8 @@ class SmallProgram {
     void (*run)(char* out, int64_t out_bytes, const char* in, int64_t in_bytes, int64_t rows, int64_t length);
     size_t to, from;  // pointers
     int64_t value_bytes, rows, length;
+    const char* kernel;
+    mydev_dtype dtype;
   };
   struct Kernel {
     OwnedFrame frame;              // without addresses
