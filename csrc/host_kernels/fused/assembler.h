@@ -13,7 +13,24 @@
 
 namespace mydev::kernels {
 
-enum Register : uint8_t { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi, kR8, kR12 = 12, kR13, kR14, kR15 };
+enum Register : uint8_t {
+  kRax,
+  kRcx,
+  kRdx,
+  kRbx,
+  kRsp,
+  kRbp,
+  kRsi,
+  kRdi,
+  kR8,
+  kR9,
+  kR10,
+  kR11,
+  kR12,
+  kR13,
+  kR14,
+  kR15
+};
 
 struct Address {
   Register base;

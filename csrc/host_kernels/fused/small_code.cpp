@@ -22,7 +22,8 @@ constexpr size_t kMostCode = 1 << 18;  // bytes; a longer program is interpreted
 constexpr int64_t kMostScalars = 4, kMostFloats = 32;
 constexpr int kRegisters = 14;                     // that hold values
 constexpr uint8_t kScratch0 = 14, kScratch1 = 15;  // for steps between
-constexpr Register kMemory = kRbx, kTable = kR12, kProgram = kR13, kRun = kR14, kBases = kR15;
+constexpr Register kBaseRegisters[] = {kRdx, kRsi, kRdi, kR8, kR9, kR10, kR11};
+constexpr Register kConstants = kRbp, kMemory = kRbx, kTable = kR12, kProgram = kR13, kRun = kR14, kBases = kR15;
 
 enum class Pattern : uint8_t { kArithmetic, kRoot, kNegative, kMagnitude, kExtremum, kCompare, kNot, kSelect };
 enum class Class : uint8_t { kFloat, kInteger, kTruth };
@@ -123,18 +124,28 @@ class SmallProgram::Coder {
 
   // --- memory and registers ---
 
-  // The address of a byte behind a pointer. It may use rax.
   Address address_of(size_t index, int64_t offset) {
     const Pointer& pointer = program_.pointers_[index];
     const Place& place = program_.places_[pointer.place];
     if (place.kind == Place::kScratch) return {kMemory, signed32(place.offset + pointer.offset + offset)};
-    if (place.kind == Place::kConstant) {
-      const char* const data = program_.constant_data_[static_cast<size_t>(place.offset)] + pointer.offset + offset;
-      to_.set(kRax, std::bit_cast<uint64_t>(data));
-      return {kRax, 0};
-    }
-    to_.load(kRax, {kTable, signed32(static_cast<int64_t>(index * sizeof(void*)))});
-    return {kRax, signed32(offset)};
+    if (place.kind == Place::kConstant) return {kConstants, signed32(place.offset + pointer.offset + offset)};
+    return {base_of(pointer.place), signed32(pointer.offset + offset)};
+  }
+
+  // A register that has the address of the place.
+  Register base_of(size_t place) {
+    const auto found = std::ranges::find(bases_, place);
+    if (found != bases_.end()) return kBaseRegisters[static_cast<size_t>(found - bases_.begin())];
+    next_base_ = (next_base_ + 1) % bases_.size();
+    bases_[next_base_] = place;
+    const Register reg = kBaseRegisters[next_base_];
+    to_.load(reg, {kBases, signed32(static_cast<int64_t>(place * sizeof(void*)))});
+    return reg;
+  }
+
+  void forget() {
+    held_.clear();
+    bases_.fill(kNoPointer);
   }
 
   int32_t signed32(int64_t value) {
@@ -464,7 +475,7 @@ class SmallProgram::Coder {
 
   // Combines registers, which it pins, into the first.
   void combine_halves(VectorOp op, std::span<const uint8_t> values) {
-    for (size_t half = 2 * kMostScalars / 2, count = values.size(); half > 0; half /= 2) {
+    for (size_t half = kMostScalars, count = values.size(); half > 0; half /= 2) {
       for (size_t i = 0; i < half && i + half < count; ++i) to_.vector(op, values[i], values[i], values[i + half]);
       count = std::min(count, half);
     }
@@ -547,7 +558,7 @@ class SmallProgram::Coder {
     to_.call(kRax);
     to_.bytes({0x85, 0xC0});  // test eax, eax
     exits_.push_back(to_.jump_if_not_zero());
-    held_.clear();
+    forget();
   }
 
   // Sets the flags by the byte: zero if it is 0.
@@ -602,10 +613,10 @@ class SmallProgram::Coder {
     const Address counter{kRsp, signed32(int64_t{8} * depth)};
     to_.set(kRax, static_cast<uint64_t>(item.iterations));
     to_.store(counter, kRax);
-    held_.clear();
+    forget();
     const size_t head = to_.size();
     items(index + 1, item.end, depth + 1);
-    held_.clear();
+    forget();
     to_.add(counter, -1);
     const size_t done = to_.jump_if_zero();
     for (const Advance& advance : std::span(program_.advances_).subspan(item.first, item.count)) {
@@ -623,27 +634,29 @@ class SmallProgram::Coder {
     const Item& item = program_.items_[index];
     test(item.first);
     const size_t done = to_.jump_if_zero();
-    held_.clear();
+    forget();
     const size_t head = to_.size();
     items(index + 1, item.end, depth + 1);
     test(item.first);
     to_.land(to_.jump_if_not_zero(), head);
     to_.land(done);
-    held_.clear();
+    forget();
   }
 
   void condition(size_t index, int depth) {
     const Item& item = program_.items_[index];
     test(item.first);
     const size_t to_otherwise = to_.jump_if_zero();
-    const std::vector<Held> before = held_;
+    const auto held = held_;
+    const auto bases = bases_;
     items(index + 1, item.otherwise, depth + 1);
     const size_t done = to_.jump();
     to_.land(to_otherwise);
-    held_ = before;
+    held_ = held;
+    bases_ = bases;
     items(item.otherwise, item.end, depth + 1);
     to_.land(done);
-    held_.clear();
+    forget();
   }
 
   static constexpr int32_t kFrame = 520;  // counters of loops; calls are aligned to 16 bytes with it
@@ -655,6 +668,8 @@ class SmallProgram::Coder {
     to_.move(kBases, kRdx);
     to_.move(kProgram, kRcx);
     to_.move(kRun, kR8);
+    to_.set(kConstants, std::bit_cast<uint64_t>(program_.constant(0)));
+    forget();
   }
   void end() {
     to_.bytes({0x31, 0xC0});  // xor eax, eax
@@ -668,6 +683,8 @@ class SmallProgram::Coder {
   std::vector<bool> is_shared_;  // of the places: the memory may be that of another one
   Assembler to_;
   std::vector<Held> held_;
+  std::array<size_t, std::size(kBaseRegisters)> bases_{};  // places
+  size_t next_base_ = 0;
   std::vector<size_t> exits_;
   uint8_t next_ = 0;
   uint32_t pinned_ = 0;  // registers of the step that is being written

@@ -1,6 +1,7 @@
 // Reads the attributes of `mydev.small_steps` (program/transform/small_steps.h) into a SmallProgram.
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -107,13 +108,13 @@ class SmallProgram::Reader {
     return to_.places_.size() - 1;
   }
 
-  // Returns the memory of a new constant, which is the last place then.
+  // Returns the memory of a new constant, which is the last place then. It is there until the next one is added.
   char* add_constant(int64_t bytes) {
     constexpr size_t kUnit = sizeof(std::max_align_t);
-    auto& data = to_.constants_.emplace_back((static_cast<size_t>(bytes) + kUnit - 1) / kUnit);
-    to_.places_.push_back({Place::kConstant, bytes, static_cast<int64_t>(to_.constant_data_.size()), 0});
-    to_.constant_data_.push_back(reinterpret_cast<char*>(data.data()));
-    return to_.constant_data_.back();
+    const size_t begin = to_.constants_.size();
+    to_.constants_.resize(begin + (static_cast<size_t>(bytes) + kUnit - 1) / kUnit);
+    to_.places_.push_back({Place::kConstant, bytes, static_cast<int64_t>(begin * kUnit), 0});
+    return to_.constant(to_.places_.back().offset);
   }
 
   size_t add_pointer(size_t place, int64_t offset) {

@@ -39,7 +39,7 @@ mydev_code SmallProgram::run(const mydev_frame& frame) const noexcept {
     const Place& place = places_[i];
     if (place.kind == Place::kBuffer) bases[i] = static_cast<char*>(frame.buffers[i].data);
     if (place.kind == Place::kScratch) bases[i] = static_cast<char*>(frame.scratch) + place.offset;
-    if (place.kind == Place::kConstant) bases[i] = constant_data_[static_cast<size_t>(place.offset)];
+    if (place.kind == Place::kConstant) bases[i] = constant(place.offset);
   }
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const Pointer& pointer = pointers_[i];

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -108,6 +107,10 @@ class SmallProgram {
   static constexpr size_t kNoPointer = SIZE_MAX;
 
   SmallProgram() = default;
+  // The constant memory at that offset.
+  char* constant(int64_t offset) const {
+    return const_cast<char*>(reinterpret_cast<const char*>(constants_.data())) + offset;  // NOLINT
+  }
   void generate_code();
   mydev_code run_items(size_t begin, size_t end, Run& run) const;
   mydev_code run_kernel(const Kernel& kernel, Run& run) const;
@@ -128,8 +131,7 @@ class SmallProgram {
   std::vector<Kernel> kernels_;
   std::vector<Advance> advances_;
   std::vector<OwnedFrame> attributes_;  // of calls
-  std::deque<std::vector<std::max_align_t>> constants_;
-  std::vector<char*> constant_data_;  // of each constant
+  std::vector<std::max_align_t> constants_;
   uint64_t scratch_bytes_ = 0;
   uint64_t kernel_scratch_ = 0;  // where in the scratch that of kernels begins
   ExecutableMemory code_;        // runs all items; none: they are interpreted
