@@ -25,7 +25,7 @@ constexpr uint8_t kScratch0 = 14, kScratch1 = 15;  // for steps between
 constexpr Register kBaseRegisters[] = {kRdx, kRsi, kRdi, kR8, kR9, kR10, kR11};
 constexpr Register kConstants = kRbp, kMemory = kRbx, kTable = kR12, kProgram = kR13, kRun = kR14, kBases = kR15;
 
-enum class Pattern : uint8_t { kArithmetic, kRoot, kNegative, kMagnitude, kExtremum, kCompare, kNot, kSelect };
+enum class Pattern : uint8_t { kArithmetic, kScaled, kRoot, kNegative, kMagnitude, kExtremum, kCompare, kNot, kSelect };
 enum class Class : uint8_t { kFloat, kInteger, kTruth };
 
 // How the steps of a kernel are computed. `narrow` and `wide` are opcodes for values of 4 and of 8 bytes, 0: there is
@@ -41,6 +41,8 @@ struct Row {
 constexpr Row kRows[] = {
     {"mydev.add", Class::kFloat, Pattern::kArithmetic, 1, 0x58, 0x58},
     {"mydev.sub", Class::kFloat, Pattern::kArithmetic, 1, 0x5C, 0x5C},
+    {"mydev.add", Class::kFloat, Pattern::kScaled, 2, 0xB8, 0},
+    {"mydev.sub", Class::kFloat, Pattern::kScaled, 2, 0xBC, 0},
     {"mydev.mul", Class::kFloat, Pattern::kArithmetic, 1, 0x59, 0x59},
     {"mydev.div", Class::kFloat, Pattern::kArithmetic, 1, 0x5E, 0x5E},
     {"mydev.sqrt", Class::kFloat, Pattern::kRoot, 1, 0x51, 0x51},
@@ -154,11 +156,19 @@ class SmallProgram::Coder {
   }
 
   uint8_t new_register() {
-    do next_ = static_cast<uint8_t>((next_ + 1) % kRegisters);
-    while ((pinned_ >> next_ & 1) != 0);
-    std::erase_if(held_, [&](const Held& held) { return held.reg == next_; });
-    pinned_ |= 1U << next_;
-    return next_;
+    uint8_t oldest = kRegisters;
+    for (uint8_t reg = 0; reg < kRegisters; ++reg) {
+      if ((pinned_ >> reg & 1) == 0 && (oldest == kRegisters || used_[reg] < used_[oldest])) oldest = reg;
+    }
+    std::erase_if(held_, [&](const Held& held) { return held.reg == oldest; });
+    return pin(oldest);
+  }
+
+  // The step that is being written uses the register.
+  uint8_t pin(uint8_t reg) {
+    pinned_ |= 1U << reg;
+    used_[reg] = ++clock_;
+    return reg;
   }
 
   const Held* find(size_t pointer, int64_t offset, int64_t bytes, bool truth) const {
@@ -193,10 +203,7 @@ class SmallProgram::Coder {
   }
 
   uint8_t load(size_t pointer, int64_t offset, int64_t bytes) {
-    if (const Held* held = find(pointer, offset, bytes, false)) {
-      pinned_ |= 1U << held->reg;
-      return held->reg;
-    }
+    if (const Held* held = find(pointer, offset, bytes, false)) return pin(held->reg);
     const uint8_t reg = new_register();
     to_.vector(move_op(bytes, false), reg, 0, address_of(pointer, offset));
     hold(reg, pointer, offset, bytes);
@@ -212,7 +219,7 @@ class SmallProgram::Coder {
   // A truth as bits of `width` bytes.
   uint8_t load_truth(size_t pointer, int64_t offset, int width) {
     if (const Held* held = find(pointer, offset, 1, true)) {
-      pinned_ |= 1U << held->reg;
+      pin(held->reg);
       if (held->width >= width) return held->reg;
       to_.vector(kWiden, kScratch0, 0, held->reg);
       return kScratch0;
@@ -253,6 +260,10 @@ class SmallProgram::Coder {
     switch (row.pattern) {
       case Pattern::kArithmetic:
         to_.vector({is_float ? prefix_of(scalar, width) : uint8_t{1}, row.map, opcode, full}, to, in[0], in[1]);
+        break;
+      case Pattern::kScaled:  // VFMADD231PS or VFNMADD231PS: as the kernel, with one rounding
+        to_.vector({0, 1, 0x28, full}, to, 0, in[0]);
+        to_.vector({1, row.map, opcode, full}, to, in[2], in[1]);
         break;
       case Pattern::kRoot:
         to_.vector({prefix_of(scalar, width), 1, opcode, full}, to, scalar ? in[0] : uint8_t{0}, in[0]);
@@ -313,12 +324,14 @@ class SmallProgram::Coder {
     const PointwiseTableCall& call = program_.calls_[index];
     const Operation& operation = program_.operations_[index];
     const std::optional<Class> of = class_of(operation.dtype);
-    if (!of || !operation.is_exact) return nullptr;
+    if (!of) return nullptr;
     const std::string_view name = call.frame->kernel->name;
-    const auto* const row =
-        std::ranges::find_if(kRows, [&](const Row& each) { return each.of == *of && each.kernel == name; });
+    const auto* const row = std::ranges::find_if(kRows, [&](const Row& each) {
+      return each.of == *of && each.kernel == name && (each.pattern == Pattern::kScaled) == (operation.alpha != 1);
+    });
     if (row == std::end(kRows)) return nullptr;
-    if (*of != Class::kFloat && width_of(operation) == 8 && row->wide == 0) return nullptr;
+    const bool has_opcode = row->pattern == Pattern::kCompare && *of == Class::kFloat;
+    if (!has_opcode && width_of(operation) == 8 && row->wide == 0) return nullptr;
     if (call.count > kMostScalars && (!has_vectors(*row) || call.count > kMostFloats)) return nullptr;
     return row;
   }
@@ -334,6 +347,11 @@ class SmallProgram::Coder {
     if (operation.by_one) {
       one = load(call.first + 2, 0, width);
       if (call.count > kMostScalars) one = broadcast(one, width);
+    } else if (row->pattern == Pattern::kScaled) {
+      one = new_register();
+      to_.set(kRax, std::bit_cast<uint32_t>(static_cast<float>(operation.alpha)));
+      to_.vector({1, 1, 0x6E}, one, 0, kRax);
+      if (call.count > kMostScalars) one = broadcast(one, width);
     }
     const uint32_t pinned = pinned_;
     for (int64_t at = 0; at < bytes;) {
@@ -347,6 +365,7 @@ class SmallProgram::Coder {
                                      : operation.by_one && k == 1 ? one
                                                                   : load(pointer, at, step);
       }
+      if (row->pattern == Pattern::kScaled) in[2] = one;
       const uint8_t result = compute(*row, in, width, step);
       if (gives_truth) {
         store_truth(call.first, at / width, result, width);
@@ -686,7 +705,8 @@ class SmallProgram::Coder {
   std::array<size_t, std::size(kBaseRegisters)> bases_{};  // places
   size_t next_base_ = 0;
   std::vector<size_t> exits_;
-  uint8_t next_ = 0;
+  std::array<uint64_t, kRegisters> used_{};  // when
+  uint64_t clock_ = 0;
   uint32_t pinned_ = 0;  // registers of the step that is being written
   bool fits_ = true;
 };

@@ -464,11 +464,10 @@ class SmallProgram::Reader {
                           .frame = to_.attributes_.back().get(),
                           .first = first,
                           .count = count});
-    const mydev_attribute* const alpha = frame.num_attributes != 0 ? &frame.attributes[0] : nullptr;
     to_.operations_.push_back({.dtype = block.wanted[block.inputs],
                                .inputs = block.inputs,
                                .by_one = by_one,
-                               .is_exact = alpha == nullptr || is_number_one(*alpha)});
+                               .alpha = alpha_of({frame.attributes, frame.num_attributes})});
     if (joins_) {
       ++to_.items_.back().count;
     } else {
@@ -478,9 +477,11 @@ class SmallProgram::Reader {
     if (!is_direct) add_move(result, computed);
   }
 
-  static bool is_number_one(const mydev_attribute& number) {
-    return (number.kind == MYDEV_ATTRIBUTE_FLOAT && number.value.f == 1) ||
-           (number.kind == MYDEV_ATTRIBUTE_INT && number.value.i == 1);
+  // The factor of a sum or a difference.
+  static double alpha_of(std::span<const mydev_attribute> attributes) {
+    if (attributes.empty()) return 1;
+    const mydev_attribute& first = attributes[0];
+    return first.kind == MYDEV_ATTRIBUTE_FLOAT ? first.value.f : static_cast<double>(first.value.i);
   }
 
   void add_kernel(const mydev_kernel& record, const std::vector<View>& views, mydev_frame& frame) {

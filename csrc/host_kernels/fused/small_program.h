@@ -67,7 +67,7 @@ class SmallProgram {
     mydev_dtype dtype;  // of what it computes with
     int inputs;
     bool by_one;
-    bool is_exact;  // `alpha` is 1, if there is one
+    double alpha;  // 1 if there is none
   };
   // Converts `count` dense values.
   struct Convert {

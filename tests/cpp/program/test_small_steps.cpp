@@ -239,6 +239,17 @@ const Case kCases[] = {
 )",
      {8, 4},
      20},
+    {"SumsOfScaledValues",
+     R"(program p(x: f32[3,3], w: f32[9]) -> (y: f32[24]) {
+  y f32[9] = launch mydev.add(x f32[9], w; alpha=0.3)
+  y+36 f32[3] = launch mydev.sub(x f32[3], w+12 f32[3]; alpha=1.7)
+  y+48 f32[1] = launch mydev.add(x f32[1], w+32 f32[1]; alpha=-2.1)
+  y+52 f32[9] = launch mydev.sub(x f32[9], w; alpha=0.1)
+  y+88 f32[2] = launch mydev.sub(x f32[2], w+4 f32[2]{0}; alpha=0.7)
+}
+)",
+     {9, 9},
+     24},
     {"LoopsWhoseOperandsMove",
      R"(program row(donated s: f32[], donated out: f32[1], x: f32[3]) -> (s, out) {
   temporary t: f32[]
@@ -427,6 +438,25 @@ constexpr Mistake kMistakes[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Mistakes, SmallForm, testing::ValuesIn(kMistakes),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// t = x + 1; y[0] = t[0] + x[0]; t[0] = t[0] * 2, by a place that moves along t; y[1] = t[0] + x[1].
+TEST(SmallFormText, ReadsWhatAPlaceThatMovesHasWritten) {
+  if (!has_kernel()) GTEST_SKIP() << "needs the kernel mydev.small_steps";
+  const char* const text =
+      R"(program p(x: f32[2]) -> (y: f32[2]) {
+  y = launch mydev.small_steps(x; body="b", memory=[0, 8, 0, 2, 2, 0], constants={}, steps={)"
+      R"("mydev.add"={results=1, places=[2, 1, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], ranks=[1, 1, 1], )"
+      R"(sizes=[2, 2, 2], strides=[1, 1, 0], numbers={number=1.0}, attributes={alpha=1.0}}, )"
+      R"("repeat"={count=1, moves=[3, 4], end=5}, )"
+      R"("mydev.add"={results=1, places=[0, 2, 1], dtypes=[11, 11, 11], offsets=[0, 0, 0], ranks=[1, 1, 1], )"
+      R"(sizes=[1, 1, 1], strides=[1, 1, 1], numbers={}, attributes={alpha=1.0}}, )"
+      R"("mydev.mul"={results=1, places=[3, 3, -1], dtypes=[11, 11, 11], offsets=[0, 0, 0], ranks=[1, 1, 1], )"
+      R"(sizes=[1, 1, 1], strides=[1, 1, 0], numbers={number=2.0}, attributes={}}, )"
+      R"("mydev.add"={results=1, places=[0, 2, 1], dtypes=[11, 11, 11], offsets=[4, 0, 4], ranks=[1, 1, 1], )"
+      R"(sizes=[1, 1, 1], strides=[1, 1, 1], numbers={}, attributes={alpha=1.0}}})
+})";
+  EXPECT_EQ(run_once(parsed(text), {{1, 5}}, 2), (Values{3, 9}));
+}
 
 TEST(SmallFormText, MayBeWrittenAsText) {
   if (!has_kernel()) GTEST_SKIP() << "needs the kernel mydev.small_steps";
