@@ -174,7 +174,15 @@ void apply_packs(const Params& params, void* out, const void* const* in, int64_t
   for (; i + kLanes<float> <= n; i += kLanes<float>) {
     store(to + i, run([](const float* p) { return load(p); }, i));
   }
-  if (i < n) store_partial(to + i, run([&](const float* p) { return load_partial(p, n - i); }, i), n - i);
+  if (i == n) return;
+  const int64_t rest = n - i;
+  // One value alone: what has just been stored is not there yet for a load of more.
+  const F32 last = run([rest](const float* p) { return rest == 1 ? F32{*p} : load_partial(p, rest); }, i);
+  if (rest == 1) {
+    to[i] = last[0];
+  } else {
+    store_partial(to + i, last, rest);
+  }
 }
 
 // Op<T> over the types of a kind; packed_floats: as packs of float and lanes of double.
