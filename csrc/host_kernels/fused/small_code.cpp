@@ -385,7 +385,7 @@ class SmallProgram::Coder {
       }
       const size_t first = i;
       while (i + 1 < end && row_of(i + 1) == nullptr) ++i;
-      to_call(&run_calls_of, first, i + 1 - first);
+      call_kernels(first, i + 1 - first);
     }
   }
 
@@ -555,8 +555,8 @@ class SmallProgram::Coder {
 
   using Step = mydev_code (*)(const SmallProgram&, size_t, size_t, Run&) noexcept;
 
-  static mydev_code run_calls_of(const SmallProgram& program, size_t first, size_t count, Run& run) noexcept {
-    return program.run_calls(first, count, run);
+  static mydev_code fail(const PointwiseTableCall& failed, Run& run) noexcept {
+    return pass_on(*failed.frame, MYDEV_FAILED_PRECONDITION, run.outer);
   }
   static mydev_code run_item(const SmallProgram& program, size_t index, size_t, Run& run) noexcept {
     return program.run_items(index, index + 1, run);
@@ -572,11 +572,27 @@ class SmallProgram::Coder {
     to_.set(kRsi, first);
     to_.set(kRdx, second);
     to_.move(kRcx, kRun);
-    to_.set(kRax, std::bit_cast<uint64_t>(step));
-    to_.bytes({0xC5, 0xF8, 0x77});  // vzeroupper
-    to_.call(kRax);
+    call_function(step);
     to_.bytes({0x85, 0xC0});  // test eax, eax
     exits_.push_back(to_.jump_if_not_zero());
+    forget();
+  }
+
+  template <typename Function>
+  void call_function(Function* function) {
+    to_.set(kRax, std::bit_cast<uint64_t>(function));
+    to_.bytes({0xC5, 0xF8, 0x77});  // vzeroupper
+    to_.call(kRax);
+  }
+
+  // Runs calls one after the other; leaves if the attributes of one failed.
+  void call_kernels(size_t first, size_t count) {
+    to_.set(kRdi, std::bit_cast<uint64_t>(&program_.calls_[first]));
+    to_.set(kRsi, count);
+    to_.move(kRdx, kTable);
+    call_function(program_.run_calls_);
+    to_.bytes({0x48, 0x85, 0xC0});  // test rax, rax
+    failures_.push_back(to_.jump_if_not_zero());
     forget();
   }
 
@@ -692,10 +708,16 @@ class SmallProgram::Coder {
   }
   void end() {
     to_.bytes({0x31, 0xC0});  // xor eax, eax
+    const size_t leave = to_.size();
     for (const size_t exit : exits_) to_.land(exit);
     to_.bytes({0xC5, 0xF8, 0x77});                                   // vzeroupper
     to_.bytes({0x48, 0x81, 0xC4, kFrame & 255, kFrame >> 8, 0, 0});  // add rsp
     to_.bytes({0x41, 0x5F, 0x41, 0x5E, 0x41, 0x5D, 0x41, 0x5C, 0x5B, 0x5D, 0xC3});
+    for (const size_t failure : failures_) to_.land(failure);
+    to_.move(kRdi, kRax);
+    to_.move(kRsi, kRun);
+    call_function(&fail);
+    to_.land(to_.jump(), leave);
   }
 
   const SmallProgram& program_;
@@ -704,7 +726,7 @@ class SmallProgram::Coder {
   std::vector<Held> held_;
   std::array<size_t, std::size(kBaseRegisters)> bases_{};  // places
   size_t next_base_ = 0;
-  std::vector<size_t> exits_;
+  std::vector<size_t> exits_, failures_;     // jumps: with a code in eax, with a call that failed in rax
   std::array<uint64_t, kRegisters> used_{};  // when
   uint64_t clock_ = 0;
   uint32_t pinned_ = 0;  // registers of the step that is being written
