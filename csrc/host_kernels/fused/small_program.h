@@ -2,8 +2,12 @@
 //
 // The steps run one after the other, on one thread. A pointwise step is one call of its kernel's block
 // (pointwise_block.h), on addresses in a table that a run fills in once. Its operands lie dense there: those that do
-// not are moved to scratch before. Copies are moves. Other steps call their kernels. All results are, to the bit, those
-// of the kernels. Made once; then any thread may run it.
+// not are moved to scratch before. Copies and concatenations are moves, and a reduction of dense rows is one call
+// (row_reduction.h). Other steps call their kernels.
+//
+// On x86-64 with AVX2 all this is machine code (small_code.cpp). It is interpreted on other processors, and where the
+// system refuses memory that is executed. All results are, to the bit, those of the kernels; but if both operands are
+// NaN, which of the two a result repeats is not said. Made once; then any thread may run it.
 #pragma once
 
 #include <cstddef>
