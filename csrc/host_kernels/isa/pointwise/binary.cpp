@@ -4,7 +4,9 @@
 // so that what is divided in place is not lost; a remainder has the
 // divisor's sign (mydev.remainder) or the dividend's (mydev.fmod). Shifts by a negative count or by more than the type
 // has bits give what shifting all bits out gives.
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "host_kernels/isa/pointwise/pointwise.h"
 #include "host_kernels/isa/simd/vector_math.h"
@@ -38,17 +40,29 @@ T wrap_mul(T a, T b) {
   return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
 }
 
+// a + factor * b, of floats with one rounding where the processor has that: whatever the compiler is told.
+template <typename T>
+T add_scaled(T a, T factor, T b) {
+#ifdef __FMA__
+  if constexpr (std::is_floating_point_v<T>) return std::fma(factor, b, a);
+#endif
+  return wrap_add(a, wrap_mul(factor, b));
+}
+
 template <typename T>
 struct Add {
   T alpha;
   explicit Add(const Params& params) : alpha(params.get<T>(0, T(1))) {}
-  T operator()(T a, T b) const { return wrap_add(a, wrap_mul(alpha, b)); }
+  T operator()(T a, T b) const { return add_scaled(a, alpha, b); }
 };
 template <typename T>
 struct Sub {
   T alpha;
   explicit Sub(const Params& params) : alpha(params.get<T>(0, T(1))) {}
-  T operator()(T a, T b) const { return wrap_sub(a, wrap_mul(alpha, b)); }
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) return add_scaled(a, -alpha, b);
+    return wrap_sub(a, wrap_mul(alpha, b));
+  }
 };
 template <typename T>
 struct Mul {
