@@ -114,7 +114,7 @@ class SmallProgram::Coder {
   }
 
  private:
-  // What a register holds: bytes of a place. `truth`: as bits that are all equal, of as many bytes.
+  // A register that holds bytes of a place. `truth`: as bits that are all equal, of as many bytes.
   struct Held {
     uint8_t reg;
     bool truth;

@@ -66,7 +66,7 @@ class SmallProgram {
     int64_t value_bytes, count;
     std::vector<int32_t> to_offsets, from_offsets;
   };
-  // What instructions must know about a call.
+  // Says how instructions compute a call.
   struct Operation {
     mydev_dtype dtype;  // of what it computes with
     int inputs;
