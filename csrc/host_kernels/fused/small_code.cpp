@@ -2,8 +2,8 @@
 //
 // One function runs all items. Pointwise steps over up to four values are instructions, one after the other for each
 // value, and so are arithmetic ones over up to 32 floats, by vectors. All else is called. Each result is stored at
-// once, and stays in a register as well, until that is needed or something else is written there. Where control flow
-// joins, and behind calls, no register holds anything.
+// once, and stays in a register as well, until that is needed or something else is written there. No register holds
+// anything where control flow joins, and behind calls.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -500,7 +500,7 @@ class SmallProgram::Coder {
     }
   }
 
-  // As doubles; the sum of zeros is not negative.
+  // Adds doubles; the sum of zeros is not negative.
   uint8_t sum(const Rows& rows, int64_t begin) {
     const bool is_double = rows.value_bytes == 8;
     std::vector<uint8_t> values;

@@ -454,7 +454,7 @@ TEST_P(SmallStepsOperations, AreThoseOfTheKernels) {
 }
 INSTANTIATE_TEST_SUITE_P(, SmallStepsOperations, testing::Values(1, 3, 7, 9));
 
-// Where the system refuses memory that runs, steps are interpreted.
+// Steps are interpreted where the system refuses memory that runs.
 int run_without_executable_memory() {
   constexpr int kSetMdwe = 65, kRefuseExecGain = 1;  // of Linux 6.3
   if (prctl(kSetMdwe, kRefuseExecGain, 0, 0, 0) != 0) return 2;
