@@ -1,6 +1,7 @@
 // Reads the attributes of `mydev.small_steps` (program/transform/small_steps.h) into a SmallProgram.
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,8 +21,9 @@ namespace mydev::kernels {
 namespace {
 
 constexpr int64_t kMostScratch = 1 << 20;
-constexpr int64_t kMostCount = 1 << 16;  // of the values of a step
-constexpr int kMostDepth = 64;           // of loops and conditions in each other
+constexpr int64_t kMostCount = 1 << 16;        // of the values of a step
+constexpr int64_t kMostRowElements = 1 << 14;  // the kernel cuts what has more into pieces
+constexpr int kMostDepth = 64;                 // of loops and conditions in each other
 
 // Decisions are made on addresses that only tell operands apart.
 void* pretended_address(size_t place, int64_t offset) {
@@ -106,13 +108,13 @@ class SmallProgram::Reader {
     return to_.places_.size() - 1;
   }
 
-  // Returns the memory of a new constant, which is the last place then.
+  // Returns the memory of a new constant, which is the last place then. It is there until the next one is added.
   char* add_constant(int64_t bytes) {
     constexpr size_t kUnit = sizeof(std::max_align_t);
-    auto& data = to_.constants_.emplace_back((static_cast<size_t>(bytes) + kUnit - 1) / kUnit);
-    to_.places_.push_back({Place::kConstant, bytes, static_cast<int64_t>(to_.constant_data_.size()), 0});
-    to_.constant_data_.push_back(reinterpret_cast<char*>(data.data()));
-    return to_.constant_data_.back();
+    const size_t begin = to_.constants_.size();
+    to_.constants_.resize(begin + (static_cast<size_t>(bytes) + kUnit - 1) / kUnit);
+    to_.places_.push_back({Place::kConstant, bytes, static_cast<int64_t>(begin * kUnit), 0});
+    return to_.constant(to_.places_.back().offset);
   }
 
   size_t add_pointer(size_t place, int64_t offset) {
@@ -284,7 +286,7 @@ class SmallProgram::Reader {
     const std::span<const mydev_attribute> attributes =
         entries_of(find(entries, "attributes", MYDEV_ATTRIBUTE_DICTIONARY));
     const mydev_kernel* record = record_of(name);
-    require(record != nullptr, MYDEV_UNIMPLEMENTED, "it is of no kernel of the host");
+    require(record != nullptr && name != "mydev.small_steps", MYDEV_UNIMPLEMENTED, "it is of no kernel of the host");
     const std::vector<mydev_buffer> buffers = buffers_of(views);
     check_contract(record->name, buffers, static_cast<uint32_t>(results), attributes);
     mydev_frame frame = make_frame(buffers, static_cast<uint32_t>(results), attributes);
@@ -298,6 +300,8 @@ class SmallProgram::Reader {
       }
       if (keeps_signs && add_conversion(views[0], views[1])) return;
     }
+    if (name == "mydev.concatenate") return add_concatenation(views);
+    if (add_reduction(record->name, views)) return;
     const bool has_all = std::ranges::all_of(views, [](const View& view) { return view.kind != View::kAbsent; });
     PointwiseBlock block;
     if (has_all && MYDEV_ISA_VARIANT(instruction_set(), find_block)(record->name, frame, block)) {
@@ -350,6 +354,35 @@ class SmallProgram::Reader {
     joins_ = false;
   }
 
+  // Operands are joined along the middle of three dimensions: each is moved into its part of the result.
+  void add_concatenation(const std::vector<View>& views) {
+    View part = views[0];
+    for (size_t k = 1; k < views.size(); ++k) {
+      part.sizes = views[k].sizes;
+      add_move(part, views[k]);
+      part.offset += part.sizes[1] * part.strides[1] * dtype_size(part.dtype);
+    }
+  }
+
+  // False: it is no reduction of dense rows.
+  bool add_reduction(const char* kernel, const std::vector<View>& views) {
+    if (views.size() != 2 || views[1].kind != View::kMemory || views[0].dtype != views[1].dtype) return false;
+    const RowReduction reduction = MYDEV_ISA_VARIANT(instruction_set(), find_row_reduction)(kernel, views[0].dtype);
+    const View &to = views[0], &from = views[1];
+    if (reduction.run == nullptr || is_empty(from.sizes) || !is_dense(from.sizes, from.strides)) return false;
+    size_t kept = from.sizes.size();
+    while (kept > 0 && (to.strides[kept - 1] == 0 || from.sizes[kept - 1] == 1)) --kept;
+    const std::span<const int64_t> outer = from.sizes.first(kept);
+    if (!is_dense(outer, to.strides.first(kept))) return false;
+    const int64_t rows = count_of(outer), length = count_of(from.sizes.subspan(kept));
+    if (rows * length > kMostRowElements) return false;
+    to_.rows_.push_back({reduction.run, add_pointer(to.place, to.offset), add_pointer(from.place, from.offset),
+                         dtype_size(to.dtype), rows, length, kernel, to.dtype});
+    to_.items_.push_back({.kind = Item::kRows, .first = to_.rows_.size() - 1});
+    joins_ = false;
+    return true;
+  }
+
   // False: the kernel has no conversion of dense values for the dtypes.
   bool add_conversion(const View& to, const View& from) {
     const ValueConversion conversion =
@@ -367,7 +400,8 @@ class SmallProgram::Reader {
         next.offset = 0;
       }
       to_.converts_.push_back({conversion.steps[step], add_pointer(next.place, next.offset),
-                               add_pointer(value.place, value.offset), count});
+                               add_pointer(value.place, value.offset), count,
+                               from.dtype == MYDEV_PRED && to.dtype == MYDEV_PRED});
       to_.items_.push_back({.kind = Item::kConvert, .first = to_.converts_.size() - 1});
       value = next;
     }
@@ -430,6 +464,10 @@ class SmallProgram::Reader {
                           .frame = to_.attributes_.back().get(),
                           .first = first,
                           .count = count});
+    to_.operations_.push_back({.dtype = block.wanted[block.inputs],
+                               .inputs = block.inputs,
+                               .by_one = by_one,
+                               .alpha = alpha_of({frame.attributes, frame.num_attributes})});
     if (joins_) {
       ++to_.items_.back().count;
     } else {
@@ -437,6 +475,13 @@ class SmallProgram::Reader {
       joins_ = true;
     }
     if (!is_direct) add_move(result, computed);
+  }
+
+  // The factor of a sum or a difference.
+  static double alpha_of(std::span<const mydev_attribute> attributes) {
+    if (attributes.empty()) return 1;
+    const mydev_attribute& first = attributes[0];
+    return first.kind == MYDEV_ATTRIBUTE_FLOAT ? first.value.f : static_cast<double>(first.value.i);
   }
 
   void add_kernel(const mydev_kernel& record, const std::vector<View>& views, mydev_frame& frame) {
@@ -484,6 +529,7 @@ std::unique_ptr<const SmallProgram> SmallProgram::make(const mydev_frame& frame,
   try {
     std::unique_ptr<SmallProgram> program(new SmallProgram);
     Reader(*program).read(frame);
+    program->generate_code();
     return program;
   } catch (const Error& problem) {
     why = {problem.code(), problem.what()};

@@ -1,6 +1,7 @@
 #include "host_kernels/fused/small_program.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <span>
@@ -9,14 +10,6 @@
 #include "runtime/frame/kernel_messages.h"
 
 namespace mydev::kernels {
-
-// One run: where everything lies now. The vectors are the thread's.
-struct SmallProgram::Run {
-  const mydev_frame& outer;
-  std::vector<char*>& bases;  // of the places
-  std::vector<void*>& table;  // the pointers
-  std::vector<mydev_buffer>& buffers;
-};
 
 namespace {
 
@@ -46,14 +39,21 @@ mydev_code SmallProgram::run(const mydev_frame& frame) const noexcept {
     const Place& place = places_[i];
     if (place.kind == Place::kBuffer) bases[i] = static_cast<char*>(frame.buffers[i].data);
     if (place.kind == Place::kScratch) bases[i] = static_cast<char*>(frame.scratch) + place.offset;
-    if (place.kind == Place::kConstant) bases[i] = constant_data_[static_cast<size_t>(place.offset)];
+    if (place.kind == Place::kConstant) bases[i] = constant(place.offset);
   }
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const Pointer& pointer = pointers_[i];
     if (places_[pointer.place].kind != Place::kMoving) table[i] = bases[pointer.place] + pointer.offset;
   }
   Run run{frame, bases, table, buffers};
-  return run_items(0, items_.size(), run);
+  if (code_.data() == nullptr) return run_items(0, items_.size(), run);
+  using Function = mydev_code (*)(void* scratch, void** table, char** bases, const SmallProgram*, Run*);
+  return std::bit_cast<Function>(code_.data())(frame.scratch, table.data(), bases.data(), this, &run);
+}
+
+mydev_code SmallProgram::run_calls(size_t first, size_t count, Run& run) const {
+  const PointwiseTableCall* const failed = run_calls_(std::span(calls_).subspan(first, count), run.table.data());
+  return failed == nullptr ? MYDEV_OK : pass_on(*failed->frame, MYDEV_FAILED_PRECONDITION, run.outer);
 }
 
 mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
@@ -63,10 +63,7 @@ mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
     size_t next = i + 1;
     switch (item.kind) {
       case Item::kCalls:
-        if (const PointwiseTableCall* failed =
-                run_calls_(std::span(calls_).subspan(item.first, item.count), run.table.data())) {
-          code = pass_on(*failed->frame, MYDEV_FAILED_PRECONDITION, run.outer);
-        }
+        code = run_calls(item.first, item.count, run);
         break;
       case Item::kMove:
         move(moves_[item.first], run.table.data());
@@ -74,6 +71,13 @@ mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
       case Item::kConvert: {
         const Convert& convert = converts_[item.first];
         convert.apply(run.table[convert.to], run.table[convert.from], convert.count);
+        break;
+      }
+      case Item::kRows: {
+        const Rows& rows = rows_[item.first];
+        rows.run(static_cast<char*>(run.table[rows.to]), rows.value_bytes,
+                 static_cast<const char*>(run.table[rows.from]), rows.length * rows.value_bytes, rows.rows,
+                 rows.length);
         break;
       }
       case Item::kKernel:
@@ -100,16 +104,20 @@ mydev_code SmallProgram::run_items(size_t begin, size_t end, Run& run) const {
   return code;
 }
 
-mydev_code SmallProgram::repeat(size_t index, Run& run) const {
-  const Item& item = items_[index];
-  const std::span<const Advance> advances = std::span(advances_).subspan(item.first, item.count);
-  for (const Advance& advance : advances) {
+void SmallProgram::begin_repeat(const Item& item, Run& run) const {
+  for (const Advance& advance : std::span(advances_).subspan(item.first, item.count)) {
     const Place& place = places_[advance.place];
     run.bases[advance.place] = run.bases[place.base] + place.offset;
     for (const size_t pointer : advance.pointers) {
       run.table[pointer] = run.bases[advance.place] + pointers_[pointer].offset;
     }
   }
+}
+
+mydev_code SmallProgram::repeat(size_t index, Run& run) const {
+  const Item& item = items_[index];
+  const std::span<const Advance> advances = std::span(advances_).subspan(item.first, item.count);
+  begin_repeat(item, run);
   for (int64_t iteration = 0; iteration < item.iterations; ++iteration) {
     if (iteration != 0) {
       for (const Advance& advance : advances) {

@@ -4,7 +4,9 @@
 // so that what is divided in place is not lost; a remainder has the
 // divisor's sign (mydev.remainder) or the dividend's (mydev.fmod). Shifts by a negative count or by more than the type
 // has bits give what shifting all bits out gives.
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "host_kernels/isa/pointwise/pointwise.h"
 #include "host_kernels/isa/simd/vector_math.h"
@@ -38,17 +40,29 @@ T wrap_mul(T a, T b) {
   return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
 }
 
+// a + factor * b, of floats with one rounding where the processor has that: whatever the compiler is told.
+template <typename T>
+T add_scaled(T a, T factor, T b) {
+#ifdef __FMA__
+  if constexpr (std::is_floating_point_v<T>) return std::fma(factor, b, a);
+#endif
+  return wrap_add(a, wrap_mul(factor, b));
+}
+
 template <typename T>
 struct Add {
   T alpha;
   explicit Add(const Params& params) : alpha(params.get<T>(0, T(1))) {}
-  T operator()(T a, T b) const { return wrap_add(a, wrap_mul(alpha, b)); }
+  T operator()(T a, T b) const { return add_scaled(a, alpha, b); }
 };
 template <typename T>
 struct Sub {
   T alpha;
   explicit Sub(const Params& params) : alpha(params.get<T>(0, T(1))) {}
-  T operator()(T a, T b) const { return wrap_sub(a, wrap_mul(alpha, b)); }
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) return add_scaled(a, -alpha, b);
+    return wrap_sub(a, wrap_mul(alpha, b));
+  }
 };
 template <typename T>
 struct Mul {
@@ -185,8 +199,18 @@ template <typename T>
 struct BitwiseNot {
   T operator()(T a) const { return ~a; }
 };
+// On bytes of PRED, of which each but 0 is true.
+struct PredAnd {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return (a != 0) & (b != 0); }
+};
+struct PredOr {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return (a | b) != 0; }
+};
+struct PredXor {
+  uint8_t operator()(uint8_t a, uint8_t b) const { return (a != 0) != (b != 0); }
+};
 struct PredNot {
-  int32_t operator()(int32_t a) const { return a == 0; }
+  uint8_t operator()(uint8_t a) const { return a == 0; }
 };
 template <typename T>
 struct LeftShift {
@@ -256,13 +280,22 @@ constexpr PointwiseKernel kKernels[] = {
     {.name = "mydev.atan2", .inputs = 2, .types = packed_floats<Atan2, 2>(), .grain = kGrainHeavy},
     {.name = "mydev.maximum", .inputs = 2, .types = numbers<Maximum, 2>()},
     {.name = "mydev.minimum", .inputs = 2, .types = numbers<Minimum, 2>()},
-    {.name = "mydev.bitwise_and", .inputs = 2, .types = integers<BitwiseAnd, 2>()},
-    {.name = "mydev.bitwise_or", .inputs = 2, .types = integers<BitwiseOr, 2>()},
-    {.name = "mydev.bitwise_xor", .inputs = 2, .types = integers<BitwiseXor, 2>()},
+    {.name = "mydev.bitwise_and",
+     .inputs = 2,
+     .types = integers<BitwiseAnd, 2>(),
+     .for_pred = apply_lanes<PredAnd, uint8_t, uint8_t, 2>},
+    {.name = "mydev.bitwise_or",
+     .inputs = 2,
+     .types = integers<BitwiseOr, 2>(),
+     .for_pred = apply_lanes<PredOr, uint8_t, uint8_t, 2>},
+    {.name = "mydev.bitwise_xor",
+     .inputs = 2,
+     .types = integers<BitwiseXor, 2>(),
+     .for_pred = apply_lanes<PredXor, uint8_t, uint8_t, 2>},
     {.name = "mydev.bitwise_not",
      .inputs = 1,
      .types = integers<BitwiseNot, 1>(),
-     .for_pred = apply_lanes<PredNot, int32_t, int32_t, 1>},
+     .for_pred = apply_lanes<PredNot, uint8_t, uint8_t, 1>},
     {.name = "mydev.lshift", .inputs = 2, .types = integers<LeftShift, 2>(), .pred = false},
     {.name = "mydev.rshift", .inputs = 2, .types = integers<RightShift, 2>(), .pred = false},
 };

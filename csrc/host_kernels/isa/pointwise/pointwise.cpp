@@ -205,7 +205,6 @@ class Worker {
 
 // nullptr: the kernel lacks T.
 Apply find_apply(const PointwiseKernel& kernel, int32_t dtype, const ComputeType& compute) {
-  if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return kernel.for_pred;
   if (compute.apply == nullptr || (dtype == MYDEV_PRED && !kernel.pred)) return nullptr;
   return kernel.types.*compute.apply;
 }
@@ -329,6 +328,7 @@ struct Computation {
 
 Computation computation_of(const PointwiseKernel& kernel, const mydev_frame& frame) {
   const int32_t dtype = frame.buffers[kernel.predicate ? 1 : 0].dtype;
+  if (dtype == MYDEV_PRED && kernel.for_pred != nullptr) return {dtype, {MYDEV_PRED, nullptr}, kernel.for_pred};
   const bool bf16 = dtype == MYDEV_BF16 && in_memory(kernel, frame);
   const ComputeType compute = bf16 ? ComputeType{MYDEV_BF16, &Types::bf16} : compute_type(dtype);
   return {dtype, compute, find_apply(kernel, dtype, compute)};
@@ -341,7 +341,7 @@ bool describe_block(const PointwiseKernel& kernel, const mydev_frame& frame, Poi
   // A product with another alpha would be rounded before it is added; a loop over values adds it as it is.
   const Params params(frame.attributes, frame.num_attributes);
   const bool is_exact = params.get<double>(0, 1.0) == 1.0;
-  const Apply by_one = is_exact ? kernel.by_one.*compute.apply : nullptr;
+  const Apply by_one = is_exact && compute.apply != nullptr ? kernel.by_one.*compute.apply : nullptr;
   block = {run_block,
            run_iterations,
            run_table,

@@ -2,9 +2,9 @@
 //
 // Frame: one output, then the inputs, all of one rank and shape (stride 0 where broadcast). The inputs have the dtype
 // T, but for PRED inputs that its contract names; the output has T, or PRED for predicates. f16 and bf16 compute in
-// f32; PRED, s8, s16, u8 compute in s32 and are cut when stored. Inputs may be numbers (MYDEV_BUFFER_SCALAR). The
-// output may be an input, exactly; any other overlap is the caller's error. A kernel that lacks T returns
-// UNIMPLEMENTED.
+// f32; s8, s16, u8 compute in s32 and are cut when stored, and so does PRED, but for kernels that take its bytes.
+// Inputs may be numbers (MYDEV_BUFFER_SCALAR). The output may be an input, exactly; any other overlap is the caller's
+// error. A kernel that lacks T returns UNIMPLEMENTED.
 //
 // An operator is written once, for dense runs of compute values (Apply). Operands that are strided, broadcast or of
 // another type pass through small buffers in the L1 cache; dense operands of the compute type are used where they lie.
@@ -87,7 +87,7 @@ struct PointwiseKernel {
   int64_t grain = kGrainCheap;
   bool predicate = false;         // the output is PRED
   bool pred = true;               // T may be PRED, if there is an s32
-  Apply for_pred = nullptr;       // instead of the s32, if T is PRED
+  Apply for_pred = nullptr;       // on bytes, instead of the s32, if T is PRED
   int pred_input = -1;            // index of the input that is PRED whatever T is
   const char* failure = nullptr;  // message when an Apply calls Params::fail
   Types by_one = {};              // of two inputs: the second is one value; where an attribute `alpha` is 1
@@ -174,7 +174,15 @@ void apply_packs(const Params& params, void* out, const void* const* in, int64_t
   for (; i + kLanes<float> <= n; i += kLanes<float>) {
     store(to + i, run([](const float* p) { return load(p); }, i));
   }
-  if (i < n) store_partial(to + i, run([&](const float* p) { return load_partial(p, n - i); }, i), n - i);
+  if (i == n) return;
+  const int64_t rest = n - i;
+  // One value alone: what has just been stored is not there yet for a load of more.
+  const F32 last = run([rest](const float* p) { return rest == 1 ? F32{*p} : load_partial(p, rest); }, i);
+  if (rest == 1) {
+    to[i] = last[0];
+  } else {
+    store_partial(to + i, last, rest);
+  }
 }
 
 // Op<T> over the types of a kind; packed_floats: as packs of float and lanes of double.

@@ -14,6 +14,15 @@ void apply_where(const Params&, void* out, const void* const* in, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = condition[i] != 0 ? a[i] : b[i];
 }
+// Each byte but 0 is true, and becomes 1.
+void apply_where_pred(const Params&, void* out, const void* const* in, int64_t n) {
+  uint8_t* const to = static_cast<uint8_t*>(out);
+  const uint8_t* const condition = static_cast<const uint8_t*>(in[0]);
+  const uint8_t* const a = static_cast<const uint8_t*>(in[1]);
+  const uint8_t* const b = static_cast<const uint8_t*>(in[2]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = (condition[i] != 0 ? a[i] : b[i]) != 0;
+}
 constexpr Types kWhere = {.f32 = apply_where<float>,
                           .f64 = apply_where<double>,
                           .s32 = apply_where<int32_t>,
@@ -50,7 +59,7 @@ struct Lerp {
 };
 
 constexpr PointwiseKernel kKernels[] = {
-    {.name = "mydev.where", .inputs = 3, .types = kWhere, .pred_input = 0},
+    {.name = "mydev.where", .inputs = 3, .types = kWhere, .for_pred = apply_where_pred, .pred_input = 0},
     {.name = "mydev.addcmul", .inputs = 3, .types = numbers<Addcmul, 3>(), .pred = false},
     {.name = "mydev.addcdiv", .inputs = 3, .types = floats<Addcdiv, 3>()},
     {.name = "mydev.lerp", .inputs = 3, .types = floats<Lerp, 3>()},
