@@ -28,39 +28,70 @@ bool is_ordered(ElementType type) noexcept {
 // --- sort ------------------------------------------------------------------------------------------------------------
 
 enum class Order : uint8_t { kNumbers, kBits };
-struct Comparator {
-  size_t key;  // which operand decides
+// What decides: an operand, or its real or imaginary parts.
+struct Key {
+  size_t operand;
+  const char* part;  // "real", "imag" or ""
   bool descending;
   Order order;
 };
 
-std::string argument(size_t index) {
-  return "a" + std::to_string(index);
-}
-// The text by which JAX makes zeros equal, and all NaN equal.
-std::string canonical(const std::string& x) {
-  return "select(compare_NE(" + x + "," + x + "),nan,select(compare_EQ(" + x + ",0),0," + x + "))";
+// The text of a comparison of two elements by the key. JAX makes zeros equal, and all NaN equal, before it compares by
+// TOTALORDER: `is_canonical`.
+std::string comparison_text(const Key& key, const std::string& direction, bool is_canonical) {
+  const auto element = [&](size_t index) {
+    std::string x = "a" + std::to_string(2 * key.operand + index);
+    if (*key.part != '\0') x = std::string(key.part) + "(" + x + ")";
+    return is_canonical ? "select(compare_NE(" + x + "," + x + "),nan,select(compare_EQ(" + x + ",0),0," + x + "))" : x;
+  };
+  const bool is_total = is_canonical || key.order == Order::kBits;
+  return "compare_" + direction + (is_total ? "_TOTALORDER(" : "(") + element(0) + "," + element(1) + ")";
 }
 
-std::optional<Comparator> comparator_of(const Operation& op) {
-  const std::string text = body_text(op.region(), 0);
-  for (size_t key = 0; key < op.operands.size(); ++key) {
-    const ElementType type = op.operand(key).type->element;
-    if (!is_ordered(type)) continue;
-    const bool is_float = element_row(type).kind == ElementKind::kFloat;
-    const std::string a = argument(2 * key), b = argument(2 * key + 1);
-    const auto call = [](const std::string& name, const std::string& x, const std::string& y) {
-      return std::string(name).append("(").append(x).append(",").append(y).append(")");
-    };
-    for (const bool descending : {false, true}) {
-      const std::string compare = descending ? "compare_GT" : "compare_LT", total = compare + "_TOTALORDER";
-      if (text == call(compare, a, b) || text == call(total, canonical(a), canonical(b))) {
-        return Comparator{key, descending, Order::kNumbers};
+// The key by which `first` compares; `equal` must compare for equality by the same one, unless it is nullptr.
+std::optional<Key> key_of(const Operation& op, const Value& first, const Value* equal) {
+  const std::string before = body_text(op.region(), first),
+                    same = equal == nullptr ? "" : body_text(op.region(), *equal);
+  for (size_t operand = 0; operand < op.operands.size(); ++operand) {
+    const ElementType type = op.operand(operand).type->element;
+    const bool is_complex = has_kernels(type) && element_row(type).kind == ElementKind::kComplex;
+    if (!is_complex && !is_ordered(type)) continue;
+    const bool is_float = is_complex || element_row(type).kind == ElementKind::kFloat;
+    for (const char* part : {"", "real", "imag"}) {
+      if ((*part != '\0') != is_complex) continue;
+      for (const bool descending : {false, true}) {
+        for (const Order order : {Order::kNumbers, Order::kBits}) {
+          if (order == Order::kBits && !is_float) continue;
+          const Key key{operand, part, descending, order};
+          const auto matches = [&](bool is_canonical) {
+            return before == comparison_text(key, descending ? "GT" : "LT", is_canonical) &&
+                   (equal == nullptr || same == comparison_text(key, "EQ", is_canonical));
+          };
+          if (matches(false) || (order == Order::kNumbers && matches(true))) return key;
+        }
       }
-      if (is_float && text == call(total, a, b)) return Comparator{key, descending, Order::kBits};
     }
   }
   return std::nullopt;
+}
+
+// The keys of a comparator, from the one that decides first: "first, or equal and (next ...)". None: it compares
+// otherwise.
+std::vector<Key> keys_of(const Operation& op) {
+  std::vector<Key> keys;
+  const auto definition = [](const Value& value, Operator wanted) {
+    return value.definition != nullptr && value.definition->op == wanted ? value.definition : nullptr;
+  };
+  for (const Value* rest = op.region().results()[0]; rest != nullptr;) {
+    const Operation* either = definition(*rest, Operator::kOr);
+    const Operation* both = either == nullptr ? nullptr : definition(either->operand(1), Operator::kAnd);
+    const std::optional<Key> key =
+        both == nullptr ? key_of(op, *rest, nullptr) : key_of(op, either->operand(0), &both->operand(0));
+    if (!key) return {};
+    keys.push_back(*key);
+    rest = both == nullptr ? nullptr : &both->operand(1);
+  }
+  return keys;
 }
 
 Tensor lowest_like(Emitter& emit, const Tensor& tensor) {
@@ -72,9 +103,11 @@ mydev_dtype integers_of_size(int64_t bytes) noexcept {
   return bytes == 2 ? MYDEV_S16 : bytes == 4 ? MYDEV_S32 : MYDEV_S64;
 }
 
-// The keys that a kernel sorts by. The bits of negative floats, as integers, are greater for smaller floats, so they
-// are inverted.
-program::Operand sort_key(Emitter& emit, const program::Operand& operand, Order order) {
+// What a kernel sorts by. The bits of negative floats, as integers, are greater for smaller floats, so they are
+// inverted.
+program::Operand sort_key(Emitter& emit, program::Operand operand, const Key& key) {
+  const Order order = key.order;
+  if (*key.part != '\0') operand = std::string_view(key.part) == "real" ? real_part(operand) : imaginary_part(operand);
   if (order == Order::kNumbers && signed_dtype(operand.dtype) == operand.dtype) return operand;
   const mydev_dtype dtype =
       order == Order::kBits ? integers_of_size(dtype_size(operand.dtype)) : signed_dtype(operand.dtype);
@@ -108,38 +141,47 @@ bool is_iota_along(const Value& value, int64_t dimension) {
   return op != nullptr && op->op == Operator::kIota && op->integer("iota_dimension") == dimension;
 }
 
+// Sorts by the last key first, and then by those before it: equal elements stay in their order.
 bool lower_sort(Frame& frame, const Operation& op) {
-  const std::optional<Comparator> comparator = comparator_of(op);
+  const std::vector<Key> keys = keys_of(op);
   const Sizes& sizes = op.operand(0).type->dims;
-  if (!comparator || sizes.empty() || is_empty(sizes)) return false;
+  if (keys.empty() || sizes.empty() || is_empty(sizes)) return false;
   Emitter& emit = frame.emit;
   int64_t dimension = op.integer("dimension", -1);
   if (dimension < 0) dimension += static_cast<int64_t>(sizes.size());
   const auto d = static_cast<size_t>(dimension);
-  Sizes lines = {1, sizes[d], 1}, kept_sizes = sizes;
+  Sizes lines = {1, sizes[d], 1};
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (i != d) lines[i < d ? 0 : 2] *= sizes[i];
   }
-  Sizes kept_lines = lines;
-  kept_lines[1] = kept_sizes[d] = kept_of(frame.context, op, d);
-  const program::Operand& operand = frame.view(op.operand(comparator->key));
-  const program::Operand key = emit.reshape(sort_key(emit, operand, comparator->order), lines);
-  const program::Operand values = emit.temporary(key.dtype, kept_sizes),
-                         indices = emit.temporary(MYDEV_S64, kept_sizes);
-  const std::array descending = {bool_attribute("descending", comparator->descending)};
-  emit.launch("mydev.sort", {dense_reshaped(values, kept_lines), dense_reshaped(indices, kept_lines)}, {key},
-              descending);
+  const auto as_lines = [&](const program::Operand& dense) {
+    return dense_reshaped(dense, {lines[0], dense.sizes[d], lines[2]});
+  };
+  const std::array along = {integer_attribute("dim", 1)};
+  program::Operand values, indices;
+  const auto in_order = [&](const program::Operand& from, const program::Operand& places) {
+    const program::Operand to = emit.temporary(from.dtype, places.sizes);
+    emit.launch("mydev.gather", {as_lines(to)}, {emit.reshape(from, lines), as_lines(places)}, along);
+    return to;
+  };
+  for (size_t k = keys.size(); k-- > 0;) {
+    program::Operand key = sort_key(emit, frame.view(op.operand(keys[k].operand)), keys[k]);
+    const bool is_first_pass = k + 1 == keys.size();
+    if (!is_first_pass) key = in_order(key, indices);
+    Sizes kept = sizes;
+    if (k == 0) kept[d] = kept_of(frame.context, op, d);
+    values = emit.temporary(key.dtype, kept);
+    const program::Operand places = emit.temporary(MYDEV_S64, kept);
+    const std::array descending = {bool_attribute("descending", keys[k].descending)};
+    emit.launch("mydev.sort", {as_lines(values), as_lines(places)}, {emit.reshape(key, lines)}, descending);
+    indices = is_first_pass ? places : in_order(indices, places);
+  }
   for (size_t k = 0; k < op.results.size(); ++k) {
     const program::Operand& from = frame.view(op.operand(k));
-    program::Operand sorted = values;
-    if (is_iota_along(op.operand(k), dimension)) {
-      sorted = emit.converted({indices}, from.dtype).view;
-    } else if (k != comparator->key || key.dtype != from.dtype) {
-      sorted = emit.temporary(from.dtype, kept_sizes);
-      const std::array dim = {integer_attribute("dim", 1)};
-      emit.launch("mydev.gather", {dense_reshaped(sorted, kept_lines)},
-                  {emit.reshape(from, lines), dense_reshaped(indices, kept_lines)}, dim);
-    }
+    const bool is_sorted = k == keys[0].operand && values.dtype == from.dtype;
+    const program::Operand sorted = is_iota_along(op.operand(k), dimension) ? emit.converted({indices}, from.dtype).view
+                                    : is_sorted                             ? values
+                                                                            : in_order(from, indices);
     frame.set(op.result(k), {sorted});
   }
   return true;
