@@ -11,8 +11,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax_complex import COMPLEX
 from jax_functions import CASES, Case
 from jax_loops import LOOPS
+from jax_orders import ORDERS
 
 import pjrt_mydev
 
@@ -50,21 +52,29 @@ def compare(case: Case, device: jax.Device, cpu: jax.Device) -> set[str]:
     return set(re.findall(r'host "stablehlo\.(\w+)"', pjrt_mydev.program_text(compiled)))
 
 
+def outcome_of(case: Case, device: jax.Device, cpu: jax.Device) -> tuple[str, set[str]]:
+    """Returns what is wrong with a case, whatever it raises, "" if nothing is; and what `compare` returns."""
+    try:
+        return "", compare(case, device, cpu)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", set()
+
+
 def main() -> None:
     """Prints {"cases": how many, "wrong": {name: message}, "on_host": {operation: names}}."""
     pjrt_mydev.initialize()
     jax.config.update("jax_platforms", f"{pjrt_mydev.device_name()},cpu")
     jax.config.update("jax_default_matmul_precision", "highest")
     device, cpu = jax.devices(pjrt_mydev.device_name())[0], jax.devices("cpu")[0]
-    cases = CASES | {f"loop-{name}": case for name, case in LOOPS.items()}
+    cases = CASES | ORDERS | COMPLEX | {f"loop-{name}": case for name, case in LOOPS.items()}
     wrong: dict[str, str] = {}
     on_host: dict[str, list[str]] = {}
     for name, case in cases.items():
-        try:
-            for operation in compare(case, device, cpu):
-                on_host.setdefault(operation, []).append(name)
-        except Exception as error:
-            wrong[name] = f"{type(error).__name__}: {error}"
+        message, operations = outcome_of(case, device, cpu)
+        if message:
+            wrong[name] = message
+        for operation in operations:
+            on_host.setdefault(operation, []).append(name)
     print(json.dumps({"cases": len(cases), "wrong": wrong, "on_host": on_host}))
 
 
