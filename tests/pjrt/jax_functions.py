@@ -175,7 +175,7 @@ def _indexing() -> dict[str, Case]:
             continue
         for update in ("add", "multiply", "max", "min"):
             numbers = update in ("max", "min") or type_name != "bool"
-            if numbers and (type_name != "complex64" or update == "add"):
+            if numbers and (type_name != "complex64" or update in ("add", "multiply")):
                 cases[f"{update}-rows-{type_name}"] = (
                     lambda x, i, u, f=update: getattr(x.at[i], f)(u),
                     [table, places, rows],

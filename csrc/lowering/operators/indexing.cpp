@@ -201,7 +201,7 @@ const char* scatter_kernel(const Context& context, const Operation& op) {
     case Operator::kAdd:
       return "mydev.scatter_slices_add";
     case Operator::kMultiply:
-      return is_complex ? nullptr : "mydev.scatter_slices_mul";
+      return "mydev.scatter_slices_mul";
     case Operator::kMaximum:
       return !is_complex ? "mydev.scatter_slices_max" : nullptr;
     case Operator::kMinimum:
