@@ -15,6 +15,7 @@ from jax_complex import COMPLEX
 from jax_functions import CASES, Case
 from jax_loops import LOOPS
 from jax_orders import ORDERS
+from jax_wide import WIDE
 
 import pjrt_mydev
 
@@ -66,11 +67,13 @@ def main() -> None:
     jax.config.update("jax_platforms", f"{pjrt_mydev.device_name()},cpu")
     jax.config.update("jax_default_matmul_precision", "highest")
     device, cpu = jax.devices(pjrt_mydev.device_name())[0], jax.devices("cpu")[0]
-    cases = CASES | ORDERS | COMPLEX | {f"loop-{name}": case for name, case in LOOPS.items()}
+    loops = {f"loop-{name}": case for name, case in LOOPS.items()}
+    cases = CASES | ORDERS | COMPLEX | WIDE | loops
     wrong: dict[str, str] = {}
     on_host: dict[str, list[str]] = {}
     for name, case in cases.items():
-        message, operations = outcome_of(case, device, cpu)
+        with jax.enable_x64(name in WIDE):
+            message, operations = outcome_of(case, device, cpu)
         if message:
             wrong[name] = message
         for operation in operations:

@@ -221,6 +221,10 @@ def _reductions() -> dict[str, Case]:
     cases["sum-c64"] = (lambda x: (x.sum(), x.sum(0), x.mean(1), x.sum(initial=2j)), [_SMALL * (1 + 2j)])
     cases["sum-c64-empty"] = (lambda x: x.sum(1, initial=2j), [np.zeros((2, 0), np.complex64)])
     for name in ("uint16", "uint32"):
+        cases[f"powers-{name}"] = (
+            lambda x: [(lax.div(x, x.dtype.type(p)), lax.rem(x, x.dtype.type(p))) for p in (1, 2, 16, 2**15)],
+            [UNSIGNED.astype(name)],
+        )
         numbers = np.resize(UNSIGNED, (3, 5)).astype(name)
         cases[f"extrema-{name}"] = (
             lambda x: (x.max(0), x.min(1), x.max(initial=7), x.argmax(1), x.argmin(0)),

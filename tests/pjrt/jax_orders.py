@@ -65,6 +65,11 @@ def _orders() -> dict[str, Case]:
             lambda x, y: jnp.searchsorted(jnp.sort(x), y),
             [edges.astype(jnp.bfloat16), edges.astype(jnp.bfloat16)],
         ),
+        "searchsorted-right": (lambda x, y: jnp.searchsorted(jnp.sort(x), y, side="right"), [edges, edges]),
+        "searchsorted-compared": (
+            lambda x, y: jnp.searchsorted(jnp.sort(x), y, method="compare_all"),
+            [edges, edges],
+        ),
         "interp": (lambda x, y, z: jnp.interp(x, jnp.sort(y), z), [(9,), (5,), (5,)]),
         "lexsort-of-one": (lambda x: jnp.lexsort((x,)), [edges]),
         "nanargmax": (jnp.nanargmax, [EDGES]),

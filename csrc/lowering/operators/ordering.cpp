@@ -28,7 +28,7 @@ bool is_ordered(ElementType type) noexcept {
 // --- sort ------------------------------------------------------------------------------------------------------------
 
 enum class Order : uint8_t { kNumbers, kBits };
-// What decides: an operand, or its real or imaginary parts.
+// An operand, or its real or imaginary parts, by which elements are compared.
 struct Key {
   size_t operand;
   const char* part;  // "real", "imag" or ""
@@ -93,7 +93,7 @@ std::vector<Key> keys_of(const Operation& op, const Region& region) {
   return keys;
 }
 
-// What a kernel sorts by.
+// The tensor that a kernel sorts by.
 program::Operand sort_key(Emitter& emit, program::Operand operand, const Key& key) {
   if (*key.part != '\0') operand = std::string_view(key.part) == "real" ? real_part(operand) : imaginary_part(operand);
   return (key.order == Order::kBits ? in_total_order(emit, operand) : in_signed_order(emit, {operand})).view;

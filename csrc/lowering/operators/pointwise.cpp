@@ -3,6 +3,7 @@
 // Unsigned integers that have no kernels are computed as signed ones, if the bits of the result are the same.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "lowering/frame.h"
@@ -116,13 +117,67 @@ const char* comparison(ComparisonDirection direction) noexcept {
   }
 }
 
+// The x of a value in which zeros, and all NaN, of x are made equal, as JAX does before it compares by TOTALORDER;
+// none: it is another value.
+const Value* of_canonical(const Frame& frame, const Value& value) {
+  const auto definition = [](const Value& of, Op wanted) {
+    return of.definition != nullptr && of.definition->op == wanted ? of.definition : nullptr;
+  };
+  const auto is_compared = [&](const Value& condition, ComparisonDirection direction) {
+    const Operation* compare = definition(condition, Op::kCompare);
+    const bool matches = compare != nullptr && compare->get<ComparisonDirection>("comparison_direction") == direction;
+    return matches ? compare : nullptr;
+  };
+  const auto is_number = [&](const Value& of, auto test) {
+    const std::optional<mydev_scalar>& splat = frame[of].splat;
+    return splat && test(splat->f);
+  };
+  const auto is_zero = [](double x) { return x == 0; };
+  const Operation* outer = definition(value, Op::kSelect);
+  const Operation* inner = outer == nullptr ? nullptr : definition(outer->operand(2), Op::kSelect);
+  if (inner == nullptr) return nullptr;
+  const Operation* is_nan = is_compared(outer->operand(0), ComparisonDirection::kNe);
+  const Operation* is_none = is_compared(inner->operand(0), ComparisonDirection::kEq);
+  const Value* x = inner->operands[2];
+  const bool matches = is_nan != nullptr && is_none != nullptr && value.block == x->block && is_nan->operands[0] == x &&
+                       is_nan->operands[1] == x && is_none->operands[0] == x &&
+                       is_number(is_none->operand(1), is_zero) && is_number(inner->operand(1), is_zero) &&
+                       is_number(outer->operand(1), [](double number) { return std::isnan(number); });
+  return matches ? x : nullptr;
+}
+
+// Whether a comes before b, or with `or_equal` does not come behind it. NaN is greatest, zeros of either sign are
+// equal.
+Tensor is_before(Emitter& emit, const Tensor& a, const Tensor& b, bool or_equal) {
+  const Tensor &first = or_equal ? a : b, &second = or_equal ? b : a;
+  const Tensor not_behind = emit.pointwise("mydev.le", MYDEV_PRED, {first, second});
+  const Tensor is_nan = emit.pointwise("mydev.ne", MYDEV_PRED, {second, second});
+  const Tensor result = emit.pointwise("mydev.bitwise_or", MYDEV_PRED, {not_behind, is_nan});
+  return or_equal ? result : emit.unary("mydev.bitwise_not", MYDEV_PRED, result.view);
+}
+
+void lower_total_order(Frame& frame, const Operation& op, ComparisonDirection direction) {
+  Emitter& emit = frame.emit;
+  const Value *a = of_canonical(frame, op.operand(0)), *b = of_canonical(frame, op.operand(1));
+  if (a == nullptr || b == nullptr || direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe) {
+    const Tensor x = in_total_order(emit, frame.view(op.operand(0))),
+                 y = in_total_order(emit, frame.view(op.operand(1)));
+    frame.set(op.result(), emit.pointwise(comparison(direction), MYDEV_PRED, {x, y}));
+    return;
+  }
+  if (direction == ComparisonDirection::kGt || direction == ComparisonDirection::kGe) std::swap(a, b);
+  const bool or_equal = direction == ComparisonDirection::kLe || direction == ComparisonDirection::kGe;
+  frame.set(op.result(), is_before(emit, frame[*a], frame[*b], or_equal));
+}
+
 bool lower_compare(Frame& frame, const Operation& op, uint8_t kind) {
   const auto direction = op.get<ComparisonDirection>("comparison_direction");
   const auto* type = op.get_if<ComparisonType>("compare_type");
-  std::vector<Tensor> operands = frame.tensors_of(op.operands);
   if (kind == kFloats && type != nullptr && *type == ComparisonType::kTotalOrder) {
-    for (Tensor& operand : operands) operand = in_total_order(frame.emit, operand.view);
+    lower_total_order(frame, op, direction);
+    return true;
   }
+  std::vector<Tensor> operands = frame.tensors_of(op.operands);
   const bool equality = direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe;
   if (kind == kComplex && !equality) return false;
   for (Tensor& operand : operands) operand = equality ? as_signed(operand) : in_signed_order(frame.emit, operand);
@@ -199,6 +254,16 @@ Tensor integer_division(Frame& frame, bool is_quotient, const Tensor& a, const T
   return emit.pointwise("mydev.where", dtype, {by_zero, otherwise, value});
 }
 
+// Unsigned numbers divided by a power of two: shifted, and the bits that leave them.
+Tensor division_by_power(Emitter& emit, bool is_quotient, const Tensor& a, int power) {
+  const mydev_dtype dtype = a.view.dtype;
+  const int bits = static_cast<int>(dtype_size(dtype)) * 8, kept = is_quotient ? bits - power : power;
+  const auto number = [&](int64_t value) { return emit.integer_splat(dtype, a.sizes(), value); };
+  const auto mask = static_cast<int64_t>(kept == 64 ? UINT64_MAX : (uint64_t{1} << kept) - 1);
+  const Tensor moved = is_quotient && power > 0 ? emit.pointwise("mydev.rshift", dtype, {a, number(power)}) : a;
+  return emit.pointwise("mydev.bitwise_and", dtype, {moved, number(mask)});
+}
+
 // u16 and u32 are divided in s64, which has their numbers.
 bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
   const bool is_quotient = op.op == Op::kDivide;
@@ -208,7 +273,15 @@ bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
     frame.set(op.result(), integer_division(frame, is_quotient, a, b));
     return true;
   }
-  if (kind != kBits || dtype == MYDEV_U64) return false;
+  if (kind != kBits) return false;
+  const uint64_t divisor =
+      b.splat ? static_cast<uint64_t>(b.splat->i) & (UINT64_MAX >> (64 - dtype_size(dtype) * 8)) : 0;
+  if (std::has_single_bit(divisor) && !a.splat) {
+    const Tensor value = division_by_power(frame.emit, is_quotient, as_signed(a), std::countr_zero(divisor));
+    frame.set(op.result(), {with_dtype(value.view, dtype)});
+    return true;
+  }
+  if (dtype == MYDEV_U64) return false;
   const auto widened = [&](const Tensor& x) {
     return x.splat ? frame.emit.integer_splat(MYDEV_S64, x.sizes(), x.splat->i) : frame.emit.converted(x, MYDEV_S64);
   };

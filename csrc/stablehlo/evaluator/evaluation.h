@@ -20,8 +20,8 @@ using Evaluation = std::function<void(std::span<const std::byte* const>, std::sp
 
 // The target of the custom call that is computed here.
 inline constexpr std::string_view kApproxTopK = "ApproxTopK";
-// What this target computes, exactly: the first elements along a dimension in the order of a comparator. Raises
-// INVALID_ARGUMENT if the call does not say so.
+// This target's call: the first elements along a dimension in the order of a comparator, exactly. approx_top_k_of()
+// raises INVALID_ARGUMENT if the call does not say so.
 struct ApproxTopK {
   const Function* comparator;
   int64_t dimension;
