@@ -23,13 +23,10 @@ def _functions() -> dict[str, Case]:
     for function in FUNCTIONS:
         name = function.__name__
         defined = _NUMBERS[_NUMBERS != 0] if name in ("rsqrt", "log", "reciprocal") else _NUMBERS.ravel()
-        cases[f"complex-{name}"] = (function, [defined])
-        cases[f"complex-{name}-strided"] = (
-            lambda x, f=function: f(x.T[1:, ::2]),
-            [_NUMBERS[_NUMBERS.imag != 0][:110].reshape(10, 11)],
+        cases[f"complex-{name}"] = (
+            lambda x, y, z, f=function: (f(x), f(y.T[1:, ::2]), f(z), f(x[0])),
+            [defined, _NUMBERS[_NUMBERS.imag != 0][:110].reshape(10, 11), np.zeros((2, 0), np.complex64)],
         )
-        cases[f"complex-{name}-empty"] = (function, [np.zeros((2, 0), np.complex64)])
-        cases[f"complex-{name}-one"] = (function, [np.complex64(0.5 - 0.25j)])
     for function in (jnp.abs, jnp.sqrt, jnp.sign, jnp.log):
         cases[f"complex-{function.__name__}-large"] = (function, [_LARGE])
     return cases

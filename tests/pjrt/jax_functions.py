@@ -93,13 +93,13 @@ def _conversions() -> dict[str, Case]:
         lambda x: lax.bitcast_convert_type(x, jnp.float32),
         [np.arange(8, dtype=np.int16).reshape(4, 2)],
     )
-    for exponent, mantissa in [(5, 10), (8, 23), (8, 7), (4, 3), (11, 52), (1, 0), (6, 23), (8, 0)]:
-        for dtype in (jnp.float32, jnp.float16, jnp.bfloat16):
-            numbers = np.concatenate([EDGES, np.float32([65504, 65519, 65520, 6e-5, 6e-8, 1.5, 1.75, 3.14159, -1e-3])])
-            cases[f"reduce_precision-{exponent}-{mantissa}-{dtype.__name__}"] = (
-                lambda x, e=exponent, m=mantissa: lax.reduce_precision(x, e, m),
-                [numbers.astype(dtype)],
-            )
+    formats = [(5, 10), (8, 23), (8, 7), (4, 3), (11, 52), (1, 0), (6, 23), (8, 0)]
+    for dtype in (jnp.float32, jnp.float16, jnp.bfloat16):
+        numbers = np.concatenate([EDGES, np.float32([65504, 65519, 65520, 6e-5, 6e-8, 1.5, 1.75, 3.14159, -1e-3])])
+        cases[f"reduce_precision-{dtype.__name__}"] = (
+            lambda x: [lax.reduce_precision(x, exponent, mantissa) for exponent, mantissa in formats],
+            [numbers.astype(dtype)],
+        )
     cases["complex"] = (lambda x, y: jnp.abs(lax.complex(x, y) * 2j), [(3, 4), (3, 4)])
     cases["complex-parts"] = (lambda x: (jnp.real(x), jnp.imag(x), jnp.conj(x), jnp.exp(x)), [_SMALL * (1 + 2j) / 9])
     return cases
