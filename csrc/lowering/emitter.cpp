@@ -18,10 +18,6 @@ constexpr size_t kMostKnownBytes = 2048;  // of constants by which operations ar
 bool is_floating(mydev_dtype dtype) noexcept {
   return dtype == MYDEV_F16 || dtype == MYDEV_BF16 || dtype == MYDEV_F32 || dtype == MYDEV_F64;
 }
-bool is_complex(mydev_dtype dtype) noexcept {
-  return dtype == MYDEV_C64 || dtype == MYDEV_C128;
-}
-
 stablehlo::ElementType element_type_of(mydev_dtype dtype) noexcept {
   for (const stablehlo::ElementRow& row : stablehlo::kElementTypes) {
     if (row.dtype == dtype) return row.type;
@@ -42,6 +38,10 @@ void move(Operand& view, int64_t elements) {
 }
 
 }  // namespace
+
+bool is_complex(mydev_dtype dtype) noexcept {
+  return dtype == MYDEV_C64 || dtype == MYDEV_C128;
+}
 
 mydev_dtype dtype_of(stablehlo::ElementType type) noexcept {
   const mydev_dtype dtype = stablehlo::element_row(type).dtype;
@@ -188,6 +188,19 @@ Operand real_part(const Operand& view) {
 }
 Operand imaginary_part(const Operand& view) {
   return part(view, 1);
+}
+Operand both_parts(const Operand& view) {
+  Operand result = part(view, 0);
+  result.sizes.push_back(2);
+  result.strides.push_back(1);
+  return result;
+}
+Operand of_both_parts(Operand view) {
+  view.dtype = view.dtype == MYDEV_F64 ? MYDEV_C128 : MYDEV_C64;
+  view.sizes.pop_back();
+  view.strides.pop_back();
+  for (int64_t& stride : view.strides) stride /= 2;
+  return view;
 }
 
 // --- steps -----------------------------------------------------------------------------------------------------------

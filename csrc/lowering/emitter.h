@@ -40,6 +40,7 @@ mydev_dtype dtype_of(stablehlo::ElementType type) noexcept;
 // The signed type of the same bits for u16, u32 and u64; others as they are. Kernels know no more than the bits of
 // these three.
 mydev_dtype signed_dtype(mydev_dtype dtype) noexcept;
+bool is_complex(mydev_dtype dtype) noexcept;
 bool has_kernels(stablehlo::ElementType type) noexcept;
 bool has_float_kernels(stablehlo::ElementType type) noexcept;  // f16, bf16, f32, f64
 
@@ -65,6 +66,9 @@ std::optional<program::Operand> reshaped(const program::Operand& view, const Siz
 // The real or imaginary parts of complex elements.
 program::Operand real_part(const program::Operand& view);
 program::Operand imaginary_part(const program::Operand& view);
+// Both, along one more dimension behind the others; and the complex elements of such a view.
+program::Operand both_parts(const program::Operand& view);
+program::Operand of_both_parts(program::Operand view);
 
 class Emitter {
  public:

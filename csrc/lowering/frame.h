@@ -114,22 +114,23 @@ bool is_of_type(const Range& range, stablehlo::ElementType type) noexcept;
 
 // One function for each kind of operation. It returns false for operations of another kind, and for forms and types
 // that it does not lower. If all return false, the operation runs on the host.
-bool lower_by_range(Frame& frame, const stablehlo::Operation& op);       // ranges.cpp
-bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);      // pointwise.cpp
-bool lower_conversion(Frame& frame, const stablehlo::Operation& op);     // conversions.cpp
-bool lower_known(Frame& frame, const stablehlo::Operation& op);          // movement.cpp
-bool lower_movement(Frame& frame, const stablehlo::Operation& op);       // movement.cpp
-bool lower_window(Frame& frame, const stablehlo::Operation& op);         // windows.cpp
-bool lower_reduction(Frame& frame, const stablehlo::Operation& op);      // reductions.cpp
-bool lower_normalization(Frame& frame, const stablehlo::Operation& op);  // normalization.cpp
-bool lower_ordering(Frame& frame, const stablehlo::Operation& op);       // ordering.cpp
-bool lower_product(Frame& frame, const stablehlo::Operation& op);        // products.cpp
-bool lower_fourier(Frame& frame, const stablehlo::Operation& op);        // fourier.cpp
-bool lower_indexing(Frame& frame, const stablehlo::Operation& op);       // indexing.cpp
-bool lower_collective(Frame& frame, const stablehlo::Operation& op);     // collective_operations.cpp
-bool lower_move(Frame& frame, const stablehlo::Operation& op);           // collective_operations.cpp
-bool lower_random(Frame& frame, const stablehlo::Operation& op);         // random.cpp
-bool lower_control(Frame& frame, const stablehlo::Operation& op);        // control.cpp
-bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);    // custom_calls.cpp
+bool lower_by_range(Frame& frame, const stablehlo::Operation& op);          // ranges.cpp
+bool lower_pointwise(Frame& frame, const stablehlo::Operation& op);         // pointwise.cpp
+bool lower_complex_function(Frame& frame, const stablehlo::Operation& op);  // complex_functions.cpp
+bool lower_conversion(Frame& frame, const stablehlo::Operation& op);        // conversions.cpp
+bool lower_known(Frame& frame, const stablehlo::Operation& op);             // movement.cpp
+bool lower_movement(Frame& frame, const stablehlo::Operation& op);          // movement.cpp
+bool lower_window(Frame& frame, const stablehlo::Operation& op);            // windows.cpp
+bool lower_reduction(Frame& frame, const stablehlo::Operation& op);         // reductions.cpp
+bool lower_normalization(Frame& frame, const stablehlo::Operation& op);     // normalization.cpp
+bool lower_ordering(Frame& frame, const stablehlo::Operation& op);          // ordering.cpp
+bool lower_product(Frame& frame, const stablehlo::Operation& op);           // products.cpp
+bool lower_fourier(Frame& frame, const stablehlo::Operation& op);           // fourier.cpp
+bool lower_indexing(Frame& frame, const stablehlo::Operation& op);          // indexing.cpp
+bool lower_collective(Frame& frame, const stablehlo::Operation& op);        // collective_operations.cpp
+bool lower_move(Frame& frame, const stablehlo::Operation& op);              // collective_operations.cpp
+bool lower_random(Frame& frame, const stablehlo::Operation& op);            // random.cpp
+bool lower_control(Frame& frame, const stablehlo::Operation& op);           // control.cpp
+bool lower_custom_call(Frame& frame, const stablehlo::Operation& op);       // custom_calls.cpp
 
 }  // namespace mydev::lowering

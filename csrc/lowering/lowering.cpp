@@ -175,9 +175,9 @@ void lower_operation(Frame& frame, const Operation& op) {
   if (lower_control(frame, op)) return;
   const bool lowered = lower_collective(frame, op) || lower_known(frame, op) || lower_by_range(frame, op) ||
                        lower_movement(frame, op) || lower_conversion(frame, op) || lower_pointwise(frame, op) ||
-                       lower_window(frame, op) || lower_reduction(frame, op) || lower_normalization(frame, op) ||
-                       lower_ordering(frame, op) || lower_product(frame, op) || lower_fourier(frame, op) ||
-                       lower_indexing(frame, op) || lower_random(frame, op);
+                       lower_complex_function(frame, op) || lower_window(frame, op) || lower_reduction(frame, op) ||
+                       lower_normalization(frame, op) || lower_ordering(frame, op) || lower_product(frame, op) ||
+                       lower_fourier(frame, op) || lower_indexing(frame, op) || lower_random(frame, op);
   if (!lowered) lower_to_host(frame, op);
   for (const Value* result : op.results) {
     // A sort may give only as many elements as its users take.

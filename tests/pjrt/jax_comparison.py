@@ -1,14 +1,21 @@
-"""Runs functions of JAX on the device and on JAX's CPU, in one process, and prints what differs as JSON."""
+"""Runs functions of JAX on the device and on JAX's CPU, in one process.
+
+Prints what differs, and which operations had no kernel, as JSON.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jax
 import numpy as np
+from jax_complex import COMPLEX
 from jax_functions import CASES, Case
 from jax_loops import LOOPS
+from jax_orders import ORDERS
+from jax_wide import WIDE
 
 import pjrt_mydev
 
@@ -29,40 +36,49 @@ def _check(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def compare(case: Case, device: jax.Device, cpu: jax.Device) -> None:
-    """Raises AssertionError where the results are not those of the CPU, by dtype, shape and value."""
+def compare(case: Case, device: jax.Device, cpu: jax.Device) -> set[str]:
+    """Raises AssertionError where the results are not those of the CPU, by dtype, shape and value.
+
+    Returns the operations that the host evaluates for the device.
+    """
     function, given = case
     generator = np.random.default_rng(0)
     arguments = [generator.standard_normal(a).astype(np.float32) if isinstance(a, tuple) else a for a in given]
 
-    def results_on(where: jax.Device) -> list[np.ndarray[Any, Any]]:
-        compiled = jax.jit(function)
-        return [np.asarray(leaf) for leaf in jax.tree.leaves(compiled(*jax.device_put(arguments, where)))]
+    there = jax.device_put(arguments, device)
+    compiled = jax.jit(function).lower(*there).compile()
+    expected = jax.jit(function)(*jax.device_put(arguments, cpu))
+    for actual, wanted in zip(jax.tree.leaves(compiled(*there)), jax.tree.leaves(expected), strict=True):
+        _check(np.asarray(actual), np.asarray(wanted))
+    return set(re.findall(r'host "stablehlo\.(\w+)"', pjrt_mydev.program_text(compiled)))
 
-    expected = results_on(cpu)
-    for actual, wanted in zip(results_on(device), expected, strict=True):
-        _check(actual, wanted)
 
-
-def message_of(case: Case, device: jax.Device, cpu: jax.Device) -> str:
-    """Returns what is wrong with a case, whatever it raises; "" if nothing is."""
+def outcome_of(case: Case, device: jax.Device, cpu: jax.Device) -> tuple[str, set[str]]:
+    """Returns what is wrong with a case, whatever it raises, "" if nothing is; and what `compare` returns."""
     try:
-        compare(case, device, cpu)
+        return "", compare(case, device, cpu)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
+        return f"{type(error).__name__}: {error}", set()
 
 
 def main() -> None:
-    """Prints {"cases": how many, "wrong": {name: message}}."""
+    """Prints {"cases": how many, "wrong": {name: message}, "on_host": {operation: names}}."""
     pjrt_mydev.initialize()
     jax.config.update("jax_platforms", f"{pjrt_mydev.device_name()},cpu")
     jax.config.update("jax_default_matmul_precision", "highest")
     device, cpu = jax.devices(pjrt_mydev.device_name())[0], jax.devices("cpu")[0]
-    cases = CASES | {f"loop-{name}": case for name, case in LOOPS.items()}
-    messages = {name: message_of(case, device, cpu) for name, case in cases.items()}
-    wrong = {name: message for name, message in messages.items() if message}
-    print(json.dumps({"cases": len(cases), "wrong": wrong}))
+    loops = {f"loop-{name}": case for name, case in LOOPS.items()}
+    cases = CASES | ORDERS | COMPLEX | WIDE | loops
+    wrong: dict[str, str] = {}
+    on_host: dict[str, list[str]] = {}
+    for name, case in cases.items():
+        with jax.enable_x64(name in WIDE):
+            message, operations = outcome_of(case, device, cpu)
+        if message:
+            wrong[name] = message
+        for operation in operations:
+            on_host.setdefault(operation, []).append(name)
+    print(json.dumps({"cases": len(cases), "wrong": wrong, "on_host": on_host}))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from jax import lax
 
 Case = tuple[Callable[..., Any], list[Any]]
 
-_EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-30, 1e30, np.inf, -np.inf, np.nan], np.float32)
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-30, 1e30, np.inf, -np.inf, np.nan], np.float32)
 _INTEGERS = np.array([0, 1, -1, 2, 7, -8, 100, 2**31 - 1, -(2**31)], np.int32)
-_UNSIGNED = np.array([0, 1, 2, 7, 200, 2**31, 2**32 - 1], np.uint32)
+UNSIGNED = np.array([0, 1, 2, 7, 200, 2**31, 2**32 - 1], np.uint32)
 _SMALL = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 UNARY = [
@@ -56,20 +56,20 @@ def _name(function: Any) -> str:
 def _elementwise() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for function in UNARY:
-        cases[f"{_name(function)}-edges"] = (function, [_EDGES])
+        cases[f"{_name(function)}-edges"] = (function, [EDGES])
         cases[f"{_name(function)}-f16"] = (function, [_SMALL.astype(np.float16) / 12])
         cases[f"{_name(function)}-empty"] = (function, [np.zeros((2, 0), np.float32)])
     for function in INTEGER_UNARY:
         cases[f"{_name(function)}-s32"] = (function, [_INTEGERS])
-        cases[f"{_name(function)}-u32"] = (function, [_UNSIGNED])
+        cases[f"{_name(function)}-u32"] = (function, [UNSIGNED])
         cases[f"{_name(function)}-s8"] = (function, [_INTEGERS.astype(np.int8)])
     for function in BINARY:
-        cases[f"{_name(function)}-edges"] = (function, _pairs(_EDGES))
+        cases[f"{_name(function)}-edges"] = (function, _pairs(EDGES))
         cases[f"{_name(function)}-broadcast"] = (function, [(3, 1), (1, 4)])
     for function in INTEGER_BINARY:
         cases[f"{_name(function)}-s32"] = (function, _pairs(_INTEGERS))
-        cases[f"{_name(function)}-u32"] = (function, _pairs(_UNSIGNED))
-        cases[f"{_name(function)}-u8"] = (function, _pairs(_UNSIGNED.astype(np.uint8)))
+        cases[f"{_name(function)}-u32"] = (function, _pairs(UNSIGNED))
+        cases[f"{_name(function)}-u8"] = (function, _pairs(UNSIGNED.astype(np.uint8)))
         cases[f"{_name(function)}-s16"] = (function, _pairs(_INTEGERS.astype(np.int16)))
     return cases
 
@@ -86,14 +86,20 @@ def _conversions() -> dict[str, Case]:
             array = np.asarray(values).astype(jnp.dtype(source)) if "float8" not in source else values.astype(source)
             cases[f"convert-{source}-{target}"] = (lambda x, t=target: lax.convert_element_type(x, t), [array])
     for name in ["int8", "int32", "uint8", "uint16", "uint32"]:
-        cases[f"saturate-{name}"] = (lambda x, t=name: lax.convert_element_type(x, t), [_EDGES * 3e9])
-    cases["bitcast"] = (lambda x: lax.bitcast_convert_type(x, jnp.int32), [_EDGES])
-    cases["bitcast-narrower"] = (lambda x: lax.bitcast_convert_type(x, jnp.uint8), [_EDGES])
+        cases[f"saturate-{name}"] = (lambda x, t=name: lax.convert_element_type(x, t), [EDGES * 3e9])
+    cases["bitcast"] = (lambda x: lax.bitcast_convert_type(x, jnp.int32), [EDGES])
+    cases["bitcast-narrower"] = (lambda x: lax.bitcast_convert_type(x, jnp.uint8), [EDGES])
     cases["bitcast-wider"] = (
         lambda x: lax.bitcast_convert_type(x, jnp.float32),
         [np.arange(8, dtype=np.int16).reshape(4, 2)],
     )
-    cases["reduce_precision"] = (lambda x: lax.reduce_precision(x, 5, 10), [_EDGES])
+    formats = [(5, 10), (8, 23), (8, 7), (4, 3), (11, 52), (1, 0), (6, 23), (8, 0)]
+    for dtype in (jnp.float32, jnp.float16, jnp.bfloat16):
+        numbers = np.concatenate([EDGES, np.float32([65504, 65519, 65520, 6e-5, 6e-8, 1.5, 1.75, 3.14159, -1e-3])])
+        cases[f"reduce_precision-{dtype.__name__}"] = (
+            lambda x: [lax.reduce_precision(x, exponent, mantissa) for exponent, mantissa in formats],
+            [numbers.astype(dtype)],
+        )
     cases["complex"] = (lambda x, y: jnp.abs(lax.complex(x, y) * 2j), [(3, 4), (3, 4)])
     cases["complex-parts"] = (lambda x: (jnp.real(x), jnp.imag(x), jnp.conj(x), jnp.exp(x)), [_SMALL * (1 + 2j) / 9])
     return cases
@@ -169,7 +175,7 @@ def _indexing() -> dict[str, Case]:
             continue
         for update in ("add", "multiply", "max", "min"):
             numbers = update in ("max", "min") or type_name != "bool"
-            if numbers and (type_name != "complex64" or update == "add"):
+            if numbers and (type_name != "complex64" or update in ("add", "multiply")):
                 cases[f"{update}-rows-{type_name}"] = (
                     lambda x, i, u, f=update: getattr(x.at[i], f)(u),
                     [table, places, rows],
@@ -198,37 +204,6 @@ def _indexing() -> dict[str, Case]:
     return cases
 
 
-def _orders() -> dict[str, Case]:
-    """Orders: NaN, zeros of either sign, equal elements, several operands, the first few."""
-    equal = np.array([3, 1, 2, 3, 1, 2, 3, 0, 3], np.int32)
-    edges = np.concatenate([_EDGES, -_EDGES])
-    cases: dict[str, Case] = {
-        "argsort-equal": (jnp.argsort, [equal]),
-        "argsort-edges": (jnp.argsort, [edges]),
-        "argsort-descending": (lambda x: jnp.argsort(x, descending=True), [equal]),
-        "sort-u32": (jnp.sort, [_UNSIGNED[::-1].copy()]),
-        "sort-bool": (jnp.sort, [equal > 1]),
-        "sort-f64-bits": (lambda x: lax.top_k(x, 22), [edges]),
-        "top_k-equal": (lambda x: lax.top_k(x, 4), [equal]),
-        "top_k-u32": (lambda x: lax.top_k(x, 4), [_UNSIGNED]),
-        "top_k-bf16": (lambda x: lax.top_k(x, 5), [edges.astype(jnp.bfloat16)]),
-        "top_k-all": (lambda x: lax.top_k(x, 9), [(4, 9)]),
-        "sort-three": (lambda x, y, z: lax.sort((x, y, z), dimension=0), [equal, equal[::-1].copy(), (9,)]),
-        "sort-middle": (lambda x: jnp.sort(x, axis=1), [(3, 5, 4)]),
-        "sort-complex": (jnp.sort, [equal.astype(np.complex64)]),
-        "sort-nothing": (jnp.sort, [(3, 0)]),
-        "argmax-equal": (jnp.argmax, [equal]),
-        "argmin-equal": (jnp.argmin, [equal]),
-        "argmax-edges": (jnp.argmax, [edges]),
-        "argmin-edges": (lambda x: jnp.argmin(x.reshape(2, 11), axis=1), [edges]),
-        "argmax-infinite": (jnp.argmax, [np.full(4, -np.inf, np.float32)]),
-        "argmax-bool": (jnp.argmax, [equal > 2]),
-        "argmax-u32": (jnp.argmax, [_UNSIGNED]),
-        "nanargmax": (jnp.nanargmax, [_EDGES]),
-    }
-    return cases
-
-
 def _reductions() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for function in REDUCTIONS:
@@ -242,13 +217,35 @@ def _reductions() -> dict[str, Case]:
     cases["sum-all"] = (jnp.sum, [(5, 7, 3)])
     cases["sum-inner-dims"] = (lambda x: jnp.sum(x, axis=(0, 2)), [(5, 7, 3)])
     cases["sum-empty"] = (lambda x: jnp.sum(x, axis=0), [(0, 3)])
-    cases["max-nan"] = (jnp.max, [_EDGES])
-    cases["sum-u32"] = (jnp.sum, [_UNSIGNED])
-    cases["max-u32"] = (jnp.max, [_UNSIGNED])
+    cases["max-nan"] = (jnp.max, [EDGES])
+    cases["sum-c64"] = (lambda x: (x.sum(), x.sum(0), x.mean(1), x.sum(initial=2j)), [_SMALL * (1 + 2j)])
+    cases["sum-c64-empty"] = (lambda x: x.sum(1, initial=2j), [np.zeros((2, 0), np.complex64)])
+    for name in ("uint16", "uint32"):
+        cases[f"powers-{name}"] = (
+            lambda x: [(lax.div(x, x.dtype.type(p)), lax.rem(x, x.dtype.type(p))) for p in (1, 2, 16, 2**15)],
+            [UNSIGNED.astype(name)],
+        )
+        numbers = np.resize(UNSIGNED, (3, 5)).astype(name)
+        cases[f"extrema-{name}"] = (
+            lambda x: (x.max(0), x.min(1), x.max(initial=7), x.argmax(1), x.argmin(0)),
+            [numbers],
+        )
+        cases[f"cumulative-extrema-{name}"] = (lambda x: (lax.cummax(x), lax.cummin(x, 1, reverse=True)), [numbers])
+        cases[f"clamp-{name}"] = (
+            lambda x: (
+                jnp.clip(x, 2, 30000),
+                jnp.maximum(x, 300),
+                jnp.minimum(x, x[::-1]),
+                lax.clamp(x[0, 1], x, x[1, 0]),
+            ),
+            [numbers],
+        )
+    cases["sum-u32"] = (jnp.sum, [UNSIGNED])
+    cases["max-u32"] = (jnp.max, [UNSIGNED])
     cases["sum-with-initial"] = (lambda x: jnp.sum(x, initial=3.0), [(4,)])
     cases["reduce-custom"] = (lambda x: lax.reduce(x, np.float32(1), lambda a, b: a + b + a * b, [1]), [(3, 4)])
     cases["sort"] = (lambda x: jnp.sort(x, axis=0), [(9, 4)])
-    cases["sort-nan"] = (jnp.sort, [_EDGES])
+    cases["sort-nan"] = (jnp.sort, [EDGES])
     cases["sort-descending"] = (lambda x: jnp.sort(x, descending=True), [(9,)])
     cases["argsort"] = (jnp.argsort, [(9,)])
     cases["sort-pairs"] = (lambda x, y: lax.sort((x, y), num_keys=2), [np.array([1, 0, 1, 0]), np.array([4, 3, 2, 1])])
@@ -269,7 +266,7 @@ def _reductions() -> dict[str, Case]:
     )
     whole = np.arange(-30, 30, dtype=np.int32).reshape(3, 4, 5)
     for function in (lax.cumsum, lax.cumprod, lax.cummax, lax.cummin):
-        cases[f"{function.__name__}-u32"] = (lambda x, f=function: (f(x), f(x, reverse=True)), [_UNSIGNED])
+        cases[f"{function.__name__}-u32"] = (lambda x, f=function: (f(x), f(x, reverse=True)), [UNSIGNED])
         cases[f"{function.__name__}-c64"] = (function, [_SMALL * (1 + 2j)])
         for axis in range(3):
             cases[f"{function.__name__}-{axis}"] = (lambda x, f=function, a=axis: f(x, axis=a), [whole / 16])
@@ -281,7 +278,7 @@ def _reductions() -> dict[str, Case]:
         for reverse in (False, True):
             cases[f"cumlogsumexp-{dtype.__name__}-{reverse}"] = (
                 lambda x, r=reverse: lax.cumlogsumexp(x, axis=1, reverse=r),
-                [np.tile(_EDGES, (2, 1)).astype(dtype)],
+                [np.tile(EDGES, (2, 1)).astype(dtype)],
             )
     cases["cumulative-with-initial"] = (
         lambda x: lax.reduce_window(x, 3.0, lax.max, (5,), (1,), [(4, 0)]) + lax.cumsum(x),
@@ -319,6 +316,8 @@ def _products() -> dict[str, Case]:
             jnp.matmul,
             [np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)],
         ),
+        "matmul-bool": (lambda x, y: (x > 0) @ (y > 0), [(5, 3), (3, 4)]),
+        "matmul-bool-empty": (lambda x, y: (x > 0) @ (y > 0), [(5, 0), (0, 4)]),
         "matmul-c64": (lambda x: x @ x.T, [_SMALL * (1 + 2j)]),
         "matmul-bf16": (lambda x: x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16), [(5, 7)]),
         "convolution": (convolution(), [image, weight]),
@@ -477,7 +476,6 @@ CASES: dict[str, Case] = {
     **_conversions(),
     **_movement(),
     **_indexing(),
-    **_orders(),
     **_reductions(),
     **_products(),
     **_control(),

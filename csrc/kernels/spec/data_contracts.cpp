@@ -75,7 +75,7 @@ constexpr ContractRow kSliceRows[] = {
      "mydev.gather_slices"},
     {"mydev.scatter_slices_add", kScatterSlices, "T: pred ints floats complex; I: s32 s64", "",
      "the same as mydev.scatter_slices, but values are added, rounded each time; pred: or; integers wrap round"},
-    {"mydev.scatter_slices_mul", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
+    {"mydev.scatter_slices_mul", kScatterSlices, "T: pred ints floats complex; I: s32 s64", "",
      "the same as mydev.scatter_slices, but multiplied by values, rounded each time; pred: and; integers wrap round"},
     {"mydev.scatter_slices_max", kScatterSlices, "T: pred ints floats; I: s32 s64", "",
      "the same as mydev.scatter_slices, but the larger of both; NaN if either is"},

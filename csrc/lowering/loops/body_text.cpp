@@ -76,7 +76,11 @@ std::string value_text(const Block& body, const Value& value) {
 }  // namespace
 
 std::string body_text(const Region& region, size_t result) {
-  return value_text(region.body(), *region.results()[result]);
+  return body_text(region, *region.results()[result]);
+}
+
+std::string body_text(const Region& region, const Value& value) {
+  return value_text(region.body(), value);
 }
 
 }  // namespace mydev::lowering

@@ -11,5 +11,7 @@ namespace mydev::lowering {
 // have their direction, and _TOTALORDER if that is their type; constants are numbers. "" if the body has other
 // operations, or if the text is long.
 std::string body_text(const stablehlo::Region& region, size_t result);
+// The text of a value of the region.
+std::string body_text(const stablehlo::Region& region, const stablehlo::Value& value);
 
 }  // namespace mydev::lowering

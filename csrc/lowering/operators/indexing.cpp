@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lowering/frame.h"
+#include "lowering/operators/order.h"
 #include "stablehlo/evaluator/scalar_program.h"
 
 namespace mydev::lowering {
@@ -191,7 +192,6 @@ const char* scatter_kernel(const Context& context, const Operation& op) {
   if (body.operations.size() == 1 && body.terminator().operands[0] == body.arguments[1]) return "mydev.scatter_slices";
   const Operation* combine = ScalarProgram(context.module, op.region()).only_operation();
   const ElementRow& row = element_row(type);
-  const bool has_order = row.kind != ElementKind::kUnsigned || type == ElementType::kU8;
   if (combine == nullptr || !has_kernels(type) || row.bits < (row.kind == ElementKind::kBool ? 1 : 8) ||
       (row.kind == ElementKind::kFloat && row.bits < 16)) {
     return nullptr;
@@ -201,25 +201,32 @@ const char* scatter_kernel(const Context& context, const Operation& op) {
     case Operator::kAdd:
       return "mydev.scatter_slices_add";
     case Operator::kMultiply:
-      return is_complex ? nullptr : "mydev.scatter_slices_mul";
+      return "mydev.scatter_slices_mul";
     case Operator::kMaximum:
-      return has_order && !is_complex ? "mydev.scatter_slices_max" : nullptr;
+      return !is_complex ? "mydev.scatter_slices_max" : nullptr;
     case Operator::kMinimum:
-      return has_order && !is_complex ? "mydev.scatter_slices_min" : nullptr;
+      return !is_complex ? "mydev.scatter_slices_min" : nullptr;
     default:
       return nullptr;
   }
 }
 
-void scatter(Frame& frame, const Operation& op, const char* kernel, program::Operand values,
+// A kernel that compares takes unsigned numbers in the order of signed ones, others take their bits.
+void scatter(Frame& frame, const Operation& op, const char* kernel, const program::Operand& values,
              const program::Operand& index, const Sizes& dims, bool clamp, int64_t from_end) {
   Emitter& emit = frame.emit;
-  program::Operand in = emit.dense(frame.view(op.operand(0))), out = frame.result_of(op.result());
-  frame.set(op.result(), {out});
-  for (program::Operand* each : {&in, &out, &values}) each->dtype = signed_dtype(each->dtype);
+  const std::string_view name = kernel;
+  const bool compares = name == "mydev.scatter_slices_max" || name == "mydev.scatter_slices_min";
+  const auto given = [&](const program::Operand& view) {
+    return compares ? in_signed_order(emit, {view}).view : with_dtype(view, signed_dtype(view.dtype));
+  };
+  const program::Operand in = given(emit.dense(frame.view(op.operand(0)))), part = given(values);
+  const mydev_dtype dtype = dtype_of(op.result().type->element);
+  const program::Operand out = emit.temporary(compares ? in.dtype : dtype, in.sizes);
   const std::array attributes = {integers_attribute("dims", dims), bool_attribute("clamp", clamp),
                                  integer_attribute("from_end", from_end)};
-  emit.launch(kernel, {out}, {in, index, values}, attributes);
+  emit.launch(kernel, {with_dtype(out, in.dtype)}, {in, index, part}, attributes);
+  frame.set(op.result(), compares ? from_signed_order(emit, {out}, dtype) : Tensor{out});
 }
 
 bool lower_scatter(Frame& frame, const Operation& op) {

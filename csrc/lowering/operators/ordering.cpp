@@ -1,7 +1,6 @@
 // Sorting, and the places of the largest or smallest elements, if the body compares as kernels do.
 //
-// Kernels put NaN behind all others, and take zeros of either sign for equal, as JAX's comparators do. XLA's
-// TOTALORDER, by sign, is the order of integers that are made of the floats' bits.
+// Kernels put NaN behind all others, and take zeros of either sign for equal, as JAX's comparators do.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "lowering/frame.h"
 #include "lowering/loops/body_text.h"
+#include "lowering/operators/order.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::lowering {
@@ -28,68 +28,82 @@ bool is_ordered(ElementType type) noexcept {
 // --- sort ------------------------------------------------------------------------------------------------------------
 
 enum class Order : uint8_t { kNumbers, kBits };
-struct Comparator {
-  size_t key;  // which operand decides
+// An operand, or its real or imaginary parts, by which elements are compared.
+struct Key {
+  size_t operand;
+  const char* part;  // "real", "imag" or ""
   bool descending;
   Order order;
 };
 
-std::string argument(size_t index) {
-  return "a" + std::to_string(index);
-}
-// The text by which JAX makes zeros equal, and all NaN equal.
-std::string canonical(const std::string& x) {
-  return "select(compare_NE(" + x + "," + x + "),nan,select(compare_EQ(" + x + ",0),0," + x + "))";
+// The text of a comparison of two elements by the key. JAX makes zeros equal, and all NaN equal, before it compares by
+// TOTALORDER: `is_canonical`.
+std::string comparison_text(const Key& key, const std::string& direction, bool is_canonical) {
+  const auto element = [&](size_t index) {
+    std::string x = "a" + std::to_string(2 * key.operand + index);
+    if (*key.part != '\0') x = std::string(key.part) + "(" + x + ")";
+    return is_canonical ? "select(compare_NE(" + x + "," + x + "),nan,select(compare_EQ(" + x + ",0),0," + x + "))" : x;
+  };
+  const bool is_total = is_canonical || key.order == Order::kBits;
+  return "compare_" + direction + (is_total ? "_TOTALORDER(" : "(") + element(0) + "," + element(1) + ")";
 }
 
-std::optional<Comparator> comparator_of(const Operation& op) {
-  const std::string text = body_text(op.region(), 0);
-  for (size_t key = 0; key < op.operands.size(); ++key) {
-    const ElementType type = op.operand(key).type->element;
-    if (!is_ordered(type)) continue;
-    const bool is_float = element_row(type).kind == ElementKind::kFloat;
-    const std::string a = argument(2 * key), b = argument(2 * key + 1);
-    const auto call = [](const std::string& name, const std::string& x, const std::string& y) {
-      return std::string(name).append("(").append(x).append(",").append(y).append(")");
-    };
-    for (const bool descending : {false, true}) {
-      const std::string compare = descending ? "compare_GT" : "compare_LT", total = compare + "_TOTALORDER";
-      if (text == call(compare, a, b) || text == call(total, canonical(a), canonical(b))) {
-        return Comparator{key, descending, Order::kNumbers};
+// The key by which `first` compares; `equal` must compare for equality by the same one, unless it is nullptr.
+std::optional<Key> key_of(const Operation& op, const Region& region, const Value& first, const Value* equal) {
+  const std::string before = body_text(region, first), same = equal == nullptr ? "" : body_text(region, *equal);
+  for (size_t operand = 0; operand < op.results.size(); ++operand) {
+    const ElementType type = op.operand(operand).type->element;
+    const bool is_complex = has_kernels(type) && element_row(type).kind == ElementKind::kComplex;
+    if (!is_complex && !is_ordered(type)) continue;
+    const bool is_float = is_complex || element_row(type).kind == ElementKind::kFloat;
+    for (const char* part : {"", "real", "imag"}) {
+      if ((*part != '\0') != is_complex) continue;
+      for (const bool descending : {false, true}) {
+        for (const Order order : {Order::kNumbers, Order::kBits}) {
+          if (order == Order::kBits && !is_float) continue;
+          const Key key{operand, part, descending, order};
+          const auto matches = [&](bool is_canonical) {
+            return before == comparison_text(key, descending ? "GT" : "LT", is_canonical) &&
+                   (equal == nullptr || same == comparison_text(key, "EQ", is_canonical));
+          };
+          if (matches(false) || (order == Order::kNumbers && matches(true))) return key;
+        }
       }
-      if (is_float && text == call(total, a, b)) return Comparator{key, descending, Order::kBits};
     }
   }
   return std::nullopt;
 }
 
-Tensor lowest_like(Emitter& emit, const Tensor& tensor) {
-  const int bits = static_cast<int>(dtype_size(tensor.view.dtype)) * 8;
-  return emit.splat(tensor.view.dtype, tensor.sizes(), -std::ldexp(1.0, bits - 1));
+// The keys of a comparator, from the one that decides first: "first, or equal and (next ...)". None: it compares
+// otherwise.
+std::vector<Key> keys_of(const Operation& op, const Region& region) {
+  std::vector<Key> keys;
+  const auto definition = [](const Value& value, Operator wanted) {
+    return value.definition != nullptr && value.definition->op == wanted ? value.definition : nullptr;
+  };
+  for (const Value* rest = region.results()[0]; rest != nullptr;) {
+    const Operation* either = definition(*rest, Operator::kOr);
+    const Operation* both = either == nullptr ? nullptr : definition(either->operand(1), Operator::kAnd);
+    const std::optional<Key> key = both == nullptr ? key_of(op, region, *rest, nullptr)
+                                                   : key_of(op, region, either->operand(0), &both->operand(0));
+    if (!key) return {};
+    keys.push_back(*key);
+    rest = both == nullptr ? nullptr : &both->operand(1);
+  }
+  return keys;
 }
 
-mydev_dtype integers_of_size(int64_t bytes) noexcept {
-  return bytes == 2 ? MYDEV_S16 : bytes == 4 ? MYDEV_S32 : MYDEV_S64;
-}
-
-// The keys that a kernel sorts by. The bits of negative floats, as integers, are greater for smaller floats, so they
-// are inverted.
-program::Operand sort_key(Emitter& emit, const program::Operand& operand, Order order) {
-  if (order == Order::kNumbers && signed_dtype(operand.dtype) == operand.dtype) return operand;
-  const mydev_dtype dtype =
-      order == Order::kBits ? integers_of_size(dtype_size(operand.dtype)) : signed_dtype(operand.dtype);
-  const Tensor bits{with_dtype(operand, dtype)};
-  const Tensor turned = emit.pointwise("mydev.bitwise_xor", dtype, {bits, lowest_like(emit, bits)});
-  if (order == Order::kNumbers) return turned.view;
-  const Tensor reversed = emit.unary("mydev.bitwise_not", dtype, turned.view);
-  const Tensor is_negative = emit.pointwise("mydev.lt", MYDEV_PRED, {bits, emit.splat(dtype, bits.sizes(), 0)});
-  return emit.pointwise("mydev.where", dtype, {is_negative, reversed, bits}).view;
+// The tensor that a kernel sorts by.
+program::Operand sort_key(Emitter& emit, program::Operand operand, const Key& key) {
+  if (*key.part != '\0') operand = std::string_view(key.part) == "real" ? real_part(operand) : imaginary_part(operand);
+  return (key.order == Order::kBits ? in_total_order(emit, operand) : in_signed_order(emit, {operand})).view;
 }
 
 // The number of elements along the dimension that users take. It is less than all if all users are slices, as for the k
 // largest.
 int64_t kept_of(Context& context, const Operation& op, size_t dimension) {
-  const int64_t length = op.operand(0).type->dims[dimension];
+  const int64_t length = op.result(0).type->dims[dimension];
+  if (op.op != Operator::kSort) return length;
   int64_t kept = 0;
   for (const Value* result : op.results) {
     if (context.uses_of(*result).count == 0) continue;
@@ -108,38 +122,47 @@ bool is_iota_along(const Value& value, int64_t dimension) {
   return op != nullptr && op->op == Operator::kIota && op->integer("iota_dimension") == dimension;
 }
 
-bool lower_sort(Frame& frame, const Operation& op) {
-  const std::optional<Comparator> comparator = comparator_of(op);
+// Sorts by the last key first, and then by those before it: equal elements stay in their order. `op`: a sort, or the
+// first few elements of one.
+bool lower_sort(Frame& frame, const Operation& op, const Region& comparator, int64_t dimension) {
+  const std::vector<Key> keys = keys_of(op, comparator);
   const Sizes& sizes = op.operand(0).type->dims;
-  if (!comparator || sizes.empty() || is_empty(sizes)) return false;
+  if (keys.empty() || sizes.empty() || is_empty(sizes)) return false;
   Emitter& emit = frame.emit;
-  int64_t dimension = op.integer("dimension", -1);
   if (dimension < 0) dimension += static_cast<int64_t>(sizes.size());
   const auto d = static_cast<size_t>(dimension);
-  Sizes lines = {1, sizes[d], 1}, kept_sizes = sizes;
+  Sizes lines = {1, sizes[d], 1};
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (i != d) lines[i < d ? 0 : 2] *= sizes[i];
   }
-  Sizes kept_lines = lines;
-  kept_lines[1] = kept_sizes[d] = kept_of(frame.context, op, d);
-  const program::Operand& operand = frame.view(op.operand(comparator->key));
-  const program::Operand key = emit.reshape(sort_key(emit, operand, comparator->order), lines);
-  const program::Operand values = emit.temporary(key.dtype, kept_sizes),
-                         indices = emit.temporary(MYDEV_S64, kept_sizes);
-  const std::array descending = {bool_attribute("descending", comparator->descending)};
-  emit.launch("mydev.sort", {dense_reshaped(values, kept_lines), dense_reshaped(indices, kept_lines)}, {key},
-              descending);
+  const auto as_lines = [&](const program::Operand& dense) {
+    return dense_reshaped(dense, {lines[0], dense.sizes[d], lines[2]});
+  };
+  const std::array along = {integer_attribute("dim", 1)};
+  program::Operand values, indices;
+  const auto in_order = [&](const program::Operand& from, const program::Operand& places) {
+    const program::Operand to = emit.temporary(from.dtype, places.sizes);
+    emit.launch("mydev.gather", {as_lines(to)}, {emit.reshape(from, lines), as_lines(places)}, along);
+    return to;
+  };
+  for (size_t k = keys.size(); k-- > 0;) {
+    program::Operand key = sort_key(emit, frame.view(op.operand(keys[k].operand)), keys[k]);
+    const bool is_first_pass = k + 1 == keys.size();
+    if (!is_first_pass) key = in_order(key, indices);
+    Sizes kept = sizes;
+    if (k == 0) kept[d] = kept_of(frame.context, op, d);
+    values = emit.temporary(key.dtype, kept);
+    const program::Operand places = emit.temporary(MYDEV_S64, kept);
+    const std::array descending = {bool_attribute("descending", keys[k].descending)};
+    emit.launch("mydev.sort", {as_lines(values), as_lines(places)}, {emit.reshape(key, lines)}, descending);
+    indices = is_first_pass ? places : in_order(indices, places);
+  }
   for (size_t k = 0; k < op.results.size(); ++k) {
     const program::Operand& from = frame.view(op.operand(k));
-    program::Operand sorted = values;
-    if (is_iota_along(op.operand(k), dimension)) {
-      sorted = emit.converted({indices}, from.dtype).view;
-    } else if (k != comparator->key || key.dtype != from.dtype) {
-      sorted = emit.temporary(from.dtype, kept_sizes);
-      const std::array dim = {integer_attribute("dim", 1)};
-      emit.launch("mydev.gather", {dense_reshaped(sorted, kept_lines)},
-                  {emit.reshape(from, lines), dense_reshaped(indices, kept_lines)}, dim);
-    }
+    const bool is_sorted = k == keys[0].operand && values.dtype == from.dtype;
+    const program::Operand sorted = is_iota_along(op.operand(k), dimension) ? emit.converted({indices}, from.dtype).view
+                                    : is_sorted                             ? values
+                                                                            : in_order(from, indices);
     frame.set(op.result(k), {sorted});
   }
   return true;
@@ -171,16 +194,17 @@ bool is_worst(ElementType type, const mydev_scalar& value, bool largest) noexcep
       return std::isinf(value.f) && std::signbit(value.f) == largest;
     case ElementKind::kSigned:
       return value.i == (largest ? INT64_MIN : INT64_MAX) >> (64 - row.bits);
+    case ElementKind::kUnsigned:
+      return static_cast<uint64_t>(value.i) << (64 - row.bits) == (largest ? 0 : UINT64_MAX << (64 - row.bits));
     default:
-      return value.i == (largest ? 0 : (int64_t{1} << row.bits) - 1);
+      return value.i == (largest ? 0 : 1);
   }
 }
 
 bool lower_arg_reduction(Frame& frame, const Operation& op) {
   const Type& type = *op.operand(0).type;
   const Sizes dimensions = op.integers("dimensions");
-  const bool has_kernel = op.result().type->element == type.element && is_ordered(type.element) &&
-                          signed_dtype(dtype_of(type.element)) == dtype_of(type.element);
+  const bool has_kernel = op.result(0).type->element == type.element && is_ordered(type.element);
   if (dimensions.size() != 1 || is_empty(type.dims) || !has_kernel || !is_iota_along(op.operand(1), dimensions[0])) {
     return false;
   }
@@ -197,10 +221,11 @@ bool lower_arg_reduction(Frame& frame, const Operation& op) {
     view.strides.insert(view.strides.begin() + static_cast<std::ptrdiff_t>(d), 0);
     return view;
   };
-  const program::Operand values = frame.result_of(op.result(0));
+  const Tensor x = in_signed_order(emit, frame[op.operand(0)]);
+  const program::Operand values = emit.temporary(x.view.dtype, op.result(0).type->dims);
   const program::Operand places = emit.temporary(MYDEV_S64, op.result(1).type->dims);
-  emit.launch(kernel, {over_operand(values), over_operand(places)}, {frame.view(op.operand(0))});
-  frame.set(op.result(0), {values});
+  emit.launch(kernel, {over_operand(values), over_operand(places)}, {x.view});
+  frame.set(op.result(0), from_signed_order(emit, {values}, dtype_of(type.element)));
   frame.set(op.result(1), emit.converted({places}, dtype_of(op.result(1).type->element)));
   return true;
 }
@@ -208,7 +233,11 @@ bool lower_arg_reduction(Frame& frame, const Operation& op) {
 }  // namespace
 
 bool lower_ordering(Frame& frame, const Operation& op) {
-  if (op.op == Operator::kSort) return lower_sort(frame, op);
+  if (op.op == Operator::kSort) return lower_sort(frame, op, op.region(), op.integer("dimension", -1));
+  if (op.op == Operator::kCustomCall && op.string("call_target_name") == kApproxTopK) {
+    const ApproxTopK exact = approx_top_k_of(frame.context.module, op);
+    return lower_sort(frame, op, *exact.comparator->body, exact.dimension);
+  }
   return op.op == Operator::kReduce && op.results.size() == 2 && lower_arg_reduction(frame, op);
 }
 

@@ -3,9 +3,11 @@
 // Unsigned integers that have no kernels are computed as signed ones, if the bits of the result are the same.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "lowering/frame.h"
+#include "lowering/operators/order.h"
 #include "runtime/frame/dtype.h"
 
 namespace mydev::lowering {
@@ -115,22 +117,70 @@ const char* comparison(ComparisonDirection direction) noexcept {
   }
 }
 
+// The x of a value in which zeros, and all NaN, of x are made equal, as JAX does before it compares by TOTALORDER;
+// none: it is another value.
+const Value* of_canonical(const Frame& frame, const Value& value) {
+  const auto definition = [](const Value& of, Op wanted) {
+    return of.definition != nullptr && of.definition->op == wanted ? of.definition : nullptr;
+  };
+  const auto is_compared = [&](const Value& condition, ComparisonDirection direction) {
+    const Operation* compare = definition(condition, Op::kCompare);
+    const bool matches = compare != nullptr && compare->get<ComparisonDirection>("comparison_direction") == direction;
+    return matches ? compare : nullptr;
+  };
+  const auto is_number = [&](const Value& of, auto test) {
+    const std::optional<mydev_scalar>& splat = frame[of].splat;
+    return splat && test(splat->f);
+  };
+  const auto is_zero = [](double x) { return x == 0; };
+  const Operation* outer = definition(value, Op::kSelect);
+  const Operation* inner = outer == nullptr ? nullptr : definition(outer->operand(2), Op::kSelect);
+  if (inner == nullptr) return nullptr;
+  const Operation* is_nan = is_compared(outer->operand(0), ComparisonDirection::kNe);
+  const Operation* is_none = is_compared(inner->operand(0), ComparisonDirection::kEq);
+  const Value* x = inner->operands[2];
+  const bool matches = is_nan != nullptr && is_none != nullptr && value.block == x->block && is_nan->operands[0] == x &&
+                       is_nan->operands[1] == x && is_none->operands[0] == x &&
+                       is_number(is_none->operand(1), is_zero) && is_number(inner->operand(1), is_zero) &&
+                       is_number(outer->operand(1), [](double number) { return std::isnan(number); });
+  return matches ? x : nullptr;
+}
+
+// Whether a comes before b, or with `or_equal` does not come behind it. NaN is greatest, zeros of either sign are
+// equal.
+Tensor is_before(Emitter& emit, const Tensor& a, const Tensor& b, bool or_equal) {
+  const Tensor &first = or_equal ? a : b, &second = or_equal ? b : a;
+  const Tensor not_behind = emit.pointwise("mydev.le", MYDEV_PRED, {first, second});
+  const Tensor is_nan = emit.pointwise("mydev.ne", MYDEV_PRED, {second, second});
+  const Tensor result = emit.pointwise("mydev.bitwise_or", MYDEV_PRED, {not_behind, is_nan});
+  return or_equal ? result : emit.unary("mydev.bitwise_not", MYDEV_PRED, result.view);
+}
+
+void lower_total_order(Frame& frame, const Operation& op, ComparisonDirection direction) {
+  Emitter& emit = frame.emit;
+  const Value *a = of_canonical(frame, op.operand(0)), *b = of_canonical(frame, op.operand(1));
+  if (a == nullptr || b == nullptr || direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe) {
+    const Tensor x = in_total_order(emit, frame.view(op.operand(0))),
+                 y = in_total_order(emit, frame.view(op.operand(1)));
+    frame.set(op.result(), emit.pointwise(comparison(direction), MYDEV_PRED, {x, y}));
+    return;
+  }
+  if (direction == ComparisonDirection::kGt || direction == ComparisonDirection::kGe) std::swap(a, b);
+  const bool or_equal = direction == ComparisonDirection::kLe || direction == ComparisonDirection::kGe;
+  frame.set(op.result(), is_before(emit, frame[*a], frame[*b], or_equal));
+}
+
 bool lower_compare(Frame& frame, const Operation& op, uint8_t kind) {
   const auto direction = op.get<ComparisonDirection>("comparison_direction");
   const auto* type = op.get_if<ComparisonType>("compare_type");
-  if (kind == kFloats && type != nullptr && *type == ComparisonType::kTotalOrder) return false;
+  if (kind == kFloats && type != nullptr && *type == ComparisonType::kTotalOrder) {
+    lower_total_order(frame, op, direction);
+    return true;
+  }
   std::vector<Tensor> operands = frame.tensors_of(op.operands);
   const bool equality = direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe;
   if (kind == kComplex && !equality) return false;
-  for (Tensor& operand : operands) operand = as_signed(operand);
-  if (kind == kBits && !equality) {
-    // With the highest bit inverted, unsigned numbers are in the order of signed ones.
-    const mydev_dtype dtype = operands[0].view.dtype;
-    const double lowest = -std::ldexp(1.0, static_cast<int>(dtype_size(dtype)) * 8 - 1);
-    for (Tensor& operand : operands) {
-      operand = frame.emit.pointwise("mydev.bitwise_xor", dtype, {operand, number_like(frame, operand, lowest)});
-    }
-  }
+  for (Tensor& operand : operands) operand = equality ? as_signed(operand) : in_signed_order(frame.emit, operand);
   frame.set(op.result(), frame.emit.pointwise(comparison(direction), MYDEV_PRED, std::move(operands)));
   return true;
 }
@@ -151,13 +201,43 @@ bool lower_select(Frame& frame, const Operation& op, uint8_t kind) {
   return true;
 }
 
+bool lower_by_table(Frame& frame, const Operation& op, uint8_t kind) {
+  const auto row = std::ranges::find(kRows, op.op, &PointwiseRow::op);
+  if (row == kRows.end() || (row->kinds & kind) == 0) return false;
+  std::vector<Tensor> operands = frame.tensors_of(op.operands);
+  if (kind == kBits) std::ranges::transform(operands, operands.begin(), as_signed);
+  const mydev_dtype result = dtype_of(op.result().type->element);
+  const mydev_dtype computed = kind == kBits ? signed_dtype(result) : result;
+  Tensor tensor = operands.size() == 1 ? frame.emit.unary(row->kernel, computed, operands[0].view)
+                                       : frame.emit.pointwise(row->kernel, computed, std::move(operands));
+  tensor.view.dtype = result;
+  frame.set(op.result(), tensor);
+  return true;
+}
+
+// The larger and the smaller of two numbers.
+bool lower_extremum(Frame& frame, const Operation& op, uint8_t kind) {
+  if (kind != kBits) return lower_by_table(frame, op, kind);
+  const Tensor a = in_signed_order(frame.emit, frame[op.operand(0)]),
+               b = in_signed_order(frame.emit, frame[op.operand(1)]);
+  const char* kernel = op.op == Op::kMaximum ? "mydev.maximum" : "mydev.minimum";
+  frame.set(op.result(), from_signed_order(frame.emit, frame.emit.pointwise(kernel, a.view.dtype, {a, b}),
+                                           dtype_of(op.result().type->element)));
+  return true;
+}
+
 bool lower_clamp(Frame& frame, const Operation& op, uint8_t kind) {
-  if ((kind & (kInts | kFloats | kPred)) == 0) return false;
+  if ((kind & (kInts | kFloats | kPred | kBits)) == 0) return false;
+  Emitter& emit = frame.emit;
   const Sizes& sizes = op.result().type->dims;
-  const Tensor low = of_sizes(frame[op.operand(0)], sizes), high = of_sizes(frame[op.operand(2)], sizes);
+  const auto ordered = [&](size_t operand) {
+    return in_signed_order(emit, of_sizes(frame[op.operand(operand)], sizes));
+  };
+  const Tensor low = ordered(0), x = ordered(1), high = ordered(2);
   const mydev_dtype dtype = low.view.dtype;
-  const Tensor raised = frame.emit.pointwise("mydev.maximum", dtype, {frame[op.operand(1)], low});
-  frame.set(op.result(), frame.emit.pointwise("mydev.minimum", dtype, {raised, high}));
+  const Tensor raised = emit.pointwise("mydev.maximum", dtype, {x, low});
+  frame.set(op.result(), from_signed_order(emit, emit.pointwise("mydev.minimum", dtype, {raised, high}),
+                                           dtype_of(op.result().type->element)));
   return true;
 }
 
@@ -174,6 +254,16 @@ Tensor integer_division(Frame& frame, bool is_quotient, const Tensor& a, const T
   return emit.pointwise("mydev.where", dtype, {by_zero, otherwise, value});
 }
 
+// Unsigned numbers divided by a power of two: shifted, and the bits that leave them.
+Tensor division_by_power(Emitter& emit, bool is_quotient, const Tensor& a, int power) {
+  const mydev_dtype dtype = a.view.dtype;
+  const int bits = static_cast<int>(dtype_size(dtype)) * 8, kept = is_quotient ? bits - power : power;
+  const auto number = [&](int64_t value) { return emit.integer_splat(dtype, a.sizes(), value); };
+  const auto mask = static_cast<int64_t>(kept == 64 ? UINT64_MAX : (uint64_t{1} << kept) - 1);
+  const Tensor moved = is_quotient && power > 0 ? emit.pointwise("mydev.rshift", dtype, {a, number(power)}) : a;
+  return emit.pointwise("mydev.bitwise_and", dtype, {moved, number(mask)});
+}
+
 // u16 and u32 are divided in s64, which has their numbers.
 bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
   const bool is_quotient = op.op == Op::kDivide;
@@ -183,7 +273,15 @@ bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
     frame.set(op.result(), integer_division(frame, is_quotient, a, b));
     return true;
   }
-  if (kind != kBits || dtype == MYDEV_U64) return false;
+  if (kind != kBits) return false;
+  const uint64_t divisor =
+      b.splat ? static_cast<uint64_t>(b.splat->i) & (UINT64_MAX >> (64 - dtype_size(dtype) * 8)) : 0;
+  if (std::has_single_bit(divisor) && !a.splat) {
+    const Tensor value = division_by_power(frame.emit, is_quotient, as_signed(a), std::countr_zero(divisor));
+    frame.set(op.result(), {with_dtype(value.view, dtype)});
+    return true;
+  }
+  if (dtype == MYDEV_U64) return false;
   const auto widened = [&](const Tensor& x) {
     return x.splat ? frame.emit.integer_splat(MYDEV_S64, x.sizes(), x.splat->i) : frame.emit.converted(x, MYDEV_S64);
   };
@@ -196,15 +294,15 @@ bool lower_integer_division(Frame& frame, const Operation& op, uint8_t kind) {
 bool lower_shift_right(Frame& frame, const Operation& op, uint8_t kind) {
   if ((kind & (kInts | kBits)) == 0) return false;
   Emitter& emit = frame.emit;
-  const Tensor a = as_signed(frame[op.operand(0)]), b = as_signed(frame[op.operand(1)]);
+  Tensor a = as_signed(frame[op.operand(0)]), b = as_signed(frame[op.operand(1)]);
+  const bool by_sign = op.op == Op::kShiftRightArithmetic;
+  if (by_sign && a.view.dtype == MYDEV_U8) a = {with_dtype(a.view, MYDEV_S8)}, b = {with_dtype(b.view, MYDEV_S8)};
   const mydev_dtype dtype = a.view.dtype;
   const auto finish = [&](Tensor result) {
     result.view.dtype = dtype_of(op.result().type->element);
     frame.set(op.result(), result);
     return true;
   };
-  const bool by_sign = op.op == Op::kShiftRightArithmetic && (kind == kBits || dtype != MYDEV_U8);
-  if (op.op == Op::kShiftRightArithmetic && !by_sign) return false;
   if (by_sign || dtype == MYDEV_U8) return finish(emit.pointwise("mydev.rshift", dtype, {a, b}));
   // The highest bits, which are copies of the sign, are cleared. A count that moves all bits out gives 0.
   const auto bits = static_cast<int64_t>(dtype_size(dtype)) * 8;
@@ -265,6 +363,57 @@ bool lower_bit_count(Frame& frame, const Operation& op, uint8_t kind) {
   return true;
 }
 
+// Rounds the bits of floats to fewer bits of significand and exponent, halves to even. Numbers that are too large
+// become infinite, those below the least normal number of the format 0.
+bool lower_reduce_precision(Frame& frame, const Operation& op) {
+  struct Format {
+    int exponent, mantissa;
+  };
+  const Tensor& x = frame[op.operand(0)];
+  const Format whole = x.view.dtype == MYDEV_F16    ? Format{5, 10}
+                       : x.view.dtype == MYDEV_BF16 ? Format{8, 7}
+                       : x.view.dtype == MYDEV_F32  ? Format{8, 23}
+                                                    : Format{11, 52};
+  const auto exponent = static_cast<int>(op.integer("exponent_bits")),
+             mantissa = static_cast<int>(op.integer("mantissa_bits"));
+  if (exponent < 1 || mantissa < 0) return false;  // the evaluator refuses it
+  if (exponent >= whole.exponent && mantissa >= whole.mantissa) {
+    frame.set(op.result(), x);
+    return true;
+  }
+  Emitter& emit = frame.emit;
+  const int bits = whole.exponent + whole.mantissa + 1;
+  const mydev_dtype dtype = bits == 16 ? MYDEV_S16 : bits == 32 ? MYDEV_S32 : MYDEV_S64;
+  const auto number = [&](int64_t value) { return emit.integer_splat(dtype, x.sizes(), value); };
+  const auto compute = [&](const char* kernel, const Tensor& a, const Tensor& b) {
+    return emit.pointwise(kernel, dtype, {a, b});
+  };
+  const Tensor given{with_dtype(x.view, dtype)};
+  const int64_t infinite = ((int64_t{1} << whole.exponent) - 1) << whole.mantissa;
+  const Tensor sign = compute("mydev.bitwise_and", given, number(INT64_MIN >> (64 - bits)));
+  const Tensor magnitude = compute("mydev.bitwise_and", given, number(INT64_MAX >> (64 - bits)));
+  Tensor rounded = magnitude;
+  if (const int dropped = whole.mantissa - mantissa; dropped > 0) {
+    const Tensor is_odd = compute("mydev.bitwise_and", compute("mydev.rshift", magnitude, number(dropped)), number(1));
+    const Tensor half = compute("mydev.add", is_odd, number((int64_t{1} << (dropped - 1)) - 1));
+    rounded = compute("mydev.bitwise_and", compute("mydev.add", magnitude, half), number(-(int64_t{1} << dropped)));
+  }
+  if (exponent < whole.exponent) {
+    const int64_t bias = (int64_t{1} << (whole.exponent - 1)) - 1, reach = (int64_t{1} << (exponent - 1)) - 1;
+    const auto choose = [&](const char* kernel, int64_t power, int64_t value) {
+      const Tensor beyond = emit.pointwise(kernel, MYDEV_PRED, {rounded, number(power << whole.mantissa)});
+      rounded = emit.pointwise("mydev.where", dtype, {beyond, number(value), rounded});
+    };
+    choose("mydev.lt", bias - reach + 1, 0);
+    choose("mydev.ge", bias + reach + 1, infinite);
+  }
+  const Tensor is_nan = emit.pointwise("mydev.gt", MYDEV_PRED, {magnitude, number(infinite)});
+  Tensor result = compute("mydev.bitwise_or", sign, rounded);
+  result = emit.pointwise("mydev.where", dtype, {is_nan, given, result});
+  frame.set(op.result(), {with_dtype(result.view, x.view.dtype)});
+  return true;
+}
+
 // The sign of 0 and of NaN is the argument itself.
 bool lower_sign(Frame& frame, const Operation& op, uint8_t kind) {
   const Tensor& a = frame[op.operand(0)];
@@ -304,20 +453,6 @@ bool lower_scaled_sum(Frame& frame, const Operation& op, uint8_t kind) {
   return false;
 }
 
-bool lower_by_table(Frame& frame, const Operation& op, uint8_t kind) {
-  const auto row = std::ranges::find(kRows, op.op, &PointwiseRow::op);
-  if (row == kRows.end() || (row->kinds & kind) == 0) return false;
-  std::vector<Tensor> operands = frame.tensors_of(op.operands);
-  if (kind == kBits) std::ranges::transform(operands, operands.begin(), as_signed);
-  const mydev_dtype result = dtype_of(op.result().type->element);
-  const mydev_dtype computed = kind == kBits ? signed_dtype(result) : result;
-  Tensor tensor = operands.size() == 1 ? frame.emit.unary(row->kernel, computed, operands[0].view)
-                                       : frame.emit.pointwise(row->kernel, computed, std::move(operands));
-  tensor.view.dtype = result;
-  frame.set(op.result(), tensor);
-  return true;
-}
-
 }  // namespace
 
 bool lower_pointwise(Frame& frame, const Operation& op) {
@@ -328,6 +463,11 @@ bool lower_pointwise(Frame& frame, const Operation& op) {
       return kind != 0 && lower_compare(frame, op, kind);
     case Op::kSelect:
       return lower_select(frame, op, kind);
+    case Op::kMaximum:
+    case Op::kMinimum:
+      return lower_extremum(frame, op, kind);
+    case Op::kReducePrecision:
+      return kind == kFloats && lower_reduce_precision(frame, op);
     case Op::kClamp:
       return lower_clamp(frame, op, kind);
     case Op::kSign:

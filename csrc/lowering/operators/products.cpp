@@ -86,30 +86,20 @@ std::optional<std::pair<Tensor, Tensor>> factors_of(Frame& frame, const Operatio
   return std::pair(frame.emit.converted(a, wanted), frame.emit.converted(b, wanted));
 }
 
-bool lower_dot_general(Frame& frame, const Operation& op) {
-  const auto has_bytes = [](const Value& value) {
-    return has_kernels(value.type->element) && element_row(value.type->element).bits >= 8;
-  };
-  if (!has_bytes(op.result()) || !has_bytes(op.operand(0)) || !has_bytes(op.operand(1))) return false;
-  const mydev_dtype dtype = dtype_of(op.result().type->element);
+void multiply(Frame& frame, const Operation& op, const Tensor& a, const Tensor& b, const program::Operand& result) {
   Emitter& emit = frame.emit;
-  const auto factors = factors_of(frame, op, dtype);
-  if (!factors) return false;
-  const auto& [a, b] = *factors;
   const Side left(a.view, op.integers("lhs_batching_dimensions"), op.integers("lhs_contracting_dimensions"));
   const Side right(b.view, op.integers("rhs_batching_dimensions"), op.integers("rhs_contracting_dimensions"));
-  const program::Operand result = product_memory(frame, op);
-  frame.set(op.result(), {result, std::nullopt});
-  if (is_empty(result.sizes)) return true;
+  if (is_empty(result.sizes)) return;
   if (left.contracted == 0) {
-    emit.copy(result, emit.splat(dtype, result.sizes, 0.0).view);
-    return true;
+    emit.copy(result, emit.splat(result.dtype, result.sizes, 0.0).view);
+    return;
   }
   program::Operand x = emit.merge(left.view, left.ranks);
   program::Operand y = transposed(emit.merge(right.view, right.ranks), {0, 2, 1});
   const std::optional<program::Operand> lies = reshaped(result, {left.batch, left.free, right.free});
   MYDEV_ASSERT(lies.has_value());  // it is dense, or a matrix
-  program::Operand out = with_dtype(*lies, signed_dtype(dtype));
+  program::Operand out = with_dtype(*lies, signed_dtype(result.dtype));
   if (out.strides[2] != 1 && out.strides[1] == 1) {  // it lies transposed: so does the product of the transposed
     std::swap(x, y);
     for (program::Operand* matrix : {&x, &y, &out}) *matrix = transposed(*matrix, {0, 2, 1});
@@ -122,6 +112,32 @@ bool lower_dot_general(Frame& frame, const Operation& op) {
   }
   const std::array attributes = {float_attribute("alpha", 1), float_attribute("beta", 0)};
   emit.launch(kMatmul, {out}, {x, y}, attributes);
+}
+
+// The product of truths: whether a sum of products of 0 and 1 is not 0.
+void multiply_truths(Frame& frame, const Operation& op) {
+  Emitter& emit = frame.emit;
+  const Tensor a = emit.converted(frame[op.operand(0)], MYDEV_F32), b = emit.converted(frame[op.operand(1)], MYDEV_F32);
+  const program::Operand sums = emit.temporary(MYDEV_F32, op.result().type->dims);
+  multiply(frame, op, a, b, sums);
+  frame.set(op.result(), emit.converted({sums}, MYDEV_PRED));
+}
+
+bool lower_dot_general(Frame& frame, const Operation& op) {
+  const std::array values = {&op.result(), &op.operand(0), &op.operand(1)};
+  const auto has_bytes = [](const Value* value) {
+    return has_kernels(value->type->element) && element_row(value->type->element).bits >= 8;
+  };
+  if (std::ranges::all_of(values, [](const Value* value) { return value->type->element == ElementType::kPred; })) {
+    multiply_truths(frame, op);
+    return true;
+  }
+  if (!std::ranges::all_of(values, has_bytes)) return false;
+  const auto factors = factors_of(frame, op, dtype_of(op.result().type->element));
+  if (!factors) return false;
+  const program::Operand result = product_memory(frame, op);
+  frame.set(op.result(), {result});
+  multiply(frame, op, factors->first, factors->second, result);
   return true;
 }
 

@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "lowering/frame.h"
+#include "lowering/operators/order.h"
 #include "lowering/operators/reduction_kernels.h"
+#include "runtime/frame/dtype.h"
 #include "stablehlo/evaluator/number.h"
 #include "stablehlo/evaluator/scalar_program.h"
 
@@ -36,22 +38,44 @@ const ReductionKernels* reduction_kernels(Operator op, ElementType type) noexcep
   };
   if (type == ElementType::kPred) return find_in(kTruths);
   const ElementRow& row = element_row(type);
-  const bool adds = op == Operator::kAdd || op == Operator::kMultiply;
   switch (row.kind) {
     case ElementKind::kFloat:
       return row.bits >= 16 && has_kernels(type) ? find_in(kNumbers) : nullptr;
     case ElementKind::kSigned:
-      return row.bits >= 8 ? find_in(kNumbers) : nullptr;
     case ElementKind::kUnsigned:
-      // Sums and products have the bits of the signed ones.
-      return type == ElementType::kU8 || (row.bits >= 16 && adds) ? find_in(kNumbers) : nullptr;
+      return row.bits >= 8 ? find_in(kNumbers) : nullptr;
+    case ElementKind::kComplex:
+      return op == Operator::kAdd ? find_in(kNumbers) : nullptr;
     default:
       return nullptr;
   }
 }
 
+namespace {
+
+bool compares(Operator op) noexcept {
+  return op == Operator::kMaximum || op == Operator::kMinimum;
+}
+
+}  // namespace
+
+Tensor as_reduced(Emitter& emit, Operator op, const Tensor& tensor) {
+  if (is_complex(tensor.view.dtype)) return {both_parts(tensor.view)};
+  if (compares(op)) return in_signed_order(emit, tensor);
+  const mydev_dtype dtype = signed_dtype(tensor.view.dtype);
+  return dtype == tensor.view.dtype ? tensor : Tensor{with_dtype(tensor.view, dtype)};
+}
+
+Tensor from_reduced(Emitter& emit, Operator op, const Tensor& tensor, mydev_dtype dtype) {
+  if (is_complex(dtype)) return {of_both_parts(tensor.view)};
+  return compares(op) ? from_signed_order(emit, tensor, dtype) : Tensor{with_dtype(tensor.view, dtype)};
+}
+
 bool is_neutral(Operator op, ElementType type, const mydev_scalar& value) noexcept {
   const bool is_float = element_row(type).kind == ElementKind::kFloat;
+  if (element_row(type).kind == ElementKind::kComplex) {
+    return op == Operator::kAdd && value.c[0] == 0 && value.c[1] == 0;
+  }
   switch (op) {
     case Operator::kAdd:
     case Operator::kOr:
@@ -76,12 +100,12 @@ bool lower_reduction(Frame& frame, const Operation& op) {
   if (row == nullptr || op.result().type->element != type) return false;
   Emitter& emit = frame.emit;
   const Sizes dimensions = op.integers("dimensions");
-  program::Operand x = frame.view(op.operand(0));
-  x.dtype = signed_dtype(x.dtype);
-  Tensor initial{broadcast(frame.view(op.operand(1)), op.result().type->dims, {}), frame[op.operand(1)].splat};
-  initial.view.dtype = x.dtype;
-  Tensor result{frame.result_of(op.result()), std::nullopt};
-  result.view.dtype = x.dtype;
+  const mydev_dtype dtype = dtype_of(type);
+  const program::Operand x = as_reduced(emit, body->op, frame[op.operand(0)]).view;
+  const Tensor& given = frame[op.operand(1)];
+  const Tensor initial = as_reduced(emit, body->op, {broadcast(given.view, op.result().type->dims, {}), given.splat});
+  Tensor result{is_complex(dtype) ? both_parts(frame.result_of(op.result()))
+                                  : emit.temporary(x.dtype, op.result().type->dims)};
   if (is_empty(x.sizes)) {
     emit.copy(result.view, initial.view);
   } else {
@@ -95,13 +119,11 @@ bool lower_reduction(Frame& frame, const Operation& op) {
       reduced.strides.push_back(is_reduced ? 0 : result.view.strides[next++]);
     }
     emit.launch(row->reduction, {reduced}, {x});
-    if (!initial.splat || !is_neutral(body->op, type, *initial.splat)) {
-      if (initial.splat && x.dtype != dtype_of(type)) initial.splat.reset();
+    if (!given.splat || !is_neutral(body->op, type, *given.splat)) {
       result = emit.pointwise(row->binary, x.dtype, {result, initial});
     }
   }
-  result.view.dtype = dtype_of(type);
-  frame.set(op.result(), result);
+  frame.set(op.result(), from_reduced(emit, body->op, result, dtype));
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "lowering/frame.h"
 #include "lowering/operators/reduction_kernels.h"
+#include "runtime/frame/dtype.h"
 #include "stablehlo/evaluator/scalar_program.h"
 
 namespace mydev::lowering {
@@ -146,17 +147,18 @@ bool lower_prefixes(Frame& frame, const Operation& op) {
   if (kernel == nullptr) return false;
   const Sizes turned = prefixes->from_each_on ? Sizes{prefixes->dim} : Sizes{};
   const std::array attributes = {integer_attribute("dim", prefixes->dim)};
-  const mydev_dtype computed = signed_dtype(dtype_of(type));
-  Tensor result{with_dtype(frame.result_of(op.result()), computed), std::nullopt};
-  frame.emit.launch(kernel, {reversed(result.view, turned)},
-                    {reversed(with_dtype(frame.view(op.operand(0)), computed), turned)}, attributes);
-  if (!sums_exponentials && !(initial && is_neutral(body->op, type, *initial))) {
-    Tensor first{broadcast(frame.view(op.operand(1)), result.sizes(), {}), std::nullopt};
-    first.view.dtype = computed;
-    result = frame.emit.pointwise(kernels->binary, computed, {result, first});
+  // Sums of exponentials are sums of floats, which are as they are.
+  const Operator by = sums_exponentials ? Operator::kAdd : body->op;
+  const mydev_dtype dtype = dtype_of(type);
+  Emitter& emit = frame.emit;
+  const program::Operand x = as_reduced(emit, by, frame[op.operand(0)]).view;
+  Tensor result{is_complex(dtype) ? both_parts(frame.result_of(op.result())) : emit.temporary(x.dtype, x.sizes)};
+  emit.launch(kernel, {reversed(result.view, turned)}, {reversed(x, turned)}, attributes);
+  if (!sums_exponentials && !(initial && is_neutral(by, type, *initial))) {
+    const Tensor first = as_reduced(emit, by, {broadcast(frame.view(op.operand(1)), op.result().type->dims, {})});
+    result = emit.pointwise(kernels->binary, x.dtype, {result, first});
   }
-  result.view.dtype = dtype_of(type);
-  frame.set(op.result(), result);
+  frame.set(op.result(), from_reduced(emit, by, result, dtype));
   return true;
 }
 

@@ -21,6 +21,13 @@ using Evaluation = std::function<void(std::span<const std::byte* const>, std::sp
 
 // The target of the custom call that is computed here.
 inline constexpr std::string_view kApproxTopK = "ApproxTopK";
+// This target's call: the first elements along a dimension in the order of a comparator, exactly. approx_top_k_of()
+// raises INVALID_ARGUMENT if the call does not say so.
+struct ApproxTopK {
+  const Function* comparator;
+  int64_t dimension;
+};
+ApproxTopK approx_top_k_of(const Module& module, const Operation& op);
 
 // The operation must pass verify(). Its types must be static, and its regions, if it has any, bodies of scalars. Raises
 // UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.

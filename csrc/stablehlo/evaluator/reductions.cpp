@@ -150,7 +150,7 @@ void require_shorter_results(const Operation& op, int64_t dimension) {
 
 }  // namespace
 
-Evaluation evaluate_approx_top_k(const Module& module, const Operation& op) {
+ApproxTopK approx_top_k_of(const Module& module, const Operation& op) {
   const Function* less = only_called(module, op);
   const Attribute* dimension = find(op.get<Dictionary>("mhlo.backend_config"), "reduction_dim");
   const auto* d = dimension != nullptr ? dimension->get_if<Integer>() : nullptr;
@@ -160,7 +160,12 @@ Evaluation evaluate_approx_top_k(const Module& module, const Operation& op) {
             " arguments, and 'reduction_dim' in its configuration");
   }
   require_shorter_results(op, d->value);
-  return sort_lines(op, std::make_shared<const ScalarProgram>(module, *less->body), d->value);
+  return {less, d->value};
+}
+
+Evaluation evaluate_approx_top_k(const Module& module, const Operation& op) {
+  const ApproxTopK exact = approx_top_k_of(module, op);
+  return sort_lines(op, std::make_shared<const ScalarProgram>(module, *exact.comparator->body), exact.dimension);
 }
 
 }  // namespace mydev::stablehlo

@@ -51,6 +51,11 @@ struct Multiply {
       place *= value;
     }
   }
+  template <typename Real>
+  static void apply(ComplexPair<Real>& place, const ComplexPair<Real>& value) {
+    place = {place.real * value.real - place.imaginary * value.imaginary,
+             place.real * value.imaginary + place.imaginary * value.real};
+  }
 };
 
 // NaN if either is.
