@@ -65,7 +65,14 @@ print(x.tolist())
 
 
 @pytest.mark.parametrize(
-    "driver", ["discrete_driver", "asynchronous_driver", "discrete_driver_1_0", "discrete_driver_1_2"]
+    "driver",
+    [
+        "discrete_driver",
+        "asynchronous_driver",
+        "discrete_driver_1_0",
+        "discrete_driver_1_1",
+        "discrete_driver_1_3",
+    ],
 )
 def test_memory_that_the_host_cannot_reach(run_python: Run, driver: str) -> None:
     result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / f"{driver}.so"))
