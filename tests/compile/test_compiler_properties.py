@@ -94,7 +94,7 @@ def test_what_the_device_cannot_do_is_not_generated(run_python: Run) -> None:
     _, doubles, atomics = lines(run_python, WITHOUT)
     assert "kernels" in doubles
     assert "aten" in doubles  # calls of the device's own
-    assert atomics.startswith("({'program'}")
+    assert "index_put" in atomics  # which adds int64 from several threads
 
 
 # --- sizes of groups and grids ----------------------------------------------------------------------------------------

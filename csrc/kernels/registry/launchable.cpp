@@ -130,7 +130,7 @@ void add_operand_limits(KernelCandidate& candidate, const mydev_kernel& full) {
             "', which may be ", dtype_list(found->dtypes), " only; leave the other dtypes out of its limits");
     check_limits(own.flags, own.rank_max, require);
     OperandLimits& merged = candidate.operand_limits[static_cast<size_t>(found - named.begin())];
-    if (own.dtypes != 0) merged.dtypes = own.dtypes == found->dtypes ? 0 : own.dtypes;
+    if (own.dtypes != 0) merged.dtypes = own.dtypes;
     if (own.rank_max >= 0) merged.rank_max = own.rank_max;
     merged.flags |= own.flags;
   }
