@@ -249,7 +249,7 @@ def test_properties_that_an_older_driver_does_not_tell(run_python: Run) -> None:
     assert result.stdout.splitlines() == ["8 discrete 1.0 () True 0"] * 2 + ["False"], result.stderr
 
 
-HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h"]
+HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h", "driver_extensions_draft.h"]
 
 
 @pytest.mark.parametrize("header", HEADERS)

@@ -60,8 +60,9 @@ class Prelude:
         known["scalar_math"] = properties["scalar_math"]
 
         def size(usual: int) -> int:
-            wanted = properties["preferred_threads"] or max(usual, properties["subgroup"])
-            return 1 << (min(wanted, properties["group_threads"]).bit_length() - 1)
+            wanted: int = properties["preferred_threads"] or max(usual, properties["subgroup"])
+            most: int = properties["group_threads"]
+            return 1 << (min(wanted, most).bit_length() - 1)
 
         lanes = min(size(self.lanes), _MOST_LANES)
         return replace(self, elements=size(self.elements), block=size(self.block), lanes=lanes, **known)
