@@ -22,6 +22,7 @@
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev::program {
 
@@ -162,7 +163,8 @@ class HostCommand final : public Command {
     const std::vector<BufferUse> uses = buffer_uses(buffers, results);
     for (size_t i = 0; i < buffers.size(); ++i) {
       const BufferUse& use = uses[i];
-      if (buffers[i].data == nullptr || is_scalar(buffers[i]) || use.begin == use.end) continue;
+      // Memory of the host, as devices with UNIFIED_MEMORY are given it, needs no opening.
+      if (is_scalar(buffers[i]) || use.begin == use.end || device_of_pointer(buffers[i].data) < 0) continue;
       const uint32_t access =
           (use.reads ? uint32_t{MYDEV_HOST_READS} : 0U) | (use.writes ? uint32_t{MYDEV_HOST_WRITES} : 0U);
       ranges.push_back(
