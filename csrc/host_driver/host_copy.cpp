@@ -18,6 +18,17 @@ int64_t element_size(int16_t dtype) {
     case MYDEV_U8:
     case MYDEV_F8E5M2:
     case MYDEV_F8E4M3FN:
+    case MYDEV_S4:
+    case MYDEV_U4:
+    case MYDEV_F8E4M3B11FNUZ:
+    case MYDEV_F8E5M2FNUZ:
+    case MYDEV_F8E4M3FNUZ:
+    case MYDEV_S2:
+    case MYDEV_U2:
+    case MYDEV_F8E4M3:
+    case MYDEV_F8E3M4:
+    case MYDEV_F4E2M1FN:
+    case MYDEV_F8E8M0FNU:
       return 1;
     case MYDEV_S16:
     case MYDEV_U16:

@@ -174,6 +174,17 @@ mydev_code host_access_end(int32_t device) {
   return run_checked([&] { memory_of(device).end_access(); });
 }
 
+mydev_code host_access_begin_range(int32_t device, void* pointer, uint64_t bytes, uint32_t /*access*/) {
+  return run_checked([&] {
+    require(!driver().options.remote, MYDEV_FAILED_PRECONDITION, "a remote device gives the host no access");
+    memory_of(device).begin_access(pointer, bytes);
+  });
+}
+
+mydev_code host_access_end_range(int32_t device, void* pointer, uint64_t bytes, uint32_t /*access*/) {
+  return run_checked([&] { memory_of(device).end_access(pointer, bytes); });
+}
+
 // Raises INVALID_ARGUMENT unless the address lies in an allocation. The host does not reach remote memory: a stray
 // address is an error there, and does not end the process.
 void check_address(HostMemory& memory, const void* data) {
@@ -384,6 +395,11 @@ const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
   return driver().options.remote ? remote_kernel(name) : nullptr;
 }
 
+mydev_code list_kernels(int32_t /*device*/, const mydev_kernel* const** out_kernels) {
+  static constexpr const mydev_kernel* kNone = nullptr;
+  return run_checked([&] { *out_kernels = driver().options.remote ? remote_kernels() : &kNone; });
+}
+
 // --- extensions ------------------------------------------------------------------------------------------------------
 
 const void* extension(const char* name, uint32_t /*version*/) {
@@ -399,7 +415,7 @@ constexpr mydev_driver_api kApi = {
     .version_major = MYDEV_DRIVER_VERSION_MAJOR,
     .version_minor = MYDEV_DRIVER_VERSION_MINOR,
     .name = "host",
-    .version = "1.1",
+    .version = "1.2",
     .initialize = initialize,
     .finalize = finalize,
     .last_error = last_error,
@@ -440,6 +456,9 @@ constexpr mydev_driver_api kApi = {
     .extensions = nullptr,
     .num_extensions = 0,
     .extension = extension,
+    .list_kernels = list_kernels,
+    .host_access_begin_range = host_access_begin_range,
+    .host_access_end_range = host_access_end_range,
 };
 
 const mydev_driver_api& api() {

@@ -74,6 +74,7 @@ const mydev_compiler_extension& compiler_extension() {
       .module_binary = module_binary,
       .module_kernel = module_kernel,
       .launch = launch_of_module,
+      .properties = compiler_properties,
   };
   return kTable;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "host_driver/host_error.h"
 
@@ -71,6 +72,16 @@ void load_remote_kernels() {
 const mydev_kernel* remote_kernel(const char* name) {
   const auto found = records().find(name);
   return found == records().end() ? nullptr : &found->second;
+}
+
+const mydev_kernel* const* remote_kernels() {
+  static const std::vector<const mydev_kernel*>& all = *new std::vector<const mydev_kernel*>([] {
+    std::vector<const mydev_kernel*> listed;
+    for (const auto& [name, record] : records()) listed.push_back(&record);
+    listed.push_back(nullptr);
+    return listed;
+  }());
+  return all.data();
 }
 
 }  // namespace mydev::host_driver

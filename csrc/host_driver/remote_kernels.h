@@ -13,4 +13,7 @@ void load_remote_kernels();
 // nullptr before that, or if there is none of that name.
 const mydev_kernel* remote_kernel(const char* name);
 
+// All of them, NULL-terminated.
+const mydev_kernel* const* remote_kernels();
+
 }  // namespace mydev::host_driver

@@ -108,6 +108,13 @@ void bind_custom_call(py::module_& m) {
   });
   m.def("has_kernel", wrap_custom_call(+[](const std::string& name) { return find_kernel(name) != nullptr; }));
   m.def("describe_kernel", wrap_custom_call(+[](const std::string& name) { return to_python(describe_kernel(name)); }));
+  m.def("drivers_kernels", wrap_custom_call(+[](int index) {
+          py::list kernels;
+          for (const mydev_kernel* kernel : drivers_kernels(device(index))) {
+            kernels.append(to_python(describe_drivers_kernel(device(index), *kernel)));
+          }
+          return kernels;
+        }));
   m.def("kernel_contracts", [] {
     py::list contracts;
     for (const KernelContract& contract : builtin_contracts()) contracts.append(to_python(describe(contract)));

@@ -68,6 +68,7 @@ pybind11::dict describe_device(int index) {
   result["stream_priority_low"] = properties.stream_priority_low;
   result["stream_priority_high"] = properties.stream_priority_high;
   result["host_accessible"] = object.host_accessible();
+  result["host_access_slow"] = object.host_accessible() && !object.host_computes();
   result["asynchronous"] = object.asynchronous();
   result["peer_access"] = (properties.capabilities & MYDEV_CAPABILITY_PEER) != 0;
   result["unified_memory"] = (properties.capabilities & MYDEV_CAPABILITY_UNIFIED_MEMORY) != 0;

@@ -1,10 +1,11 @@
 // A driver that fails on request: the host driver with each entry behind a switch.
 //
-// Options: fail=ENTRY (that entry fails), times=N (at most N times), alignment=BYTES (of its memory, more than the host
-// driver's); any other option is the host driver's. Later, broken_driver_fail(entry, times) does the same, and after
-// broken_driver_fail_at_random(seed, percent) each call fails with that chance. A defect of the table itself must be
-// known before there are options, so it comes from the environment: BROKEN_DRIVER_DEFECT=version, null, small, the
-// names of entries to leave out ("copy_peer+memory_info"), or a row of kExtensionDefects or kPropertyDefects.
+// Options: fail=ENTRY (that entry fails), decline=1 (with UNIMPLEMENTED), times=N (at most N times), alignment=BYTES
+// (of its memory, more than the host driver's); any other option is the host driver's. Later, broken_driver_fail(entry,
+// times) does the same, and after broken_driver_fail_at_random(seed, percent) each call fails with that chance. A
+// defect of the table itself must be known before there are options, so it comes from the environment:
+// BROKEN_DRIVER_DEFECT=version, null, small, the names of entries to leave out ("copy_peer+memory_info"), or a row of
+// kExtensionDefects or kPropertyDefects.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ namespace {
 const mydev_driver_api* host_driver = nullptr;
 std::string failing_entry;
 std::atomic<long> failures_left{0};
+mydev_code code_of_failure = MYDEV_INTERNAL;
 std::atomic<unsigned> chance_percent{0};
 thread_local std::array<char, 64> error_message;  // "" if the host driver failed, not this one
 
@@ -80,7 +82,10 @@ bool must_fail(const char* entry) {
   ENTRY(peer_access)               \
   ENTRY(host_register)             \
   ENTRY(host_unregister)           \
-  ENTRY(pointer_info)
+  ENTRY(pointer_info)              \
+  ENTRY(list_kernels)              \
+  ENTRY(host_access_begin_range)   \
+  ENTRY(host_access_end_range)
 
 // Breakable<Entry>::call<&name> has the entry's own type and asks must_fail first.
 template <typename Entry>
@@ -96,7 +101,7 @@ struct Breakable<mydev_code (*)(Args...)> {
     if (std::string_view(kName).ends_with("_destroy")) {
       (host_driver->*kEntry)(args...);  // fails, but does not leak on top
     }
-    return MYDEV_INTERNAL;
+    return code_of_failure;
   }
 };
 
@@ -153,6 +158,8 @@ mydev_code initialize(const char* options, const mydev_host_services* host) {
     text.erase(0, option.size() + 1);
     if (option.starts_with("fail=")) {
       failing_entry = option.substr(5);
+    } else if (option == "decline=1") {
+      code_of_failure = MYDEV_UNIMPLEMENTED;
     } else if (option.starts_with("alignment=")) {
       alignment = std::strtoul(option.c_str() + 10, nullptr, 10);
     } else if (option.starts_with("times=")) {
@@ -232,6 +239,9 @@ constexpr std::array kPropertyDefects = {
     PropertyDefect{"max_allocation", [](auto& properties) { properties.max_allocation = properties.total_memory + 1; }},
     PropertyDefect{"launch_copies",
                    [](auto& properties) { properties.capabilities |= MYDEV_CAPABILITY_LAUNCH_COPIES; }},
+    // No defect: memory that the host reaches slowly.
+    PropertyDefect{"slow_access",
+                   [](auto& properties) { properties.capabilities |= MYDEV_CAPABILITY_HOST_ACCESS_SLOW; }},
 };
 const PropertyDefect* property_defect = nullptr;
 decltype(mydev_driver_api::device_properties) whole_properties = nullptr;

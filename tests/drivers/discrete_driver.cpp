@@ -1,6 +1,6 @@
 // A driver whose devices have memory of their own, which the host cannot touch (simulated_memory.h). It leaves out
-// every optional entry but find_kernel, runs work at once, and brings one kernel: "conformance.scale", as
-// docs/conformance.md describes it. docs/driver-tutorial.md walks through the marked parts.
+// every optional entry but find_kernel and list_kernels, runs work at once, and brings one kernel: "conformance.scale",
+// as docs/conformance.md describes it. docs/driver-tutorial.md walks through the marked parts.
 //
 // Options: devices=N (1 to 4), memory=MIB (of each device; 256).
 #include <array>
@@ -222,6 +222,17 @@ const mydev_kernel* find_kernel(int32_t /*device*/, const char* name) {
   return nullptr;
 }
 
+mydev_code list_kernels(int32_t /*device*/, const mydev_kernel* const** out_kernels) {
+  static const std::vector<const mydev_kernel*> all = [] {
+    std::vector<const mydev_kernel*> listed = {&kScale};
+    for (const mydev_kernel& kernel : kMoreKernels) listed.push_back(&kernel);
+    listed.push_back(nullptr);
+    return listed;
+  }();
+  *out_kernels = all.data();
+  return MYDEV_OK;
+}
+
 mydev_code launch(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame) {
   if (kernel != find_kernel(frame->device, kernel->name)) {
     return fail(MYDEV_UNIMPLEMENTED, std::string("the discrete device has no kernel ") + kernel->name);
@@ -279,6 +290,7 @@ constexpr mydev_driver_api kApi = {
     .event_elapsed = event_elapsed,
     .launch = launch,
     .find_kernel = find_kernel,
+    .list_kernels = list_kernels,
 };
 // [docs: end]
 

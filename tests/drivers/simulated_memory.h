@@ -25,6 +25,7 @@ class SimulatedMemory {
 
   // Returns the place where the data of an address lie.
   void* translate(const void* pointer) const { return data_ + (static_cast<const char*>(pointer) - address_); }
+  char* base() const { return data_; }  // of all data
   bool holds(const void* pointer, uint64_t bytes) const {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - address_);
     return pointer >= address_ && offset <= size_ && bytes <= size_ - offset;

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.any_driver
 
 DISCRETE = f"{DRIVERS}/discrete_driver.so"
 ASYNCHRONOUS = f"{DRIVERS}/asynchronous_driver.so"
+COMPILER = f"{DRIVERS}/compiler_driver.so"
 HOST_IN_ALL_MODES = "host:async,guarded,devices=2"
 BROKEN = DRIVERS / "broken_driver.so"
 FAULTY = f"{DRIVERS / 'faulty_host_driver.so'}:async"
@@ -74,7 +75,7 @@ def skipped_cases(driver: str) -> dict[str, str]:
     return {row["name"]: messages(row) for row in whole_suite(driver)[1]["cases"] if row["status"] == "skipped"}
 
 
-@pytest.mark.parametrize("driver", ["host", HOST_IN_ALL_MODES, DISCRETE, ASYNCHRONOUS])
+@pytest.mark.parametrize("driver", ["host", HOST_IN_ALL_MODES, DISCRETE, ASYNCHRONOUS, COMPILER])
 def test_no_case_fails_on_a_sound_driver(driver: str) -> None:
     code, report = whole_suite(driver)
     failed = [f"{row['name']}: {messages(row)}" for row in report["cases"] if row["status"] == "failed"]
@@ -158,6 +159,7 @@ def test_driver_is_that_of_the_environment(conform: Cli, monkeypatch: pytest.Mon
         (fault("one_group"), "the_geometry_says_how_many_threads", "bytes are wrong"),
         (fault("any_kernel"), "a_missing_kernel_is_not_found", "is 'OK'; expected 'NOT_FOUND'"),
         (fault("silent_compiler"), "bad_source_is_refused", "is 'INTERNAL'; expected 'INVALID_ARGUMENT'"),
+        (fault("strange_kernel"), "listed_kernels_are_found", "find_kernel gives another record, or none"),
         (fault("lost_copy", FAULTY_DISCRETE), "a_stray_copy_on_the_device_is_reported", "neither stream_synchronize"),
         (fault("lost_fill", FAULTY_DISCRETE), "a_stray_fill_is_reported", "neither stream_synchronize"),
     ],

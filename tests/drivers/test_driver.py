@@ -65,7 +65,14 @@ print(x.tolist())
 
 
 @pytest.mark.parametrize(
-    "driver", ["discrete_driver", "asynchronous_driver", "discrete_driver_1_0", "discrete_driver_1_2"]
+    "driver",
+    [
+        "discrete_driver",
+        "asynchronous_driver",
+        "discrete_driver_1_0",
+        "discrete_driver_1_1",
+        "discrete_driver_1_3",
+    ],
 )
 def test_memory_that_the_host_cannot_reach(run_python: Run, driver: str) -> None:
     result = run_python(SESSION, MYDEV_DRIVER=str(DRIVERS / f"{driver}.so"))
@@ -242,7 +249,7 @@ def test_properties_that_an_older_driver_does_not_tell(run_python: Run) -> None:
     assert result.stdout.splitlines() == ["8 discrete 1.0 () True 0"] * 2 + ["False"], result.stderr
 
 
-HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h"]
+HEADERS = ["custom_call.h", "driver.h", "driver_extensions.h", "driver_extensions_draft.h"]
 
 
 @pytest.mark.parametrize("header", HEADERS)

@@ -26,7 +26,8 @@ OPTIONAL = (
     ("finalize",),
     ("memory_info",),
     ("host_alloc", "host_free"),
-    ("host_access_begin", "host_access_end"),
+    ("host_access_begin", "host_access_end", "host_access_begin_range", "host_access_end_range"),
+    ("host_access_begin_range", "host_access_end_range"),
     ("copy_peer",),
     ("find_kernel",),
     ("stream_status",),
@@ -36,6 +37,7 @@ OPTIONAL = (
     ("peer_access",),
     ("host_register", "host_unregister"),
     ("pointer_info",),
+    ("list_kernels",),
 )
 REQUIRED = (
     *("initialize", "last_error", "device_count", "device_properties", "memory_alloc", "memory_free", "copy", "fill"),

@@ -100,6 +100,25 @@ def _conversions() -> dict[str, Case]:
             lambda x: [lax.reduce_precision(x, exponent, mantissa) for exponent, mantissa in formats],
             [numbers.astype(dtype)],
         )
+    every_byte = np.arange(256, dtype=np.uint8)
+    for name in ["int4", "uint4", "int2", "uint2", "float4_e2m1fn"]:
+        kind = getattr(jnp, name)
+        cases[f"bitcast-to-{name}"] = (
+            lambda x, kind=kind: lax.bitcast_convert_type(x, kind).astype(jnp.float32),
+            [every_byte],
+        )
+        cases[f"bitcast-from-{name}"] = (
+            lambda x, kind=kind: lax.bitcast_convert_type(lax.bitcast_convert_type(x, kind), x.dtype),
+            [every_byte.view(np.int16)],
+        )
+    cases["bitcast-int4-int2"] = (
+        lambda x: lax.bitcast_convert_type(x.astype(jnp.int4), jnp.int2).astype(jnp.int8),
+        [np.arange(-8, 8, dtype=np.int8)],
+    )
+    cases["bitcast-narrow-empty"] = (
+        lambda x: lax.bitcast_convert_type(x, jnp.uint4).astype(jnp.int8),
+        [np.zeros((0, 3), np.uint8)],
+    )
     cases["complex"] = (lambda x, y: jnp.abs(lax.complex(x, y) * 2j), [(3, 4), (3, 4)])
     cases["complex-parts"] = (lambda x: (jnp.real(x), jnp.imag(x), jnp.conj(x), jnp.exp(x)), [_SMALL * (1 + 2j) / 9])
     return cases

@@ -209,9 +209,8 @@ def _examine_devices(result: dict[str, Any]) -> Iterator[Finding]:
     elif result.get("count") == 0:
         yield Finding("problem", "driver", "is loaded but reports no device", "check that the hardware is there")
     for index, properties in enumerate(result.get("devices", [])):
-        kinds = [
-            kind for kind in ("host_accessible", "asynchronous", "peer_access", "unified_memory") if properties[kind]
-        ]
+        known = ("host_accessible", "host_access_slow", "asynchronous", "peer_access", "unified_memory")
+        kinds = [kind for kind in known if properties[kind]]
         text = (
             f"{properties['name']}, {properties['total_memory'] / 2**30:.1f} GiB, driver {properties['driver']} "
             f"{properties['driver_version']}, {', '.join(kinds) or 'discrete'}"

@@ -119,8 +119,10 @@ def make_compile_fx(original: Callable[..., Any], inductor_inner: Callable[..., 
 def _obstacle(devices: set[torch.device]) -> str | None:
     """Why graphs on these devices cannot run on the host; None if they can."""
     for device in devices:
-        if not get_device_properties(device).host_accessible:
-            return f"the memory of {device} is not accessible from the host"
+        properties = get_device_properties(device)
+        if not properties.host_accessible or properties.host_access_slow:
+            lacks = "fast" if properties.host_accessible else "accessible"
+            return f"the memory of {device} is not {lacks} from the host"
     if not _has_cpp_compiler():
         return "Inductor found no C++ compiler; install one (on Debian: apt install g++), or name one in CXX"
     return several_devices(devices)

@@ -15,13 +15,23 @@ error of the work itself is raised where the stream is waited for, and says whic
 
 from torch_mydev.custom_call.ffi import FfiCall, ffi_call, register_ffi_target
 from torch_mydev.custom_call.loading import KernelLibrary, libraries, load_custom_calls, reload_custom_calls
-from torch_mydev.custom_call.records import KernelInfo, SignatureInfo, kernel_info, kernels, unregister_kernel
+from torch_mydev.custom_call.records import (
+    DriversKernelInfo,
+    KernelInfo,
+    SignatureInfo,
+    drivers_kernels,
+    kernel_info,
+    kernels,
+    unregister_kernel,
+)
 
 __all__ = [
+    "DriversKernelInfo",
     "FfiCall",
     "KernelInfo",
     "KernelLibrary",
     "SignatureInfo",
+    "drivers_kernels",
     "ffi_call",
     "kernel_info",
     "kernels",

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 from torch_mydev import _C
 from torch_mydev.custom_call.discovery import discover, require_kernel
 from torch_mydev.custom_call.operators import sync_operators
+from torch_mydev.device.devices import DeviceLike, device_index
 
 
 class OperandInfo(TypedDict):
@@ -95,6 +96,33 @@ class KernelInfo(TypedDict):
     library: str  #: name and version, "built-in" or "register_ffi_target"
     file: str  #: path; "" where there is none
     dense_copies: int  #: operands that calls of the operator had to make contiguous, so far
+
+
+class LimitsInfo(TypedDict):
+    """The limits of a driver's record; see ``mydev_limits`` in mydev/custom_call.h."""
+
+    dtypes: list[str] | None  #: None: all that the kernel's name allows
+    rank_max: int | None
+    dense: bool
+    numbers: bool  #: operands may be one number
+
+
+class RecordLimitsInfo(LimitsInfo):
+    """The limits of all results and operands, and those of single ones, by name."""
+
+    operands: dict[str, LimitsInfo]
+
+
+class DriversKernelInfo(KernelInfo):
+    """A record that a device's driver lists."""
+
+    limits: RecordLimitsInfo
+
+
+def drivers_kernels(device: DeviceLike = None) -> list[DriversKernelInfo]:
+    """The kernels that the device's driver brings, if it lists them (``list_kernels`` in mydev/driver.h), by name."""
+    infos: list[DriversKernelInfo] = _C.drivers_kernels(device_index(device))
+    return infos
 
 
 def kernels() -> list[str]:

@@ -42,6 +42,7 @@ class DeviceProperties:
     stream_priority_low: int  #: the least urgent; the larger number
     stream_priority_high: int
     host_accessible: bool  #: the host reads and writes device memory in place
+    host_access_slow: bool  #: it does so slowly, so that graphs are not compiled for the host
     asynchronous: bool  #: work may still run when the call that started it has returned
     peer_access: bool  #: devices copy to each other without the host
     unified_memory: bool  #: kernels work on any memory of the process, so that tensors can be shared between processes

@@ -21,7 +21,7 @@ const Launchable* KernelRef::resolve(int device_index) {
       resolved_[static_cast<size_t>(device_index)].store(kernel, std::memory_order_release);
       return kernel;
     }
-    const bool has_when_captured = aliased || !on.host_accessible();
+    const bool has_when_captured = aliased || !on.host_computes();
     absence.store(has_when_captured ? Absence::kUnlessCaptured : Absence::kAlways, std::memory_order_release);
   }
   const bool may_have = absence.load(std::memory_order_acquire) == Absence::kUnlessCaptured;

@@ -45,8 +45,7 @@ bool try_copy_strided(const at::Tensor& dst, const at::Tensor& src, Stream& stre
   }
   const mydev_buffer to = view_of(dst, dst.mutable_data_ptr(), dtype);
   const mydev_buffer from = view_of(src, const_cast<void*>(src.const_data_ptr()), dtype);
-  copy_views(stream, to, from, kind);
-  return true;
+  return copy_views(stream, to, from, kind);
 }
 
 }  // namespace mydev

@@ -4,6 +4,7 @@
 // languages is tested only for what needs no source.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -22,31 +23,57 @@ namespace mydev::conform {
 namespace {
 
 // conformance_scale: out[i] = factor * in[i] for i < count, by one thread each. conformance_add: sum[i] += in[i].
+// conformance_fault, of languages without a trap: says in the fault word that it failed.
 struct Source {
   const char* language;
   const char* text;
 };
+constexpr const char* kParameters = R"(
+#if BASE_AND_OFFSET
+#define PARAMETER(T, name) T* name##_base, LONG name##_offset
+#define POINTER(T, name) T* name = (T*)((GLOBAL const char*)name##_base + name##_offset);
+#else
+#define PARAMETER(T, name) T* name
+#define POINTER(T, name)
+#endif
+#if FAULT_WORD
+#define FAULT , GLOBAL unsigned int* fault
+#else
+#define FAULT
+#endif
+KERNEL conformance_scale(PARAMETER(GLOBAL float, out), PARAMETER(GLOBAL const float, in), LONG count, FACTOR factor FAULT) {
+  POINTER(GLOBAL float, out)
+  POINTER(GLOBAL const float, in)
+  const LONG i = INDEX;
+  if (i < count) out[i] = (float)factor * in[i];
+}
+KERNEL conformance_add(PARAMETER(GLOBAL float, sum), PARAMETER(GLOBAL const float, in), LONG count FAULT) {
+  POINTER(GLOBAL float, sum)
+  POINTER(GLOBAL const float, in)
+  const LONG i = INDEX;
+  if (i < count) sum[i] += in[i];
+}
+#if FAULT_WORD
+KERNEL conformance_fault(PARAMETER(GLOBAL float, out), PARAMETER(GLOBAL const float, in), LONG count FAULT) {
+  if (INDEX == count - 1) *fault = 1;
+}
+#endif
+)";
 constexpr std::array kSources = {
     Source{"cuda-c", R"(
-extern "C" __global__ void conformance_scale(float* out, const float* in, long long count, double factor) {
-  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-  if (i < count) out[i] = (float)factor * in[i];
-}
-extern "C" __global__ void conformance_add(float* sum, const float* in, long long count) {
-  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-  if (i < count) sum[i] += in[i];
-}
+#define KERNEL extern "C" __global__ void
+#define GLOBAL
+#define LONG long long
+#define INDEX (blockIdx.x * (long long)blockDim.x + threadIdx.x)
 )"},
     Source{"opencl-c", R"(
+#if HAS_F64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
-__kernel void conformance_scale(__global float* out, __global const float* in, long count, double factor) {
-  const long i = get_global_id(0);
-  if (i < count) out[i] = (float)factor * in[i];
-}
-__kernel void conformance_add(__global float* sum, __global const float* in, long count) {
-  const long i = get_global_id(0);
-  if (i < count) sum[i] += in[i];
-}
+#endif
+#define KERNEL __kernel void
+#define GLOBAL __global
+#define LONG long
+#define INDEX (long)get_global_id(0)
 )"},
     Source{"c++", R"(
 MYDEV_KERNEL(conformance_scale, float* out, const float* in, int64_t count, double factor) {
@@ -79,13 +106,36 @@ const Source& source_for(DriverCase& t) {
   t.checks.skip("the suite has no source in a language that the driver compiles");
 }
 
-std::shared_ptr<KernelModule> compile(DriverCase& t) {
-  const Source& source = source_for(t);
-  return KernelModule::compile(t.device(), source.language, source.text, "");
+bool has_f64(DriverCase& t) {
+  return (compiler_properties(t.device()).features & MYDEV_COMPILER_F64) != 0;
 }
 
-std::shared_ptr<const CompiledKernel> scale_of(KernelModule& module) {
-  return module.kernel("conformance_scale", {.results = 1, .operands = 1, .numbers = "if"});
+std::shared_ptr<KernelModule> compile(DriverCase& t) {
+  const Source& source = source_for(t);
+  std::string text = source.text;
+  if (std::string_view(source.language) != "c++") {
+    const mydev_compiler_properties properties = compiler_properties(t.device());
+    const auto define = [](const char* name, const auto& value) {
+      return std::string("#define ") + name + " " + value + "\n";
+    };
+    text = define("BASE_AND_OFFSET", std::to_string(properties.parameters)) +
+           define("FAULT_WORD", std::to_string(properties.fault_word)) + define("HAS_F64", has_f64(t) ? "1" : "0") +
+           define("FACTOR", has_f64(t) ? "double" : "LONG") + text + kParameters;
+  }
+  return KernelModule::compile(t.device(), source.language, text, "");
+}
+
+std::shared_ptr<const CompiledKernel> scale_of(DriverCase& t, KernelModule& module) {
+  return module.kernel("conformance_scale", {.results = 1, .operands = 1, .numbers = has_f64(t) ? "if" : "ii"});
+}
+
+// So many groups of kThreads, or the same threads in groups of one where the device has no room for kThreads.
+mydev_geometry geometry_of(DriverCase& t, uint32_t groups = kGroups) {
+  const mydev_compiler_properties properties = compiler_properties(t.device());
+  const uint32_t threads = std::min(properties.max_group[0], properties.max_group_threads) >= kThreads ? kThreads : 1;
+  const uint32_t grid = groups * kThreads / threads;
+  t.needs(grid <= properties.max_grid[0], "the device runs fewer groups in one dimension than the case has");
+  return make_geometry({grid, 1, 1}, {threads, 1, 1});
 }
 
 mydev_module_source given(const char* language, std::string_view data) {
@@ -103,7 +153,11 @@ struct Arguments {
     std::ranges::copy(kernel.attributes(), numbers.begin());
     num_numbers = kernel.attributes().size();
     numbers[0].value.i = kVectorElements;
-    numbers[1].value.f = factor;
+    if (numbers[1].kind == MYDEV_ATTRIBUTE_INT) {
+      numbers[1].value.i = static_cast<int64_t>(factor);
+    } else {
+      numbers[1].value.f = factor;
+    }
   }
   mydev_frame frame() const { return make_frame(operands, 1, {numbers.data(), num_numbers}); }
 
@@ -117,7 +171,7 @@ void launch(DriverCase& t, const std::shared_ptr<const CompiledKernel>& kernel, 
             const DeviceMemory& in, double factor = 0, uint32_t groups = kGroups) {
   const Arguments arguments(*kernel, out, in, factor);
   mydev_frame frame = arguments.frame();
-  launch_compiled({kernel, make_geometry({groups, 1, 1}, {kThreads, 1, 1})}, frame, t.stream());
+  launch_compiled({kernel, geometry_of(t, groups)}, frame, t.stream());
 }
 
 std::vector<float> counted() {
@@ -171,11 +225,12 @@ void a_missing_kernel_is_not_found(DriverCase& t) {
 
 void a_kernel_has_one_record(DriverCase& t) {
   const auto module = compile(t);
-  const mydev_kernel& record = scale_of(*module)->record();
+  const mydev_kernel& record = scale_of(t, *module)->record();
   t.checks.that(record.struct_size >= offsetof(mydev_kernel, limits) && record.runs == MYDEV_RUNS_DRIVER,
                 "the record of a compiled kernel does not say MYDEV_RUNS_DRIVER");
   t.checks.that(record.name != nullptr, "the record of a compiled kernel has no name");
-  t.checks.that(&scale_of(*module)->record() == &record, "module_kernel gave another record when it was asked again");
+  t.checks.that(&scale_of(t, *module)->record() == &record,
+                "module_kernel gave another record when it was asked again");
 }
 
 // --- launches --------------------------------------------------------------------------------------------------------
@@ -184,10 +239,10 @@ void a_compiled_kernel_runs(DriverCase& t) {
   const auto module = compile(t);
   const DeviceMemory in(t, kVectorBytes), out(t, kVectorBytes);
   t.upload(t.stream(), in, bytes_of(counted()));
-  launch(t, scale_of(*module), out, in, 2.5);
+  launch(t, scale_of(t, *module), out, in, 3);
   std::vector<float> expected = counted();
-  for (float& value : expected) value *= 2.5F;
-  t.same_bytes("2.5 times 0, 1, 2, …, in f32", t.download(t.stream(), out), bytes_of(expected));
+  for (float& value : expected) value *= 3;
+  t.same_bytes("3 times 0, 1, 2, …, in f32", t.download(t.stream(), out), bytes_of(expected));
 }
 
 void the_geometry_says_how_many_threads(DriverCase& t) {
@@ -195,7 +250,7 @@ void the_geometry_says_how_many_threads(DriverCase& t) {
   const DeviceMemory in(t, kVectorBytes), out(t, kVectorBytes);
   t.upload(t.stream(), in, bytes_of(std::vector<float>(kVectorElements, 1)));
   t.upload(t.stream(), out, bytes_of(std::vector<float>(kVectorElements, 9)));
-  launch(t, scale_of(*module), out, in, 2, /*groups=*/2);
+  launch(t, scale_of(t, *module), out, in, 2, /*groups=*/2);
   std::vector<float> expected(kVectorElements, 9);
   std::fill_n(expected.begin(), 2 * kThreads, 2.0F);
   t.same_bytes("2 for each thread of two groups, else 9, in f32", t.download(t.stream(), out), bytes_of(expected));
@@ -203,7 +258,7 @@ void the_geometry_says_how_many_threads(DriverCase& t) {
 
 void compiled_kernels_keep_the_order_of_the_stream(DriverCase& t) {
   const auto module = compile(t);
-  const auto scale = scale_of(*module);
+  const auto scale = scale_of(t, *module);
   const auto add = module->kernel("conformance_add", {.updated = 1, .operands = 1, .numbers = "i"});
   const DeviceMemory value(t, kVectorBytes), sum(t, kVectorBytes);
   t.upload(t.stream(), value, bytes_of(std::vector<float>(kVectorElements, 1)));
@@ -218,13 +273,13 @@ void compiled_kernels_keep_the_order_of_the_stream(DriverCase& t) {
 
 void frame_and_geometry_are_the_callers_after_the_call(DriverCase& t) {
   const auto module = compile(t);
-  const auto scale = scale_of(*module);
+  const auto scale = scale_of(t, *module);
   const DeviceMemory memory(t, kVectorBytes);
   t.upload(t.stream(), memory, bytes_of(std::vector<float>(kVectorElements, 1)));
   for (int step = 0; step < 10; ++step) {
     Arguments arguments(*scale, memory, memory, 2);
     mydev_frame frame = arguments.frame();
-    CompiledLaunch compiled{scale, make_geometry({kGroups, 1, 1}, {kThreads, 1, 1})};
+    CompiledLaunch compiled{scale, geometry_of(t)};
     launch_compiled(compiled, frame, t.stream());
     compiled.geometry = {};
     arguments.count = -1;
@@ -238,7 +293,7 @@ void frame_and_geometry_are_the_callers_after_the_call(DriverCase& t) {
 
 void an_empty_geometry_is_refused(DriverCase& t) {
   const auto module = compile(t);
-  const auto scale = scale_of(*module);
+  const auto scale = scale_of(t, *module);
   const DeviceMemory memory(t, kVectorBytes);
   const Arguments arguments(*scale, memory, memory, 2);
   const std::array empty = {make_geometry({0, 1, 1}, {1, 1, 1}), make_geometry({1, 1, 1}, {1, 1, 0})};
@@ -256,6 +311,31 @@ void an_empty_geometry_is_refused(DriverCase& t) {
   }
 }
 
+void properties_make_sense(DriverCase& t) {
+  t.needs(compiler(t).properties != nullptr, "the driver leaves the compiler's properties out");
+  const mydev_compiler_properties first = compiler_properties(t.device()), second = compiler_properties(t.device());
+  t.checks.that(std::memcmp(&first, &second, sizeof(first)) == 0, "properties gave others when it was asked again");
+}
+
+void a_fault_word_fails_the_launch(DriverCase& t) {
+  compiler(t);
+  t.needs(compiler_properties(t.device()).fault_word != 0, "the compiler has no fault word");
+  const auto module = compile(t);
+  const auto fault = module->kernel("conformance_fault", {.results = 1, .operands = 1, .numbers = "i"});
+  const DeviceMemory memory(t, kVectorBytes);
+  mydev_code code = MYDEV_OK;
+  try {
+    const RaiserBypass bypass;
+    launch(t, fault, memory, memory);
+    t.stream().synchronize();
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  t.checks.equal("the code of a launch that left 1 in the fault word", code_name(code), code_name(MYDEV_OUT_OF_RANGE));
+  launch(t, scale_of(t, *module), memory, memory, 2);
+  t.stream().synchronize();
+}
+
 // --- life, binaries --------------------------------------------------------------------------------------------------
 
 void launches_outlive_their_module(DriverCase& t) {
@@ -263,7 +343,7 @@ void launches_outlive_their_module(DriverCase& t) {
   t.upload(t.stream(), memory, bytes_of(std::vector<float>(kVectorElements, 1)));
   for (int step = 0; step < 10; ++step) {
     const auto module = compile(t);
-    launch(t, scale_of(*module), memory, memory, 2);
+    launch(t, scale_of(t, *module), memory, memory, 2);
   }
   t.same_bytes("1, doubled ten times, in f32, each time by a module that was destroyed at once",
                t.download(t.stream(), memory), bytes_of(std::vector<float>(kVectorElements, 1024)));
@@ -281,7 +361,7 @@ void a_binary_is_the_module_again(DriverCase& t) {
   const auto module = KernelModule::compile(t.device(), MYDEV_MODULE_BINARY, binary, "");
   const DeviceMemory memory(t, kVectorBytes);
   t.upload(t.stream(), memory, bytes_of(std::vector<float>(kVectorElements, 1)));
-  launch(t, scale_of(*module), memory, memory, 2);
+  launch(t, scale_of(t, *module), memory, memory, 2);
   t.same_bytes("twice 1, in f32, by a module that was loaded from its binary", t.download(t.stream(), memory),
                bytes_of(std::vector<float>(kVectorElements, 2)));
 }
@@ -303,6 +383,10 @@ std::vector<Case> compiled_kernel_cases() {
        a_compiled_kernel_runs},
       {"the_geometry_says_how_many_threads", "a launch has as many groups and threads as its geometry says",
        the_geometry_says_how_many_threads},
+      {"properties_make_sense", "what properties says does not contradict itself, and is the same each time",
+       properties_make_sense},
+      {"a_fault_word_fails_the_launch", "a launch that leaves a number in the fault word fails with OUT_OF_RANGE",
+       a_fault_word_fails_the_launch},
       {"an_empty_geometry_is_refused", "a geometry with a 0 in it is INVALID_ARGUMENT", an_empty_geometry_is_refused},
       {"compiled_kernels_keep_the_order_of_the_stream", "launches of compiled kernels run in the order of the calls",
        compiled_kernels_keep_the_order_of_the_stream},

@@ -19,12 +19,31 @@ void the_host_reads_and_writes_accessible_memory(DriverCase& t) {
   t.checks.equal("the first byte, which the host wrote,", t.download(t.stream(), memory)[0], 5);
 }
 
+void the_host_uses_a_range_of_accessible_memory(DriverCase& t) {
+  t.needs(t.device().host_accessible(), "device memory is not host-accessible");
+  t.needs(t.driver().host_access_begin_range != nullptr, "the driver opens no ranges");
+  const DeviceMemory memory(t, 4096);
+  t.fill(t.stream(), memory, {4});
+  t.stream().synchronize();
+  auto* const middle = static_cast<unsigned char*>(memory.data()) + 1000;
+  t.must(t.driver().host_access_begin_range(0, middle, 100, MYDEV_HOST_READS), "host_access_begin_range");
+  t.must(t.driver().host_access_begin_range(0, middle + 50, 100, MYDEV_HOST_WRITES), "host_access_begin_range");
+  t.checks.equal("a byte in the middle, as the host reads it,", middle[60], 4);
+  t.must(t.driver().host_access_end_range(0, middle, 100, MYDEV_HOST_READS), "host_access_end_range");
+  middle[149] = 5;
+  t.must(t.driver().host_access_end_range(0, middle + 50, 100, MYDEV_HOST_WRITES), "host_access_end_range");
+  t.checks.equal("the byte that the host wrote,", t.download(t.stream(), memory)[1149], 5);
+}
+
 }  // namespace
 
 std::vector<Case> host_access_cases() {
   return driver_cases({
       {"the_host_reads_and_writes_accessible_memory",
        "between host_access_begin and _end, nested, device pointers work", the_host_reads_and_writes_accessible_memory},
+      {"the_host_uses_a_range_of_accessible_memory",
+       "between host_access_begin_range and _end, overlapping, pointers into the range work",
+       the_host_uses_a_range_of_accessible_memory},
   });
 }
 

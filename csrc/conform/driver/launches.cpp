@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "conform/driver/driver_case.h"
 #include "conform/driver/groups.h"
 #include "conform/driver/scale_kernel.h"
+#include "kernels/spec/contract.h"
+#include "kernels/spec/struct_copy.h"
 #include "runtime/base/status.h"
 
 namespace mydev::conform {
@@ -102,6 +105,25 @@ void an_unknown_kernel_is_not_found(DriverCase& t) {
                 "find_kernel gave a record for 'conformance.no_such_kernel'");
 }
 
+void listed_kernels_are_found(DriverCase& t) {
+  t.needs(t.driver().list_kernels != nullptr, "the driver lists no kernels");
+  const mydev_kernel* const* listed = nullptr;
+  t.must(t.driver().list_kernels(0, &listed), "list_kernels");
+  std::set<std::string> names;
+  for (; listed != nullptr && *listed != nullptr; ++listed) {
+    const mydev_kernel& kernel = **listed;
+    const std::string name = kernel.name != nullptr ? kernel.name : "(null)";
+    t.checks.that(names.insert(name).second, "list_kernels lists '" + name + "' twice");
+    t.checks.that(t.driver().find_kernel != nullptr && t.driver().find_kernel(0, name.c_str()) == &kernel,
+                  "list_kernels lists '" + name + "', and find_kernel gives another record, or none, for that name");
+    const bool signed_for = kernel.struct_size >= MYDEV_END_OF(mydev_kernel, signature) && kernel.signature != nullptr;
+    // The bodies of these two are data of programs.
+    const bool has_body = name == "mydev.fused" || name == "mydev.small_steps";
+    t.checks.that(builtin_contract(name) != nullptr || has_body || signed_for || name.starts_with("conformance."),
+                  "list_kernels lists '" + name + "', which is the name of no contract, and has no signature");
+  }
+}
+
 }  // namespace
 
 std::vector<Case> launch_cases() {
@@ -119,6 +141,8 @@ std::vector<Case> launch_cases() {
        a_stream_works_on_after_an_error},
       {"an_unknown_kernel_is_not_found", "find_kernel gives NULL for a name that it does not have",
        an_unknown_kernel_is_not_found},
+      {"listed_kernels_are_found", "find_kernel gives each record of list_kernels, under a name that has a meaning",
+       listed_kernels_are_found},
   });
 }
 

@@ -224,6 +224,21 @@ mydev_code compiler_languages(int32_t /*device*/, const char* const** out_langua
   return MYDEV_OK;
 }
 
+mydev_code compiler_properties(int32_t /*device*/, mydev_compiler_properties* out_properties) {
+  return run_checked([&] {
+    constexpr uint32_t kGroup = kMostThreadsOfAGroup, kGrid = UINT32_MAX;
+    *out_properties = {.struct_size = out_properties->struct_size,
+                       .max_group = {kGroup, kGroup, kGroup},
+                       .max_group_threads = kGroup,
+                       .max_grid = {kGrid, kGrid, kGrid},
+                       .preferred_group_threads = 0,
+                       .subgroup_size = 0,
+                       .parameters = MYDEV_PARAMETERS_POINTERS,
+                       .features = MYDEV_COMPILER_F64 | MYDEV_COMPILER_ATOMIC_F32 | MYDEV_COMPILER_ATOMIC_S64,
+                       .fault_word = 0};
+  });
+}
+
 mydev_code module_create(int32_t /*device*/, const mydev_module_source* source, mydev_module* out_module) {
   return run_checked([&] {
     const std::string_view language = source->language;

@@ -16,6 +16,7 @@ namespace mydev::host_driver {
 bool has_compiler();
 
 mydev_code compiler_languages(int32_t device, const char* const** out_languages);
+mydev_code compiler_properties(int32_t device, mydev_compiler_properties* out_properties);
 mydev_code module_create(int32_t device, const mydev_module_source* source, mydev_module* out_module);
 mydev_code module_destroy(mydev_module module);
 mydev_code module_binary(mydev_module module, const void** out_data, uint64_t* out_bytes);

@@ -266,8 +266,24 @@ void HostMemory::change_access(int by) {
   accessors_.store(before + by, std::memory_order_relaxed);
   if (before == 0 || before + by == 0) {
     for (const auto& [address, allocation] : live_) {
-      ::mprotect(as_pointer(address), allocation.size, protection());
+      if (!opened_.contains(address)) ::mprotect(as_pointer(address), allocation.size, protection());
     }
+  }
+}
+
+void HostMemory::change_access(void* data, uint64_t bytes, int by) {
+  const std::lock_guard lock(mutex_);
+  const auto allocation = live_.find(data);
+  const bool lies_in_one = allocation != live_.end() &&
+                           bytes <= allocation->second.size - (reinterpret_cast<uintptr_t>(data) - allocation->first);
+  require(lies_in_one, MYDEV_INVALID_ARGUMENT, "the ", bytes, " bytes at ", data,
+          " do not lie in one allocation of device ", device_);
+  const int accessors = opened_[allocation->first] += by;
+  require(accessors >= 0, MYDEV_INTERNAL, "host_access_end_range without a host_access_begin_range at ", data);
+  if (accessors == 0) opened_.erase(allocation->first);
+  if (guarded_ && !accessible()) {
+    ::mprotect(as_pointer(allocation->first), allocation->second.size,
+               accessors > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
   }
 }
 

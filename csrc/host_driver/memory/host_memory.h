@@ -48,6 +48,10 @@ class HostMemory {
     }
   }
 
+  // The same for the allocation that these bytes lie in. Raises INVALID_ARGUMENT if they do not lie in one.
+  void begin_access(void* data, uint64_t bytes) { change_access(data, bytes, +1); }
+  void end_access(void* data, uint64_t bytes) { change_access(data, bytes, -1); }
+
   // For the fault handler: signal-safe.
   int32_t device() const noexcept { return device_; }
   bool reserves(uintptr_t address) const noexcept;
@@ -55,6 +59,7 @@ class HostMemory {
 
  private:
   void change_access(int by);
+  void change_access(void* data, uint64_t bytes, int by);
   int protection() const noexcept;
   void reserve_addresses();
   uintptr_t take_addresses(size_t bytes, size_t alignment);
@@ -71,6 +76,7 @@ class HostMemory {
   std::mutex mutex_;  // guards what follows, and changes of protection
   bool reservation_tried_ = false;
   std::map<uintptr_t, size_t> free_addresses_;  // of the arena, merged
+  std::map<uintptr_t, int> opened_;             // accessors of single allocations, by address
   IntervalMap<uint64_t> live_;  // whole pages; the value is the bytes asked for, which count towards the limit
 };
 

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define MYDEV_CUSTOM_CALL_VERSION_MAJOR 1
-#define MYDEV_CUSTOM_CALL_VERSION_MINOR 1
+#define MYDEV_CUSTOM_CALL_VERSION_MINOR 2
 
 /* The 16 canonical codes, numbered as in absl, gRPC and PJRT. */
 typedef enum mydev_code {
@@ -52,7 +52,8 @@ typedef enum mydev_code {
   MYDEV_UNAUTHENTICATED = 16
 } mydev_code;
 
-/* Element types, numbered as XLA's PrimitiveType, so that a value means the same on both sides. */
+/* Element types, numbered as XLA's PrimitiveType, so that a value means the same on both sides. Each element has bytes
+ * of its own: one of fewer than eight bits lies in the low bits of a byte, sign-extended if it is signed. */
 typedef enum mydev_dtype {
   MYDEV_DTYPE_INVALID = 0,
   MYDEV_PRED = 1, /* bool, one byte, 0 or 1 */
@@ -72,7 +73,19 @@ typedef enum mydev_dtype {
   MYDEV_TOKEN = 17,
   MYDEV_C128 = 18, /* two F64: real, imaginary */
   MYDEV_F8E5M2 = 19,
-  MYDEV_F8E4M3FN = 20
+  MYDEV_F8E4M3FN = 20,
+  /* Since 1.2. No built-in kernel has one of these in its contract. */
+  MYDEV_S4 = 21,
+  MYDEV_U4 = 22,
+  MYDEV_F8E4M3B11FNUZ = 23,
+  MYDEV_F8E5M2FNUZ = 24,
+  MYDEV_F8E4M3FNUZ = 25,
+  MYDEV_S2 = 26,
+  MYDEV_U2 = 27,
+  MYDEV_F8E4M3 = 28,
+  MYDEV_F8E3M4 = 29,
+  MYDEV_F4E2M1FN = 32,
+  MYDEV_F8E8M0FNU = 33
 } mydev_dtype;
 
 /* The value of an operand that is one number. */
@@ -330,12 +343,26 @@ typedef enum mydev_limit_flag {
   MYDEV_LIMIT_NO_SCALARS = 1u << 1 /* no operand is one number */
 } mydev_limit_flag;
 
+/* Since 1.2: what a record takes for one result or operand of its name. */
+typedef struct mydev_operand_limits {
+  size_t struct_size;
+  const char* name; /* as the contract of a built-in kernel, or the record's signature, calls the result or operand; all
+                       buffers of a list go by its name */
+  uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each, in place of mydev_limits.dtypes; 0: those */
+  int32_t rank_max; /* in place of mydev_limits.rank_max; -1: that */
+  uint32_t flags;   /* mydev_limit_flag, beside those of mydev_limits */
+} mydev_operand_limits;
+
 typedef struct mydev_limits {
   size_t struct_size;
   uint64_t dtypes;  /* MYDEV_DTYPE_BIT of each that a buffer of the frame may have. 0: any; of a built-in kernel, those
                        that its contract does not have behind a bar, as products of f64 and integers */
   int32_t rank_max; /* of any buffer; -1: any */
   uint32_t flags;   /* mydev_limit_flag */
+  /* Since 1.2: results and operands with limits of their own, `num_operands` of them, such as indices in s64 beside
+   * values in f16. A name or a dtype that the contract does not have is an error when the record is looked up. */
+  const mydev_operand_limits* const* operands;
+  uint64_t num_operands;
 } mydev_limits;
 
 /* The decision of a kernel for a frame, made before its launch. */

@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define MYDEV_DRIVER_VERSION_MAJOR 1
-#define MYDEV_DRIVER_VERSION_MINOR 1
+#define MYDEV_DRIVER_VERSION_MINOR 2
 #define MYDEV_DRIVER_QUERY_SYMBOL "mydev_driver_query"
 
 enum mydev_device_capability {
@@ -43,7 +43,11 @@ enum mydev_device_capability {
    * that processes share. */
   MYDEV_CAPABILITY_UNIFIED_MEMORY = 1u << 3,
   /* Since 1.1, with ASYNC and stream_status: launch takes what it needs of the frame before it returns. See launch. */
-  MYDEV_CAPABILITY_LAUNCH_COPIES = 1u << 4
+  MYDEV_CAPABILITY_LAUNCH_COPIES = 1u << 4,
+  /* Since 1.2, with HOST_ACCESSIBLE: the host reaches the memory slowly, as over a bus. PyTorch's CPU kernels still
+   * work on it without a copy. The host's kernels do not: programs run them on copies, and torch.compile generates no
+   * code for the host. */
+  MYDEV_CAPABILITY_HOST_ACCESS_SLOW = 1u << 5
 };
 
 typedef struct mydev_device_properties {
@@ -96,6 +100,12 @@ typedef struct mydev_pointer_info {
   uint64_t bytes;     /* of the allocation, as asked for; 0 for ORDINARY */
 } mydev_pointer_info;
 
+/* What the host does with memory, since 1.2. */
+enum mydev_host_access {
+  MYDEV_HOST_READS = 1u << 0, /* the memory holds what the device's work left there */
+  MYDEV_HOST_WRITES = 1u << 1 /* later work of the device sees what the host wrote */
+};
+
 /* Something that the driver has beyond this table, since 1.1: driver_extensions.h. */
 typedef struct mydev_extension {
   const char* name;
@@ -128,7 +138,8 @@ typedef struct mydev_driver_api {
 
   /* --- memory ---------------------------------------------------------------------------------------------------- */
 
-  /* bytes > 0. The pointer is aligned to properties.alignment. Contents are undefined. */
+  /* bytes > 0. The pointer is aligned to properties.alignment. Contents are undefined. The runtime counts on from it:
+   * `pointer + n`, for n up to `bytes`, is given to entries and kernels as memory of this allocation. */
   mydev_code (*memory_alloc)(int32_t device, uint64_t bytes, void** out_data);
   /* `bytes` as given to memory_alloc. No work that uses it is pending. */
   mydev_code (*memory_free)(int32_t device, void* data, uint64_t bytes);
@@ -201,9 +212,9 @@ typedef struct mydev_driver_api {
    * MYDEV_OK: it will be called exactly once, on any thread. Used where a stream waits for the host (collectives on
    * memory that the host does not reach). Optional: NULL, the runtime waits and calls it itself. */
   mydev_code (*stream_host_call)(mydev_stream stream, mydev_host_function function, void* context);
-  /* Calls the function once the work that `event` recorded last is done; at once if it is, or was never recorded.
-   * Holds up no work. The event may be recorded again or destroyed before. Not used yet. Optional: NULL, events are
-   * asked. */
+  /* Reserved: the runtime does not call it, and the suite tries it where it is given. Calls the function once the work
+   * that `event` recorded last is done; at once if it is, or was never recorded. Holds up no work. The event may be
+   * recorded again or destroyed before. Optional: leave it NULL. */
   mydev_code (*event_on_done)(mydev_event event, mydev_host_function function, void* context);
 
   /* --- since 1.1: memory ----------------------------------------------------------------------------------------- */
@@ -211,13 +222,15 @@ typedef struct mydev_driver_api {
   /* Copies elements between two views of equal sizes and dtype, whose strides may differ; the kind says where each
    * lies. No two elements of dst are one, and none lies in src. The rule of `copy` for ordinary host memory holds. The
    * dtype tells no more than the size of an element. Used between the host and a device, and on a device that has no
-   * kernel for the copy. Optional: NULL, elements are packed into dense memory on either side and copied densely. */
+   * kernel for the copy. MYDEV_UNIMPLEMENTED, with nothing written: not these views, and the copy is made as without
+   * this entry. Optional: NULL, elements are packed into dense memory on either side and copied densely. */
   mydev_code (*copy_strided)(mydev_stream stream, const mydev_buffer* dst, const mydev_buffer* src,
                              mydev_copy_kind kind);
   /* *out_can = 1 where copy_peer copies from `device` to `peer`, another one; asked once for each pair. Where it is 0
    * copies go through host memory. Optional: NULL, CAPABILITY_PEER of both tells. */
   mydev_code (*peer_access)(int32_t device, int32_t peer, int32_t* out_can);
-  /* Makes ordinary host memory page-locked, and ordinary again. Not used yet. Optional (both or neither). */
+  /* Reserved: the runtime does not call them, and the suite tries them where they are given. Make ordinary host memory
+   * page-locked, and ordinary again. Optional (both or neither): leave them NULL. */
   mydev_code (*host_register)(void* data, uint64_t bytes);
   mydev_code (*host_unregister)(void* data, uint64_t bytes);
   /* Never fails for a pointer that the driver does not know. Used for pointers that are not the runtime's own: is the
@@ -231,6 +244,18 @@ typedef struct mydev_driver_api {
   /* The table of an extension that is listed, of at most this version, asked for once after initialize; it lives as
    * long as the process. Must be given where an extension is listed. */
   const void* (*extension)(const char* name, uint32_t version);
+
+  /* --- since 1.2 ------------------------------------------------------------------------------------------------- */
+
+  /* The records that find_kernel gives for their names, NULL-terminated, each name once; the list lives as long as the
+   * process. For people and tools, as `mydev kernels`. Optional: NULL, kernels are asked for by name only. */
+  mydev_code (*list_kernels)(int32_t device, const mydev_kernel* const** out_kernels);
+  /* As host_access_begin and _end, for `bytes` > 0 of memory in one allocation, which the host reads, writes, or both
+   * (mydev_host_access bits). Each end has the arguments of a begin. Nests and overlaps; any thread. Called instead of
+   * these where the runtime knows the memory. Optional (both or neither; with them give host_access_begin and _end):
+   * NULL, those. */
+  mydev_code (*host_access_begin_range)(int32_t device, void* pointer, uint64_t bytes, uint32_t access);
+  mydev_code (*host_access_end_range)(int32_t device, void* pointer, uint64_t bytes, uint32_t access);
 } mydev_driver_api;
 
 /* Exported by the driver. Takes the runtime's version; returns NULL when it cannot work with that. */

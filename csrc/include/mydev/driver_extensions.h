@@ -3,7 +3,7 @@
  * An extension is a table of functions under a name. The driver lists what it has, and the runtime asks for the tables
  * that it knows: mydev_driver_api.extensions, .extension. A driver that lists none is complete: each extension says
  * what its absence means. The runtime checks the tables when it loads the driver, and shows what a driver has in
- * `mydev doctor`. It calls "profiler", "compiler", "programs", "graph" and "telemetry", and none of the others yet.
+ * `mydev doctor`. Extensions that nothing calls yet are proposals: driver_extensions_draft.h.
  *
  * Version rules. An extension has one number. A higher one only appends to the table; a change that cannot be appended
  * gets another name. The runtime asks with the highest version that it knows, or the one that is listed if that is
@@ -81,7 +81,7 @@ typedef struct mydev_profiler_extension {
 /* Absent: the device runs the driver's own kernels only, and torch.compile generates no code for it. */
 
 #define MYDEV_COMPILER_EXTENSION "compiler"
-#define MYDEV_COMPILER_VERSION 1
+#define MYDEV_COMPILER_VERSION 2
 #define MYDEV_MODULE_BINARY "binary" /* the language of what module_binary gave */
 
 typedef struct mydev_module_s* mydev_module; /* code that is ready for a device */
@@ -104,6 +104,41 @@ typedef struct mydev_geometry {
   uint64_t local_memory; /* bytes of each group, besides what the code declares; their contents are undefined */
 } mydev_geometry;
 
+/* What the device's code can do, since version 2. Whoever writes code looks before it uses these. */
+enum mydev_compiler_feature {
+  MYDEV_COMPILER_F64 = 1u << 0,        /* it computes in f64, and takes parameters of that type */
+  MYDEV_COMPILER_ATOMIC_F32 = 1u << 1, /* atomic operations on 32 bits of the device's memory, to add f32 with */
+  MYDEV_COMPILER_ATOMIC_S64 = 1u << 2, /* the same on 64 bits, to add s64 and f64 with */
+  MYDEV_COMPILER_SCALAR_MATH = 1u << 3 /* the language's erf and tanh are slow beside exp, as calls for each element:
+                                          generated code brings polynomials */
+};
+
+/* How a function is given the memory of a buffer, since version 2. */
+enum mydev_parameter_form {
+  MYDEV_PARAMETERS_POINTERS = 0, /* a pointer to its first element */
+  /* Two parameters: a pointer to memory that `launch` chooses, such as the beginning of the allocation, and an s64, the
+   * bytes from there to the first element. For devices that cannot make pointers into the middle of their memory. */
+  MYDEV_PARAMETERS_BASE_AND_OFFSET = 1
+};
+
+/* Since version 2. Without it: 1024 threads of a group, any grid, all features but SCALAR_MATH, POINTERS, no fault
+ * word. */
+typedef struct mydev_compiler_properties {
+  size_t struct_size;               /* set by the runtime before the call */
+  uint32_t max_group[3];            /* threads of a group in each dimension; at least 1 */
+  uint32_t max_group_threads;       /* in all dimensions together; at least 1 */
+  uint32_t max_grid[3];             /* groups of a launch in each dimension; at least 1 */
+  uint32_t preferred_group_threads; /* that suit most code, up to max_group_threads; 0: not known */
+  uint32_t subgroup_size;           /* threads that run in step; groups are then at least so large; 0: not known */
+  uint32_t parameters;              /* mydev_parameter_form */
+  uint64_t features;                /* mydev_compiler_feature bits */
+  /* 1: functions have one parameter more, the last: a pointer to a u32 in the device's memory, which is 0 when the
+   * launch begins. For languages without a trap: if the function leaves another number there, the launch has failed
+   * with MYDEV_OUT_OF_RANGE, and the driver says so where it says that a kernel failed: by launch, complete or
+   * stream_status. 0: no such parameter. */
+  uint32_t fault_word;
+} mydev_compiler_properties;
+
 typedef struct mydev_compiler_extension {
   mydev_extension_head head;
   /* NULL-terminated: "opencl-c", "cuda-c", "msl", "c++", ...; the best first. Lives as long as the process. */
@@ -119,13 +154,15 @@ typedef struct mydev_compiler_extension {
   /* A record for the function of that name, MYDEV_RUNS_DRIVER; MYDEV_NOT_FOUND if there is none. Lives as long as the
    * module, the same record each time. `launch` below is the one way to run it. The function's parameters are pointers
    * to the first elements of the frame's buffers in their order, results first, then its attributes by value in their
-   * order: an INT as a signed integer of 64 bits, a FLOAT as a double. */
+   * order: an INT as a signed integer of 64 bits, a FLOAT as a double. `properties` may say otherwise. */
   mydev_code (*module_kernel)(mydev_module module, const char* name, const mydev_kernel** out_kernel);
   /* `launch` of driver.h with a geometry, which is copied, for such a record. The frame has no scratch, no operand
    * that is one number, and no attribute of another kind. The buffers that it writes are its results, which may hold
    * values that the function reads. */
   mydev_code (*launch)(mydev_stream stream, const mydev_kernel* kernel, mydev_frame* frame,
                        const mydev_geometry* geometry);
+  /* Since version 2. What code for the device must keep to, the same each time. Optional: NULL, see below. */
+  mydev_code (*properties)(int32_t device, mydev_compiler_properties* out_properties);
 } mydev_compiler_extension;
 
 /* --- programs: many kernels that the device compiles as one ------------------------------------------------------- */
@@ -223,7 +260,7 @@ typedef struct mydev_programs_extension {
 
 /* --- graph: work that is recorded once and launched often --------------------------------------------------------- */
 
-/* Absent: there are no graphs; work is given piece by piece. A driver gives capture, or nodes, or both. */
+/* Absent: there are no graphs; work is given piece by piece. A driver gives capture. */
 
 #define MYDEV_GRAPH_EXTENSION "graph"
 #define MYDEV_GRAPH_VERSION 1
@@ -235,12 +272,12 @@ typedef struct mydev_graph_extension {
   mydev_extension_head head;
   /* Work that is given to the stream, and to those that wait for its events, is recorded, not run: frames are
    * copied, and completed at once. Waits for the host, copies with ordinary host memory and records without
-   * TRAIT_COMMAND_BUFFER_COMPATIBLE then fail with MYDEV_FAILED_PRECONDITION. Optional (both or neither): NULL,
-   * graphs are built from nodes. */
+   * TRAIT_COMMAND_BUFFER_COMPATIBLE then fail with MYDEV_FAILED_PRECONDITION. Without them the runtime makes no
+   * graphs. */
   mydev_code (*capture_begin)(mydev_stream stream);
   mydev_code (*capture_end)(mydev_stream stream, mydev_graph* out_graph);
-  /* A graph without work, and work that runs after the nodes in `after`. Nodes are numbered from 0 as they are added.
-   * What a frame points to is copied. Optional (all or none): NULL, graphs are captured. */
+  /* Reserved: the runtime does not call these four. A graph without work, and work that runs after the nodes in
+   * `after`. Nodes are numbered from 0 as they are added. What a frame points to is copied. Leave them NULL. */
   mydev_code (*create)(int32_t device, mydev_graph* out_graph);
   mydev_code (*add_launch)(mydev_graph graph, const mydev_kernel* kernel, const mydev_frame* frame,
                            const uint32_t* after, uint32_t num_after);
@@ -253,76 +290,6 @@ typedef struct mydev_graph_extension {
   mydev_code (*destroy)(mydev_graph graph);
   mydev_code (*exec_destroy)(mydev_graph_exec exec); /* waits for its work */
 } mydev_graph_extension;
-
-/* --- virtual_memory: addresses apart from the memory behind them -------------------------------------------------- */
-
-/* Absent: segments of the allocator do not grow. */
-
-#define MYDEV_VIRTUAL_MEMORY_EXTENSION "virtual_memory"
-#define MYDEV_VIRTUAL_MEMORY_VERSION 1
-
-typedef struct mydev_physical_s* mydev_physical; /* memory without an address */
-
-typedef struct mydev_virtual_memory_extension {
-  mydev_extension_head head;
-  /* Bytes of which addresses and sizes below are multiples. */
-  mydev_code (*granularity)(int32_t device, uint64_t* out_bytes);
-  mydev_code (*reserve)(int32_t device, uint64_t bytes, void** out_address);
-  mydev_code (*release)(int32_t device, void* address, uint64_t bytes); /* nothing is mapped there */
-  mydev_code (*physical_create)(int32_t device, uint64_t bytes, mydev_physical* out_physical);
-  mydev_code (*physical_destroy)(mydev_physical physical); /* freed once it is mapped nowhere */
-  mydev_code (*map)(void* address, mydev_physical physical, uint64_t offset, uint64_t bytes);
-  mydev_code (*unmap)(void* address, uint64_t bytes); /* no work that uses it is pending */
-  /* Lets `device` use the memory that is mapped there. The device that it was created for may from the start. */
-  mydev_code (*allow)(void* address, uint64_t bytes, int32_t device);
-} mydev_virtual_memory_extension;
-
-/* --- ipc: memory and events of another process -------------------------------------------------------------------- */
-
-/* Absent: torch.multiprocessing sends tensors of the device only where the driver has UNIFIED_MEMORY. */
-
-#define MYDEV_IPC_EXTENSION "ipc"
-#define MYDEV_IPC_VERSION 1
-
-/* Plain bytes, to be sent to another process of the machine. */
-typedef struct mydev_ipc_handle {
-  uint8_t bytes[64];
-} mydev_ipc_handle;
-
-typedef struct mydev_ipc_extension {
-  mydev_extension_head head;
-  mydev_code (*memory_export)(int32_t device, void* data, mydev_ipc_handle* out_handle); /* data: from memory_alloc */
-  /* In another process. The memory lives until its owner has freed it and all have closed it. */
-  mydev_code (*memory_open)(int32_t device, const mydev_ipc_handle* handle, void** out_data);
-  mydev_code (*memory_close)(int32_t device, void* data);
-  /* Optional (both or neither): NULL, the sender waits for its work before it sends. event_destroy ends either. */
-  mydev_code (*event_export)(mydev_event event, mydev_ipc_handle* out_handle);
-  mydev_code (*event_open)(int32_t device, const mydev_ipc_handle* handle, mydev_event* out_event);
-} mydev_ipc_extension;
-
-/* --- memory_spaces: more than one kind of memory on a device ------------------------------------------------------ */
-
-/* Absent: a device has one, that of memory_alloc. */
-
-#define MYDEV_MEMORY_SPACES_EXTENSION "memory_spaces"
-#define MYDEV_MEMORY_SPACES_VERSION 1
-
-typedef struct mydev_memory_space {
-  size_t struct_size;
-  char name[32];           /* "hbm", "sram", "host" ... */
-  uint64_t total_memory;   /* bytes */
-  uint64_t bandwidth;      /* bytes per second; 0: not known */
-  uint32_t alignment;      /* as in mydev_device_properties */
-  int32_t host_accessible; /* 1: as MYDEV_CAPABILITY_HOST_ACCESSIBLE says of the whole device */
-} mydev_memory_space;
-
-typedef struct mydev_memory_spaces_extension {
-  mydev_extension_head head;
-  mydev_code (*count)(int32_t device, int32_t* out_count); /* space 0 is that of memory_alloc */
-  mydev_code (*describe)(int32_t device, int32_t space, mydev_memory_space* out_space);
-  mydev_code (*alloc)(int32_t device, int32_t space, uint64_t bytes, void** out_data); /* freed by memory_free */
-  mydev_code (*space_of)(int32_t device, const void* data, int32_t* out_space);
-} mydev_memory_spaces_extension;
 
 /* --- telemetry: how busy a device is ------------------------------------------------------------------------------ */
 

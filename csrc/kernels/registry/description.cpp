@@ -173,6 +173,24 @@ bool operator==(const Description& a, const Description& b) {
   return a.value == b.value;
 }
 
+Description describe_limits(const KernelCandidate& candidate) {
+  const auto entries = [](uint64_t dtypes, int32_t rank_max, uint32_t flags) {
+    return Dictionary{{"dtypes", dtypes == 0 ? Description{} : dtype_names(dtypes)},
+                      {"rank_max", rank_max < 0 ? Description{} : number(rank_max)},
+                      {"dense", {(flags & MYDEV_LIMIT_DENSE) != 0}},
+                      {"numbers", {(flags & MYDEV_LIMIT_NO_SCALARS) == 0}}};
+  };
+  const mydev_limits& limits = candidate.limits;
+  Dictionary operands;
+  for (const OperandLimits& own : candidate.operand_limits) {
+    if (own.dtypes == limits.dtypes && own.rank_max == limits.rank_max && own.flags == limits.flags) continue;
+    operands.emplace_back(own.name, Description{entries(own.dtypes, own.rank_max, own.flags)});
+  }
+  Dictionary described = entries(limits.dtypes, limits.rank_max, limits.flags);
+  described.emplace_back("operands", Description{std::move(operands)});
+  return {std::move(described)};
+}
+
 Description describe(const KernelContract& contract) {
   Description::Dictionary variables;
   for (const ContractVariable& variable : contract.variables) {

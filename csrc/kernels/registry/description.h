@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/registry/launchable.h"
 #include "kernels/spec/contract.h"
 #include "mydev/custom_call.h"
 #include "runtime/base/api.h"
@@ -31,6 +32,9 @@ MYDEV_API const char* kind_name(int32_t kind) noexcept;  // "frame", "typed_ffi"
 // A dictionary of what the record itself says, without where it comes from. The record must be of full size, with its
 // signature compiled.
 Description::Dictionary describe_record(const mydev_kernel& kernel);
+// The limits of a candidate: "dtypes", null for all of its contract or signature, "rank_max", "dense", "numbers", and
+// the same for each of "operands" that has limits of its own.
+Description describe_limits(const KernelCandidate& candidate);
 // The parts of a contract as text, and the dtypes of its variables.
 MYDEV_API Description describe(const KernelContract& contract);
 // The parts of a contract as data, for programs (docs/kernels.md): variables, results, operands, attributes, sizes and

@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 
 #include "kernels/registry/builtin_library.h"
 #include "kernels/registry/description.h"
 #include "kernels/registry/kernel_library.h"
 #include "kernels/registry/registered_kernel.h"
+#include "kernels/spec/struct_copy.h"
 #include "runtime/base/device_name.h"
 #include "runtime/base/status.h"
 #include "runtime/command/launch.h"
@@ -234,7 +236,7 @@ const mydev_kernel* find_drivers_own(const Device& device, const char* name) {
 
 const Launchable* resolve(const Device& device, const char* name, bool stages_builtins) {
   // The library of the built-in kernels is loaded for those who can use it.
-  const bool may_load = device.host_accessible() || stages_builtins || !is_builtin_name(name);
+  const bool may_load = device.host_computes() || stages_builtins || !is_builtin_name(name);
   const mydev_kernel* registered = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
   return find_launchable(device, name, find_drivers_own(device, name), registered,
                          registered != nullptr ? origin_text(kernel_origin(name)) : std::string(), stages_builtins);
@@ -258,6 +260,22 @@ std::vector<const mydev_kernel*> all_kernels() {
   return registry_with_builtins().all();
 }
 
+std::vector<const mydev_kernel*> drivers_kernels(const Device& device) {
+  if (device.driver->list_kernels == nullptr) return {};
+  const mydev_kernel* const* listed = nullptr;
+  check_driver(device, device.driver->list_kernels(device.index, &listed), "asking for the driver's kernels");
+  std::vector<const mydev_kernel*> kernels;
+  for (; listed != nullptr && *listed != nullptr; ++listed) {
+    const char* name = (*listed)->name;
+    MYDEV_CHECK(name != nullptr && find_drivers_own(device, name) == *listed, MYDEV_INVALID_ARGUMENT, "driver '",
+                device.driver->name, "' lists a kernel '", name != nullptr ? name : "(null)",
+                "', and its find_kernel gives another record, or none, for that name");
+    kernels.push_back(*listed);
+  }
+  std::ranges::sort(kernels, {}, [](const mydev_kernel* kernel) { return std::string_view(kernel->name); });
+  return kernels;
+}
+
 std::vector<const mydev_kernel*> registered_kernels() {
   return KernelRegistry::instance().registered();
 }
@@ -279,6 +297,24 @@ Description describe_kernel(std::string_view name) {
   Description::Dictionary described = describe_record(*kernel);
   described.push_back({"library", {origin.library}});
   described.push_back({"file", origin.file.empty() ? Description{} : Description{origin.file}});
+  return {std::move(described)};
+}
+
+Description describe_drivers_kernel(const Device& device, const mydev_kernel& kernel) {
+  const KernelCandidate& candidate = resolve_drivers_kernel(device, kernel.name)->candidates.front();
+  mydev_kernel full = copy_struct(&kernel, MYDEV_END_OF(mydev_kernel, driver_data), candidate.owner.c_str());
+  full.platform = device.driver->name;
+  full.kind = MYDEV_KIND_FRAME;
+  full.gradient = nullptr;  // which are for users' kernels, as is batching
+  full.batching = MYDEV_BATCHING_NONE;
+  std::optional<CompiledSignature> compiled;
+  if (full.signature != nullptr) full.signature = &compiled.emplace(full);
+  Description::Dictionary described = describe_record(full);
+  const KernelContract* contract = builtin_contract(kernel.name);
+  described.push_back({"contract", contract != nullptr ? describe(*contract) : Description{}});
+  described.push_back({"library", {candidate.owner}});
+  described.push_back({"file", {}});
+  described.push_back({"limits", describe_limits(candidate)});
   return {std::move(described)};
 }
 

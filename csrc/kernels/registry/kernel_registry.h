@@ -49,6 +49,9 @@ MYDEV_API const Launchable* resolve_step(const Device& device, const char* name)
 // The driver's own record alone, or nullptr. For operators that have something faster than the host's record.
 MYDEV_API const Launchable* resolve_drivers_kernel(const Device& device, const char* name);
 MYDEV_API std::vector<const mydev_kernel*> all_kernels();  // by name
+// The records that the device's driver lists (list_kernels), by name; none if it lists none. Raises INVALID_ARGUMENT
+// for a record without a name, or one that find_kernel does not give, and the driver's failure.
+MYDEV_API std::vector<const mydev_kernel*> drivers_kernels(const Device& device);
 std::vector<std::string> kernel_names_of(const std::string& file);
 // Raises NOT_FOUND.
 MYDEV_API KernelOrigin kernel_origin(std::string_view name);
@@ -56,6 +59,9 @@ MYDEV_API std::string origin_text(const KernelOrigin& origin);  // "library 1.0 
 // Everything that the record says, a dictionary: name, kind, platform, traits, stages, signature, schema, shapes,
 // operator, gradient, batching, doc, library, file. Raises NOT_FOUND.
 MYDEV_API Description describe_kernel(std::string_view name);
+// The same of a record that the device's driver runs; its "limits" are the dtypes that it takes, and the most
+// dimensions, of all buffers and of single ones.
+MYDEV_API Description describe_drivers_kernel(const Device& device, const mydev_kernel& kernel);
 // Grows whenever a name comes, goes or is given to another record: what was looked up before may be stale.
 MYDEV_API uint64_t registry_generation() noexcept;
 

@@ -18,11 +18,23 @@ inline bool is_builtin_name(std::string_view name) noexcept {
   return name.starts_with("mydev.");
 }
 
+// The limits of one result or operand: its own, and those of the whole record where it has none.
+struct OperandLimits {
+  std::string name;
+  bool is_list;
+  uint64_t dtypes;  // 0: any
+  int32_t rank_max;
+  uint32_t flags;
+};
+
 // A record and the properties that it declares; fields that its writer did not know have their defaults.
 struct KernelCandidate {
   const mydev_kernel* record;  // what is launched: the driver knows its own by the pointer
   std::string owner;           // "driver 'x'", "built-in", "library 1.0 (/path)", for messages
   mydev_limits limits;         // without dtypes, the contract's usual ones; none if they leave nothing out
+  // An entry for each result, then for each operand, if any has limits of its own; else empty.
+  std::vector<OperandLimits> operand_limits;
+  size_t results;  // of operand_limits
   uint64_t (*scratch_bytes)(const mydev_frame* frame);
   mydev_code (*plan)(const mydev_frame* frame, mydev_plan* out);
   bool of_driver;    // the driver runs it: its own, or one that says so

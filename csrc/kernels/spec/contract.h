@@ -41,7 +41,7 @@
 // Types: "T: f32 f64; S: T f32" gives each variable its set; a variable that names another may have that one's dtype.
 // In "T: f32 | f64; S: T | f32(s8 u8)", dtypes behind the bar are taken only by records whose limits name them, and S
 // is f32 beside T only where T is s8 or u8. Sets: pred; ints (s8 s16 s32 s64 u8); floats (f16 bf16 f32 f64); complex
-// (c64 c128); any (all but token).
+// (c64 c128); any (all of these and the floats f8e4m3fn f8e5m2, but not token).
 //
 // Results may share memory with an operand only where a fact says so, and then are exactly it. Thread-safe.
 #pragma once

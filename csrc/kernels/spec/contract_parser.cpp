@@ -26,7 +26,9 @@ constexpr uint64_t bits(std::initializer_list<mydev_dtype> dtypes) {
 }
 constexpr uint64_t all_dtypes() {
   uint64_t set = 0;
-  for (const DtypeRow& row : kDtypes) set |= row.kind == DtypeKind::kToken ? 0 : MYDEV_DTYPE_BIT(row.dtype);
+  for (const DtypeRow& row : kDtypes) {
+    if (row.kind != DtypeKind::kToken && row.kind != DtypeKind::kBits) set |= MYDEV_DTYPE_BIT(row.dtype);
+  }
   return set;
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/command/host_work.h"
 #include "runtime/command/launch.h"
 #include "runtime/command/transfer.h"
+#include "runtime/memory/caching_allocator.h"
 
 namespace mydev::program {
 
@@ -96,6 +97,8 @@ class CopyCommand final : public Command {
   void *to_ = nullptr, *from_ = nullptr;
 };
 
+constexpr const char* kCopyKernel = "mydev.copy";
+
 class StridedCopyCommand final : public Command {
  public:
   explicit StridedCopyCommand(const Step& step)
@@ -103,7 +106,9 @@ class StridedCopyCommand final : public Command {
 
   void place(Relocations& relocations) override { follow_all(relocations, step_, buffers_); }
   void submit(Stream& stream, const char*& /*where*/) override {
-    copy_views(stream, buffers_[0], buffers_[1], MYDEV_COPY_DEVICE_TO_DEVICE);
+    if (copy_views(stream, buffers_[0], buffers_[1], MYDEV_COPY_DEVICE_TO_DEVICE)) return;
+    mydev_frame frame = make_frame(buffers_, 1);
+    launch_kernel(*resolve_step(stream.device(), kCopyKernel), frame, stream);
   }
 
  private:
@@ -145,20 +150,35 @@ class HostCommand final : public Command {
     } else if (!device.host_accessible()) {
       call_staged(name_, buffers_, buffer_uses(buffers_, step_.results.size()), function, stream);
     } else {
-      call_in_order(stream, name_, [function, buffers = buffers_, &device] {
-        const HostAccess access(device);
+      call_in_order(stream, name_, [function, buffers = buffers_, results = step_.results.size(), &device] {
+        const HostAccess access(device, ranges_of(buffers, results));
         function(buffers);
       });
     }
   }
 
  private:
+  static std::vector<HostRange> ranges_of(std::span<const mydev_buffer> buffers, size_t results) {
+    std::vector<HostRange> ranges;
+    const std::vector<BufferUse> uses = buffer_uses(buffers, results);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const BufferUse& use = uses[i];
+      // Memory of the host, as devices with UNIFIED_MEMORY are given it, needs no opening.
+      if (is_scalar(buffers[i]) || use.begin == use.end || device_of_pointer(buffers[i].data) < 0) continue;
+      const uint32_t access =
+          (use.reads ? uint32_t{MYDEV_HOST_READS} : 0U) | (use.writes ? uint32_t{MYDEV_HOST_WRITES} : 0U);
+      ranges.push_back(
+          {static_cast<char*>(buffers[i].data) + use.begin, static_cast<uint64_t>(use.end - use.begin), access});
+    }
+    return ranges;
+  }
+
   const Step& step_;
   const char* name_;
   std::vector<mydev_buffer> buffers_;
 };
 
-constexpr const char *kFusedKernel = "mydev.fused", *kSmallKernel = "mydev.small_steps", *kCopyKernel = "mydev.copy";
+constexpr const char *kFusedKernel = "mydev.fused", *kSmallKernel = "mydev.small_steps";
 
 // The uses of a fused step's buffers, in all iterations.
 std::vector<BufferUse> uses_of_fused(const Step& step) {

@@ -80,11 +80,13 @@ void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, myde
   submit(stream, command, [&] { return stream.device().driver->copy(stream.handle(), dst, src, bytes, kind); });
 }
 
-void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind) {
+bool copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind) {
   const uint64_t bytes = bytes_of(dst);
-  if (bytes == 0) return;
-  if (stream.capture() != nullptr) [[unlikely]]
-    return capture_copy(stream, dst, src, kind);
+  if (bytes == 0) return true;
+  if (stream.capture() != nullptr) [[unlikely]] {
+    capture_copy(stream, dst, src, kind);
+    return true;
+  }
   const auto command = [&] {
     return CommandRecord{.kind = CommandKind::kCopy,
                          .name = copy_name(kind),
@@ -93,7 +95,13 @@ void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src
                          .src = src.data,
                          .bytes = bytes};
   };
-  submit(stream, command, [&] { return stream.device().driver->copy_strided(stream.handle(), &dst, &src, kind); });
+  bool taken = true;
+  submit(stream, command, [&] {
+    const mydev_code code = stream.device().driver->copy_strided(stream.handle(), &dst, &src, kind);
+    taken = code != MYDEV_UNIMPLEMENTED;
+    return taken ? code : MYDEV_OK;
+  });
+  return taken;
 }
 
 void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const void* src, uint64_t bytes) {

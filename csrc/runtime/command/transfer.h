@@ -18,8 +18,9 @@ MYDEV_API const char* copy_name(mydev_copy_kind kind) noexcept;
 
 // The host's side must be pinned, or the call waits (driver.h, copy).
 MYDEV_API void copy_bytes(Stream& stream, void* dst, const void* src, uint64_t bytes, mydev_copy_kind kind);
-// Copies between views of one dtype and sizes. The driver must have copy_strided.
-MYDEV_API void copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind);
+// Copies between views of one dtype and sizes. The driver must have copy_strided. Returns false, with nothing done, if
+// it does not take these views.
+MYDEV_API bool copy_views(Stream& stream, const mydev_buffer& dst, const mydev_buffer& src, mydev_copy_kind kind);
 // Copies from src's device, which is the stream's, to another. Device::reaches must be true for the two.
 MYDEV_API void copy_to_peer(Stream& stream, void* dst, const Device& dst_device, const void* src, uint64_t bytes);
 // Repeats a pattern of 1, 2, 4, 8 or 16 bytes. The driver must have fill.

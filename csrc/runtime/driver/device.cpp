@@ -109,9 +109,39 @@ HostAccess::HostAccess(Device& device) : device_(device) {
   }
 }
 
+HostAccess::HostAccess(Device& device, std::vector<HostRange> ranges)
+    : device_(device), whole_(device.driver->host_access_begin_range == nullptr) {
+  const mydev_driver_api& driver = *device.driver;
+  if (whole_) {
+    if (driver.host_access_begin == nullptr) return;
+    check_driver(device, driver.host_access_begin(device.index), "beginning host access");
+    return;
+  }
+  open_.reserve(ranges.size());
+  for (const HostRange& range : ranges) {
+    try {
+      check_driver(device, driver.host_access_begin_range(device.index, range.data, range.bytes, range.access),
+                   "beginning host access");
+    } catch (...) {
+      end();
+      throw;
+    }
+    open_.push_back(range);
+  }
+}
+
 HostAccess::~HostAccess() {
-  if (device_.driver->host_access_end != nullptr) {
-    device_.driver->host_access_end(device_.index);
+  end();
+}
+
+void HostAccess::end() noexcept {
+  const mydev_driver_api& driver = *device_.driver;
+  if (whole_) {
+    if (driver.host_access_end != nullptr) driver.host_access_end(device_.index);
+    return;
+  }
+  for (const HostRange& range : open_) {
+    driver.host_access_end_range(device_.index, range.data, range.bytes, range.access);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "mydev/driver.h"
 #include "runtime/base/api.h"
@@ -20,6 +21,10 @@ struct Device {
   mydev_device_properties properties;
   uint64_t peers;  // bit i: copy_peer reaches device i
   bool host_accessible() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_HOST_ACCESSIBLE) != 0; }
+  // The host's kernels run on the memory itself, and do so fast.
+  bool host_computes() const noexcept {
+    return host_accessible() && (properties.capabilities & MYDEV_CAPABILITY_HOST_ACCESS_SLOW) == 0;
+  }
   bool asynchronous() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_ASYNC) != 0; }
   bool launch_copies() const noexcept { return (properties.capabilities & MYDEV_CAPABILITY_LAUNCH_COPIES) != 0; }
   bool reaches(const Device& peer) const noexcept { return ((peers >> peer.index) & 1) != 0; }
@@ -54,16 +59,29 @@ MYDEV_API int exchange_current_device(int index) noexcept;  // index < 0: no cha
 // Returns what the driver knows of any pointer. The kind is ORDINARY if the driver does not know it, or none is loaded.
 MYDEV_API mydev_pointer_info driver_pointer_info(const void* pointer) noexcept;
 
-// Brackets host access to a device's memory; free if the driver needs no brackets.
+// Memory that the host is about to use; within one allocation.
+struct HostRange {
+  void* data;
+  uint64_t bytes;
+  uint32_t access;  // mydev_host_access bits
+};
+
+// Brackets host access to a device's memory; free if the driver needs no brackets. Raises the driver's failure.
 class MYDEV_API HostAccess {
  public:
-  explicit HostAccess(Device& device);
+  explicit HostAccess(Device& device);  // to all of it
+  // To these ranges, and more only if the driver opens no ranges. None of them is empty.
+  HostAccess(Device& device, std::vector<HostRange> ranges);
   ~HostAccess();
   HostAccess(const HostAccess&) = delete;
   HostAccess& operator=(const HostAccess&) = delete;
 
  private:
+  void end() noexcept;
+
   Device& device_;
+  bool whole_ = true;
+  std::vector<HostRange> open_;
 };
 
 namespace detail {

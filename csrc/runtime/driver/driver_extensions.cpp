@@ -18,9 +18,6 @@ constexpr uint64_t kMostExtensions = 256;
 #define COMPILER(name) MYDEV_TABLE_ENTRY(mydev_compiler_extension, name)
 #define PROGRAMS(name) MYDEV_TABLE_ENTRY(mydev_programs_extension, name)
 #define GRAPH(name) MYDEV_TABLE_ENTRY(mydev_graph_extension, name)
-#define VIRTUAL_MEMORY(name) MYDEV_TABLE_ENTRY(mydev_virtual_memory_extension, name)
-#define IPC(name) MYDEV_TABLE_ENTRY(mydev_ipc_extension, name)
-#define MEMORY_SPACES(name) MYDEV_TABLE_ENTRY(mydev_memory_spaces_extension, name)
 #define TELEMETRY(name) MYDEV_TABLE_ENTRY(mydev_telemetry_extension, name)
 
 constexpr std::array kProfilerEntries = {PROFILER(start), PROFILER(stop), PROFILER(set_launch_id), PROFILER(flush),
@@ -34,21 +31,14 @@ constexpr std::array kGraphEntries = {GRAPH(instantiate), GRAPH(launch), GRAPH(d
 constexpr std::array kGraphCapture = {GRAPH(capture_begin), GRAPH(capture_end)};
 constexpr std::array kGraphNodes = {GRAPH(create), GRAPH(add_launch), GRAPH(add_copy), GRAPH(add_fill)};
 constexpr std::array<EntryGroup, 2> kGraphGroups = {kGraphCapture, kGraphNodes};
-constexpr std::array kVirtualMemoryEntries = {
-    VIRTUAL_MEMORY(granularity),      VIRTUAL_MEMORY(reserve), VIRTUAL_MEMORY(release), VIRTUAL_MEMORY(physical_create),
-    VIRTUAL_MEMORY(physical_destroy), VIRTUAL_MEMORY(map),     VIRTUAL_MEMORY(unmap),   VIRTUAL_MEMORY(allow)};
-constexpr std::array kIpcEntries = {IPC(memory_export), IPC(memory_open), IPC(memory_close)};
-constexpr std::array kIpcEvents = {IPC(event_export), IPC(event_open)};
-constexpr std::array<EntryGroup, 1> kIpcGroups = {kIpcEvents};
-constexpr std::array kMemorySpacesEntries = {MEMORY_SPACES(count), MEMORY_SPACES(describe), MEMORY_SPACES(alloc),
-                                             MEMORY_SPACES(space_of)};
 constexpr std::array kTelemetryEntries = {TELEMETRY(measure)};
 
 // An extension that the runtime knows.
 struct KnownExtension {
   const char* name;
   uint32_t version;                    // the highest
-  size_t size;                         // of its table; also the least, as long as there is one version
+  size_t size;                         // of its table
+  size_t least;                        // of version 1
   std::span<const TableEntry> needed;  // entries that must be given
   std::span<const EntryGroup> groups;  // entries of which all or none are given
   bool needs_a_group;
@@ -57,34 +47,24 @@ constexpr std::array kKnownExtensions = {
     KnownExtension{MYDEV_PROFILER_EXTENSION,
                    MYDEV_PROFILER_VERSION,
                    sizeof(mydev_profiler_extension),
+                   sizeof(mydev_profiler_extension),
                    kProfilerEntries,
                    {},
                    false},
     KnownExtension{MYDEV_COMPILER_EXTENSION,
                    MYDEV_COMPILER_VERSION,
                    sizeof(mydev_compiler_extension),
+                   offsetof(mydev_compiler_extension, properties),
                    kCompilerEntries,
                    {},
                    false},
-    KnownExtension{MYDEV_PROGRAMS_EXTENSION, MYDEV_PROGRAMS_VERSION, sizeof(mydev_programs_extension), kProgramsEntries,
-                   kProgramsGroups, false},
-    KnownExtension{MYDEV_GRAPH_EXTENSION, MYDEV_GRAPH_VERSION, sizeof(mydev_graph_extension), kGraphEntries,
-                   kGraphGroups, true},
-    KnownExtension{MYDEV_VIRTUAL_MEMORY_EXTENSION,
-                   MYDEV_VIRTUAL_MEMORY_VERSION,
-                   sizeof(mydev_virtual_memory_extension),
-                   kVirtualMemoryEntries,
-                   {},
-                   false},
-    KnownExtension{MYDEV_IPC_EXTENSION, MYDEV_IPC_VERSION, sizeof(mydev_ipc_extension), kIpcEntries, kIpcGroups, false},
-    KnownExtension{MYDEV_MEMORY_SPACES_EXTENSION,
-                   MYDEV_MEMORY_SPACES_VERSION,
-                   sizeof(mydev_memory_spaces_extension),
-                   kMemorySpacesEntries,
-                   {},
-                   false},
+    KnownExtension{MYDEV_PROGRAMS_EXTENSION, MYDEV_PROGRAMS_VERSION, sizeof(mydev_programs_extension),
+                   sizeof(mydev_programs_extension), kProgramsEntries, kProgramsGroups, false},
+    KnownExtension{MYDEV_GRAPH_EXTENSION, MYDEV_GRAPH_VERSION, sizeof(mydev_graph_extension),
+                   sizeof(mydev_graph_extension), kGraphEntries, kGraphGroups, true},
     KnownExtension{MYDEV_TELEMETRY_EXTENSION,
                    MYDEV_TELEMETRY_VERSION,
+                   sizeof(mydev_telemetry_extension),
                    sizeof(mydev_telemetry_extension),
                    kTelemetryEntries,
                    {},
@@ -125,8 +105,8 @@ std::vector<std::byte> load_table(const std::string& driver, const mydev_driver_
   const auto* head = static_cast<const mydev_extension_head*>(api.extension(known.name, version));
   require(head != nullptr, driver, "it lists the extension '", known.name, "' and gives no table for version ", version,
           ": its entry `extension` returned NULL; give the table, or do not list the extension");
-  require(head->struct_size >= known.size, driver, "the table of its extension '", known.name, "' has struct_size ",
-          head->struct_size, ", version 1 has ", known.size, "; set it to sizeof");
+  require(head->struct_size >= known.least, driver, "the table of its extension '", known.name, "' has struct_size ",
+          head->struct_size, ", version 1 has ", known.least, "; set it to sizeof");
   require(head->version >= 1 && head->version <= version, driver, "the table of its extension '", known.name,
           "' says version ", head->version, ", asked was for at most ", version);
   out_version = head->version;

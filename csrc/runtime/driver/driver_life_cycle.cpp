@@ -98,6 +98,9 @@ constexpr mydev_driver_api kForkedDriver = {
     .extensions = nullptr,
     .num_extensions = 0,
     .extension = nullptr,
+    .list_kernels = nullptr,
+    .host_access_begin_range = refuse,
+    .host_access_end_range = refuse,
 };
 
 void after_fork_in_child() {

@@ -60,7 +60,8 @@ constexpr std::array kRequiredEntries = {
 constexpr std::array kHostMemory = {ENTRY(host_alloc), ENTRY(host_free)};
 constexpr std::array kHostAccess = {ENTRY(host_access_begin), ENTRY(host_access_end)};
 constexpr std::array kHostRegistration = {ENTRY(host_register), ENTRY(host_unregister)};
-constexpr std::array<EntryGroup, 3> kPairs = {kHostMemory, kHostAccess, kHostRegistration};
+constexpr std::array kHostRanges = {ENTRY(host_access_begin_range), ENTRY(host_access_end_range)};
+constexpr std::array<EntryGroup, 4> kPairs = {kHostMemory, kHostAccess, kHostRegistration, kHostRanges};
 #undef ENTRY
 
 bool file_exists(const std::string& path) {
@@ -139,6 +140,9 @@ void check_entries(const std::string& name, const mydev_driver_api& api) {
     MYDEV_CHECK(entries_given(&api, pair) != 1, MYDEV_FAILED_PRECONDITION, "driver '", name, "' gives only one of ",
                 names_of(pair), "; mydev/driver.h wants both or neither");
   }
+  MYDEV_CHECK(api.host_access_begin_range == nullptr || api.host_access_begin != nullptr, MYDEV_FAILED_PRECONDITION,
+              "driver '", name, "' gives ", names_of(kHostRanges), " without ", names_of(kHostAccess),
+              "; mydev/driver.h wants these too, for memory that the runtime does not know beforehand");
 }
 
 }  // namespace

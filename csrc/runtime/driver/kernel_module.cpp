@@ -74,6 +74,34 @@ std::vector<std::string> compiler_languages(const Device& device) {
   return languages;
 }
 
+mydev_compiler_properties compiler_properties(const Device& device) {
+  const mydev_compiler_extension& compiler = *compiler_of(device);
+  mydev_compiler_properties properties{
+      .struct_size = sizeof(mydev_compiler_properties),
+      .max_group = {1024, 1024, 1024},
+      .max_group_threads = 1024,
+      .max_grid = {UINT32_MAX, UINT32_MAX, UINT32_MAX},
+      .features = MYDEV_COMPILER_F64 | MYDEV_COMPILER_ATOMIC_F32 | MYDEV_COMPILER_ATOMIC_S64};
+  if (compiler.properties == nullptr) return properties;
+  check_driver(device, compiler.properties(device.index, &properties), "asking for the compiler's properties");
+  const auto require = [&](bool condition, const auto&... what) {
+    MYDEV_CHECK(condition, MYDEV_FAILED_PRECONDITION, "driver '", device.driver->name,
+                "': the properties of its compiler have ", what...);
+  };
+  for (int d = 0; d < 3; ++d) {
+    require(properties.max_group[d] != 0 && properties.max_grid[d] != 0, "max_group or max_grid 0 in dimension ", d,
+            "; 1 is the least");
+  }
+  require(properties.max_group_threads != 0, "max_group_threads 0; 1 is the least");
+  require(properties.preferred_group_threads <= properties.max_group_threads &&
+              properties.subgroup_size <= properties.max_group_threads,
+          "preferred_group_threads ", properties.preferred_group_threads, " and subgroup_size ",
+          properties.subgroup_size, ", more than max_group_threads ", properties.max_group_threads);
+  require(properties.parameters <= MYDEV_PARAMETERS_BASE_AND_OFFSET, "parameters ", properties.parameters,
+          "; see mydev_parameter_form");
+  return properties;
+}
+
 // --- modules ---------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<KernelModule> KernelModule::compile(Device& device, const std::string& language,

@@ -10,7 +10,7 @@
 
 namespace mydev {
 
-enum class DtypeKind : uint8_t { kBool, kSigned, kUnsigned, kFloat, kNarrowFloat, kComplex, kToken };
+enum class DtypeKind : uint8_t { kBool, kSigned, kUnsigned, kFloat, kNarrowFloat, kComplex, kToken, kBits };
 
 struct DtypeRow {
   mydev_dtype dtype;
@@ -40,6 +40,18 @@ inline constexpr std::array kDtypes = {
     DtypeRow{MYDEV_C128, "c128", "complex128", 16, DtypeKind::kComplex},
     DtypeRow{MYDEV_F8E5M2, "f8e5m2", "float8_e5m2", 1, DtypeKind::kNarrowFloat},
     DtypeRow{MYDEV_F8E4M3FN, "f8e4m3fn", "float8_e4m3fn", 1, DtypeKind::kNarrowFloat},
+    // Bytes to those who compute in none of them: no contract has them.
+    DtypeRow{MYDEV_S4, "s4", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_U4, "u4", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F8E4M3B11FNUZ, "f8e4m3b11fnuz", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F8E5M2FNUZ, "f8e5m2fnuz", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F8E4M3FNUZ, "f8e4m3fnuz", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_S2, "s2", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_U2, "u2", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F8E4M3, "f8e4m3", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F8E3M4, "f8e3m4", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F4E2M1FN, "f4e2m1fn", nullptr, 1, DtypeKind::kBits},
+    DtypeRow{MYDEV_F8E8M0FNU, "f8e8m0fnu", nullptr, 1, DtypeKind::kBits},
 };
 
 // The set of all element types of a kind, as operands declare it.
@@ -54,7 +66,7 @@ constexpr uint64_t dtypes_of(DtypeKind kind) noexcept {
 namespace detail {
 // By value of the enumeration; gaps are invalid.
 inline constexpr auto kDtypeByValue = [] {
-  std::array<DtypeRow, MYDEV_F8E4M3FN + 1> table{};
+  std::array<DtypeRow, MYDEV_F8E8M0FNU + 1> table{};
   table.fill({MYDEV_DTYPE_INVALID, "invalid", nullptr, 0, DtypeKind::kToken});
   for (const DtypeRow& row : kDtypes) table[row.dtype] = row;
   return table;

@@ -210,6 +210,43 @@ mydev_code host_access_end(int32_t device) {
   });
 }
 
+// Returns the device's ranges of host access, if the arguments of an entry for them make sense. Under the mutex.
+int64_t& checked_ranges(State& self, int32_t device, uint64_t bytes, uint32_t access) {
+  int64_t& open = self.objects.device(device).host_ranges;
+  require(self.objects.has(device, MYDEV_CAPABILITY_HOST_ACCESSIBLE), MYDEV_INVALID_ARGUMENT, "device ", device,
+          " is not HOST_ACCESSIBLE; copy the memory instead");
+  require(bytes > 0 && access != 0 && (access & ~(MYDEV_HOST_READS | MYDEV_HOST_WRITES)) == 0, MYDEV_INVALID_ARGUMENT,
+          bytes, " bytes with access ", access, "; see mydev_host_access");
+  return open;
+}
+
+mydev_code host_access_begin_range(int32_t device, void* pointer, uint64_t bytes, uint32_t access) {
+  State& self = state();
+  return checked("host_access_begin_range", [&] {
+    {
+      const std::lock_guard lock(self.mutex);
+      checked_ranges(self, device, bytes, access);
+    }
+    const mydev_code code = self.driver.host_access_begin_range(device, pointer, bytes, access);
+    const std::lock_guard lock(self.mutex);
+    if (code == MYDEV_OK) ++self.objects.device(device).host_ranges;
+    return code;
+  });
+}
+
+mydev_code host_access_end_range(int32_t device, void* pointer, uint64_t bytes, uint32_t access) {
+  State& self = state();
+  return checked("host_access_end_range", [&] {
+    {
+      const std::lock_guard lock(self.mutex);
+      int64_t& open = checked_ranges(self, device, bytes, access);
+      require(open > 0, MYDEV_FAILED_PRECONDITION, "device ", device, " has no range that was begun");
+      --open;
+    }
+    return self.driver.host_access_end_range(device, pointer, bytes, access);
+  });
+}
+
 }  // namespace
 
 void put_memory_checks(mydev_driver_api& table) {
@@ -228,6 +265,10 @@ void put_memory_checks(mydev_driver_api& table) {
   if (table.host_access_begin != nullptr) {
     table.host_access_begin = host_access_begin;
     table.host_access_end = host_access_end;
+  }
+  if (table.host_access_begin_range != nullptr) {
+    table.host_access_begin_range = host_access_begin_range;
+    table.host_access_end_range = host_access_end_range;
   }
 }
 

@@ -141,11 +141,12 @@ const void* extension(const char* name, uint32_t version) {
   const void* table = self.driver.extension(name, version);
   const auto* theirs = static_cast<const mydev_compiler_extension*>(table);
   if (theirs == nullptr || std::strcmp(name, MYDEV_COMPILER_EXTENSION) != 0 ||
-      theirs->head.struct_size < sizeof(*theirs)) {
+      theirs->head.struct_size < offsetof(mydev_compiler_extension, properties)) {
     return table;
   }
   static mydev_compiler_extension ours;
-  self.compiler = ours = *theirs;
+  std::memcpy(&ours, theirs, std::min(theirs->head.struct_size, sizeof(ours)));
+  self.compiler = ours;
   const auto put = [](auto& entry, auto check) { entry = entry != nullptr ? check : nullptr; };
   ours.head.struct_size = sizeof(ours);
   put(ours.languages, languages);

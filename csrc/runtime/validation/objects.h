@@ -29,6 +29,7 @@ struct Space {
   IntervalMap<Allocation> allocations;
   uint64_t allocated = 0;
   int64_t host_accesses = 0;  // begun and not ended
+  int64_t host_ranges = 0;    // the same of ranges
   int64_t streams_made = 0;
   AccessHistory history;
 };

@@ -70,6 +70,8 @@ Evaluation make_evaluation(const Module& module, const Operation& op) {
     case Operator::kCustomCall:
       if (op.string("call_target_name") == kApproxTopK) return evaluate_approx_top_k(module, op);
       op.fail(MYDEV_UNIMPLEMENTED, "is not computed by an evaluation");
+    case Operator::kBitcastConvert:
+      return evaluate_bitcast_convert(op);
     case Operator::kDynamicPad:
       return evaluate_dynamic_pad(op);
     case Operator::kRealDynamicSlice:

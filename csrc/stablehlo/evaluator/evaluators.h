@@ -17,6 +17,8 @@ Evaluation evaluate_gather(const Operation& op);
 Evaluation evaluate_scatter(const Module& module, const Operation& op);
 Evaluation evaluate_dynamic_slice(const Operation& op);
 Evaluation evaluate_dynamic_update_slice(const Operation& op);
+// bits.cpp
+Evaluation evaluate_bitcast_convert(const Operation& op);
 // dynamic_shapes.cpp
 Evaluation evaluate_dynamic_pad(const Operation& op);
 Evaluation evaluate_real_dynamic_slice(const Operation& op);

@@ -290,6 +290,82 @@ TEST_F(DriverKernels, WithoutDtypesInTheirLimitsTakeTheUsualOnes) {
   EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(usual, 1)), "");
 }
 
+// The driver's record of a name of which it has none, with limits of single operands.
+struct LimitedRecord {
+  LimitedRecord(const char* name, std::vector<mydev_operand_limits> own) : operands(std::move(own)) {
+    for (const mydev_operand_limits& each : operands) list.push_back(&each);
+    limits = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F16), 2, MYDEV_LIMIT_DENSE, list.data(), list.size()};
+    kernel = {.struct_size = sizeof(mydev_kernel), .name = name, .runs = MYDEV_RUNS_DRIVER, .limits = &limits};
+  }
+  std::vector<mydev_operand_limits> operands;
+  std::vector<const mydev_operand_limits*> list;
+  mydev_limits limits;
+  mydev_kernel kernel;
+};
+
+constexpr mydev_operand_limits limits_of(const char* name, uint64_t dtypes, int32_t rank_max = -1, uint32_t flags = 0) {
+  return {sizeof(mydev_operand_limits), name, dtypes, rank_max, flags};
+}
+
+TEST_F(DriverKernels, HaveLimitsOfSingleOperands) {
+  static const LimitedRecord gather("mydev.gather", {limits_of("index", MYDEV_DTYPE_BIT(MYDEV_S64), 1)});
+  const Launchable* kernel = find_launchable(device(0), "mydev.gather", &gather.kernel, nullptr, "");
+  EXPECT_EQ(kernel->plain, nullptr);
+  EXPECT_EQ(kernel->dtypes_of_driver, MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_S64));
+  const auto refusal = [&](mydev_buffer out, mydev_buffer x, mydev_buffer index) {
+    const std::vector<mydev_buffer> buffers = {out, x, index};
+    return declared_refusal(kernel->candidates.front(), make_frame(buffers, 1));
+  };
+  const mydev_buffer half = buffer(MYDEV_F16), wide = buffer(MYDEV_S64);
+  mydev_buffer row = wide;
+  row.rank = 1;
+  row.strides = kDense.data() + 1;
+  EXPECT_EQ(refusal(half, half, row), "");
+  EXPECT_EQ(refusal(half, wide, row), "takes f16 as 'in', and operand 0 is s64");
+  EXPECT_EQ(refusal(half, half, half), "takes up to 1 dimensions as 'index', and operand 1 has 2");
+  row.dtype = MYDEV_F16;
+  EXPECT_EQ(refusal(half, half, row), "takes s64 as 'index', and operand 1 is f16");
+}
+
+TEST_F(DriverKernels, HaveLimitsOfLists) {
+  static const LimitedRecord joined("mydev.concatenate", {limits_of("in", MYDEV_DTYPE_BIT(MYDEV_F32))});
+  const Launchable* kernel = find_launchable(device(0), "mydev.concatenate", &joined.kernel, nullptr, "");
+  const mydev_buffer half = buffer(MYDEV_F16), single = buffer(MYDEV_F32);
+  const std::vector<mydev_buffer> good = {half, single, single}, bad = {half, single, half};
+  EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(good, 1)), "");
+  EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(bad, 1)),
+            "takes f32 as 'in', and operand 1 is f16");
+}
+
+TEST_F(DriverKernels, WithLimitsThatTheContractDoesNotHaveAreRefused) {
+  const auto refuse = [](const mydev_operand_limits& own, const char* message) {
+    const LimitedRecord record("mydev.gather", {own});
+    expect_error(error_of([&] { find_launchable(device(0), "mydev.gather", &record.kernel, nullptr, ""); }),
+                 MYDEV_INVALID_ARGUMENT, message);
+  };
+  refuse(limits_of("indices", 0), "'mydev.gather' of driver 'discrete': its limits name the operand 'indices'");
+  refuse(limits_of("index", MYDEV_DTYPE_BIT(MYDEV_F32) | MYDEV_DTYPE_BIT(MYDEV_S64)), "it takes f32 as 'index', which");
+  refuse(limits_of("index", 0, -2), "its limits have rank_max -2");
+  refuse(limits_of("index", 0, -1, 64), "unknown limits 64");
+  const LimitedRecord nameless("test.nameless", {limits_of("x", 0)});
+  expect_error(error_of([&] { find_launchable(device(0), "test.nameless", &nameless.kernel, nullptr, ""); }),
+               MYDEV_INVALID_ARGUMENT, "neither a contract nor a signature");
+}
+
+TEST_F(DriverKernels, WithLimitsOfVersionOneHaveNoneOfOperands) {
+  static LimitedRecord old("mydev.gather", {limits_of("index", MYDEV_DTYPE_BIT(MYDEV_S64))});
+  old.limits.struct_size = offsetof(mydev_limits, operands);  // as 1.1 wrote it
+  const Launchable* kernel = find_launchable(device(0), "mydev.gather", &old.kernel, nullptr, "");
+  EXPECT_TRUE(kernel->candidates.front().operand_limits.empty());
+}
+
+TEST_F(DriverKernels, AreListed) {
+  const std::vector<const mydev_kernel*> listed = drivers_kernels(device(0));
+  ASSERT_EQ(listed.size(), 8U);
+  EXPECT_STREQ(listed.front()->name, "conformance.scale");
+  EXPECT_STREQ(listed[1]->name, "mydev.add");
+}
+
 TEST_F(DriverKernels, ThatContradictThemselvesAreRefusedWithTheDriversName) {
   mydev_kernel odd = *device(0).driver->find_kernel(0, "mydev.add");
   odd.runs = 77;

@@ -77,7 +77,7 @@ TEST(DriverLoader, RefusesASharedObjectThatIsNoDriver) {
 
 TEST(DriverLoader, RefusesAnotherVersion) {
   const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "version");
-  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.1 of mydev/driver.h");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "is built for version 2.2 of mydev/driver.h");
 }
 
 TEST(DriverLoader, RefusesADriverThatRefusesUs) {
@@ -112,7 +112,8 @@ TEST_P(RequiredEntry, ItsAbsenceIsNamed) {
 class PairedEntry : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Entries, PairedEntry,
                          testing::Values("host_alloc", "host_free", "host_access_begin", "host_access_end",
-                                         "host_register", "host_unregister"),
+                                         "host_register", "host_unregister", "host_access_begin_range",
+                                         "host_access_end_range"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(PairedEntry, IsRefusedAlone) {
@@ -123,12 +124,18 @@ TEST_P(PairedEntry, IsRefusedAlone) {
 class OptionalEntry : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Entries, OptionalEntry,
                          testing::Values("memory_info", "copy_peer", "stream_status", "stream_host_call",
-                                         "event_on_done", "copy_strided", "peer_access", "pointer_info"),
+                                         "event_on_done", "copy_strided", "peer_access", "pointer_info",
+                                         "list_kernels"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(OptionalEntry, MayBeAbsent) {
   const ScopedVariable defect("BROKEN_DRIVER_DEFECT", GetParam());
   EXPECT_STREQ(load_driver(kBrokenDriver).api.name, "broken");
+}
+
+TEST(DriverLoader, RefusesRangesWithoutTheWholeOfHostAccess) {
+  const ScopedVariable defect("BROKEN_DRIVER_DEFECT", "host_access_begin+host_access_end");
+  expect_refusal(kBrokenDriver, MYDEV_FAILED_PRECONDITION, "host_access_end_range without host_access_begin");
 }
 
 // --- extensions ------------------------------------------------------------------------------------------------------
@@ -188,9 +195,17 @@ TEST(OlderDriver, HasPropertiesThatTheRuntimeFillsIn) {
   EXPECT_NE(std::memcmp(first.uuid, second.uuid, sizeof(first.uuid)), 0);
 }
 
+TEST(OlderDriver, HasNoneOfTheEntriesOfTheLastVersion) {
+  const OpenDriver& driver = load_driver(built_file("drivers/discrete_driver_1_1.so"));
+  EXPECT_EQ(driver.api.version_minor, 1U);
+  EXPECT_EQ(driver.api.list_kernels, nullptr);
+  EXPECT_EQ(driver.api.host_access_begin_range, nullptr);
+  EXPECT_EQ(driver.api.host_access_end_range, nullptr);
+}
+
 TEST(NewerDriver, IsReadAsFarAsItIsKnown) {
-  const OpenDriver& driver = load_driver(built_file("drivers/discrete_driver_1_2.so"));
-  EXPECT_EQ(driver.api.version_minor, 2U);
+  const OpenDriver& driver = load_driver(built_file("drivers/discrete_driver_1_3.so"));
+  EXPECT_EQ(driver.api.version_minor, 3U);
   ASSERT_EQ(driver.extensions.size(), 2U);
   EXPECT_EQ(driver.extensions[0].version, 1U) << "of a profiler that knows version 2";
   EXPECT_TRUE(driver.extensions[0].known());
@@ -232,6 +247,11 @@ std::vector<std::string> use_everything() {
     check(device(0).driver->host_free(pinned, host.size()));
   });
   attempt([&] { const HostAccess access(device(0)); });
+  attempt([&] { const HostAccess access(device(0), {{data, host.size(), MYDEV_HOST_READS}}); });
+  attempt([&] {
+    const mydev_kernel* const* kernels = nullptr;
+    check(device(0).driver->list_kernels(0, &kernels));
+  });
   attempt([&] {
     check(
         device(0).driver->copy(default_stream(0).handle(), data, host.data(), host.size(), MYDEV_COPY_HOST_TO_DEVICE));
@@ -298,18 +318,20 @@ std::vector<std::string> use_everything() {
 }
 
 class FailingEntry : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
-INSTANTIATE_TEST_SUITE_P(
-    Entries, FailingEntry,
-    testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc", "host_free",
-                                     "host_access_begin", "copy", "copy_peer", "fill", "stream_create",
-                                     "stream_destroy", "stream_query", "stream_synchronize", "stream_wait_event",
-                                     "event_create", "event_record", "event_query", "event_synchronize",
-                                     "event_elapsed", "launch", "stream_status", "stream_host_call", "event_on_done",
-                                     "copy_strided", "host_register", "pointer_info"),
-                     testing::Values("", "async,")),
-    [](const auto& test) {
-      return std::string(std::get<0>(test.param)) + (*std::get<1>(test.param) != '\0' ? "_async" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Entries, FailingEntry,
+                         testing::Combine(testing::Values("memory_alloc", "memory_free", "memory_info", "host_alloc",
+                                                          "host_free", "host_access_begin", "host_access_begin_range",
+                                                          "list_kernels", "copy", "copy_peer", "fill", "stream_create",
+                                                          "stream_destroy", "stream_query", "stream_synchronize",
+                                                          "stream_wait_event", "event_create", "event_record",
+                                                          "event_query", "event_synchronize", "event_elapsed", "launch",
+                                                          "stream_status", "stream_host_call", "event_on_done",
+                                                          "copy_strided", "host_register", "pointer_info"),
+                                          testing::Values("", "async,")),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) +
+                                  (*std::get<1>(test.param) != '\0' ? "_async" : "");
+                         });
 
 TEST_P(FailingEntry, IsReportedOnceAndTheProcessStaysUsable) {
   const auto& [entry, mode] = GetParam();

@@ -46,6 +46,7 @@ enum class Fault {
   kOneGroup,        // of those that the geometry has
   kAnyKernel,       // for a name that the module does not have
   kSilentCompiler,  // says that bad source is an error of its own
+  kStrangeKernel,   // lists a kernel that is not found
   // the process
   kHang,
   kAbort,
@@ -77,6 +78,7 @@ constexpr std::array kFaults = {
     NamedFault{"one_group", Fault::kOneGroup},
     NamedFault{"any_kernel", Fault::kAnyKernel},
     NamedFault{"silent_compiler", Fault::kSilentCompiler},
+    NamedFault{"strange_kernel", Fault::kStrangeKernel},
     NamedFault{"hang", Fault::kHang},
     NamedFault{"abort", Fault::kAbort},
     NamedFault{"exit", Fault::kExit},
@@ -256,6 +258,14 @@ mydev_code launch_compiled(mydev_stream stream, const mydev_kernel* kernel, myde
   return compiler->launch(stream, kernel, frame, &given);
 }
 
+mydev_code list_kernels(int32_t device, const mydev_kernel* const** out_kernels) {
+  static constexpr mydev_kernel kStrange = {.struct_size = sizeof(mydev_kernel), .name = "strange.kernel"};
+  static constexpr std::array<const mydev_kernel*, 2> kListed = {&kStrange, nullptr};
+  if (chosen != Fault::kStrangeKernel) return wrapped->list_kernels(device, out_kernels);
+  *out_kernels = kListed.data();
+  return MYDEV_OK;
+}
+
 const void* extension(const char* name, uint32_t version) {
   const void* table = wrapped->extension(name, version);
   if (table == nullptr || std::strcmp(name, MYDEV_COMPILER_EXTENSION) != 0) return table;
@@ -296,5 +306,6 @@ extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t vers
   if (wrapped->event_on_done != nullptr) api.event_on_done = event_on_done;
   api.launch = launch;
   if (wrapped->extension != nullptr) api.extension = extension;
+  if (wrapped->list_kernels != nullptr) api.list_kernels = list_kernels;
   return &api;
 }

@@ -1,6 +1,6 @@
-// The discrete driver as another minor version of mydev/driver.h would have built it: MYDEV_TEST_MINOR is 0 or 2. The
-// bytes beyond the table of 1.0 are no functions. Version 2 has entries that no one knows yet, and an extension of a
-// version to come.
+// The discrete driver as another minor version of mydev/driver.h would have built it: MYDEV_TEST_MINOR is 0, 1
+// or 3. The bytes beyond the tables of 1.0 and 1.1 are no functions. Version 3 has entries that no one knows yet, and
+// an extension of a version to come.
 #include <array>
 #include <cstring>
 
@@ -45,8 +45,9 @@ extern "C" MYDEV_EXPORT const mydev_driver_api* mydev_driver_query(uint32_t vers
   table.beyond.fill(kNoFunctions);
   table.api = *discrete_driver_query(version_major, version_minor);
   table.api.version_minor = MYDEV_TEST_MINOR;
-  if (MYDEV_TEST_MINOR == 0) {
-    table.api.struct_size = offsetof(mydev_driver_api, stream_status);
+  if (MYDEV_TEST_MINOR < MYDEV_DRIVER_VERSION_MINOR) {
+    table.api.struct_size =
+        MYDEV_TEST_MINOR == 0 ? offsetof(mydev_driver_api, stream_status) : offsetof(mydev_driver_api, list_kernels);
     std::memset(reinterpret_cast<char*>(&table.api) + table.api.struct_size, 1,
                 sizeof(mydev_driver_api) - table.api.struct_size);
   } else {

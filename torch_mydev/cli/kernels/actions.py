@@ -72,7 +72,8 @@ def _list(options: argparse.Namespace) -> int:
     names = [name for name in custom_call.kernels() if options.pattern in name]
     hidden = 0 if options.all else sum(name.startswith(_BUILT_IN) for name in names)
     shown = names if options.all else [name for name in names if not name.startswith(_BUILT_IN)]
-    infos = [custom_call.kernel_info(name) for name in shown]
+    infos: list[Any] = [info for info in custom_call.drivers_kernels() if options.pattern in info["name"]]
+    infos += [custom_call.kernel_info(name) for name in shown]
     if options.json:
         print_json(infos)
         return 0
@@ -87,7 +88,11 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _summary(info: Any) -> str:
-    """A line about a kernel: its own, or what its contract says that it takes."""
+    """A line about a kernel: the dtypes that a driver's takes, its own words, or what its contract says."""
+    limits = info.get("limits")
+    if limits and (limits["dtypes"] or limits["operands"]):
+        own = [f"{name}: {' '.join(of['dtypes'])}" for name, of in limits["operands"].items() if of["dtypes"]]
+        return "; ".join(filter(None, [" ".join(limits["dtypes"] or ()), *own]))
     return str(info["doc"] or (info["contract"] or {}).get("operands", ""))
 
 
@@ -264,7 +269,7 @@ _RESULT = _argument(
 ACTIONS = (
     _Action(
         "list",
-        "the kernels that there are",
+        "the kernels that there are, and those that the driver brings",
         _list,
         (
             _argument("pattern", nargs="?", default="", metavar="TEXT", help="those with this in their name"),

@@ -11,7 +11,7 @@ import copy
 import functools
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -28,7 +28,7 @@ from torch_mydev.compile.decompositions import DecompositionTable, give_table_a_
 from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.graph_devices import graph_devices, several_devices
 from torch_mydev.compile.kernels import scheduling
-from torch_mydev.compile.kernels.library import collected_calls, language_of
+from torch_mydev.compile.kernels.library import collected_calls, language_of, prelude_of
 from torch_mydev.compile.kernels.preludes import PRELUDES
 from torch_mydev.compile.kernels.recorded_graph import RecordedGraph, is_recordable
 from torch_mydev.compile.kernels.types import MEMORY_TYPES
@@ -138,13 +138,14 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_imag
     for op in whole - lowering.lowerings.keys():
         # Registered here, since Inductor's implicit fallback is an error if the variable CI is set.
         lowering.make_fallback(op, lowering.constrain_to_fx_strides, warn=False, override_decomp=True)  # type: ignore[no-untyped-call]
+    types = set(MEMORY_TYPES) if prelude_of(device.index).f64 else set(MEMORY_TYPES) - {torch.float64}
     for module in graph.modules():
         if isinstance(module, GraphModule):
             for node in module.graph.nodes:
                 if (
                     node.op == "call_function"
                     and isinstance(node.target, OpOverload)
-                    and (node.target in whole or _is_left(node, converts_images))
+                    and (node.target in whole or _is_left(node, types, converts_images))
                 ):
                     node.meta["should_fallback"] = True
 
@@ -160,7 +161,8 @@ _CONVOLUTION_BACKWARD, _CONVOLUTION = "convolution_backward", "convolution"
 _DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
 
 
-def _is_left(node: Node, converts_images: bool) -> bool:
+def _is_left(node: Node, types: Container[torch.dtype], converts_images: bool) -> bool:
+    """``types``: that generated code computes in."""
     name = node.target._schema.name.partition("::")[2]  # type: ignore[union-attr]
     if name in _SPECIAL or name == _CONVOLUTION_BACKWARD or (name == _CONVOLUTION and not converts_images):
         return True
@@ -170,7 +172,7 @@ def _is_left(node: Node, converts_images: bool) -> bool:
             return rounding == "floor"  # Inductor's is not eager mode's for infinities
         divisor = node.args[1]
         return isinstance(divisor, Node) or not divisor
-    return any(dtype not in MEMORY_TYPES and not dtype.is_complex for dtype in _dtypes(node))
+    return any(dtype not in types and not dtype.is_complex for dtype in _dtypes(node))
 
 
 def _dtypes(node: Node) -> set[torch.dtype]:

@@ -32,6 +32,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_mydev.compile.kernels.accumulators import Accumulator, make_accumulator
 from torch_mydev.compile.kernels.kept_rows import KeptRows
+from torch_mydev.compile.kernels.library import prelude_of
 from torch_mydev.compile.kernels.loops import Loop, make_loop
 from torch_mydev.compile.kernels.operators import Operators
 from torch_mydev.compile.kernels.printer import IndexPrinter
@@ -115,6 +116,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         self.cse = TypedCSE("", self.suffix)
         for tree in self.range_trees:
             tree.is_loop = _is_reduced(tree)  # sections end where reductions do
+        self.prelude = prelude_of(V.graph.get_current_device_or_throw().index or 0)
         self.reduces = self.features.is_reduction()
         self.by_group = self.reduces
         self.checks = False
@@ -206,6 +208,9 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
             return f"{element} = {stored(value, dtype)};"
         if mode != "atomic_add" or dtype not in _ATOMIC:
             raise NotImplementedError(f"generated kernels have no {mode} of {dtype}")
+        wide = dtype in (torch.float64, torch.int64)
+        if dtype is not torch.int32 and not (self.prelude.atomic_s64 if wide else self.prelude.atomic_f32):
+            raise NotImplementedError(f"the device's compiler has no atomic addition of {dtype}")
         return f"atomic_add_{memory_type(dtype)}(&{element}, {converted(value, upcast_compute_type(dtype))});"
 
     def _element(self, pointer: str, index: sympy.Expr, dtype: torch.dtype) -> str:
@@ -302,6 +307,8 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         self.signature = signature_of(
             self.args, self._host_numbers, self.removed_buffers, self._updated | self._read_places
         )
+        if not self.prelude.f64 and any(kind == "f" for _, _, kind in self.signature.numbers):
+            raise NotImplementedError("the device's compiler takes no number in float64")
         code = IndentedBuffer()
         code.writeline(f"KERNEL({name}, {', '.join(self.signature.declarations())}) {{")
         with code.indent():
@@ -309,7 +316,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
                 code.writeline("SCRATCH;")
             if self.checks:
                 code.writeline("CHECKS_OPEN;")
-            code.writelines([*reading_pointers(self.args, self._read_places)])
+            code.writelines([*self.signature.pointers(), *reading_pointers(self.args, self._read_places)])
             for size in self.args.sizevars.values():
                 if not size.startswith("f"):
                     code.writeline(f"const {self.index_dtype} {size} = ({self.index_dtype}){size}_given;")

@@ -39,6 +39,11 @@ def language_of(index: int) -> str:
     return next(language for language in known if language in PRELUDES)
 
 
+def prelude_of(index: int) -> Prelude:
+    """The language of language_of, for the device's compiler."""
+    return PRELUDES[language_of(index)].fitted(_C.compiler_properties(index))
+
+
 class Kernel:
     """A kernel that generated code launches once its library is compiled."""
 
@@ -66,14 +71,14 @@ class Kernel:
     def launch_groups(self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int) -> None:
         """A group for each result."""
         if rows > 0:
-            self._launch(tensors, numbers, (rows, 1, 1), (self._prelude.threads(self._prelude.lanes), 1, 1))
+            self._launch(tensors, numbers, self._prelude.grid(rows), (self._prelude.threads(self._prelude.lanes), 1, 1))
 
     def _launch_pieces(
         self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int, piece: int
     ) -> None:
         groups = rows * -(-length // piece)
         if groups > 0:
-            self._launch(tensors, numbers, (groups, 1, 1), (self._prelude.threads(piece), 1, 1))
+            self._launch(tensors, numbers, self._prelude.grid(groups), (self._prelude.threads(piece), 1, 1))
 
 
 class KernelLibrary:
@@ -84,7 +89,7 @@ class KernelLibrary:
         self._kernels: list[Kernel] = []
         self.calls: list[str] = []  #: the device's own operators that the graph's code calls
         self._language = language_of(index)
-        self._prelude = PRELUDES[self._language]
+        self._prelude = prelude_of(index)
 
     def kernel(self, name: str, counts: Sequence[int], numbers: str, source: str) -> Kernel:
         kernel = Kernel(name, counts, numbers, source, self._prelude)
@@ -105,7 +110,7 @@ class KernelLibrary:
                 list(pool.map(self._compile_part, parts))
 
     def _compile_part(self, kernels: Sequence[Kernel]) -> None:
-        source = self._prelude.text + "".join(kernel.source for kernel in kernels)
+        source = self._prelude.source + "".join(kernel.source for kernel in kernels)
         module = _C.compile_kernels(self._index, self._language, source)
         for kernel in kernels:
             kernel.take(module)

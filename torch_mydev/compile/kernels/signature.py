@@ -24,14 +24,21 @@ _python = PythonPrinter().doprint
 class Signature:
     """The function's parameters, and what a call gives for them."""
 
-    results: list[tuple[str, str]] = field(default_factory=list)  #: name outside, declaration
+    results: list[tuple[str, str]] = field(default_factory=list)  #: name outside; type in memory and name inside
     updated: list[tuple[str, str]] = field(default_factory=list)
     operands: list[tuple[str, str]] = field(default_factory=list)
     numbers: list[tuple[str, str, str]] = field(default_factory=list)  #: value outside, declaration, kind
 
     def declarations(self) -> list[str]:
-        pointers = [*self.results, *self.updated, *self.operands]
-        return [text for _, text in pointers] + [text for _, text, _ in self.numbers]
+        return self._pointers("PARAMETER") + [text for _, text, _ in self.numbers]
+
+    def pointers(self) -> list[str]:
+        """Lines that make pointers of what the parameters are."""
+        return self._pointers("POINTER")
+
+    def _pointers(self, kind: str) -> list[str]:
+        written = [f"OUT_{kind}({text})" for _, text in [*self.results, *self.updated]]
+        return written + [f"IN_{kind}({text})" for _, text in self.operands]
 
     def tensors(self) -> list[str]:
         return [name for name, _ in [*self.results, *self.updated, *self.operands]]
@@ -48,14 +55,14 @@ def signature_of(
             continue
         fresh = name not in updated and _is_made_here(name) and name not in args.input_buffers
         group = signature.results if fresh else signature.updated
-        group.append((name, f"OUT({_memory_type(name)}) {inner}"))
+        group.append((name, f"{_memory_type(name)}, {inner}"))
     for place in places(args):
         last = place.other_names[-1]
         group = signature.updated if place.other_names[0] in updated else signature.results
-        group.append((last, f"OUT({_memory_type(last)}) {place.inner_name}"))
+        group.append((last, f"{_memory_type(last)}, {place.inner_name}"))
     for name, inner in args.input_buffers.items():
         if name not in args.output_buffers and name not in args.inplace_buffers:
-            signature.operands.append((name, f"IN({_memory_type(name)}) {inner}"))
+            signature.operands.append((name, f"{_memory_type(name)}, {inner}"))
     for name, inner in host_numbers.items():
         kind = "f" if V.graph.get_dtype(name).is_floating_point else "i"
         signature.numbers.append((f"{name}.item()", f"{'f64' if kind == 'f' else 'i64'} {inner}", kind))

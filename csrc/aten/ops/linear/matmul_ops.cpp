@@ -96,7 +96,7 @@ bool takes_dtype(const Launchable& kernel, c10::ScalarType type, c10::Device dev
   static const uint64_t known = contract_dtypes(matmul_kernel.name(), 'T') & ~kScaled;
   const uint64_t bit = dtype_bit(type);
   if ((known & bit) == 0) return false;
-  return ((kIntegers & bit) != 0 && mydev::device(device.index()).host_accessible()) ||
+  return ((kIntegers & bit) != 0 && mydev::device(device.index()).host_computes()) ||
          driver_multiplies(kernel, bit, device);
 }
 

@@ -29,13 +29,13 @@ bool launch_fill(const at::Tensor& self, const c10::Scalar& value) {
   return true;
 }
 
-// Returns false if the host reaches the memory and fills it as well, the driver has no fill, or the tensor does not lie
-// in one piece. The CPU converts the value to the tensor's dtype, and refuses a value that the dtype does not have; it
-// treats one element and several differently.
+// Returns false if the host fills the memory as fast, the driver has no fill, or the tensor does not lie in one piece.
+// The CPU converts the value to the tensor's dtype, and refuses a value that the dtype does not have; it treats one
+// element and several differently.
 bool fill_by_driver(const at::Tensor& self, const c10::Scalar& value) {
   Stream& stream = current_stream(self.get_device());
   const Device& device = stream.device();
-  if (device.host_accessible() || device.driver->fill == nullptr || !self.is_non_overlapping_and_dense() ||
+  if (device.host_computes() || device.driver->fill == nullptr || !self.is_non_overlapping_and_dense() ||
       self.is_quantized()) {
     return false;
   }

@@ -17,7 +17,7 @@ typedef u16 f16;
 #define NATIVE(f) ::f
 #define IN(T) const T*
 #define OUT(T) T*
-#define KERNEL(name, ...) extern "C" __global__ void name(__VA_ARGS__)
+#define KERNEL(name, ...) extern "C" __global__ void name(__VA_ARGS__ FAULT_PARAMETER)
 #define FLOATS(F) F(f32) F(f64)
 #define INFINITY_f32 __int_as_float(0x7f800000)
 #define INFINITY_f64 __longlong_as_double(0x7ff0000000000000)
@@ -26,9 +26,11 @@ typedef u16 f16;
 
 #define THREAD ((int)threadIdx.x)
 #define GROUP_THREADS ((int)blockDim.x)
-#define GROUP_INDEX ((i64)blockIdx.x)
+#define GROUP_INDEX ((i64)blockIdx.x + (i64)gridDim.x * (i64)blockIdx.y)
 #define BARRIER __syncthreads()
+#ifndef FAIL
 #define FAIL __trap()
+#endif
 #define SCRATCH __shared__ f64 mydev_scratch[3 * LANES]
 #define KEPT(T, name, length) __shared__ T name[length]
 
@@ -50,9 +52,12 @@ FN u16 bits_of_f16(f16 x) { return x; }
 FN f32 f16_of_bits(u16 bits) { return f16_to_f32(bits); }
 
 #define BASIC(T, name) FN T name##_##T(T x) { return ::name(x); }
-BASIC(f32, exp) BASIC(f64, exp) BASIC(f32, log) BASIC(f64, log) BASIC(f32, tanh) BASIC(f64, tanh)
-BASIC(f32, erf) BASIC(f64, erf) BASIC(f32, rsqrt) BASIC(f64, rsqrt)
+BASIC(f32, exp) BASIC(f64, exp) BASIC(f32, log) BASIC(f64, log) BASIC(f64, tanh) BASIC(f64, erf)
+BASIC(f32, rsqrt) BASIC(f64, rsqrt)
+#if !SCALAR_MATH
+BASIC(f32, tanh) BASIC(f32, erf)
 FN f32 one_plus_erf_f32(f32 x) { return 1.0f + erf_f32(x); }
+#endif
 FN f64 one_plus_erf_f64(f64 x) { return 1.0 + erf_f64(x); }
 FN f32 sigmoid_f32(f32 x) { return 1.0f / (1.0f + exp_f32(-x)); }
 FN f64 sigmoid_f64(f64 x) { return 1.0 / (1.0 + exp_f64(-x)); }

@@ -19,9 +19,10 @@ typedef i64 index_i64;
 #define ROWS_OPEN(T, row, rows, length, piece)                             \
   {                                                                        \
     const i64 mydev_length = (length), mydev_pieces = (mydev_length + piece - 1) / piece; \
-    const T row = (T)(GROUP_INDEX / mydev_pieces);                         \
+    const i64 mydev_row = GROUP_INDEX / mydev_pieces;                      \
+    const T row = (T)mydev_row;                                            \
     const i64 mydev_place = GROUP_INDEX % mydev_pieces * piece + THREAD;   \
-    if (mydev_place < mydev_length) {
+    if (mydev_place < mydev_length && mydev_row < (i64)(rows)) {
 #define ROWS_CLOSE \
   }                \
   }
@@ -30,7 +31,7 @@ typedef i64 index_i64;
 #define LANES_OPEN(T, place) { const int lane = 0; const T place = (T)mydev_place;
 #define LANES_CLOSE(most) }
 
-#define GROUPS_OPEN(T, x, count) { const T x = (T)GROUP_INDEX;
+#define GROUPS_OPEN(T, x, count) if (GROUP_INDEX < (i64)(count)) { const T x = (T)GROUP_INDEX;
 #define GROUPS_CLOSE }
 #define LOOP_OPEN(T, place, length) \
   for (i64 mydev_at = THREAD; mydev_at < (length); mydev_at += GROUP_THREADS) { const int lane = 0; const T place = (T)mydev_at;
