@@ -1,4 +1,4 @@
-"""What a contract's expression computes, in operations of JAX: for derivatives of kernels without a gradient kernel.
+"""Contracts' expressions, computed by JAX's operations: for derivatives of kernels without a gradient kernel.
 
 The expression is a tree, as ``pjrt_mydev.kernel_info(name)["contract"]["computes"]`` has it.
 """

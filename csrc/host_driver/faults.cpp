@@ -19,7 +19,7 @@ uint64_t mix(uint64_t state) noexcept {
 
 }  // namespace
 
-uint64_t Faults::strike(FaultKind kind) noexcept {
+uint64_t Faults::inject(FaultKind kind) noexcept {
   const uint64_t number = counts_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed) + 1;
   for (const FaultPlan::Failure& failure : plan_.failures) {
     if (failure.kind == kind && failure.number == number) return number;
@@ -27,7 +27,7 @@ uint64_t Faults::strike(FaultKind kind) noexcept {
   return 0;
 }
 
-void raise_if_struck(FaultKind kind, uint64_t number) {
+void raise_if_injected(FaultKind kind, uint64_t number) {
   if (number == 0) return;
   raise(kind == FaultKind::kAlloc ? MYDEV_RESOURCE_EXHAUSTED : MYDEV_INTERNAL, "injected fault in ",
         kFaultNames[static_cast<size_t>(kind)], " number ", number);

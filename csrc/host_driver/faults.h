@@ -33,7 +33,7 @@ class Faults {
   // Some command is to fail: each must be counted.
   bool armed() const noexcept { return !plan_.failures.empty(); }
   // Counts a command; its number if it is to fail, else 0.
-  uint64_t strike(FaultKind kind) noexcept;
+  uint64_t inject(FaultKind kind) noexcept;
   uint64_t next_stream() noexcept { return streams_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -42,8 +42,8 @@ class Faults {
   std::atomic<uint64_t> streams_{0};
 };
 
-// Raises the failure that is injected into a command that strike() has chosen.
-void raise_if_struck(FaultKind kind, uint64_t number);
+// Raises the failure that is injected into a command that inject() has chosen.
+void raise_if_injected(FaultKind kind, uint64_t number);
 
 class FaultyStream {
  public:

@@ -117,7 +117,7 @@ mydev_code device_properties(int32_t device, mydev_device_properties* out) {
 
 mydev_code memory_alloc(int32_t device, uint64_t bytes, void** out_data) {
   return run_checked([&] {
-    raise_if_struck(FaultKind::kAlloc, driver().faults.strike(FaultKind::kAlloc));
+    raise_if_injected(FaultKind::kAlloc, driver().faults.inject(FaultKind::kAlloc));
     *out_data = memory_of(device).allocate(bytes);
   });
 }
@@ -216,11 +216,11 @@ mydev_code copy(mydev_stream stream, void* dst, const void* src, uint64_t bytes,
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
     const bool remote = memory.remote();
-    const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
+    const uint64_t injected = driver().faults.inject(FaultKind::kCopy);
     if (remote && kind != MYDEV_COPY_DEVICE_TO_HOST) check_address(memory, dst);
     if (remote && kind != MYDEV_COPY_HOST_TO_DEVICE) check_address(memory, src);
     const auto task = [=, threads = threads_for(host_stream), &memory] {
-      raise_if_struck(FaultKind::kCopy, struck);
+      raise_if_injected(FaultKind::kCopy, injected);
       const MemoryAccess access(memory);
       copy_bytes(dst, src, bytes, threads);
     };
@@ -236,9 +236,9 @@ mydev_code copy_peer(mydev_stream stream, void* dst, int32_t dst_device, const v
                      uint64_t bytes) {
   return run_checked([&] {
     HostStream& host_stream = as_stream(stream);
-    const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
+    const uint64_t injected = driver().faults.inject(FaultKind::kCopy);
     const auto task = [=, threads = threads_for(host_stream)] {
-      raise_if_struck(FaultKind::kCopy, struck);
+      raise_if_injected(FaultKind::kCopy, injected);
       const MemoryAccess to(memory_of(dst_device));
       const MemoryAccess from(memory_of(src_device));
       copy_bytes(dst, src, bytes, threads);
@@ -251,11 +251,11 @@ mydev_code copy_strided(mydev_stream stream, const mydev_buffer* dst, const myde
   return run_checked([&] {
     HostStream& host_stream = as_stream(stream);
     HostMemory& memory = host_stream.memory();
-    const uint64_t struck = driver().faults.strike(FaultKind::kCopy);
+    const uint64_t injected = driver().faults.inject(FaultKind::kCopy);
     StridedCopy strided(*dst, *src);
     const Work work{MYDEV_ACTIVITY_COPY, nullptr, strided.bytes()};
-    const auto task = [copy = std::move(strided), threads = threads_for(host_stream), &memory, struck] {
-      raise_if_struck(FaultKind::kCopy, struck);
+    const auto task = [copy = std::move(strided), threads = threads_for(host_stream), &memory, injected] {
+      raise_if_injected(FaultKind::kCopy, injected);
       const MemoryAccess access(memory);
       copy.run(threads);
     };
@@ -286,9 +286,9 @@ mydev_code fill(mydev_stream stream, void* dst, uint64_t bytes, const void* patt
   return run_checked([&] {
     HostMemory& memory = host_stream.memory();
     if (memory.remote()) check_address(memory, dst);
-    const uint64_t struck = driver().faults.strike(FaultKind::kFill);
+    const uint64_t injected = driver().faults.inject(FaultKind::kFill);
     const auto task = [=, &memory] {
-      raise_if_struck(FaultKind::kFill, struck);
+      raise_if_injected(FaultKind::kFill, injected);
       const MemoryAccess access(memory);
       fill_bytes(dst, bytes, copied);
     };
@@ -342,7 +342,7 @@ mydev_code stream_status(mydev_stream stream, mydev_code* out_status) {
 
 mydev_code stream_host_call(mydev_stream stream, mydev_host_function function, void* context) {
   return run_checked([&] {
-    raise_if_struck(FaultKind::kHostCall, driver().faults.strike(FaultKind::kHostCall));
+    raise_if_injected(FaultKind::kHostCall, driver().faults.inject(FaultKind::kHostCall));
     as_stream(stream).run([=] { function(context); }, {MYDEV_ACTIVITY_HOST_CALL});
   });
 }

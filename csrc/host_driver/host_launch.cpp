@@ -28,9 +28,9 @@ mydev_code run_kernel(const mydev_kernel* kernel, const mydev_frame* frame) noex
 // Runs work(frame), a launch's: now, or when the stream comes to it, which completes the frame then.
 template <typename Run>
 mydev_code launch_work(HostStream& stream, mydev_frame* frame, const char* name, const Run& work) {
-  const uint64_t struck = stream.faults().strike(FaultKind::kLaunch);
-  const auto run = [work, frame, &memory = stream.memory(), struck] {
-    if (struck != 0) return run_checked([struck] { raise_if_struck(FaultKind::kLaunch, struck); });
+  const uint64_t injected = stream.faults().inject(FaultKind::kLaunch);
+  const auto run = [work, frame, &memory = stream.memory(), injected] {
+    if (injected != 0) return run_checked([injected] { raise_if_injected(FaultKind::kLaunch, injected); });
     mydev_code code = MYDEV_OK;
     const mydev_code access_code = run_checked([&] {
       const MemoryAccess access(memory);

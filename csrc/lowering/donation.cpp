@@ -101,8 +101,8 @@ Donations donations_of(const Module& module) {
   return Reader(module).run();
 }
 
-void settle(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
-            std::span<const program::Operand> results) {
+void finalize(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
+              std::span<const program::Operand> results) {
   std::vector<std::optional<size_t>>& places = donations.argument_of;
   const auto fits = [&](size_t argument, size_t result) {
     return is_same_form(parameters[argument], results[result]) && !is_on_host(kinds.arguments[argument]) &&

@@ -24,8 +24,8 @@ Donations donations_of(const stablehlo::Module& module);
 
 // Gives donated arguments that are named for no result the first one that fits, and leaves out those that do not fit:
 // of another dtype or other sizes, as `parameters` and `results` are on this device, without bytes, or on the host.
-void settle(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
-            std::span<const program::Operand> results);
+void finalize(Donations& donations, const MemoryKinds& kinds, std::span<const program::Operand> parameters,
+              std::span<const program::Operand> results);
 
 // Returns the results, in order, each once: in slots of their own, or in the parameters of `donations`, to which they
 // are copied at the end; simplify() leaves out the copies that need not be.

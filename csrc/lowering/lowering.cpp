@@ -313,7 +313,7 @@ LoweredProgram lower(const std::shared_ptr<const Module>& program, const Devices
     returned.take_from(*op);
   }
   std::vector<program::Operand> results = returned.take_all();
-  settle(donations, kinds, parameters, results);
+  finalize(donations, kinds, parameters, results);
   return_results(emit, parameters, donations, std::move(results));
   const program::SharedProgram built = std::move(builder).build();
   Shardings shardings =

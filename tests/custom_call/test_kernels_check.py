@@ -29,7 +29,7 @@ def problems(cli: Cli, path: Path) -> dict[str, str]:
 def test_check_of_a_sound_library(cli: Cli, library: str) -> None:
     code, out, _ = cli("check", library)
     assert code == 0
-    assert "example kernels 1.0, 12 kernels" in out
+    assert "example kernels 1.0, 11 kernels" in out
     assert "example_softcap(Tensor x" in out
 
 
@@ -42,7 +42,7 @@ def test_check_of_a_new_project_finds_nothing(cli: Cli, tmp_path: Path) -> None:
     code, out, _ = cli("check", str(path), "--json")
     findings = {finding["subject"]: finding for finding in json.loads(out)}
     assert {finding["state"] for finding in findings.values()} == {"ok"}, findings
-    assert findings["handshake"]["text"] == "fresh 0.1, 1 kernel, built with ABI 1.1"
+    assert findings["handshake"]["text"] == "fresh 0.1, 1 kernel, built with ABI 1.2"
     assert code == 0
 
 
@@ -90,7 +90,7 @@ def test_structs_are_read_as_the_header_lays_them_out() -> None:
         ({"MAJOR": "9"}, "handshake", "ABI 9.0"),
         ({"COUNT": "4000000000u"}, "layout", "the table of kernels is not one"),
         ({"QUERY": "another_query"}, "handshake", "does not export mydev_custom_call_query"),
-        ({"RESULT": "NULL"}, "handshake", "does not work with version 1.1"),
+        ({"RESULT": "NULL"}, "handshake", "does not work with version 1.2"),
         ({"SIZE": "40"}, "record 0", "struct_size of its mydev_kernel is 40, the least is 48"),
         ({"TABLE_SIZE": "16"}, "layout", "struct_size of its mydev_library is 16, the least is 44"),
     ],

@@ -148,7 +148,7 @@ DEFECTS = {
     "missing": ("/no/such/driver.so", {}, "driver '/no/such/driver.so': no such file"),
     "text": ("{text}", {}, "cannot be loaded"),
     "no driver": (str(KERNELS / "xla_kernels.so"), {}, "is not a driver: it does not export"),
-    "version": (str(BROKEN), {"BROKEN_DRIVER_DEFECT": "version"}, "is built for version 2.1 of mydev/driver.h"),
+    "version": (str(BROKEN), {"BROKEN_DRIVER_DEFECT": "version"}, "is built for version 2.2 of mydev/driver.h"),
     "initialize": (f"{BROKEN}:fail=initialize", {}, "initialize fails on request"),
     "count": (f"{BROKEN}:fail=device_count", {}, "counting its devices failed: device_count fails on request"),
     "no devices": (f"{BROKEN}:devices=0", {}, "finds no hardware"),

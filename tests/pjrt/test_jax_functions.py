@@ -12,7 +12,7 @@ from pjrt.clients import output_of, require
 COMPARISON = Path(__file__).with_name("jax_comparison.py")
 
 #: Operations without a kernel for some types or bodies: docs/jax.md says which.
-ON_HOST = {"compare", "convert", "convolution", "reduce", "reduce_window", "scatter", "sort"}
+ON_HOST = {"bitcast_convert", "compare", "convert", "convolution", "reduce", "reduce_window", "scatter", "sort"}
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def apply(
     return results, None if results is None else tree_map(lambda _: 0, results)
 
 
-def of_one_rank(operands: Sequence[Any], in_dims: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def of_one_rank(operands: Sequence[Any], in_dims: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Operands whose elements have as many dimensions, so that they are broadcast as without a batch; batches first."""
     batched = _each(_batch_first, operands, in_dims)
     elements = [*zip(operands, batched, strict=True)]
@@ -53,7 +53,7 @@ def of_one_rank(operands: Sequence[Any], in_dims: Sequence[Any]) -> tuple[list[A
         at = 0 if batch is None else 1
         return whole[(slice(None),) * at + (None,) * (rank + at - whole.dim())] if value is not None else None
 
-    return _each(widened, operands, batched), [None if batch is None else 0 for batch in batched]
+    return tuple(_each(widened, operands, batched)), tuple(None if batch is None else 0 for batch in batched)
 
 
 def _each(function: Callable[[Any, Any], Any], value: Any, other: Any) -> Any:

@@ -1,4 +1,4 @@
-// What a contract's expression computes, by PyTorch's operators: for gradients of kernels that have no gradient kernel.
+// Contracts' expressions, computed by PyTorch's operators: for gradients of kernels that have no gradient kernel.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,6 @@
 #include "host_kernels/fused/small_program.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <new>
 #include <span>
@@ -48,7 +47,7 @@ mydev_code SmallProgram::run(const mydev_frame& frame) const noexcept {
   Run run{frame, bases, table, buffers};
   if (code_.data() == nullptr) return run_items(0, items_.size(), run);
   using Function = mydev_code (*)(void* scratch, void** table, char** bases, const SmallProgram*, Run*);
-  return std::bit_cast<Function>(code_.data())(frame.scratch, table.data(), bases.data(), this, &run);
+  return reinterpret_cast<Function>(code_.data())(frame.scratch, table.data(), bases.data(), this, &run);
 }
 
 mydev_code SmallProgram::run_calls(size_t first, size_t count, Run& run) const {

@@ -379,11 +379,13 @@ class FrameCheck {
     return false;
   }
 
-  // What a size stands for; nullptr if no operand determines it.
+  // Returns the value of a size; nullptr if no operand determines it.
   const Sizes* meaning_of(const ContractSize& size) {
     if (size.kind == ContractSize::kNumber) return &(number_ = {size.number});
     const auto& values = sizes_[static_cast<size_t>(size.name)].values;
-    return values.empty() || !values[0] ? nullptr : &*values[0];
+    if (values.empty()) return nullptr;
+    const std::optional<Sizes>& value = values.front();
+    return value.has_value() ? &*value : nullptr;
   }
 
   // Checks a size against what a fact says that it is. A size that only results have gets its value here.

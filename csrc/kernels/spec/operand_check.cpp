@@ -140,12 +140,13 @@ void call_infer_shapes(const mydev_kernel& kernel, const mydev_frame& frame, std
 
 // The shapes of the results by the text of the signature. Operands that are broadcast count as they arrive at the
 // kernel.
-void infer_by_text(const mydev_kernel& kernel, const mydev_frame& frame, std::span<mydev_shape> results) {
-  const CompiledSignature& signature = *compiled_signature(kernel);
+void infer_by_text(const mydev_kernel& kernel, const KernelContract& contract, const mydev_frame& frame,
+                   std::span<mydev_shape> results) {
+  const std::optional<ShapeRule>& rule = compiled_signature(kernel)->rule;
   const mydev_buffer* inputs = frame.buffers + frame.num_outputs;
   std::vector<mydev_buffer> operands(inputs, inputs + frame.num_inputs);
-  if (signature.is_broadcast() && !results.empty()) {
-    signature.rule->apply(kernel, frame, results);
+  if (contract.has_one_shape() && rule.has_value() && !results.empty()) {
+    rule->apply(kernel, frame, results);
     for (mydev_buffer& operand : operands) {
       if (has_no_dtype(operand)) continue;
       operand.rank = results[0].rank;
@@ -155,7 +156,7 @@ void infer_by_text(const mydev_kernel& kernel, const mydev_frame& frame, std::sp
   mydev_frame alone = frame;
   alone.buffers = operands.data();
   alone.num_outputs = 0;
-  const std::string why = infer_by_contract(*signature.text, alone, results);
+  const std::string why = infer_by_contract(contract, alone, results);
   MYDEV_CHECK(why.empty(), MYDEV_INVALID_ARGUMENT, why);
 }
 
@@ -204,7 +205,7 @@ void infer_results(const mydev_kernel& kernel, const mydev_frame& frame, std::sp
   const std::span<mydev_shape> single = results.first(num_single);
   for (uint32_t i = 0; i < num_single; ++i) single[i].dtype = declared_dtype(*signature.results[i], inputs);
   if (signature.text) {
-    infer_by_text(kernel, frame, single);
+    infer_by_text(kernel, *signature.text, frame, single);
   } else if (signature.rule) {
     signature.rule->apply(kernel, frame, single);
   } else if (signature.infer_shapes != nullptr) {

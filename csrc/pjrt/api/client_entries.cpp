@@ -114,7 +114,7 @@ void create_client(PJRT_Client_Create_Args& args) {
 
 void destroy_client(PJRT_Client_Destroy_Args& args) {
   platform_of(args.client).wait_for_devices();
-  wait_for_what_is_let_go();
+  wait_for_releases();
   wait_for_completions();
   delete args.client;
 }

@@ -194,11 +194,11 @@ void read_when_ready(LocalDevice& device, bool awaited, const std::shared_ptr<Su
 
 }  // namespace
 
-void let_go(std::shared_ptr<void> thing) {
+void release_later(std::shared_ptr<void> thing) {
   dropping_thread().post([thing = std::move(thing)] {});  // functions are destroyed there too
 }
 
-void wait_for_what_is_let_go() noexcept {
+void wait_for_releases() noexcept {
   dropping_thread().drain();
 }
 

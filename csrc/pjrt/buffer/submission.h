@@ -47,9 +47,9 @@ void check_not_awaited(const LocalDevice& device, const std::string& what);
 void finish_in_callback(Completion& completion);
 // Releases it on a thread of its own: the release of a program waits for its work, and the caller may hold a lock that
 // this work needs, such as Python's.
-void let_go(std::shared_ptr<void> thing);
+void release_later(std::shared_ptr<void> thing);
 // Waits until all of that is released.
-void wait_for_what_is_let_go() noexcept;
+void wait_for_releases() noexcept;
 // Waits until the continuations of all work that the streams have reported so far were called. Continuations must not
 // call it.
 void wait_for_completions() noexcept;

@@ -243,7 +243,7 @@ std::shared_ptr<ModuleInstance> PJRT_LoadedExecutable::instance(LocalDevice& dev
 void PJRT_LoadedExecutable::drop() {
   const std::lock_guard lock(mutex_);
   deleted_ = true;
-  for (auto& [device, instance] : instances_) mydev::pjrt::let_go(std::move(instance));
+  for (auto& [device, instance] : instances_) mydev::pjrt::release_later(std::move(instance));
   instances_.clear();
 }
 

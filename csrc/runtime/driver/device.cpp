@@ -5,6 +5,7 @@
 #include <array>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "runtime/base/config.h"
 #include "runtime/base/device_name.h"
@@ -117,17 +118,20 @@ HostAccess::HostAccess(Device& device, std::vector<HostRange> ranges)
     check_driver(device, driver.host_access_begin(device.index), "beginning host access");
     return;
   }
-  open_.reserve(ranges.size());
-  for (const HostRange& range : ranges) {
-    try {
+  size_t opened = 0;
+  try {
+    for (; opened < ranges.size(); ++opened) {
+      const HostRange& range = ranges[opened];
       check_driver(device, driver.host_access_begin_range(device.index, range.data, range.bytes, range.access),
                    "beginning host access");
-    } catch (...) {
-      end();
-      throw;
     }
-    open_.push_back(range);
+  } catch (...) {
+    ranges.resize(opened);
+    open_ = std::move(ranges);
+    end();
+    throw;
   }
+  open_ = std::move(ranges);
 }
 
 HostAccess::~HostAccess() {

@@ -29,7 +29,7 @@ MYDEV_API std::vector<std::string> compiler_languages(const Device& device);
 // Returns what code for the device must keep to, with the defaults of driver_extensions.h where the driver says
 // nothing. The device has a compiler. Raises the driver's failure, and FAILED_PRECONDITION for properties that
 // contradict themselves.
-mydev_compiler_properties compiler_properties(const Device& device);
+MYDEV_API mydev_compiler_properties compiler_properties(const Device& device);
 
 // The parameters of a kernel's function: pointers to memory that it only writes, that it reads and writes, and that it
 // only reads, in this order; then numbers.

@@ -135,7 +135,7 @@ class Launching {
   }
 
   // Raises a Finding if the driver did something wrong meanwhile.
-  void settle(mydev_code code) {
+  void finalize(mydev_code code) {
     std::unique_lock lock(self_.mutex);
     AcceptedFrame* entry = self_.completions.find(&frame_);
     const std::optional<mydev_code> completed = entry->code;
@@ -205,8 +205,8 @@ mydev_code launch_checked(mydev_stream stream, const mydev_kernel& kernel, mydev
     launching.emplace(self, stream, frame, *submission, asynchronous && !(copies && of_driver));
   }
   const mydev_code code = give();
-  submission->settle(code, !asynchronous);
-  launching->settle(code);
+  submission->finalize(code, !asynchronous);
+  launching->finalize(code);
   return code;
 }
 

@@ -170,7 +170,7 @@ void make_call(void* context) {
       return;
     }
     --self.calls_waiting;
-    asked.before.settle();
+    asked.before.finalize();
     self.order.observe(asked.before);
     if (asked.call != nullptr) asked.call->called = true;
   }

@@ -71,7 +71,7 @@ mydev_code submit(const char* entry, const Prepare& prepare, const Ask& ask) {
     };
     Submission submission = make();
     const mydev_code code = ask(self.driver);
-    submission.settle(code, finished);
+    submission.finalize(code, finished);
     return code;
   });
 }

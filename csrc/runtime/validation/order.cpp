@@ -11,7 +11,7 @@ void Point::join(const Point& other) {
   }
 }
 
-bool Point::settle() {
+bool Point::finalize() {
   std::erase_if(calls, [this](const std::shared_ptr<HostCall>& call) {
     if (call->returned) clock.join(call->released);
     return call->returned;
@@ -42,9 +42,9 @@ VectorClock Order::finished() const {
   return both;
 }
 
-uint64_t Order::advance(StreamOrder& stream, bool& settled) {
+uint64_t Order::advance(StreamOrder& stream, bool& finalized) {
   stream.point.clock.join(host_);
-  settled = stream.point.settle();
+  finalized = stream.point.finalize();
   return stream.point.clock.advance(stream.timeline);
 }
 

@@ -34,7 +34,7 @@ struct Point {
 
   void join(const Point& other);
   // Joins the clocks of calls that have returned. False while others have not.
-  bool settle();
+  bool finalize();
 };
 
 struct StreamOrder {
@@ -47,8 +47,8 @@ class Order {
   StreamOrder add_stream();
   // Counts the stream's work as finished and seen by the host.
   void remove_stream(StreamOrder& stream);
-  // Gives the next piece of work its place, and returns it. `settled`: the work can be checked.
-  uint64_t advance(StreamOrder& stream, bool& settled);
+  // Gives the next piece of work its place, and returns it. `finalized`: the work can be checked.
+  uint64_t advance(StreamOrder& stream, bool& finalized);
   // The host has seen finished all that is before the point.
   void observe(const Point& point) { host_.join(point.clock); }
   const VectorClock& host() const noexcept { return host_; }

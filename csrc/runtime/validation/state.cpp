@@ -39,10 +39,10 @@ Submission::Submission(State& self, mydev_stream stream, std::string what, std::
     : self_(self), stream_(stream) {
   StreamObject& object = self.objects.stream(stream);
   command_ = std::make_shared<Command>(Command{std::move(what), std::move(source), object.name});
-  bool settled = false;
-  const uint64_t epoch = self.order.advance(object.order, settled);
+  bool finalized = false;
+  const uint64_t epoch = self.order.advance(object.order, finalized);
   before_ = object.order.point.clock;
-  if (!settled) return;
+  if (!finalized) return;
   for (Use& use : uses) {
     if (use.view.empty()) continue;
     auto access = std::make_shared<const Access>(
@@ -66,7 +66,7 @@ void Submission::check(const Use& use, const Access& access, const StreamObject&
            "one wait for the event (Stream.wait_stream, or wait_event); or synchronize the earlier one before"));
 }
 
-void Submission::settle(mydev_code code, bool finished) {
+void Submission::finalize(mydev_code code, bool finished) {
   const std::lock_guard lock(self_.mutex);
   if (code != MYDEV_OK) {
     for (const auto& [space, access] : accesses_) self_.objects.space(space).history.forget(*access);

@@ -68,7 +68,7 @@ class Submission {
   // Checks that nothing else uses the memory at the same time. Raises a Finding that names both. mutex held.
   Submission(State& self, mydev_stream stream, std::string what, std::string source, std::vector<Use> uses);
   // Called after the driver has answered, without the mutex. `finished`: the work is known to be done.
-  void settle(mydev_code code, bool finished);
+  void finalize(mydev_code code, bool finished);
 
   const std::string& what() const noexcept { return command_->what; }
   std::string description() const;  // with the line

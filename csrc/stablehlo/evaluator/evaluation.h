@@ -27,7 +27,7 @@ struct ApproxTopK {
   const Function* comparator;
   int64_t dimension;
 };
-ApproxTopK approx_top_k_of(const Module& module, const Operation& op);
+MYDEV_API ApproxTopK approx_top_k_of(const Module& module, const Operation& op);
 
 // The operation must pass verify(). Its types must be static, and its regions, if it has any, bodies of scalars. Raises
 // UNIMPLEMENTED, with the operation, for those that are not computed here: control flow, calls, collectives.

@@ -72,7 +72,13 @@ TEST_P(BuiltinContract, NamesAllDtypesOfVariables) {
       if ((contract().variables[i].dtypes & MYDEV_DTYPE_BIT(row.dtype)) != 0) continue;
       std::vector<mydev_dtype> dtypes = dtype_choices(contract()).front();
       dtypes[i] = row.dtype;
-      expect_refusal(plain_frame(dtypes));
+      // Kernels that move elements move these as bytes.
+      if (row.kind == DtypeKind::kBits) {
+        ContractFrame frame = plain_frame(dtypes);
+        EXPECT_NE(contract_violation(contract(), frame.prepare_on_host()), "") << row.name;
+      } else {
+        expect_refusal(plain_frame(dtypes));
+      }
     }
   }
 }

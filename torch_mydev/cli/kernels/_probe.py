@@ -16,7 +16,7 @@ import os
 import sys
 from typing import Any
 
-VERSION = (1, 1)  #: of mydev/custom_call.h
+VERSION = (1, 2)  #: of mydev/custom_call.h
 _ABSURD = 1 << 16
 
 

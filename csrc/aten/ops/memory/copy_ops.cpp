@@ -61,7 +61,7 @@ void note_pinned_use(const at::Tensor& host, Stream& stream) {
 void copy_on_one_device(const at::Tensor& dst, const at::Tensor& src);
 
 // A copy from the host waits unless it is told not to and the memory is pinned. (The driver waits for ordinary memory.)
-void settle_copy_from_host(const at::Tensor& src, Stream& stream, bool non_blocking) {
+void finish_copy_from_host(const at::Tensor& src, Stream& stream, bool non_blocking) {
   if (!non_blocking) about_to_wait("a copy from the host");
   if (!stream.asynchronous() || !is_pinned(src)) return;
   if (non_blocking) {
@@ -75,7 +75,7 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
   Stream& stream = current_stream(dst.device().index());
   if (!same_bytes(dst, src)) {
     if (try_copy_strided(dst, src, stream, MYDEV_COPY_HOST_TO_DEVICE)) {
-      settle_copy_from_host(src, stream, non_blocking);
+      finish_copy_from_host(src, stream, non_blocking);
       return;
     }
     at::Tensor staged = src;
@@ -93,7 +93,7 @@ void copy_from_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
     return;
   }
   copy_bytes(stream, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), MYDEV_COPY_HOST_TO_DEVICE);
-  settle_copy_from_host(src, stream, non_blocking);
+  finish_copy_from_host(src, stream, non_blocking);
 }
 
 // Returns the values of `src`, which is on a device, in order and in the destination's dtype, so that bytes can travel.

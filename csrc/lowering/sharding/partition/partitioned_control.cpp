@@ -72,7 +72,7 @@ void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
   // A value that the loop carries is spread as it comes in. If it comes in whole, it is spread as an iteration gives
   // it. If the two do not agree in the end, it is whole.
   std::vector<Placed> carried = operands_of(op, scope);
-  std::vector<bool> is_settled(op.operands.size(), false);
+  std::vector<bool> is_final(op.operands.size(), false);
   for (bool agrees = false; !agrees;) {
     agrees = true;
     Block& scratch = add_region(nullptr);
@@ -83,12 +83,12 @@ void Partitioner::write_loop(const Operation& op, Scope& scope, Block& to) {
       if (round[i].spread == spread) continue;
       if (!is_whole(spread)) {
         spread = whole_spread(spread.cuts.size());
-      } else if (!is_settled[i]) {
+      } else if (!is_final[i]) {
         spread = round[i].spread;
       } else {
         continue;
       }
-      is_settled[i] = true;
+      is_final[i] = true;
       agrees = false;
     }
   }
