@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.library import opcheck
 
 import torch_mydev
-from custom_call.conftest import DEFINITIONS, RECORD
-from support.checkout import ROOT
 from support.conform_command import Cli, conform_command
 from support.sample_kernels import CONTRACT_LIBRARY, values
 
@@ -156,6 +153,7 @@ def on_device(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 SIGNATURE = """
+#include "mydev/custom_call.h"
 static const mydev_signature text = {.struct_size = sizeof(mydev_signature), .contract = CONTRACT, .types = "T: f32",
                                      .expression = EXPRESSION, .shapes = SHAPES};
 """
@@ -177,28 +175,20 @@ static const mydev_signature text = {.struct_size = sizeof(mydev_signature), .co
     ],
 )
 def test_a_contract_that_makes_no_sense_is_refused(
-    tmp_path: Path, contract: str, expression: str, shapes: str, message: str
+    compile_library: Callable[..., Path], tmp_path: Path, contract: str, expression: str, shapes: str, message: str
 ) -> None:
-    library = build_record(tmp_path, contract, expression, shapes)
+    signature = tmp_path / "signature.h"
+    signature.write_text(SIGNATURE)
+    library = compile_library(
+        *("-include", str(signature)),
+        CODE="signature = &text, .entry",
+        NAME='"contract.refused"',
+        CONTRACT=f'"{contract}"',
+        EXPRESSION=f'"{expression}"',
+        SHAPES=shapes,
+    )
     with pytest.raises(ValueError, match=message):
         torch_mydev.load_custom_calls(library)
-
-
-def build_record(directory: Path, contract: str, expression: str, shapes: str) -> Path:
-    source, target = directory / "library.c", directory / "library.so"
-    record = RECORD.replace("static const mydev_kernel record", SIGNATURE + "static const mydev_kernel record")
-    source.write_text(record.replace(".CODE = (void*)entry", ".entry = entry, .signature = &text"))
-    definitions = {
-        **DEFINITIONS,
-        "NAME": '"contract.refused"',
-        "CONTRACT": f'"{contract}"',
-        "EXPRESSION": f'"{expression}"',
-        "SHAPES": shapes,
-    }
-    flags = [f"-D{name}={value}" for name, value in definitions.items()]
-    include = f"-I{ROOT / 'csrc' / 'include'}"
-    subprocess.run(["cc", "-shared", "-fPIC", include, *flags, "-o", str(target), str(source)], check=True)
-    return target
 
 
 # --- conformance -----------------------------------------------------------------------------------------------------

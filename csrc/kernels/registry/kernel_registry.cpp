@@ -310,8 +310,6 @@ Description describe_drivers_kernel(const Device& device, const mydev_kernel& ke
   std::optional<CompiledSignature> compiled;
   if (full.signature != nullptr) full.signature = &compiled.emplace(full);
   Description::Dictionary described = describe_record(full);
-  const KernelContract* contract = builtin_contract(kernel.name);
-  described.push_back({"contract", contract != nullptr ? describe(*contract) : Description{}});
   described.push_back({"library", {candidate.owner}});
   described.push_back({"file", {}});
   described.push_back({"limits", describe_limits(candidate)});
