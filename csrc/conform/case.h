@@ -123,6 +123,7 @@ struct Suite {
 // The suites, each made in the file suite.cpp of its folder.
 Suite driver_suite();
 Suite kernel_suite();
+Suite portable_kernel_suite();
 Suite host_kernel_suite();
 
 // Runs work(0), work(1), … on threads of their own. An exception that ends the work of one ends the case, once all are

@@ -64,13 +64,16 @@ HostEvent& as_event(mydev_event event) {
 
 // --- life, devices ---------------------------------------------------------------------------------------------------
 
+void list_extensions(bool compiles);
+
 mydev_code initialize(const char* options, const mydev_host_services* host) {
   return run_checked([&] {
     HostDriver& self = driver();
     self.options = parse_host_options(options);
     self.host = host;
     self.faults.configure(self.options.faults);
-    if (self.options.remote && self.options.kernels) load_remote_kernels();
+    if (self.options.remote && self.options.kernels == RemoteKernels::kAll) load_remote_kernels();
+    list_extensions(!self.options.remote || self.options.kernels != RemoteKernels::kNone);
     const auto physical =
         static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const uint64_t limit = self.options.memory != 0 ? self.options.memory : physical;
@@ -461,18 +464,22 @@ constexpr mydev_driver_api kApi = {
     .host_access_end_range = host_access_end_range,
 };
 
-const mydev_driver_api& api() {
-  // The compiler last: it is there only on machines that have one.
+mydev_driver_api& api() {
+  // The compiler last: it is there only on machines that have one, and not with kernels=none.
   static constexpr std::array kExtensions = {mydev_extension{MYDEV_PROFILER_EXTENSION, MYDEV_PROFILER_VERSION},
                                              mydev_extension{MYDEV_TELEMETRY_EXTENSION, MYDEV_TELEMETRY_VERSION},
                                              mydev_extension{MYDEV_COMPILER_EXTENSION, MYDEV_COMPILER_VERSION}};
-  static const mydev_driver_api table = [] {
+  static mydev_driver_api table = [] {
     mydev_driver_api made = kApi;
     made.extensions = kExtensions.data();
-    made.num_extensions = kExtensions.size() - (has_compiler() ? 0 : 1);
+    made.num_extensions = kExtensions.size();
     return made;
   }();
   return table;
+}
+
+void list_extensions(bool compiles) {
+  if (!compiles || !has_compiler()) api().num_extensions = 2;
 }
 
 }  // namespace

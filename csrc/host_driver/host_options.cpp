@@ -10,7 +10,7 @@ namespace mydev::host_driver {
 namespace {
 
 constexpr const char* kValidOptions =
-    "devices=N, memory=SIZE, async, guarded, remote, kernels=all|none, faults[=SEED][:KIND@N]";
+    "devices=N, memory=SIZE, async, guarded, remote, kernels=all|compiled|none, faults[=SEED][:KIND@N]";
 constexpr const char* kWantedSize = "a size such as 512M: bytes, or a number with suffix K, M or G";
 
 struct Option {
@@ -62,10 +62,12 @@ bool parse_switch(const Option& option) {
   return true;
 }
 
-bool parse_kernels(const Option& option) {
-  require(option.value == "all" || option.value == "none", MYDEV_INVALID_ARGUMENT, "option '", option.text,
-          "' of the host driver: a remote device brings all of the host's kernels as its own, or none");
-  return option.value == "all";
+RemoteKernels parse_kernels(const Option& option) {
+  if (option.value == "all") return RemoteKernels::kAll;
+  if (option.value == "compiled") return RemoteKernels::kCompiled;
+  require(option.value == "none", MYDEV_INVALID_ARGUMENT, "option '", option.text,
+          "' of the host driver: a remote device brings all of the host's kernels as its own, compiled ones, or none");
+  return RemoteKernels::kNone;
 }
 
 // One entry of faults=: "7", a seed, or "copy@3".

@@ -10,13 +10,16 @@ namespace mydev::host_driver {
 
 inline constexpr int32_t kMaxHostDevices = 16;
 
+// What a remote device has: the host's kernels as its own, none but a compiler, or neither.
+enum class RemoteKernels : uint8_t { kAll, kCompiled, kNone };
+
 struct HostOptions {
   int32_t devices = 1;        // devices=N
   uint64_t memory = 0;        // memory=SIZE: bytes of each device; 0: the machine's physical memory
   bool asynchronous = false;  // async: each stream is a thread
   bool guarded = false;       // guarded: device memory is inaccessible outside launches, copies and host access
   bool remote = false;        // remote: the host has no access to device memory
-  bool kernels = true;        // kernels=all|none: whether a remote device brings the host's kernels as its own
+  RemoteKernels kernels = RemoteKernels::kAll;  // kernels=all|compiled|none: what a remote device brings
   FaultPlan faults;           // faults[=[SEED][:KIND@N]...]: a seed, or nothing at all, asks for delays
 };
 

@@ -12,6 +12,7 @@
 
 #include "aten/core/device_type.h"
 #include "aten/launch/buffer.h"
+#include "kernels/language/kernel_language.h"
 #include "python/bindings.h"
 #include "runtime/command/launch.h"
 #include "runtime/driver/kernel_module.h"
@@ -107,23 +108,6 @@ void launch_kernel_of_module(const SharedKernel& kernel, py::handle tensors, py:
   launch_compiled(compiled, frame, current_stream(kernel->device().index));
 }
 
-py::dict properties_of_compiler(int index) {
-  const mydev_compiler_properties properties = compiler_properties(device(index));
-  const auto has = [&](uint64_t feature) { return (properties.features & feature) != 0; };
-  py::dict result;
-  result["group_threads"] = std::min(properties.max_group[0], properties.max_group_threads);
-  result["groups"] = py::make_tuple(properties.max_grid[0], properties.max_grid[1]);
-  result["preferred_threads"] = properties.preferred_group_threads;
-  result["subgroup"] = properties.subgroup_size;
-  result["offsets"] = properties.parameters == MYDEV_PARAMETERS_BASE_AND_OFFSET;
-  result["fault_word"] = properties.fault_word != 0;
-  result["f64"] = has(MYDEV_COMPILER_F64);
-  result["atomic_f32"] = has(MYDEV_COMPILER_ATOMIC_F32);
-  result["atomic_s64"] = has(MYDEV_COMPILER_ATOMIC_S64);
-  result["scalar_math"] = has(MYDEV_COMPILER_SCALAR_MATH);
-  return result;
-}
-
 py::object binary_of(const SharedModule& module) {
   const auto binary = module->binary();
   if (!binary) return py::none();
@@ -134,7 +118,23 @@ py::object binary_of(const SharedModule& module) {
 
 void bind_compiled_kernels(py::module_& m) {
   m.def("compiler_languages", wrap_pybind_function_no_gil([](int index) { return compiler_languages(device(index)); }));
-  m.def("compiler_properties", wrap_pybind_function(properties_of_compiler));
+  py::class_<KernelLanguage>(m, "KernelLanguage")
+      .def_readonly("name", &KernelLanguage::name)
+      .def_property_readonly("source", &KernelLanguage::source)
+      .def_readonly("elements", &KernelLanguage::elements)
+      .def_readonly("block", &KernelLanguage::block)
+      .def_readonly("lanes", &KernelLanguage::lanes)
+      .def_readonly("f64", &KernelLanguage::f64)
+      .def_readonly("atomic_f32", &KernelLanguage::atomic_f32)
+      .def_readonly("atomic_s64", &KernelLanguage::atomic_s64)
+      .def("threads", &KernelLanguage::threads)
+      .def("grid", wrap_pybind_function([](const KernelLanguage& language, uint64_t groups) {
+             return language.grid(groups);
+           }));
+  m.def("kernel_languages", [] { return std::vector(kernel_languages().begin(), kernel_languages().end()); });
+  m.def(
+      "kernel_language", wrap_pybind_function([](int index) { return kernel_language(device(index)); }),
+      py::return_value_policy::reference);
   m.def("compile_kernels",
         wrap_pybind_function_no_gil(
             [](int index, const std::string& language, const std::string& source, const std::string& options) {

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from support.checkout import DRIVERS
-from torch_mydev.compile.kernels.preludes import PRELUDES
 
 pytestmark = pytest.mark.any_driver
 
@@ -95,55 +93,3 @@ def test_what_the_device_cannot_do_is_not_generated(run_python: Run) -> None:
     assert "kernels" in doubles
     assert "aten" in doubles  # calls of the device's own
     assert "index_put" in atomics  # which adds int64 from several threads
-
-
-# --- sizes of groups and grids ----------------------------------------------------------------------------------------
-
-PROPERTIES: dict[str, Any] = {
-    "group_threads": 1024,
-    "groups": (2**32 - 1, 2**32 - 1),
-    "preferred_threads": 0,
-    "subgroup": 0,
-    "offsets": False,
-    "fault_word": False,
-    "f64": True,
-    "atomic_f32": True,
-    "atomic_s64": True,
-    "scalar_math": False,
-}
-
-
-@pytest.mark.parametrize(
-    ("properties", "elements", "lanes"),
-    [
-        ({}, 64, 64),
-        ({"preferred_threads": 256}, 256, 256),
-        ({"preferred_threads": 1024}, 1024, 256),
-        ({"preferred_threads": 96}, 64, 64),
-        ({"subgroup": 128}, 128, 128),
-        ({"group_threads": 32}, 32, 32),
-        ({"group_threads": 1, "subgroup": 1}, 1, 1),
-    ],
-)
-def test_groups_are_as_the_device_prefers(properties: dict[str, Any], elements: int, lanes: int) -> None:
-    fitted = PRELUDES["opencl-c"].fitted(PROPERTIES | properties)
-    assert (fitted.elements, fitted.block, fitted.lanes) == (elements, elements, lanes)
-    assert f"ELEMENTS = {elements}, BLOCK = {elements}, LANES = {lanes}" in fitted.source
-
-
-def test_groups_of_loops_are_as_they_are() -> None:
-    known = PRELUDES["c++"]
-    fitted = known.fitted(PROPERTIES | {"preferred_threads": 8})
-    assert (fitted.elements, fitted.block, fitted.lanes) == (known.elements, known.block, known.lanes)
-
-
-@pytest.mark.parametrize(
-    ("groups", "grid"), [(1, (1, 1, 1)), (10, (10, 1, 1)), (11, (6, 2, 1)), (95, (10, 10, 1)), (100, (10, 10, 1))]
-)
-def test_a_grid_has_room_for_all_groups(groups: int, grid: tuple[int, int, int]) -> None:
-    assert PRELUDES["opencl-c"].fitted(PROPERTIES | {"groups": (10, 10)}).grid(groups) == grid
-
-
-def test_too_many_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="needs 101 groups, and the device runs 10 x 10"):
-        PRELUDES["opencl-c"].fitted(PROPERTIES | {"groups": (10, 10)}).grid(101)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 import subprocess
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from support.like_eager import X, assert_like_eager, graphs, mlp
-from torch_mydev import fallback_mode
+from torch_mydev import _C, fallback_mode
 
 mydev = torch.mydev
 BACKEND = "mydev_kernels"
@@ -409,10 +408,10 @@ MALFORMED = {
 
 def with_prelude(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Sources that are generated from now on have more words before their kernels."""
-    from torch_mydev.compile.kernels import preludes
-
-    known = preludes.PRELUDES["c++"]
-    monkeypatch.setitem(preludes.PRELUDES, "c++", dataclasses.replace(known, text=known.text + text))
+    compile_kernels, mark = _C.compile_kernels, '#line 1 "graph"\n'
+    monkeypatch.setattr(
+        _C, "compile_kernels", lambda *given: compile_kernels(*given[:2], given[2].replace(mark, text + mark))
+    )
 
 
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
@@ -484,12 +483,11 @@ def test_graphs_of_the_cpu_are_inductors() -> None:
 
 
 def test_languages_have_the_same_words() -> None:
-    from torch_mydev.compile.kernels.preludes import PRELUDES
-
     def words(text: str) -> set[str]:
         return set(re.findall(r"^#define ([A-Z][A-Z_]+)\b", text, re.MULTILINE))
 
-    spoken = {language: words(prelude.text) for language, prelude in PRELUDES.items()}
+    spoken = {language.name: words(language.source) for language in _C.kernel_languages()}
+    assert spoken.keys() == {"c++", "cuda-c", "opencl-c"}
     needed = {"KERNEL", "IN", "OUT", "ROWS_OPEN", "PLACES_CLOSE", "LANES_OPEN", "GROUPS_OPEN", "LOOP_CLOSE", "GROUP"}
     needed |= {"ACCUMULATOR", "CHECK_INDEX", "CHECKS_OPEN", "CHECKS_CLOSE", "SCRATCH", "KEPT", "ONCE", "GROUP_BARRIER"}
     needed |= {"IN_PARAMETER", "OUT_PARAMETER", "IN_POINTER", "OUT_POINTER", "FAULT_PARAMETER"}

@@ -27,12 +27,16 @@ struct Source {
 
 const Launchable* of_driver(const Device& device, const char* name) {
   const auto find = device.driver->find_kernel;
-  const mydev_kernel* own = find != nullptr ? find(device.index, name) : nullptr;
-  return own != nullptr ? find_launchable(device, name, own, nullptr, "") : nullptr;
+  NamedRecords records{.own = find != nullptr ? find(device.index, name) : nullptr};
+  return records.own != nullptr ? find_launchable(device, name, records) : nullptr;
+}
+
+const Launchable* of_compiler(const Device& device, const char* name) {
+  return find_launchable(device, name, {.portable = find_portable_kernel(device, name)});
 }
 
 const Launchable* of_host(const Device& device, const char* name) {
-  return find_launchable(device, name, nullptr, find_kernel(name), "built-in");
+  return find_launchable(device, name, {.registered = find_kernel(name), .registered_owner = "built-in"});
 }
 
 Contracts contracts_of_builtins() {
@@ -52,6 +56,8 @@ Contracts contracts_of_host() {
 }
 
 constexpr Source kOfDriver = {contracts_of_builtins, of_driver, "offers no kernel that has a contract"};
+constexpr Source kOfCompiler = {contracts_of_builtins, of_compiler,
+                                "has no compiler for the portable kernels, or the host computes on its memory"};
 constexpr Source kOfHost = {contracts_of_host, of_host, "has devices whose memory the host's kernels do not reach"};
 
 template <const Source& source>
@@ -91,6 +97,12 @@ Suite kernel_suite() {
   return {.name = "kernels",
           .title = "what the contracts of the kernels say that the driver offers",
           .groups = {{"offered", offered_cases<kOfDriver>}, {"kernels", kernel_cases<kOfDriver>}}};
+}
+
+Suite portable_kernel_suite() {
+  return {.name = "portable_kernels",
+          .title = "what the contracts of the kernels say, of those that the device's compiler makes",
+          .groups = {{"offered", offered_cases<kOfCompiler>}, {"kernels", kernel_cases<kOfCompiler>}}};
 }
 
 Suite host_kernel_suite() {

@@ -12,15 +12,27 @@
 
 namespace mydev {
 
-std::span<const mydev_kernel* const> load_builtin_kernels() {
-  instruction_set();  // raises here: what the library's query function throws would be told as the library's fault
-  const std::string file = installed_library("libmydev_host_kernels.so");
+namespace {
+
+std::span<const mydev_kernel* const> load_kernels(const char* name) {
+  const std::string file = installed_library(name);
   std::string problem;
   void* library = open_shared_object(file, problem);
   MYDEV_CHECK(library != nullptr, MYDEV_FAILED_PRECONDITION, "the built-in kernels cannot be loaded: ", problem,
               "; `mydev doctor` examines the installation");
   const mydev_library table = query_library(file, ::dlsym(library, MYDEV_CUSTOM_CALL_QUERY_SYMBOL));
   return {table.kernels, table.num_kernels};
+}
+
+}  // namespace
+
+std::span<const mydev_kernel* const> load_builtin_kernels() {
+  instruction_set();  // raises here: what the library's query function throws would be told as the library's fault
+  return load_kernels("libmydev_host_kernels.so");
+}
+
+std::span<const mydev_kernel* const> load_portable_kernels() {
+  return load_kernels("libmydev_device_kernels.so");
 }
 
 }  // namespace mydev

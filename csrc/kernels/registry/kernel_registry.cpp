@@ -8,6 +8,7 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "kernels/language/kernel_language.h"
 #include "kernels/registry/builtin_library.h"
 #include "kernels/registry/description.h"
 #include "kernels/registry/kernel_library.h"
@@ -229,6 +230,25 @@ const mydev_kernel* find_kernel(std::string_view name) {
 
 namespace {
 
+const std::map<std::string_view, const mydev_kernel*>& portable_kernels() {
+  static const auto& all = *new std::map<std::string_view, const mydev_kernel*>([] {
+    std::map<std::string_view, const mydev_kernel*> by_name;
+    for (const mydev_kernel* kernel : load_portable_kernels()) by_name.emplace(kernel->name, kernel);
+    return by_name;
+  }());
+  return all;
+}
+
+}  // namespace
+
+const mydev_kernel* find_portable_kernel(const Device& device, std::string_view name) {
+  if (device.host_computes() || !is_builtin_name(name) || kernel_language(device) == nullptr) return nullptr;
+  const auto found = portable_kernels().find(name);
+  return found == portable_kernels().end() ? nullptr : found->second;
+}
+
+namespace {
+
 const mydev_kernel* find_drivers_own(const Device& device, const char* name) {
   const auto find_own = device.driver->find_kernel;
   return find_own != nullptr ? find_own(device.index, name) : nullptr;
@@ -237,9 +257,11 @@ const mydev_kernel* find_drivers_own(const Device& device, const char* name) {
 const Launchable* resolve(const Device& device, const char* name, bool stages_builtins) {
   // The library of the built-in kernels is loaded for those who can use it.
   const bool may_load = device.host_computes() || stages_builtins || !is_builtin_name(name);
-  const mydev_kernel* registered = may_load ? find_kernel(name) : KernelRegistry::instance().find(name);
-  return find_launchable(device, name, find_drivers_own(device, name), registered,
-                         registered != nullptr ? origin_text(kernel_origin(name)) : std::string(), stages_builtins);
+  NamedRecords records{.own = find_drivers_own(device, name),
+                       .portable = find_portable_kernel(device, name),
+                       .registered = may_load ? find_kernel(name) : KernelRegistry::instance().find(name)};
+  if (records.registered != nullptr) records.registered_owner = origin_text(kernel_origin(name));
+  return find_launchable(device, name, records, stages_builtins);
 }
 
 }  // namespace
@@ -253,7 +275,7 @@ const Launchable* resolve_step(const Device& device, const char* name) {
 }
 
 const Launchable* resolve_drivers_kernel(const Device& device, const char* name) {
-  return find_launchable(device, name, find_drivers_own(device, name), /*registered=*/nullptr, {});
+  return find_launchable(device, name, {.own = find_drivers_own(device, name)});
 }
 
 std::vector<const mydev_kernel*> all_kernels() {

@@ -40,8 +40,11 @@ MYDEV_API void unregister_kernel(std::string_view name);
 
 // The host record of that name, or nullptr. Loads the library whose manifest has the name; see kernel_library.h.
 MYDEV_API const mydev_kernel* find_kernel(std::string_view name);
-// Returns what runs the name on `device` (launchable.h): the driver's own record and the registry's, each if the device
-// can run it; nullptr if there is neither.
+// The portable record of that name, for devices whose compiler makes their kernels; nullptr if there is none, or the
+// device needs none: it has no compiler that knows the kernels' language, or the host computes on its memory.
+MYDEV_API const mydev_kernel* find_portable_kernel(const Device& device, std::string_view name);
+// Returns what runs the name on `device` (launchable.h): the driver's own record, the portable one and the registry's,
+// each if the device can run it; nullptr if there is none.
 MYDEV_API const Launchable* resolve_kernel(const Device& device, const char* name);
 // The same for a step of a program, which cannot fall back. On a device whose memory the host does not reach, a
 // built-in kernel's last candidate is the host's record on copies (kernels/launch/staged_launch.h).

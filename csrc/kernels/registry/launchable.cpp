@@ -152,7 +152,8 @@ KernelCandidate candidate_of_driver(const Device& device, const char* name, cons
                             /*of_driver=*/true,
                             full.runs == MYDEV_RUNS_HOST_ENQUEUE,
                             /*may_decline=*/full.plan == nullptr,
-                            /*staged=*/false};
+                            /*staged=*/false,
+                            /*portable=*/false};
   // A driver that was built for 1.0 knows no scalar operands.
   if (own.struct_size < MYDEV_END_OF(mydev_kernel, plan)) candidate.limits.flags |= MYDEV_LIMIT_NO_SCALARS;
   check(candidate, full);
@@ -171,10 +172,26 @@ KernelCandidate candidate_of_registry(const Device& device, const mydev_kernel& 
                             /*of_driver=*/kernel.runs == MYDEV_RUNS_DRIVER,
                             enqueues(device, kernel),
                             /*may_decline=*/false,
-                            /*staged=*/computes_on_host(kernel) && !device.host_computes()};
+                            /*staged=*/computes_on_host(kernel) && !device.host_computes(),
+                            /*portable=*/false};
   check(candidate, kernel);
   add_operand_limits(candidate, kernel);
   return candidate;
+}
+
+KernelCandidate candidate_of_compiler(const mydev_kernel& kernel) {
+  return {&kernel,
+          "portable kernels",
+          limits_of(kernel),
+          /*operand_limits=*/{},
+          /*results=*/0,
+          /*scratch_bytes=*/nullptr,
+          kernel.plan,
+          /*of_driver=*/true,
+          /*enqueues=*/true,
+          /*may_decline=*/false,
+          /*staged=*/false,
+          /*portable=*/true};
 }
 
 bool is_plain(const KernelCandidate& candidate) {
@@ -257,13 +274,14 @@ const OperandLimits* limits_of_buffer(const KernelCandidate& candidate, const my
 
 }  // namespace
 
-const Launchable* find_launchable(const Device& device, const char* name, const mydev_kernel* own,
-                                  const mydev_kernel* registered, const std::string& registered_owner,
+const Launchable* find_launchable(const Device& device, const char* name, const NamedRecords& records,
                                   bool stages_builtins) {
   std::vector<KernelCandidate> candidates;
-  if (own != nullptr) candidates.push_back(candidate_of_driver(device, name, *own));
-  if (registered != nullptr && registered != own && can_run(device, *registered, stages_builtins)) {
-    candidates.push_back(candidate_of_registry(device, *registered, registered_owner));
+  if (records.own != nullptr) candidates.push_back(candidate_of_driver(device, name, *records.own));
+  if (records.portable != nullptr) candidates.push_back(candidate_of_compiler(*records.portable));
+  const mydev_kernel* registered = records.registered;
+  if (registered != nullptr && registered != records.own && can_run(device, *registered, stages_builtins)) {
+    candidates.push_back(candidate_of_registry(device, *registered, records.registered_owner));
   }
   if (candidates.empty()) return nullptr;
   static auto& mutex = *new std::mutex;

@@ -1,5 +1,5 @@
 // A launchable holds the records that may run a kernel's name on one device, in the order in which they are asked: the
-// driver's own, then that of the registry. launch_kernel (kernels/launch) asks them. Thread-safe.
+// driver's own, the portable one, which the device's compiler makes, then that of the registry. launch_kernel (kernels/launch) asks them. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,7 @@ struct KernelCandidate {
   bool enqueues;     // the runtime calls its entry
   bool may_decline;  // it cannot be asked before, so that UNIMPLEMENTED at the launch means no
   bool staged;       // it computes on the host, on copies of operands that the host does not reach
+  bool portable;     // its entry gives the driver kernels that the device's compiler made
 };
 
 // Never freed, and the same for the same records: operators hold pointers to it.
@@ -52,11 +53,18 @@ struct Launchable {
   uint64_t dtypes_of_driver;  // MYDEV_DTYPE_BIT of each that records which the driver runs may take
 };
 
-// Returns what runs `name` on the device; nullptr if neither record is given. `own` is the driver's, `registered` is
-// the registry's and belongs to `registered_owner`; either may be nullptr. If the driver's record contradicts itself,
-// raises INVALID_ARGUMENT, naming the driver. `stages_builtins`: a built-in record of the host may run on copies.
-MYDEV_API const Launchable* find_launchable(const Device& device, const char* name, const mydev_kernel* own,
-                                            const mydev_kernel* registered, const std::string& registered_owner,
+// The records under a name; any may be nullptr.
+struct NamedRecords {
+  const mydev_kernel* own = nullptr;         // the driver's
+  const mydev_kernel* portable = nullptr;    // the portable kernels'
+  const mydev_kernel* registered = nullptr;  // the registry's
+  std::string registered_owner;
+};
+
+// Returns what runs `name` on the device; nullptr if there is no record that it can run. If the driver's record
+// contradicts itself, raises INVALID_ARGUMENT, naming the driver. `stages_builtins`: a built-in record of the host may
+// run on copies.
+MYDEV_API const Launchable* find_launchable(const Device& device, const char* name, const NamedRecords& records,
                                             bool stages_builtins = false);
 
 // Why the candidate does not take the frame, by the limits that it declares: "takes f32, operand 1 is s64". Empty if

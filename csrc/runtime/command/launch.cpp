@@ -144,6 +144,19 @@ void check_geometry(const CompiledLaunch& launch) {
 
 }  // namespace
 
+void enqueue_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream) {
+  const mydev_kernel& shown = launch.kernel->shown();
+  frame.device = stream.device().index;
+  frame.stream = stream.handle();
+  frame.host = &detail::services;
+  frame.kernel = &launch.kernel->record();
+  LaunchMode mode{.of_driver = true, .compiled = &launch};
+  if (const mydev_code code = detail::submit(shown, frame, stream, mode); code != MYDEV_OK) {
+    raise_launch_error(shown, frame, stream.device(), code);
+  }
+  forget_kernel_message(frame);
+}
+
 void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream) {
   const mydev_kernel& shown = launch.kernel->shown();
   const KernelParameters& parameters = launch.kernel->parameters();

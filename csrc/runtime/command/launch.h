@@ -48,6 +48,10 @@ MYDEV_API std::optional<std::string> launch_or_decline(const mydev_kernel& kerne
 // is another device's. While the stream captures, the launch goes to the capture, with all that it needs.
 MYDEV_API void launch_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream);
 
+// Gives the driver a launch of a kernel of a module that is a part of another kernel's: called by the entry of a record
+// that enqueues. The frame is as for launch_compiled. Hooks see the whole kernel alone. Raises the driver's failure.
+MYDEV_API void enqueue_compiled(const CompiledLaunch& launch, mydev_frame& frame, Stream& stream);
+
 // Launches since the process began; for tests and statistics.
 inline uint64_t launch_count() noexcept {
   return detail::total_launches();

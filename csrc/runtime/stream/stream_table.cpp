@@ -1,5 +1,6 @@
 #include "runtime/stream/stream_table.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -160,6 +161,16 @@ Stream& stream_by_id(int device, int64_t id) {
               " on device " MYDEV_DEVICE_NAME ":", device, ": the device's own streams are 0 to ", kFirstExternalId - 1,
               ", and no open external stream has this id");
   return *found->second;
+}
+
+Stream& stream_by_handle(int device, mydev_stream handle) {
+  Stream& current = current_stream(device);
+  if (current.handle() == handle) return current;
+  const std::vector<Stream*> all = existing_streams(device);
+  const auto found = std::ranges::find(all, handle, &Stream::handle);
+  MYDEV_CHECK(found != all.end(), MYDEV_INVALID_ARGUMENT, "no stream of device " MYDEV_DEVICE_NAME ":", device,
+              " has the handle ", static_cast<const void*>(handle));
+  return **found;
 }
 
 Stream& register_external_stream(int device, mydev_stream handle) {

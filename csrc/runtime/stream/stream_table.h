@@ -36,6 +36,9 @@ MYDEV_API Stream& stream_from_pool(int device, int priority);
 // Raises INVALID_ARGUMENT for an id that names no stream, or one that was released.
 MYDEV_API Stream& stream_by_id(int device, int64_t id);
 MYDEV_API Stream& register_external_stream(int device, mydev_stream handle);
+// The stream of a frame that a record enqueues (MYDEV_RUNS_HOST_ENQUEUE). Raises INVALID_ARGUMENT if none of the
+// device's has the handle.
+MYDEV_API Stream& stream_by_handle(int device, mydev_stream handle);
 // Its id names no stream from now on, and using it raises FAILED_PRECONDITION; the handle stays its owner's.
 MYDEV_API void release_external_stream(Stream& stream);
 // Streams of the device that have been used, in order of id.

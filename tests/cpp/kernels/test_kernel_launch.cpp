@@ -269,7 +269,7 @@ TEST_F(DriverKernels, OfVersionOneTakeNoNumbersAndDeclineAtTheLaunch) {
     kernel.struct_size = offsetof(mydev_kernel, runs);  // as 1.0 wrote it
     return kernel;
   }();
-  const Launchable* kernel = find_launchable(device(0), "mydev.add", &old, nullptr, "");
+  const Launchable* kernel = find_launchable(device(0), "mydev.add", {.own = &old});
   EXPECT_TRUE(kernel->candidates.front().may_decline);
   mydev_buffer scalar = buffer(MYDEV_F32);
   scalar.data = const_cast<mydev_scalar*>(&number);
@@ -282,7 +282,7 @@ TEST_F(DriverKernels, OfVersionOneTakeNoNumbersAndDeclineAtTheLaunch) {
 TEST_F(DriverKernels, WithoutDtypesInTheirLimitsTakeTheUsualOnes) {
   static mydev_kernel product = *device(0).driver->find_kernel(0, "mydev.matmul");
   product.limits = nullptr;
-  const Launchable* kernel = find_launchable(device(0), "mydev.matmul", &product, nullptr, "");
+  const Launchable* kernel = find_launchable(device(0), "mydev.matmul", {.own = &product});
   const std::vector<mydev_buffer> wide = {buffer(MYDEV_F64), buffer(MYDEV_F64), buffer(MYDEV_F64)};
   EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(wide, 1)),
             "takes f16 f32 bf16, and result 0 is f64");
@@ -309,7 +309,7 @@ constexpr mydev_operand_limits limits_of(const char* name, uint64_t dtypes, int3
 
 TEST_F(DriverKernels, HaveLimitsOfSingleOperands) {
   static const LimitedRecord gather("mydev.gather", {limits_of("index", MYDEV_DTYPE_BIT(MYDEV_S64), 1)});
-  const Launchable* kernel = find_launchable(device(0), "mydev.gather", &gather.kernel, nullptr, "");
+  const Launchable* kernel = find_launchable(device(0), "mydev.gather", {.own = &gather.kernel});
   EXPECT_EQ(kernel->plain, nullptr);
   EXPECT_EQ(kernel->dtypes_of_driver, MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_S64));
   const auto refusal = [&](mydev_buffer out, mydev_buffer x, mydev_buffer index) {
@@ -329,7 +329,7 @@ TEST_F(DriverKernels, HaveLimitsOfSingleOperands) {
 
 TEST_F(DriverKernels, HaveLimitsOfLists) {
   static const LimitedRecord joined("mydev.concatenate", {limits_of("in", MYDEV_DTYPE_BIT(MYDEV_F32))});
-  const Launchable* kernel = find_launchable(device(0), "mydev.concatenate", &joined.kernel, nullptr, "");
+  const Launchable* kernel = find_launchable(device(0), "mydev.concatenate", {.own = &joined.kernel});
   const mydev_buffer half = buffer(MYDEV_F16), single = buffer(MYDEV_F32);
   const std::vector<mydev_buffer> good = {half, single, single}, bad = {half, single, half};
   EXPECT_EQ(declared_refusal(kernel->candidates.front(), make_frame(good, 1)), "");
@@ -340,7 +340,7 @@ TEST_F(DriverKernels, HaveLimitsOfLists) {
 TEST_F(DriverKernels, WithLimitsThatTheContractDoesNotHaveAreRefused) {
   const auto refuse = [](const mydev_operand_limits& own, const char* message) {
     const LimitedRecord record("mydev.gather", {own});
-    expect_error(error_of([&] { find_launchable(device(0), "mydev.gather", &record.kernel, nullptr, ""); }),
+    expect_error(error_of([&] { find_launchable(device(0), "mydev.gather", {.own = &record.kernel}); }),
                  MYDEV_INVALID_ARGUMENT, message);
   };
   refuse(limits_of("indices", 0), "'mydev.gather' of driver 'discrete': its limits name the operand 'indices'");
@@ -348,14 +348,14 @@ TEST_F(DriverKernels, WithLimitsThatTheContractDoesNotHaveAreRefused) {
   refuse(limits_of("index", 0, -2), "its limits have rank_max -2");
   refuse(limits_of("index", 0, -1, 64), "unknown limits 64");
   const LimitedRecord nameless("test.nameless", {limits_of("x", 0)});
-  expect_error(error_of([&] { find_launchable(device(0), "test.nameless", &nameless.kernel, nullptr, ""); }),
+  expect_error(error_of([&] { find_launchable(device(0), "test.nameless", {.own = &nameless.kernel}); }),
                MYDEV_INVALID_ARGUMENT, "neither a contract nor a signature");
 }
 
 TEST_F(DriverKernels, WithLimitsOfVersionOneHaveNoneOfOperands) {
   static LimitedRecord old("mydev.gather", {limits_of("index", MYDEV_DTYPE_BIT(MYDEV_S64))});
   old.limits.struct_size = offsetof(mydev_limits, operands);  // as 1.1 wrote it
-  const Launchable* kernel = find_launchable(device(0), "mydev.gather", &old.kernel, nullptr, "");
+  const Launchable* kernel = find_launchable(device(0), "mydev.gather", {.own = &old.kernel});
   EXPECT_TRUE(kernel->candidates.front().operand_limits.empty());
 }
 
@@ -369,10 +369,10 @@ TEST_F(DriverKernels, AreListed) {
 TEST_F(DriverKernels, ThatContradictThemselvesAreRefusedWithTheDriversName) {
   mydev_kernel odd = *device(0).driver->find_kernel(0, "mydev.add");
   odd.runs = 77;
-  expect_error(error_of([&] { find_launchable(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
+  expect_error(error_of([&] { find_launchable(device(0), "mydev.add", {.own = &odd}); }), MYDEV_INVALID_ARGUMENT,
                "kernel 'mydev.add' of driver 'discrete': unknown `runs` 77");
   odd.name = "mydev.sub";
-  expect_error(error_of([&] { find_launchable(device(0), "mydev.add", &odd, nullptr, ""); }), MYDEV_INVALID_ARGUMENT,
+  expect_error(error_of([&] { find_launchable(device(0), "mydev.add", {.own = &odd}); }), MYDEV_INVALID_ARGUMENT,
                "calls itself 'mydev.sub'");
 }
 

@@ -130,7 +130,10 @@ def _offered(suite: str, offered: Case, wanted: Sequence[Case], options: argpars
     if result.status != "passed":
         text = "; ".join(result.messages)
         if result.status == "skipped" and not options.host:
-            text += "; --host tries the host's own, which a device runs whose memory the host reaches"
+            text += (
+                "; --portable tries those that the device's compiler makes, --host the host's own, which a device runs "
+                "whose memory the host reaches"
+            )
         raise ConformError(text)
     there = set(result.told["offered"])
     chosen = [case for case in wanted if case.name in there]
@@ -147,6 +150,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the names of kernels, or a form with * and ?")
     parser.add_argument("--driver", metavar="DRIVER", help=f"name or path, and options; else {DRIVER_VARIABLE}")
     parser.add_argument("--host", action="store_true", help="try the host's kernels, on the driver's device")
+    parser.add_argument("--portable", action="store_true", help="try those that the device's compiler makes")
     parser.add_argument(
         "--library", metavar="FILE", help="try the kernels of this library whose signatures are contracts"
     )
@@ -180,6 +184,8 @@ def run(arguments: Sequence[str]) -> int:
     """The suite; returns the exit code."""
     options = _options(arguments)
     suite = "host_kernels" if options.host or options.library else "kernels"
+    if options.portable:
+        suite = "portable_kernels"
     try:
         cases = _cases_of(suite, options.library)
         offered = cases.pop(_OFFERED)

@@ -24,7 +24,7 @@ class Accumulator:
     name: str
     arrays: tuple[tuple[str, torch.dtype, str], ...]  #: name, dtype and first value of each
     update: tuple[str, ...]  #: statements of the loop
-    combine: str  #: the preludes' function that combines the arrays of a group's threads into their first elements
+    combine: str  #: the language's function that combines the arrays of a group's threads into their first elements
     results: tuple[int, ...]  #: the arrays that are results
 
     def declarations(self, lanes: str) -> list[str]:
@@ -37,7 +37,7 @@ class Accumulator:
         return [self.arrays[index][:2] for index in self.results]
 
 
-#: Function that the preludes have for pairs, and what changes nothing.
+#: Function that the language has for pairs, and what changes nothing.
 _ASSOCIATIVE = {"sum": 0, "prod": 1, "xor_sum": 0}
 
 

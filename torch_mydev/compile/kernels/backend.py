@@ -28,8 +28,7 @@ from torch_mydev.compile.decompositions import DecompositionTable, give_table_a_
 from torch_mydev.compile.device_kernels import DEVICE_KERNELS
 from torch_mydev.compile.graph_devices import graph_devices, several_devices
 from torch_mydev.compile.kernels import scheduling
-from torch_mydev.compile.kernels.library import collected_calls, language_of, prelude_of
-from torch_mydev.compile.kernels.preludes import PRELUDES
+from torch_mydev.compile.kernels.library import collected_calls, language_of
 from torch_mydev.compile.kernels.recorded_graph import RecordedGraph, is_recordable
 from torch_mydev.compile.kernels.types import MEMORY_TYPES
 from torch_mydev.compile.program.backend import boxed, compile_operators, donated_inputs
@@ -58,8 +57,8 @@ def obstacle(devices: set[torch.device]) -> str | None:
         languages = _C.compiler_languages(device.index)
         if not languages:
             return f"the driver of {device} has no kernel compiler"
-        if not set(languages) & set(PRELUDES):
-            known = ", ".join(PRELUDES)
+        if _C.kernel_language(device.index) is None:
+            known = ", ".join(language.name for language in _C.kernel_languages())
             return f"the driver of {device} compiles {', '.join(languages)}; kernels are generated in {known}"
     return None
 
@@ -138,7 +137,7 @@ def _leave_to_the_device(graph: GraphModule, device: torch.device, converts_imag
     for op in whole - lowering.lowerings.keys():
         # Registered here, since Inductor's implicit fallback is an error if the variable CI is set.
         lowering.make_fallback(op, lowering.constrain_to_fx_strides, warn=False, override_decomp=True)  # type: ignore[no-untyped-call]
-    types = set(MEMORY_TYPES) if prelude_of(device.index).f64 else set(MEMORY_TYPES) - {torch.float64}
+    types = set(MEMORY_TYPES) if language_of(device.index).f64 else set(MEMORY_TYPES) - {torch.float64}
     for module in graph.modules():
         if isinstance(module, GraphModule):
             for node in module.graph.nodes:

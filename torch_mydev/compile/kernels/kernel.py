@@ -1,4 +1,4 @@
-"""One generated kernel: Inductor's nodes as a function in the kernels' language (preludes.py has its macros).
+"""One generated kernel: Inductor's nodes as a function in the kernels' language (csrc/kernels/language).
 
 A kernel has one of three forms. Without reductions, each element has a thread. With them, each result has a group,
 whose threads share the reduced range (``by_group``), or a thread, which goes through that range alone. The last form is
@@ -32,7 +32,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_mydev.compile.kernels.accumulators import Accumulator, make_accumulator
 from torch_mydev.compile.kernels.kept_rows import KeptRows
-from torch_mydev.compile.kernels.library import prelude_of
+from torch_mydev.compile.kernels.library import language_of
 from torch_mydev.compile.kernels.loops import Loop, make_loop
 from torch_mydev.compile.kernels.operators import Operators
 from torch_mydev.compile.kernels.printer import IndexPrinter
@@ -116,7 +116,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         self.cse = TypedCSE("", self.suffix)
         for tree in self.range_trees:
             tree.is_loop = _is_reduced(tree)  # sections end where reductions do
-        self.prelude = prelude_of(V.graph.get_current_device_or_throw().index or 0)
+        self.language = language_of(V.graph.get_current_device_or_throw().index or 0)
         self.reduces = self.features.is_reduction()
         self.by_group = self.reduces
         self.checks = False
@@ -142,7 +142,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
 
     @property
     def index_dtype(self) -> str:
-        """The preludes' type of an index that has this dtype's range."""
+        """The language's type of an index that has this dtype's range."""
         return f"index_{super().index_dtype}"
 
     @property
@@ -209,7 +209,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         if mode != "atomic_add" or dtype not in _ATOMIC:
             raise NotImplementedError(f"generated kernels have no {mode} of {dtype}")
         wide = dtype in (torch.float64, torch.int64)
-        if dtype is not torch.int32 and not (self.prelude.atomic_s64 if wide else self.prelude.atomic_f32):
+        if dtype is not torch.int32 and not (self.language.atomic_s64 if wide else self.language.atomic_f32):
             raise NotImplementedError(f"the device's compiler has no atomic addition of {dtype}")
         return f"atomic_add_{memory_type(dtype)}(&{element}, {converted(value, upcast_compute_type(dtype))});"
 
@@ -307,7 +307,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         self.signature = signature_of(
             self.args, self._host_numbers, self.removed_buffers, self._updated | self._read_places
         )
-        if not self.prelude.f64 and any(kind == "f" for _, _, kind in self.signature.numbers):
+        if not self.language.f64 and any(kind == "f" for _, _, kind in self.signature.numbers):
             raise NotImplementedError("the device's compiler takes no number in float64")
         code = IndentedBuffer()
         code.writeline(f"KERNEL({name}, {', '.join(self.signature.declarations())}) {{")
@@ -411,7 +411,7 @@ class GeneratedKernel(SIMDKernel[CSEVariable]):
         return code
 
     def _loop_body(self, loop: Loop, lines: Sequence[str]) -> tuple[str, list[str]]:
-        """The name of the loop in the preludes, and its lines."""
+        """The name of the loop in the language, and its lines."""
         changing = {str(loop.place), *(name for name, _ in loop.of_element)}
 
         def lies(element: str) -> bool:

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from torch_mydev import _C
-from torch_mydev.compile.kernels.preludes import PRELUDES, Prelude
 
 _FEW = 4  #: kernels that are worth a run of the compiler
 
@@ -33,26 +32,22 @@ def collected_calls() -> Iterator[list[str]]:
         _calls.reset(token)
 
 
-def language_of(index: int) -> str:
-    """The language that a device's kernels are generated in. The device must have a compiler for one of PRELUDES."""
-    known: list[str] = _C.compiler_languages(index)
-    return next(language for language in known if language in PRELUDES)
-
-
-def prelude_of(index: int) -> Prelude:
-    """The language of language_of, for the device's compiler."""
-    return PRELUDES[language_of(index)].fitted(_C.compiler_properties(index))
+def language_of(index: int) -> _C.KernelLanguage:
+    """The language that a device's kernels are generated in. The device must have a compiler for a dialect of it."""
+    language = _C.kernel_language(index)
+    assert language is not None
+    return language
 
 
 class Kernel:
     """A kernel that generated code launches once its library is compiled."""
 
-    def __init__(self, name: str, counts: Sequence[int], numbers: str, source: str, prelude: Prelude) -> None:
+    def __init__(self, name: str, counts: Sequence[int], numbers: str, source: str, language: _C.KernelLanguage) -> None:
         self.name = name
         self.source = source
         self._counts = counts
         self._numbers = numbers
-        self._prelude = prelude
+        self._language = language
         self._launch: Any = None
 
     def take(self, module: Any) -> None:
@@ -62,23 +57,23 @@ class Kernel:
 
     def launch_elements(self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int) -> None:
         """A thread for each element of each row."""
-        self._launch_pieces(tensors, numbers, rows, length, self._prelude.elements)
+        self._launch_pieces(tensors, numbers, rows, length, self._language.elements)
 
     def launch_block(self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int) -> None:
         """A thread for each result of each row."""
-        self._launch_pieces(tensors, numbers, rows, length, self._prelude.block)
+        self._launch_pieces(tensors, numbers, rows, length, self._language.block)
 
     def launch_groups(self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int) -> None:
         """A group for each result."""
         if rows > 0:
-            self._launch(tensors, numbers, self._prelude.grid(rows), (self._prelude.threads(self._prelude.lanes), 1, 1))
+            self._launch(tensors, numbers, self._language.grid(rows), (self._language.threads(self._language.lanes), 1, 1))
 
     def _launch_pieces(
         self, tensors: Sequence[Any], numbers: Sequence[Any], rows: int, length: int, piece: int
     ) -> None:
         groups = rows * -(-length // piece)
         if groups > 0:
-            self._launch(tensors, numbers, self._prelude.grid(groups), (self._prelude.threads(piece), 1, 1))
+            self._launch(tensors, numbers, self._language.grid(groups), (self._language.threads(piece), 1, 1))
 
 
 class KernelLibrary:
@@ -89,10 +84,9 @@ class KernelLibrary:
         self._kernels: list[Kernel] = []
         self.calls: list[str] = []  #: the device's own operators that the graph's code calls
         self._language = language_of(index)
-        self._prelude = prelude_of(index)
 
     def kernel(self, name: str, counts: Sequence[int], numbers: str, source: str) -> Kernel:
-        kernel = Kernel(name, counts, numbers, source, self._prelude)
+        kernel = Kernel(name, counts, numbers, source, self._language)
         self._kernels.append(kernel)
         return kernel
 
@@ -110,7 +104,7 @@ class KernelLibrary:
                 list(pool.map(self._compile_part, parts))
 
     def _compile_part(self, kernels: Sequence[Kernel]) -> None:
-        source = self._prelude.source + "".join(kernel.source for kernel in kernels)
-        module = _C.compile_kernels(self._index, self._language, source)
+        source = self._language.source + '#line 1 "graph"\n' + "".join(kernel.source for kernel in kernels)
+        module = _C.compile_kernels(self._index, self._language.name, source)
         for kernel in kernels:
             kernel.take(module)

@@ -1,7 +1,7 @@
 """Inductor's operators in the kernels' language.
 
 Each gives an expression whose type is the one that Inductor's propagation of dtypes says, and converts its operands to
-the type that it computes in. Functions are the preludes': ``exp_f32``, ``floordiv_i64``. An operator that is missing
+the type that it computes in. Functions are the language's (csrc/kernels/language): ``exp_f32``, ``floordiv_i64``. An operator that is missing
 here raises; backend.py leaves it to the device's own operators beforehand.
 """
 
@@ -50,7 +50,7 @@ COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": "
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 BITWISE = {"and": "&", "or": "|", "xor": "^"}
 LOGICAL = {"and": "&", "or": "|", "xor": "!="}
-#: Functions of two operands of the result's dtype, and their names in the preludes.
+#: Functions of two operands of the result's dtype, and their names in the language.
 BINARY_FUNCTIONS = {
     "maximum": "max",
     "minimum": "min",

@@ -1,6 +1,6 @@
 """Quotients in loops of what changes by what does not, as a softmax ends in: products, with half of a division's time.
 
-The preludes' ``quotient_f32`` is a division for every divisor; which of them stay the same only says where it is worth
+The language's ``quotient_f32`` is a division for every divisor; which of them stay the same only says where it is worth
 its while.
 """
 

@@ -1,9 +1,9 @@
 """Loops of groups whose exponentials and quotients (quotients.py) are computed by vectors.
 
-Compilers make vectors of the preludes' ``exp_f32`` and ``quotient_f32`` as of any arithmetic. But they do not use the
+Compilers make vectors of the language's ``exp_f32`` and ``quotient_f32`` as of any arithmetic. But they do not use the
 instructions that some instruction sets have for powers of 2 and bounds. A loop is written for several values at once if
 all its values are ``f32``, and lie side by side or stay the same throughout. Such a loop uses the type ``f32s`` and
-``VECTOR_AT``; the prelude decides which values are several.
+``VECTOR_AT``; the dialect decides which values are several.
 """
 
 from __future__ import annotations

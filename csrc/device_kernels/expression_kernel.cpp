@@ -1,0 +1,234 @@
+#include "device_kernels/expression_kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/frame/frame.h"
+
+namespace mydev::device_kernels {
+
+namespace {
+
+bool uses(const KernelContract& contract, std::initializer_list<std::string_view> functions) {
+  return std::ranges::any_of(contract.expression.nodes(), [&](const Expression::Node& node) {
+    return node.function != nullptr &&
+           std::ranges::find(functions, std::string_view(node.function->name)) != functions.end();
+  });
+}
+
+Domain domain_for(const ExpressionForm& form) {
+  if (uses(*form.contract, {"any", "all"})) {  // whether an element is 0 is asked of the element itself
+    const auto operand = std::ranges::find(form.operands, false, &BoundOperand::is_result);
+    return domain_of(operand->dtype);
+  }
+  return domain_of(form.dtype);
+}
+
+bool chooses(const ContractAttribute& attribute) {
+  return attribute.kind == ContractKind::kBool || attribute.kind == ContractKind::kInt;
+}
+
+void check_divisor(const ExpressionForm& form, const BoundFrame& frame) {
+  if (form.domain != Domain::kI64 || !uses(*form.contract, {"trunc_div", "floor_div", "remainder", "fmod"})) return;
+  const BoundOperand* divisor = frame.find("b");
+  const bool known =
+      divisor != nullptr && divisor->is_number && static_cast<const mydev_scalar*>(frame.buffer(*divisor).data)->i != 0;
+  require(known, "divide integers by numbers only that are not 0");
+}
+
+}  // namespace
+
+ExpressionForm::ExpressionForm(const Request& request, const BoundFrame& frame)
+    : contract(&frame.contract()),
+      operands(frame.operands()),
+      dtype(frame.first_dtype() == MYDEV_DTYPE_INVALID ? MYDEV_F32 : frame.first_dtype()),
+      domain(Domain::kF32),
+      count(1) {
+  domain = domain_for(*this);
+  const bool wide = domain == Domain::kF64 || domain == Domain::kC128;
+  const bool has_f64 = std::ranges::any_of(operands, [](const BoundOperand& operand) {
+    return !operand.is_absent() && (operand.dtype == MYDEV_F64 || operand.dtype == MYDEV_C128);
+  });
+  require(request.language.f64 || !(wide || has_f64), "compute in no f64 on this device");
+  for (const ContractAttribute& attribute : contract->attributes) {
+    if (chooses(attribute)) choices[attribute.name] = static_cast<double>(frame.integer(attribute.name));
+  }
+  for (const BoundOperand& operand : operands) {
+    if (operand.is_absent()) continue;
+    memory_type(operand.dtype);
+    int64_t elements = 1;
+    const mydev_buffer& buffer = frame.buffer(operand);
+    for (int32_t d = 0; d < buffer.rank; ++d) elements *= buffer.sizes[d];
+    if (!operand.is_result && buffer.rank != 0) count = elements;
+  }
+  check_divisor(*this, frame);
+}
+
+ExpressionForm ExpressionForm::with_dtype(size_t variable, mydev_dtype other) const {
+  ExpressionForm form = *this;
+  for (BoundOperand& operand : form.operands) {
+    if (operand.contract->variable == static_cast<int32_t>(variable)) operand.dtype = other;
+  }
+  if (variable == 0) form.dtype = other;
+  form.domain = domain_for(form);
+  return form;
+}
+
+namespace {
+
+// The dtype of a variable in the form; nothing if no operand has it.
+mydev_dtype dtype_of(const ExpressionForm& form, size_t variable) {
+  const auto found = std::ranges::find_if(form.operands, [&](const BoundOperand& operand) {
+    return !operand.is_absent() && operand.contract->variable == static_cast<int32_t>(variable);
+  });
+  return found == form.operands.end() ? MYDEV_DTYPE_INVALID : found->dtype;
+}
+
+}  // namespace
+
+std::string ExpressionForm::function_name() const {
+  std::string name = contract->name.substr(contract->name.find('.') + 1);
+  for (size_t v = 0; v < contract->variables.size(); ++v) name += std::string("_") + dtype_name(dtype_of(*this, v));
+  return name;
+}
+
+std::string ExpressionForm::key(int32_t any) const {
+  std::string key = contract->name;
+  for (size_t v = 0; v < contract->variables.size(); ++v) {
+    if (static_cast<int32_t>(v) != any) key += std::string("/") + dtype_name(dtype_of(*this, v));
+  }
+  key += "/";
+  for (const BoundOperand& operand : operands) key += operand.is_absent() ? 'a' : operand.is_number ? 'n' : 'b';
+  for (const auto& [name, value] : choices) key += "/" + std::to_string(static_cast<int64_t>(value));
+  return key;
+}
+
+std::vector<ExpressionForm> ExpressionForm::forms_of_module(const KernelLanguage& language, int32_t& any) const {
+  any = -1;
+  if (!language.loops || contract->variables.empty()) return {*this};
+  const size_t last = contract->variables.size() - 1;
+  const mydev_dtype own = dtype_of(*this, last);
+  std::vector<ExpressionForm> forms;
+  for (const mydev_dtype other : computed_dtypes()) {
+    const bool takes = (contract->variables[last].dtypes & MYDEV_DTYPE_BIT(other)) != 0;
+    if (takes || other == own) forms.push_back(with_dtype(last, other));
+  }
+  any = static_cast<int32_t>(last);
+  return forms;
+}
+
+namespace {
+
+// The names that are given as numbers, in their order, with what gives them.
+template <typename Attribute, typename Operand>
+void for_each_number(const ExpressionForm& form, const Attribute& of_attribute, const Operand& of_operand) {
+  for (const ContractAttribute& attribute : form.contract->attributes) {
+    if (!chooses(attribute) && form.contract->expression.reads(attribute.name)) of_attribute(attribute);
+  }
+  for (const BoundOperand& operand : form.operands) {
+    if (operand.is_number) of_operand(operand);
+  }
+}
+
+}  // namespace
+
+void ExpressionForm::declare_numbers(FunctionText& function) const {
+  if (uses(*contract, {"count"})) function.add_integer("n_count");
+  for_each_number(
+      *this, [&](const ContractAttribute& attribute) { function.add_number("n_" + attribute.name, domain); },
+      [&](const BoundOperand& operand) { function.add_number("n_" + operand.contract->name, domain); });
+}
+
+void ExpressionForm::bind_numbers(ExpressionText& text) const {
+  const std::vector<Expression::Node>& nodes = contract->expression.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const bool counts = nodes[i].function != nullptr && std::string_view(nodes[i].function->name) == "count";
+    if (counts) text.know(static_cast<int32_t>(i), {std::string("((") + domain_type(domain) + ")n_count)", false, {}});
+  }
+  for_each_number(
+      *this, [&](const ContractAttribute& attribute) { text.bind(attribute.name, {"n_" + attribute.name, false, {}}); },
+      [&](const BoundOperand& operand) {
+        text.bind(operand.contract->name, {"n_" + operand.contract->name, false, {}});
+      });
+  for (const auto& [name, value] : choices) text.bind(name, {literal(value, domain), false, value});
+  for (const BoundOperand& operand : operands) {  // what is left out counts as 1
+    if (!operand.is_result && operand.is_absent()) text.bind(operand.contract->name, {literal(1, domain), false, 1.0});
+  }
+}
+
+void ExpressionForm::give_numbers(Call& call, const BoundFrame& frame) const {
+  if (uses(*contract, {"count"})) call.give(count);
+  for_each_number(
+      *this,
+      [&](const ContractAttribute& attribute) {
+        const mydev_attribute found = *frame.attribute(attribute.name);
+        if (found.kind == MYDEV_ATTRIBUTE_COMPLEX) {
+          give_number(call, domain, found.value.c[0], found.value.c[1], static_cast<int64_t>(found.value.c[0]));
+        } else if (found.kind == MYDEV_ATTRIBUTE_INT || found.kind == MYDEV_ATTRIBUTE_BOOL) {
+          give_number(call, domain, static_cast<double>(found.value.i), 0, found.value.i);
+        } else {
+          const double number = frame.number(attribute.name);
+          give_number(call, domain, number, 0, static_cast<int64_t>(number));
+        }
+      },
+      [&](const BoundOperand& operand) {
+        const auto& scalar = *static_cast<const mydev_scalar*>(frame.buffer(operand).data);
+        switch (domain_of(operand.dtype)) {
+          case Domain::kI64:
+            return give_number(call, domain, static_cast<double>(scalar.i), 0, scalar.i);
+          case Domain::kC64:
+          case Domain::kC128:
+            return give_number(call, domain, scalar.c[0], scalar.c[1], static_cast<int64_t>(scalar.c[0]));
+          default:
+            return give_number(call, domain, scalar.f, 0, static_cast<int64_t>(scalar.f));
+        }
+      });
+}
+
+std::shared_ptr<const CompiledKernel> expression_function(
+    const Request& request, const ExpressionForm& form, const std::string& loop,
+    const std::function<std::pair<std::string, KernelParameters>(const ExpressionForm&)>& text) {
+  int32_t any = -1;
+  const std::vector<ExpressionForm> forms = form.forms_of_module(request.language, any);
+  const auto all = [&] {
+    std::string source;
+    for (const ExpressionForm& each : forms) source += text(each).first;
+    return source;
+  };
+  return function_of(request, form.key(any) + "/" + loop, form.function_name(),
+                     {all, [&] { return text(form).second; }});
+}
+
+namespace {
+
+bool reduces(const ExpressionForm& form) {
+  ExpressionText text(form.contract->expression, form.domain, form.dtype);
+  form.bind_numbers(text);
+  for (const BoundOperand* operand : memory_of(form.operands)) {
+    if (!operand->is_result) continue;
+    for (const int32_t node : text.reductions_of(text.node_of(operand->contract->name))) {
+      const auto& reduction = form.contract->expression.nodes()[static_cast<size_t>(node)];
+      if (std::string_view(reduction.function->name) != "count") return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Work plan_expression(const Request& request) {
+  const KernelContract& contract = contract_of(request);
+  Work work;
+  for (size_t i = 0; i < BoundFrame::list_length(contract, request.frame); ++i) {
+    const BoundFrame frame(contract, request.frame, i);
+    const ExpressionForm form(request, frame);
+    if (contract.expression.reduces() && reduces(form)) {
+      add_reduction(request, frame, form, work);
+    } else {
+      add_pointwise(request, frame, form, work);
+    }
+  }
+  return work;
+}
+
+}  // namespace mydev::device_kernels

@@ -1,0 +1,59 @@
+// What the kernels have in common that are printed of a contract's expression: which names the expression speaks of,
+// as numbers of a call or as elements of buffers. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "device_kernels/bound_frame.h"
+#include "device_kernels/expression_text.h"
+#include "device_kernels/function_text.h"
+
+namespace mydev::device_kernels {
+
+// A kernel's operands with their dtypes, and the attributes that choose between formulas: what a function is made for,
+// beside its loop.
+struct ExpressionForm {
+  const KernelContract* contract;
+  std::vector<BoundOperand> operands;     // results, then operands
+  mydev_dtype dtype;                      // of the contract's first variable; f32 if it has none
+  Domain domain;                          // in which the expression is computed
+  std::map<std::string, double> choices;  // attributes that are integers or truth values
+
+  int64_t count;  // of the elements of the largest operand
+
+  // The form of a frame. Declines dtypes that the device or the language does not compute with, and integers that are
+  // divided by what may be 0.
+  ExpressionForm(const Request& request, const BoundFrame& frame);
+  // The same with another dtype for one of the contract's variables.
+  ExpressionForm with_dtype(size_t variable, mydev_dtype other) const;
+
+  // Tells functions of one module from each other: "add_f32".
+  std::string function_name() const;
+  // Tells modules from each other, beside the loop's form. `any`: a variable, or -1, whose dtypes all are in one
+  // module.
+  std::string key(int32_t any) const;
+  // The forms whose functions lie in one module with this one's: a dialect that makes many functions as fast as one has
+  // those for all dtypes of the contract's last variable, which is `any` then.
+  std::vector<ExpressionForm> forms_of_module(const KernelLanguage& language, int32_t& any) const;
+
+  // Declares numbers: attributes and operands that are one number; binds the names to them.
+  void declare_numbers(FunctionText& function) const;
+  void bind_numbers(ExpressionText& text) const;
+  void give_numbers(Call& call, const BoundFrame& frame) const;
+};
+
+// The function of a form in a module of its form's dtypes. `text` writes one function.
+std::shared_ptr<const CompiledKernel> expression_function(
+    const Request& request, const ExpressionForm& form, const std::string& loop,
+    const std::function<std::pair<std::string, KernelParameters>(const ExpressionForm&)>& text);
+
+// The plan of the kernels that are printed of expressions, for all tensors of a list one after another. It consists of
+// loops that compute element by element, or of reductions.
+Work plan_expression(const Request& request);
+void add_pointwise(const Request& request, const BoundFrame& frame, const ExpressionForm& form, Work& work);
+void add_reduction(const Request& request, const BoundFrame& frame, const ExpressionForm& form, Work& work);
+
+}  // namespace mydev::device_kernels

@@ -1,0 +1,245 @@
+#include "device_kernels/network_kernels.h"
+
+#include <string_view>
+
+#include "device_kernels/bound_frame.h"
+#include "device_kernels/template_kernel.h"
+#include "device_kernels/templates/texts.h"
+#include "runtime/frame/frame.h"
+
+namespace mydev::device_kernels {
+
+namespace {
+
+// The memory of an operand; that of another one, which is not read then, if it is absent.
+Call::Memory memory_or(const BoundOperand* operand, int32_t other) {
+  return {operand == nullptr || operand->is_absent() ? other : operand->buffer};
+}
+
+bool is_there(const BoundOperand* operand) {
+  return operand != nullptr && !operand->is_absent();
+}
+
+int64_t stride_of(const BoundFrame& frame, const BoundOperand* operand, int32_t d) {
+  return is_there(operand) ? frame.buffer(*operand).strides[d] : 0;
+}
+
+bool is_of_log(const Request& request) {
+  return std::string_view(request.frame.kernel->name).starts_with("mydev.log");
+}
+
+}  // namespace
+
+Work plan_softmax(const Request& request) {
+  const mydev_buffer& in = request.buffer(1);
+  const int64_t o = in.sizes[0], d = in.sizes[1], n = in.sizes[2];
+  Work work;
+  if (o * d * n == 0) return work;
+  TemplateUse use(request, kSoftmaxText, "softmax");
+  use.type('T', dtype_of(in)).choose("LOG", is_of_log(request) ? 1 : 0);
+  Call call = use.call({1, 0, 1, "iii"}, groups(request, static_cast<uint64_t>(o * n)));
+  work.calls.push_back(call.give(Call::Memory{0}).give(Call::Memory{1}).give(o).give(d).give(n));
+  return work;
+}
+
+Work plan_softmax_backward(const Request& request) {
+  const mydev_buffer& grad_out = request.buffer(1);
+  const int64_t o = grad_out.sizes[0], d = grad_out.sizes[1], n = grad_out.sizes[2];
+  Work work;
+  if (o * d * n == 0) return work;
+  TemplateUse use(request, kSoftmaxBackwardText, "softmax_backward");
+  use.type('T', dtype_of(grad_out)).choose("LOG", is_of_log(request) ? 1 : 0);
+  Call call = use.call({1, 0, 2, "iii"}, groups(request, static_cast<uint64_t>(o * n)));
+  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  work.calls.push_back(call.give(o).give(d).give(n));
+  return work;
+}
+
+const mydev_limits kMatmulLimits = {
+    .struct_size = sizeof(mydev_limits),
+    .dtypes = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32) |
+              MYDEV_DTYPE_BIT(MYDEV_F64) | MYDEV_DTYPE_BIT(MYDEV_S8) | MYDEV_DTYPE_BIT(MYDEV_S16) |
+              MYDEV_DTYPE_BIT(MYDEV_S32) | MYDEV_DTYPE_BIT(MYDEV_S64) | MYDEV_DTYPE_BIT(MYDEV_U8),
+    .rank_max = -1};
+
+Work plan_matmul(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const mydev_buffer &out = request.buffer(0), &a = request.buffer(1), &b = request.buffer(2);
+  const bool has_addend = request.frame.num_inputs > 2 && request.buffer(3).data != nullptr;
+  const mydev_buffer& addend = has_addend ? request.buffer(3) : out;
+  const int32_t last = out.rank - 1;
+  const int64_t batch = out.rank == 3 ? out.sizes[0] : 1, m = out.sizes[last - 1], n = out.sizes[last];
+  const double alpha = frame.number("alpha"), beta = frame.number("beta");
+  const int64_t k = alpha == 0 ? 0 : a.sizes[last];
+  Work work;
+  if (batch * m * n == 0) return work;
+  TemplateUse use(request, kMatmulText, "matmul");
+  use.type('R', dtype_of(out)).type('T', dtype_of(a));
+  require(!is_complex(use.domain()), "multiply no complex matrices");
+  use.choose("READS", beta != 0 ? 1 : 0);
+  Call call =
+      use.call({1, 0, 3, "iiiiiiiiiiiiiiiicc"}, rows_of(request, batch * ((m + 3) / 4), n, request.language.block));
+  call.give(Call::Memory{0}).give(Call::Memory{1}).give(Call::Memory{2}).give(Call::Memory{has_addend ? 3 : 0});
+  call.give(batch).give(m).give(n).give(k);
+  for (const mydev_buffer* matrix : {&out, &a, &b, &addend}) {
+    call.give(matrix->rank == 3 ? matrix->strides[0] : 0).give(matrix->strides[last - 1]).give(matrix->strides[last]);
+  }
+  use.give_number(call, alpha);
+  use.give_number(call, beta);
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_layer_norm(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const mydev_buffer& in = request.buffer(3);
+  const int64_t m = in.sizes[0], n = in.sizes[1];
+  const BoundOperand *weight = frame.find("weight"), *bias = frame.find("bias");
+  Work work;
+  if (m == 0) return work;
+  TemplateUse use(request, kLayerNormText, "layer_norm");
+  use.type('T', dtype_of(in)).type('S', dtype_of(request.buffer(1)));
+  use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
+  Call call = use.call({3, 0, 3, "iic"}, groups(request, static_cast<uint64_t>(m)));
+  for (const int32_t buffer : {0, 1, 2, 3}) call.give(Call::Memory{buffer});
+  call.give(memory_or(weight, 3)).give(memory_or(bias, 3)).give(m).give(n);
+  use.give_number(call, frame.number("eps"));
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_layer_norm_backward(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *grad_in = frame.find("grad_in"), *grad_weight = frame.find("grad_weight"),
+                     *grad_bias = frame.find("grad_bias"), *grad_out = frame.find("grad_out"), *in = frame.find("in"),
+                     *mean = frame.find("mean"), *rstd = frame.find("rstd"), *weight = frame.find("weight");
+  const int64_t m = frame.buffer(*in).sizes[0], n = frame.buffer(*in).sizes[1];
+  Work work;
+  if (is_there(grad_in) && m * n != 0) {
+    TemplateUse use(request, kLayerNormBackwardText, "layer_norm_backward");
+    use.type('T', in->dtype).type('S', mean->dtype).choose("WEIGHT", is_there(weight) ? 1 : 0);
+    Call call = use.call({1, 0, 5, "ii"}, groups(request, static_cast<uint64_t>(m)));
+    for (const BoundOperand* operand : {grad_in, grad_out, in, mean, rstd}) call.give(Call::Memory{operand->buffer});
+    work.calls.push_back(call.give(memory_or(weight, mean->buffer)).give(m).give(n));
+  }
+  if ((is_there(grad_weight) || is_there(grad_bias)) && n != 0) {
+    TemplateUse use(request, kLayerNormParametersText, "layer_norm_parameters");
+    use.type('T', in->dtype).type('S', mean->dtype);
+    use.choose("WEIGHT", is_there(grad_weight) ? 1 : 0).choose("BIAS", is_there(grad_bias) ? 1 : 0);
+    Call call = use.call({2, 0, 4, "ii"}, rows_of(request, 1, n, request.language.block));
+    const int32_t any = is_there(grad_weight) ? grad_weight->buffer : grad_bias->buffer;
+    call.give(memory_or(grad_weight, any)).give(memory_or(grad_bias, any));
+    for (const BoundOperand* operand : {grad_out, in, mean, rstd}) call.give(Call::Memory{operand->buffer});
+    work.calls.push_back(call.give(m).give(n));
+  }
+  return work;
+}
+
+Work plan_batch_norm(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *in = frame.find("in"), *weight = frame.find("weight"), *bias = frame.find("bias"),
+                     *mean = frame.find("running_mean"), *var = frame.find("running_var");
+  const mydev_buffer& sizes = frame.buffer(*in);
+  const int64_t n = sizes.sizes[0], c = sizes.sizes[1], s = sizes.sizes[2];
+  Work work;
+  if (c == 0) return work;
+  TemplateUse use(request, kBatchNormText, "batch_norm");
+  use.type('T', in->dtype).type('S', dtype_of(request.buffer(1)));
+  use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
+  use.choose("RUNNING_MEAN", is_there(mean) ? 1 : 0).choose("RUNNING_VAR", is_there(var) ? 1 : 0);
+  Call call = use.call({5, 0, 3, "iiicc"}, groups(request, static_cast<uint64_t>(c)));
+  for (const int32_t buffer : {0, 1, 2}) call.give(Call::Memory{buffer});
+  call.give(memory_or(mean, 1)).give(memory_or(var, 2)).give(Call::Memory{in->buffer});
+  call.give(memory_or(weight, in->buffer)).give(memory_or(bias, in->buffer)).give(n).give(c).give(s);
+  use.give_number(call, frame.number("momentum"));
+  use.give_number(call, frame.number("eps"));
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_batch_norm_inference(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *in = frame.find("in"), *weight = frame.find("weight"), *bias = frame.find("bias"),
+                     *mean = frame.find("running_mean"), *var = frame.find("running_var");
+  const mydev_buffer& sizes = frame.buffer(*in);
+  const int64_t n = sizes.sizes[0], c = sizes.sizes[1], s = sizes.sizes[2];
+  Work work;
+  if (n * c * s == 0) return work;
+  TemplateUse use(request, kBatchNormInferenceText, "batch_norm_inference");
+  use.type('T', in->dtype).type('S', mean->dtype);
+  use.choose("WEIGHT", is_there(weight) ? 1 : 0).choose("BIAS", is_there(bias) ? 1 : 0);
+  Call call = use.call({1, 0, 5, "iiic"}, rows_of(request, n * c, s, request.language.elements));
+  call.give(Call::Memory{0}).give(Call::Memory{in->buffer});
+  call.give(memory_or(weight, mean->buffer)).give(memory_or(bias, mean->buffer));
+  call.give(Call::Memory{mean->buffer}).give(Call::Memory{var->buffer}).give(n).give(c).give(s);
+  use.give_number(call, frame.number("eps"));
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_batch_norm_backward(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *grad_in = frame.find("grad_in"), *grad_weight = frame.find("grad_weight"),
+                     *grad_bias = frame.find("grad_bias"), *grad_out = frame.find("grad_out"), *in = frame.find("in"),
+                     *weight = frame.find("weight"), *mean = frame.find("mean"), *invstd = frame.find("invstd");
+  const mydev_buffer& sizes = frame.buffer(*in);
+  const int64_t n = sizes.sizes[0], c = sizes.sizes[1], s = sizes.sizes[2];
+  Work work;
+  const BoundOperand* any = is_there(grad_in) ? grad_in : is_there(grad_weight) ? grad_weight : grad_bias;
+  if (c == 0 || !is_there(any)) return work;
+  TemplateUse use(request, kBatchNormBackwardText, "batch_norm_backward");
+  use.type('T', in->dtype).type('S', mean->dtype).type('G', grad_out->dtype);
+  use.choose("TRAINING", frame.integer("training")).choose("WEIGHT", is_there(weight) ? 1 : 0);
+  use.choose("GRAD_IN", is_there(grad_in) ? 1 : 0).choose("GRAD_WEIGHT", is_there(grad_weight) ? 1 : 0);
+  use.choose("GRAD_BIAS", is_there(grad_bias) ? 1 : 0);
+  Call call = use.call({3, 0, 5, "iiic"}, groups(request, static_cast<uint64_t>(c)));
+  for (const BoundOperand* result : {grad_in, grad_weight, grad_bias}) call.give(memory_or(result, any->buffer));
+  call.give(Call::Memory{grad_out->buffer}).give(Call::Memory{in->buffer}).give(memory_or(weight, mean->buffer));
+  call.give(Call::Memory{mean->buffer}).give(Call::Memory{invstd->buffer}).give(n).give(c).give(s);
+  use.give_number(call, frame.number("eps"));
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_nll_loss(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const mydev_buffer &out = request.buffer(0), &in = request.buffer(2), &target = request.buffer(3);
+  const BoundOperand* weight = frame.find("weight");
+  const int64_t n = in.sizes[0], c = in.sizes[1], s = in.sizes[2], reduction = frame.integer("reduction");
+  require(n * s != 0, "take no loss of nothing");
+  TemplateUse use(request, kNllLossText, "nll_loss");
+  use.type('T', dtype_of(in)).choose("WEIGHT", is_there(weight) ? 1 : 0).choose("REDUCTION", reduction);
+  Call call = use.call({2, 0, 3, "iiiiiiiiiiii"},
+                       reduction != 0 ? groups(request, 1) : rows_of(request, n, s, request.language.elements));
+  for (const int32_t buffer : {0, 1, 2, 3}) call.give(Call::Memory{buffer});
+  call.give(memory_or(weight, 2)).give(n).give(c).give(s);
+  for (const int32_t d : {0, 1, 2}) call.give(in.strides[d]);
+  call.give(target.strides[0]).give(target.strides[1]).give(stride_of(frame, weight, 0));
+  call.give(out.strides[0]).give(out.strides[1]).give(frame.integer("ignore_index"));
+  Work work;
+  work.calls.push_back(std::move(call));
+  return work;
+}
+
+Work plan_nll_loss_backward(const Request& request) {
+  const BoundFrame frame(contract_of(request), request.frame);
+  const BoundOperand *grad_in = frame.find("grad_in"), *grad_out = frame.find("grad_out"),
+                     *target = frame.find("target"), *weight = frame.find("weight"),
+                     *total = frame.find("total_weight");
+  const mydev_buffer& sizes = frame.buffer(*grad_in);
+  const int64_t n = sizes.sizes[0], c = sizes.sizes[1], s = sizes.sizes[2], reduction = frame.integer("reduction");
+  Work work;
+  if (n * c * s == 0) return work;
+  TemplateUse use(request, kNllLossBackwardText, "nll_loss_backward");
+  use.type('T', grad_in->dtype).choose("WEIGHT", is_there(weight) ? 1 : 0).choose("REDUCTION", reduction);
+  Call call = use.call({1, 0, 4, "iiiiiiiii"}, rows_of(request, n * c, s, request.language.elements));
+  for (const BoundOperand* operand : {grad_in, grad_out, target}) call.give(Call::Memory{operand->buffer});
+  call.give(memory_or(weight, total->buffer)).give(Call::Memory{total->buffer}).give(n).give(c).give(s);
+  for (const BoundOperand* operand : {grad_out, target}) {
+    call.give(stride_of(frame, operand, 0)).give(stride_of(frame, operand, 1));
+  }
+  work.calls.push_back(call.give(stride_of(frame, weight, 0)).give(frame.integer("ignore_index")));
+  return work;
+}
+
+}  // namespace mydev::device_kernels

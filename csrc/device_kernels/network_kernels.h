@@ -1,0 +1,27 @@
+// The plans of kernels of neural networks' layers, of their gradients and of losses. Thread-safe.
+#pragma once
+
+#include "device_kernels/portable_kernel.h"
+
+namespace mydev::device_kernels {
+
+Work plan_softmax(const Request& request);           // mydev.softmax and mydev.log_softmax
+Work plan_softmax_backward(const Request& request);  // of both
+Work plan_matmul(const Request& request);
+extern const mydev_limits kMatmulLimits;
+Work plan_layer_norm(const Request& request);
+Work plan_layer_norm_backward(const Request& request);
+Work plan_batch_norm(const Request& request);  // in training
+Work plan_batch_norm_inference(const Request& request);
+Work plan_batch_norm_backward(const Request& request);
+Work plan_convolution(const Request& request);
+Work plan_convolution_backward_data(const Request& request);
+Work plan_convolution_backward_weights(const Request& request);
+Work plan_pool(const Request& request);           // mydev.max_pool2d and mydev.avg_pool2d
+Work plan_pool_backward(const Request& request);  // of both
+Work plan_fused_sgd(const Request& request);
+Work plan_fused_adam(const Request& request);
+Work plan_nll_loss(const Request& request);
+Work plan_nll_loss_backward(const Request& request);
+
+}  // namespace mydev::device_kernels

@@ -1,0 +1,76 @@
+// Kernels that compute element by element: those of the contracts that have an expression over operands of one shape,
+// for all tensors of a list one after another.
+#include <span>
+
+#include "device_kernels/element_loop.h"
+#include "device_kernels/expression_kernel.h"
+
+namespace mydev::device_kernels {
+
+namespace {
+
+std::pair<std::string, KernelParameters> write_loop(const ExpressionForm& form, const ElementLoop& loop) {
+  FunctionText function;
+  ExpressionText text(form.contract->expression, form.domain, form.dtype);
+  std::string of_rows;
+  const std::vector<const BoundOperand*> memory = memory_of(form.operands);
+  for (size_t b = 0; b < memory.size(); ++b) {
+    const BoundOperand& operand = *memory[b];
+    const std::string& name = operand.contract->name;
+    const std::string pointer = "m_" + name;
+    if (operand.is_result) {
+      function.add_result(memory_type(operand.dtype), pointer);
+      if (!operand.contract->is_updated) continue;
+    } else {
+      function.add_operand(memory_type(operand.dtype), pointer);
+    }
+    const bool is_truth = operand.dtype == MYDEV_PRED;
+    const std::string value =
+        is_truth ? "(" + loop.element(b) + " != 0)" : loaded(loop.element(b), operand.dtype, form.domain);
+    const std::string type = is_truth ? "bool" : domain_type(form.domain);
+    const std::string statement = "const " + type + " x_" + name + " = " + value + ";\n";
+    if (loop.is_of_row(b)) {
+      of_rows += statement;
+      text.bind(name, {"x_" + name, is_truth, {}});
+    } else {
+      text.bind_late(name, statement, {"x_" + name, is_truth, {}});
+    }
+  }
+  loop.declare(function);
+  form.declare_numbers(function);
+  form.bind_numbers(text);
+  std::string stores;
+  for (size_t b = 0; b < memory.size() && memory[b]->is_result; ++b) {
+    const Printed result = text.print(text.node_of(memory[b]->contract->name));
+    const bool is_truth = memory[b]->dtype == MYDEV_PRED && result.is_truth;
+    const std::string element = loop.element(b);
+    stores += element + " = " +
+              (is_truth ? "(u8)" + result.text : stored(text.value(result), memory[b]->dtype, form.domain)) + ";\n";
+  }
+  const std::string body = loop.open_rows() + of_rows + loop.open_places() + text.statements() + stores + loop.close();
+  return {function.text(form.function_name(), body), function.parameters()};
+}
+
+}  // namespace
+
+void add_pointwise(const Request& request, const BoundFrame& frame, const ExpressionForm& form, Work& work) {
+  const std::vector<const BoundOperand*> memory = memory_of(frame.operands());
+  require(!memory.empty() && memory.front()->is_result, "write to a result");
+  std::vector<const mydev_buffer*> buffers;
+  std::vector<std::string> names;
+  for (const BoundOperand* operand : memory) {
+    buffers.push_back(&frame.buffer(*operand));
+    names.push_back("m_" + operand->contract->name);
+  }
+  const std::span<const int64_t> sizes(buffers[0]->sizes, static_cast<size_t>(buffers[0]->rank));
+  const ElementLoop loop(request, Extents(sizes, buffers), names);
+  if (loop.count() == 0) return;
+  const auto write = [&](const ExpressionForm& of) { return write_loop(of, loop); };
+  Call call(expression_function(request, form, loop.form(), write), loop.geometry());
+  for (const BoundOperand* operand : memory) call.give(Call::Memory{operand->buffer});
+  loop.give(call);
+  form.give_numbers(call, frame);
+  work.calls.push_back(std::move(call));
+}
+
+}  // namespace mydev::device_kernels

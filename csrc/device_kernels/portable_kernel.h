@@ -1,0 +1,108 @@
+// Portable kernels: built-in kernels that are written in the kernels' language (csrc/kernels/language) and made by the
+// compiler of the device that they run on.
+//
+// A record is one of MYDEV_RUNS_HOST_ENQUEUE. Its plan looks at a frame, writes and compiles the functions that frames
+// of that form need, unless there are such already, and decides on their launches. Its entry gives these to the driver.
+// What the device cannot do, or its compiler does not take, is declined: another record then has its turn.
+//
+// Functions are kept for the process, by device; their modules on disk (runtime/driver/binary_cache.h). Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/language/kernel_language.h"
+#include "mydev/custom_call.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/device.h"
+#include "runtime/driver/kernel_module.h"
+
+namespace mydev::device_kernels {
+
+// The launch of one function.
+class Call {
+ public:
+  // A buffer of the frame, by its place; or scratch, by its first byte.
+  struct Memory {
+    int32_t buffer = -1;  // -1: scratch
+    uint64_t offset = 0;  // in bytes, from the first element of the buffer, or from the beginning of the scratch
+  };
+
+  Call(std::shared_ptr<const CompiledKernel> function, const mydev_geometry& geometry)
+      : launch_{std::move(function), geometry},
+        numbers_(launch_.kernel->attributes().begin(), launch_.kernel->attributes().end()) {}
+
+  // The memory and the numbers of the function's parameters, in their order.
+  Call& give(Memory memory) {
+    memory_.push_back(memory);
+    return *this;
+  }
+  Call& give(int64_t number) {
+    numbers_[given_++].value.i = number;
+    return *this;
+  }
+  Call& give_f64(double number) {
+    numbers_[given_++].value.f = number;
+    return *this;
+  }
+
+  // Gives the launch to the driver. Raises its failure.
+  void enqueue(const mydev_frame& frame, Stream& stream) const;
+
+ private:
+  CompiledLaunch launch_;
+  std::vector<mydev_attribute> numbers_;
+  std::vector<Memory> memory_;
+  size_t given_ = 0;
+};
+
+// What a kernel does for one form of frame: its launches, in their order.
+struct Work {
+  std::vector<Call> calls;
+  uint64_t scratch_bytes = 0;
+};
+
+// Declines the frame, unless the condition holds.
+template <typename... Text>
+void require(bool condition, const Text&... why) {
+  MYDEV_CHECK(condition, MYDEV_UNIMPLEMENTED, why...);
+}
+
+// A frame that is planned, and the device that it is for.
+struct Request {
+  Device& device;
+  const KernelLanguage& language;
+  const mydev_frame& frame;
+
+  const mydev_buffer& buffer(size_t i) const { return frame.buffers[i]; }
+};
+
+// How a module and a function of it are made, the first time that they are asked for.
+struct ModuleSource {
+  std::function<std::string()> text;  // behind the language
+  std::function<KernelParameters()> parameters;
+};
+// Returns the function of that name in a module. `key` names the module for the process: other text has another key.
+// Declines if the compiler does not take the source, which is said once.
+std::shared_ptr<const CompiledKernel> function_of(const Request& request, const std::string& key,
+                                                  const std::string& name, const ModuleSource& source);
+
+// Geometries of launches with a group, or a thread, for each of so many pieces of work.
+mydev_geometry groups(const Request& request, uint64_t number);
+mydev_geometry rows_of(const Request& request, int64_t rows, int64_t length, uint32_t piece);
+
+// A record.
+class PortableKernel : public mydev_kernel {
+ public:
+  using Plan = Work (*)(const Request& request);
+
+  // `doc` and `name` are static. `limits`, which may be nullptr, are what of the contract the record takes beyond what
+  // others take.
+  PortableKernel(const char* kernel, Plan plan_work, const mydev_limits* beyond = nullptr);
+  Plan plan_work;
+};
+
+}  // namespace mydev::device_kernels

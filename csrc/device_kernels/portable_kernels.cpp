@@ -1,0 +1,73 @@
+// The records of the portable kernels. The registry loads this library as it does any other library of kernels.
+#include <deque>
+#include <vector>
+
+#include "device_kernels/data_kernels.h"
+#include "device_kernels/expression_kernel.h"
+#include "device_kernels/network_kernels.h"
+
+namespace mydev::device_kernels {
+namespace {
+
+struct Written {
+  const char* name;
+  PortableKernel::Plan plan;
+  const mydev_limits* beyond = nullptr;
+};
+
+constexpr Written kWritten[] = {
+    {"mydev.copy", plan_copy},
+    {"mydev.index_select", plan_index_select},
+    {"mydev.concatenate", plan_concatenate},
+    {"mydev.arange", plan_arange},
+    {"mydev.embedding_backward", plan_embedding_backward},
+    {"mydev.softmax", plan_softmax},
+    {"mydev.log_softmax", plan_softmax},
+    {"mydev.softmax_backward", plan_softmax_backward},
+    {"mydev.log_softmax_backward", plan_softmax_backward},
+    {"mydev.matmul", plan_matmul, &kMatmulLimits},
+    {"mydev.layer_norm", plan_layer_norm},
+    {"mydev.layer_norm_backward", plan_layer_norm_backward},
+    {"mydev.batch_norm_training", plan_batch_norm},
+    {"mydev.batch_norm_inference", plan_batch_norm_inference},
+    {"mydev.batch_norm_backward", plan_batch_norm_backward},
+    {"mydev.convolution", plan_convolution},
+    {"mydev.convolution_backward_data", plan_convolution_backward_data},
+    {"mydev.convolution_backward_weights", plan_convolution_backward_weights},
+    {"mydev.max_pool2d", plan_pool},
+    {"mydev.avg_pool2d", plan_pool},
+    {"mydev.max_pool2d_backward", plan_pool_backward},
+    {"mydev.avg_pool2d_backward", plan_pool_backward},
+    {"mydev.fused_sgd", plan_fused_sgd},
+    {"mydev.fused_adam", plan_fused_adam},
+    {"mydev.nll_loss", plan_nll_loss},
+    {"mydev.nll_loss_backward", plan_nll_loss_backward},
+};
+
+std::vector<const mydev_kernel*> make_records() {
+  static auto& kernels = *new std::deque<PortableKernel>;
+  for (const KernelContract& contract : builtin_contracts()) {
+    if (!contract.expression.empty()) kernels.emplace_back(contract.name.c_str(), plan_expression);
+  }
+  for (const auto& [name, plan, beyond] : kWritten) kernels.emplace_back(name, plan, beyond);
+  std::vector<const mydev_kernel*> records;
+  for (const PortableKernel& kernel : kernels) records.push_back(&kernel);
+  return records;
+}
+
+}  // namespace
+}  // namespace mydev::device_kernels
+
+extern "C" MYDEV_EXPORT const mydev_library* mydev_custom_call_query(uint32_t version_major,
+                                                                     uint32_t /*version_minor*/) {
+  if (version_major != MYDEV_CUSTOM_CALL_VERSION_MAJOR) return nullptr;
+  static const auto& records = *new std::vector(mydev::device_kernels::make_records());
+  static const mydev_library library = {.struct_size = sizeof(mydev_library),
+                                        .version_major = MYDEV_CUSTOM_CALL_VERSION_MAJOR,
+                                        .version_minor = MYDEV_CUSTOM_CALL_VERSION_MINOR,
+                                        .name = "portable kernels",
+                                        .version = nullptr,
+                                        .kernels = records.data(),
+                                        .num_kernels = static_cast<uint32_t>(records.size())};
+  return &library;
+}
