@@ -38,10 +38,10 @@ struct Address {
 };
 
 // A vector instruction: its prefix (0: none, 1: 66, 2: F3, 3: F2), its map (1: 0F, 2: 0F38, 3: 0F3A) and its opcode;
-// `full` vectors have 32 bytes, others 16 or fewer.
+// `full` vectors have 32 bytes, others 16 or fewer; `wide` is the bit W, for 64 bits where the opcode leaves that open.
 struct VectorOp {
   uint8_t prefix, map, opcode;
-  bool full = false;
+  bool full = false, wide = false;
 };
 
 class Assembler {
@@ -118,7 +118,7 @@ class Assembler {
   }
   void vex(VectorOp op, uint8_t to, uint8_t first, uint8_t second) {
     bytes({0xC4, static_cast<uint8_t>((to < 8) << 7 | 0x40 | (second < 8) << 5 | op.map),
-           static_cast<uint8_t>((~first & 15) << 3 | op.full << 2 | op.prefix), op.opcode});
+           static_cast<uint8_t>(op.wide << 7 | (~first & 15) << 3 | op.full << 2 | op.prefix), op.opcode});
   }
   void operand(uint8_t reg, Address address) {
     byte(static_cast<uint8_t>(0x80 | (reg & 7) << 3 | (address.base & 7)));

@@ -37,6 +37,8 @@ class SmallProgram {
 
  private:
   class Reader;
+  class Registers;
+  class Instructions;
   class Coder;
   // One run: where everything lies now. The vectors are the thread's.
   struct Run {
