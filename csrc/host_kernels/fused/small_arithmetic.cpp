@@ -170,8 +170,7 @@ void SmallProgram::Instructions::call(size_t index) {
   }
 }
 
-// Rows of few values, in the order in which the kernel's vectors combine their lanes: halves with halves. False: it
-// is to be called.
+// Rows of few values, in the order in which the kernel's vectors combine their lanes: halves with halves.
 bool SmallProgram::Instructions::rows(const Rows& rows) {
   const bool is_double = rows.dtype == MYDEV_F64;
   const std::string_view name = rows.kernel;

@@ -5,14 +5,18 @@
 
 namespace mydev::kernels {
 
-// False: it is to be called.
+namespace {
+
+constexpr int64_t kMostMoved = 16;  // values, one after the other
+
+}  // namespace
+
 bool SmallProgram::Instructions::move(const Move& move) {
-  const int64_t width = move.value_bytes;
-  const bool dense = move.to_offsets.empty(), by_bytes = width == 1;
+  const int64_t width = move.value_bytes, run = move.run;
+  const bool by_bytes = width == 1;
   if ((width != 4 && width != 8 && !by_bytes) || move.count > (by_bytes ? kMostScalars : kMostFloats)) return false;
-  if (by_bytes && dense && move.count != 1) return false;
   pinned_ = 0;
-  if (dense && !by_bytes) {
+  if (run == move.count && !by_bytes) {
     move_dense(move);
   } else if (move.count > kMostScalars && repeats_one(move)) {
     const uint8_t many = broadcast(load(move.from, move.from_offsets[0], width), width);
@@ -21,17 +25,20 @@ bool SmallProgram::Instructions::move(const Move& move) {
       store(move.to, at, step, many);
       at += step;
     }
-  } else if (move.count > 2 * kMostScalars) {
-    return false;
   } else {
-    for (int64_t i = 0; i < move.count; ++i) {
-      const int64_t to = dense ? 0 : move.to_offsets[static_cast<size_t>(i)];
-      const int64_t from = dense ? 0 : move.from_offsets[static_cast<size_t>(i)];
-      pinned_ = 0;
-      if (by_bytes) {
-        move_byte(move, to, from);
-      } else {
-        store(move.to, to, width, load(move.from, from, width));
+    const bool by_vectors = run > kMostScalars && !by_bytes;
+    if (!by_vectors && move.count > kMostMoved) return false;
+    for (size_t i = 0; i < move.to_offsets.size(); ++i) {
+      for (int64_t at = 0, bytes = run * width; at < bytes;) {
+        const int64_t to = move.to_offsets[i] + at, from = move.from_offsets[i] + at;
+        const int64_t step = by_vectors ? step_of(bytes - at) : width;
+        pinned_ = 0;
+        if (by_bytes) {
+          move_byte(move, to, from);
+        } else {
+          store(move.to, to, step, load(move.from, from, step));
+        }
+        at += step;
       }
     }
   }
@@ -59,7 +66,7 @@ bool SmallProgram::Instructions::repeats_one(const Move& move) {
     if (move.to_offsets[i] != static_cast<int64_t>(i) * move.value_bytes) return false;
     if (move.from_offsets[i] != move.from_offsets[0]) return false;
   }
-  return true;
+  return move.run == 1;
 }
 
 void SmallProgram::Instructions::move_byte(const Move& move, int64_t to, int64_t from) {
@@ -71,7 +78,6 @@ void SmallProgram::Instructions::move_byte(const Move& move, int64_t to, int64_t
   if (held.truth) hold(held.reg, move.to, to, 1, true, held.width);
 }
 
-// False: it is to be called.
 bool SmallProgram::Instructions::convert(const Convert& convert) {
   if (convert.count > kMostScalars || !convert.is_of_truths) return false;
   for (int64_t i = 0; i < convert.count; ++i) {

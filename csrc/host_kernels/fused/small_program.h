@@ -62,10 +62,11 @@ class SmallProgram {
     size_t place;
     int64_t offset;  // bytes
   };
-  // Copies `count` values. Offsets are in bytes from the two addresses, one for each value; none: they lie dense.
+  // Copies `count` values in runs of `run`, which lie dense. Offsets are in bytes from the two addresses, one for each
+  // run.
   struct Move {
     size_t to, from;  // pointers
-    int64_t value_bytes, count;
+    int64_t value_bytes, count, run;
     std::vector<int32_t> to_offsets, from_offsets;
   };
   // Says how instructions compute a call.

@@ -239,6 +239,36 @@ program p(x: f32[5,2]) -> (y: f32[5,2]) {
 )",
      {12, 3},
      24},
+    {"CopiesOfRuns",
+     R"(program p(x: f32[18,40], w: f32[18,40]) -> (y: f32[720]) {
+  temporary t: f32[6,8]
+  temporary p: pred[2,6]
+  temporary i: s32[12]
+  temporary d: f64[4,4]
+  temporary e: f64[2,3]
+  temporary q: pred[2,3]
+  y = copy w f32[720]
+  t = fill hex "00"
+  t f32[3,6]{8,1} = copy x f32[3,6]{40,1}
+  t+24 f32[3,2]{8,1} = copy x+24 f32[3,2]{40,1}
+  t+96 f32[3,4,2]{8,2,1} = copy x f32[3,4,2]{5,40,1}
+  y f32[2,3,4]{50,16,1} = copy t f32[2,3,4]{24,8,1}
+  y+20 f32[2,1,8]{50,9,1} = copy t+8 f32[2,1,8]{24,3,1}
+  y+1000 f32[10,30]{40,1} = copy x+12 f32[10,30]{40,1}
+  y+160 f32[4,4] = copy x f32[4,4]{1,4}
+  d = launch mydev.copy(x f32[4,4]{40,1}; conj=false, neg=false)
+  e = copy d+8 f64[2,3]{4,1}
+  p = launch mydev.gt(x f32[2,6]{40,1}, f32[2,6] 0.0)
+  q = copy p+3 pred[2,3]{6,1}
+  i = launch mydev.copy(p pred[12]; conj=false, neg=false)
+  y+2500 f32[12] = launch mydev.copy(i; conj=false, neg=false)
+  y+2600 f32[2,3] = launch mydev.copy(e; conj=false, neg=false)
+  i s32[2,3] = launch mydev.copy(q; conj=false, neg=false)
+  y+2700 f32[6] = launch mydev.copy(i s32[6]; conj=false, neg=false)
+}
+)",
+     {720, 720},
+     720},
 };
 INSTANTIATE_TEST_SUITE_P(, SmallStepsOperation, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.what); });
