@@ -88,7 +88,17 @@ class Assembler {
   }
   void call(Register target) { bytes({0xFF, static_cast<uint8_t>(0xD0 | target)}); }
 
-  // Jumps return where they are, for land().
+  // An instruction on kRax, of 64 bits, and a number.
+  void with_rax(uint8_t opcode, int32_t value) {
+    bytes({0x48, opcode});
+    number(value);
+  }
+  void multiply_rax(int32_t value) {
+    bytes({0x48, 0x69, 0xC0});
+    number(value);
+  }
+
+  // Jumps return where they are, for land(). hole(): behind the opcode of another jump.
   size_t jump() {
     byte(0xE9);
     return hole();
@@ -101,6 +111,10 @@ class Assembler {
     bytes({0x0F, 0x85});
     return hole();
   }
+  size_t hole() {
+    number(int32_t{0});
+    return size() - 4;
+  }
   void land(size_t jump) { land(jump, size()); }
   void land(size_t jump, size_t target) {
     const auto distance = static_cast<uint32_t>(target - jump - 4);
@@ -111,10 +125,6 @@ class Assembler {
   template <typename Number>
   void number(Number value) {
     for (size_t i = 0; i < sizeof value; ++i) byte(static_cast<uint8_t>(static_cast<uint64_t>(value) >> 8 * i));
-  }
-  size_t hole() {
-    number(int32_t{0});
-    return size() - 4;
   }
   void vex(VectorOp op, uint8_t to, uint8_t first, uint8_t second) {
     bytes({0xC4, static_cast<uint8_t>((to < 8) << 7 | 0x40 | (second < 8) << 5 | op.map),

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "host_kernels/fused/small_registers.h"
 
@@ -85,6 +86,23 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
 
   struct Matrix;
   bool product(const Kernel& kernel);
+  enum class PartUse : uint8_t { kRead, kWrite, kAdd };
+  // Elements of a part that lie dense: where they begin, in bytes.
+  struct Piece {
+    int64_t in_whole, in_part, bytes;
+  };
+  // One of the indices of a part: where it lies, in elements; the last place where the part may begin; the bytes from
+  // place to place, and what is added to a negative index.
+  struct Component {
+    int64_t index;
+    int32_t last, stride, wrap;
+  };
+  bool part(const Kernel& kernel, PartUse use);
+  static std::vector<Piece> pieces_of(const mydev_buffer& whole, const mydev_buffer& parts, int64_t width, size_t most);
+  static int64_t elements_of(const mydev_buffer& buffer);
+  bool begin_with(const Kernel& kernel, int64_t width);
+  std::vector<size_t> place_of_part(std::span<const Component> components, size_t index, bool is_wide, bool clamps,
+                                    Register base);
 
   void move_dense(const Move& move);
   static bool repeats_one(const Move& move);

@@ -102,6 +102,11 @@ class SmallProgram::Registers {
     held_.push_back({reg, truth, at.place, at.offset + offset, bytes, width});
   }
 
+  static VectorOp move_op(int64_t bytes, bool stores) {
+    const uint8_t prefix = bytes == 4 ? 2 : bytes == 8 ? 3 : 0;
+    return {prefix, 1, static_cast<uint8_t>(stores ? 0x11 : 0x10), bytes == 32};
+  }
+
   uint8_t load(size_t pointer, int64_t offset, int64_t bytes) {
     if (const Held* held = find(pointer, offset, bytes, false)) return pin(held->reg);
     const uint8_t reg = new_register();
@@ -168,11 +173,6 @@ class SmallProgram::Registers {
     const Register reg = kBaseRegisters[next_base_];
     to_.load(reg, {kBases, signed32(static_cast<int64_t>(place * sizeof(void*)))});
     return reg;
-  }
-
-  static VectorOp move_op(int64_t bytes, bool stores) {
-    const uint8_t prefix = bytes == 4 ? 2 : bytes == 8 ? 3 : 0;
-    return {prefix, 1, static_cast<uint8_t>(stores ? 0x11 : 0x10), bytes == 32};
   }
 
   std::vector<bool> is_shared_;  // of the places: the memory may be that of another one

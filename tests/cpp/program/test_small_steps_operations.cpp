@@ -269,6 +269,37 @@ program p(x: f32[5,2]) -> (y: f32[5,2]) {
 )",
      {720, 720},
      720},
+    {"PartsOfDoublesAndWholeNumbers",
+     R"(program step(donated i: s32[2], donated n: s32[9], donated d: f64[3,3], x: s32[9]) -> (i, n, d) {
+  temporary t: s32[1,6]
+  temporary v: f64[1,2,2]
+  temporary f: f64[1,1]
+  v f64[1,2,2] = launch mydev.gather_slices(d, i s32[1,2]; dims=[0,1], from_end=2)
+  v = launch mydev.add(v, v f64[1,2,2]{4,1,2}; alpha=0.5)
+  d = launch mydev.scatter_slices(d, i s32[1,2], v; dims=[1,0], clamp=false, from_end=1)
+  t = launch mydev.gather_slices(x, i+4 s32[1,1]; dims=[0], from_end=1)
+  n = launch mydev.scatter_slices_add(n, i s32[1,1], t; dims=[0], clamp=true, from_end=0)
+  f f64[1,1,1] = launch mydev.gather_slices(d, i s32[1,2]; dims=[0,1], from_end=3)
+  d = launch mydev.scatter_slices_add(d, i s32[1,2], f f64[1,1,1]; dims=[1,0], clamp=false, from_end=0)
+  i s32[1] = launch mydev.add(i s32[1], s32[1] 1; alpha=1)
+  i+4 s32[1] = launch mydev.sub(i+4 s32[1], s32[1] 2; alpha=1)
+}
+program p(x: f32[9]) -> (y: f32[18]) {
+  temporary i: s32[2]
+  temporary n: s32[9]
+  temporary m: s32[9]
+  temporary d: f64[3,3]
+  i = fill hex "fdffffff04000000"
+  n = launch mydev.copy(x; conj=false, neg=false)
+  m = copy n
+  d = launch mydev.copy(x f32[3,3]; conj=false, neg=false)
+  repeat 7 step(i, n, d, m)
+  y f32[9] = launch mydev.copy(n; conj=false, neg=false)
+  y+36 f32[3,3] = launch mydev.copy(d; conj=false, neg=false)
+}
+)",
+     {9},
+     18},
 };
 INSTANTIATE_TEST_SUITE_P(, SmallStepsOperation, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.what); });
