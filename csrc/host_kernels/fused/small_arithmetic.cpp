@@ -1,6 +1,5 @@
-// Pointwise steps and reductions as instructions. All results are, to the bit, those of the kernels.
+// Pointwise steps as instructions. All results are, to the bit, those of the kernels.
 #include <bit>
-#include <limits>
 #include <string_view>
 
 #include "host_kernels/fused/small_instructions.h"
@@ -84,6 +83,17 @@ void SmallProgram::Instructions::sign_bits(uint8_t reg, bool all_but, int width,
   to_.byte(all_but ? 1 : static_cast<uint8_t>(8 * width - 1));
 }
 
+// The first, if it is no number or the predicate holds; else the second.
+void SmallProgram::Instructions::choose(uint8_t predicate, uint8_t to, uint8_t first, uint8_t second, int width,
+                                        int64_t bytes) {
+  const bool full = bytes == 32;
+  const uint8_t prefix = prefix_of(bytes == width, width);
+  compare({prefix, 1, 0xC2, full}, kScratch0, first, second, predicate);
+  compare({prefix, 1, 0xC2, full}, kScratch1, first, first, 3);
+  to_.vector({1, 1, 0xEB, full}, kScratch0, kScratch0, kScratch1);
+  select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A), full}, to, second, first, kScratch0);
+}
+
 // Computes `bytes` bytes of values of `width` bytes.
 uint8_t SmallProgram::Instructions::compute(const Row& row, std::span<const uint8_t> in, int width, int64_t bytes) {
   const bool scalar = bytes == width, full = bytes == 32, is_float = row.of == Class::kFloat;
@@ -105,11 +115,8 @@ uint8_t SmallProgram::Instructions::compute(const Row& row, std::span<const uint
       sign_bits(kScratch0, row.pattern == Pattern::kMagnitude, width, full);
       to_.vector({0, 1, opcode, full}, to, in[0], kScratch0);
       break;
-    case Pattern::kExtremum:  // the first, if it wins or is no number
-      compare({prefix_of(scalar, width), 1, 0xC2, full}, kScratch0, in[0], in[1], opcode);
-      compare({prefix_of(scalar, width), 1, 0xC2, full}, kScratch1, in[0], in[0], 3);
-      to_.vector({1, 1, 0xEB, full}, kScratch0, kScratch0, kScratch1);
-      select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A), full}, to, in[1], in[0], kScratch0);
+    case Pattern::kExtremum:
+      choose(opcode, to, in[0], in[1], width, bytes);
       break;
     case Pattern::kCompare:
       if (is_float) {
@@ -168,81 +175,6 @@ void SmallProgram::Instructions::call(size_t index) {
     }
     at += step;
   }
-}
-
-// Rows of few values, in the order in which the kernel's vectors combine their lanes: halves with halves.
-bool SmallProgram::Instructions::rows(const Rows& rows) {
-  const bool is_double = rows.dtype == MYDEV_F64;
-  const std::string_view name = rows.kernel;
-  const bool adds = name == "mydev.sum", is_largest = name == "mydev.amax";
-  if (!is_double && rows.dtype != MYDEV_F32) return false;
-  if (!adds && !is_largest && name != "mydev.amin") return false;
-  if (rows.rows > kMostScalars || rows.length > (is_double ? kMostScalars : 2 * kMostScalars)) return false;
-  for (int64_t row = 0; row < rows.rows; ++row) {
-    const int64_t begin = row * rows.length * rows.value_bytes;
-    const uint8_t result = adds ? sum(rows, begin) : extremum(rows, begin, is_largest);
-    store(rows.to, row * rows.value_bytes, rows.value_bytes, result);
-  }
-  return true;
-}
-
-// Combines registers, which it pins, into the first.
-void SmallProgram::Instructions::combine_halves(VectorOp op, std::span<const uint8_t> values) {
-  for (size_t half = kMostScalars, count = values.size(); half > 0; half /= 2) {
-    for (size_t i = 0; i < half && i + half < count; ++i) to_.vector(op, values[i], values[i], values[i + half]);
-    count = std::min(count, half);
-  }
-}
-
-// Adds doubles; the sum of zeros is not negative.
-uint8_t SmallProgram::Instructions::sum(const Rows& rows, int64_t begin) {
-  const bool is_double = rows.value_bytes == 8;
-  std::vector<uint8_t> values;
-  uint32_t pinned = 0;
-  for (int64_t i = 0; i < rows.length; ++i) {
-    pinned_ = pinned;
-    const uint8_t value = load(rows.from, begin + i * rows.value_bytes, rows.value_bytes);
-    values.push_back(new_register());
-    pinned |= 1U << values.back();
-    to_.vector({0, 1, 0x57}, kScratch0, kScratch0, kScratch0);
-    // VADDSD with 0, or VCVTSS2SD.
-    if (is_double) {
-      to_.vector({3, 1, 0x58}, values.back(), value, kScratch0);
-    } else {
-      to_.vector({2, 1, 0x5A}, values.back(), kScratch0, value);
-    }
-  }
-  combine_halves({3, 1, 0x58}, values);
-  to_.vector({0, 1, 0x57}, kScratch0, kScratch0, kScratch0);
-  to_.vector({3, 1, 0x58}, values[0], values[0], kScratch0);
-  if (!is_double) to_.vector({3, 1, 0x5A}, values[0], kScratch0, values[0]);  // VCVTSD2SS
-  return values[0];
-}
-
-// NaN, the one without a sign, if a value is NaN.
-uint8_t SmallProgram::Instructions::extremum(const Rows& rows, int64_t begin, bool is_largest) {
-  const auto width = static_cast<int>(rows.value_bytes);
-  const uint8_t prefix = prefix_of(true, width);
-  std::vector<uint8_t> values;
-  uint32_t pinned = 0;
-  to_.vector({0, 1, 0x57}, kScratch0, kScratch0, kScratch0);
-  for (int64_t i = 0; i < rows.length; ++i) {
-    pinned_ = pinned;
-    const uint8_t value = load(rows.from, begin + i * width, width);
-    values.push_back(new_register());
-    pinned |= 1U << values.back();
-    to_.vector({0, 1, 0x28}, values.back(), 0, value);  // VMOVAPS
-    compare({prefix, 1, 0xC2}, kScratch1, value, value, 3);
-    to_.vector(kOr, kScratch0, kScratch0, kScratch1);
-  }
-  combine_halves({prefix, 1, static_cast<uint8_t>(is_largest ? 0x5F : 0x5D)}, values);
-  // The quiet NaN has the bits of the exponent and the highest behind them.
-  const auto not_a_number = width == 8 ? std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN())
-                                       : std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
-  to_.set(kRax, not_a_number);
-  to_.bytes({0xC4, 0x61, 0xF9, 0x6E, 0xF8});  // vmovq xmm15, rax
-  select({1, 3, static_cast<uint8_t>(width == 8 ? 0x4B : 0x4A)}, values[0], values[0], kScratch1, kScratch0);
-  return values[0];
 }
 
 }  // namespace mydev::kernels

@@ -18,6 +18,8 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
   // --- small_arithmetic.cpp ---
   bool has_code(size_t call) const { return row_of(call) != nullptr; }
   void call(size_t index);
+
+  // --- small_reductions.cpp ---
   bool rows(const Rows& rows);
 
   // --- small_kernels.cpp ---
@@ -29,6 +31,7 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
 
  private:
   static constexpr int64_t kMostScalars = 4, kMostFloats = 32;
+  static constexpr uint8_t kLess = 17, kGreaterThan = 30;  // predicates of CMPPS, which do not hold of NaN
 
   enum class Pattern : uint8_t {
     kArithmetic,
@@ -80,6 +83,17 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
     to_.vector(kEqual, kScratch1, kScratch1, kScratch1);
     to_.vector(kXor, to, from, kScratch1);
   }
+  void choose(uint8_t predicate, uint8_t to, uint8_t first, uint8_t second, int width, int64_t bytes);
+
+  // Columns of a matrix whose rows lie dense, `stride` elements apart.
+  struct Columns {
+    size_t pointer;
+    int64_t rows, count, stride;
+    int width;
+  };
+  static std::optional<Columns> columns_of(const Kernel& kernel, size_t operand);
+  bool columns(const Kernel& kernel);
+  bool places_in_columns(const Kernel& kernel, uint8_t predicate);
   void combine_halves(VectorOp op, std::span<const uint8_t> values);
   uint8_t sum(const Rows& rows, int64_t begin);
   uint8_t extremum(const Rows& rows, int64_t begin, bool is_largest);

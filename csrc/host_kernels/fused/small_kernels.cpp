@@ -26,6 +26,9 @@ struct SmallProgram::Instructions::Matrix {
 bool SmallProgram::Instructions::kernel(const Kernel& kernel) {
   const std::string_view name = kernel.frame->kernel->name;
   if (name == "mydev.matmul") return product(kernel);
+  if (name == "mydev.sum" || name == "mydev.amax" || name == "mydev.amin") return columns(kernel);
+  if (name == "mydev.max_with_index") return places_in_columns(kernel, kGreaterThan);
+  if (name == "mydev.min_with_index") return places_in_columns(kernel, kLess);
   if (name == "mydev.gather_slices") return part(kernel, PartUse::kRead);
   if (name == "mydev.scatter_slices") return part(kernel, PartUse::kWrite);
   return name == "mydev.scatter_slices_add" && part(kernel, PartUse::kAdd);

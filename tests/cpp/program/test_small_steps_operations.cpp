@@ -300,6 +300,37 @@ program p(x: f32[9]) -> (y: f32[18]) {
 )",
      {9},
      18},
+    {"ReductionsOfColumns",
+     R"(program p(x: f32[9,8]) -> (y: f32[140]) {
+  temporary l: f32[9,8]
+  temporary z: f32[9,8]
+  temporary d: f64[9,8]
+  temporary e: f64[12]
+  temporary i: s64[24]
+  l = launch mydev.log(x)
+  z = launch mydev.mul(x, f32[9,8] -0.0)
+  d = launch mydev.copy(x; conj=false, neg=false)
+  y f32[9,8]{0,1} = launch mydev.sum(x)
+  y+32 f32[5,4]{0,1} = launch mydev.amax(x f32[5,4]{8,1})
+  y+48 f32[3,8]{0,1} = launch mydev.amin(x f32[3,8])
+  y+80 f32[4,7]{0,1} = launch mydev.sum(l f32[4,7]{8,1})
+  y+108 f32[9,8]{0,1} = launch mydev.amax(l)
+  y+140 f32[6,6]{0,1} = launch mydev.amin(l+8 f32[6,6]{8,1})
+  y+164 f32[2,8]{0,1} = launch mydev.sum(z f32[2,8])
+  y+196 f32[4,8]{0,1} = launch mydev.amax(z f32[4,8])
+  y+228 f32[5,3]{0,1} = launch mydev.sum(x f32[5,3]{8,1})
+  e f64[7,4]{0,1} = launch mydev.sum(d f64[7,4]{8,1})
+  e+32 f64[9,8]{0,1} = launch mydev.amax(d)
+  y+240 f32[12] = launch mydev.copy(e; conj=false, neg=false)
+  y+288 f32[9,8]{0,1}, i s64[9,8]{0,1} = launch mydev.max_with_index(x)
+  y+320 f32[9,4]{0,1}, i+64 s64[9,4]{0,1} = launch mydev.min_with_index(l f32[9,4]{8,1})
+  y+336 f32[3,8]{0,1}, i+96 s64[3,8]{0,1} = launch mydev.max_with_index(z f32[3,8])
+  y+368 f32[5,4]{0,1}, i+160 s64[5,4]{0,1} = launch mydev.max_with_index(l f32[5,4]{8,1})
+  y+384 f32[24] = launch mydev.copy(i; conj=false, neg=false)
+}
+)",
+     {72},
+     140},
 };
 INSTANTIATE_TEST_SUITE_P(, SmallStepsOperation, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.what); });
