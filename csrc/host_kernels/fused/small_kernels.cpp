@@ -121,7 +121,7 @@ bool SmallProgram::Instructions::part(const Kernel& kernel, PartUse use) {
                           (wraps >> k & 1) != 0 ? signed32(whole.sizes[dimension]) : 0});
   }
   if (!reads && !begin_with(kernel, width)) return false;
-  // What is loaded behind the jump is not there for what follows.
+  // What is written is read before a jump: registers would hold it on one way only.
   pinned_ = 0;
   std::vector<uint8_t> values;
   if (!reads) {

@@ -156,7 +156,7 @@ const SmallCase kCases[] = {
      {8},
      11},
     {"ProductsOfSmallMatrices",
-     R"(program p(x: f32[3,4], w: f32[4,5]) -> (y: f32[84]) {
+     R"(program p(x: f32[3,4], w: f32[4,5]) -> (y: f32[103]) {
   temporary t: f32[12]
   t f32[3,4] = launch mydev.neg(x)
   y f32[3,5] = launch mydev.matmul(x, w; alpha=1.0, beta=0.0)
@@ -169,15 +169,16 @@ const SmallCase kCases[] = {
   y+228 f32[3,3]{1,3} = launch mydev.matmul(x, x f32[4,3]{1,4}; alpha=0.5, beta=0.0)
   y+264 f32[3,3] = launch mydev.matmul(x, x f32[4,3]{1,4}, w f32[3,3]{0,1}; alpha=1.0, beta=2.0)
   y+300 f32[3,3] = launch mydev.matmul(x f32[3,0]{4,1}, w f32[0,3]{5,1}; alpha=1.0, beta=0.0)
+  y+336 f32[5,1] = launch mydev.matmul(w f32[5,4]{1,5}, t f32[4,1]; alpha=1.0, beta=0.0)
+  y+356 f32[7,2]{1,7} = launch mydev.matmul(w f32[7,2]{1,7}, x f32[2,2]; alpha=1.0, beta=0.0)
 }
 )",
      {12, 20},
-     84},
+     103},
     {"ProductsOfDoublesAndWholeNumbers",
-     R"(program p(x: f32[2,3], w: f32[3,2]) -> (y: f32[12]) {
+     R"(program p(x: f32[2,3], w: f32[3,2]) -> (y: f32[20]) {
   temporary a: f64[2,3]
   temporary b: f64[3,2]
-  temporary c: f64[2,2]
   temporary i: s32[2,3]
   temporary j: s32[3,2]
   temporary k: s32[2,2]
@@ -186,20 +187,22 @@ const SmallCase kCases[] = {
   temporary f: f16[2,2]
   a = launch mydev.copy(x; conj=false, neg=false)
   b = launch mydev.copy(w; conj=false, neg=false)
-  c = launch mydev.matmul(a, b; alpha=1.0, beta=0.0)
+  a = launch mydev.div(a, f64[2,3] 3.0)
+  b = launch mydev.div(b, f64[3,2] 7.0)
+  y f64[2,2] = launch mydev.matmul(a, b; alpha=1.0, beta=0.0)
+  y+32 f64[2,1] = launch mydev.matmul(a, b f64[3,1]{2,1}; alpha=1.0, beta=0.0)
   i = launch mydev.copy(x; conj=false, neg=false)
   j = launch mydev.copy(w; conj=false, neg=false)
   k = launch mydev.matmul(i, j; alpha=1.0, beta=0.0)
   h = launch mydev.copy(x; conj=false, neg=false)
   g = launch mydev.copy(w; conj=false, neg=false)
   f = launch mydev.matmul(h, g; alpha=1.0, beta=0.0)
-  y f32[2,2] = launch mydev.copy(c; conj=false, neg=false)
-  y+16 f32[2,2] = launch mydev.copy(k; conj=false, neg=false)
-  y+32 f32[2,2] = launch mydev.copy(f; conj=false, neg=false)
+  y+48 f32[2,2] = launch mydev.copy(k; conj=false, neg=false)
+  y+64 f32[2,2] = launch mydev.copy(f; conj=false, neg=false)
 }
 )",
      {6, 6},
-     12},
+     20},
     {"PartsThatIndicesTell",
      R"(program step(donated i: s32[], donated y: f32[5,2], donated s: f32[2], x: f32[5,2]) -> (i, y, s) {
   temporary t: f32[2]
