@@ -1,5 +1,6 @@
 // Pointwise steps as instructions. All results are, to the bit, those of the kernels.
 #include <bit>
+#include <cstring>
 #include <string_view>
 
 #include "host_kernels/fused/small_instructions.h"
@@ -24,12 +25,16 @@ const SmallProgram::Instructions::Row SmallProgram::Instructions::kRows[] = {
     {"mydev.le", Class::kFloat, Pattern::kCompare, 1, 18, 18},
     {"mydev.gt", Class::kFloat, Pattern::kCompare, 1, 30, 30},
     {"mydev.ge", Class::kFloat, Pattern::kCompare, 1, 29, 29},
+    {"mydev.isfinite", Class::kFloat, Pattern::kIsFinite, 1, 0x5C, 0x5C},
     {"mydev.where", Class::kFloat, Pattern::kSelect, 3, 0x4A, 0x4B},
     {"mydev.add", Class::kInteger, Pattern::kArithmetic, 1, 0xFE, 0xD4},
     {"mydev.sub", Class::kInteger, Pattern::kArithmetic, 1, 0xFA, 0xFB},
     {"mydev.mul", Class::kInteger, Pattern::kArithmetic, 2, 0x40, 0},
     {"mydev.maximum", Class::kInteger, Pattern::kArithmetic, 2, 0x3D, 0},
     {"mydev.minimum", Class::kInteger, Pattern::kArithmetic, 2, 0x39, 0},
+    {"mydev.sign", Class::kInteger, Pattern::kSign, 2, 0x0A, 0},
+    {"mydev.div_trunc", Class::kInteger, Pattern::kQuotient, 1, 0x5E, 0},
+    {"mydev.fmod", Class::kInteger, Pattern::kRemainder, 1, 0x5E, 0},
     {"mydev.bitwise_and", Class::kInteger, Pattern::kArithmetic, 1, 0xDB, 0xDB},
     {"mydev.bitwise_or", Class::kInteger, Pattern::kArithmetic, 1, 0xEB, 0xEB},
     {"mydev.bitwise_xor", Class::kInteger, Pattern::kArithmetic, 1, 0xEF, 0xEF},
@@ -55,7 +60,26 @@ std::optional<SmallProgram::Instructions::Class> SmallProgram::Instructions::cla
 
 // Rows that vectors of floats have, too.
 bool SmallProgram::Instructions::has_vectors(const Row& row) {
-  return row.of == Class::kFloat && row.pattern != Pattern::kCompare && row.pattern != Pattern::kSelect;
+  return row.of == Class::kFloat && !gives_truth(row) && row.pattern != Pattern::kSelect;
+}
+
+bool SmallProgram::Instructions::gives_truth(const Row& row) {
+  return row.of == Class::kTruth || row.pattern == Pattern::kCompare || row.pattern == Pattern::kIsFinite;
+}
+
+// True if the second input of the call is numbers that instructions divide by: constants but 0, which the kernel
+// refuses, and -1, whose quotient may be too large.
+bool SmallProgram::Instructions::divides(size_t call) const {
+  const Pointer& pointer = program_.pointers_[program_.calls_[call].first + 2];
+  const Place& place = program_.places_[pointer.place];
+  if (place.kind != Place::kConstant) return false;
+  const int64_t count = program_.operations_[call].by_one ? 1 : program_.calls_[call].count;
+  for (int64_t i = 0; i < count; ++i) {
+    int32_t divisor = 0;
+    std::memcpy(&divisor, program_.constant(place.offset + pointer.offset + i * 4), sizeof divisor);
+    if (divisor == 0 || divisor == -1) return false;
+  }
+  return true;
 }
 
 // The row of a call; nullptr: it has no code.
@@ -71,6 +95,7 @@ const SmallProgram::Instructions::Row* SmallProgram::Instructions::row_of(size_t
   if (row == std::end(kRows)) return nullptr;
   const bool has_opcode = row->pattern == Pattern::kCompare && *of == Class::kFloat;
   if (!has_opcode && width_of(operation) == 8 && row->wide == 0) return nullptr;
+  if ((row->pattern == Pattern::kQuotient || row->pattern == Pattern::kRemainder) && !divides(index)) return nullptr;
   if (call.count > kMostScalars && (!has_vectors(*row) || call.count > kMostFloats)) return nullptr;
   return row;
 }
@@ -126,6 +151,25 @@ uint8_t SmallProgram::Instructions::compute(const Row& row, std::span<const uint
         if (row.inverts) invert(to, to);
       }
       break;
+    case Pattern::kIsFinite:  // what differs from itself by a number
+      to_.vector({prefix_of(true, width), row.map, opcode}, to, in[0], in[0]);
+      compare({prefix_of(true, width), 1, 0xC2}, to, to, to, 7);
+      break;
+    case Pattern::kSign:  // 1 with the sign, or 0
+      to_.vector(kEqual, kScratch0, kScratch0, kScratch0);
+      to_.vector({1, 2, 0x1E}, kScratch0, 0, kScratch0);  // VPABSD
+      to_.vector({1, row.map, opcode}, to, kScratch0, in[0]);
+      break;
+    case Pattern::kQuotient:
+    case Pattern::kRemainder:                         // doubles have all quotients of integers of 32 bits
+      to_.vector({2, 1, 0xE6}, kScratch0, 0, in[0]);  // VCVTDQ2PD
+      to_.vector({2, 1, 0xE6}, kScratch1, 0, in[1]);
+      to_.vector({3, row.map, opcode}, to, kScratch0, kScratch1);
+      to_.vector({1, 1, 0xE6}, to, 0, to);  // VCVTTPD2DQ
+      if (row.pattern == Pattern::kQuotient) break;
+      to_.vector({1, 2, 0x40}, kScratch0, to, in[1]);
+      to_.vector({1, 1, 0xFA}, to, in[0], kScratch0);
+      break;
     case Pattern::kNot:
       invert(to, in[0]);
       break;
@@ -140,7 +184,7 @@ void SmallProgram::Instructions::call(size_t index) {
   const Row* const row = row_of(index);
   const PointwiseTableCall& call = program_.calls_[index];
   const Operation& operation = program_.operations_[index];
-  const bool of_truths = row->of == Class::kTruth, gives_truth = of_truths || row->pattern == Pattern::kCompare;
+  const bool of_truths = row->of == Class::kTruth;
   const int width = width_of(operation);
   const int64_t bytes = call.count * width;
   uint8_t one = 0;
@@ -168,7 +212,7 @@ void SmallProgram::Instructions::call(size_t index) {
     }
     if (row->pattern == Pattern::kScaled) in[2] = one;
     const uint8_t result = compute(*row, in, width, step);
-    if (gives_truth) {
+    if (gives_truth(*row)) {
       store_truth(call.first, at / width, result, width);
     } else {
       store(call.first, at, step, result);

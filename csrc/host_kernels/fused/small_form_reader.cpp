@@ -401,15 +401,16 @@ class SmallProgram::Reader {
     const View result = dense(to) ? to : dense_copy(to);
     View value = dense(from) ? from : dense_copy(from);
     if (!dense(from)) add_move(value, from);
+    const bool is_direct = conversion.count == 1;
     for (int step = 0; step < conversion.count; ++step) {
       View next = result;
       if (step + 1 < conversion.count) {
         next.place = add_scratch(count * conversion.sizes[step]);
         next.offset = 0;
       }
-      to_.converts_.push_back({conversion.steps[step], add_pointer(next.place, next.offset),
-                               add_pointer(value.place, value.offset), count,
-                               from.dtype == MYDEV_PRED && to.dtype == MYDEV_PRED});
+      to_.converts_.push_back(
+          {conversion.steps[step], add_pointer(next.place, next.offset), add_pointer(value.place, value.offset), count,
+           is_direct ? from.dtype : MYDEV_DTYPE_INVALID, is_direct ? to.dtype : MYDEV_DTYPE_INVALID});
       to_.items_.push_back({.kind = Item::kConvert, .first = to_.converts_.size() - 1});
       value = next;
     }

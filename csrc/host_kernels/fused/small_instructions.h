@@ -41,8 +41,12 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
     kMagnitude,
     kExtremum,
     kCompare,
+    kIsFinite,
     kNot,
-    kSelect
+    kSelect,
+    kSign,
+    kQuotient,
+    kRemainder
   };
   enum class Class : uint8_t { kFloat, kInteger, kTruth };
 
@@ -65,6 +69,8 @@ class SmallProgram::Instructions : protected SmallProgram::Registers {
   static uint8_t prefix_of(bool scalar, int width) { return scalar ? (width == 8 ? 3 : 2) : (width == 8 ? 1 : 0); }
   static std::optional<Class> class_of(mydev_dtype dtype);
   static bool has_vectors(const Row& row);
+  static bool gives_truth(const Row& row);
+  bool divides(size_t call) const;
   // The row of a call; nullptr: it has no code.
   const Row* row_of(size_t index) const;
 

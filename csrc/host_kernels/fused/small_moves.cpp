@@ -79,11 +79,29 @@ void SmallProgram::Instructions::move_byte(const Move& move, int64_t to, int64_t
 }
 
 bool SmallProgram::Instructions::convert(const Convert& convert) {
-  if (convert.count > kMostScalars || !convert.is_of_truths) return false;
+  const mydev_dtype from = convert.from_dtype, to = convert.to_dtype;
+  const bool of_truths = from == MYDEV_PRED, of_integers = from == MYDEV_S32 || from == MYDEV_S64;
+  const bool has_code = of_truths     ? to == MYDEV_PRED || to == MYDEV_S32 || to == MYDEV_F32
+                        : of_integers ? to == MYDEV_S32 || (from == MYDEV_S32 && to == MYDEV_F32)
+                                      : false;
+  if (!has_code || convert.count > kMostScalars) return false;
   for (int64_t i = 0; i < convert.count; ++i) {
     pinned_ = 0;
-    const uint8_t reg = load_truth(convert.from, i, 4);
-    store_truth(convert.to, i, reg, 4);
+    if (to == MYDEV_PRED) {
+      store_truth(convert.to, i, load_truth(convert.from, i, 4), 4);
+      continue;
+    }
+    uint8_t value = of_truths ? load_truth(convert.from, i, 4)
+                              : load(convert.from, i * (from == MYDEV_S64 ? 8 : 4), from == MYDEV_S64 ? 8 : 4);
+    const uint8_t result = new_register();
+    if (of_truths) {
+      to_.vector({1, 1, 0x72}, 2, result, value);  // VPSRLD: 0 or 1
+      to_.byte(31);
+      value = result;
+    }
+    const bool to_float = to == MYDEV_F32;
+    to_.vector({0, 1, static_cast<uint8_t>(to_float ? 0x5B : 0x28)}, result, 0, value);  // VCVTDQ2PS or VMOVAPS
+    store(convert.to, i * 4, 4, result);
   }
   return true;
 }

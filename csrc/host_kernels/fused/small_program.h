@@ -81,7 +81,7 @@ class SmallProgram {
     void (*apply)(void* to, const void* from, int64_t n);
     size_t to, from;  // pointers
     int64_t count;
-    bool is_of_truths;  // and of nothing else
+    mydev_dtype from_dtype, to_dtype;  // INVALID in conversions of several steps
   };
   // Reduces dense rows, each into one value; the results lie dense.
   struct Rows {

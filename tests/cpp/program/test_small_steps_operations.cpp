@@ -304,7 +304,7 @@ program p(x: f32[9]) -> (y: f32[18]) {
      {9},
      18},
     {"ReductionsOfColumns",
-     R"(program p(x: f32[9,8]) -> (y: f32[140]) {
+     R"(program p(x: f32[9,8]) -> (y: f32[120]) {
   temporary l: f32[9,8]
   temporary z: f32[9,8]
   temporary d: f64[9,8]
@@ -333,7 +333,67 @@ program p(x: f32[9]) -> (y: f32[18]) {
 }
 )",
      {72},
-     140},
+     120},
+    {"WholeNumbersDividedByConstants",
+     R"(program p(x: f32[4]) -> (y: f32[40]) {
+  constant all: s32[5] = hex "00000080ffffff7ff9ffffff0700000000000000"
+  constant divisors: s32[5] = hex "0300000000000080faffffff0700000002000000"
+  temporary i: s32[4]
+  temporary t: s32[5]
+  y = fill hex "00"
+  t = copy all
+  i = launch mydev.copy(x; conj=false, neg=false)
+  i = launch mydev.mul(i, s32[4] 100000001)
+  y s32[4] = launch mydev.div_trunc(i, s32[4] 7)
+  y+16 s32[4] = launch mydev.fmod(i, s32[4] -10)
+  y+32 s32[3] = launch mydev.div_trunc(t s32[3], divisors s32[3])
+  y+44 s32[3] = launch mydev.fmod(t+4 s32[3], divisors+4 s32[3])
+  y+56 s32[2] = launch mydev.fmod(t+12 s32[2], divisors+12 s32[2])
+  y+64 s32[1] = launch mydev.div_trunc(t s32[1], s32[1] 1)
+  y+68 s32[4] = launch mydev.div_trunc(t s32[4], s32[4] -3)
+  y+88 s32[4] = launch mydev.sign(t s32[4])
+  y+104 s32[1] = launch mydev.sign(t+16 s32[1])
+  y+108 s32[3] = launch mydev.fmod(t s32[3], s32[3] -2147483648)
+  y+120 s32[2] = launch mydev.fmod(t+4 s32[2], s32[2] -1)
+}
+)",
+     {4},
+     40},
+    {"ConversionsOfFew",
+     R"(program p(x: f32[4]) -> (y: f32[32]) {
+  temporary l: f32[4]
+  temporary d: f64[4]
+  temporary e: f64[4]
+  temporary p: pred[4]
+  temporary q: pred[4]
+  temporary i: s32[4]
+  temporary j: s64[4]
+  y = fill hex "00"
+  l = launch mydev.log(x)
+  l f32[1] = launch mydev.div(x f32[1], f32[1] 0.0)
+  d = launch mydev.copy(x; conj=false, neg=false)
+  e = launch mydev.div(d, f64[4] 0.0)
+  p = launch mydev.isfinite(l)
+  q = launch mydev.isfinite(e)
+  q pred[2] = launch mydev.isfinite(d+16 f64[2])
+  y f32[4] = launch mydev.copy(p; conj=false, neg=false)
+  y+16 s32[4] = launch mydev.copy(q; conj=false, neg=false)
+  p = launch mydev.bitwise_xor(p, q)
+  y+32 s32[4] = launch mydev.copy(p; conj=false, neg=false)
+  i = launch mydev.copy(x; conj=false, neg=false)
+  i = launch mydev.mul(i, s32[4] 700000001)
+  y+48 f32[4] = launch mydev.copy(i; conj=false, neg=false)
+  j = launch mydev.copy(i; conj=false, neg=false)
+  j = launch mydev.mul(j, j)
+  y+64 s32[4] = launch mydev.copy(j; conj=false, neg=false)
+  i s32[2] = launch mydev.copy(j s64[2]; conj=false, neg=false)
+  y+80 s32[4] = launch mydev.add(i, i; alpha=1)
+  i = launch mydev.copy(p; conj=false, neg=false)
+  y+96 f32[4] = launch mydev.copy(i; conj=false, neg=false)
+}
+)",
+     {4},
+     32},
 };
 INSTANTIATE_TEST_SUITE_P(, SmallStepsOperation, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.what); });
