@@ -34,7 +34,7 @@ bool SmallProgram::Instructions::kernel(const Kernel& kernel) {
   return name == "mydev.scatter_slices_add" && part(kernel, PartUse::kAdd);
 }
 
-// As the kernel's own loops compute it: each sum begins with 0 and adds products along the inner dimension, each with
+// Sums are those of the kernel's own loops: each begins with 0 and adds products along the inner dimension, each with
 // one rounding.
 bool SmallProgram::Instructions::product(const Kernel& kernel) {
   const mydev_frame& frame = *kernel.frame;
@@ -121,7 +121,7 @@ bool SmallProgram::Instructions::part(const Kernel& kernel, PartUse use) {
                           (wraps >> k & 1) != 0 ? signed32(whole.sizes[dimension]) : 0});
   }
   if (!reads && !begin_with(kernel, width)) return false;
-  // What is written is read before a jump: registers would hold it on one way only.
+  // The values are loaded before a jump: registers would hold them on one way only.
   pinned_ = 0;
   std::vector<uint8_t> values;
   if (!reads) {

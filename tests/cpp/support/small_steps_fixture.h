@@ -67,7 +67,7 @@ struct SmallCase {
   size_t count;
   friend void PrintTo(const SmallCase& value, std::ostream* to) { *to << value.what; }
 };
-// As launches and as one.
+// Runs a case as launches and as one.
 inline void expect_same(const SmallCase& given) {
   std::vector<Values> parameters;
   for (const size_t count : given.parameters) parameters.push_back(some_values(count));
