@@ -38,10 +38,10 @@ struct Address {
 };
 
 // A vector instruction: its prefix (0: none, 1: 66, 2: F3, 3: F2), its map (1: 0F, 2: 0F38, 3: 0F3A) and its opcode;
-// `full` vectors have 32 bytes, others 16 or fewer.
+// `full` vectors have 32 bytes, others 16 or fewer; `wide` is the bit W, for 64 bits where the opcode leaves that open.
 struct VectorOp {
   uint8_t prefix, map, opcode;
-  bool full = false;
+  bool full = false, wide = false;
 };
 
 class Assembler {
@@ -88,7 +88,17 @@ class Assembler {
   }
   void call(Register target) { bytes({0xFF, static_cast<uint8_t>(0xD0 | target)}); }
 
-  // Jumps return where they are, for land().
+  // An instruction on kRax, of 64 bits, and a number.
+  void with_rax(uint8_t opcode, int32_t value) {
+    bytes({0x48, opcode});
+    number(value);
+  }
+  void multiply_rax(int32_t value) {
+    bytes({0x48, 0x69, 0xC0});
+    number(value);
+  }
+
+  // Jumps return where they are, for land(). hole(): behind the opcode of another jump.
   size_t jump() {
     byte(0xE9);
     return hole();
@@ -101,6 +111,10 @@ class Assembler {
     bytes({0x0F, 0x85});
     return hole();
   }
+  size_t hole() {
+    number(int32_t{0});
+    return size() - 4;
+  }
   void land(size_t jump) { land(jump, size()); }
   void land(size_t jump, size_t target) {
     const auto distance = static_cast<uint32_t>(target - jump - 4);
@@ -112,13 +126,9 @@ class Assembler {
   void number(Number value) {
     for (size_t i = 0; i < sizeof value; ++i) byte(static_cast<uint8_t>(static_cast<uint64_t>(value) >> 8 * i));
   }
-  size_t hole() {
-    number(int32_t{0});
-    return size() - 4;
-  }
   void vex(VectorOp op, uint8_t to, uint8_t first, uint8_t second) {
     bytes({0xC4, static_cast<uint8_t>((to < 8) << 7 | 0x40 | (second < 8) << 5 | op.map),
-           static_cast<uint8_t>((~first & 15) << 3 | op.full << 2 | op.prefix), op.opcode});
+           static_cast<uint8_t>(op.wide << 7 | (~first & 15) << 3 | op.full << 2 | op.prefix), op.opcode});
   }
   void operand(uint8_t reg, Address address) {
     byte(static_cast<uint8_t>(0x80 | (reg & 7) << 3 | (address.base & 7)));

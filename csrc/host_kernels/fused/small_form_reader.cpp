@@ -341,15 +341,23 @@ class SmallProgram::Reader {
     return offsets;
   }
 
+  // Both have the same sizes.
   void add_move(const View& to, const View& from) {
     const int64_t count = count_of(to.sizes);
     if (count == 0) return;
-    Move& move = to_.moves_.emplace_back(Move{
-        add_pointer(to.place, to.offset), add_pointer(from.place, from.offset), dtype_size(to.dtype), count, {}, {}});
-    if (!is_dense(to.sizes, to.strides) || !is_dense(from.sizes, from.strides)) {
-      move.to_offsets = offsets_of(to);
-      move.from_offsets = offsets_of(from);
+    int64_t run = 1;
+    size_t outer = to.sizes.size();
+    for (; outer > 0; run *= to.sizes[--outer]) {
+      const bool is_run = to.strides[outer - 1] == run && from.strides[outer - 1] == run;
+      if (to.sizes[outer - 1] != 1 && !is_run) break;
     }
+    const auto offsets_of_runs = [outer](View view) {
+      view.sizes = view.sizes.first(outer);
+      view.strides = view.strides.first(outer);
+      return offsets_of(view);
+    };
+    to_.moves_.push_back({add_pointer(to.place, to.offset), add_pointer(from.place, from.offset), dtype_size(to.dtype),
+                          count, run, offsets_of_runs(to), offsets_of_runs(from)});
     to_.items_.push_back({.kind = Item::kMove, .first = to_.moves_.size() - 1});
     joins_ = false;
   }
@@ -393,15 +401,16 @@ class SmallProgram::Reader {
     const View result = dense(to) ? to : dense_copy(to);
     View value = dense(from) ? from : dense_copy(from);
     if (!dense(from)) add_move(value, from);
+    const bool is_direct = conversion.count == 1;
     for (int step = 0; step < conversion.count; ++step) {
       View next = result;
       if (step + 1 < conversion.count) {
         next.place = add_scratch(count * conversion.sizes[step]);
         next.offset = 0;
       }
-      to_.converts_.push_back({conversion.steps[step], add_pointer(next.place, next.offset),
-                               add_pointer(value.place, value.offset), count,
-                               from.dtype == MYDEV_PRED && to.dtype == MYDEV_PRED});
+      to_.converts_.push_back(
+          {conversion.steps[step], add_pointer(next.place, next.offset), add_pointer(value.place, value.offset), count,
+           is_direct ? from.dtype : MYDEV_DTYPE_INVALID, is_direct ? to.dtype : MYDEV_DTYPE_INVALID});
       to_.items_.push_back({.kind = Item::kConvert, .first = to_.converts_.size() - 1});
       value = next;
     }
@@ -412,11 +421,11 @@ class SmallProgram::Reader {
 
   // A dense view of scratch that has the values of another view, or will.
   View dense_copy(const View& view) {
-    const int64_t count = count_of(view.sizes);
-    const std::vector<int64_t>& sizes = lists_.emplace_back(std::vector<int64_t>{count});
-    const std::vector<int64_t>& strides = lists_.emplace_back(std::vector<int64_t>{1});
+    std::vector<int64_t>& strides = lists_.emplace_back(view.sizes.size());
+    int64_t count = 1;
+    for (size_t d = strides.size(); d-- > 0; count *= view.sizes[d]) strides[d] = count;
     const size_t place = add_scratch(count * dtype_size(view.dtype));
-    return {.kind = View::kMemory, .place = place, .dtype = view.dtype, .sizes = sizes, .strides = strides};
+    return {.kind = View::kMemory, .place = place, .dtype = view.dtype, .sizes = view.sizes, .strides = strides};
   }
 
   void add_call(const PointwiseBlock& block, const std::vector<View>& views, const mydev_frame& frame) {

@@ -12,9 +12,10 @@ namespace mydev::kernels {
 
 namespace {
 
+// Runs of the size of a value, which takes no call.
 template <typename Value>
-void move_values(char* to, const char* from, const int32_t* to_offsets, const int32_t* from_offsets, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
+void move_values(char* to, const char* from, std::span<const int32_t> to_offsets, const int32_t* from_offsets) {
+  for (size_t i = 0; i < to_offsets.size(); ++i) {
     Value value;
     std::memcpy(&value, from + from_offsets[i], sizeof value);
     std::memcpy(to + to_offsets[i], &value, sizeof value);
@@ -135,25 +136,27 @@ mydev_code SmallProgram::repeat(size_t index, Run& run) const {
 void SmallProgram::move(const Move& move, void* const* table) const {
   char* const to = static_cast<char*>(table[move.to]);
   const char* const from = static_cast<const char*>(table[move.from]);
-  if (move.to_offsets.empty()) {
-    std::memmove(to, from, static_cast<size_t>(move.count * move.value_bytes));
-    return;
-  }
   struct Sixteen {
     uint64_t halves[2];
   };
-  const int32_t *to_offsets = move.to_offsets.data(), *from_offsets = move.from_offsets.data();
-  switch (move.value_bytes) {
+  const std::span<const int32_t> to_offsets = move.to_offsets;
+  const int32_t* const from_offsets = move.from_offsets.data();
+  const int64_t bytes = move.run * move.value_bytes;
+  switch (bytes) {
     case 1:
-      return move_values<uint8_t>(to, from, to_offsets, from_offsets, move.count);
+      return move_values<uint8_t>(to, from, to_offsets, from_offsets);
     case 2:
-      return move_values<uint16_t>(to, from, to_offsets, from_offsets, move.count);
+      return move_values<uint16_t>(to, from, to_offsets, from_offsets);
     case 4:
-      return move_values<uint32_t>(to, from, to_offsets, from_offsets, move.count);
+      return move_values<uint32_t>(to, from, to_offsets, from_offsets);
     case 8:
-      return move_values<uint64_t>(to, from, to_offsets, from_offsets, move.count);
+      return move_values<uint64_t>(to, from, to_offsets, from_offsets);
+    case 16:
+      return move_values<Sixteen>(to, from, to_offsets, from_offsets);
     default:
-      return move_values<Sixteen>(to, from, to_offsets, from_offsets, move.count);
+      for (size_t i = 0; i < to_offsets.size(); ++i) {
+        std::memmove(to + to_offsets[i], from + from_offsets[i], static_cast<size_t>(bytes));
+      }
   }
 }
 

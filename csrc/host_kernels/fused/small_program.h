@@ -37,6 +37,8 @@ class SmallProgram {
 
  private:
   class Reader;
+  class Registers;
+  class Instructions;
   class Coder;
   // One run: where everything lies now. The vectors are the thread's.
   struct Run {
@@ -60,10 +62,11 @@ class SmallProgram {
     size_t place;
     int64_t offset;  // bytes
   };
-  // Copies `count` values. Offsets are in bytes from the two addresses, one for each value; none: they lie dense.
+  // Copies `count` values in runs of `run`, which lie dense. Offsets are in bytes from the two addresses, one for each
+  // run.
   struct Move {
     size_t to, from;  // pointers
-    int64_t value_bytes, count;
+    int64_t value_bytes, count, run;
     std::vector<int32_t> to_offsets, from_offsets;
   };
   // Says how instructions compute a call.
@@ -78,7 +81,7 @@ class SmallProgram {
     void (*apply)(void* to, const void* from, int64_t n);
     size_t to, from;  // pointers
     int64_t count;
-    bool is_of_truths;  // and of nothing else
+    mydev_dtype from_dtype, to_dtype;  // INVALID in conversions of several steps
   };
   // Reduces dense rows, each into one value; the results lie dense.
   struct Rows {

@@ -180,6 +180,14 @@ bool lower_compare(Frame& frame, const Operation& op, uint8_t kind) {
   std::vector<Tensor> operands = frame.tensors_of(op.operands);
   const bool equality = direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe;
   if (kind == kComplex && !equality) return false;
+  if (kind == kPred && equality) {  // truths that differ, and if one is a constant, the other one or its opposite
+    if (operands[0].splat) std::swap(operands[0], operands[1]);
+    const auto& splat = operands[1].splat;
+    const Tensor differ = splat ? operands[0] : frame.emit.pointwise("mydev.bitwise_xor", MYDEV_PRED, operands);
+    const bool inverts = (splat && splat->i != 0) != (direction == ComparisonDirection::kEq);
+    frame.set(op.result(), inverts ? frame.emit.unary("mydev.bitwise_not", MYDEV_PRED, differ.view) : differ);
+    return true;
+  }
   for (Tensor& operand : operands) operand = equality ? as_signed(operand) : in_signed_order(frame.emit, operand);
   frame.set(op.result(), frame.emit.pointwise(comparison(direction), MYDEV_PRED, std::move(operands)));
   return true;

@@ -248,7 +248,7 @@ bool runs_hosts_kernels(const Program& program, const Device& device) {
     if (step.kind == StepKind::kFill) return true;
     const char* name = step.kind == StepKind::kCopy ? kCopyKernel : step.name.c_str();
     const Launchable* kernel = resolve_step(device, name);
-    return kernel != nullptr && (kernel->plain != nullptr || kernel->candidates.front().staged);
+    return kernel != nullptr && !kernel->candidates.front().of_driver;
   });
 }
 
