@@ -50,6 +50,7 @@ BoundFrame::BoundFrame(const KernelContract& contract, const mydev_frame& frame,
     }
   };
   bind(contract.results, true, frame.num_outputs);
+  next = frame.num_outputs;  // results may have been left out
   bind(contract.operands, false, frame.num_outputs + frame.num_inputs);
 }
 

@@ -41,11 +41,11 @@ class Call {
     return *this;
   }
   Call& give(int64_t number) {
-    numbers_[given_++].value.i = number;
+    next().value.i = number;
     return *this;
   }
   Call& give_f64(double number) {
-    numbers_[given_++].value.f = number;
+    next().value.f = number;
     return *this;
   }
 
@@ -53,6 +53,11 @@ class Call {
   void enqueue(const mydev_frame& frame, Stream& stream) const;
 
  private:
+  mydev_attribute& next() {
+    MYDEV_ASSERT(given_ < numbers_.size());
+    return numbers_[given_++];
+  }
+
   CompiledLaunch launch_;
   std::vector<mydev_attribute> numbers_;
   std::vector<Memory> memory_;

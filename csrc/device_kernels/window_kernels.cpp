@@ -72,7 +72,7 @@ Call convolve(const Request& request, const Window& window, bool forward, const 
   TemplateUse use(request, kConvolutionText, "convolution");
   use.type('T', dtype).choose("FORWARD", forward ? 1 : 0).choose("BIAS", bias != nullptr ? 1 : 0);
   const int64_t rows = out.n * out.c * out.sizes[0] * out.sizes[1];
-  Call call = use.call({1, 0, 3, std::string(37, 'i')}, rows_of(request, rows, out.sizes[2], request.language.block));
+  Call call = use.call({1, 0, 3, std::string(38, 'i')}, rows_of(request, rows, out.sizes[2], request.language.block));
   for (const Call::Memory& each : memory) call.give(each);
   call.give(bias_memory).give(out.n).give(out.c);
   give(call, out.sizes);

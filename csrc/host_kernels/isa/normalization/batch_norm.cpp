@@ -242,7 +242,7 @@ mydev_code backward_as(const mydev_frame* frame) {
         for (int64_t j = 0; j < n; ++j) sum[j] += g[j];
       }
     });
-    // grad_in = g * scale + x * slope + shift
+    // grad_in = g * scale + x * slope + shift in training, else g * scale, whatever x is
     C scale[kChannelBlock], slope[kChannelBlock], shift[kChannelBlock];
     const double count = static_cast<double>(shape.count());
     for (int64_t j = 0; j < width; ++j) {
@@ -250,17 +250,18 @@ mydev_code backward_as(const mydev_frame* frame) {
       grad_weight.set_if_present(c, dot[j] * invstd[j]);
       grad_bias.set_if_present(c, sum[j]);
       const double factor = static_cast<double>(invstd[j]) * weight.value_or(c, 1);
-      const double tilt = training ? -factor * invstd[j] * invstd[j] * dot[j] / count : 0;
       scale[j] = static_cast<C>(factor);
-      slope[j] = static_cast<C>(tilt);
-      shift[j] = static_cast<C>(training ? -factor * sum[j] / count : 0);
+      slope[j] = static_cast<C>(-factor * invstd[j] * invstd[j] * dot[j] / count);
+      shift[j] = static_cast<C>(-factor * sum[j] / count);
     }
     if (!writes) return;
     for_each_run(shape, channel, width, [&](int64_t at, int64_t n) {
       const C* x = in.at(at, n, x_space);
       const C* g = grad_out.at(at, n, g_space);
       C* y = grad_in.writer.place(grad_in.address(at), 1, product);
-      if (shape.places > 1) {
+      if (!training) {
+        for (int64_t j = 0; j < n; ++j) y[j] = g[j] * scale[shape.places > 1 ? 0 : j];
+      } else if (shape.places > 1) {
         const C m = mean[0], p = scale[0], q = slope[0], r = shift[0];
         for (int64_t j = 0; j < n; ++j) y[j] = g[j] * p + (x[j] - m) * q + r;
       } else {
