@@ -140,6 +140,33 @@ assert torch.mydev.memory_allocated() == memory
         assert "mydev.index_select" in line and "7" in line and "step 0 of program" in line, line
 
 
+@pytest.mark.parametrize(
+    ("call", "step", "kernel"), [(1, 0, "mydev.cumsum"), (2, 0, "mydev.cumsum"), (3, 1, "mydev.sort")]
+)
+def test_a_stream_that_refuses_the_hosts_work_is_named_and_nothing_is_lost(
+    run_python: Run, call: int, step: int, kernel: str
+) -> None:
+    """Work on copies is two calls: of the kernel, and of what keeps the copies until they are done."""
+    program = """
+x = torch.arange(3300.0, device=device).reshape(1100, 3)
+graph, y = capture(lambda: x.cumsum(1).sort(0, descending=True)[0])
+memory = torch.mydev.memory_allocated()
+for _ in range(3):
+    try:
+        graph.replay()
+        torch.mydev.synchronize()
+        print("fine", y[0].tolist())
+    except Exception as error:
+        print(type(error).__name__, str(error).replace("\\n", " "))
+assert torch.mydev.memory_allocated() == memory
+"""
+    driver = f"host:remote,async,guarded,kernels=none,faults=1:host_call@{call}"
+    refused, *others = output_of(run_python, program, driver).splitlines()
+    assert f"injected fault in host_call number {call}" in refused
+    assert f"step {step} of program 'graph'" in refused and kernel in refused, refused
+    assert others == ["fine [3297.0, 6595.0, 9894.0]"] * 2
+
+
 def test_an_operator_without_a_kernel_of_anyone_is_refused_by_name(run_python: Run) -> None:
     program = """
 x = torch.eye(3, device=device)
