@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 
@@ -34,7 +35,7 @@ def require(module: str, requirement: str) -> None:
 def under_test(driver: str) -> str:
     """The driver of MYDEV_DRIVER in the place of ``host`` and ``host:devices=n``, with as many devices."""
     name, _, options = driver.partition(":")
-    if name != "host" or not (options == "" or options.startswith("devices=") and "," not in options):
+    if name != "host" or not re.fullmatch(r"(devices=\d+)?", options):
         return driver
     given, _, more = os.environ.get("MYDEV_DRIVER", "host").partition(":")
     kept = [option for option in more.split(",") if option and not option.startswith("devices=")]
