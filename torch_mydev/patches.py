@@ -36,6 +36,7 @@ from torch_mydev.compile.registration import when_imported
 from torch_mydev.device import random, sharing, tensor_types
 from torch_mydev.device.captured_steps import StepCheck
 from torch_mydev.distributed import data_parallel
+from torch_mydev.distributed.backend import refuse_device_tensors
 
 
 def apply() -> None:
@@ -201,7 +202,8 @@ def _patch_default_process_group() -> None:
 
     Reason: if no backend is asked for, torch makes the accelerator's only, but names gloo the group's default unless it
     is NCCL. DistributedDataParallel then asks the group for a gloo that it does not have. If backends are given by
-    device, torch looks up a custom backend by its name in capitals, finds none, and warns at each use.
+    device, torch looks up a custom backend by its name in capitals, finds none, and warns at each use. In a group of
+    gloo alone, collectives of the device's tensors say that there is no backend, and not which to ask for.
     Guard: does nothing where torch.distributed is absent or makes its groups elsewhere.
     Remove when: torch names as default what it has made.
     """
@@ -222,6 +224,8 @@ def _patch_default_process_group() -> None:
             absent = distributed_c10d.Backend.GLOO if devices == [DEVICE_NAME] else distributed_c10d.Backend.UNDEFINED
             if DEVICE_NAME in devices and group.name() == absent:
                 group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
+            elif DEVICE_NAME not in devices and group.name() == distributed_c10d.Backend.GLOO:
+                refuse_device_tensors(group)
         return result
 
     distributed_c10d._new_process_group_helper = _new_process_group_helper
@@ -245,8 +249,10 @@ def _patch_monitored_barrier() -> None:
     @functools.wraps(original)
     def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         whole = group or distributed_c10d._get_default_group()
-        on_device = isinstance(whole, distributed_c10d.ProcessGroup) and any(
-            device.type == DEVICE_NAME for device in whole._device_types
+        on_device = (
+            isinstance(whole, distributed_c10d.ProcessGroup)
+            and whole.name() != distributed_c10d.Backend.GLOO
+            and any(device.type == DEVICE_NAME for device in whole._device_types)
         )
         if on_device:
             limit = {} if timeout is None else {"timeout": timeout}

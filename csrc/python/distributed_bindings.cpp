@@ -1,10 +1,11 @@
-// torch.distributed: makes a backend for device tensors of one for CPU tensors.
+// torch.distributed: makes a backend for device tensors of one for CPU tensors, and one that refuses them.
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "distributed/device_backend.h"
+#include "distributed/refusing_backend.h"
 #include "python/bindings.h"
 
 namespace mydev {
@@ -85,6 +86,9 @@ void bind_distributed(pybind11::module_& m) {
           return c10::intrusive_ptr<c10d::Backend>(
               c10::make_intrusive<DeviceBackend>(engine_factory(create), store, rank, size, options));
         }));
+  m.def("refusing_distributed_backend", [](int rank, int size, const std::string& name) {
+    return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<RefusingBackend>(rank, size, name));
+  });
 }
 
 }  // namespace mydev

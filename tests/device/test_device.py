@@ -321,6 +321,7 @@ def test_seed_given_before_the_first_use_is_applied_then(run_python: Run) -> Non
 import torch, torch_mydev
 torch.manual_seed(1)
 torch.manual_seed(9)
+assert not torch.mydev.is_current_stream_capturing()
 assert not torch.mydev.is_initialized()
 early = torch.rand(3, device="mydev").tolist()
 torch.manual_seed(9)

@@ -58,7 +58,7 @@ def test_a_training_step_is_eagers(device: torch.device, optimizer: str) -> None
         torch.testing.assert_close(got.cpu(), wanted.cpu())
 
 
-@pytest.mark.parametrize("name", ["vit", "resnet", "convnext", "lstm", "unet"])
+@pytest.mark.parametrize("name", models.MODELS)
 def test_steps_of_models_are_eagers(device: torch.device, name: str) -> None:
     def prepare() -> tuple[models.Example, Callable[[], Tensor]]:
         torch.manual_seed(0)

@@ -279,6 +279,34 @@ dist.destroy_process_group()
     assert result.stdout.split("\n")[:-1] == [f"{device} 3.0 {names[device]}" for device in devices]
 
 
+def test_a_group_of_gloo_says_which_backend_takes_tensors_of_the_device(run_python: Any) -> None:
+    code = """
+import torch, torch_mydev, torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+tensor = torch.ones(3, device="mydev")
+for group in (None, dist.new_group(backend="gloo")):
+    dist.all_reduce(torch.ones(3), group=group)
+    dist.barrier(group=group)
+    dist.monitored_barrier(group=group)
+    for call in (dist.all_reduce, lambda *a, **k: dist.broadcast(*a, 0, **k)):
+        try:
+            call(tensor, group=group)
+        except Exception as error:
+            print(str(error).splitlines()[0])
+objects = [None]
+dist.all_gather_object(objects, "through the CPU")
+print(objects, dist.get_backend())
+dist.destroy_process_group()
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr
+    *refusals, objects = result.stdout.splitlines()
+    assert objects == "['through the CPU'] gloo"
+    assert len(refusals) == 4
+    for refusal in refusals:
+        assert "ask for 'mydev_gloo', or for 'cpu:gloo,mydev:mydev_gloo'" in refusal, refusal
+
+
 def test_vendors_backend_takes_the_place_of_the_default(run_python: Any) -> None:
     code = """
 import torch, torch.distributed as dist, torch_mydev

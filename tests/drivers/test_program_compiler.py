@@ -56,6 +56,10 @@ for round in range(3):
     for actual, wanted in zip(results, step(cpu[0] + round, *cpu[1:])):
         torch.testing.assert_close(actual.cpu(), wanted)
 assert count(COMPILED) == 2, count(COMPILED)
+with torch.mydev.launch_statistics() as statistics:
+    graph.replay()
+names = [row.name for row in statistics.rows if "compiled by driver" in row.name]
+assert len(names) == 2 and any("mydev.matmul" in name for name in names), names
 del graph, results
 gc.collect()
 torch.mydev.synchronize()

@@ -3,11 +3,15 @@
 These tests need no torch. To run them without it, as in an environment for JAX:
 
     python -m pytest --confcutdir tests/pjrt tests/pjrt
+
+MYDEV_DRIVER puts another driver in the place of ``host``; tests about a driver name its options, or its file.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 
@@ -28,11 +32,21 @@ def require(module: str, requirement: str) -> None:
         pytest.skip(f"the plugin was not built: {pjrt_mydev.library_path()} is not there")
 
 
+def under_test(driver: str) -> str:
+    """The driver of MYDEV_DRIVER in the place of ``host`` and ``host:devices=n``, with as many devices."""
+    name, _, options = driver.partition(":")
+    if name != "host" or not re.fullmatch(r"(devices=\d+)?", options):
+        return driver
+    given, _, more = os.environ.get("MYDEV_DRIVER", "host").partition(":")
+    kept = [option for option in more.split(",") if option and not option.startswith("devices=")]
+    return ":".join(filter(None, [given, ",".join(filter(None, [*kept, options]))]))
+
+
 def run_client(code: str, driver: str = "host", **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs the code on the driver's devices; whether it succeeded is for the test to say."""
     return subprocess.run(
         [sys.executable, "-c", code],
-        env=environment(MYDEV_DRIVER=driver, OMP_WAIT_POLICY="passive", **variables),
+        env=environment(MYDEV_DRIVER=under_test(driver), OMP_WAIT_POLICY="passive", **variables),
         capture_output=True,
         text=True,
         timeout=300,

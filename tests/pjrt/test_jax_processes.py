@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pjrt.clients import require
+from pjrt.clients import require, under_test
 from support.checkout import environment
 
 START = """
@@ -87,7 +87,7 @@ def run(code: str, count: int = 2, driver: str = "host", **variables: str) -> li
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", START + code, str(rank), str(count), str(port)],
-            env=environment(MYDEV_DRIVER=driver, OMP_WAIT_POLICY="passive", **variables),
+            env=environment(MYDEV_DRIVER=under_test(driver), OMP_WAIT_POLICY="passive", **variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

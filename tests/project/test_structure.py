@@ -104,7 +104,7 @@ ELSEWHERE: dict[str, dict[str, list[str]]] = {
     "csrc/distributed": {
         "parts": [
             *("coalesced_work", "collective_error", "host_operands", "issue_thread", "operand_checks", "reducer_timer"),
-            *("reduction", "self_transfers"),
+            *("reduction", "refusing_backend", "self_transfers"),
         ],
         "stages": ["stages"],
         "works": ["device_work"],

@@ -21,6 +21,7 @@ from torch_mydev.device.devices import (
     device_index,
     get_device_properties,
     init,
+    is_initialized,
 )
 
 _DEVICE_TYPE = int(DeviceType.PrivateUse1.value)
@@ -237,5 +238,5 @@ def _sleep(cycles: int) -> None:
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether the current stream's work is being captured into a graph."""
-    return current_stream().is_capturing()
+    """Whether the current stream's work is being captured into a graph. Asking loads no driver."""
+    return is_initialized() and current_stream().is_capturing()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from torch_mydev import _C
@@ -55,6 +56,17 @@ def over_host_backend(create_engine: EngineCreator, options: Any) -> Any:
         options.group_id,
         options.global_ranks_in_group,
     )
+
+
+def refuse_device_tensors(group: Any) -> None:
+    """Has a process group without a backend for the device say, when it is given tensors of it, which to ask for."""
+    from torch.distributed import ProcessGroup
+
+    own = dist.Backend.default_device_backend_map[DEVICE_NAME]
+    advice = f"ask for {own!r}, or for 'cpu:gloo,{DEVICE_NAME}:{own}', when you make the process group"
+    name = f"gloo (of this process group, for tensors of the CPU only; for tensors of {DEVICE_NAME}, {advice})"
+    refusing = _C.refusing_distributed_backend(group.rank(), group.size(), name)
+    group._register_backend(torch.device(DEVICE_NAME), ProcessGroup.BackendType.CUSTOM, refusing)
 
 
 def _create_over_gloo(options: Any, backend_options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Hugging Face's transformers: ``Trainer`` and ``pipeline`` run on the device as they would on CUDA.
+"""Hugging Face's transformers: ``Trainer``, ``pipeline`` and captured graphs run on the device as they would on CUDA.
 
 ``from_pretrained`` needs nothing here: ``device_map`` is accelerate's and safetensors' matter.
 """
@@ -100,12 +100,30 @@ def _patch_pipeline(module: Any) -> None:
     module.Pipeline.__init__ = __init__
 
 
+def _patch_tracing(module: Any) -> None:
+    """Has models decide nothing by the values of their masks while a graph is captured.
+
+    Reason: ``is_tracing`` asks the accelerators that it knows by name whether they capture, and where none does, masks
+    are read on the host, which no capture can.
+    Guard: another accelerator's answer stays.
+    Remove when: transformers asks torch.accelerator's module.
+    """
+    theirs = module.is_cuda_stream_capturing
+
+    @functools.wraps(theirs)
+    def is_cuda_stream_capturing() -> bool:
+        return bool(theirs()) or getattr(torch, DEVICE_NAME).is_current_stream_capturing()
+
+    module.is_cuda_stream_capturing = is_cuda_stream_capturing
+
+
 INTEGRATION = Integration(
     name="transformers",
     distribution="transformers",
     since=(5, 23),
     before=(6, 0),
     actions={
+        "transformers.utils.import_utils": _patch_tracing,
         "transformers.training_args": _patch_training_arguments,
         "transformers.trainer": _patch_trainer,
         "transformers.pipelines.base": _patch_pipeline,

@@ -29,6 +29,20 @@ void log_declined(const std::string& what, const std::string& reason) {
   mydev::log(MYDEV_LOG_INFO, (what + " is not taken by the device's compiler: " + reason).c_str());
 }
 
+// " of mydev.matmul, mydev.relu and 3 more": the kernels of its launches.
+std::string kernels_of(const Program& program) {
+  constexpr size_t kMostNames = 4;
+  std::vector<std::string> names;
+  for (const Step& step : program.steps()) {
+    const bool is_new = step.kind == StepKind::kLaunch && std::ranges::find(names, step.name) == names.end();
+    if (is_new) names.push_back(step.name);
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? " of " : ", ") + names[i];
+  if (names.size() > kMostNames) text += " and " + std::to_string(names.size() - kMostNames) + " more";
+  return text;
+}
+
 // The executables that are in use, by device and text of the program.
 class Executables {
  public:
@@ -62,7 +76,8 @@ class Executables {
   static std::shared_ptr<const Executable> compile(Device& device, const Program& program,
                                                    const OfferedProgram& offered, std::string_view text) {
     const std::string what = "program '" + program.name() + "' of device " MYDEV_DEVICE_NAME ":" +
-                             std::to_string(device.index) + ", compiled by driver '" + device.driver->name + "'";
+                             std::to_string(device.index) + ", compiled by driver '" + device.driver->name + "'" +
+                             kernels_of(program);
     std::string reason;
     const char* name = interned_string(what);
     auto executable = text.empty() ? Executable::compile(device, offered.view(), name, reason)
