@@ -307,11 +307,25 @@ constexpr mydev_operand_limits limits_of(const char* name, uint64_t dtypes, int3
   return {sizeof(mydev_operand_limits), name, dtypes, rank_max, flags};
 }
 
+TEST_F(DriverKernels, AreAskedForDtypesBehindTheBarIfTheyNameThem) {
+  constexpr uint64_t kUsual = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32);
+  for (const char* name : {"mydev.matmul", "mydev.convolution", "mydev.convolution_backward_data"}) {
+    static constexpr mydev_limits kWide = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F64), -1, 0};
+    mydev_kernel record = {.struct_size = sizeof(mydev_kernel), .name = name, .runs = MYDEV_RUNS_DRIVER};
+    mydev_kernel wide = record;
+    wide.limits = &kWide;
+    EXPECT_EQ(find_launchable(device(0), name, &record, nullptr, "")->dtypes, kUsual);
+    EXPECT_EQ(find_launchable(device(0), name, &wide, nullptr, "")->dtypes, kUsual | MYDEV_DTYPE_BIT(MYDEV_F64));
+    const Launchable* of_host = resolve_kernel(device(0), name);
+    EXPECT_EQ(of_host->dtypes, kUsual);
+    EXPECT_EQ(of_host->dtypes_in_graphs, contract_dtypes(name, 'T'));
+  }
+}
+
 TEST_F(DriverKernels, HaveLimitsOfSingleOperands) {
   static const LimitedRecord gather("mydev.gather", {limits_of("index", MYDEV_DTYPE_BIT(MYDEV_S64), 1)});
   const Launchable* kernel = find_launchable(device(0), "mydev.gather", &gather.kernel, nullptr, "");
   EXPECT_EQ(kernel->plain, nullptr);
-  EXPECT_EQ(kernel->dtypes_of_driver, MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_S64));
   const auto refusal = [&](mydev_buffer out, mydev_buffer x, mydev_buffer index) {
     const std::vector<mydev_buffer> buffers = {out, x, index};
     return declared_refusal(kernel->candidates.front(), make_frame(buffers, 1));
