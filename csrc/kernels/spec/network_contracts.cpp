@@ -137,7 +137,7 @@ constexpr ContractRow kAttentionRows[] = {
 constexpr char kConvolutionNotes[] =
     "n images of c channels become n of o channels; groups divides both; output_padding is less than stride; summed in "
     "the result's dtype, narrower floats in f32 and rounded once; integers wrap around";
-constexpr char kConvolutionGradientTypes[] = "T: f16 bf16 f32 | ints f64 complex";
+constexpr char kConvolutionGradientTypes[] = "T: f16 bf16 f32 | ints f64 complex f8e4m3fn f8e5m2";
 constexpr ContractRow kConvolutionRows[] = {
     {"mydev.convolution", "(out R[n,o,v...]) <- (x T[n,c,u...], weight T[p,q,k...], [bias R[o]]" MYDEV_CONVOLUTION,
      kProductTypes, "", kConvolutionNotes},
