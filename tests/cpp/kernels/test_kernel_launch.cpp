@@ -309,16 +309,17 @@ constexpr mydev_operand_limits limits_of(const char* name, uint64_t dtypes, int3
 
 TEST_F(DriverKernels, AreAskedForDtypesBehindTheBarIfTheyNameThem) {
   constexpr uint64_t kUsual = MYDEV_DTYPE_BIT(MYDEV_F16) | MYDEV_DTYPE_BIT(MYDEV_BF16) | MYDEV_DTYPE_BIT(MYDEV_F32);
+  static constexpr mydev_limits kWide = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F64), -1, 0};
   for (const char* name : {"mydev.matmul", "mydev.convolution", "mydev.convolution_backward_data"}) {
-    static constexpr mydev_limits kWide = {sizeof(mydev_limits), MYDEV_DTYPE_BIT(MYDEV_F64), -1, 0};
-    mydev_kernel record = {.struct_size = sizeof(mydev_kernel), .name = name, .runs = MYDEV_RUNS_DRIVER};
-    mydev_kernel wide = record;
-    wide.limits = &kWide;
-    EXPECT_EQ(find_launchable(device(0), name, &record, nullptr, "")->dtypes, kUsual);
-    EXPECT_EQ(find_launchable(device(0), name, &wide, nullptr, "")->dtypes, kUsual | MYDEV_DTYPE_BIT(MYDEV_F64));
-    const Launchable* of_host = resolve_kernel(device(0), name);
-    EXPECT_EQ(of_host->dtypes, kUsual);
-    EXPECT_EQ(of_host->dtypes_in_graphs, contract_dtypes(name, 'T'));
+    // Launchables are kept, and so are their records.
+    const auto kernel_of = [&](const mydev_limits* limits) {
+      const auto* record = new mydev_kernel{
+          .struct_size = sizeof(mydev_kernel), .name = name, .runs = MYDEV_RUNS_DRIVER, .limits = limits};
+      return find_launchable(device(0), name, record, nullptr, "");
+    };
+    EXPECT_EQ(kernel_of(nullptr)->dtypes, kUsual);
+    EXPECT_EQ(kernel_of(&kWide)->dtypes, kUsual | MYDEV_DTYPE_BIT(MYDEV_F64));
+    EXPECT_EQ(kernel_of(nullptr)->dtypes_in_graphs, contract_dtypes(name, 'T'));
   }
 }
 
