@@ -10,7 +10,6 @@ from jax_functions import EDGES, Case
 
 _UNSIGNED = np.array([0, 1, 2, 2**63 - 1, 2**63, 2**63 + 2, 2**64 - 1, 2**40, 7, 2**63], np.uint64)
 _EDGES = np.concatenate([EDGES, -EDGES]).astype(np.float64)
-_INTEGERS = np.array([-3, -1, 0, 1, 2, 5, -2])
 _COMPLEX = np.linspace(-3, 3, 12).reshape(3, 4) + 1j * np.linspace(2, -2.5, 12).reshape(3, 4)
 
 WIDE: dict[str, Case] = {
@@ -58,7 +57,6 @@ WIDE: dict[str, Case] = {
         )
         for dtype in (np.float64, np.int8, np.int64, np.uint32, np.complex64, np.complex128)
     },
-    "power-s64": (lambda x, y: lax.pow_p.bind(x, y), [_INTEGERS, _INTEGERS[::-1].copy()]),
     "scatter-c128": (lambda x, i: (x.at[i].add(x), x.at[i].multiply(x)), [_COMPLEX, np.array([1, 1, 2])]),
     "power-c128": (lambda x: (x**1.5, x ** (1 - 2j)), [_COMPLEX]),
     **{f"{function.__name__}-c128": (function, [_COMPLEX]) for function in FUNCTIONS},
