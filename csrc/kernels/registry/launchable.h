@@ -49,9 +49,9 @@ struct Launchable {
   const mydev_kernel* plain;    // the one record if it takes every frame of its name without a question; else nullptr
   const mydev_kernel* at_once;  // `plain` if it needs no scratch either; else nullptr
   std::vector<KernelCandidate> candidates;
-  // Of the dtypes that the first variable of a built-in kernel's contract stands for, MYDEV_DTYPE_BIT of those that
-  // operators ask the records for: in eager mode, where PyTorch's kernels are behind them, what every record takes that
-  // says nothing of dtypes, and what records that the driver runs take; in a graph, all.
+  // MYDEV_DTYPE_BIT of each dtype for which operators ask the records, as the first variable of a built-in kernel's
+  // contract. In eager mode, where PyTorch's kernels are behind them: what every record takes that says nothing of
+  // dtypes, and what records that the driver runs take. In graphs: all that the contract has.
   uint64_t dtypes, dtypes_in_graphs;
 };
 
