@@ -107,7 +107,9 @@ bool ignores_channels_last(const Tensor& input, const Tensor& weight, int64_t gr
 
 // A result of the CPU's memory format.
 Tensor empty_result(IntArrayRef sizes, const Tensor& input, const Tensor& weight, int64_t groups) {
-  const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight);
+  const bool channels_last = at::native::mkldnn_conv_use_channels_last(input, weight) ||
+                             input.suggest_memory_format() == at::MemoryFormat::ChannelsLast ||
+                             weight.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   if (!channels_last || sizes.size() < 4 || ignores_channels_last(input, weight, groups)) {
     return empty_dense(sizes, input);
   }
